@@ -1,0 +1,15 @@
+"""The two ways in which the compiler says no."""
+
+from __future__ import annotations
+
+
+class StageFailure(Exception):
+    """A stage cannot lower an op. `kind` says whether we could one day: notimpl, notyet, never, or error."""
+
+    def __init__(self, stage: str, op: str, message: str, *, kind: str = "error", diagnostic: str = "") -> None:
+        self.stage, self.op, self.message, self.kind, self.diagnostic = stage, op, message, kind, diagnostic
+        super().__init__(f"{stage}: {op}: {message}")
+
+
+class CompilerInputError(ValueError):
+    """Bad input to the compiler, as `<where>: expected X, got Y; try Z`; the command line exits with 2."""

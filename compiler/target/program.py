@@ -1,0 +1,235 @@
+"""The program that the compiler writes and a device reads, as plain dataclasses.
+
+`binary.py` turns these into the flatbuffer and back; `schema.fbs` mirrors them table by table. A kernel is named
+by a string (`"add"`, `"matmul"`), so that a regular op is one row in `compiler/ops/` and needs no new schema; a
+loader that does not know the name refuses the binary.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class TensorDesc:
+    """One tensor of a program: what it is on the host or on the device."""
+
+    shape: tuple[int, ...]
+    element_type: str
+    """MLIR element type of the tensor as the module declares it: f32, bf16, i32, i1, ..."""
+    data_format: str
+    """Number format it is held in there (`formats.py`): `Float32`, `Float16_b`, `Bfp8_b`, `Int32`, `UInt8`, ..."""
+    layout: str
+    """`tile` (32x32, last two dims padded) or `row_major`."""
+    buffer_type: str
+    """`dram`, `l1` or `system_memory` (host)."""
+    memory_layout: str = "interleaved"
+    """`interleaved`, `height_sharded`, `width_sharded`, `block_sharded`."""
+    grid: tuple[int, int] = (1, 1)
+    """Rows and columns of cores that hold shards; (1, 1) for interleaved and host tensors."""
+
+
+@dataclass(frozen=True)
+class Numerics:
+    """How an op computes: formats of its operands and result, fidelity, destination register, accumulation."""
+
+    fidelity: str = "HiFi4"
+    """LoFi, HiFi2, HiFi3, HiFi4: phases of the matrix unit's multiplier."""
+    dst_format: str = "Float32"
+    """Format of the Dst register: `Float32` (fp32_dest_acc_en) or `Float16_b`."""
+    k_block: int = 0
+    """Tiles of the inner dimension between two roundings to `intermediate`; 0: all of them."""
+    intermediate: str = "Float32"
+    """Format of partial results between k blocks."""
+    math_approx: bool = False
+
+
+@dataclass(frozen=True)
+class EltwiseParams:
+    """Unary, binary, ternary elementwise, comparisons, where, typecast; operands broadcast as in NumPy."""
+
+    scalars: tuple[float, ...] = ()
+    """Scalar parameters in the kernel's order, e.g. (min, max) of clamp_scalar."""
+
+
+@dataclass(frozen=True)
+class MatmulParams:
+    """Batched matrix product of the last two dims; leading dims broadcast."""
+
+    transpose_a: bool = False
+    transpose_b: bool = False
+
+
+@dataclass(frozen=True)
+class Conv2dParams:
+    """Convolution, input NHWC, weight OIHW (I per group), output NHWC; no kernel reversal (cross-correlation)."""
+
+    stride: tuple[int, int]
+    padding: tuple[int, int, int, int]
+    """Top, bottom, left, right; may be negative."""
+    dilation: tuple[int, int]
+    """Of the kernel."""
+    input_dilation: tuple[int, int] = (1, 1)
+    groups: int = 1
+    batch_groups: int = 1
+
+
+@dataclass(frozen=True)
+class Pool2dParams:
+    """Window reduction over H and W of an NHWC tensor; kernel `max_pool2d`, `avg_pool2d` or `sum_pool2d`."""
+
+    window: tuple[int, int]
+    stride: tuple[int, int]
+    padding: tuple[int, int, int, int]
+    dilation: tuple[int, int]
+    divisor: float = 1.0
+    """`avg_pool2d` divides the sum by it."""
+
+
+@dataclass(frozen=True)
+class ReduceParams:
+    """Reduction over `dims`; kernel `sum`, `max`, `min`, `mean`, `prod`, `reduce_and`, `reduce_or`, `argmax`."""
+
+    dims: tuple[int, ...]
+    keep_dim: bool = False
+
+
+@dataclass(frozen=True)
+class PermuteParams:
+    """`permute`: result dim i is input dim permutation[i]."""
+
+    permutation: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class ReshapeParams:
+    """`reshape` to `shape`, row-major order kept."""
+
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class BroadcastParams:
+    """`broadcast` (equal rank, dims of size 1 repeated) to `shape`."""
+
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class SliceParams:
+    """`slice_static`: begins, ends, steps per dim."""
+
+    begins: tuple[int, ...]
+    ends: tuple[int, ...]
+    steps: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class ConcatParams:
+    """`concat` along `dim`."""
+
+    dim: int
+
+
+@dataclass(frozen=True)
+class PadParams:
+    """`pad`: per dim (low, high, interior) as StableHLO's pad; low and high may be negative; value is input 1 or `value`."""
+
+    low: tuple[int, ...]
+    high: tuple[int, ...]
+    interior: tuple[int, ...]
+    value: float = 0.0
+
+
+@dataclass(frozen=True)
+class ReverseParams:
+    """`reverse` of `dims`."""
+
+    dims: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class FullParams:
+    """`full`: a tensor of one value, given by the bytes of one element in its element type (little-endian)."""
+
+    shape: tuple[int, ...]
+    value: bytes
+
+
+@dataclass(frozen=True)
+class ConstantParams:
+    """`constant`: all elements, row-major, in the element type's own bytes (i1: one byte each)."""
+
+    shape: tuple[int, ...]
+    data: bytes
+
+
+@dataclass(frozen=True)
+class ArangeParams:
+    """`arange`: start + step * index along `dim`, broadcast over `shape`."""
+
+    shape: tuple[int, ...]
+    dim: int
+    start: int = 0
+    step: int = 1
+
+
+@dataclass(frozen=True)
+class GatherParams:
+    """`gather` in StableHLO's general form (inputs: operand, start indices); `embedding` takes (indices, table)."""
+
+    offset_dims: tuple[int, ...] = ()
+    collapsed_slice_dims: tuple[int, ...] = ()
+    operand_batching_dims: tuple[int, ...] = ()
+    start_indices_batching_dims: tuple[int, ...] = ()
+    start_index_map: tuple[int, ...] = ()
+    index_vector_dim: int = 0
+    slice_sizes: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class LayoutParams:
+    """`to_layout`, `to_device`, `from_device`, `to_memory_config`, `deallocate`: the result's TensorDesc says what to do."""
+
+
+Params = (
+    EltwiseParams | MatmulParams | Conv2dParams | Pool2dParams | ReduceParams | PermuteParams | ReshapeParams
+    | BroadcastParams | SliceParams | ConcatParams | PadParams | ReverseParams | FullParams | ConstantParams
+    | ArangeParams | GatherParams | LayoutParams
+)
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One kernel call: reads tensors by id, writes tensors by id."""
+
+    kernel: str
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    params: Params
+    numerics: Numerics = Numerics()
+    location: str = ""
+
+
+@dataclass(frozen=True)
+class Program:
+    """Operations in execution order over a table of tensors; inputs and outputs are host tensors."""
+
+    name: str
+    tensors: tuple[TensorDesc, ...]
+    """Index = tensor id."""
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    operations: tuple[Operation, ...]
+
+
+@dataclass(frozen=True)
+class Binary:
+    """The whole file: what it was compiled for, and its programs (the first is the entry)."""
+
+    board: str
+    """The board whose system description it was compiled for: a device of another board refuses it."""
+    arch: str
+    programs: tuple[Program, ...] = field(default_factory=tuple)
+    compiler: str = ""
+    """Version of the compiler that wrote it."""

@@ -1,0 +1,96 @@
+"""What a backend is: a name, the stages it has, and a function that takes a job through one of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+
+from harness.records import TensorDesc
+from harness.stages import Stage
+
+
+class StageError(Exception):
+    """A stage refused the op: short message for the record, full diagnostic for the artifact."""
+
+    def __init__(self, message: str, diagnostic: str = "", suffix: str = ".txt") -> None:
+        super().__init__(message)
+        self.message, self.diagnostic, self.suffix = message, diagnostic, suffix
+
+
+@dataclass(frozen=True)
+class BackendOptions:
+    """What the user asked of a backend; None means the backend's default."""
+
+    arch: str = "n150"
+    """A board, or an arch (then its default board)."""
+    data_format: str | None = None
+    """Format the device computes floats in; None: the module's own types."""
+    math_fidelity: str | None = None
+    keep_ir: bool = False
+
+
+@dataclass
+class Job:
+    """One op on its way up the ladder. Stages read what earlier ones left in `state`."""
+
+    op_id: str
+    module: bytes
+    """Single-op StableHLO module, MLIR bytecode."""
+    inputs: list[np.ndarray]
+    """Fresh copies: a backend that writes to them harms nobody."""
+    options: BackendOptions
+    ir_dir: Path | None = None
+    """Where to dump each stage's IR when `keep_ir` is set."""
+    state: dict[Stage, Any] = field(default_factory=dict)
+    # filled by the stages
+    outputs: list[np.ndarray] = field(default_factory=list)
+    input_descs: list[TensorDesc] = field(default_factory=list)
+    """With the layout, buffer and grid that the compiler chose."""
+    output_descs: list[TensorDesc] = field(default_factory=list)
+    ran_on: str = "none"
+    cycles: int | None = None
+    device_ns: float | None = None
+    l1_peak_bytes: int | None = None
+    dram_peak_bytes: int | None = None
+    pipeline: str = ""
+
+
+@dataclass(frozen=True)
+class Target:
+    """What the *requested* target computes in: the key of the tolerance table (harness/tolerance.py)."""
+
+    card_type: str
+    """`sim-n150`, `host`, `none`."""
+    float_format: str | None
+    """Forced format of floats (`Bfp8_b`, ...) or None: each tensor's own type."""
+    math_fidelity: str
+    """`HiFi4`, ...; `exact` for a host that computes in IEEE."""
+    matrix_format: str | None = None
+    """What float32 becomes inside the matrix unit: `Tf32`, or None where it stays float32."""
+
+
+class Backend(Protocol):
+    """A compiler and what it runs on. One file each in harness/backends/, or entry point `opscope.backends`."""
+
+    name: ClassVar[str]
+    stages: ClassVar[tuple[Stage, ...]]
+    """In climbing order, without `split` and `compare`, which are the harness's own."""
+
+    def target(self, options: BackendOptions) -> Target:
+        """What `options` asks for. Raises InputError where there is no such board or format."""
+        ...
+
+    def fingerprint(self) -> str:
+        """Changes whenever a result could: versions and sources of the compiler and of what runs its output."""
+        ...
+
+    def climb(self, stage: Stage, job: Job) -> None:
+        """Takes `job` through `stage`. Raises StageError where the stage refuses it."""
+        ...
+
+    def available(self) -> str | None:
+        """None where usable on this machine, else the line that makes it so."""
+        ...

@@ -1,0 +1,22 @@
+"""Errors that a user can act on."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class InputError(ValueError):
+    """Bad input: printed as one line `<where>: expected X, got Y; try Z`, exit code 2, never a traceback."""
+
+    def __init__(self, where: str, expected: str, got: str, hint: str = "") -> None:
+        self.where, self.expected, self.got, self.hint = where, expected, got, hint
+        line = f"{where}: expected {expected}, got {got}"
+        super().__init__(f"{line}; try {hint}" if hint else line)
+
+
+def closest(word: str, known: Iterable[str]) -> str:
+    """The known names closest to `word`, for the `try` part of an error; all of them where none is close."""
+    names = sorted(known)
+    near = difflib.get_close_matches(word, names, n=3, cutoff=0.4)
+    return ", ".join(near or names)
