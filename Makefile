@@ -1,0 +1,69 @@
+# `make help` lists what there is. Two commands do all the set-up: `make sweep` and `make test`.
+PYTHON ?= python3
+MODEL  ?= resnet50
+ARGS   ?=
+JOBS   ?= 2
+
+VENV := .venv
+BIN  := $(VENV)/bin
+PIP  := @echo "installing into $(VENV), as pyproject.toml and constraints.txt say"; $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
+# A stamp is younger than the files it was made from: nothing is installed again until one of them changes.
+BASE := $(VENV)/.stamp-base
+TEST := $(VENV)/.stamp-test
+DEV  := $(VENV)/.stamp-dev
+FROM := pyproject.toml constraints.txt
+
+.DEFAULT_GOAL := help
+.PHONY: help venv sweep test slow lint measure flatc clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
+	@echo "  Variables: MODEL=$(MODEL) ARGS='more pytest options' JOBS=$(JOBS) PYTHON=$(PYTHON)"
+
+venv: $(BASE) ## .venv with what a run needs
+
+sweep: $(BASE) ## install, then run MODEL (default resnet50) op by op
+	$(BIN)/python -m pytest --model $(MODEL) --op-by-op $(ARGS)
+
+test: $(TEST) ## install what tests need, then run the quick ones
+	$(BIN)/python -m pytest -m "not slow" -n $(JOBS) $(ARGS)
+
+slow: $(TEST) ## every slow test (tens of minutes)
+	$(BIN)/python -m pytest -m slow -n $(JOBS) $(ARGS)
+
+lint: $(DEV) ## ruff, pyright, import contracts, file sizes, generated schema
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+	$(BIN)/lint-imports
+	$(BIN)/python ci/check_sizes.py
+	$(BIN)/python ci/check_schema.py
+
+measure: $(TEST) ## take every figure of docs/measurements.md again
+	$(BIN)/python ci/measure.py $(ARGS)
+
+flatc: $(BASE) ## generate the Python of the flatbuffer schema again (needs flatc)
+	$(BIN)/python -m compiler.target.regenerate
+
+clean: ## remove .venv, caches and build output; runs in .opscope stay
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .import_linter_cache .benchmarks .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "make: expected Python 3.11 or newer, got $$($(PYTHON) --version 2>&1); try PYTHON=/path/to/python3.11" >&2; exit 2; }
+	@$(PYTHON) -c 'import ensurepip' || \
+	  { echo "make: expected Python's venv module, got none; try apt-get install python3-venv" >&2; exit 2; }
+	$(PYTHON) -m venv $(VENV)
+
+$(BASE): $(FROM) | $(VENV)/bin/python
+	$(PIP) -e .
+	@touch $@
+
+$(TEST): $(FROM) | $(VENV)/bin/python
+	$(PIP) -e '.[test]'
+	@touch $(BASE) $@
+
+$(DEV): $(FROM) | $(VENV)/bin/python
+	$(PIP) -e '.[dev]'
+	@touch $(BASE) $(TEST) $@

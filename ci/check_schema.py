@@ -1,0 +1,63 @@
+"""The generated Python of the flatbuffer schema belongs to the schema: the digest beside it is that of schema.fbs.
+
+Run as `python ci/check_schema.py [ROOT]`; exit code 1 where schema and generated files went apart. With the flatc
+that made them at hand they are made again and compared byte for byte.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+SCHEMA = Path("compiler/target/schema.fbs")
+GENERATED = Path("compiler/target/generated")
+HINT = "try make flatc"
+FLATC = "2.0.8"
+"""The version that made the files; another one writes other text for the same schema."""
+
+
+def check(root: Path) -> list[str]:
+    """What is wrong below `root`, one line each."""
+    try:
+        digest = hashlib.sha256((root / SCHEMA).read_bytes()).hexdigest()
+        stored = (root / GENERATED / "SCHEMA.sha256").read_text(encoding="ascii").strip()
+    except FileNotFoundError as error:
+        return [f"{Path(error.filename).relative_to(root)}: expected a file, got none; {HINT}"]
+    if stored != digest:
+        return [f"{GENERATED}: expected the Python of schema {digest[:12]}, got that of {stored[:12]}; {HINT}"]
+    return _differences(root) if has_flatc() else []
+
+
+def has_flatc() -> bool:
+    """Whether the flatc of `FLATC` is on the PATH."""
+    if shutil.which("flatc") is None:
+        return False
+    return FLATC in subprocess.run(["flatc", "--version"], capture_output=True, text=True).stdout.split()
+
+
+def _differences(root: Path) -> list[str]:
+    """Files that flatc makes otherwise than they are kept."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = ["flatc", "--python", "--gen-object-api", "-o", folder, str(root / SCHEMA)]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        made = {path.relative_to(folder): path.read_bytes() for path in Path(folder).rglob("*.py")}
+    kept = {path.relative_to(root): path.read_bytes() for path in (root / GENERATED).rglob("*.py")}
+    names = sorted(name for name in made.keys() | kept.keys() if made.get(name) != kept.get(name))
+    # An empty package marker is made by some versions of flatc in folders above ours.
+    names = [name for name in names if made.get(name) or kept.get(name)]
+    return [f"{name}: expected what flatc makes of {SCHEMA.name}, got something else; {HINT}" for name in names]
+
+
+def main(root: Path) -> int:
+    """Print what is wrong; 0 when nothing is."""
+    problems = check(root)
+    print("\n".join(problems) or f"schema: {GENERATED} belongs to {SCHEMA}")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).resolve().parent.parent))

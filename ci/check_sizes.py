@@ -1,0 +1,70 @@
+"""The size contract: median Python file <= 150 lines, 90th percentile <= 500, none over 800 (generated ones apart).
+
+Run as `python ci/check_sizes.py [ROOT]`; prints the figures and every offender, exit code 1 when a limit is broken.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+MEDIAN, P90, MOST = 150, 500, 800
+"""Limits in lines per file."""
+
+ROOMS = ("harness", "compiler", "simulator", "models", "reports", "ci", "dashboards")
+GENERATED = frozenset({"generated", "__pycache__"})
+"""Folders whose files nobody reads."""
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What was measured: lines per file, and every limit that is broken, as a printable line."""
+
+    lines: dict[Path, int]
+    median: float
+    p90: int
+    broken: tuple[str, ...]
+
+
+def python_files(root: Path) -> Iterator[Path]:
+    """Every Python file of the rooms under `root` that a person wrote; virtual environments are not looked into."""
+    for room in ROOMS:
+        for path in sorted((root / room).rglob("*.py")):
+            parts = path.relative_to(root).parts
+            if not GENERATED.intersection(parts) and not any(part.startswith(".") for part in parts):
+                yield path
+
+
+def measure(root: Path) -> Sizes:
+    """The sizes of all files under `root`, empty files (package markers) left out of median and percentile."""
+    lines = {path.relative_to(root): len(path.read_bytes().splitlines()) for path in python_files(root)}
+    counts = sorted(count for count in lines.values() if count)
+    median = statistics.median(counts) if counts else 0.0
+    p90 = counts[min(len(counts) - 1, len(counts) * 9 // 10)] if counts else 0
+    broken = [f"{path}: expected at most {MOST} lines, got {n}; try a split" for path, n in lines.items() if n > MOST]
+    if median > MEDIAN:
+        broken.append(f"median file: expected at most {MEDIAN} lines, got {median:g}; try to split by purpose")
+    if p90 > P90:
+        long = ", ".join(f"{path} ({n})" for path, n in sorted(lines.items(), key=lambda item: -item[1]) if n > P90)
+        broken.append(f"90th percentile: expected at most {P90} lines, got {p90}; try to split {long}")
+    return Sizes(lines, median, p90, tuple(broken))
+
+
+def main(root: Path) -> int:
+    """Print the sizes of the tree at `root`; 0 when every limit holds."""
+    sizes = measure(root)
+    longest = max(sizes.lines.items(), key=lambda item: item[1], default=(Path("-"), 0))
+    print(
+        f"sizes: {len(sizes.lines)} files, {sum(sizes.lines.values())} lines; median {sizes.median:g}, "
+        f"p90 {sizes.p90}, longest {longest[0]} ({longest[1]})"
+    )
+    for line in sizes.broken:
+        print(line)
+    return 1 if sizes.broken else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).resolve().parent.parent))

@@ -1,0 +1,121 @@
+"""The numbers of docs/measurements.md at full size: `make measure`. Starts command lines only; prints one table.
+
+Each figure is read from what a user's own command printed or stored, with the caches in a folder of their own, so
+that "caches empty" is true.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+MODELS = ("mnist_mlp", "resnet50", "bert_base", "vit_base", "gpt2_small")
+BIN = Path(sys.executable).parent
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One measured number beside what it should be."""
+
+    what: str
+    value: str
+    target: str
+    met: bool
+
+
+class Bench:
+    """A scratch folder with its own caches, where sweeps are run and read back."""
+
+    def __init__(self, scratch: Path) -> None:
+        self.scratch = scratch
+        self.environment = {**os.environ, "OPSCOPE_CACHE_DIR": str(scratch / "cache")}
+
+    def sweep(self, model: str, *options: str) -> tuple[float, dict]:
+        """Seconds of the whole command, and the run as `opscope show --json` tells it."""
+        run = self.scratch / f"run-{time.monotonic_ns()}"
+        command = [BIN / "pytest", "--model", model, "--op-by-op", "-q", "--run-dir", run, *options]
+        started = time.monotonic()
+        done = subprocess.run(command, cwd=self.scratch, env=self.environment, text=True, capture_output=True)
+        seconds = time.monotonic() - started
+        if done.returncode:
+            print(done.stdout, done.stderr, file=sys.stderr)
+        shown = subprocess.run(
+            [BIN / "opscope", "show", run, "--json"],
+            cwd=self.scratch,
+            env=self.environment,
+            text=True,
+            capture_output=True,
+            check=True,
+        )
+        return seconds, json.loads(shown.stdout)
+
+
+def _op_milliseconds(run: dict) -> list[float]:
+    return [1000 * sum(stage["seconds"] for stage in op["stages"]) for op in run["op_tests"]]
+
+
+def sweeps(bench: Bench) -> Iterator[Figure]:
+    """ResNet-50 with empty and with warm caches, then all models in both types."""
+    cold, _ = bench.sweep("resnet50")
+    yield Figure("resnet50 float32, caches empty: whole command", f"{cold:.1f} s", "<= 30 s", cold <= 30)
+    warm, run = bench.sweep("resnet50")
+    unique, uses = len(run["op_tests"]), sum(run["ledger"]["uses"].values())
+    yield Figure(
+        f"resnet50 float32, caches warm ({unique} unique ops, {uses} uses)", f"{warm:.1f} s", "<= 10 s", warm <= 10
+    )
+    for model in MODELS:
+        for dtype in ("float32", "bfloat16"):
+            seconds, run = bench.sweep(model, "--dtype", dtype)
+            status = run["ledger"]["by_status"]
+            counts = ", ".join(f"{count} {name}" for name, count in status.items() if count)
+            reached = sum(op["status"] in {"success", "golden_failed"} for op in run["op_tests"])
+            total = len(run["op_tests"])
+            yield Figure(
+                f"{model} {dtype}: ops that reach compare",
+                f"{reached}/{total} ({counts}; {seconds:.1f} s)",
+                "all",
+                reached == total,
+            )
+            if model == "bert_base":
+                median = statistics.median(_op_milliseconds(run))
+                yield Figure(f"bert_base {dtype}: median time per op", f"{median:.1f} ms", "<= 60 ms", median <= 60)
+
+
+def suites() -> Iterator[Figure]:
+    """The slow tests and the benchmarks, whole."""
+    for what, options in (("slow tests", ["-m", "slow"]), ("benchmarks", ["ci/benchmarks"])):
+        done = subprocess.run([BIN / "pytest", *options, "-q", "-rA" if what == "benchmarks" else "-rf"])
+        yield Figure(what, f"exit {done.returncode}", "exit 0", done.returncode == 0)
+
+
+def main() -> int:
+    """Measures everything; exit code 1 where a number is not met."""
+    with tempfile.TemporaryDirectory() as scratch:
+        figures = [*sweeps(Bench(Path(scratch))), *suites()]
+    cpu = next(
+        (
+            line.split(":")[1].strip()
+            for line in Path("/proc/cpuinfo").read_text().splitlines()
+            if line.startswith("model name")
+        ),
+        platform.processor(),
+    )
+    print(f"\n{datetime.date.today()}, {os.cpu_count()} cores ({cpu})\n")
+    print("| what | measured | target | met |\n|---|---|---|---|")
+    for figure in figures:
+        print(f"| {figure.what} | {figure.value} | {figure.target} | {'yes' if figure.met else 'no'} |")
+    return 0 if all(figure.met for figure in figures) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

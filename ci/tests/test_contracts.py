@@ -1,0 +1,58 @@
+"""The import contracts hold, and each of them notices an import that it forbids."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("importlinter", reason="import-linter comes with the dev extra")
+
+ROOT = Path(__file__).resolve().parents[2]
+ROOMS = ("harness", "compiler", "simulator", "models", "reports")
+
+FORBIDDEN = {
+    "models/stray.py": ("import harness.records", "models imports nothing of ours"),
+    "compiler/stray.py": ("import simulator", "compiler imports nothing of ours"),
+    "simulator/stray.py": ("import compiler.options", "simulator imports compiler.target alone"),
+    "harness/stray.py": ("import compiler.api", "harness reaches compiler and simulator through its backends"),
+    "reports/stray.py": ("import harness.lane", "reports reads records and runs no op"),
+    "compiler/target/stray.py": ("import xdsl.ir", "compiler.target knows no IR"),
+    "simulator/stray_jax.py": ("import jax", "simulator and reports import neither jax nor xdsl"),
+    "compiler/passes/stray.py": ("import jaxlib.mlir.ir", "jaxlib is imported by its doors alone"),
+}
+"""A file that must not be -> what it imports, and the contract that says so."""
+
+
+def lint(root: Path) -> dict[str, bool]:
+    """Contract -> whether it was kept."""
+    command = [Path(sys.executable).with_name("lint-imports"), "--no-cache"]
+    done = subprocess.run(
+        command, cwd=root, capture_output=True, text=True, env={"PYTHONPATH": str(root), "COLUMNS": "300"}
+    )
+    ends = {" KEPT": True, " BROKEN": False}
+    lines = [line.split(" (")[0] for line in done.stdout.splitlines()]
+    found = {line.removesuffix(end): kept for line in lines for end, kept in ends.items() if line.endswith(end)}
+    assert found, done.stdout + done.stderr
+    return found
+
+
+def test_this_project_keeps_its_contracts() -> None:
+    assert [name for name, kept in lint(ROOT).items() if not kept] == []
+
+
+def test_each_contract_notices_a_stray_import(tmp_path: Path) -> None:
+    for room in ROOMS:
+        shutil.copytree(ROOT / room, tmp_path / room, ignore=shutil.ignore_patterns("__pycache__", "data", "tests"))
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    assert all(lint(tmp_path).values())
+    for name, (text, _) in FORBIDDEN.items():
+        (tmp_path / name).write_text(f"{text}\n")
+    found = lint(tmp_path)
+    broken = [name for name, kept in found.items() if not kept]
+    for file, (_, contract) in FORBIDDEN.items():
+        assert [name for name in broken if name.startswith(contract)], (file, broken)
+    assert len(broken) == len(found)

@@ -1,0 +1,36 @@
+"""An installed wheel holds every file that the rooms read: the package data of pyproject.toml names them all."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+ROOMS = ("harness", "compiler", "simulator", "models", "reports")
+
+
+def sources(suffixes: set[str], *, wanted: bool) -> set[Path]:
+    """Files of the rooms whose suffix is, or is not, one of `suffixes`; tests and caches apart."""
+    found = (path for room in ROOMS for path in (ROOT / room).rglob("*") if path.is_file())
+    outside = {"tests", "__pycache__"}
+    return {
+        path
+        for path in found
+        if (path.suffix in suffixes) is wanted and not outside & set(path.relative_to(ROOT).parts)
+    }
+
+
+def test_every_data_file_is_named() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]
+    named = {
+        path
+        for package, patterns in settings.items()
+        for pattern in patterns
+        for path in (ROOT / package.replace(".", "/")).glob(pattern)
+    }
+    assert sources({".py", ".pyc"}, wanted=False) <= named
+
+
+def test_every_folder_with_code_is_a_package() -> None:
+    folders = {path.parent for path in sources({".py"}, wanted=True)}
+    assert [str(folder) for folder in sorted(folders) if not (folder / "__init__.py").is_file()] == []

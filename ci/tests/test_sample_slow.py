@@ -1,0 +1,19 @@
+"""The sample is repeatable, spread over files, and does not hang on the order of collection."""
+
+from __future__ import annotations
+
+from ci.sample_slow import choose
+
+IDS = [f"room/tests/test_{file}.py::test_{number}" for file in "abcdef" for number in range(5)]
+
+
+def test_the_same_seed_takes_the_same_tests_in_any_order() -> None:
+    assert choose(IDS, 2, 4) == choose(reversed(IDS), 2, 4)
+    assert any(choose(IDS, 2, 4) != choose(IDS, seed, 4) for seed in range(10))
+
+
+def test_one_test_per_file_and_never_more_than_there_are() -> None:
+    chosen = choose(IDS, 1, 100)
+    assert len(chosen) == 6
+    assert len({node_id.partition("::")[0] for node_id in chosen}) == 6
+    assert choose([], 1, 3) == []
