@@ -1,0 +1,84 @@
+"""Database columns derived from the fields of a record, so that no field is written down twice.
+
+A field's type decides its column; what has no scalar column (tuples, maps, nested records) becomes JSON. Values pass
+through `plain`, which leaves nothing that one of the databases refuses: no NaN in JSON, no NUL in text.
+"""
+
+from __future__ import annotations
+
+import math
+import types
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any, Union, get_args, get_origin
+
+import sqlalchemy as sa
+from pydantic import BaseModel
+from sqlalchemy.types import TypeDecorator
+
+
+class Utc(TypeDecorator[datetime]):
+    """A point in time: with its zone in PostgreSQL, as naive UTC in SQLite, always aware in Python."""
+
+    impl = sa.DateTime
+    cache_ok = True
+
+    def load_dialect_impl(self, dialect: sa.Dialect) -> Any:
+        """The database's own type: `TIMESTAMP WITH TIME ZONE` where it exists."""
+        return dialect.type_descriptor(sa.DateTime(timezone=dialect.name == "postgresql"))
+
+    def process_bind_param(self, value: datetime | None, dialect: sa.Dialect) -> datetime | None:
+        """The value as the database takes it. A time without a zone is taken for UTC."""
+        if value is None:
+            return None
+        aware = value.astimezone(UTC) if value.tzinfo else value.replace(tzinfo=UTC)
+        return aware if dialect.name == "postgresql" else aware.replace(tzinfo=None)
+
+    def process_result_value(self, value: datetime | None, dialect: sa.Dialect) -> datetime | None:
+        """The value with its zone."""
+        return value if value is None or value.tzinfo else value.replace(tzinfo=UTC)
+
+
+SCALARS: tuple[tuple[type, Any], ...] = (
+    (bool, sa.Boolean()),
+    (StrEnum, sa.Text()),
+    (str, sa.Text()),
+    (int, sa.BigInteger()),
+    (float, sa.Double()),
+    (datetime, Utc()),
+)
+"""Python type of a field -> column type; bool stands before int, being one."""
+
+
+def column(name: str, annotation: Any, *, key: bool = False) -> sa.Column[Any]:
+    """The column of a field: scalar where there is one, else JSON; nullable where the field may be None."""
+    options = get_args(annotation) if get_origin(annotation) in (Union, types.UnionType) else (annotation,)
+    kinds = [option for option in options if option is not type(None)]
+    kind = next((sql for python, sql in SCALARS if isinstance(kinds[0], type) and issubclass(kinds[0], python)), None)
+    return sa.Column(name, sa.JSON() if kind is None else kind, primary_key=key, nullable=len(kinds) < len(options))
+
+
+def columns(record: type[BaseModel], *, keys: tuple[str, ...] = (), without: tuple[str, ...] = ()) -> list[Any]:
+    """The columns of all fields of `record` but `without`, in the order of the fields."""
+    return [
+        column(name, field.annotation, key=name in keys)
+        for name, field in record.model_fields.items()
+        if name not in without
+    ]
+
+
+def plain(value: Any) -> Any:
+    """`value` as every database takes it: records as maps, NaN and infinities as None, NUL shown as `\\0`."""
+    match value:
+        case BaseModel():
+            return {name: plain(item) for name, item in value}
+        case dict():
+            return {str(name): plain(item) for name, item in value.items()}
+        case list() | tuple():
+            return [plain(item) for item in value]
+        case float():
+            return value if math.isfinite(value) else None
+        case str():
+            return str(value).replace("\0", "\\0")
+        case _:
+            return value

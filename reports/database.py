@@ -1,0 +1,186 @@
+"""The results database by URL, brought up to date; every driver error is one line without a password.
+
+SQLite and PostgreSQL. Migrations (reports/migrations) build the tables; views (reports/views/*.sql) hold no rows and
+are made anew whenever a file of theirs changed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import event
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
+
+from harness.errors import InputError
+
+ROOM = Path(__file__).parent
+SECRET_KEY = re.compile(r"pass|pwd|secret|token", re.IGNORECASE)
+"""URL query keys whose values nobody may see."""
+
+SETTINGS = sa.Table(
+    "opscope_settings",
+    sa.MetaData(),
+    sa.Column("name", sa.Text(), primary_key=True),
+    sa.Column("value", sa.Text(), nullable=False),
+)
+"""Which views the database has: `views` (their names) and `views_digest` (of their texts)."""
+
+ADVISORY_LOCK = 0x6F7073636F7065
+"""Key of PostgreSQL's lock around a migration (the bytes of `opscope`)."""
+
+
+def default_url(root: Path | None = None) -> str:
+    """The database that a run publishes to unless told otherwise: `<root>/.opscope/opscope.sqlite`."""
+    return f"sqlite:///{(root or Path.cwd()) / '.opscope' / 'opscope.sqlite'}"
+
+
+def parse_url(url: str, where: str = "--to") -> sa.URL:
+    """`url` as an object. Raises InputError for anything that is no SQLite or PostgreSQL URL."""
+    example = "sqlite:///results.sqlite or postgresql://user@host/name"
+    try:
+        parsed = sa.make_url(url)
+        kind = parsed.get_backend_name()
+    except (ArgumentError, NoSuchModuleError, ValueError) as error:
+        # The text is not shown: a URL that cannot be parsed cannot be masked either.
+        raise InputError(where, "a database URL", "a text that is no URL", example) from error
+    if kind not in ("sqlite", "postgresql"):
+        raise InputError(where, "a SQLite or PostgreSQL URL", f"`{kind}`", example)
+    return parsed
+
+
+def shown(url: sa.URL) -> str:
+    """`url` as it may be printed: passwords in it and in its query are `***`."""
+    query = {key: "***" if SECRET_KEY.search(key) else value for key, value in url.query.items()}
+    return url.set(query=query).render_as_string(hide_password=True).replace("%2A%2A%2A", "***")
+
+
+@contextmanager
+def open_database(url: str, where: str = "--to") -> Iterator[sa.Connection]:
+    """One transaction on the up-to-date database at `url`; committed at the end, rolled back on any error.
+
+    Raises InputError for a bad URL, a missing driver, a server that does not answer, a database that cannot be
+    written or was made by a newer opscope.
+    """
+    parsed = parse_url(url, where)
+    try:
+        engine = _engine(parsed)
+    except ImportError as error:
+        extra = "pip install 'opscope[postgres]'"
+        raise InputError(where, "an installed database driver", f"no module `{error.name}`", extra) from error
+    except OSError as error:
+        raise InputError(where, "a folder that can be written", _reason(error, parsed), "another --to") from error
+    try:
+        with engine.begin() as connection:
+            _bring_up_to_date(connection, where)
+            yield connection
+    except (SQLAlchemyError, OSError) as error:
+        hint = "a path that can be written" if parsed.get_backend_name() == "sqlite" else "whether the server runs"
+        raise InputError(where, f"to write {shown(parsed)}", _reason(error, parsed), hint) from error
+    finally:
+        engine.dispose()
+
+
+def _engine(url: sa.URL) -> sa.Engine:
+    if url.get_backend_name() != "sqlite":
+        seconds = {"connect_timeout": 10} if "connect_timeout" not in url.query else {}
+        return sa.create_engine(url, connect_args=seconds, poolclass=sa.NullPool)
+    if url.database and url.database != ":memory:" and not url.query.get("uri"):
+        Path(url.database).parent.mkdir(parents=True, exist_ok=True)
+    engine = sa.create_engine(url, connect_args={"timeout": 30})
+
+    # Python's driver starts transactions late and never around DDL: the whole publish is one, begun by ourselves, so
+    # that two first runs at once wait for each other instead of both making the tables.
+    @event.listens_for(engine, "connect")
+    def connected(connection: Any, _: object) -> None:
+        connection.isolation_level = None
+        connection.execute("PRAGMA foreign_keys = ON")
+
+    @event.listens_for(engine, "begin")
+    def begun(connection: sa.Connection) -> None:
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+    return engine
+
+
+def _reason(error: BaseException, url: sa.URL) -> str:
+    """The driver's own words in one line, without the password."""
+    text = str(error.orig) if isinstance(error, DBAPIError) and error.orig else str(error)
+    line = " ".join(text.split()) or type(error).__name__
+    secrets = [url.password, *(value for key, value in url.query.items() if SECRET_KEY.search(key))]
+    for secret in secrets:
+        if secret:
+            line = line.replace(str(secret), "***")
+    return line
+
+
+# --- schema
+
+
+def head() -> str:
+    """The newest migration's number, from its file name."""
+    return max(path.name[:4] for path in (ROOM / "migrations" / "versions").glob("[0-9]*.py"))
+
+
+def views() -> dict[str, str]:
+    """Name of each view -> the SELECT that it is."""
+    return {path.stem: path.read_text(encoding="utf-8") for path in sorted((ROOM / "views").glob("*.sql"))}
+
+
+def _bring_up_to_date(connection: sa.Connection, where: str) -> None:
+    if connection.dialect.name == "postgresql":
+        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(ADVISORY_LOCK)))
+    version = _version(connection)
+    if version != head():
+        if version is not None and version > head():
+            raise InputError(where, f"a database of schema {head()} or older", f"schema {version}", "a newer opscope")
+        _drop_views(connection)
+        _migrate(connection)
+    _renew_views(connection, version != head())
+
+
+def _version(connection: sa.Connection) -> str | None:
+    if not sa.inspect(connection).has_table("alembic_version"):
+        return None
+    return connection.scalar(sa.text("SELECT version_num FROM alembic_version"))
+
+
+def _drop_views(connection: sa.Connection) -> None:
+    """Drops the views that an opscope made, also those without a file now: a migration may change their tables."""
+    if not sa.inspect(connection).has_table(SETTINGS.name):
+        return
+    names = connection.scalar(sa.select(SETTINGS.c.value).where(SETTINGS.c.name == "views")) or ""
+    for name in names.split():
+        connection.exec_driver_sql(f"DROP VIEW IF EXISTS {name}")
+
+
+def _migrate(connection: sa.Connection) -> None:
+    # Alembic takes half a second to import, which only a first publish and an upgrade should pay.
+    from alembic import command
+    from alembic.config import Config
+
+    config = Config(attributes={"connection": connection})
+    config.set_main_option("script_location", str(ROOM / "migrations").replace("%", "%%"))
+    config.set_main_option("path_separator", "os")
+    command.upgrade(config, "head")
+
+
+def _renew_views(connection: sa.Connection, force: bool) -> None:
+    """Makes all views again if their files are not the ones that the database was given."""
+    selects = views()
+    digest = hashlib.sha256("\0".join(f"{name}\0{text}" for name, text in selects.items()).encode()).hexdigest()
+    SETTINGS.create(connection, checkfirst=True)
+    have = {row.name: row.value for row in connection.execute(sa.select(SETTINGS))}
+    if not force and have.get("views_digest") == digest:
+        return
+    _drop_views(connection)
+    for name, select in selects.items():
+        connection.exec_driver_sql(f"CREATE VIEW {name} AS\n{select}")
+    connection.execute(sa.delete(SETTINGS))
+    rows = [{"name": "views_digest", "value": digest}, {"name": "views", "value": " ".join(selects)}]
+    connection.execute(sa.insert(SETTINGS), rows)

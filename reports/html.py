@@ -1,0 +1,129 @@
+"""report.html: one run on one page, in one file that opens without a network.
+
+Altair makes the charts' specifications, vl-convert's wheel brings the JavaScript that draws them, Jinja2 puts the page
+together and escapes whatever a record says.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from pathlib import Path
+from typing import Any
+
+from harness.errors import InputError
+from harness.records import RunRecord
+from harness.store import StoredRun, load_run
+from reports import charts, page_rows, vega
+from reports.columns import plain
+
+PAGE = Path(__file__).parent / "page"
+REPORT_FILE = "report.html"
+
+
+def write_report(run_dir: Path) -> Path:
+    """Writes RUN/report.html from the records of the run, whole or not at all; its path.
+
+    Raises InputError for a folder that holds no run and for a disk that takes no file.
+    """
+    text = render(load_run(run_dir))
+    path = run_dir / REPORT_FILE
+    temporary = run_dir / f".{REPORT_FILE}.{os.getpid()}"
+    try:
+        temporary.write_text(text, encoding="utf-8")
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise InputError(
+            str(path), "a place that can be written", error.strerror or str(error), "--no-report"
+        ) from error
+    return path
+
+
+def render(run: StoredRun) -> str:
+    """The page of a run, as text."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(PAGE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    return environment.get_template("report.html.j2").render(context(run))
+
+
+def context(run: StoredRun) -> dict[str, Any]:
+    """What the template fills in."""
+    from harness.ledger import ledger, line
+
+    rows = plain(page_rows.op_rows(run.tests))
+    books = ledger(run.header, run.rows, run.tests)
+    specifications = charts.charts(rows)
+    ladder = page_rows.ladder(rows)
+    data = {"ops": rows, "charts": specifications, "stages": ladder["stages"],
+            "colours": {str(name): colour for name, colour in charts.STATUS_COLOURS.items()}}  # fmt: skip
+    return {
+        "run": run.record,
+        "title": ", ".join(run.record.models),
+        "chips": chips(run),
+        "tiles": page_rows.tiles(run, rows),
+        "ledger_line": line(books),
+        "adds_up": books.adds_up,
+        "ladder": ladder,
+        "colours": {str(name): colour for name, colour in charts.STAGE_COLOURS.items()},
+        "rows": rows,
+        "failing": page_rows.failing(rows),
+        "known": sorted((row for row in rows if row["tone"] == "known"), key=lambda row: -row["uses"]),
+        "unsplittable": page_rows.unsplittable(run.rows),
+        "charts": specifications,
+        "most": charts.MOST,
+        "origin": origin(run.record),
+        "css": (PAGE / "report.css").read_text(encoding="utf-8"),
+        "script": (PAGE / "report.js").read_text(encoding="utf-8"),
+        "vega": vega.javascript(),
+        "data": script_safe(data),
+    }
+
+
+def script_safe(data: Any) -> str:
+    """`data` as JSON that cannot end the `<script>` element it stands in."""
+    text = json.dumps(data, separators=(",", ":"), allow_nan=False)
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def chips(run: StoredRun) -> list[tuple[str, str]]:
+    """What was run on what, and when: label and value."""
+    record = run.record
+    options = record.origin.options
+    took = "" if record.ended is None else f"{(record.ended - record.started).total_seconds():.1f} s"
+    found = [
+        ("backend", record.backend),
+        ("arch", record.arch),
+        ("card", ", ".join(sorted({test.card_type for test in run.tests}))),
+        ("ran on", ", ".join(sorted({test.ran_on for test in run.tests} - {"none"}))),
+        *((name.replace("_", " "), str(options[name])) for name in ("dtype", "data_format", "math_fidelity", "inputs")
+          if options.get(name)),
+        ("started", f"{record.started:%Y-%m-%d %H:%M:%S} UTC"),
+        ("took", took),
+        ("run", record.run_id),
+    ]  # fmt: skip
+    return [(label, value) for label, value in found if value]
+
+
+def origin(record: RunRecord) -> list[tuple[str, str]]:
+    """Where a run came from: label and value, empty ones left out."""
+    came = record.origin
+    versions = ", ".join(f"{name} {number}" for name, number in sorted(came.versions.items()))
+    options = ", ".join(f"{name}={value}" for name, value in sorted(came.options.items()) if value is not None)
+    found = [
+        ("revision", f"{came.revision}{' (changed since)' if came.revision and came.dirty else ''}"),
+        ("branch", came.branch),
+        ("backend revision", f"{came.backend_revision}{' (changed since)' if came.backend_dirty else ''}"),
+        ("CI job", " ".join(filter(None, (came.ci_job, came.ci_url)))),
+        ("host", came.host),
+        ("CPU", came.cpu),
+        ("Python", came.python),
+        ("versions", versions),
+        ("command line", shlex.join(came.command_line)),
+        ("options", options),
+    ]
+    return [(label, value) for label, value in found if value]

@@ -1,0 +1,1 @@
+"""The migrations, oldest first: one file each, never edited once released."""

@@ -1,0 +1,180 @@
+"""What report.html shows, as plain values: one row per op, the ladder's cells, the headline figures.
+
+Values only; how they look is the template's business (reports/page/).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import quote
+
+from harness.records import OpRow, OpTest
+from harness.stages import FAILED, Stage, Status
+from harness.store import StoredRun
+from reports.charts import NOT_RUN
+from reports.publish import is_failure, signature
+
+Row = dict[str, Any]
+UNTRIED = frozenset({Status.SKIPPED, Status.NOT_RUN})
+UNATTEMPTED = UNTRIED | {Status.STOPPED}
+"""Statuses of ops that count in no rate: nobody asked for their numbers."""
+
+
+def op_rows(tests: Sequence[OpTest]) -> list[Row]:
+    """One row per op, in the order of the manifest."""
+    return [_op_row(test) for test in tests]
+
+
+def _op_row(test: OpTest) -> Row:
+    return {
+        "id": test.op_id,
+        "name": test.op_name,
+        "kind": test.op_kind or "other",
+        "types": signature(test.inputs, test.outputs),
+        "status": str(test.status),
+        "tone": tone(test),
+        "furthest": NOT_RUN if test.status in UNTRIED else str(test.stage_reached),
+        "failed": str(test.failed_stage or ""),
+        "stages": [(str(stage.stage), stage.seconds) for stage in test.stages],
+        "seconds": sum(stage.seconds for stage in test.stages),
+        "pcc": test.pcc,
+        "cycles": test.cycles,
+        "device_us": None if test.device_ns is None else test.device_ns / 1000,
+        "l1": test.l1_peak_bytes,
+        "dram": test.dram_peak_bytes,
+        "uses": test.uses,
+        "models": list(test.models),
+        "locations": list(dict.fromkeys(location for location in test.locations if location)),
+        "params": test.op_params,
+        "layouts": [_layout(tensor) for tensor in (*test.inputs, *test.outputs)],
+        "results": [
+            {"passed": check.passed, "pcc": check.pcc, "l2": check.relative_l2, "max": check.max_abs,
+             "tolerance": check.tolerance, "reason": check.reason, "flags": list(check.flags)}
+            for check in test.results
+        ],
+        "ran_on": test.ran_on,
+        "card": test.card_type,
+        "format": " ".join(filter(None, (test.data_format, test.math_fidelity))),
+        "provenance": test.provenance,
+        "error": test.error_message or test.crash_kind or "",
+        "crash": test.crash_kind or "",
+        "cluster": test.error_signature or "",
+        "expected": test.expected,
+        "flaky": test.flaky,
+        "artifact": quote(test.artifact) if test.artifact else "",
+        "pipeline": test.pipeline,
+        "repro": test.repro,
+        "attempt": test.attempt,
+    }  # fmt: skip
+
+
+def _layout(tensor: Any) -> str:
+    """What the compiler chose for a tensor, or nothing before it chose."""
+    grid = "x".join(map(str, tensor.grid_shape)) if tensor.grid_shape else ""
+    return " ".join(filter(None, (tensor.layout, tensor.buffer_type, grid and f"grid {grid}")))
+
+
+def tone(test: OpTest) -> str:
+    """What an outcome means to a reader: `good`, `bad`, `known` (a limitation names it) or `idle` (not attempted)."""
+    if is_failure(test):
+        return "bad"
+    if test.status in FAILED:
+        return "known"
+    return "good" if test.status is Status.SUCCESS else "idle"
+
+
+def ladder(rows: Sequence[Row]) -> Row:
+    """The ladder: stages that the run knows, and per kind of op [unique ops, uses] at each, the fullest kind first."""
+    seen = {row["furthest"] for row in rows} | {stage for row in rows for stage, _ in row["stages"]}
+    if seen - {NOT_RUN}:
+        seen.add(str(Stage.SPLIT))
+    stages = [stage for stage in (*map(str, Stage), NOT_RUN) if stage in seen]
+    ops: dict[str, Counter[str]] = {}
+    uses: dict[str, Counter[str]] = {}
+    for row in rows:
+        ops.setdefault(row["kind"], Counter())[row["furthest"]] += 1
+        uses.setdefault(row["kind"], Counter())[row["furthest"]] += row["uses"]
+    kinds = sorted(ops, key=lambda kind: (-ops[kind].total(), kind))
+    body = [
+        {
+            "kind": kind,
+            "cells": [{"ops": ops[kind][stage], "uses": uses[kind][stage], "stage": stage,
+                       "share": ops[kind][stage] / ops[kind].total()} for stage in stages],
+            "ops": ops[kind].total(),
+            "uses": uses[kind].total(),
+        }
+        for kind in kinds
+    ]  # fmt: skip
+    total = [(sum(ops[kind][stage] for kind in kinds), sum(uses[kind][stage] for kind in kinds)) for stage in stages]
+    return {"stages": stages, "rows": body, "total": total, "ops": len(rows), "uses": sum(row["uses"] for row in rows)}
+
+
+def tiles(run: StoredRun, rows: Sequence[Row]) -> list[Row]:
+    """The headline figures: label, value, a line below it, and a tone."""
+    attempted = [test for test in run.tests if test.status not in UNATTEMPTED]
+    bad = sum(row["tone"] == "bad" for row in rows)
+    known = sum(row["tone"] == "known" for row in rows)
+    found = [
+        _tile("unique ops", f"{len(rows):,}", f"{sum(row['uses'] for row in rows):,} uses in {_models(run)}"),
+        *_rates(attempted),
+        _tile("failing", f"{bad:,}", "ops that no limitation names", "bad" if bad else "good"),
+        _tile("known limitations", f"{known:,}", "ops that fail as expected", "known" if known else "idle"),
+    ]
+    worst = min((row for row in rows if row["pcc"] is not None), key=lambda row: row["pcc"], default=None)
+    if worst:
+        found.append(
+            _tile(
+                "worst PCC", "1" if worst["pcc"] == 1 else f"{worst['pcc']:.7f}", f"{worst['name']} {worst['id'][:6]}"
+            )
+        )
+    cycles = sum(row["cycles"] * row["uses"] for row in rows if row["cycles"])
+    if cycles:
+        found.append(_tile("device cycles", _short(cycles), "all uses, one after another"))
+    return found
+
+
+def _rates(attempted: Sequence[OpTest]) -> list[Row]:
+    """One tile per place of execution: results of the host never add to those of a device."""
+    right = Counter(test.ran_on for test in attempted if test.status is Status.SUCCESS)
+    total = len(attempted)
+    places = sorted(right, key=lambda place: -right[place]) or ["device"]
+    return [
+        _tile(f"right on {place}", f"{100 * right[place] / total:.1f} %" if total else "-",
+              f"{right[place]:,} of {total:,} attempted", "good" if right[place] == total else "")
+        for place in places
+    ]  # fmt: skip
+
+
+def _tile(label: str, value: str, below: str, tone: str = "") -> Row:
+    return {"label": label, "value": value, "below": below, "tone": tone}
+
+
+def _models(run: StoredRun) -> str:
+    models = run.record.models
+    return models[0] if len(models) == 1 else f"{len(models)} models"
+
+
+def _short(number: float) -> str:
+    for size, unit in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if number >= size:
+            return f"{number / size:.3g} {unit}"
+    return f"{number:g}"
+
+
+def failing(rows: Sequence[Row]) -> list[list[Row]]:
+    """Failing ops, those of one error together, the error with the most uses first."""
+    groups: dict[str, list[Row]] = {}
+    for row in sorted((row for row in rows if row["tone"] == "bad"), key=lambda row: -row["uses"]):
+        groups.setdefault(row["cluster"] or row["id"], []).append(row)
+    return sorted(groups.values(), key=lambda group: -sum(row["uses"] for row in group))
+
+
+def unsplittable(rows: Sequence[OpRow]) -> list[Row]:
+    """Ops that no module could be made of, with the reason."""
+    return [
+        {"id": row.op_id, "name": row.op_name, "why": row.unsplittable, "uses": len(row.uses)}
+        for row in rows
+        if row.unsplittable
+    ]

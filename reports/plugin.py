@@ -1,0 +1,97 @@
+"""The pytest plugin of the reports room: at the end of an op-by-op run, report.html and the database.
+
+harness/plugin.py registers it for the runs it starts.
+
+It reads what harness/plugin.py left on the config: `opscope_run_dir` (the run, on the controller alone) and
+`opscope_places` (what the summary shows), to which it adds `report` and `database`. Whatever goes wrong here is one
+line: the run is on disk already, and neither its records nor its exit code change.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+USAGE = 2
+"""Exit code for bad input."""
+
+
+def pytest_cmdline_main(config: pytest.Config) -> int | None:
+    """Refuses a `--publish` that is no database URL before an op has run; harness/plugin.py has read the request."""
+    from harness.errors import InputError
+    from harness.request import KEY
+
+    request = config.stash.get(KEY, None)
+    if request is None or request.settings["no_report"] or not request.settings["publish"]:
+        return None
+    from reports.database import parse_url
+
+    try:
+        parse_url(request.settings["publish"], "--publish")
+    except InputError as error:
+        sys.stderr.write(f"{error}\n")
+        return USAGE
+    return None
+
+
+# Inside the terminal's own wrapper, which prints the summary, and around everything that closes the books.
+@pytest.hookimpl(wrapper=True, trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> Generator[None, object, object]:
+    """Writes the report and publishes, once the run's records are complete."""
+    result = yield
+    config = session.config
+    run_dir: Path | None = getattr(config, "opscope_run_dir", None)
+    if run_dir is not None and not hasattr(config, "workerinput"):
+        for line in deliver(config, run_dir):
+            _tell(config, line)
+    return result
+
+
+def deliver(config: pytest.Config, run_dir: Path) -> list[str]:
+    """Writes the report of `run_dir` and publishes it; one line for each of the two that failed."""
+    from harness.request import KEY
+
+    request = config.stash.get(KEY, None)
+    if request is None or request.settings["no_report"]:
+        return []
+    places: dict[str, str] = config.opscope_places  # type: ignore[attr-defined]
+    problems = []
+    for what, step in (("report", _report), ("database", _publish)):
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # a project that makes warnings errors means those of its own tests
+                places[what] = step(run_dir, request.settings["publish"], request.folder)
+        except Exception as error:  # noqa: BLE001 - a report is never worth a run
+            told = " ".join(str(error).split()) or type(error).__name__
+            hint = f"opscope publish {run_dir}" if what == "database" else f"whether {run_dir} can be written"
+            problems.append(told if ": expected " in told else f"{what}: expected to write it, got {told}; try {hint}")
+    return problems
+
+
+def _report(run_dir: Path, _url: str | None, _folder: Path) -> str:
+    from reports.html import write_report
+
+    return str(write_report(run_dir))
+
+
+def _publish(run_dir: Path, url: str | None, folder: Path) -> str:
+    from reports.database import default_url, parse_url, shown
+    from reports.publish import publish
+
+    target = url or default_url(folder)
+    publish(run_dir, target, "--publish")
+    return shown(parse_url(target))
+
+
+def _tell(config: pytest.Config, line: str) -> None:
+    reporter: Any = config.pluginmanager.getplugin("terminalreporter")
+    if reporter is not None:
+        reporter.ensure_newline()
+        reporter.write_line(line, yellow=True)
+    else:
+        sys.stderr.write(f"{line}\n")

@@ -1,0 +1,156 @@
+"""The database: migrations and records agree, views add nothing that may not be added, errors are one clean line."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from sqlalchemy.dialects import postgresql
+from sqlalchemy.schema import CreateTable
+
+from harness.errors import InputError
+from harness.records import OpTest, Origin
+from reports.database import default_url, head, open_database, parse_url, shown, views
+from reports.publish import publish
+from reports.schema import METADATA, OP_TESTS, RUNS
+from reports.tests.sample_run import make_run
+
+
+def test_the_migrations_make_the_tables_of_the_records(tmp_path: Path) -> None:
+    with open_database(f"sqlite:///{tmp_path}/db.sqlite") as connection:
+        there = MigrationContext.configure(
+            connection, opts={"include_object": lambda _, name, *__: name != "opscope_settings"}
+        )
+        assert compare_metadata(there, METADATA) == []
+        assert set(sa.inspect(connection).get_view_names()) == set(views())
+    assert set(OpTest.model_fields) - {"results"} <= {column.name for column in OP_TESTS.columns}
+    assert set(Origin.model_fields) <= {column.name for column in RUNS.columns}
+
+
+def test_no_rate_adds_places_of_execution_together(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/db.sqlite"
+    publish(make_run(tmp_path / "run"), url)
+    with open_database(url) as connection:
+        rows = connection.execute(sa.text("SELECT ran_on, attempted_ops, passed_ops, pass_rate FROM pass_rate")).all()
+        covered = connection.execute(
+            sa.text("SELECT ran_on, attempted_ops, passed_ops FROM coverage WHERE op_kind = 'eltwise'")
+        ).all()
+        ledger = connection.execute(sa.text("SELECT SUM(ops), SUM(uses) FROM ledger")).one()
+        ladder = connection.execute(sa.text("SELECT SUM(ops), SUM(uses) FROM ladder")).one()
+        failing = connection.scalar(sa.text("SELECT COUNT(*) FROM failures WHERE is_failure"))
+        cycles = connection.scalar(sa.text("SELECT SUM(cycles_of_all_uses) FROM performance"))
+    # By hand from sample_run.OPS: ten of thirteen were attempted; two came out right on the simulator, one on the host.
+    assert {row[0]: (row[1], row[2], row[3]) for row in rows} == {"simulator": (10, 2, 0.2), "host": (10, 1, 0.1)}
+    assert {row[0]: (row[1], row[2]) for row in covered} == {"simulator": (3, 1), "host": (3, 1)}
+    assert tuple(ledger) == tuple(ladder) == (13, 31)
+    assert failing == 6
+    assert cycles == 16 * 4_096 + 3 * 120_000 + 2 * 9_000
+
+
+def test_views_are_portable_text() -> None:
+    for name, text in views().items():
+        assert "%" not in text, name  # drivers take it for a parameter
+        assert not {"ifnull", "::", "json_extract", "filter ("} & set(text.lower().split()), name
+    for table in METADATA.sorted_tables:
+        assert str(CreateTable(table).compile(dialect=postgresql.dialect()))
+
+
+def test_a_changed_view_is_made_anew_and_a_dropped_one_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    url = f"sqlite:///{tmp_path}/db.sqlite"
+    with open_database(url):
+        pass
+    monkeypatch.setattr("reports.database.views", lambda: {"only_one": "SELECT 1 AS one"})
+    with open_database(url) as connection:
+        assert sa.inspect(connection).get_view_names() == ["only_one"]
+        assert connection.scalar(sa.text("SELECT one FROM only_one")) == 1
+
+
+def test_two_first_publishes_at_once_both_arrive(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/db.sqlite"
+    folders = [make_run(tmp_path / f"run{n}", run_id=f"run{n}") for n in range(4)]
+    errors: list[BaseException] = []
+
+    def go(folder: Path) -> None:
+        try:
+            publish(folder, url)
+        except BaseException as error:  # noqa: BLE001 - told below, in the thread of the test
+            errors.append(error)
+
+    # Alembic's context is one per process, so the schema is made by whoever is first and the rest only write.
+    publish(folders[0], url)
+    threads = [threading.Thread(target=go, args=(folder,)) for folder in folders[1:]]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    with open_database(url) as connection:
+        assert connection.scalar(sa.text("SELECT COUNT(*) FROM runs")) == 4
+
+
+def test_a_failed_publish_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    url = f"sqlite:///{tmp_path}/db.sqlite"
+    publish(make_run(tmp_path / "run"), url)
+    run = make_run(tmp_path / "other", run_id="other")
+    # A result whose op test does not exist breaks the last table's foreign key, after all others were written.
+    from reports import publish as module
+
+    rows_of = module.run_rows
+
+    def broken(stored: object) -> dict[str, list[dict[str, object]]]:
+        rows = rows_of(stored)  # type: ignore[arg-type]
+        return {**rows, "results": [{**rows["results"][0], "op_id": "nobody"}]}
+
+    monkeypatch.setattr(module, "run_rows", broken)
+    with pytest.raises(InputError, match="FOREIGN KEY constraint failed"):
+        publish(run, url)
+    with open_database(url) as connection:
+        assert connection.execute(sa.text("SELECT DISTINCT run_id FROM uses")).scalars().all() != ["other"]
+        assert connection.scalar(sa.text("SELECT COUNT(*) FROM runs")) == 1
+
+
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("results.sqlite", "a database URL, got a text that is no URL"),
+        ("oracle://scott:tiger@host/db", "got `oracle`"),
+        ("postgresql://user:hunter2@127.0.0.1:1/nobody", "--to: expected "),
+        ("sqlite:////proc/nowhere/db.sqlite", "a folder that can be written"),
+        ("sqlite:////", "unable to open database file"),
+    ],
+)
+def test_bad_targets_are_one_line_without_a_password(url: str, told: str) -> None:
+    with pytest.raises(InputError) as error, open_database(url):
+        pass
+    assert told in str(error.value)
+    assert "\n" not in str(error.value)
+    assert "hunter2" not in str(error.value)
+    assert "tiger" not in str(error.value)
+
+
+def test_a_file_that_is_no_database_or_read_only_or_newer(tmp_path: Path) -> None:
+    other = tmp_path / "notes.txt"
+    other.write_text("not a database, but long enough to be read as one\n" * 100)
+    with pytest.raises(InputError, match="file is not a database"), open_database(f"sqlite:///{other}"):
+        pass
+    path = tmp_path / "db.sqlite"
+    run = make_run(tmp_path / "run")
+    publish(run, f"sqlite:///{path}")
+    with pytest.raises(InputError, match="readonly database"):
+        publish(run, f"sqlite:///file:{path}?mode=ro&uri=true")
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE alembic_version SET version_num = '9999'")
+    connection.close()
+    with pytest.raises(InputError, match=f"schema {head()} or older, got schema 9999; try a newer opscope"):
+        publish(run, f"sqlite:///{path}")
+
+
+def test_passwords_are_masked_wherever_a_url_holds_them() -> None:
+    masked = shown(parse_url("postgresql://ann:hunter2@host/db?sslmode=require&sslpassword=swordfish"))
+    assert masked == "postgresql://ann:***@host/db?sslmode=require&sslpassword=***"
+    assert default_url(Path("/a/b")) == "sqlite:////a/b/.opscope/opscope.sqlite"

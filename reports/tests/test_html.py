@@ -1,0 +1,144 @@
+"""report.html is one file that needs no network, runs nobody else's script, and shows what the records say."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import time
+from html.parser import HTMLParser
+from pathlib import Path
+
+import altair
+import pytest
+
+from harness.errors import InputError
+from harness.store import load_run
+from reports import vega
+from reports.charts import charts
+from reports.columns import plain
+from reports.html import render, write_report
+from reports.page_rows import op_rows
+from reports.tests.sample_run import OPS, make_run, op_id
+
+BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
+
+
+class Page(HTMLParser):
+    """The elements, texts and scripts of a page."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: list[str] = []
+        self.scripts: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        (self.scripts if self.tags and self.tags[-1][0] == "script" else self.texts).append(data)
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_report(make_run(tmp_path_factory.mktemp("html") / "run"))
+
+
+@pytest.fixture(scope="module")
+def page(report: Path) -> Page:
+    return Page(report.read_text(encoding="utf-8"))
+
+
+def test_one_file_without_a_network(report: Path, page: Page) -> None:
+    assert report.stat().st_size < 3_000_000
+    for tag, attributes in page.tags:
+        assert "src" not in attributes, tag
+        assert tag not in ("link", "iframe", "img", "object"), tag
+        href = attributes.get("href")
+        assert href is None or href.startswith("artifacts/"), href
+    policy = next(a["content"] for _, a in page.tags if a.get("http-equiv") == "Content-Security-Policy")
+    assert policy is not None
+    assert policy.startswith("default-src 'none'")
+
+
+def test_what_a_record_says_is_text(report: Path, page: Page) -> None:
+    assert len([tag for tag, _ in page.tags if tag == "script"]) == 3
+    assert "alert('x')" in "".join(page.texts)
+    assert "<script>alert" not in report.read_text(encoding="utf-8")
+    assert not {"<", ">", "&"} & set(page.scripts[0])
+
+
+def test_the_page_holds_every_op_and_its_numbers(page: Page) -> None:
+    data = json.loads(page.scripts[0])
+    assert [row["id"] for row in data["ops"]] == [op_id(number) for number in range(len(OPS))]
+    assert set(data["charts"]) == {"chart-ladder-ops", "chart-ladder-uses", "chart-time", "chart-cycles", "chart-pcc"}
+    text = " ".join(" ".join(page.texts).split())
+    for told in ("right on simulator 20.0 %", "2 of 10 attempted", "right on host 10.0 %", "0.4200000",
+                 "13 unique ops = 3 success", "notyet: sorting on the device",
+                 f"pytest --op-by-op --op {op_id(2)} --run-dir 'a run'"):  # fmt: skip
+        assert told in text
+
+
+def test_ladder_counts_ops_and_uses(page: Page) -> None:
+    text = " ".join(" ".join(page.texts).split())
+    # split, stablehlo-to-ttir, ttir-to-ttnn, ttnn-to-flatbuffer, run, compare, not run, all; by hand from OPS
+    assert "all 2 2 1 1 1 1 2 2 2 3 3 20 2 2 13 31" in text
+
+
+def test_charts_are_valid_vega_lite(report: Path) -> None:
+    rows = plain(op_rows(load_run(report.parent).tests))
+    for name, chart in charts(rows).items():
+        altair.Chart.from_dict(chart, validate=True)
+        assert chart["data"]["values"] if "values" in chart["data"] else chart["datasets"], name
+    assert charts([]).keys() <= {"chart-ladder-ops", "chart-ladder-uses"}
+
+
+def test_the_javascript_is_that_of_altairs_vega_lite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert altair.SCHEMA_VERSION.removeprefix("v").startswith(f"{vega.VEGA_LITE}.")
+    text = vega.javascript()
+    assert "vegaEmbed" in text
+    assert not re.search(r"</script|<!--", text, re.IGNORECASE)
+    monkeypatch.setenv("OPSCOPE_CACHE_DIR", str(tmp_path))
+    vega.cache_file().parent.mkdir()
+    vega.cache_file().write_text("kept")
+    assert vega.javascript() == "kept"
+
+
+def test_a_run_without_a_single_result_still_has_a_page(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run")
+    shutil.rmtree(run / "journal")
+    text = render(load_run(run))
+    assert "13 unique ops ≠ 0" in text
+    assert "ledger bad" in text
+
+
+def test_a_folder_that_is_no_run_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="expected a run folder"):
+        write_report(tmp_path)
+
+
+def test_it_is_quick_for_150_ops(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", repeat=12)
+    vega.javascript()
+    started = time.process_time()
+    write_report(run)
+    assert time.process_time() - started < 1.5
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(BROWSER is None, reason="no Chromium to open the page in")
+def test_a_browser_draws_it_without_a_complaint(report: Path, tmp_path: Path) -> None:
+    assert BROWSER is not None
+    command = [BROWSER, "--no-sandbox", "--disable-gpu", "--headless", "--disable-background-networking",
+               "--enable-logging=stderr", f"--user-data-dir={tmp_path}", "--window-size=1000,2000",
+               "--virtual-time-budget=8000", "--dump-dom", report.as_uri()]  # fmt: skip
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=60, env={**os.environ, "HOME": str(tmp_path)}
+    )
+    assert "CONSOLE" not in done.stderr
+    assert done.stdout.count('class="marks"') == 5
+    assert done.stdout.count('<tr class="op"') == len(OPS)

@@ -1,0 +1,89 @@
+"""At the end of a real run the report and the database are there, and no trouble with them changes the run."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness.store import load_run
+
+Done = subprocess.CompletedProcess[str]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("plugin")
+
+
+def sweep(folder: Path, *options: str, what: tuple[str, str] = ("--model", "mnist_mlp")) -> Done:
+    environment = {**os.environ, "OPSCOPE_CACHE_DIR": str(folder / "cache")}
+    command = [Path(sys.executable).with_name("pytest"), *what, "--op-by-op", "--backend", "null", *options]
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120)
+
+
+@pytest.fixture(scope="module")
+def first(folder: Path) -> tuple[Path, Done]:
+    """A run that the tests share."""
+    done = sweep(folder, "--run-dir", str(folder / "first"))
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder / "first", done
+
+
+def test_a_run_leaves_a_report_and_rows(folder: Path, first: tuple[Path, Done]) -> None:
+    run_dir, done = first
+    assert str(run_dir / "report.html") in done.stdout
+    run = load_run(run_dir)
+    with sqlite3.connect(folder / ".opscope" / "opscope.sqlite") as connection:
+        stored = dict(connection.execute("SELECT op_id, status FROM op_tests").fetchall())
+        options = json.loads(connection.execute("SELECT options FROM runs").fetchone()[0])
+    connection.close()
+    assert stored == {test.op_id: test.status.value for test in run.tests}
+    assert stored
+    assert options == run.record.origin.options
+    assert "Failing ops" in (run_dir / "report.html").read_text(encoding="utf-8")
+
+
+def test_a_database_that_cannot_be_written_is_one_line(folder: Path, first: tuple[Path, Done]) -> None:
+    run_dir, _ = first
+    op = load_run(run_dir).tests[0].op_id
+    (run_dir / "report.html").unlink()
+    again = ("--op", op)
+    done = sweep(folder, "--run-dir", str(run_dir), "--publish", "sqlite:////proc/nowhere/db.sqlite", what=again)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert [line for line in done.stdout.splitlines() if line.startswith("--publish: expected a folder that can be")]
+    assert "Traceback" not in done.stdout + done.stderr
+    assert (run_dir / "report.html").is_file()
+    assert next(test for test in load_run(run_dir).tests if test.op_id == op).attempt == 2
+
+
+@pytest.mark.slow
+def test_only_the_controller_reports(folder: Path) -> None:
+    done = sweep(folder, "-n", "2", "--run-dir", str(folder / "workers"))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("report.html") == 1
+    assert (folder / "workers" / "report.html").is_file()
+
+
+@pytest.mark.slow
+def test_no_report_means_none(folder: Path) -> None:
+    run_dir = folder / "third"
+    done = sweep(folder, "--run-dir", str(run_dir), "--no-report", "--publish", "oracle://ignored")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert not (run_dir / "report.html").exists()
+    assert "report.html" not in done.stdout
+
+
+def test_a_bad_url_is_refused_before_an_op_runs(folder: Path) -> None:
+    done = sweep(folder, "--run-dir", str(folder / "fourth"), "--publish", "mysql://ann:hunter2@host/db")
+    assert done.returncode == 2
+    assert done.stderr.splitlines() == [
+        "--publish: expected a SQLite or PostgreSQL URL, got `mysql`; "
+        "try sqlite:///results.sqlite or postgresql://user@host/name"
+    ]
+    assert not (folder / "fourth").exists()

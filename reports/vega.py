@@ -1,0 +1,48 @@
+"""The JavaScript of Vega, Vega-Lite and Vega-Embed as one text, out of vl-convert's wheel: nothing is downloaded.
+
+vl-convert assembles it in about two seconds; it is kept in the cache folder under the versions that it was made from.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from importlib.metadata import version
+from pathlib import Path
+
+import platformdirs
+
+VEGA_LITE = "6.4"
+"""The Vega-Lite that Altair's specifications are written for (a test compares it with Altair's own word)."""
+
+
+def cache_file() -> Path:
+    """Where the text is kept: below OPSCOPE_CACHE_DIR or the user's cache folder."""
+    root = Path(os.environ.get("OPSCOPE_CACHE_DIR") or platformdirs.user_cache_dir("opscope"))
+    return root / "javascript" / f"vega-lite-{VEGA_LITE}-vl-convert-{version('vl-convert-python')}.js"
+
+
+def javascript() -> str:
+    """The text, fit to stand inside a `<script>` element; it defines `window.vegaEmbed`."""
+    path = cache_file()
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError:
+        text = assemble()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_suffix(f".{os.getpid()}")
+        temporary.write_text(text, encoding="utf-8")
+        temporary.replace(path)
+    except OSError:
+        pass  # without a cache the next report is two seconds slower, nothing else
+    return text
+
+
+def assemble() -> str:
+    """The text, made anew."""
+    import vl_convert
+
+    bundle = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=VEGA_LITE)
+    # A closing tag inside a string would end the element that holds the script.
+    return re.sub(r"</(script)", r"<\\/\1", bundle, flags=re.IGNORECASE).replace("<!--", "<\\!--")

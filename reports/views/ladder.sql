@@ -1,0 +1,6 @@
+-- The furthest stage that the ops of each kind passed, in unique ops and in uses.
+SELECT run_id, backend, arch, card_type, ran_on, op_kind, stage_reached,
+       COUNT(*) AS ops,
+       SUM(uses) AS uses
+FROM op_tests
+GROUP BY run_id, backend, arch, card_type, ran_on, op_kind, stage_reached
