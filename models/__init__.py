@@ -1,0 +1,1 @@
+"""Models to sweep: a registry of callables, the laws of their arguments, and the seeded draw of values."""

@@ -1,0 +1,52 @@
+"""What a model is made of: the specs of its arguments, and the function that takes them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+ROLES = ("parameter", "state", "input")
+
+
+@dataclass(frozen=True)
+class ArgSpec:
+    """One argument of a model: shape, type, and the law that draws its value (`models.seeding`)."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    """NumPy's name of the element type: `float32`, `bfloat16`, `int32`, ..."""
+    law: str
+    role: str = "parameter"
+    """`parameter` (counted in the published size), `state` (batch-norm running statistics), `input`."""
+
+    def __post_init__(self) -> None:
+        if self.role not in ROLES:
+            raise ValueError(f"ArgSpec {self.name}: expected role {' | '.join(ROLES)}, got {self.role!r}")
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+
+@dataclass(frozen=True)
+class Built:
+    """A model ready to be exported: `forward` takes one mapping, argument name -> array."""
+
+    forward: Callable[[Mapping[str, Any]], Any]
+    arguments: tuple[ArgSpec, ...]
+    """In the order in which the exported function takes them; the index seeds the draw."""
+
+    def __post_init__(self) -> None:
+        names = [spec.name for spec in self.arguments]
+        double = sorted({name for name in names if names.count(name) > 1})
+        if double:
+            raise ValueError(f"Built: expected unique argument names, got twice {', '.join(double)}")
+
+    @property
+    def parameters(self) -> int:
+        """Number of weights as publications count them."""
+        return sum(spec.size for spec in self.arguments if spec.role == "parameter")

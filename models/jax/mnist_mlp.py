@@ -1,0 +1,42 @@
+"""MNIST classifier: two hidden layers of 128 and 64 units, as in many a first tutorial; 109,386 parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from models.arguments import ArgSpec, Built
+from models.registry import model
+
+if TYPE_CHECKING:
+    import jax
+
+BATCH = 8
+WIDTHS = (784, 128, 64, 10)
+
+
+@model(name="mnist_mlp", family="mlp", size="full")
+def build(dtype: str) -> Built:
+    """The classifier of `BATCH` 28x28 images; returns log-probabilities, (BATCH, 10)."""
+    import jax
+    import jax.numpy as jnp
+
+    def forward(w: Mapping[str, Any]) -> jax.Array:
+        x = w["image"].reshape(BATCH, WIDTHS[0])
+        for i in range(len(WIDTHS) - 1):
+            with jax.named_scope(f"dense{i}"):
+                x = x @ w[f"dense{i}.weight"] + w[f"dense{i}.bias"]
+                if i < len(WIDTHS) - 2:
+                    x = jnp.maximum(x, 0)
+        with jax.named_scope("log_softmax"):
+            shifted = x - jnp.max(x, axis=-1, keepdims=True)
+            return shifted - jnp.log(jnp.sum(jnp.exp(shifted), axis=-1, keepdims=True))
+
+    arguments = []
+    for i, (inputs, outputs) in enumerate(pairwise(WIDTHS)):
+        # He's scale: keeps the variance of a layer with ReLU.
+        arguments.append(ArgSpec(f"dense{i}.weight", (inputs, outputs), dtype, f"normal:{(2 / inputs) ** 0.5:.6g}"))
+        arguments.append(ArgSpec(f"dense{i}.bias", (outputs,), dtype, "normal:0.1"))
+    arguments.append(ArgSpec("image", (BATCH, 28, 28, 1), dtype, "uniform:0:1", "input"))
+    return Built(forward, tuple(arguments))

@@ -1,0 +1,79 @@
+"""Layers in plain `jax.numpy`: each is a function of the named weights, beside the function that lists its arguments.
+
+`w` maps argument names to arrays; a layer called `name` finds its own as `name.weight`, `name.bias`, ... The scope
+named after the layer is what an op's location shows. Imports jax: to be imported inside a model's `build`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import jax
+import jax.numpy as jnp
+
+from models.arguments import ArgSpec
+
+Weights = Mapping[str, jax.Array]
+
+
+def dense_arguments(name: str, inputs: int, outputs: int, dtype: str, gain: float = 1.0) -> list[ArgSpec]:
+    """Arguments of `dense`; the weight's deviation gain/sqrt(inputs) keeps the variance (Xavier, fan-in form)."""
+    return [
+        ArgSpec(f"{name}.weight", (inputs, outputs), dtype, f"normal:{gain / math.sqrt(inputs):.6g}"),
+        ArgSpec(f"{name}.bias", (outputs,), dtype, "normal:0.02"),
+    ]
+
+
+def dense(w: Weights, name: str, x: jax.Array) -> jax.Array:
+    """Affine map of the last axis: (..., inputs) -> (..., outputs)."""
+    with jax.named_scope(name):
+        return x @ w[f"{name}.weight"] + w[f"{name}.bias"]
+
+
+def layer_norm_arguments(name: str, width: int, dtype: str) -> list[ArgSpec]:
+    """Arguments of `layer_norm`, near its neutral values but not at them, so that leaving one out is seen."""
+    return [
+        ArgSpec(f"{name}.weight", (width,), dtype, "normal:1:0.1"),
+        ArgSpec(f"{name}.bias", (width,), dtype, "normal:0.05"),
+    ]
+
+
+def layer_norm(w: Weights, name: str, x: jax.Array, epsilon: float) -> jax.Array:
+    """Layer normalisation over the last axis (Ba et al. 2016), biased variance."""
+    with jax.named_scope(name):
+        centred = x - jnp.mean(x, axis=-1, keepdims=True)
+        variance = jnp.mean(centred * centred, axis=-1, keepdims=True)
+        return centred * jax.lax.rsqrt(variance + epsilon) * w[f"{name}.weight"] + w[f"{name}.bias"]
+
+
+def softmax(x: jax.Array) -> jax.Array:
+    """Softmax over the last axis, shifted by the maximum."""
+    with jax.named_scope("softmax"):
+        powers = jnp.exp(x - jnp.max(x, axis=-1, keepdims=True))
+        return powers / jnp.sum(powers, axis=-1, keepdims=True)
+
+
+def gelu_exact(x: jax.Array) -> jax.Array:
+    """GELU by the error function (Hendrycks and Gimpel 2016, eq. 1)."""
+    with jax.named_scope("gelu"):
+        return 0.5 * x * (1 + jax.lax.erf(x * (1 / math.sqrt(2))))
+
+
+def gelu_tanh(x: jax.Array) -> jax.Array:
+    """GELU by its tanh approximation (Hendrycks and Gimpel 2016, section 2), as GPT-2 computes it."""
+    with jax.named_scope("gelu"):
+        return 0.5 * x * (1 + jnp.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * (x * x * x))))
+
+
+def attention(q: jax.Array, k: jax.Array, v: jax.Array, heads: int, mask: jax.Array | None) -> jax.Array:
+    """Multi-head attention (Vaswani et al. 2017) of (batch, tokens, width) projections; `mask` is added to scores."""
+    batch, tokens, width = q.shape
+
+    def split(x: jax.Array) -> jax.Array:
+        return x.reshape(batch, tokens, heads, width // heads).transpose(0, 2, 1, 3)
+
+    with jax.named_scope("attention"):
+        scores = jnp.matmul(split(q), split(k).transpose(0, 1, 3, 2)) * (1 / math.sqrt(width // heads))
+        weights = softmax(scores if mask is None else scores + mask)
+        return jnp.matmul(weights, split(v)).transpose(0, 2, 1, 3).reshape(batch, tokens, width)

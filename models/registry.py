@@ -1,0 +1,184 @@
+"""The registry of models: one file per model, found by path, importable without any framework.
+
+Adding a model is adding one file to `models/jax/` (or to a folder of your own, see `add_folder`) that holds
+
+    @model(name="my_model", family="mlp")
+    def build(dtype: str) -> Built:
+        import jax  # frameworks are imported here, so that listing the models stays fast
+        ...
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import fnmatch
+import importlib.util
+import sys
+import zlib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from models.arguments import Built
+
+ROOT = Path(__file__).resolve().parent
+FRAMEWORK_FOLDERS = (ROOT / "jax",)
+"""Folders that are searched in any case; every `*.py` in them that uses `@model` is a model."""
+
+Build = Callable[[str], Built]
+
+
+@dataclass(frozen=True)
+class Model:
+    """One entry of the registry."""
+
+    name: str
+    family: str
+    framework: str
+    size: str
+    build: Build
+    """Takes NumPy's name of the float type (`float32`, `bfloat16`) and returns the callable and its arguments."""
+    path: Path
+    """The file that holds the model: what it is cached by."""
+
+    def sources(self) -> list[Path]:
+        """The files that the model's program depends on (see `sources_of`)."""
+        return sources_of(self.path)
+
+
+_models: dict[str, Model] = {}
+_searched: set[Path] = set()
+
+
+def model(*, name: str, family: str, framework: str = "jax", size: str = "full") -> Callable[[Build], Build]:
+    """Decorator that registers a `build(dtype)` function. Raises ValueError where another file took the name."""
+
+    def register(build: Build) -> Build:
+        path = Path(build.__code__.co_filename).resolve()
+        known = _models.get(name)
+        if known is not None and known.path != path:
+            raise ValueError(f"@model: expected a new name, got {name!r}, which {known.path} already has")
+        _models[name] = Model(name, family, framework, size, build, path)
+        return build
+
+    return register
+
+
+def declared(path: Path) -> list[str]:
+    """Names of the models in a file, from its `@model(name="...")` decorators; nothing is executed.
+
+    Raises ValueError where the file is no Python.
+    """
+    try:
+        tree = ast.parse(path.read_bytes(), str(path))
+    except (SyntaxError, ValueError) as error:
+        raise ValueError(f"{path}: expected Python, got a syntax error: {error}") from None
+    found = []
+    for node in tree.body:
+        for decorator in getattr(node, "decorator_list", []):
+            if isinstance(decorator, ast.Call) and _called(decorator) == "model":
+                values = {k.arg: k.value for k in decorator.keywords}
+                name = values.get("name")
+                found.append(str(name.value) if isinstance(name, ast.Constant) else path.stem)
+    return found
+
+
+def _called(call: ast.Call) -> str:
+    """The last word of what a call calls: `model` in `model(...)` and `registry.model(...)`."""
+    return getattr(call.func, "id", getattr(call.func, "attr", ""))
+
+
+def sources_of(path: Path) -> list[Path]:
+    """The files that a model's program depends on: its own, and the ones that its folder shares.
+
+    A folder's other models are left out, so that editing one model does not export all again.
+    """
+    shared = ROOT if path.parent in FRAMEWORK_FOLDERS else path.parent
+    return [path, *(p for p in sorted(shared.glob("*.py")) if p != path and not _is_model(p))]
+
+
+def _is_model(path: Path) -> bool:
+    """Whether a file is known to hold a model; one that is no Python is not."""
+    try:
+        return bool(declared(path))
+    except ValueError:
+        return False
+
+
+def add_folder(folder: Path | str) -> list[str]:
+    """Registers the models of `folder` (its own `*.py`, not deeper); returns their names, sorted.
+
+    Raises ValueError where there is no such folder, or a file in it cannot be imported.
+    """
+    folder = Path(folder).resolve()
+    if not folder.is_dir():
+        raise ValueError(f"models: expected a folder, got {folder}")
+    if folder not in _searched:
+        for path in sorted(folder.glob("*.py")):
+            if declared(path):
+                _load(path)
+        _searched.add(folder)
+    return sorted(m.name for m in _models.values() if m.path.parent == folder)
+
+
+def _load(path: Path) -> None:
+    """Imports one model file. Ours keep their dotted name; a user's file gets one that clashes with nothing."""
+    ours = path.parent in FRAMEWORK_FOLDERS
+    name = (
+        f"models.{path.parent.name}.{path.stem}"
+        if ours
+        else f"opscope_model_{path.stem}_{zlib.crc32(str(path).encode()):08x}"
+    )
+    if name in sys.modules:
+        return
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ValueError(f"models: expected a Python file, got {path}")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        del sys.modules[name]
+        raise ValueError(f"{path}: expected a model that imports, got {type(error).__name__}: {error}") from error
+
+
+def add_file(path: Path | str) -> list[Model]:
+    """Registers the models of one Python file. Raises ValueError where it holds none or cannot be imported."""
+    path = Path(path).resolve()
+    if not path.is_file() or not declared(path):
+        raise ValueError(f"--model: expected a Python file with a function decorated @model, got {path}")
+    _load(path)
+    return [m for m in _models.values() if m.path == path]
+
+
+def names(folders: Iterable[Path | str] = ()) -> list[str]:
+    """All registered names, sorted; `folders` are searched besides our own."""
+    for folder in (*FRAMEWORK_FOLDERS, *folders):
+        add_folder(folder)
+    return sorted(_models)
+
+
+def get(name: str, folders: Iterable[Path | str] = ()) -> Model:
+    """The model of that name. Raises ValueError with the closest names where there is none."""
+    known = names(folders)
+    if name not in _models:
+        raise ValueError(_unknown(name, known))
+    return _models[name]
+
+
+def _unknown(word: str, known: Sequence[str]) -> str:
+    """The text of the error for a word that names no model."""
+    near = difflib.get_close_matches(word, known, n=3, cutoff=0.4) or list(known)
+    expected = "the name of a model, a glob, `all` or the path of a StableHLO file"
+    return f"--model: expected {expected}, got {word!r}; try {', '.join(near)}"
+
+
+def match(pattern: str, folders: Iterable[Path | str] = ()) -> list[Model]:
+    """The models that `pattern` (a name, a glob, or `all`) names, sorted. Raises ValueError where it names none."""
+    known = names(folders)
+    found = known if pattern == "all" else [n for n in known if fnmatch.fnmatchcase(n, pattern)]
+    if not found:
+        raise ValueError(_unknown(pattern, known))
+    return [_models[n] for n in found]

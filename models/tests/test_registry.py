@@ -1,0 +1,73 @@
+"""The registry: listing without a framework, closest names, globs, and a model added as one file."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from models import registry
+
+NAMES = ["bert_base", "gpt2_small", "mnist_mlp", "resnet50", "vit_base"]
+ADDED = """
+from models.arguments import ArgSpec, Built
+from models.registry import model
+
+
+@model(name="{name}", family="toy")
+def build(dtype):
+    return Built(lambda w: w["x"] + w["x"], (ArgSpec("x", (2, 3), dtype, "normal:1", "input"),))
+"""
+
+
+def test_lists_all_models() -> None:
+    assert set(NAMES) <= set(registry.names())
+
+
+def test_listing_imports_no_framework_and_no_numpy() -> None:
+    code = "import sys, models.registry as r; r.names(); print(sorted({'jax', 'jaxlib', 'numpy'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_unknown_name_offers_the_closest() -> None:
+    with pytest.raises(ValueError, match=r"^--model: expected .*, got 'resnet5'; try resnet50"):
+        registry.get("resnet5")
+
+
+def test_glob_and_all() -> None:
+    assert [m.name for m in registry.match("*e*_ba?e")] == ["bert_base"]
+    assert set(NAMES) <= {m.name for m in registry.match("all")}
+    with pytest.raises(ValueError, match="got 'zzz\\*'"):
+        registry.match("zzz*")
+
+
+def test_adding_a_model_is_adding_one_file(tmp_path: Path) -> None:
+    (tmp_path / "added.py").write_text(ADDED.format(name="added_by_test"))
+    (tmp_path / "shared.py").write_text("raise RuntimeError('not a model: never imported')")
+    assert registry.add_folder(tmp_path) == ["added_by_test"]
+    found = registry.get("added_by_test", [tmp_path])
+    assert found.build("float32").arguments[0].shape == (2, 3)
+    assert {p.name for p in found.sources()} == {"added.py", "shared.py"}
+
+
+def test_two_files_cannot_take_one_name(tmp_path: Path) -> None:
+    (tmp_path / "again.py").write_text(ADDED.format(name="mnist_mlp"))
+    registry.names()
+    with pytest.raises(ValueError, match="expected a new name, got 'mnist_mlp'"):
+        registry.add_folder(tmp_path)
+
+
+def test_a_file_that_does_not_import_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "broken.py").write_text(ADDED.format(name="broken") + "\nimport no_such_module_anywhere\n")
+    with pytest.raises(ValueError, match=r"broken\.py: expected a model that imports, got ModuleNotFoundError"):
+        registry.add_folder(tmp_path)
+
+
+def test_another_model_is_no_source() -> None:
+    sources = {p.name for p in registry.get("resnet50").sources()}
+    assert "resnet50.py" in sources
+    assert "seeding.py" in sources
+    assert "bert_base.py" not in sources
