@@ -1,0 +1,55 @@
+"""Source locations: what the framework called an op, and the file and line it came from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from jaxlib.mlir import ir
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where an op comes from, as far as its location says."""
+
+    name: str = ""
+    """The exporter's path of names, e.g. `jit(resnet50)/stage1/block0/conv_general_dilated`."""
+    file: str = ""
+    line: int = 0
+
+    def inside(self, call: Place) -> Place:
+        """This place, read inside a function called at `call`: names follow the call's, file and line fall back
+        on it (an exporter lowers a shared function once, so only the call knows the layer)."""
+        name = f"{call.name}/{self.name}" if call.name and self.name else self.name or call.name
+        return Place(name, self.file, self.line) if self.file else Place(name, call.file, call.line)
+
+    @property
+    def framework_op(self) -> str:
+        """The last of the names: the op in the framework's words, e.g. `conv_general_dilated`."""
+        return self.name.rsplit("/", 1)[-1].rstrip(":")
+
+    def __str__(self) -> str:
+        spot = f"{self.file}:{self.line}" if self.file else ""
+        return f"{self.name} ({spot})" if self.name and spot else self.name or spot
+
+
+def place_of(location: Any) -> Place:
+    """The place that `location` names. The outermost name wins (JAX puts the path of names outside, Python's
+    function names inside), the innermost call frame gives file and line, a fused location its first parts."""
+    if isinstance(location, ir.NameLoc):
+        child = place_of(location.child_loc)
+        return Place(location.name_str, child.file, child.line)
+    if isinstance(location, ir.FileLineColLoc):
+        return Place("", location.filename, location.start_line)
+    if isinstance(location, ir.CallSiteLoc):
+        callee = place_of(location.callee)
+        if callee.file:
+            return callee
+        caller = place_of(location.caller)
+        return Place(callee.name or caller.name, caller.file, caller.line)
+    if isinstance(location, ir.FusedLoc):
+        parts = [place_of(part) for part in location.locations]
+        name = next((part.name for part in parts if part.name), "")
+        spot = next((part for part in parts if part.file), Place())
+        return Place(name, spot.file, spot.line)
+    return Place()
