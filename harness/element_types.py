@@ -1,0 +1,67 @@
+"""MLIR element types and NumPy's: one table, and the two forms in which arrays of them lie in .npy files."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+
+NUMPY_NAMES = {
+    "i1": "bool", "i2": "int2", "i4": "int4", "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64",
+    "ui2": "uint2", "ui4": "uint4", "ui8": "uint8", "ui16": "uint16", "ui32": "uint32", "ui64": "uint64",
+    "f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64", "tf32": "float32",
+    "f8E4M3FN": "float8_e4m3fn", "f8E5M2": "float8_e5m2", "f8E4M3": "float8_e4m3", "f8E3M4": "float8_e3m4",
+    "f8E4M3B11FNUZ": "float8_e4m3b11fnuz", "f8E4M3FNUZ": "float8_e4m3fnuz", "f8E5M2FNUZ": "float8_e5m2fnuz",
+    "f8E8M0FNU": "float8_e8m0fnu", "f4E2M1FN": "float4_e2m1fn", "f6E2M3FN": "float6_e2m3fn",
+    "f6E3M2FN": "float6_e3m2fn", "complex<f32>": "complex64", "complex<f64>": "complex128",
+}  # fmt: skip
+"""MLIR's name of an element type -> NumPy's or ml_dtypes'."""
+
+
+def numpy_dtype(name: str) -> np.dtype:
+    """NumPy's dtype of an MLIR element type. Raises ValueError where NumPy and ml_dtypes have none."""
+    import numpy as np
+
+    known = NUMPY_NAMES.get(name)
+    if known is None:
+        raise ValueError(f"element type: expected one of {', '.join(NUMPY_NAMES)}, got {name!r}")
+    try:
+        return np.dtype(known)
+    except TypeError:
+        import ml_dtypes
+
+        return np.dtype(getattr(ml_dtypes, known))
+
+
+def byte_size(shape: Sequence[int], name: str) -> int:
+    """Bytes of a dense array in memory (sub-byte types take one byte an element); 0 where NumPy has no such type."""
+    return math.prod(shape) * numpy_dtype(name).itemsize if name in NUMPY_NAMES else 0
+
+
+def save(path: Path, array: np.ndarray) -> None:
+    """Writes a .npy file without pickle; types that are not NumPy's own as unsigned integers of their bits."""
+    import numpy as np
+
+    array = np.ascontiguousarray(array).reshape(array.shape)
+    if array.dtype.kind == "V" or array.dtype.isbuiltin != 1:
+        array = array.view(f"u{array.dtype.itemsize}")
+    np.save(path, array, allow_pickle=False)
+
+
+def load(path: Path, shape: Sequence[int], name: str) -> np.ndarray:
+    """Reads what `save` wrote, as an array of MLIR element type `name`; a fresh copy, owned by the caller.
+
+    Raises ValueError where the file holds another shape or a type of another width.
+    """
+    import numpy as np
+
+    dtype = numpy_dtype(name)
+    stored = np.load(path, mmap_mode="r", allow_pickle=False)
+    if stored.shape != tuple(shape) or stored.dtype.itemsize != dtype.itemsize:
+        expected = f"{tuple(shape)} of {name}"
+        raise ValueError(f"{path}: expected {expected}, got {stored.shape} of {stored.dtype}; try preparing again")
+    return np.array(stored, copy=True, order="C").view(dtype).reshape(tuple(shape))

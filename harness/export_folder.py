@@ -1,0 +1,169 @@
+"""The export folder of one model: its place in the cache, what it is keyed by, how it is written and read.
+
+An export folder holds everything that a lane needs to climb the ops of one model, and is never changed once complete:
+
+    module.mlirbc     the whole model, StableHLO bytecode with locations
+    manifest.jsonl    a ManifestHeader line, then one OpRow line per unique op
+    ops/<id>.mlirbc   one single-op module per unique op
+    values/*.npy      captured inputs and goldens, each value once
+
+It is written beside its place and renamed when complete, so that a folder that exists is whole.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import platform
+import shutil
+import time
+from collections.abc import Iterable, Iterator
+from importlib import metadata
+from pathlib import Path
+
+from harness.errors import InputError
+from harness.records import ManifestHeader, OpRow
+
+MODULE, MANIFEST, OPS, VALUES = "module.mlirbc", "manifest.jsonl", "ops", "values"
+JOURNAL = "evaluating"
+"""While the folder is made: the id of the op under evaluation, for the case that it brings the process down."""
+
+SOURCES = (
+    "domains", "element_types", "errors", "export", "export_folder", "golden", "identity", "inputs", "mlir",
+    "op_defaults", "prepare", "prepare_child", "program", "records", "split", "stages", "walk",
+)  # fmt: skip
+"""Files (or packages) of this room whose change makes older export folders worthless."""
+
+KEEP_BYTES = 20 << 30
+"""So much all export folders of a cache may take before the longest unused ones are removed."""
+
+PACKAGES = ("jax", "jaxlib", "numpy", "ml_dtypes")
+"""Packages whose version does."""
+
+
+def default_cache_dir() -> Path:
+    """OPSCOPE_CACHE_DIR, else the user's cache folder for opscope."""
+    import platformdirs
+
+    return Path(os.environ.get("OPSCOPE_CACHE_DIR") or platformdirs.user_cache_dir("opscope"))
+
+
+def sources_digest() -> str:
+    """SHA-256 over the sources and package versions that decide what an export folder holds."""
+    here = Path(__file__).resolve().parent
+    digest = hashlib.sha256()
+    for name in SOURCES:
+        package = sorted((here / name).rglob("*.py"))
+        for path in (here / f"{name}.py", *package):
+            if path.is_file():
+                digest.update(path.read_bytes())
+    for package in PACKAGES:
+        digest.update(f"{package}={metadata.version(package)};".encode())
+    return digest.hexdigest()
+
+
+def key(model_files: Iterable[Path], settings: dict[str, object]) -> str:
+    """Name of the export folder for a model's files and everything asked of the export; 20 hex digits."""
+    digest = hashlib.sha256(sources_digest().encode())
+    for path in model_files:
+        digest.update(hashlib.sha256(path.read_bytes()).digest())
+    digest.update(json.dumps(settings, sort_keys=True, default=str).encode())
+    return digest.hexdigest()[:20]
+
+
+def cpu_fingerprint() -> str:
+    """Changes with the CPU's instruction set: compiled code of one must not be loaded on another."""
+    flags = platform.machine()
+    info = Path("/proc/cpuinfo")
+    if info.is_file():
+        flags += next((line for line in info.read_text().splitlines() if line.startswith(("flags", "Features"))), "")
+    return hashlib.sha256(flags.encode()).hexdigest()[:12]
+
+
+def make_dir(path: Path, where: str = "cache folder") -> Path:
+    """Creates `path`. Raises InputError where that is not possible (read-only or full disk)."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise unwritable(where, path, error) from None
+    return path
+
+
+def unwritable(where: str, path: Path, error: OSError) -> InputError:
+    """The one line for a disk that does not take what we write."""
+    reason = error.strerror or type(error).__name__
+    return InputError(where, "a folder that can be written to", f"{path} ({reason})", "another OPSCOPE_CACHE_DIR")
+
+
+def complete(folder: Path) -> bool:
+    """Whether `folder` is there as a whole."""
+    return (folder / MANIFEST).is_file()
+
+
+def publish(temporary: Path, folder: Path) -> None:
+    """Renames a finished folder into place; where another process was faster, theirs stays and ours goes."""
+    try:
+        temporary.rename(folder)
+    except OSError:
+        if not complete(folder):
+            raise
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def used(folder: Path) -> None:
+    """Notes that a folder was used just now; a cache that we may only read stays as it is."""
+    with contextlib.suppress(OSError):
+        os.utime(folder)
+
+
+def prune(exports: Path, keep_bytes: int = KEEP_BYTES, now: float | None = None) -> list[Path]:
+    """Removes what died half-made a day ago, and the longest unused folders beyond `keep_bytes`; returns them."""
+    now = time.time() if now is None else now
+    removed, kept = [], 0
+    aged = sorted(((_age(p, now), p) for p in exports.iterdir()), key=lambda pair: pair[0])
+    for age, path in aged:
+        if age < 3600:  # perhaps in use
+            kept += _bytes(path)
+            continue
+        half_made = path.name.startswith(".making-")
+        kept += 0 if half_made else _bytes(path)
+        if (half_made and age > 86400) or (not half_made and kept > keep_bytes):
+            shutil.rmtree(path, ignore_errors=True)
+            removed.append(path)
+    return removed
+
+
+def _age(path: Path, now: float) -> float:
+    """Seconds since a folder was last used; none where it has just gone."""
+    try:
+        return now - path.stat().st_mtime
+    except FileNotFoundError:
+        return 0.0
+
+
+def _bytes(folder: Path) -> int:
+    """Size of all files of a folder; those that vanish meanwhile count nothing."""
+    total = 0
+    for path in folder.rglob("*"):
+        with contextlib.suppress(FileNotFoundError):
+            total += path.stat().st_size
+    return total
+
+
+def write_manifest(folder: Path, header: ManifestHeader, rows: Iterable[OpRow]) -> None:
+    """Writes the manifest: last of all files, as its presence says that the folder is complete."""
+    lines = [header.model_dump_json(), *(row.model_dump_json() for row in rows)]
+    (folder / MANIFEST).write_text("\n".join(lines) + "\n")
+
+
+def read_manifest(folder: Path) -> tuple[ManifestHeader, list[OpRow]]:
+    """Header and rows of a complete export folder."""
+
+    def lines() -> Iterator[str]:
+        with (folder / MANIFEST).open() as file:
+            yield from file
+
+    first, *rest = lines()
+    return ManifestHeader.model_validate_json(first), [OpRow.model_validate_json(line) for line in rest]

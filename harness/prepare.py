@@ -1,0 +1,294 @@
+"""Parent side of preparing a run: models in, manifest out; all heavy work happens in a child process.
+
+`prepare` finds each model's export folder in the cache, or has a child make it (export, split, golden walk). This file
+imports neither jax nor numpy: pytest processes call it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from harness import export_folder
+from harness.errors import InputError
+from harness.export_folder import JOURNAL
+from harness.records import ManifestHeader, OpRow
+from models import registry
+
+Event = dict[str, Any]
+"""`{"event": "stage", "model", "stage": "export" | "split" | "golden", "done", "total"}` while it works,
+`{"event": "done", "model", "export_dir", "cached"}` per model."""
+
+DTYPES = {"float32": "float32", "f32": "float32", "bfloat16": "bfloat16", "bf16": "bfloat16"}
+INPUTS = ("captured", "random")
+MAX_CRASHES = 20
+"""How many ops of one model may bring the child down before we give up."""
+
+THREADS = {
+    "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false",
+    "NPROC": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "OMP_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+}
+"""Environment that makes XLA and BLAS single-threaded, so that digits repeat."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to prepare."""
+
+    models: tuple[str, ...]
+    """Names, globs, `all`, paths of StableHLO files (text, bytecode, portable artifact) or of Python files."""
+    dtype: str = "float32"
+    inputs: str = "captured"
+    seed: int = 0
+    cache_dir: str | None = None
+    """None: OPSCOPE_CACHE_DIR, else the user's cache folder."""
+    folders: tuple[str, ...] = ()
+    """Folders with models besides our own."""
+    max_tensor_bytes: int = 2 << 30
+    """A value above is not captured: its users get random inputs, its op no golden."""
+    max_live_bytes: int = 8 << 30
+    """So much may be alive at once in the walk."""
+    op_seconds: float = 300.0
+    """A single op of the walk that takes longer has no golden (a loop that does not end on its inputs)."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """One model of a request: what the child gets."""
+
+    name: str
+    path: str
+    """The model's Python file, or the StableHLO file."""
+    registered: bool
+    folder: str
+    request: Request
+
+
+def prepare(
+    request: Request | Mapping[str, Any], on_event: Callable[[Event], None] | None = None
+) -> tuple[ManifestHeader, list[OpRow]]:
+    """Prepares all models of the request and merges their manifests by op id.
+
+    A row that several models share keeps the files and the chosen use of the first; uses are joined. Raises InputError
+    for an unknown model, a file that is no StableHLO, a model that does not export, a cache that cannot be written.
+    """
+    if not isinstance(request, Request):
+        request = Request(**{**request, **{k: tuple(request[k]) for k in ("models", "folders") if k in request}})
+    report = on_event or (lambda event: None)
+    manifests = []
+    for task in tasks(request):
+        folder = Path(task.folder)
+        cached = export_folder.complete(folder)
+        if not cached:
+            _make(task, report)
+        export_folder.used(folder)
+        manifests.append(export_folder.read_manifest(folder))
+        report({"event": "done", "model": task.name, "export_dir": task.folder, "cached": cached})
+    return merge(manifests)
+
+
+def tasks(request: Request) -> list[Task]:
+    """The models that the request names, each with its export folder; every model once, in the order of first naming.
+
+    Raises InputError for what names no model or asks for an unknown type or kind of inputs.
+    """
+    if request.dtype not in DTYPES:
+        raise InputError("--dtype", " or ".join(sorted(set(DTYPES.values()))), repr(request.dtype), "float32")
+    if request.inputs not in INPUTS:
+        raise InputError("--inputs", " or ".join(INPUTS), repr(request.inputs), "captured")
+    request = replace(request, dtype=DTYPES[request.dtype])
+    cache = Path(request.cache_dir) if request.cache_dir else export_folder.default_cache_dir()
+    request = replace(request, cache_dir=str(cache.absolute()))
+    found: dict[str, Task] = {}
+    for word in request.models:
+        for name, path, files in _resolve(word, request.folders):
+            known = found.get(name)
+            if known is not None:
+                if known.path != str(path):
+                    raise InputError("--model", "models of different names", f"two named {name!r}", "renaming a file")
+                continue
+            settings: dict[str, object] = {
+                "name": name,
+                # A file has its own types.
+                "dtype": request.dtype if files else None,
+                "inputs": request.inputs,
+                "seed": request.seed,
+                "limits": (request.max_tensor_bytes, request.max_live_bytes),
+            }
+            name_of_folder = export_folder.key(files or [path], settings)
+            folder = cache.absolute() / "exports" / name_of_folder
+            found[name] = Task(name, str(path), bool(files), str(folder), request)
+    if not found:
+        raise InputError("--model", "at least one model", "none", ", ".join(registry.names(request.folders)))
+    return list(found.values())
+
+
+def _resolve(word: str, folders: Sequence[str]) -> list[tuple[str, Path, list[Path]]]:
+    """(name, file, source files) of each model that `word` names; no source files: it is a StableHLO file."""
+    path = Path(word)
+    looks_like_path = "/" in word or path.suffix in {".mlir", ".mlirbc", ".stablehlo", ".bc", ".vhlo"}
+    if path.suffix == ".py":
+        return _models_in(path)
+    if looks_like_path or (path.is_file() and word not in registry.names(folders)):
+        if not path.is_file():
+            raise InputError("--model", "the path of a StableHLO file", f"{word!r}, which is not a file")
+        return [(path.stem, path.absolute(), [])]
+    try:
+        return [(m.name, m.path, m.sources()) for m in registry.match(word, folders)]
+    except ValueError as error:
+        raise _as_input_error(error) from None
+
+
+def _models_in(path: Path) -> list[tuple[str, Path, list[Path]]]:
+    """The models in a Python file, without importing it here."""
+    path = path.resolve()
+    try:
+        names = registry.declared(path)
+    except FileNotFoundError:
+        raise InputError("--model", "the path of a Python file", f"{str(path)!r}, which is not a file") from None
+    except (ValueError, OSError) as error:
+        raise _as_input_error(error) from None
+    if not names:
+        raise InputError("--model", "a Python file with a function decorated @model", str(path))
+    return [(name, path, registry.sources_of(path)) for name in names]
+
+
+def _as_input_error(error: Exception) -> InputError:
+    """An error in our form, taken apart again."""
+    where, _, rest = str(error).partition(": expected ")
+    expected, _, rest = rest.partition(", got ")
+    got, _, hint = rest.partition("; try ")
+    return InputError(where, expected, got, hint) if got else InputError("--model", "a model", str(error))
+
+
+def merge(manifests: Sequence[tuple[ManifestHeader, list[OpRow]]]) -> tuple[ManifestHeader, list[OpRow]]:
+    """One manifest of several: rows in order of first appearance, uses of equal ops joined."""
+    rows: dict[str, OpRow] = {}
+    for _, of_model in manifests:
+        for row in of_model:
+            known = rows.get(row.op_id)
+            rows[row.op_id] = row if known is None else known.model_copy(update={"uses": known.uses + row.uses})
+    headers = [header for header, _ in manifests]
+    header = ManifestHeader(
+        models=tuple(m for h in headers for m in h.models),
+        export_dirs=tuple(d for h in headers for d in h.export_dirs),
+        module_ops={m: n for h in headers for m, n in h.module_ops.items()},
+        structural={m: n for h in headers for m, n in h.structural.items()},
+    )
+    return header, list(rows.values())
+
+
+def _make(task: Task, report: Callable[[Event], None]) -> None:
+    """Has children make one export folder: a new one for each op that brought the last one down."""
+    exports = export_folder.make_dir(Path(task.folder).parent)
+    export_folder.prune(exports)
+    try:
+        temporary = Path(tempfile.mkdtemp(prefix=".making-", dir=exports))
+    except OSError as error:
+        raise export_folder.unwritable("cache folder", exports, error) from None
+    guilty: dict[str, str] = {}
+    try:
+        while True:
+            code, log, late = _run_child(task, temporary, guilty, report)
+            if code == 0:
+                return
+            op_id = _evaluating(temporary)
+            how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit {code}"
+            if late:
+                how = f"more than {task.request.op_seconds:g} s"
+            if op_id is None or op_id in guilty or len(guilty) >= MAX_CRASHES:
+                raise InputError(f"--model {task.name}", "a model that can be prepared", f"{how}: {_last_line(log)}")
+            guilty[op_id] = f"XLA gave no value ({how}): {_last_line(log)}"
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _evaluating(temporary: Path) -> str | None:
+    """The op that the child had begun to evaluate when it died, from its journal."""
+    journal = temporary / JOURNAL
+    return (journal.read_text().strip() or None) if journal.is_file() else None
+
+
+def _last_line(log: Path) -> str:
+    """The last line of the child's output that says something, at most 200 characters."""
+    lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
+    return lines[-1][:200] if lines else "no output"
+
+
+def _run_child(
+    task: Task, temporary: Path, guilty: Mapping[str, str], report: Callable[[Event], None]
+) -> tuple[int, Path, bool]:
+    """One child at work until it ends: its exit code, the file with what it printed, whether it was killed as late.
+
+    Raises InputError where the child reports one.
+    """
+    log = temporary / "log.txt"
+    root = str(Path(__file__).resolve().parent.parent)
+    # First on the path, so that no folder of the user's shadows the rooms.
+    path = os.pathsep.join(p for p in (root, os.environ.get("PYTHONPATH", "")) if p)
+    flags = " ".join(f for f in (os.environ.get("XLA_FLAGS", ""), THREADS["XLA_FLAGS"]) if f)
+    environment = {**os.environ, **THREADS, "XLA_FLAGS": flags, "PYTHONPATH": path, "TF_CPP_MIN_LOG_LEVEL": "2",
+                   "JAX_PLATFORMS": "cpu"}  # fmt: skip
+    error: Event | None = None
+    journal = temporary / JOURNAL
+    journal.unlink(missing_ok=True)
+    ended, late = threading.Event(), threading.Event()
+    with log.open("wb") as output:
+        child = subprocess.Popen(
+            [sys.executable, "-P", "-m", "harness.prepare_child"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=output, env=environment, start_new_session=True,
+        )  # fmt: skip
+        watch = threading.Thread(target=_watch, args=(child.pid, journal, task.request.op_seconds, ended, late))
+        watch.start()
+        try:
+            assert child.stdin is not None
+            assert child.stdout is not None
+            child.stdin.write(json.dumps({**asdict(task), "temporary": str(temporary), "guilty": guilty}).encode())
+            child.stdin.close()
+            for line in child.stdout:
+                event = json.loads(line)
+                if event["event"] == "error":
+                    error = event
+                else:
+                    report(event)
+            code = child.wait()
+        except BaseException:
+            os.killpg(child.pid, signal.SIGKILL)
+            child.wait()
+            raise
+        finally:
+            ended.set()
+            watch.join()
+            for pipe in (child.stdin, child.stdout):
+                if pipe is not None:
+                    pipe.close()
+    if error is not None:
+        raise InputError(error["where"], error["expected"], error["got"], error.get("hint", ""))
+    return code, log, late.is_set()
+
+
+def _watch(pid: int, journal: Path, seconds: float, ended: threading.Event, late: threading.Event) -> None:
+    """Kills the child's process group when one op has been under evaluation for longer than `seconds`."""
+    while not ended.wait(min(1.0, seconds / 4)):
+        try:
+            begun = journal.stat().st_mtime
+        except FileNotFoundError:
+            continue
+        if time.time() - begun > seconds and not ended.is_set():
+            late.set()
+            os.killpg(pid, signal.SIGKILL)
+            return

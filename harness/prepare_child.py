@@ -1,0 +1,135 @@
+"""The child of `harness.prepare`: exports one model, splits it, walks it, and writes its export folder.
+
+Reads a task as JSON on stdin and prints one JSON event per line; run as `python -P -m harness.prepare_child`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import hashlib
+import json
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness import export_folder
+from harness.errors import InputError
+from harness.records import ManifestHeader
+
+if TYPE_CHECKING:
+    from harness.export import Exported
+    from harness.program import SplitModule
+
+PR_SET_PDEATHSIG = 1
+"""prctl(2): the signal that a process gets when its parent dies."""
+
+Emit = Callable[..., None]
+
+
+def main() -> int:
+    """Does the task on stdin. Exit code 0: done, or refused with an `error` event; 1: our own fault, see stderr."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    # Events have a file of their own: what a model or a library prints goes to the log.
+    events = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)
+
+    def emit(event: str, **fields: Any) -> None:
+        events.write(json.dumps({"event": event, **fields}) + "\n")
+
+    task = json.loads(sys.stdin.buffer.read())
+    try:
+        make(task, emit)
+    except InputError as error:
+        emit("error", where=error.where, expected=error.expected, got=error.got, hint=error.hint)
+    except OSError as error:
+        refused = export_folder.unwritable("cache folder", Path(task["temporary"]), error)
+        emit("error", where=refused.where, expected=refused.expected, got=refused.got, hint=refused.hint)
+    except Exception as error:  # noqa: BLE001 - whatever a model raises is reported in one line
+        traceback.print_exc()
+        got = f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}"[:200]
+        emit("error", where=f"--model {task['name']}", expected="a model that can be prepared", got=got)
+    return 0
+
+
+def make(task: dict[str, Any], emit: Emit) -> None:
+    """Writes the export folder that `task` (harness.prepare.Task and `temporary`, `guilty`) asks for."""
+    request, name, temporary = task["request"], task["name"], Path(task["temporary"])
+
+    def stage(which: str, done: int, total: int) -> None:
+        emit("stage", model=name, stage=which, done=done, total=total)
+
+    stage("export", 0, 1)
+    exported = export(task)
+    (temporary / export_folder.MODULE).write_bytes(exported.bytecode)
+    stage("export", 1, 1)
+    stage("split", 0, 1)
+    from harness.split import split_module
+
+    split = split_module(exported.bytecode, name)
+    stage("split", 1, 1)
+    from harness.walk import Limits, Plan, argument_laws, walk
+
+    laws = [spec.law for spec in exported.arguments] or argument_laws(split)
+    seed = request["seed"]
+    walked = walk(
+        Plan(
+            split=split,
+            laws=laws,
+            seed=seed,
+            folder=temporary,
+            provenance=f"captured:{name}-{program_digest(split, laws)}:{seed}",
+            cache_dir=Path(request["cache_dir"]),
+            limits=Limits(request["max_tensor_bytes"], request["max_live_bytes"]),
+            guilty=task["guilty"],
+            random=request["inputs"] == "random",
+            frontend=exported.frontend,
+            on_progress=lambda done, total: stage("golden", done, total),
+        )
+    )
+    header = ManifestHeader(
+        models=(name,),
+        export_dirs=(task["folder"],),
+        module_ops={name: split.module_ops},
+        structural={name: split.structural},
+    )
+    for leftover in (export_folder.JOURNAL, "log.txt"):
+        with contextlib.suppress(FileNotFoundError):
+            (temporary / leftover).unlink()
+    export_folder.write_manifest(temporary, header, walked.rows)
+    export_folder.publish(temporary, Path(task["folder"]))
+
+
+def export(task: dict[str, Any]) -> Exported:
+    """The model of the task as StableHLO."""
+    from harness.export import export_file, export_model
+
+    if not task["registered"]:
+        return export_file(Path(task["path"]))
+    from models import registry
+
+    found = {model.name: model for model in registry.add_file(task["path"])}
+    return export_model(found[task["name"]], task["request"]["dtype"])
+
+
+def program_digest(split: SplitModule, laws: Sequence[str]) -> str:
+    """What the values of a walk depend on besides the seed: ops, wiring, types, laws; free of locations; 12 digits."""
+    digest = hashlib.sha256(repr(list(laws)).encode())
+    for node in split.program.walk():
+        digest.update(f"{node.op_id}{node.inputs}{node.outputs};".encode())
+        if node.value is not None:
+            # A splat is a view of one element: no need to spell it out.
+            held = node.value if any(node.value.strides) else node.value[(slice(0, 1),) * node.value.ndim]
+            digest.update(f"{node.value.shape}{node.value.dtype}".encode() + held.tobytes())
+    for desc in split.values:
+        digest.update(f"{desc.shape}{desc.data_type}".encode())
+    return digest.hexdigest()[:12]
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

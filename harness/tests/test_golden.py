@@ -1,0 +1,138 @@
+"""Goldens: widened arithmetic, executables kept and loaded again, errors of XLA as one line."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from harness import golden, mlir
+from harness.mlir.upcast import widened
+
+SUM = """func.func @main(%a: tensor<4x4096xbf16>) -> tensor<4xbf16> {
+  %c = stablehlo.constant dense<0.0> : tensor<bf16>
+  %0 = stablehlo.reduce(%a init: %c) applies stablehlo.add across dimensions = [1]
+    : (tensor<4x4096xbf16>, tensor<bf16>) -> tensor<4xbf16>
+  return %0 : tensor<4xbf16> }"""
+
+
+def bf16(*shape: int) -> np.ndarray:
+    return np.random.default_rng(0).standard_normal(shape).astype(ml_dtypes.bfloat16)
+
+
+def test_a_long_bfloat16_sum_is_made_in_float32_and_rounded_once() -> None:
+    x = bf16(4, 4096)
+    [out] = golden.compile_module(SUM, widen=True)([x])
+    assert out.dtype == ml_dtypes.bfloat16
+    exact = x.astype(np.float64).sum(1)
+    assert np.abs(out.astype(np.float64) / exact - 1).max() < 2**-8
+
+
+def test_bfloat16_accumulation_would_have_been_worse() -> None:
+    ones = np.ones((4, 4096), ml_dtypes.bfloat16)
+    [wide] = golden.compile_module(SUM, widen=True)([ones])
+    assert (wide.astype(np.float32) == 4096).all()
+    running = ones[0, 0]
+    for value in ones[0, 1:]:
+        running = running + value
+    assert float(running) == 256  # where bfloat16 can no longer count
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "%0 = stablehlo.bitcast_convert %a : (tensor<4xbf16>) -> tensor<4xi16> return %0 : tensor<4xi16>",
+        "%0 = stablehlo.convert %a : (tensor<4xbf16>) -> tensor<4xi16> return %0 : tensor<4xi16>",
+    ],
+)
+def test_ops_whose_meaning_is_their_type_are_left_alone(line: str) -> None:
+    module = mlir.load(
+        f"func.func @main(%a: tensor<4xbf16>) -> tensor<4xi16> {{ {line} }}".replace(" return", "\nreturn")
+    )
+    assert widened(module) is None
+    x = np.array([1.0, -2.5, 3.0, 0.0], ml_dtypes.bfloat16)
+    [out] = golden.compile_module(module, widen=True)([x])
+    assert out.tolist() == (x.view(np.int16) if "bitcast" in line else x.astype(np.int16)).tolist()
+
+
+def test_a_float32_module_needs_no_widening() -> None:
+    assert widened(mlir.load(SUM.replace("bf16", "f32"))) is None
+
+
+def test_regions_constants_and_captures_are_widened() -> None:
+    text = """func.func @main(%n: tensor<i32>, %x: tensor<4xbf16>, %y: tensor<4xbf16>) -> tensor<4xbf16> {
+      %c0 = stablehlo.constant dense<0> : tensor<i32>
+      %r:2 = stablehlo.while(%i = %c0, %a = %x) : tensor<i32>, tensor<4xbf16>
+        cond { %p = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+               stablehlo.return %p : tensor<i1> }
+        do { %one = stablehlo.constant dense<1> : tensor<i32>
+             %k = stablehlo.constant dense<[0.5, 0.25, 1.5, 2.0]> : tensor<4xbf16>
+             %m = stablehlo.multiply %y, %k : tensor<4xbf16>
+             %b = stablehlo.add %a, %m : tensor<4xbf16>
+             %j = stablehlo.add %i, %one : tensor<i32>
+             stablehlo.return %j, %b : tensor<i32>, tensor<4xbf16> }
+      return %r#1 : tensor<4xbf16> }"""
+    module = widened(mlir.load(text))
+    assert module is not None
+    assert "tensor<4xbf16>" not in str(module).split("stablehlo.while")[1].split("return %")[0]
+    x, y = bf16(2, 4)
+    [out] = golden.compile_module(text, widen=True)([np.array(1000, np.int32), x, y])
+    k = np.array([0.5, 0.25, 1.5, 2.0])
+    exact = x.astype(np.float64) + 1000 * y.astype(np.float64) * k
+    assert np.abs(out.astype(np.float64) / exact - 1).max() < 2**-8
+
+
+def test_executables_are_kept_and_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = bf16(4, 4096)
+    [first] = golden.compile_module(SUM, tmp_path, widen=True)([x])
+    assert len(list((tmp_path / "executables").iterdir())) == 1
+    monkeypatch.setattr(golden, "_compile", lambda module, path: pytest.fail("compiled again"))
+    [second] = golden.compile_module(SUM, tmp_path, widen=True)([x])
+    assert first.tobytes() == second.tobytes()
+
+
+def test_a_damaged_executable_is_only_a_miss(tmp_path: Path) -> None:
+    golden.compile_module(SUM, tmp_path, widen=True)
+    [file] = (tmp_path / "executables").iterdir()
+    file.write_bytes(b"rubbish")
+    x = bf16(4, 4096)
+    [out] = golden.compile_module(SUM, tmp_path, widen=True)([x])
+    assert out.shape == (4,)
+    assert file.stat().st_size > 1000
+
+
+def test_64_bit_types_stay() -> None:
+    text = "func.func @main(%a: tensor<2xi64>, %b: tensor<2xf64>) -> (tensor<2xi64>, tensor<2xf64>) {\n return %a, %b : tensor<2xi64>, tensor<2xf64> }"  # noqa: E501
+    values = [np.array([2**40, -1]), np.array([1 / 3, 1e300])]
+    out = golden.compile_module(text)(values)
+    assert [o.tobytes() for o in out] == [v.tobytes() for v in values]
+
+
+def test_what_xla_refuses_is_one_line() -> None:
+    text = """func.func @main(%a: tensor<2xf32>) -> tensor<2xf32> {
+      %0 = stablehlo.custom_call @no_such_target(%a) : (tensor<2xf32>) -> tensor<2xf32>
+      return %0 : tensor<2xf32> }"""
+    with pytest.raises(golden.GoldenError, match="no_such_target") as caught:
+        golden.compile_module(text)([np.zeros(2, np.float32)])
+    assert "\n" not in str(caught.value)
+
+
+def test_a_fresh_process_runs_lapack_calls(tmp_path: Path) -> None:
+    import jax
+    import jax.numpy as jnp
+
+    module = jax.jit(lambda a: jnp.linalg.svd(a)[1]).lower(jax.ShapeDtypeStruct((3, 3), "float32")).compiler_ir()
+    assert module is not None
+    (tmp_path / "svd.mlirbc").write_bytes(mlir.to_bytecode(module))
+    code = (
+        "import sys, numpy as np; from pathlib import Path; from harness import golden;"
+        "run = golden.compile_module(Path(sys.argv[1]).read_bytes());"
+        "print(run([np.diag(np.float32([3, 5, 4]))])[0].tolist())"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path / "svd.mlirbc")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[5.0, 4.0, 3.0]"

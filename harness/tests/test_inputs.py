@@ -1,0 +1,66 @@
+"""Inputs made again from their source: seeded, random, captured; every element type through a .npy file."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.element_types import NUMPY_NAMES, byte_size, load, numpy_dtype, save
+from harness.inputs import materialise
+from harness.records import Source, TensorDesc
+from models.seeding import draw
+
+
+@pytest.mark.parametrize("name", sorted(set(NUMPY_NAMES) - {"i2", "ui2"}))
+def test_every_element_type_survives_a_file(tmp_path: Path, name: str) -> None:
+    dtype = numpy_dtype(name)
+    bits = np.random.default_rng(0).integers(0, 2, (5, 3)) if name == "i1" else np.arange(15).reshape(5, 3) % 7
+    array = bits.astype(np.float32).astype(dtype)
+    save(tmp_path / "v.npy", array)
+    again = load(tmp_path / "v.npy", (5, 3), name)
+    assert again.dtype == dtype
+    assert again.tobytes() == array.tobytes()
+    assert again.flags.writeable
+    assert byte_size((5, 3), name) == array.nbytes
+
+
+def test_a_loaded_array_is_a_fresh_copy(tmp_path: Path) -> None:
+    save(tmp_path / "v.npy", np.zeros(4, np.float32))
+    load(tmp_path / "v.npy", (4,), "f32")[:] = 1
+    assert load(tmp_path / "v.npy", (4,), "f32").sum() == 0
+
+
+def test_scalars_keep_their_shape(tmp_path: Path) -> None:
+    save(tmp_path / "v.npy", np.array(3.5, np.float32))
+    assert load(tmp_path / "v.npy", (), "f32").shape == ()
+
+
+@pytest.mark.parametrize(("shape", "name"), [((4, 3), "f32"), ((3, 4), "bf16")])
+def test_another_shape_or_width_is_refused(tmp_path: Path, shape: tuple[int, ...], name: str) -> None:
+    save(tmp_path / "v.npy", np.zeros((3, 4), np.float32))
+    with pytest.raises(ValueError, match="expected"):
+        load(tmp_path / "v.npy", shape, name)
+
+
+@pytest.mark.parametrize("kind", ["seeded", "random"])
+def test_drawn_again(kind: str, tmp_path: Path) -> None:
+    desc = TensorDesc(shape=(4, 5), data_type="bf16")
+    value = materialise(Source(kind=kind, law="normal:1", seed=3, index=9), desc, tmp_path)
+    assert value.tobytes() == draw("normal:1", (4, 5), "bfloat16", 3, 9).tobytes()
+
+
+def test_incomplete_sources_are_refused(tmp_path: Path) -> None:
+    desc = TensorDesc(shape=(2,), data_type="f32")
+    for source in (Source(kind="captured"), Source(kind="seeded", law="ones"), Source(kind="elsewhere")):
+        with pytest.raises(ValueError, match="expected"):
+            materialise(source, desc, tmp_path)
+
+
+def test_no_framework_is_imported() -> None:
+    code = "import sys, harness.inputs; print(sorted({'jax', 'jaxlib', 'xdsl'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,208 @@
+"""Preparing a run: real children, a cache that is used, faults that cost one op and not the run."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness import export_folder
+from harness.errors import InputError
+from harness.inputs import row_golden, row_inputs
+from harness.prepare import Request, merge, prepare, tasks
+
+CRASH = """func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = stablehlo.exponential %a : tensor<4xf32>
+  %1 = stablehlo.custom_call @xla_buffer_python_cpu_callback(%0)
+    {api_version = 4 : i32, backend_config = {index = 77 : ui64}} : (tensor<4xf32>) -> tensor<4xf32>
+  %2 = stablehlo.sqrt %1 : tensor<4xf32>
+  return %2 : tensor<4xf32> }"""
+"""Asks XLA for a Python callback that nobody registered: the process dies of a segmentation fault."""
+
+ENDLESS = """func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {
+  %true = stablehlo.constant dense<true> : tensor<i1>
+  %r = stablehlo.while(%x = %a) : tensor<4xf32>
+    cond { stablehlo.return %true : tensor<i1> }
+    do { %y = stablehlo.add %x, %x : tensor<4xf32>
+         stablehlo.return %y : tensor<4xf32> }
+  %2 = stablehlo.sqrt %r : tensor<4xf32>
+  return %2 : tensor<4xf32> }"""
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cache")
+
+
+def request_for(cache: Path, *models: str, **options: Any) -> Request:
+    return Request(models=models, cache_dir=str(cache), **options)
+
+
+def test_export_folder_is_whole_and_used_again(cache: Path) -> None:
+    events: list[dict[str, Any]] = []
+    header, rows = prepare(request_for(cache, "mnist_mlp"), events.append)
+    assert [e["stage"] for e in events if e["event"] == "stage" and e["done"] == e["total"]] == [
+        "export", "split", "golden"]  # fmt: skip
+    assert events[-1] == {"event": "done", "model": "mnist_mlp", "export_dir": header.export_dirs[0], "cached": False}
+    folder = Path(header.export_dirs[0])
+    assert {p.name for p in folder.iterdir()} == {"module.mlirbc", "manifest.jsonl", "ops", "values"}
+    assert header.module_ops["mnist_mlp"] == sum(len(r.uses) for r in rows) + header.structural["mnist_mlp"]
+    for row in rows:
+        assert len(row_inputs(row, folder)) == len(row.inputs)
+        assert len(row_golden(row, folder)) == len(row.outputs)
+    events.clear()
+    assert prepare(request_for(cache, "mnist_mlp"), events.append) == (header, rows)
+    assert [e["event"] for e in events] == ["done"]
+    assert events[0]["cached"]
+
+
+def test_the_parent_imports_neither_jax_nor_numpy(cache: Path) -> None:
+    prepare(request_for(cache, "mnist_mlp"))
+    code = (
+        "import sys; from harness.prepare import prepare; import json;"
+        f"prepare(dict(models=['mnist_mlp'], cache_dir={str(cache)!r}));"
+        "print(sorted({'jax', 'jaxlib', 'numpy', 'xdsl'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_what_is_asked_for_is_part_of_the_key(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    variants = [{}, {"dtype": "bf16"}, {"inputs": "random"}, {"seed": 1}, {"max_tensor_bytes": 5}]
+    folders = {tasks(request_for(cache, "mnist_mlp", **v))[0].folder for v in variants}
+    assert len(folders) == len(variants)
+    assert tasks(request_for(cache, "mnist_mlp", dtype="f32"))[0].folder in folders
+    monkeypatch.setattr(export_folder, "sources_digest", lambda: "changed sources")
+    assert tasks(request_for(cache, "mnist_mlp"))[0].folder not in folders
+
+
+def test_the_key_covers_every_file_that_the_child_runs() -> None:
+    code = (
+        "import sys, harness.prepare, harness.prepare_child, harness.export, harness.walk, harness.split;"
+        "import harness.inputs, harness.mlir.upcast;"
+        "print(*{m.split('.')[1] for m in sys.modules if m.startswith('harness.')})"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert set(done.stdout.split()) == set(export_folder.SOURCES)
+
+
+def test_a_crash_of_xla_costs_one_golden(cache: Path, tmp_path: Path) -> None:
+    path = tmp_path / "crash.mlir"
+    path.write_text(CRASH)
+    _, [exponential, custom, sqrt] = prepare(request_for(cache, str(path)))
+    assert exponential.golden
+    assert custom.no_golden.startswith("XLA gave no value (signal SIGSEGV)")
+    assert sqrt.golden
+    assert sqrt.sources[0].kind == "random"
+    assert not list((cache / "exports").glob(".making-*"))
+
+
+def test_an_endless_loop_costs_one_golden(cache: Path, tmp_path: Path) -> None:
+    path = tmp_path / "endless.mlir"
+    path.write_text(ENDLESS)
+    _, rows = prepare(request_for(cache, str(path), op_seconds=1.5))
+    [loop] = [r for r in rows if r.op_name == "stablehlo.while"]
+    assert loop.no_golden.startswith("XLA gave no value (more than 1.5 s)")
+    assert all(r.golden for r in rows if r is not loop)
+
+
+def test_several_models_share_rows(cache: Path, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.mlir").write_text(
+            "func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> { %0 = stablehlo.tanh %a : tensor<4xf32>\n"
+            + (
+                " %1 = stablehlo.sine %0 : tensor<4xf32>\n"
+                if name == "two"
+                else " %1 = stablehlo.tanh %0 : tensor<4xf32>\n"
+            )
+            + " return %1 : tensor<4xf32> }"
+        )
+    header, rows = prepare(request_for(cache, str(tmp_path / "one.mlir"), str(tmp_path / "two.mlir")))
+    assert header.models == ("one", "two")
+    assert [(r.op_name, [u.model for u in r.uses]) for r in rows] == [
+        ("stablehlo.tanh", ["one", "one", "two"]), ("stablehlo.sine", ["two"])]  # fmt: skip
+    assert header.module_ops == {"one": 3, "two": 3}
+    assert merge([(header, rows)]) == (header, rows)
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        ({"models": ("resnet5",)}, r"^--model: expected .*, got 'resnet5'; try resnet50"),
+        ({"models": ("no/such/file.mlir",)}, r"^--model: expected the path .*, got 'no/such/file.mlir'"),
+        ({"models": ()}, r"^--model: expected at least one model"),
+        ({"models": ("mnist_mlp",), "dtype": "int7"}, r"^--dtype: expected bfloat16 or float32, got 'int7'"),
+        ({"models": ("mnist_mlp",), "inputs": "some"}, r"^--inputs: expected captured or random, got 'some'"),
+    ],
+)
+def test_bad_requests_are_one_line(cache: Path, options: dict[str, Any], line: str) -> None:
+    with pytest.raises(InputError, match=line) as caught:
+        prepare(Request(cache_dir=str(cache), **options))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_that_is_no_mlir_is_one_line(cache: Path, tmp_path: Path) -> None:
+    (tmp_path / "x.mlir").write_text("this is a shopping list")
+    with pytest.raises(InputError, match=r"x\.mlir") as caught:
+        prepare(request_for(cache, str(tmp_path / "x.mlir")))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_model_that_raises_is_one_line(cache: Path, tmp_path: Path) -> None:
+    (tmp_path / "raises.py").write_text(
+        "from models.registry import model\n@model(name='raises', family='toy')\n"
+        "def build(dtype):\n    raise RuntimeError('two\\nlines')\n"
+    )
+    with pytest.raises(InputError, match=r"^--model raises: expected .*, got RuntimeError: two$"):
+        prepare(request_for(cache, str(tmp_path / "raises.py")))
+
+
+def test_a_cache_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match=r"^cache folder: expected a folder that can be written to"):
+        prepare(request_for(tmp_path / "file" / "cache", "mnist_mlp"))
+
+
+def test_an_interrupt_leaves_nothing_behind(tmp_path: Path) -> None:
+    def interrupt(event: dict[str, Any]) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        prepare(request_for(tmp_path, "mnist_mlp"), interrupt)
+    assert list((tmp_path / "exports").iterdir()) == []
+
+
+def test_what_a_model_prints_does_not_disturb(cache: Path, tmp_path: Path) -> None:
+    (tmp_path / "chatty.py").write_text(
+        "from models.arguments import ArgSpec, Built\nfrom models.registry import model\n"
+        "@model(name='chatty', family='toy')\ndef build(dtype):\n    print('{not an event}')\n"
+        "    return Built(lambda w: w['x'] + w['x'], (ArgSpec('x', (2,), dtype, 'normal:1', 'input'),))\n"
+    )
+    _, rows = prepare(request_for(cache, "chatty", folders=(str(tmp_path),)))
+    assert [r.op_name for r in rows] == ["stablehlo.add"]
+
+
+def test_a_python_file_without_a_model_is_one_line(cache: Path, tmp_path: Path) -> None:
+    (tmp_path / "plain.py").write_text("x = 1\n")
+    with pytest.raises(InputError, match=r"^--model: expected a Python file with a function decorated @model"):
+        prepare(request_for(cache, str(tmp_path / "plain.py")))
+    (tmp_path / "broken.py").write_text("def (\n")
+    with pytest.raises(InputError, match=r"broken\.py: expected Python, got a syntax error"):
+        prepare(request_for(cache, str(tmp_path / "broken.py")))
+
+
+def test_the_cache_does_not_grow_without_end(tmp_path: Path) -> None:
+    now = 1e9
+    for name, age in (("new", 60), ("older", 7200), ("oldest", 9000), (".making-dead", 90_000), (".making-now", 10)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "values.npy").write_bytes(bytes(1000))
+        os.utime(tmp_path / name, (now - age, now - age))
+    removed = export_folder.prune(tmp_path, keep_bytes=4000, now=now)
+    assert {p.name for p in removed} == {".making-dead"}
+    removed = export_folder.prune(tmp_path, keep_bytes=1500, now=now)
+    assert {p.name for p in removed} == {"older", "oldest"}
+    assert {p.name for p in tmp_path.iterdir()} == {"new", ".making-now"}

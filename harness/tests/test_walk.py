@@ -1,0 +1,233 @@
+"""The walk over split ops: the whole model's own XLA outputs come out, and every row can be replayed from its files."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness import golden
+from harness.export import Exported, export_model
+from harness.inputs import row_golden, row_inputs
+from harness.records import OpRow
+from harness.split import split_module
+from harness.walk import Limits, Missing, Plan, Walked, argument_laws, walk
+from models import registry
+from models.seeding import draw
+
+BIG = ["resnet50", "bert_base", "vit_base", "gpt2_small"]
+TOLERANCE = {"float32": 5e-6, "bfloat16": 2e-2}
+"""Relative L2 against the whole model, which XLA fuses: for bfloat16 it rounds less often than op by op."""
+
+
+def walked(exported: Exported | str | bytes, folder: Path, **options: object) -> tuple[Plan, Walked]:
+    module = exported.bytecode if isinstance(exported, Exported) else exported
+    split = split_module(module, "m")
+    laws = [s.law for s in exported.arguments] if isinstance(exported, Exported) else argument_laws(split)
+    assert split.module_ops == split.uses + split.unsplittable_uses + split.structural
+    plan = Plan(split, laws, 0, folder, "captured:m:0", **options)  # type: ignore[arg-type]
+    return plan, walk(plan)
+
+
+def whole(exported: Exported) -> list[np.ndarray]:
+    arrays = [draw(s.law, s.shape, s.dtype, 0, i) for i, s in enumerate(exported.arguments)]
+    return golden.compile_module(exported.bytecode)(arrays)
+
+
+def lower(function: Callable[..., object], *shapes: tuple[tuple[int, ...], str]) -> bytes:
+    import jax
+
+    module = jax.jit(function, keep_unused=True).lower(*[jax.ShapeDtypeStruct(*s) for s in shapes]).compiler_ir()
+    assert module is not None
+    file = io.BytesIO()
+    module.operation.write_bytecode(file)
+    return file.getvalue()
+
+
+def by_name(rows: list[OpRow], name: str) -> list[OpRow]:
+    return [r for r in rows if r.op_name == f"stablehlo.{name}"]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("name", ["mnist_mlp", *(pytest.param(n, marks=pytest.mark.slow) for n in BIG)])
+def test_final_outputs_are_the_whole_models(name: str, dtype: str, tmp_path: Path) -> None:
+    exported = export_model(registry.get(name), dtype)
+    _, found = walked(exported, tmp_path)
+    for ours, theirs in zip(found.results, whole(exported), strict=True):
+        assert isinstance(ours, np.ndarray)
+        assert ours.dtype == theirs.dtype
+        a, b = ours.astype(np.float64), theirs.astype(np.float64)
+        assert np.linalg.norm(a - b) / np.linalg.norm(b) < TOLERANCE[dtype]
+    assert all(row.golden for row in found.rows)
+    stored = sum(p.stat().st_size for p in (tmp_path / "values").iterdir())
+    assert stored < 300e6
+
+
+def test_every_row_replays_from_its_files(tmp_path: Path) -> None:
+    _, found = walked(export_model(registry.get("mnist_mlp"), "bfloat16"), tmp_path, cache_dir=tmp_path)
+    for row in found.rows:
+        assert row.module is not None
+        again = golden.compile_module((tmp_path / row.module).read_bytes(), tmp_path, widen=True)(
+            row_inputs(row, tmp_path)
+        )
+        kept = row_golden(row, tmp_path)
+        assert [a.tobytes() for a in again] == [k.tobytes() for k in kept]
+        assert [(k.shape, len(kept)) for k in kept] == [(d.shape, len(row.outputs)) for d in row.outputs]
+
+
+def test_weights_are_not_stored(tmp_path: Path) -> None:
+    exported = export_model(registry.get("mnist_mlp"))
+    _, found = walked(exported, tmp_path)
+    dots = by_name(found.rows, "dot_general")
+    assert {s.kind for r in dots for s in r.sources[1:]} == {"seeded"}
+    assert {exported.arguments[s.index].name for r in dots for s in r.sources[1:] if s.index is not None} == {
+        f"dense{i}.weight" for i in range(3)
+    }
+    assert sum(p.stat().st_size for p in (tmp_path / "values").iterdir()) < 100_000
+
+
+def test_bodies_are_evaluated_at_their_first_iteration(tmp_path: Path) -> None:
+    import jax.numpy as jnp
+    from jax import lax
+
+    def program(x, n):
+        def body(i, c):
+            return lax.cond(i > 2, lambda a: jnp.tanh(a) + x, lambda a: jnp.cos(a) * x, c)
+
+        return lax.fori_loop(0, n, body, x * 3.0)
+
+    plan, found = walked(lower(program, ((4,), "float32"), ((), "int32")), tmp_path)
+    x = draw(plan.laws[0], (4,), "float32", 0, 0)
+    [tanh], [cos] = by_name(found.rows, "tanh"), by_name(found.rows, "cosine")
+    for row, function in ((tanh, np.tanh), (cos, np.cos)):
+        [value] = row_inputs(row, tmp_path)
+        np.testing.assert_allclose(value, x * 3, rtol=1e-6)
+        np.testing.assert_allclose(row_golden(row, tmp_path)[0], function(x * 3), rtol=1e-5)
+    assert by_name(found.rows, "while")[0].golden
+    assert all(row.golden or row.unsplittable for row in found.rows)
+
+
+UNKNOWN = """func.func @main(%a: tensor<8xf32>) -> tensor<8xf32> {
+  %0 = stablehlo.exponential %a : tensor<8xf32>
+  %1 = stablehlo.custom_call @nobody(%0) : (tensor<8xf32>) -> tensor<8xf32>
+  %2 = stablehlo.log %1 : tensor<8xf32>
+  return %2 : tensor<8xf32> }"""
+
+
+def test_an_op_that_xla_refuses_does_not_end_the_walk(tmp_path: Path) -> None:
+    _, found = walked(UNKNOWN, tmp_path)
+    exponential, custom, log = found.rows
+    assert exponential.golden
+    assert custom.op_name == "stablehlo.custom_call:nobody"
+    assert not custom.golden
+    assert "nobody" in custom.no_golden
+    assert custom.sources[0].kind == "captured"
+    assert log.golden
+    assert (log.sources[0].kind, log.provenance) == ("random", "random:0")
+    assert (row_inputs(log, tmp_path)[0] > 0).all()
+    assert isinstance(found.results[0], np.ndarray)
+
+
+def test_a_guilty_op_is_not_evaluated_again(tmp_path: Path) -> None:
+    split = split_module(UNKNOWN, "m")
+    guilty = {op.op_id: "it died" for op in split.ops.values() if op.op_name == "stablehlo.exponential"}
+    _, found = walked(UNKNOWN, tmp_path, guilty=guilty)
+    assert found.rows[0].no_golden == "it died"
+    assert found.rows[1].sources[0].kind == "random"
+
+
+def test_values_above_the_cap_are_replaced_by_random_inputs(tmp_path: Path) -> None:
+    text = UNKNOWN.replace(
+        "stablehlo.custom_call @nobody(%0) : (tensor<8xf32>) -> tensor<8xf32>", "stablehlo.abs %0 : tensor<8xf32>"
+    )
+    _, found = walked(text, tmp_path, limits=Limits(tensor_bytes=16))
+    assert all("above the cap of 16" in row.no_golden for row in found.rows)
+    assert [row.sources[0].kind for row in found.rows] == ["seeded", "random", "random"]
+    assert isinstance(found.results[0], Missing)
+    live = walked(text, tmp_path, limits=Limits(live_bytes=40))[1]
+    assert "live bytes" in live.rows[1].no_golden
+
+
+def test_random_inputs_evaluate_each_op_alone(tmp_path: Path) -> None:
+    _, found = walked(export_model(registry.get("mnist_mlp")), tmp_path, random=True)
+    assert {s.kind for r in found.rows for s in r.sources} == {"random"}
+    assert {r.provenance for r in found.rows} == {"random:0"}
+    assert all(r.golden for r in found.rows)
+    [log] = by_name(found.rows, "log")
+    np.testing.assert_allclose(row_golden(log, tmp_path)[0], np.log(row_inputs(log, tmp_path)[0]), rtol=1e-5)
+
+
+def test_arguments_of_a_file_get_laws_of_their_users(tmp_path: Path) -> None:
+    text = """func.func @main(%t: tensor<50x4xf32>, %i: tensor<3x1xi32>, %p: tensor<3x4xf32>) -> tensor<3x4xf32> {
+      %0 = "stablehlo.gather"(%t, %i) <{dimension_numbers = #stablehlo.gather<offset_dims = [1],
+        collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>,
+        slice_sizes = array<i64: 1, 4>}> : (tensor<50x4xf32>, tensor<3x1xi32>) -> tensor<3x4xf32>
+      %1 = stablehlo.log %p : tensor<3x4xf32>
+      %2 = stablehlo.add %0, %1 : tensor<3x4xf32>
+      return %2 : tensor<3x4xf32> }"""
+    assert argument_laws(split_module(text, "m")) == ["normal:1", "int:0:50", "uniform:0.1:4"]
+    _, found = walked(text, tmp_path)
+    table, indices = draw("normal:1", (50, 4), "float32", 0, 0), draw("int:0:50", (3, 1), "int32", 0, 1)
+    np.testing.assert_array_equal(row_golden(found.rows[0], tmp_path)[0], table[indices[:, 0]])
+
+
+def test_laws_know_operands_whose_neighbours_are_embedded_constants() -> None:
+    text = """func.func @main(%x: tensor<4xf32>, %i: tensor<i32>) -> (tensor<4xf32>, tensor<i32>) {
+      %one = stablehlo.constant dense<1.0> : tensor<4xf32>
+      %a = stablehlo.constant dense<0> : tensor<i32>
+      %b = stablehlo.constant dense<2> : tensor<i32>
+      %0 = stablehlo.divide %one, %x : tensor<4xf32>
+      %1 = stablehlo.clamp %a, %i, %b : tensor<i32>
+      return %0, %1 : tensor<4xf32>, tensor<i32> }"""
+    assert argument_laws(split_module(text, "m")) == ["magnitude:0.5:2", "int:-8:8"]
+
+
+def test_an_implementations_own_random_numbers_are_no_golden(tmp_path: Path) -> None:
+    text = """func.func @main(%a: tensor<f32>, %b: tensor<f32>) -> tensor<4xf32> {
+      %s = stablehlo.constant dense<4> : tensor<1xi64>
+      %0 = stablehlo.rng %a, %b, %s, distribution = NORMAL : (tensor<f32>, tensor<f32>, tensor<1xi64>) -> tensor<4xf32>
+      %1 = stablehlo.tanh %0 : tensor<4xf32>
+      return %1 : tensor<4xf32> }"""
+    _, found = walked(text, tmp_path)
+    assert "each implementation's own" in found.rows[0].no_golden
+    assert found.rows[1].golden
+    assert found.rows[1].sources[0].kind == "captured"
+
+
+def programs() -> dict[str, tuple[Callable[..., object], tuple[tuple[tuple[int, ...], str], ...]]]:
+    """Functions with the ops that models need besides the plain ones."""
+    import jax
+    import jax.numpy as jnp
+    from jax import lax
+
+    return {
+        "svd": (lambda a: jnp.linalg.svd(a)[1], (((4, 4), "float32"),)),
+        "fft": (lambda a: jnp.abs(jnp.fft.fft(a)), (((4, 8), "float32"),)),
+        "sort": (lambda a: (jnp.argsort(a), lax.top_k(a, 3)), (((4, 8), "float32"),)),
+        "scatter": (lambda a, i: a.at[i].add(2.0), (((9, 4), "float32"), ((3,), "int32"))),
+        "composite": (lambda a: lax.composite(lambda x: jnp.tanh(x) * 2, name="my.op")(a), (((9, 4), "float32"),)),
+        "scan": (lambda a: lax.scan(lambda c, x: (c * 0.5 + jnp.sin(x), c), jnp.zeros(4), a), (((9, 4), "float32"),)),
+        "grad": (jax.grad(lambda a: lax.cumsum(jnp.exp(a)).max()), (((8,), "float32"),)),
+        "int4": (lambda a: a + a, (((8,), "int4"),)),
+        "float8": (lambda a: a + a, (((8,), "float8_e4m3fn"),)),
+        "complex": (lambda a: jnp.exp(a) * (1 + 2j), (((8,), "complex64"),)),
+        "switch": (lambda i, a: lax.switch(i, [jnp.sin, jnp.tanh, jnp.cos], a), (((), "int32"), ((4,), "float32"))),
+    }
+
+
+@pytest.mark.parametrize("name", ["svd", "fft", "sort", "scatter", "composite", "scan", "grad", "int4", "float8",
+                                  "complex", "switch"])  # fmt: skip
+def test_many_kinds_of_ops_equal_jax(name: str, tmp_path: Path) -> None:
+    import jax
+
+    function, specs = programs()[name]
+    plan, found = walked(lower(function, *specs), tmp_path)
+    drawn = [draw(law, *spec, 0, i) for i, (law, spec) in enumerate(zip(plan.laws, specs, strict=True))]
+    for ours, theirs in zip(found.results, jax.tree.leaves(jax.jit(function)(*drawn)), strict=True):
+        assert isinstance(ours, np.ndarray)
+        assert ours.dtype == theirs.dtype
+        np.testing.assert_allclose(ours.astype(complex), np.asarray(theirs).astype(complex), rtol=1e-5, atol=1e-6)
+    assert all(row.golden for row in found.rows)
