@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-class StageFailure(Exception):
+class StageFailure(Exception):  # noqa: N818  (the outcome of a stage, not a fault)
     """A stage cannot lower an op. `kind` says whether we could one day: notimpl, notyet, never, or error."""
 
     def __init__(self, stage: str, op: str, message: str, *, kind: str = "error", diagnostic: str = "") -> None:

@@ -1,0 +1,197 @@
+"""The compiler's only public door: StableHLO in, TTIR, TTNN or a flatbuffer out, one step at a time or all at once.
+
+Whatever is refused is a `StageFailure` with its stage, op, kind and diagnostic; bad input (no StableHLO, an unknown
+option) is a `CompilerInputError`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from xdsl.utils.exceptions import VerifyException
+
+from compiler.errors import CompilerInputError, StageFailure
+from compiler.ops.families import family
+from compiler.ops.row import TABLE, OpRow, register
+from compiler.options import CompileOptions
+from compiler.target.system_desc import SystemDesc, load_board
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+
+    from compiler.target.program import Program, TensorDesc
+
+__all__ = [
+    "CompileOptions",
+    "CompilerInputError",
+    "IoDesc",
+    "OpRow",
+    "StageFailure",
+    "SystemDesc",
+    "compile",
+    "describe_io",
+    "family",
+    "fingerprint",
+    "load_board",
+    "op_table",
+    "pipeline",
+    "register",
+    "stablehlo_to_ttir",
+    "ttir_to_ttnn",
+    "ttnn_to_flatbuffer",
+]
+STAGES = ("stablehlo-to-ttir", "ttir-to-ttnn", "ttnn-to-flatbuffer")
+"""The steps, in order."""
+
+
+@dataclass(frozen=True)
+class IoDesc:
+    """Inputs and outputs of a compiled function, as they lie on the device."""
+
+    inputs: tuple[TensorDesc, ...]
+    outputs: tuple[TensorDesc, ...]
+
+
+def stablehlo_to_ttir(module: bytes | str, options: CompileOptions | None = None) -> ModuleOp:
+    """TTIR of a StableHLO module (text, bytecode or portable artifact). Raises StageFailure, CompilerInputError."""
+    from compiler.ir import door
+    from compiler.passes.pipeline import run
+    from compiler.passes.stablehlo_to_ttir import StablehloToTtir
+
+    options = options or CompileOptions()
+    with _stage(STAGES[0]):
+        found = door.read(module)
+        _dump(options, "0-stablehlo", lambda: found)
+        run((StablehloToTtir(),), found)
+        _dump(options, "1-ttir", lambda: found)
+        return found
+
+
+def ttir_to_ttnn(ttir: ModuleOp, system_desc: SystemDesc, options: CompileOptions | None = None) -> ModuleOp:
+    """TTNN of a TTIR module, which stays as it is. Raises StageFailure, CompilerInputError."""
+    from compiler.passes.pipeline import run, ttnn_passes
+
+    options = options or CompileOptions()
+    with _stage(STAGES[1]):
+        module = ttir.clone()
+        run(ttnn_passes(system_desc.board, options), module)
+        _dump(options, "2-ttnn", lambda: module)
+        return module
+
+
+def ttnn_to_flatbuffer(ttnn: ModuleOp, system_desc: SystemDesc, options: CompileOptions | None = None) -> bytes:
+    """The binary of a TTNN module. Raises StageFailure."""
+    from compiler.passes.ttnn_to_flatbuffer import to_binary
+    from compiler.target import binary
+
+    options = options or CompileOptions()
+    with _stage(STAGES[2]):
+        data = binary.write(to_binary(ttnn, system_desc, _version()))
+        if options.dump_dir is not None:
+            (Path(options.dump_dir) / "3-program.ttnn").write_bytes(data)
+        return data
+
+
+def compile(module: bytes | str, system_desc: SystemDesc, options: CompileOptions | None = None) -> bytes:
+    """The binary of a StableHLO module: all three steps. Raises StageFailure, CompilerInputError."""
+    ttir = stablehlo_to_ttir(module, options)
+    return ttnn_to_flatbuffer(ttir_to_ttnn(ttir, system_desc, options), system_desc, options)
+
+
+def pipeline(options: CompileOptions | None = None, system_desc: SystemDesc | None = None) -> str:
+    """The passes that `options` ask for, as a string that `opscope opt -p` replays."""
+    from compiler.passes.pipeline import spell, ttnn_passes
+    from compiler.passes.stablehlo_to_ttir import StablehloToTtir
+
+    board = (system_desc or load_board("n150")).board
+    return spell((StablehloToTtir(), *ttnn_passes(board, options or CompileOptions())))
+
+
+def describe_io(compiled: ModuleOp | bytes) -> IoDesc:
+    """Where and how inputs and outputs lie on the device: of a ttnn module or of a binary's entry.
+
+    An input that no kernel reads stays on the host and is described there.
+    """
+    from compiler.target import binary
+
+    if isinstance(compiled, bytes):
+        program = binary.read(compiled).programs[0]
+    else:
+        from compiler.passes.ttnn_to_flatbuffer import to_binary
+
+        program = to_binary(compiled, load_board("n150")).programs[0]
+    moves = [op for op in program.operations if op.kernel in ("to_layout", "to_device", "from_device")]
+    forward = {op.inputs[0]: op.outputs[0] for op in moves if op.kernel != "from_device"}
+    back = {op.outputs[0]: op.inputs[0] for op in moves if op.kernel != "to_device"}
+    return IoDesc(
+        tuple(_follow(program, forward, i) for i in program.inputs),
+        tuple(_follow(program, back, i) for i in program.outputs),
+    )
+
+
+def _follow(program: Program, moves: dict[int, int], tensor: int) -> TensorDesc:
+    while tensor in moves and program.tensors[tensor].buffer_type == "system_memory":
+        tensor = moves[tensor]
+    return program.tensors[tensor]
+
+
+def op_table() -> tuple[OpRow, ...]:
+    """Every row of the op table."""
+    return tuple(TABLE)
+
+
+@cache
+def fingerprint() -> str:
+    """Changes whenever the compiler's output could: SHA-256 over its sources and the versions of what it rests on."""
+    digest = hashlib.sha256()
+    for name in ("xdsl", "jaxlib"):
+        digest.update(f"{name}={metadata.version(name)}\n".encode())
+    room = Path(__file__).parent
+    for path in sorted(room.rglob("*")):
+        if path.suffix in (".py", ".yaml", ".fbs") and "tests" not in path.relative_to(room).parts:
+            digest.update(str(path.relative_to(room)).encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+@cache
+def _version() -> str:
+    try:
+        return metadata.version("opscope")
+    except metadata.PackageNotFoundError:
+        return "0"
+
+
+def _dump(options: CompileOptions, name: str, module: Callable[[], ModuleOp]) -> None:
+    if options.dump_dir is None:
+        return
+    from compiler.ir.text import to_text
+
+    folder = Path(options.dump_dir)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{name}.mlir").write_text(to_text(module()), encoding="utf-8")
+
+
+@contextmanager
+def _stage(stage: str) -> Iterator[None]:
+    """Turns whatever goes wrong inside into a StageFailure of this stage; the traceback is its diagnostic."""
+    try:
+        yield
+    except (StageFailure, CompilerInputError):
+        raise
+    except VerifyException as error:
+        message = str(error).strip().splitlines()[0] if str(error).strip() else "verification failed"
+        notes = "\n".join(getattr(error, "__notes__", ()))
+        raise StageFailure(stage, "module", message, diagnostic=f"{traceback.format_exc()}\n{notes}") from error
+    except OSError as error:
+        raise CompilerInputError(f"{error.filename}: expected a writable folder, got: {error.strerror}") from error
+    except Exception as error:
+        message = f"internal error: {type(error).__name__}: {error}"
+        raise StageFailure(stage, "module", message[:300], diagnostic=traceback.format_exc()) from error

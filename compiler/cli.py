@@ -1,0 +1,135 @@
+"""Command lines of the compiler: `opscope compile` and `opscope opt`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+import click
+
+from compiler.errors import CompilerInputError, StageFailure
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+
+TARGETS = ("ttir", "ttnn", "flatbuffer")
+
+
+class InputProblem(click.ClickException):
+    """Bad input: one line, exit code 2."""
+
+    exit_code = 2
+
+
+@click.command("compile")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--to", "target", type=click.Choice(TARGETS), default="flatbuffer", show_default=True)
+@click.option("--arch", default="n150", show_default=True, help="A board, or an arch (then its default board).")
+@click.option("--data-format", help="Format of all floats, such as Bfp8_b; default: each tensor's own type.")
+@click.option("--math-fidelity", default="HiFi4", show_default=True, help="LoFi, HiFi2, HiFi3 or HiFi4.")
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), help="Default: standard output; FILE.ttnn for binaries."
+)
+@click.option("--dump-ir", type=click.Path(path_type=Path), help="Folder for the IR after each stage.")
+def compile_command(
+    file: Path,
+    target: str,
+    arch: str,
+    data_format: str | None,
+    math_fidelity: str,
+    output: Path | None,
+    dump_ir: Path | None,
+) -> None:
+    """Compile a StableHLO FILE (text, bytecode or portable artifact) with the reference compiler."""
+    from compiler import api
+
+    module = _read(file)
+    try:
+        system_desc = api.load_board(arch)
+    except ValueError as error:
+        raise InputProblem(str(error)) from error
+    options = api.CompileOptions(data_format, math_fidelity, str(dump_ir) if dump_ir else None)
+    try:
+        ir = api.stablehlo_to_ttir(module, options)
+        if target != "ttir":
+            ir = api.ttir_to_ttnn(ir, system_desc, options)
+        if target == "flatbuffer":
+            data = api.ttnn_to_flatbuffer(ir, system_desc, options)
+            path = output or file.with_suffix(".ttnn")
+            _write(path, data)
+            click.echo(f"{path}: {len(data)} bytes for {system_desc.board}")
+        else:
+            _print(ir, output)
+    except (StageFailure, CompilerInputError) as error:
+        _fail(file, error)
+
+
+@click.command("opt")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option(
+    "-p", "--pipeline", required=True, help="Passes, such as 'stablehlo-to-ttir,ttir-to-ttnn{board=\"n150\"}'."
+)
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Default: standard output.")
+@click.option("--locations", is_flag=True, help="Print where each op came from.")
+def opt(file: Path, pipeline: str, output: Path | None, locations: bool) -> None:
+    """Run passes over FILE: StableHLO in any form, or ttir or ttnn as generic text."""
+    from compiler.ir import door, text
+    from compiler.passes import pipeline as passes
+
+    data = _read(file)
+    try:
+        chosen = passes.parse(pipeline)
+        ours = not data.startswith(b"ML\xefR") and (b'"ttir.' in data or b'"ttnn.' in data)
+        module = text.parse(_decode(file, data), str(file)) if ours else door.read(data)
+        passes.run(chosen, module)
+        _print(module, output, locations)
+    except (StageFailure, CompilerInputError) as error:
+        _fail(file, error)
+    except Exception as error:
+        from xdsl.utils.exceptions import VerifyException
+
+        if isinstance(error, VerifyException):
+            raise InputProblem(f"{file}: {str(error).splitlines()[0]}") from error
+        raise
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise InputProblem(f"{path}: expected a readable StableHLO file, got: {reason}") from error
+
+
+def _decode(path: Path, data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise InputProblem(f"{path}: expected UTF-8 text or MLIR bytecode, got other bytes") from error
+
+
+def _print(module: ModuleOp, output: Path | None, locations: bool = False) -> None:
+    from compiler.ir.text import to_text
+
+    words = to_text(module, locations)
+    if output is None:
+        click.echo(words, nl=False)
+    else:
+        _write(output, words.encode())
+
+
+def _write(path: Path, data: bytes) -> None:
+    try:
+        path.write_bytes(data)
+    except OSError as error:
+        raise InputProblem(
+            f"{path}: expected a writable file, got: {(error.strerror or str(error)).lower()}"
+        ) from error
+
+
+def _fail(file: Path, error: StageFailure | CompilerInputError) -> NoReturn:
+    """Bad input exits with 2; an op that a stage refuses exits with 1."""
+    line = " ".join(str(error).split())
+    if isinstance(error, StageFailure):
+        raise click.ClickException(f"{file}: {line} ({error.kind})") from error
+    raise InputProblem(f"{file}: {line}") from error

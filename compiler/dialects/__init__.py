@@ -1,0 +1,1 @@
+"""The dialects in xDSL: stablehlo and chlo, ttcore, ttir, ttnn."""

@@ -1,0 +1,112 @@
+"""Op classes made from rows: one per row in ttir and one in ttnn, one per StableHLO name."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, cast
+
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_op_definition,
+    opt_prop_def,
+    prop_def,
+    traits_def,
+    var_operand_def,
+    var_region_def,
+    var_result_def,
+)
+from xdsl.traits import IsTerminator
+from xdsl.utils.exceptions import VerifyException
+
+from compiler.ops import shapes
+from compiler.ops.row import OpRow
+
+
+class RowOp(IRDLOperation):
+    """Base of the ttir and ttnn ops that come from rows."""
+
+    ROW: ClassVar[OpRow]
+
+    def read(self) -> dict[str, Any]:
+        """The op's own attributes as Python values; optional ones only where set."""
+        return read_attrs(self.ROW, self)
+
+    def verify_(self) -> None:
+        """Checks operand count, then the row's shape rule. Raises VerifyException naming the op."""
+        row = self.ROW
+        if row.arity is not None and len(self.operands) != row.arity:
+            raise VerifyException(f"{self.name}: expected {row.arity} operands, got {len(self.operands)}")
+        if len(self.results) != 1:
+            return
+        expected = (row.shape_rule or shapes.eltwise)(self, self.read())
+        got = shapes.shape_of(self.results[0])
+        if expected is not None and tuple(expected) != got:
+            given = ", ".join("x".join(map(str, shapes.shape_of(v))) or "scalar" for v in self.operands)
+            raise VerifyException(f"{self.name}: expected result shape {list(expected)} from {given}, got {list(got)}")
+
+
+def read_attrs(row: OpRow, op: Operation) -> dict[str, Any]:
+    """Attributes of `op` named by `row`, as Python values."""
+    values = {}
+    for key, codec in row.attrs.items():
+        attr = op.properties.get(key.rstrip("?"))
+        if attr is not None:
+            values[key.rstrip("?")] = codec.decode(attr)
+    return values
+
+
+def write_attrs(row: OpRow, values: dict[str, Any]) -> dict[str, Attribute]:
+    """Python values as the attributes that `row` declares; None leaves an optional one out."""
+    return {
+        key.rstrip("?"): codec.encode(value)
+        for key, codec in row.attrs.items()
+        if (value := values.get(key.rstrip("?"))) is not None
+    }
+
+
+def device_op_class(dialect: str, name: str, row: OpRow, base: type[RowOp] = RowOp) -> type[RowOp]:
+    """The class of `dialect.name`. ttnn ops may carry `compute_config` and `memory_config` besides their row's."""
+    fields: dict[str, Any] = {
+        "name": f"{dialect}.{name}",
+        "__module__": __name__,
+        "__doc__": f"`{dialect}.{name}`, from its row in compiler/ops.",
+        "inputs": var_operand_def() if row.family == "layout" else var_operand_def(TensorType),
+        "outputs": var_result_def(TensorType),
+    }
+    for key in row.attrs:
+        fields[f"attr_{key.rstrip('?')}"] = (
+            opt_prop_def(Attribute, prop_name=key[:-1]) if key.endswith("?") else prop_def(Attribute, prop_name=key)
+        )
+    if dialect == "ttnn":
+        fields["compute_config"] = opt_prop_def(Attribute)
+        fields["memory_config"] = opt_prop_def(Attribute)
+    made = cast(type[RowOp], irdl_op_definition(type(_class_name(name), (base,), fields)))
+    made.ROW = row
+    return made
+
+
+def spec_op_class(name: str) -> type[IRDLOperation]:
+    """The class of a StableHLO or chlo op, by full name: any operands, results, regions and attributes, since
+    jaxlib's own verifier has checked them at the door.
+    """
+    fields: dict[str, Any] = {
+        "name": name,
+        "__module__": __name__,
+        "__doc__": f"`{name}` as the StableHLO specification has it.",
+        "inputs": var_operand_def(),
+        "outputs": var_result_def(),
+        "bodies": var_region_def(),
+    }
+    if name == "stablehlo.return":
+        fields["traits"] = traits_def(IsTerminator())
+    return irdl_op_definition(type(_class_name(name.split(".")[1]), (IRDLOperation,), fields))
+
+
+def _class_name(name: str) -> str:
+    return "".join(part.capitalize() for part in name.split("_")) + "Op"
+
+
+def element_of(value: SSAValue) -> str:
+    """Element type of a tensor value as MLIR text: f32, ui8, i1, ..."""
+    return str(cast(Any, value.type).element_type)

@@ -1,0 +1,41 @@
+"""The ttcore dialect: what ttir and ttnn share. Words and text are tt-mlir's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import StringAttr
+from xdsl.ir import Attribute, Dialect, ParametrizedAttribute, TypeAttribute
+from xdsl.irdl import irdl_attr_definition
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
+
+TILE = 32
+"""Edge of a tile in elements."""
+
+
+@irdl_attr_definition
+class TileType(ParametrizedAttribute, TypeAttribute):
+    """A 32x32 tile in a device data type: `!ttcore.tile<32x32, bfp_bf8>`."""
+
+    name = "ttcore.tile"
+    data_type: StringAttr
+
+    def print_parameters(self, printer: Printer) -> None:
+        """Prints `<32x32, f32>`."""
+        printer.print_string(f"<{TILE}x{TILE}, {self.data_type.data}>")
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        """Parses `<32x32, f32>`; no other tile edge is made here."""
+        with parser.in_angle_brackets():
+            edges = [parser.parse_integer(), 0]
+            parser.parse_shape_delimiter()
+            edges[1] = parser.parse_integer()
+            if edges != [TILE, TILE]:
+                parser.raise_error(f"ttcore.tile: expected 32x32, got {edges[0]}x{edges[1]}")
+            parser.parse_punctuation(",")
+            return [StringAttr(parser.parse_identifier())]
+
+
+TTCORE = Dialect("ttcore", [], [TileType])

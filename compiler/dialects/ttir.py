@@ -1,0 +1,24 @@
+"""The ttir dialect: device ops on plain tensors, no layout yet. All its classes come from rows."""
+
+from __future__ import annotations
+
+from xdsl.ir import Dialect
+
+from compiler.dialects.from_row import RowOp, device_op_class
+from compiler.ops.row import TABLE, OpRow
+
+CLASSES: dict[str, type[RowOp]] = {}
+"""Name without prefix -> class; grows with `register`."""
+
+
+def _add(row: OpRow) -> None:
+    if row.ttir and row.lowering in ("row", "device") and row.family != "layout" and row.ttir not in CLASSES:
+        CLASSES[row.ttir] = device_op_class("ttir", row.ttir, row)
+
+
+TABLE.listen(_add)
+
+
+def dialect() -> Dialect:
+    """The xDSL dialect `ttir`."""
+    return Dialect("ttir", list(CLASSES.values()), [])

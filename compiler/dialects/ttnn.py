@@ -1,0 +1,70 @@
+"""The ttnn dialect: device ops on tensors whose encoding says where and how they lie. Words are tt-mlir's."""
+
+from __future__ import annotations
+
+from xdsl.ir import Dialect, ParametrizedAttribute, TypeAttribute
+from xdsl.irdl import IRDLOperation, irdl_attr_definition, irdl_op_definition, opt_prop_def, result_def
+from xdsl.utils.exceptions import VerifyException
+
+from compiler.dialects import ttnn_layout as layout
+from compiler.dialects.from_row import RowOp, device_op_class
+from compiler.ops.row import TABLE, OpRow
+from compiler.ops.shapes import shape_of
+
+
+@irdl_attr_definition
+class DeviceType(ParametrizedAttribute, TypeAttribute):
+    """Handle of the open device: `!ttnn.device`."""
+
+    name = "ttnn.device"
+
+
+@irdl_op_definition
+class GetDeviceOp(IRDLOperation):
+    """`ttnn.get_device`: the device that the program runs on; every function has one, first."""
+
+    name = "ttnn.get_device"
+    mesh_shape = opt_prop_def(layout.MeshShapeAttr)
+    device = result_def(DeviceType)
+
+
+class TtnnOp(RowOp):
+    """Base of ttnn ops from rows: every tensor has a layout that fits its shape, and kernels read and write tiles on
+    the device.
+    """
+
+    def verify_(self) -> None:
+        """Checks shapes, then layouts. Raises VerifyException naming the op."""
+        super().verify_()
+        for value in [*self.operands, *self.results]:
+            if isinstance(value.type, DeviceType):
+                continue
+            found = layout.layout_of(value)
+            if found is None:
+                raise VerifyException(f"{self.name}: expected tensors with a ttnn layout, got {value.type}")
+            shape = shape_of(value)
+            if found.layout == "tile":
+                fitting = layout.tile_layout(shape, found.data_type, found.buffer_type)
+            else:
+                fitting = layout.host_layout(shape, found.memref.element_type)
+            if found != fitting:
+                raise VerifyException(f"{self.name}: expected layout {fitting} for its shape, got {found}")
+            if self.ROW.family != "layout" and (found.layout, found.buffer_type == "system_memory") != ("tile", False):
+                raise VerifyException(f"{self.name}: expected tiles on the device, got {found}")
+
+
+CLASSES: dict[str, type[RowOp]] = {}
+"""Name without prefix -> class; grows with `register`."""
+
+
+def _add(row: OpRow) -> None:
+    if row.ttir and row.lowering in ("row", "device") and row.ttnn_name not in CLASSES:
+        CLASSES[row.ttnn_name] = device_op_class("ttnn", row.ttnn_name, row, TtnnOp)
+
+
+TABLE.listen(_add)
+
+
+def dialect() -> Dialect:
+    """The xDSL dialect `ttnn`."""
+    return Dialect("ttnn", [GetDeviceOp, *CLASSES.values()], [DeviceType, *layout.ATTRIBUTES])

@@ -1,0 +1,260 @@
+"""Attributes of the ttnn dialect: where a tensor lies and in which format, how a kernel computes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from math import prod
+from typing import Any, Self, cast
+
+from xdsl.dialects.builtin import AffineMapAttr, MemRefType, NoneAttr, StringAttr, TensorType
+from xdsl.ir import Attribute, ParametrizedAttribute
+from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
+from xdsl.irdl import irdl_attr_definition
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
+
+from compiler.dialects.ttcore import TILE, TileType
+from compiler.ops.codec import I64S
+
+
+class WordAttr(ParametrizedAttribute):
+    """An enum attribute of one word: `#ttnn.buffer_type<dram>`."""
+
+    word: StringAttr
+
+    @classmethod
+    def of(cls, word: str) -> Self:
+        """The attribute of this word."""
+        return cls.new([StringAttr(word)])
+
+    def print_parameters(self, printer: Printer) -> None:
+        """Prints `<word>`."""
+        printer.print_string(f"<{self.word.data}>")
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        """Parses `<word>`."""
+        with parser.in_angle_brackets():
+            return [StringAttr(parser.parse_identifier())]
+
+
+@irdl_attr_definition
+class BufferTypeAttr(WordAttr):
+    """dram, l1 or system_memory."""
+
+    name = "ttnn.buffer_type"
+
+
+@irdl_attr_definition
+class TensorMemoryLayoutAttr(WordAttr):
+    """interleaved, height_sharded, width_sharded or block_sharded."""
+
+    name = "ttnn.tensor_memory_layout"
+
+
+@irdl_attr_definition
+class LayoutAttr(WordAttr):
+    """row_major or tile."""
+
+    name = "ttnn.layout"
+
+
+class PairAttr(ParametrizedAttribute):
+    """Two integers written `<8x8>`."""
+
+    shape: Attribute
+
+    @classmethod
+    def of(cls, first: int, second: int) -> Self:
+        """The attribute of these two integers."""
+        return cls.new([I64S.encode((first, second))])
+
+    @property
+    def pair(self) -> tuple[int, int]:
+        """The two integers."""
+        first, second = I64S.decode(self.shape)
+        return first, second
+
+    def print_parameters(self, printer: Printer) -> None:
+        """Prints `<8x8>`."""
+        printer.print_string("<{}x{}>".format(*self.pair))
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        """Parses `<8x8>`."""
+        with parser.in_angle_brackets():
+            first = parser.parse_integer()
+            parser.parse_shape_delimiter()
+            return [I64S.encode((first, parser.parse_integer()))]
+
+
+@irdl_attr_definition
+class GridAttr(PairAttr):
+    """Rows and columns of cores: `#ttcore.grid<8x8>`; inside a layout just `<8x8>`."""
+
+    name = "ttcore.grid"
+
+
+@irdl_attr_definition
+class MeshShapeAttr(PairAttr):
+    """Chips of the device: `#ttnn<mesh_shape 1x1>` in tt-mlir."""
+
+    name = "ttnn.mesh_shape"
+
+
+@irdl_attr_definition
+class MemoryConfigAttr(ParametrizedAttribute):
+    """Target of a move: `#ttnn.memory_config<#ttnn.buffer_type<dram>, <interleaved>>`."""
+
+    name = "ttnn.memory_config"
+    buffer_type: BufferTypeAttr
+    memory_layout: TensorMemoryLayoutAttr
+
+    def print_parameters(self, printer: Printer) -> None:
+        """Prints `<#ttnn.buffer_type<dram>, <interleaved>>`."""
+        printer.print_string(f"<{self.buffer_type}, <{self.memory_layout.word.data}>>")
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        """Parses what `print_parameters` prints."""
+        with parser.in_angle_brackets():
+            buffer = parser.parse_attribute()
+            parser.parse_punctuation(",")
+            return [buffer, TensorMemoryLayoutAttr.new(TensorMemoryLayoutAttr.parse_parameters(parser))]
+
+
+@irdl_attr_definition
+class ComputeConfigAttr(ParametrizedAttribute):
+    """How a kernel computes: `#ttnn.device_compute_kernel_config<math_fidelity = hifi4, fp32_dest_acc_en = true>`."""
+
+    name = "ttnn.device_compute_kernel_config"
+    math_fidelity: StringAttr
+    fp32_dest_acc_en: StringAttr
+
+    def print_parameters(self, printer: Printer) -> None:
+        """Prints both fields."""
+        fidelity, dest = self.math_fidelity.data, self.fp32_dest_acc_en.data
+        printer.print_string(f"<math_fidelity = {fidelity}, fp32_dest_acc_en = {dest}>")
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        """Parses what `print_parameters` prints."""
+        with parser.in_angle_brackets():
+            values = []
+            for i, key in enumerate(("math_fidelity", "fp32_dest_acc_en")):
+                if i:
+                    parser.parse_punctuation(",")
+                parser.parse_keyword(key)
+                parser.parse_punctuation("=")
+                values.append(StringAttr(parser.parse_identifier()))
+            return values
+
+
+@irdl_attr_definition
+class TTNNLayoutAttr(ParametrizedAttribute):
+    """Encoding of a ttnn tensor: logical dims to a matrix, grid of cores, the shard in its memory, how it is spread.
+
+    `#ttnn.ttnn_layout<(d0, d1) -> (d0, d1), <1x1>, memref<4x8x!ttcore.tile<32x32, f32>, #ttnn.buffer_type<dram>>,
+    <interleaved>>`; host tensors have no last part and scalar elements.
+    """
+
+    name = "ttnn.ttnn_layout"
+    linear: AffineMapAttr
+    grid: GridAttr
+    memref: MemRefType
+    memory_layout: TensorMemoryLayoutAttr | NoneAttr
+
+    @property
+    def buffer_type(self) -> str:
+        """dram, l1 or system_memory."""
+        return cast(BufferTypeAttr, self.memref.memory_space).word.data
+
+    @property
+    def layout(self) -> str:
+        """tile or row_major."""
+        return "tile" if isinstance(self.memref.element_type, TileType) else "row_major"
+
+    @property
+    def data_type(self) -> str:
+        """ttcore data type of the elements: f32, bfp_bf8, si32, ..."""
+        element: Any = self.memref.element_type
+        return element.data_type.data if isinstance(element, TileType) else str(element)
+
+    def print_parameters(self, printer: Printer) -> None:
+        """Prints the attribute as tt-mlir does, without aliases."""
+        grid = "<{}x{}>".format(*self.grid.pair)
+        printer.print_string(f"<{self.linear.data}, {grid}, {self.memref}")
+        if isinstance(self.memory_layout, TensorMemoryLayoutAttr):
+            printer.print_string(f", <{self.memory_layout.word.data}>")
+        printer.print_string(">")
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        """Parses what `print_parameters` prints."""
+        with parser.in_angle_brackets():
+            linear = AffineMapAttr(parser.parse_affine_map())
+            parser.parse_punctuation(",")
+            grid = GridAttr.new(GridAttr.parse_parameters(parser))
+            parser.parse_punctuation(",")
+            memref = parser.parse_type()
+            spread: Attribute = NoneAttr()
+            if parser.parse_optional_punctuation(","):
+                spread = TensorMemoryLayoutAttr.new(TensorMemoryLayoutAttr.parse_parameters(parser))
+            return [linear, grid, memref, spread]
+
+
+ATTRIBUTES = [
+    BufferTypeAttr,
+    TensorMemoryLayoutAttr,
+    LayoutAttr,
+    GridAttr,
+    MeshShapeAttr,
+    MemoryConfigAttr,
+    ComputeConfigAttr,
+    TTNNLayoutAttr,
+]
+
+
+def _linear(shape: tuple[int, ...], tiled: bool) -> tuple[AffineMap, tuple[int, int]]:
+    """Affine map that folds all dims but the last into rows, and the matrix's size in elements (tile padded)."""
+    if not shape:
+        zero = AffineExpr.constant(0)
+        return AffineMap(0, 0, (zero, zero)), (TILE, TILE) if tiled else (1, 1)
+    pad = TILE if tiled else 1
+    rows = list(shape[:-1])
+    if rows:
+        rows[-1] = -(-rows[-1] // pad) * pad
+    width = -(-shape[-1] // pad) * pad
+    expr: AffineExpr | None = None
+    for i in range(len(rows)):
+        stride = prod(rows[i + 1 :])
+        term = AffineDimExpr(i) if stride == 1 else AffineDimExpr(i) * AffineConstantExpr(stride)
+        expr = term if expr is None else expr + term
+    last = AffineDimExpr(len(shape) - 1)
+    height = prod(rows) if rows else pad
+    return AffineMap(len(shape), 0, (expr if expr is not None else AffineConstantExpr(0), last)), (height, width)
+
+
+@lru_cache(maxsize=4096)
+def host_layout(shape: tuple[int, ...], element: Attribute) -> TTNNLayoutAttr:
+    """Row-major on the host, in the element type itself."""
+    linear, matrix = _linear(shape, tiled=False)
+    memref = MemRefType(element, matrix, NoneAttr(), BufferTypeAttr.of("system_memory"))
+    return TTNNLayoutAttr(AffineMapAttr(linear), GridAttr.of(1, 1), memref, NoneAttr())
+
+
+@lru_cache(maxsize=4096)
+def tile_layout(shape: tuple[int, ...], data_type: str, buffer_type: str = "dram") -> TTNNLayoutAttr:
+    """Tiled, in `data_type` (ttcore's word): interleaved on the device, or on the host."""
+    linear, (height, width) = _linear(shape, tiled=True)
+    tiles = (-(-height // TILE), -(-width // TILE))
+    memref = MemRefType(TileType(StringAttr(data_type)), tiles, NoneAttr(), BufferTypeAttr.of(buffer_type))
+    spread: Attribute = NoneAttr() if buffer_type == "system_memory" else TensorMemoryLayoutAttr.of("interleaved")
+    return TTNNLayoutAttr(AffineMapAttr(linear), GridAttr.of(1, 1), memref, cast(Any, spread))
+
+
+def layout_of(value: Any) -> TTNNLayoutAttr | None:
+    """The layout of a tensor value; None where its type has none."""
+    encoding = value.type.encoding if isinstance(value.type, TensorType) else None
+    return encoding if isinstance(encoding, TTNNLayoutAttr) else None

@@ -1,0 +1,45 @@
+"""The one xDSL Context: every dialect that the compiler knows, registered once."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import Builtin
+from xdsl.dialects.func import Func
+
+from compiler.dialects import stablehlo, ttcore, ttir, ttnn
+from compiler.ops import families  # noqa: F401  (fills the table)
+from compiler.ops.row import TABLE, OpRow
+
+
+@cache
+def context() -> Context:
+    """The shared Context (two contexts give different classes for equal unregistered ops). Rows added later join."""
+    ctx = Context(allow_unregistered=True)
+    for dialect in (
+        Builtin,
+        Func,
+        stablehlo.dialect("stablehlo"),
+        stablehlo.dialect("chlo"),
+        ttcore.TTCORE,
+        ttir.dialect(),
+        ttnn.dialect(),
+    ):
+        ctx.load_dialect(dialect)
+
+    loaded = {op.name for op in ctx.loaded_ops}
+
+    def join(row: OpRow) -> None:
+        for classes, key in (
+            (stablehlo.CLASSES, row.stablehlo),
+            (ttir.CLASSES, row.ttir),
+            (ttnn.CLASSES, row.ttnn_name),
+        ):
+            cls = classes.get(key)
+            if cls is not None and cls.name not in loaded:
+                loaded.add(cls.name)
+                ctx.load_op(cls)
+
+    TABLE.listen(join)
+    return ctx

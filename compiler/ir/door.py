@@ -1,0 +1,322 @@
+"""The door through which StableHLO enters: jaxlib parses and verifies it, we walk its objects into xDSL.
+
+The only file that imports jaxlib.mlir. Text, bytecode and portable artifacts come in; calls and composites are
+inlined; chlo ops without a row are rewritten by jaxlib's own `chlo-legalize-to-stablehlo`; locations are kept;
+floats travel as bit patterns.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from functools import cache
+from typing import Any
+
+import jaxlib.mlir.ir as mlir
+import numpy as np
+from jaxlib.mlir import passmanager
+from jaxlib.mlir._mlir_libs import _jax_mlir_ext
+from jaxlib.mlir.dialects import chlo, stablehlo
+from jaxlib.mlir.dialects import sdy as shardy
+from xdsl.dialects import builtin as b
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+
+from compiler.dialects.stablehlo import CLASSES, spec_attr
+from compiler.errors import CompilerInputError, StageFailure
+from compiler.ir import text
+from compiler.ops.row import TABLE
+
+STAGE = "stablehlo-to-ttir"
+_ENUM = re.compile(r"#(?:stablehlo|chlo)<\w+ (\w+)>")
+_DIMENSIONS: dict[str, tuple[type, tuple[str, ...]]] = {
+    "#stablehlo.dot<": (
+        stablehlo.DotDimensionNumbers,
+        (
+            "lhs_batching_dimensions",
+            "rhs_batching_dimensions",
+            "lhs_contracting_dimensions",
+            "rhs_contracting_dimensions",
+        ),
+    ),
+    "#stablehlo.conv<": (
+        stablehlo.ConvDimensionNumbers,
+        (
+            "input_batch_dimension",
+            "input_feature_dimension",
+            "input_spatial_dimensions",
+            "kernel_input_feature_dimension",
+            "kernel_output_feature_dimension",
+            "kernel_spatial_dimensions",
+            "output_batch_dimension",
+            "output_feature_dimension",
+            "output_spatial_dimensions",
+        ),
+    ),
+    "#stablehlo.gather<": (
+        stablehlo.GatherDimensionNumbers,
+        (
+            "offset_dims",
+            "collapsed_slice_dims",
+            "operand_batching_dims",
+            "start_indices_batching_dims",
+            "start_index_map",
+            "index_vector_dim",
+        ),
+    ),
+    "#stablehlo.scatter<": (
+        stablehlo.ScatterDimensionNumbers,
+        (
+            "update_window_dims",
+            "inserted_window_dims",
+            "input_batching_dims",
+            "scatter_indices_batching_dims",
+            "scattered_dims_to_operand_dims",
+            "index_vector_dim",
+        ),
+    ),
+}
+
+
+@cache
+def _context() -> mlir.Context:
+    registry = mlir.DialectRegistry()
+    _jax_mlir_ext.register_dialects(registry)
+    ctx = mlir.Context()
+    ctx.append_dialect_registry(registry)
+    ctx.load_all_available_dialects()
+    stablehlo.register_dialect(ctx)
+    chlo.register_dialect(ctx)
+    shardy.register_dialect(ctx)
+    stablehlo.register_stablehlo_passes()
+    return ctx
+
+
+def parses(source: str) -> bool:
+    """Whether jaxlib reads `source` with unregistered dialects allowed: what we print must be MLIR."""
+    with mlir.Context() as ctx:
+        ctx.allow_unregistered_dialects = True
+        mlir.Module.parse(source)
+    return True
+
+
+def read(module: bytes | str) -> b.ModuleOp:
+    """A StableHLO module as xDSL ops with one function, `main`.
+
+    Raises CompilerInputError where it is no StableHLO, StageFailure where it holds an op of another dialect.
+    """
+    ctx = _context()
+    with ctx, mlir.Location.unknown():
+        parsed = _parse(ctx, module)
+        if any(name.startswith("chlo.") and not TABLE.stablehlo(name) for name in _op_names(parsed.operation)):
+            passes = "builtin.module(func.func(chlo-legalize-to-stablehlo),canonicalize)"
+            try:
+                passmanager.PassManager.parse(passes).run(parsed.operation)
+            except mlir.MLIRError as error:
+                raise StageFailure(STAGE, "chlo", _first_line(error), kind="notimpl", diagnostic=str(error)) from error
+        return _Walk(parsed).module()
+
+
+def _parse(ctx: mlir.Context, module: bytes | str) -> mlir.Module:
+    if not module:
+        raise CompilerInputError("module: expected StableHLO, got nothing; try a .mlir or .mlirbc file")
+    try:
+        if isinstance(module, bytes) and module[:4] == b"ML\xefR" and b"StableHLO_v" in module[:64]:
+            return stablehlo.deserialize_portable_artifact(ctx, module)
+        return mlir.Module.parse(module)
+    except (mlir.MLIRError, ValueError, UnicodeDecodeError) as error:
+        raise CompilerInputError(
+            f"module: expected StableHLO text, bytecode or portable artifact, got: {_first_line(error)}"
+        ) from error
+
+
+def _first_line(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    told = [line for line in lines if line.startswith("error:")]
+    return (told or lines or [type(error).__name__])[0].removeprefix("error:").strip()[:300]
+
+
+def _op_names(op: Any) -> set[str]:
+    names: set[str] = set()
+
+    def visit(inner: Any) -> Any:
+        names.add(inner.name)
+        return mlir.WalkResult.ADVANCE
+
+    op.walk(visit)
+    return names
+
+
+class _Walk:
+    """One pass over a module's objects. Types and attributes are converted once each."""
+
+    def __init__(self, module: mlir.Module) -> None:
+        self.functions: dict[str, Any] = {}
+        self.types: dict[Any, Attribute] = {}
+        self.attributes: dict[Any, Attribute] = {}
+        for wrapper in module.body.operations:
+            op: Any = wrapper.operation
+            if op.name == "func.func":
+                self.functions[op.attributes["sym_name"].value] = op
+
+    def module(self) -> b.ModuleOp:
+        """The module with its entry function: `main`, or the only one, or the only public one."""
+        entry = self.functions.get("main")
+        if entry is None:
+            public = [f for f in self.functions.values() if _text(f.attributes, "sym_visibility") != "private"]
+            if len(public) != 1:
+                raise CompilerInputError(
+                    f"module: expected a function @main, got {sorted(self.functions) or 'no function'}"
+                )
+            entry = public[0]
+        (old,) = entry.regions[0].blocks if len(entry.regions[0].blocks) == 1 else (None,)
+        if old is None:
+            raise CompilerInputError("module: expected a main of one block, got several or none")
+        block = Block(arg_types=[self.type(a.type) for a in old.arguments])
+        values: dict[Any, SSAValue] = dict(zip(old.arguments, block.args, strict=True))
+        results = self.body(old, block, values)
+        block.add_op(ReturnOp(*results))
+        types = ([a.type for a in block.args], [r.type for r in results])
+        return b.ModuleOp([FuncOp("main", types, Region(block))])
+
+    def body(self, old: Any, block: Block, values: dict[Any, SSAValue]) -> list[SSAValue]:
+        """Appends the ops of `old` to `block`; what its terminator returns."""
+        for wrapper in old.operations:
+            op = wrapper.operation
+            operands = [values[v] for v in op.operands]
+            if op.name in ("func.return", "stablehlo.return"):
+                return operands
+            if op.name in ("func.call", "stablehlo.composite"):
+                results: Any = self.call(op, operands, block)
+            else:
+                made = self.op(op, operands, values)
+                block.add_op(made)
+                results = made.results
+            values.update(zip(op.results, results, strict=True))
+        raise CompilerInputError("module: expected a return at the end of a block, got none")
+
+    def call(self, op: Any, operands: list[SSAValue], block: Block) -> list[SSAValue]:
+        """The callee's body, in place of the call."""
+        callee = op.attributes["callee" if op.name == "func.call" else "decomposition"].value
+        old = self.functions[callee].regions[0].blocks[0]
+        return self.body(old, block, dict(zip(old.arguments, operands, strict=True)))
+
+    def op(self, op: Any, operands: list[SSAValue], outer: dict[Any, SSAValue]) -> Operation:
+        """One op with its regions, attributes and location."""
+        cls = CLASSES.get(op.name)
+        if cls is None:
+            raise StageFailure(
+                STAGE, op.name, f"{op.name}: expected an op of stablehlo or chlo, got another dialect's", kind="notimpl"
+            )
+        regions = []
+        for old_region in op.regions:
+            region = Region()
+            for old in old_region.blocks:
+                block = Block(arg_types=[self.type(a.type) for a in old.arguments])
+                results = self.body(old, block, outer | dict(zip(old.arguments, block.args, strict=True)))
+                block.add_op(CLASSES["stablehlo.return"].create(operands=results))
+                region.add_block(block)
+            regions.append(region)
+        return cls.create(
+            operands=operands,
+            result_types=[self.type(r.type) for r in op.results],
+            attributes={name: self.attribute_of(op, name) for name in op.attributes},
+            regions=regions,
+            location=_location(op.location),
+        )
+
+    def type(self, old: Any) -> Attribute:
+        """A type; ranked tensors are built, all others parsed from their text."""
+        new = self.types.get(old)
+        if new is None:
+            if isinstance(old, mlir.RankedTensorType):
+                shape = [b.DYNAMIC_INDEX if old.is_dynamic_dim(i) else n for i, n in enumerate(old.shape)]
+                new = b.TensorType(self.type(old.element_type), shape)
+            else:
+                new = _element(str(old))
+            self.types[old] = new
+        return new
+
+    def attribute_of(self, op: Any, name: str) -> Attribute:
+        """An attribute of `op`; jaxlib cannot hand out dense complex ones, which are kept as text."""
+        try:
+            old = op.attributes[name]
+        except TypeError as error:
+            found = re.search(r"Attribute\((.*)\)\)?$", str(error), re.DOTALL)
+            return spec_attr(found.group(1) if found else "unit", {})
+        new = self.attributes.get(old)
+        if new is None:
+            new = self.attributes[old] = self.attribute(old)
+        return new
+
+    def attribute(self, old: Any) -> Attribute:
+        """An attribute by its kind; dense elements by their bytes."""
+        if isinstance(old, mlir.DenseI64ArrayAttr):
+            return b.DenseArrayBase.from_list(b.i64, list(old))
+        if isinstance(old, mlir.DenseBoolArrayAttr):
+            return b.DenseArrayBase.from_list(b.i1, [int(v) for v in old])
+        if isinstance(old, (mlir.DenseFPElementsAttr, mlir.DenseIntElementsAttr)):
+            return self.dense(old)
+        if isinstance(old, mlir.ArrayAttr):
+            return b.ArrayAttr([self.attribute(a) for a in old])
+        if isinstance(old, mlir.StringAttr):
+            return b.StringAttr(old.value)
+        words = str(old)
+        if found := _ENUM.fullmatch(words):
+            return spec_attr(words, {"value": found.group(1)})
+        for start, (cls, fields) in _DIMENSIONS.items():
+            if words.startswith(start):
+                numbers = cls(old)
+                return spec_attr(words, {field: getattr(numbers, field) for field in fields})
+        if words.startswith(("#", "@", "!", "{")):
+            return spec_attr(words, {})
+        return text.parse_attribute(words)
+
+    def dense(self, old: Any) -> Attribute:
+        """Dense elements: bytes through NumPy where it knows the type, else from the text, where floats are exact."""
+        kind: Any = self.type(old.type)
+        try:
+            return b.DenseIntOrFPElementsAttr(kind, b.BytesAttr(np.ascontiguousarray(np.array(old)).tobytes()))
+        except TypeError:
+            if not old.is_splat:
+                return text.parse_attribute(str(old))
+        # One element is read as text and repeated: xDSL would unpack and pack every one of them.
+        shape = tuple(old.type.shape)
+        one: Any = text.parse_attribute(f"{str(old).rpartition(' : ')[0]} : tensor<{old.type.element_type}>")
+        return b.DenseIntOrFPElementsAttr(kind, b.BytesAttr(one.data.data * math.prod(shape)))
+
+
+@cache
+def _element(words: str) -> Attribute:
+    """A scalar type from its text; one that xDSL does not know stays text."""
+    try:
+        return text.BitParser(text.context(), words).parse_type()
+    except Exception as error:
+        raise StageFailure(STAGE, words, f"type {words}: expected a type xDSL can hold", kind="notimpl") from error
+
+
+def _text(attributes: Any, name: str) -> str:
+    return attributes[name].value if name in attributes else ""
+
+
+def _location(loc: Any) -> Any:
+    """Name and the innermost file position of a location."""
+    name, place = "", None
+    while loc is not None:
+        if isinstance(loc, mlir.NameLoc):
+            name = name or loc.name_str
+            loc = loc.child_loc if hasattr(loc, "child_loc") else None
+        elif isinstance(loc, mlir.CallSiteLoc):
+            loc = loc.callee
+        elif isinstance(loc, mlir.FusedLoc):
+            loc = loc.locations[0] if loc.locations else None
+        elif isinstance(loc, mlir.FileLineColLoc):
+            place = b.FileLineColLoc(
+                b.StringAttr(str(loc.filename).strip('"')), b.IntAttr(loc.start_line), b.IntAttr(loc.start_col)
+            )
+            break
+        else:
+            break
+    if name:
+        return b.NameLoc(b.StringAttr(name), place or b.UnknownLoc())
+    return place or b.UnknownLoc()

@@ -1,0 +1,64 @@
+"""Generic MLIR text of our modules: print, parse, and the cure for hexadecimal floats in dense literals."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import AnyFloat, ModuleOp
+from xdsl.ir import Attribute
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.utils.exceptions import ParseError, VerifyException
+
+from compiler.errors import CompilerInputError
+from compiler.ir.context import context
+
+
+class BitParser(Parser):
+    """xDSL's parser, but `dense<0xFF800000> : tensor<f32>` is -inf: hexadecimal literals of float type are bits."""
+
+    class _TensorLiteralElement(Parser._TensorLiteralElement):  # pyright: ignore[reportPrivateUsage]
+        def to_type(self, parser: Any, type: Any) -> Any:
+            """The element's value in `type`; a literal spelled 0x... is its bit pattern."""
+            spelled = self.span.text.lstrip("-")
+            if isinstance(type, AnyFloat) and spelled[:2].lower() == "0x":
+                return bits_to_float(int(spelled, 16), type)
+            return super().to_type(parser, type)
+
+
+def bits_to_float(bits: int, element: Any) -> float:
+    """The value of a bit pattern in a float type."""
+    return element.unpack(bits.to_bytes(element.compile_time_size, "little"), 1)[0]
+
+
+def parse(source: str, name: str = "<input>", ctx: Context | None = None) -> ModuleOp:
+    """Reads a module in generic (or xDSL's) syntax. Raises CompilerInputError, one line, naming line and column."""
+    try:
+        return BitParser(ctx or context(), source, name).parse_module()
+    except ParseError as error:
+        line, column = _position(source, error.span.start)
+        message = str(error.args[-1]).strip().splitlines()[-1].strip()
+        raise CompilerInputError(
+            f"{name}:{line}:{column}: expected generic MLIR, got: {message}; try `mlir-opt --mlir-print-op-generic`"
+        ) from error
+    except VerifyException as error:
+        raise CompilerInputError(f"{name}: expected valid IR, got: {str(error).splitlines()[0]}") from error
+
+
+def parse_attribute(source: str) -> Attribute:
+    """Reads one attribute."""
+    return BitParser(context(), source).parse_attribute()
+
+
+def to_text(module: Any, locations: bool = False) -> str:
+    """The module (or op) in generic syntax, which MLIR reads with unregistered dialects allowed."""
+    stream = io.StringIO()
+    Printer(stream=stream, print_generic_format=True, print_debuginfo=locations).print_op(module)
+    return stream.getvalue() + "\n"
+
+
+def _position(source: str, offset: int) -> tuple[int, int]:
+    before = source[:offset]
+    return before.count("\n") + 1, offset - (before.rfind("\n") + 1) + 1

@@ -1,0 +1,64 @@
+"""How an op's attributes are written in IR and read back as plain Python values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    BoolAttr,
+    DenseArrayBase,
+    FloatAttr,
+    IntegerAttr,
+    IntegerType,
+    Signedness,
+    StringAttr,
+    f32,
+    i32,
+    i64,
+)
+from xdsl.ir import Attribute
+
+SI32 = IntegerType(32, Signedness.SIGNED)
+SI64 = IntegerType(64, Signedness.SIGNED)
+
+
+@dataclass(frozen=True)
+class Codec:
+    """One way of writing a Python value as an attribute; `decode(encode(x)) == x`."""
+
+    name: str
+    encode: Callable[[Any], Attribute]
+    decode: Callable[[Any], Any]
+
+
+def _ints(element: IntegerType) -> Codec:
+    return Codec(
+        f"array<{element}>",
+        lambda values: DenseArrayBase.from_list(element, list(values)),
+        lambda attr: tuple(int(v) for v in attr.get_values()),
+    )
+
+
+def _int(element: IntegerType) -> Codec:
+    return Codec(str(element), lambda value: IntegerAttr(int(value), element), lambda attr: int(attr.value.data))
+
+
+I64S = _ints(i64)
+I32S = _ints(i32)
+I32 = _int(i32)
+I64 = _int(i64)
+S32 = _int(SI32)
+S64 = _int(SI64)
+BOOL = Codec("bool", lambda value: BoolAttr.from_bool(bool(value)), lambda attr: bool(attr.value.data))
+F32 = Codec("f32", lambda value: FloatAttr(float(value), f32), lambda attr: float(attr.value.data))
+TEXT = Codec("string", StringAttr, lambda attr: attr.data)
+RAW = Codec("attribute", lambda attr: attr, lambda attr: attr)
+"""The attribute itself, for dense elements and fill values."""
+I32LIST = Codec(
+    "[i32]",
+    lambda values: ArrayAttr([IntegerAttr(int(v), i32) for v in values]),
+    lambda attr: tuple(int(v.value.data) for v in attr.data),
+)

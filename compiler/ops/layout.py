@@ -1,0 +1,39 @@
+"""Rows of ttnn ops that move a tensor between host and device, or change how it lies there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from compiler.ops import shapes
+from compiler.ops.codec import RAW
+from compiler.ops.row import PLAIN, OpRow, register_all
+from compiler.target.program import LayoutParams, Params
+
+
+def _params(attrs: dict[str, Any], op: Any) -> Params:
+    return LayoutParams()
+
+
+def _move(name: str, arity: int = 1, **attrs: Any) -> OpRow:
+    return OpRow(
+        "",
+        name,
+        family="layout",
+        arity=arity,
+        dtypes=PLAIN,
+        shape_rule=shapes.same,
+        attrs=attrs,
+        params=_params,
+        lowering="device",
+    )
+
+
+register_all(
+    _move("to_layout", layout=RAW),
+    _move("to_device", arity=2),
+    _move("from_device"),
+    _move("to_memory_config"),
+    _move("deallocate"),
+)
+MOVES = frozenset({"to_layout", "to_device", "from_device", "to_memory_config", "deallocate"})
+"""Kernels whose result's description says all there is to do."""

@@ -1,0 +1,38 @@
+"""Rows of contractions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from compiler.ops import shapes
+from compiler.ops.codec import BOOL as FLAG
+from compiler.ops.row import NUMBER, OpRow, register_all
+from compiler.target.program import MatmulParams, Params
+
+
+def _params(attrs: dict[str, Any], op: Any) -> Params:
+    return MatmulParams(attrs["transpose_a"], attrs["transpose_b"])
+
+
+register_all(
+    OpRow(
+        "stablehlo.dot_general",
+        family="matmul",
+        dtypes=NUMBER,
+        lowering="pattern",
+        reason="permute and reshape to [batch, rows, inner] x [batch, inner, columns]",
+    ),
+    OpRow("stablehlo.dot", family="matmul", dtypes=NUMBER, lowering="pattern", reason="as dot_general"),
+    OpRow(
+        "",
+        "matmul",
+        family="matmul",
+        arity=2,
+        dtypes=NUMBER,
+        shape_rule=shapes.product,
+        attrs={"transpose_a": FLAG, "transpose_b": FLAG},
+        params=_params,
+        matrix=True,
+        lowering="device",
+    ),
+)

@@ -1,0 +1,58 @@
+"""Rows of window reductions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from compiler.ops import shapes
+from compiler.ops.codec import F32, I32S, Codec
+from compiler.ops.row import FLOAT, NUMBER, OpRow, register_all
+from compiler.target.program import Params, Pool2dParams
+
+_WINDOW = {"kernel": I32S, "stride": I32S, "padding": I32S, "dilation": I32S}
+
+
+def _params(attrs: dict[str, Any], op: Any) -> Params:
+    return Pool2dParams(
+        window=attrs["kernel"],
+        stride=attrs["stride"],
+        padding=attrs["padding"],
+        dilation=attrs["dilation"],
+        divisor=attrs.get("divisor", 1.0),
+    )
+
+
+def _pool(name: str, dtypes: frozenset[str], matrix: bool = False, **more: Codec) -> OpRow:
+    return OpRow(
+        "",
+        name,
+        family="pool",
+        dtypes=dtypes,
+        shape_rule=shapes.pooled,
+        attrs=_WINDOW | more,
+        params=_params,
+        matrix=matrix,
+        lowering="device",
+    )
+
+
+register_all(
+    OpRow(
+        "stablehlo.reduce_window",
+        family="pool",
+        dtypes=NUMBER,
+        lowering="pattern",
+        reason="permute to NHWC; max, min or sum over at most two window dims",
+    ),
+    _pool("max_pool2d", dtypes=NUMBER),
+    _pool("min_pool2d", dtypes=NUMBER),
+    _pool("sum_pool2d", dtypes=NUMBER, matrix=True),
+    _pool("avg_pool2d", dtypes=FLOAT, matrix=True, divisor=F32),
+    OpRow(
+        "stablehlo.select_and_scatter",
+        family="pool",
+        dtypes=NUMBER,
+        lowering="notimpl",
+        reason="backward of max pooling: needs the index of each window's winner",
+    ),
+)

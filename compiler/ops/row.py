@@ -1,0 +1,157 @@
+"""The row: everything that the compiler knows about one regular op, in one place.
+
+From a row follow the op's classes in the stablehlo, ttir and ttnn dialects, its 1:1 lowerings, its verifier, the
+kernel that the flatbuffer names, and its cell in the coverage page. `register` adds a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from compiler.ops.codec import Codec
+from compiler.target.program import EltwiseParams, Params
+
+Family = Literal[
+    "eltwise",
+    "reduce",
+    "matmul",
+    "conv",
+    "pool",
+    "data_movement",
+    "creation",
+    "control",
+    "linalg",
+    "random",
+    "quant",
+    "ccl",
+    "dynamic",
+    "layout",
+]
+Lowering = Literal["row", "pattern", "device", "notimpl", "notyet", "never"]
+"""How StableHLO gets to TTIR: by this row alone; by a pattern in passes/stablehlo_to_ttir/; `device`: the row has no
+StableHLO op, patterns emit it; or not at all, for `reason`: we have not, the target has not, it cannot be."""
+
+FLOAT = frozenset({"float"})
+INT = frozenset({"int"})
+BOOL = frozenset({"bool"})
+NUMBER = FLOAT | INT
+PLAIN = NUMBER | BOOL
+ANY = PLAIN | {"complex", "quant"}
+
+ShapeRule = Callable[[Any, dict[str, Any]], "tuple[int, ...] | None"]
+"""(op, attributes as Python values) -> shape of result 0, or None where the rule has no opinion."""
+
+
+def eltwise_params(attrs: dict[str, Any], op: Any) -> Params:
+    """The parameters of an elementwise kernel: its float attributes, in the row's order."""
+    return EltwiseParams(tuple(float(v) for v in attrs.values() if isinstance(v, float)))
+
+
+@dataclass(frozen=True)
+class OpRow:
+    """One op. Names come without dialect prefix, but for `stablehlo`, which may be `chlo.erf`."""
+
+    stablehlo: str
+    """Full name of the StableHLO or chlo op; empty for an op of the device that only patterns emit."""
+    ttir: str = ""
+    family: Family = "eltwise"
+    ttnn: str = ""
+    """Empty: as `ttir`."""
+    kernel: str = ""
+    """Empty: as `ttnn`."""
+    arity: int | None = 1
+    """Operands; None: any number."""
+    dtypes: frozenset[str] = FLOAT
+    """Type classes of operand 0 that this row lowers (float, int, bool, complex, quant)."""
+    shape_rule: ShapeRule | None = None
+    """None: NumPy broadcasting of all operands."""
+    attrs: dict[str, Codec] = field(default_factory=dict)
+    """Attributes of the ttir and ttnn op; a name that ends in `?` is optional."""
+    params: Callable[[dict[str, Any], Any], Params] = eltwise_params
+    """(attributes, ttnn op) -> the kernel's parameters."""
+    matrix: bool = False
+    """Whether the kernel uses the matrix unit, so that operands narrow to Tf32 and fidelity matters."""
+    lowering: Lowering = "row"
+    reason: str = ""
+
+    @property
+    def ttnn_name(self) -> str:
+        """Name of the op in the ttnn dialect, without prefix."""
+        return self.ttnn or self.ttir
+
+    @property
+    def kernel_name(self) -> str:
+        """Kernel that the flatbuffer names."""
+        return self.kernel or self.ttnn_name
+
+    @property
+    def lowered(self) -> bool:
+        """Whether an op of this row can reach the device."""
+        return self.lowering in ("row", "pattern", "device")
+
+
+class OpTable:
+    """All rows, by StableHLO name (one row per type class) and by device op."""
+
+    def __init__(self) -> None:
+        self._by_stablehlo: dict[str, list[OpRow]] = {}
+        self._by_ttir: dict[str, OpRow] = {}
+        self._by_ttnn: dict[str, OpRow] = {}
+        self._listeners: list[Callable[[OpRow], None]] = []
+
+    def add(self, row: OpRow) -> OpRow:
+        """Adds a row. Raises ValueError where another row already lowers the same op and type class."""
+        if row.stablehlo:
+            rows = self._by_stablehlo.setdefault(row.stablehlo, [])
+            for other in rows:
+                if both := other.dtypes & row.dtypes:
+                    raise ValueError(f"{row.stablehlo}: expected one row per type class, got two for {sorted(both)}")
+            rows.append(row)
+        if row.lowering not in ("row", "device") and not row.reason:
+            raise ValueError(f"{row.stablehlo}: expected a reason for {row.lowering}, got none")
+        if row.ttir and row.lowering in ("row", "device"):
+            self._by_ttir.setdefault(row.ttir, row)
+            self._by_ttnn.setdefault(row.ttnn_name, row)
+        for tell in self._listeners:
+            tell(row)
+        return row
+
+    def listen(self, tell: Callable[[OpRow], None]) -> None:
+        """Calls `tell` for every row, now and whenever one is added."""
+        self._listeners.append(tell)
+        for row in list(self):
+            tell(row)
+
+    def __iter__(self) -> Iterator[OpRow]:
+        """All rows: StableHLO ones first, then those of the device only."""
+        for rows in self._by_stablehlo.values():
+            yield from rows
+        yield from (r for r in self._by_ttir.values() if not r.stablehlo)
+
+    def stablehlo(self, name: str) -> tuple[OpRow, ...]:
+        """Rows of a StableHLO op (full name), one per type class; empty where the table has none."""
+        return tuple(self._by_stablehlo.get(name, ()))
+
+    def ttir(self, name: str) -> OpRow | None:
+        """Row of a ttir op, by name without prefix."""
+        return self._by_ttir.get(name)
+
+    def ttnn(self, name: str) -> OpRow | None:
+        """Row of a ttnn op, by name without prefix."""
+        return self._by_ttnn.get(name)
+
+
+TABLE = OpTable()
+
+
+def register(row: OpRow) -> OpRow:
+    """Adds a row to the table: its op is compiled from then on."""
+    return TABLE.add(row)
+
+
+def register_all(*rows: OpRow) -> None:
+    """Adds several rows."""
+    for row in rows:
+        TABLE.add(row)

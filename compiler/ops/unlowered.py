@@ -1,0 +1,73 @@
+"""Rows of ops that are not lowered, each with its kind and reason: with them the table is total.
+
+`notimpl`: this compiler has not; `notyet`: the target has not; `never`: the hardware cannot.
+"""
+
+from __future__ import annotations
+
+from compiler.ops.row import ANY, Family, Lowering, OpRow, register_all
+
+_COMPLEX = "complex numbers: the device's registers and packers know no complex number format"
+_MANY = "needs more than one chip: one device is compiled for"
+_DYNAMIC = "result shape is known only at run time: a program's buffers are placed when it is compiled"
+_REGION = "its body is a program of its own: calls between programs are not compiled"
+_HOST = "talks to the host in the middle of a program: inputs enter at its start, results leave at its end"
+_GONE = "left the StableHLO specification; exporters write other ops"
+
+_UNLOWERED: dict[Family, list[tuple[Lowering, str, str]]] = {
+    "eltwise": [("never", "complex real imag", _COMPLEX)],
+    "linalg": [
+        ("never", "fft", _COMPLEX),
+        ("notimpl", "cholesky triangular_solve", "a serial recurrence over rows: no kernel for it"),
+        ("notimpl", "batch_norm_grad", "its decomposition into rows is not written"),
+        ("pattern", "batch_norm_inference batch_norm_training", "as the specification writes them in simpler ops"),
+        ("never", "einsum unary_einsum", _GONE),
+    ],
+    "control": [
+        ("notimpl", "if case while map sort", _REGION),
+        ("pattern", "optimization_barrier", "hands its operands on: nothing reorders across single ops"),
+        ("pattern", "composite", "the door inlines its decomposition"),
+        ("notimpl", "custom_call", "the target is another library's symbol"),
+        ("notimpl", "tuple get_tuple_element", "tensors inside tuples: results are tensors here"),
+        ("notimpl", "after_all create_token", "tokens order side effects, and there are none here"),
+        ("notimpl", "async_start async_done", _REGION),
+        ("pattern", "return", "ends a region"),
+    ],
+    "random": [("notimpl", "rng rng_bit_generator", "the device's generator gives other bits than the specification")],
+    "quant": [("notimpl", "uniform_quantize uniform_dequantize", "quantised types are not lowered")],
+    "ccl": [
+        (
+            "notimpl",
+            "all_gather all_reduce all_to_all reduce_scatter collective_broadcast collective_permute "
+            "partition_id replica_id cross-replica-sum",
+            _MANY,
+        ),
+        ("notimpl", "send recv infeed outfeed", _HOST),
+    ],
+    "dynamic": [
+        (
+            "never",
+            "dynamic_broadcast_in_dim dynamic_conv dynamic_gather dynamic_iota dynamic_pad dynamic_reshape "
+            "real_dynamic_slice",
+            _DYNAMIC,
+        )
+    ],
+}
+
+for _family, _groups in _UNLOWERED.items():
+    for _kind, _names, _reason in _groups:
+        register_all(
+            *(
+                OpRow(f"stablehlo.{name}", family=_family, dtypes=ANY, lowering=_kind, reason=_reason)
+                for name in _names.split()
+            )
+        )
+register_all(
+    OpRow(
+        "chlo.top_k",
+        family="reduce",
+        dtypes=ANY,
+        lowering="notimpl",
+        reason="sorts: no sorting kernel, and the sort it decomposes into has a body",
+    )
+)

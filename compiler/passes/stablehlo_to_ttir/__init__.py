@@ -1,0 +1,118 @@
+"""Pass `stablehlo-to-ttir`: 1:1 by rows, the rest by patterns, and a typed refusal for all that is left.
+
+One sweep per block in program order; every op is replaced by ops in front of it, so nothing is visited twice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import DYNAMIC_INDEX, ComplexType, IntegerType, ModuleOp, TensorType
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.passes import ModulePass
+
+from compiler.dialects import ttir
+from compiler.errors import StageFailure
+from compiler.ir.functions import functions
+from compiler.ops.row import TABLE, OpRow
+from compiler.passes.stablehlo_to_ttir import (  # noqa: F401  (each fills PATTERNS)
+    batch_norm,
+    conv,
+    creation,
+    data_movement,
+    dot,
+    dynamic_slice,
+    eltwise,
+    gather,
+    reduce,
+    reduce_window,
+)
+from compiler.passes.stablehlo_to_ttir.emit import PATTERNS, STAGE, Emit
+
+
+def type_class(value: SSAValue) -> str:
+    """float, int, bool, complex, quant, or `other` (tokens, tuples, dynamic shapes)."""
+    if not isinstance(value.type, TensorType):
+        return "other"
+    element: Any = value.type.element_type
+    if isinstance(element, IntegerType):
+        return "bool" if element.width.data == 1 else "int"
+    if isinstance(element, ComplexType):
+        return "complex"
+    name = str(element)
+    return "quant" if name.startswith("!quant") else "float"
+
+
+def choose(op: Operation) -> OpRow:
+    """The row that lowers `op`. Raises StageFailure with the kind and reason where none does."""
+    rows = TABLE.stablehlo(op.name)
+    if not rows:
+        raise StageFailure(STAGE, op.name, "expected an op with a row in compiler/ops, got none", kind="notimpl")
+    if not rows[0].lowered:
+        raise StageFailure(STAGE, op.name, rows[0].reason, kind=rows[0].lowering)
+    values = [*op.operands, *op.results]
+    kinds = [type_class(v) for v in values]
+    if "complex" in kinds:
+        message = "complex numbers: the device's registers and packers know no complex number format"
+        raise StageFailure(STAGE, op.name, message, kind="never")
+    if any(isinstance(v.type, TensorType) and DYNAMIC_INDEX in v.type.get_shape() for v in values):
+        message = "dynamic shape: a program's buffers are placed when it is compiled"
+        raise StageFailure(STAGE, op.name, message, kind="never")
+    decisive = kinds[0] if kinds else ""
+    for row in rows:
+        if decisive in row.dtypes:
+            return row
+    known = sorted(set().union(*(row.dtypes for row in rows)))
+    first = values[0].type if values else "nothing"
+    raise StageFailure(STAGE, op.name, f"expected elements of {', '.join(known)}, got {first}", kind="notimpl")
+
+
+@dataclass(frozen=True)
+class StablehloToTtir(ModulePass):
+    """Rewrites every function's body from stablehlo and chlo to ttir."""
+
+    name = "stablehlo-to-ttir"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Replaces the functions of `op`. Raises StageFailure naming the first op that cannot be lowered."""
+        for func in functions(op):
+            _lower_function(func)
+
+
+def _lower_function(func: FuncOp) -> None:
+    old = func.body.blocks[0]
+    block = Block(arg_types=[a.type for a in old.args])
+    values: dict[SSAValue, SSAValue] = dict(zip(old.args, block.args, strict=True))
+    for op in old.ops:
+        operands = [values[v] for v in op.operands]
+        if isinstance(op, ReturnOp):
+            block.add_op(ReturnOp(*operands))
+            continue
+        if op.name.startswith("ttir."):
+            results: Any = _copy(op, operands, block)
+        else:
+            row = choose(op)
+            emit = Emit(op, operands, block)
+            if row.lowering == "row":
+                results = emit.emit(row.ttir, operands, op.results[0].type)
+            else:
+                results = PATTERNS[op.name](emit)
+        if isinstance(results, SSAValue):
+            results = [results]
+        values.update(zip(op.results, results, strict=True))
+    func.detach_region(func.body)
+    func.add_region(Region(block))
+
+
+def _copy(op: Operation, operands: list[SSAValue], block: Block) -> list[SSAValue]:
+    made = ttir.CLASSES[op.name.removeprefix("ttir.")].create(
+        operands=operands,
+        result_types=[r.type for r in op.results],
+        properties=dict(op.properties),
+        location=op.location,
+    )
+    block.add_op(made)
+    return list(made.results)

@@ -1,0 +1,62 @@
+"""Convolutions in any dim order, brought to NHWC x OIHW -> NHWC."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import SSAValue
+
+from compiler.ops.shapes import shape_of
+from compiler.passes.stablehlo_to_ttir.emit import Emit, lowers
+
+
+@lowers("stablehlo.convolution")
+def convolution(e: Emit) -> SSAValue:
+    """0, 1 and 2 spatial dims: missing ones are added with size 1. A reversed kernel is reversed first."""
+    numbers = e.spec("dimension_numbers")
+    element: Any = e.result_type.element_type
+    spatial = numbers.ints("input_spatial_dimensions")
+    rank = len(spatial)
+    if rank > 2:
+        raise e.refuse(f"expected at most 2 spatial dims, got {rank}: conv2d is the only convolution kernel")
+    extra = 2 - rank
+    left, right = (e.typecast(v, element) for v in e.operands)
+    kernel_spatial = numbers.ints("kernel_spatial_dimensions")
+    if any(reversal := e.ints("window_reversal", [0] * rank)):
+        dims = [kernel_spatial[i] for i in range(rank) if reversal[i]]
+        right = e.emit("reverse", [right], right.type, dimensions=dims)
+    image = e.permute(left, [numbers.int("input_batch_dimension"), *spatial, numbers.int("input_feature_dimension")])
+    weight = e.permute(
+        right,
+        [
+            numbers.int("kernel_output_feature_dimension"),
+            numbers.int("kernel_input_feature_dimension"),
+            *kernel_spatial,
+        ],
+    )
+    n, *size, c = shape_of(image)
+    o, i, *window = shape_of(weight)
+    image = e.reshape(image, [n, *[1] * extra, *size, c])
+    weight = e.reshape(weight, [o, i, *[1] * extra, *window])
+    padding = e.ints("padding", [0] * (2 * rank))
+    strides = e.ints("window_strides", [1] * rank)
+    dilation = e.ints("rhs_dilation", [1] * rank)
+    base = e.ints("lhs_dilation", [1] * rank)
+    out_spatial = numbers.ints("output_spatial_dimensions")
+    sizes = [e.result_shape[d] for d in out_spatial]
+    batch_dim, feature_dim = numbers.int("output_batch_dimension"), numbers.int("output_feature_dimension")
+    made = e.emit(
+        "conv2d",
+        [image, weight],
+        TensorType(element, [e.result_shape[batch_dim], *[1] * extra, *sizes, e.result_shape[feature_dim]]),
+        stride=[1] * extra + list(strides),
+        padding=[0] * (2 * extra) + list(padding),
+        dilation=[1] * extra + list(dilation),
+        input_dilation=[1] * extra + list(base),
+        groups=e.ints("feature_group_count", [1])[0],
+        batch_groups=e.ints("batch_group_count", [1])[0],
+    )
+    made = e.reshape(made, [e.result_shape[batch_dim], *sizes, e.result_shape[feature_dim]])
+    order = [batch_dim, *out_spatial, feature_dim]
+    return e.permute(made, [order.index(d) for d in range(len(order))])

@@ -1,0 +1,83 @@
+"""Ops that move elements: mostly attributes renamed."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import FloatAttr
+from xdsl.ir import SSAValue
+
+from compiler.ops.shapes import shape_of
+from compiler.passes.stablehlo_to_ttir.emit import Emit, lowers
+
+
+@lowers("stablehlo.transpose")
+def transpose(e: Emit) -> SSAValue:
+    """Result dim i is operand dim permutation[i], as in ttir."""
+    return e.permute(e.operands[0], e.ints("permutation"))
+
+
+@lowers("stablehlo.reshape")
+def reshape(e: Emit) -> SSAValue:
+    """Row-major order kept."""
+    return e.reshape(e.operands[0], e.result_shape)
+
+
+@lowers("stablehlo.broadcast_in_dim")
+def broadcast_in_dim(e: Emit) -> SSAValue:
+    """Operand dims sorted by where they land, missing ones inserted with size 1, then repeated."""
+    value, dims = e.operands[0], e.ints("broadcast_dimensions", [])
+    order = sorted(range(len(dims)), key=dims.__getitem__)
+    value = e.permute(value, order)
+    sizes = dict(zip(sorted(dims), shape_of(value), strict=True))
+    value = e.reshape(value, [sizes.get(i, 1) for i in range(len(e.result_shape))])
+    return e.broadcast(value, e.result_shape)
+
+
+@lowers("stablehlo.broadcast")
+def broadcast(e: Emit) -> SSAValue:
+    """New leading dims, repeated."""
+    value = e.operands[0]
+    shape = shape_of(value)
+    value = e.reshape(value, [*[1] * (len(e.result_shape) - len(shape)), *shape])
+    return e.broadcast(value, e.result_shape)
+
+
+@lowers("stablehlo.slice")
+def slice_(e: Emit) -> SSAValue:
+    """Begin, end and step per dim."""
+    return e.emit(
+        "slice_static",
+        e.operands,
+        e.result_type,
+        begins=e.ints("start_indices"),
+        ends=e.ints("limit_indices"),
+        step=e.ints("strides"),
+    )
+
+
+@lowers("stablehlo.concatenate")
+def concatenate(e: Emit) -> SSAValue:
+    """Operands without elements add nothing and are dropped."""
+    (dim,) = e.ints("dimension")
+    parts = [v for v in e.operands if shape_of(v)[dim]] or e.operands[:1]
+    return parts[0] if len(parts) == 1 else e.emit("concat", parts, e.result_type, dim=dim)
+
+
+@lowers("stablehlo.pad")
+def pad(e: Emit) -> SSAValue:
+    """The value is an attribute where it is a known float, else the second operand."""
+    value, fill = e.operands
+    edges = {
+        "low": e.ints("edge_padding_low"),
+        "high": e.ints("edge_padding_high"),
+        "interior": e.ints("interior_padding"),
+    }
+    number = fill.owner.properties.get("fill_value") if hasattr(fill.owner, "properties") else None  # pyright: ignore[reportAttributeAccessIssue]
+    if isinstance(number, FloatAttr):
+        return e.emit("pad", [value], e.result_type, value=number.value.data, **edges)
+    return e.emit("pad", [value, fill], e.result_type, **edges)
+
+
+@lowers("stablehlo.reverse")
+def reverse(e: Emit) -> SSAValue:
+    """The same dims."""
+    return e.emit("reverse", e.operands, e.result_type, dimensions=e.ints("dimensions"))

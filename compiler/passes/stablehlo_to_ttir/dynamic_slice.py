@@ -1,0 +1,78 @@
+"""Slices at a place known only at run time: read by a gather of one slice, written by a shifted update and a mask."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import TensorType, i1, i32
+from xdsl.ir import SSAValue
+
+from compiler.dialects.from_row import element_of
+from compiler.ops.shapes import Shape, shape_of
+from compiler.passes.stablehlo_to_ttir.emit import Emit, lowers
+
+
+def _vector(e: Emit, starts: Sequence[SSAValue]) -> SSAValue:
+    """Start scalars as one index vector."""
+    rows = [e.reshape(start, [1]) for start in starts]
+    if len({element_of(row) for row in rows}) > 1:
+        raise e.refuse("expected start indices of one type, got several")
+    if len(rows) == 1:
+        return rows[0]
+    return e.emit("concat", rows, e.like(rows[0], (len(rows),)), dim=0)
+
+
+def _read(e: Emit, value: SSAValue, start: SSAValue, sizes: Sequence[int]) -> SSAValue:
+    """One slice of `value`; gather clamps its start as StableHLO asks of dynamic slices."""
+    dims = list(range(len(sizes)))
+    return e.emit(
+        "gather",
+        [value, start],
+        e.like(value, tuple(sizes)),
+        offset_dims=dims,
+        collapsed_slice_dims=[],
+        operand_batching_dims=[],
+        start_indices_batching_dims=[],
+        start_index_map=dims,
+        index_vector_dim=0,
+        slice_sizes=sizes,
+    )
+
+
+@lowers("stablehlo.dynamic_slice")
+def dynamic_slice(e: Emit) -> SSAValue:
+    """A gather of one slice."""
+    value, *starts = e.operands
+    return _read(e, value, _vector(e, starts), e.ints("slice_sizes")) if starts else value
+
+
+@lowers("stablehlo.dynamic_update_slice")
+def dynamic_update_slice(e: Emit) -> SSAValue:
+    """Reads the update, padded by `room` = size - update size on both sides, from `room - start` on: it then lies at
+    `start`, and the read's clamping to [0, room] is the clamping of `start` that the specification asks for.
+    """
+    value, update, *starts = e.operands
+    shape, sizes = shape_of(value), shape_of(update)
+    if not starts or 0 in sizes:
+        return value if 0 in sizes else update
+    room = [n - size for n, size in zip(shape, sizes, strict=True)]
+    start = _vector(e, starts)
+    if element_of(start).startswith("ui"):
+        # A large unsigned start would turn negative as i32, that is, small.
+        limit = e.full([len(shape)], start.type.element_type, max(shape))  # pyright: ignore[reportAttributeAccessIssue]
+        start = e.emit("minimum", [start, limit], start.type)
+    start = e.typecast(start, i32)
+    ends = [e.full([1], i32, n) for n in room]
+    last = ends[0] if len(ends) == 1 else e.emit("concat", ends, TensorType(i32, [len(ends)]), dim=0)
+    origin = e.emit("subtract", [last, start], start.type)
+    ones = e.full(sizes, i1, True)
+    shifted = _read(e, _padded(e, update, room), origin, shape)
+    landed = _read(e, _padded(e, ones, room), origin, shape)
+    return e.emit("where", [landed, shifted, value], e.result_type)
+
+
+def _padded(e: Emit, value: SSAValue, room: Sequence[int]) -> SSAValue:
+    """`value` with zeros on both sides of each dim."""
+    shape: Shape = tuple(n + 2 * extra for n, extra in zip(shape_of(value), room, strict=True))
+    interior = [0] * len(room)
+    return e.emit("pad", [value], e.like(value, shape), low=room, high=room, interior=interior, value=0.0)

@@ -1,0 +1,132 @@
+"""What a pattern works with: the op that it replaces, and one method per ttir op that it may emit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr, TensorType, f32, i32
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+
+from compiler.dialects import ttir
+from compiler.dialects.from_row import element_of, write_attrs
+from compiler.dialects.stablehlo import SpecAttr
+from compiler.errors import StageFailure
+from compiler.ops.shapes import Shape, shape_of
+
+STAGE = "stablehlo-to-ttir"
+Pattern = Callable[["Emit"], "SSAValue | Sequence[SSAValue]"]
+PATTERNS: dict[str, Pattern] = {}
+"""Full StableHLO op name -> the function that writes it in ttir."""
+
+
+def lowers(*names: str) -> Callable[[Pattern], Pattern]:
+    """Decorator: this function lowers these ops."""
+
+    def note(pattern: Pattern) -> Pattern:
+        PATTERNS.update(dict.fromkeys(names, pattern))
+        return pattern
+
+    return note
+
+
+@dataclass
+class Emit:
+    """Appends ttir ops to a block, in place of one StableHLO op."""
+
+    op: Operation
+    operands: list[SSAValue]
+    """Already lowered."""
+    block: Block
+
+    @property
+    def result_type(self) -> Any:
+        """Type of the op's first result."""
+        return self.op.results[0].type
+
+    @property
+    def result_shape(self) -> Shape:
+        """Shape of the op's first result."""
+        return shape_of(self.op.results[0])
+
+    def attr(self, name: str) -> Any:
+        """An attribute of the StableHLO op; None where it is not set."""
+        return self.op.attributes.get(name)
+
+    def ints(self, name: str, default: Sequence[int] | None = None) -> tuple[int, ...]:
+        """An attribute of integers: array, dense elements or a single one."""
+        attr = self.attr(name)
+        if attr is None:
+            if default is None:
+                raise self.refuse(f"expected attribute {name}, got none", "error")
+            return tuple(default)
+        if isinstance(attr, IntegerAttr):
+            return (int(attr.value.data),)
+        return tuple(int(v) for v in attr.get_values())
+
+    def spec(self, name: str) -> SpecAttr:
+        """An attribute of the stablehlo dialect itself."""
+        attr = self.attr(name)
+        if not isinstance(attr, SpecAttr):
+            raise self.refuse(f"expected attribute {name}, got {attr}", "error")
+        return attr
+
+    def refuse(self, message: str, kind: str = "notimpl") -> StageFailure:
+        """The typed refusal of this op, to be raised."""
+        return StageFailure(STAGE, self.op.name, message, kind=kind)
+
+    # --- emission
+    def emit(self, name: str, operands: Sequence[SSAValue], result: Attribute, **attrs: Any) -> SSAValue:
+        """Any ttir op by its row."""
+        cls = ttir.CLASSES[name]
+        made = cls.create(
+            operands=operands,
+            result_types=[result],
+            properties=write_attrs(cls.ROW, attrs) if attrs else {},
+            location=self.op.location,
+        )
+        self.block.add_op(made)
+        return made.results[0]
+
+    def like(self, value: SSAValue, shape: Shape) -> TensorType:
+        """Type of `value`'s elements in another shape."""
+        kind: Any = value.type
+        return TensorType(kind.element_type, shape)
+
+    def permute(self, value: SSAValue, permutation: Sequence[int]) -> SSAValue:
+        """Transposed; `value` itself where nothing moves."""
+        if list(permutation) == sorted(permutation):
+            return value
+        shape = shape_of(value)
+        result = self.like(value, tuple(shape[i] for i in permutation))
+        return self.emit("permute", [value], result, permutation=permutation)
+
+    def reshape(self, value: SSAValue, shape: Sequence[int]) -> SSAValue:
+        """Reshaped; `value` itself where the shape is the same."""
+        if shape_of(value) == tuple(shape):
+            return value
+        return self.emit("reshape", [value], self.like(value, tuple(shape)), shape=shape)
+
+    def broadcast(self, value: SSAValue, shape: Sequence[int]) -> SSAValue:
+        """Dims of size 1 repeated to `shape`, ranks equal; `value` itself where nothing repeats."""
+        old = shape_of(value)
+        if old == tuple(shape):
+            return value
+        factors = [new // n if n else 1 for n, new in zip(old, shape, strict=True)]
+        return self.emit("broadcast", [value], self.like(value, tuple(shape)), broadcast_dimensions=factors)
+
+    def typecast(self, value: SSAValue, element: Any) -> SSAValue:
+        """Converted to another element type; `value` itself where it has it."""
+        if element_of(value) == str(element):
+            return value
+        return self.emit("typecast", [value], TensorType(element, shape_of(value)))
+
+    def full(self, shape: Sequence[int], element: Any, number: float) -> SSAValue:
+        """A tensor of one value; floats must be exact in f32."""
+        fill: Attribute = (
+            IntegerAttr((int(number) + 2**31) % 2**32 - 2**31, i32)
+            if hasattr(element, "width")
+            else FloatAttr(float(number), f32)
+        )
+        return self.emit("full", [], TensorType(element, shape), shape=shape, fill_value=fill)

@@ -1,0 +1,201 @@
+"""Pass `ttir-to-ttnn`: every value gets a place and a format, every ttir op becomes its ttnn op.
+
+Inputs come as row-major host tensors, become tiles, move to the device's DRAM; kernels read and write tiles there;
+results come back and become row-major again. Ops that nobody reads are dropped.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, cast
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.passes import ModulePass
+
+from compiler.dialects import ttnn
+from compiler.dialects import ttnn_layout as layout
+from compiler.errors import CompilerInputError, StageFailure
+from compiler.ir.functions import functions
+from compiler.ops.row import TABLE
+from compiler.ops.shapes import shape_of
+from compiler.target.formats import NumberFormat, element_type, number_format
+from compiler.target.system_desc import SystemDesc, load_board
+
+STAGE = "ttir-to-ttnn"
+_TILE = layout.LayoutAttr.of("tile")
+_ROW_MAJOR = layout.LayoutAttr.of("row_major")
+_DRAM = layout.MemoryConfigAttr(layout.BufferTypeAttr.of("dram"), layout.TensorMemoryLayoutAttr.of("interleaved"))
+
+
+@dataclass(frozen=True)
+class TtirToTtnn(ModulePass):
+    """Layouts, data formats, moves between host and device, and the ops themselves."""
+
+    name = "ttir-to-ttnn"
+    board: str = "n150"
+    data_format: str | None = None
+    """Format in which floats are held and computed; None: the default of each element type."""
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Rewrites every function. Raises StageFailure where the device has no format for a tensor."""
+        formats = _Formats(board(self.board), forced_format(self.data_format))
+        for func in functions(op):
+            new = _Function(func, formats).convert()
+            op.body.block.insert_op_before(new, func)
+            func.detach()
+            func.erase()
+
+
+def board(name: str) -> SystemDesc:
+    """The board of a pass option. Raises CompilerInputError for an unknown one."""
+    try:
+        return load_board(name)
+    except ValueError as error:
+        raise CompilerInputError(str(error)) from error
+
+
+def forced_format(name: str | None) -> NumberFormat | None:
+    """The float format of option `data-format`. Raises CompilerInputError for one that cannot hold tensors."""
+    if name is None:
+        return None
+    try:
+        found = number_format(name)
+    except ValueError as error:
+        raise CompilerInputError(str(error)) from error
+    if not (found.is_float and found.on_device and found.ttcore):
+        raise CompilerInputError(
+            f"data format: expected a float format that tensors can have, got {name!r}; try Float16_b, Bfp8_b, Float32"
+        )
+    return found
+
+
+@dataclass(frozen=True)
+class _Formats:
+    """Which number format a tensor is held in on this board."""
+
+    system: SystemDesc
+    forced: NumberFormat | None
+
+    def of(self, element: str, user: str) -> NumberFormat:
+        """The format of MLIR element type `element`. Raises StageFailure (never) where the device has none."""
+        try:
+            row = element_type(element)
+        except ValueError as error:
+            raise StageFailure(STAGE, user, str(error), kind="notimpl") from error
+        if row.data_format is None:
+            message = f"expected an element type that the device has, got {element}: {row.why_not}"
+            raise StageFailure(STAGE, user, message, kind="never")
+        found = number_format(row.data_format)
+        if self.forced is not None and found.is_float:
+            found = self.forced
+        if found.name not in self.system.formats:
+            message = f"expected a format that {self.system.arch} has, got {found.name} for {element}"
+            raise StageFailure(STAGE, user, message, kind="never")
+        return found
+
+
+@cache
+def _shape_type(kind: TensorType, encoding: layout.TTNNLayoutAttr) -> TensorType:
+    return TensorType(kind.element_type, kind.get_shape(), encoding)
+
+
+class _Function:
+    """One function on its way to ttnn."""
+
+    def __init__(self, func: FuncOp, formats: _Formats) -> None:
+        self.func, self.formats = func, formats
+        self.old = func.body.blocks[0]
+        self.block = Block()
+        self.device: SSAValue | None = None
+
+    def convert(self) -> FuncOp:
+        """The new function."""
+        _drop_dead(self.old)
+        for arg in self.old.args:
+            self.block.insert_arg(self.host(arg), len(self.block.args))
+        get_device = ttnn.GetDeviceOp.create(
+            result_types=[ttnn.DeviceType()], properties={"mesh_shape": layout.MeshShapeAttr.of(1, 1)}
+        )
+        self.block.add_op(get_device)
+        self.device = get_device.device
+        values: dict[SSAValue, SSAValue] = {}
+        for arg, new in zip(self.old.args, self.block.args, strict=True):
+            # An argument that nobody reads stays where it is.
+            values[arg] = self.upload(arg, new) if arg.uses else new
+        results: list[SSAValue] = []
+        for op in self.old.ops:
+            if isinstance(op, ReturnOp):
+                results = [self.download(v, values[v]) for v in op.operands]
+                self.block.add_op(ReturnOp(*results))
+            else:
+                values.update(zip(op.results, self.kernel(op, [values[v] for v in op.operands]), strict=True))
+        types = ([a.type for a in self.block.args], [r.type for r in results])
+        return FuncOp(self.func.sym_name.data, types, Region(self.block))
+
+    def host(self, value: SSAValue) -> TensorType:
+        """Row-major on the host."""
+        kind = cast(TensorType, value.type)
+        self.formats.of(str(kind.element_type), _user(value))
+        return _shape_type(kind, layout.host_layout(shape_of(value), kind.element_type))
+
+    def tiled(self, value: SSAValue, buffer_type: str = "dram") -> TensorType:
+        """Tiles in the value's device format."""
+        kind = cast(TensorType, value.type)
+        found = self.formats.of(str(kind.element_type), _user(value))
+        return _shape_type(kind, layout.tile_layout(shape_of(value), found.ttcore, buffer_type))
+
+    def add(self, name: str, operands: list[SSAValue], result: TensorType, source: Any, **properties: Any) -> SSAValue:
+        """Appends a ttnn op with the location of `source`."""
+        op = ttnn.CLASSES[name].create(
+            operands=operands, result_types=[result], properties=properties, location=source.location
+        )
+        self.block.add_op(op)
+        return op.results[0]
+
+    def upload(self, value: SSAValue, host: SSAValue) -> SSAValue:
+        """Host rows to host tiles to DRAM."""
+        reader = next(iter(value.uses)).operation
+        tiles = self.add("to_layout", [host], self.tiled(value, "system_memory"), reader, layout=_TILE)
+        assert self.device is not None
+        return self.add("to_device", [tiles, self.device], self.tiled(value), reader, memory_config=_DRAM)
+
+    def download(self, value: SSAValue, new: SSAValue) -> SSAValue:
+        """DRAM to host tiles to host rows. An argument that is returned untouched never left the host."""
+        found = layout.layout_of(new)
+        if found is not None and found.buffer_type == "system_memory":
+            return new
+        source = value.owner if isinstance(value.owner, Operation) else self.func
+        tiles = self.add("from_device", [new], self.tiled(value, "system_memory"), source)
+        return self.add("to_layout", [tiles], self.host(value), source, layout=_ROW_MAJOR)
+
+    def kernel(self, op: Operation, operands: list[SSAValue]) -> list[SSAValue]:
+        """The ttnn op of a ttir op's row."""
+        row = TABLE.ttir(op.name.removeprefix("ttir.")) if op.name.startswith("ttir.") else None
+        if row is None:
+            raise StageFailure(STAGE, op.name, "expected a ttir op with a row, got another", kind="notimpl")
+        made = ttnn.CLASSES[row.ttnn_name].create(
+            operands=operands,
+            result_types=[self.tiled(r) for r in op.results],
+            properties=dict(op.properties),
+            location=op.location,
+        )
+        self.block.add_op(made)
+        return list(made.results)
+
+
+def _user(value: SSAValue) -> str:
+    """The op to blame for a value: the one that makes it, else the first that reads it."""
+    if isinstance(value.owner, Operation):
+        return value.owner.name
+    return next((use.operation.name for use in value.uses), "func.func")
+
+
+def _drop_dead(block: Block) -> None:
+    for op in reversed(list(block.ops)):
+        if not isinstance(op, ReturnOp) and not any(r.uses for r in op.results):
+            op.detach()
+            op.erase()

@@ -1,0 +1,50 @@
+"""Pass `ttnn-compute-config`: math fidelity and accumulator width of every kernel that computes floats."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.passes import ModulePass
+
+from compiler.dialects import ttnn_layout as layout
+from compiler.dialects.from_row import RowOp
+from compiler.errors import CompilerInputError
+from compiler.passes.ttir_to_ttnn import board
+from compiler.target.formats import number_format
+
+FIDELITIES = {name.lower(): name for name in ("LoFi", "HiFi2", "HiFi3", "HiFi4")}
+"""ttnn's spelling -> the binary's."""
+
+
+@dataclass(frozen=True)
+class TtnnComputeConfig(ModulePass):
+    """Sets `compute_config`: Dst is 32 bits wide where an operand is, and in the matrix unit, if the board can."""
+
+    name = "ttnn-compute-config"
+    board: str = "n150"
+    math_fidelity: str = "HiFi4"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Annotates kernels. Raises CompilerInputError for an unknown fidelity."""
+        fidelity = self.math_fidelity.lower()
+        if fidelity not in FIDELITIES:
+            raise CompilerInputError(
+                f"math fidelity: expected one of {', '.join(FIDELITIES.values())}, got {self.math_fidelity!r}"
+            )
+        wide_dst = board(self.board).has_fp32_dst
+        configs = {
+            wide: layout.ComputeConfigAttr(StringAttr(fidelity), StringAttr("true" if wide else "false"))
+            for wide in (True, False)
+        }
+        for inner in op.walk():
+            if not isinstance(inner, RowOp) or inner.ROW.family == "layout":
+                continue
+            found = [layout.layout_of(v) for v in [*inner.operands, *inner.results]]
+            formats = [number_format(x.data_type) for x in found if x is not None]
+            if any(f.is_float for f in formats):
+                # 16 bits of Dst are either 5 or 8 bits of exponent: a kernel between the two needs all 32.
+                mixed = len({f.exponent_bits for f in formats if f.is_float}) > 1
+                wide = inner.ROW.matrix or mixed or any(f.name == "Float32" for f in formats)
+                inner.properties["compute_config"] = configs[wide and wide_dst]

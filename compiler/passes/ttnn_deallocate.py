@@ -1,0 +1,40 @@
+"""Pass `ttnn-deallocate`: every device tensor is freed right after its last reader."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.passes import ModulePass
+
+from compiler.dialects import ttnn
+from compiler.dialects import ttnn_layout as layout
+from compiler.ir.functions import functions
+
+
+@dataclass(frozen=True)
+class TtnnDeallocate(ModulePass):
+    """Inserts `ttnn.deallocate`. Host tensors are the runtime's to free."""
+
+    name = "ttnn-deallocate"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """One sweep per function: the last op that reads a value is the one met last."""
+        for func in functions(op):
+            _free(func.body.blocks[0])
+
+
+def _free(block: Block) -> None:
+    last: dict[SSAValue, Operation] = {}
+    for op in block.ops:
+        if op.name == "ttnn.deallocate":
+            return
+        for value in [*op.operands, *op.results]:
+            found = layout.layout_of(value)
+            if found is not None and found.buffer_type != "system_memory":
+                last[value] = op
+    for value, op in last.items():
+        freed = ttnn.CLASSES["deallocate"].create(operands=[value], location=op.location)
+        block.insert_op_after(freed, op)

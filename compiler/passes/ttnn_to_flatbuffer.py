@@ -1,0 +1,124 @@
+"""Translation `ttnn-to-flatbuffer`: a ttnn module as the program that a device loads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xdsl.dialects.builtin import FileLineColLoc, ModuleOp, NameLoc
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Operation, SSAValue
+
+from compiler.dialects import ttnn_layout as layout
+from compiler.dialects.from_row import RowOp
+from compiler.errors import StageFailure
+from compiler.ir.functions import functions
+from compiler.ops.shapes import shape_of
+from compiler.passes.ttnn_compute_config import FIDELITIES
+from compiler.target.formats import element_type, number_format
+from compiler.target.program import Binary, Numerics, Program, TensorDesc
+from compiler.target.program import Operation as Call
+from compiler.target.system_desc import SystemDesc
+
+STAGE = "ttnn-to-flatbuffer"
+COMPILER = "opscope"
+
+
+def to_binary(module: ModuleOp, system_desc: SystemDesc, version: str = "") -> Binary:
+    """All functions of the module as programs; the first is the entry. Raises StageFailure for any other op."""
+    programs = tuple(_Program(f).build() for f in functions(module))
+    if not programs:
+        raise StageFailure(STAGE, "builtin.module", "expected a function, got none")
+    return Binary(system_desc.board, system_desc.arch, programs, f"{COMPILER} {version}".strip())
+
+
+def describe(value: SSAValue) -> TensorDesc:
+    """A ttnn value as the flatbuffer names it. Raises StageFailure where it has no layout."""
+    found = layout.layout_of(value)
+    if found is None:
+        raise StageFailure(STAGE, "tensor", f"expected a tensor with a ttnn layout, got {value.type}")
+    kind: Any = value.type
+    element = str(kind.element_type)
+    spread = found.memory_layout
+    return TensorDesc(
+        shape=shape_of(value),
+        element_type=element,
+        data_format=number_format(found.data_type).name if found.layout == "tile" else _host_format(element),
+        layout=found.layout,
+        buffer_type=found.buffer_type,
+        memory_layout=spread.word.data if isinstance(spread, layout.TensorMemoryLayoutAttr) else "interleaved",
+        grid=found.grid.pair,
+    )
+
+
+def _host_format(element: str) -> str:
+    name = element_type(element).data_format
+    if name is None:
+        raise StageFailure(STAGE, "tensor", f"expected an element type with a data format, got {element}")
+    return name
+
+
+class _Program:
+    """One function's tensors and operations, numbered in order of appearance."""
+
+    def __init__(self, func: FuncOp) -> None:
+        self.func = func
+        self.block = func.body.blocks[0]
+        self.ids: dict[SSAValue, int] = {}
+        self.tensors: list[TensorDesc] = []
+
+    def tensor(self, value: SSAValue) -> int:
+        """The value's id; new values are entered in the table."""
+        if value not in self.ids:
+            self.ids[value] = len(self.tensors)
+            self.tensors.append(describe(value))
+        return self.ids[value]
+
+    def build(self) -> Program:
+        """The program."""
+        inputs = tuple(self.tensor(arg) for arg in self.block.args)
+        operations: list[Call] = []
+        outputs: tuple[int, ...] = ()
+        for op in self.block.ops:
+            if isinstance(op, ReturnOp):
+                outputs = tuple(self.tensor(v) for v in op.operands)
+            elif isinstance(op, RowOp):
+                operations.append(self.call(op))
+            elif op.name != "ttnn.get_device":
+                raise StageFailure(STAGE, op.name, "expected a ttnn op with a row in compiler/ops, got another")
+        return Program(self.func.sym_name.data, tuple(self.tensors), inputs, outputs, tuple(operations))
+
+    def call(self, op: RowOp) -> Call:
+        """One kernel call."""
+        operands = tuple(self.tensor(v) for v in op.operands if layout.layout_of(v) is not None)
+        return Call(
+            kernel=op.ROW.kernel_name,
+            inputs=operands,
+            outputs=tuple(self.tensor(v) for v in op.results),
+            params=op.ROW.params(op.read(), op),
+            numerics=_numerics(op),
+            location=location(op),
+        )
+
+
+def _numerics(op: Operation) -> Numerics:
+    config = op.properties.get("compute_config")
+    if not isinstance(config, layout.ComputeConfigAttr):
+        return Numerics()
+    dst = "Float32"
+    if config.fp32_dest_acc_en.data != "true":
+        found = [layout.layout_of(v) for v in [*op.operands, *op.results]]
+        exponents = {number_format(x.data_type).exponent_bits for x in found if x is not None}
+        dst = "Float16" if 5 in exponents and 8 not in exponents else "Float16_b"
+    return Numerics(fidelity=FIDELITIES[config.math_fidelity.data], dst_format=dst)
+
+
+def location(op: Operation) -> str:
+    """`name (file:line)` of an op; what is not known is left out."""
+    loc: Any = op.location
+    name = ""
+    if isinstance(loc, NameLoc):
+        name, loc = loc.desc.data, loc.location
+    if isinstance(loc, FileLineColLoc):
+        place = f"{loc.filename.data}:{loc.line.data}"
+        return f"{name} ({place})" if name else place
+    return name

@@ -1,0 +1,59 @@
+"""StableHLO modules for the tests, made by JAX or written out, and how to run what we compile of them."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from compiler import api
+from simulator.api import Device
+
+BOARD = api.load_board("n150")
+CASES = Path(__file__).parents[3] / "shared" / "data"
+
+
+def stablehlo(function: Callable[..., Any], *args: Any) -> str:
+    """StableHLO text of a jitted function."""
+    import jax
+
+    return str(jax.jit(function, keep_unused=True).lower(*args).compiler_ir("stablehlo"))
+
+
+def module(body: str, signature: str) -> str:
+    """A module with one function: `module("%0 = ... return %0", "(%a: ...) -> ...")`."""
+    return f"func.func @main{signature} {{\n{body}\n}}"
+
+
+def simulate(source: str | bytes, *inputs: Any, **options: Any) -> list[np.ndarray]:
+    """Outputs of the compiled module on a simulated n150."""
+    data = api.compile(source, BOARD, api.CompileOptions(**options))
+    return Device("n150").load(data).run([np.asarray(i) for i in inputs]).outputs
+
+
+def op_names(ir: Any) -> list[str]:
+    """Names of all ops but module, function and return."""
+    return [op.name for op in ir.walk() if op.name.split(".")[0] not in ("builtin", "func")]
+
+
+def random(
+    shape: tuple[int, ...], seed: int = 0, dtype: Any = np.float32, low: float = -2, high: float = 2
+) -> np.ndarray:
+    """Seeded values, uniform in [low, high)."""
+    return np.random.default_rng(seed).uniform(low, high, shape).astype(dtype)
+
+
+def conformance() -> Iterator[Any]:
+    """The stored StableHLO conformance cases. Skips the test where this checkout has none beside it."""
+    if not (CASES / "stablehlo_cases.zip").exists():
+        pytest.skip("no stablehlo_cases.zip beside the checkout")
+    spec = importlib.util.spec_from_file_location("read_cases", CASES / "read_cases.py")
+    assert spec is not None
+    assert spec.loader is not None
+    reader = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(reader)
+    yield from reader.load(str(CASES / "stablehlo_cases.zip"))

@@ -1,0 +1,143 @@
+"""The public door: steps, descriptions, refusals, speed."""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import sys
+import time
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from compiler import api
+from compiler.tests import programs
+
+ADD = programs.module(
+    "%0 = stablehlo.add %a, %a : tensor<3x4xf32>\n return %0 : tensor<3x4xf32>",
+    "(%a: tensor<3x4xf32>) -> tensor<3x4xf32>",
+)
+
+
+def test_steps_and_the_whole_give_the_same_binary():
+    ttir = api.stablehlo_to_ttir(ADD)
+    before = str(ttir)
+    ttnn = api.ttir_to_ttnn(ttir, programs.BOARD)
+    assert str(ttir) == before
+    assert api.ttnn_to_flatbuffer(ttnn, programs.BOARD) == api.compile(ADD, programs.BOARD)
+
+
+def test_pipeline_string_replays():
+    from compiler.ir import door
+    from compiler.passes.pipeline import parse, run
+
+    options = api.CompileOptions(data_format="Bfp8_b", math_fidelity="LoFi")
+    board = api.load_board("p150")
+    spec = api.pipeline(options, board)
+    assert "Bfp8_b" in spec
+    assert "p150" in spec
+    module = door.read(ADD)
+    run(parse(spec), module)
+    whole = api.ttir_to_ttnn(api.stablehlo_to_ttir(ADD), board, options)
+    assert module.is_structurally_equivalent(whole)
+    assert api.pipeline() == "stablehlo-to-ttir,ttir-to-ttnn,ttnn-compute-config,ttnn-deallocate"
+
+
+def test_describe_io_is_what_the_compiler_chose():
+    source = programs.stablehlo(lambda a, b: jnp.sum(a, 1), np.ones((40, 50), np.float32), np.ones(3, np.int32))
+    data = api.compile(source, programs.BOARD, api.CompileOptions(data_format="Bfp8_b"))
+    io = api.describe_io(data)
+    read, unread = io.inputs
+    assert (read.shape, read.element_type, read.data_format) == ((40, 50), "f32", "Bfp8_b")
+    assert (read.buffer_type, read.layout, read.memory_layout, read.grid) == ("dram", "tile", "interleaved", (1, 1))
+    assert (unread.buffer_type, unread.layout) == ("system_memory", "row_major")
+    assert (io.outputs[0].shape, io.outputs[0].buffer_type) == ((40,), "dram")
+    ttnn = api.ttir_to_ttnn(api.stablehlo_to_ttir(source), programs.BOARD, api.CompileOptions(data_format="Bfp8_b"))
+    assert api.describe_io(ttnn) == io
+
+
+def test_data_format_reaches_the_numbers():
+    a = programs.random((32, 32), 1)
+    exact = programs.simulate(ADD.replace("3x4", "32x32"), a)[0]
+    coarse = programs.simulate(ADD.replace("3x4", "32x32"), a, data_format="Bfp4_b")[0]
+    np.testing.assert_array_equal(exact, a + a)
+    assert 0.02 < np.abs(coarse - exact).max() < 1.0
+
+
+def test_dumps_every_stage(tmp_path):
+    api.compile(ADD, programs.BOARD, api.CompileOptions(dump_dir=str(tmp_path / "ir")))
+    assert sorted(p.name for p in (tmp_path / "ir").iterdir()) == [
+        "0-stablehlo.mlir",
+        "1-ttir.mlir",
+        "2-ttnn.mlir",
+        "3-program.ttnn",
+    ]
+    assert "ttir.add" in (tmp_path / "ir" / "1-ttir.mlir").read_text()
+
+
+def test_a_dump_folder_that_cannot_be_made_is_bad_input(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(api.CompilerInputError, match="expected a writable folder"):
+        api.compile(ADD, programs.BOARD, api.CompileOptions(dump_dir=str(tmp_path / "file" / "ir")))
+
+
+def test_an_unexpected_exception_becomes_a_typed_failure_with_its_traceback(monkeypatch):
+    from compiler.passes.stablehlo_to_ttir import StablehloToTtir
+
+    def broken(self, ctx, op):
+        raise ZeroDivisionError("boom")
+
+    monkeypatch.setattr(StablehloToTtir, "apply", broken)
+    with pytest.raises(api.StageFailure, match="internal error: ZeroDivisionError: boom") as caught:
+        api.compile(ADD, programs.BOARD)
+    assert caught.value.kind == "error"
+    assert "test_api.py" in caught.value.diagnostic
+
+
+def test_a_verifier_error_keeps_message_and_notes_apart(monkeypatch):
+    from compiler.ops import shapes
+
+    monkeypatch.setattr(shapes, "eltwise", lambda op, attrs: (9, 9))
+    with pytest.raises(api.StageFailure, match=r"ttir.add: expected result shape \[9, 9\]") as caught:
+        api.compile(ADD, programs.BOARD)
+    assert len(caught.value.message) < 300
+    assert "Traceback" in caught.value.diagnostic
+
+
+def test_fingerprint_is_a_hash():
+    assert len(api.fingerprint()) == 64
+    assert api.fingerprint() == api.fingerprint()
+
+
+def test_import_loads_no_jaxlib():
+    code = (
+        "import sys, time; t = time.process_time(); import compiler.api; s = time.process_time() - t;"
+        "assert not {'jax', 'jaxlib'} & set(sys.modules); print(s)"
+    )
+    seconds = float(subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout)
+    assert seconds < 1.0  # 0.25 s on a quiet machine
+
+
+def test_a_single_op_compiles_in_milliseconds():
+    source = programs.stablehlo(jnp.matmul, np.ones((8, 8), np.float32), np.ones((8, 8), np.float32))
+    api.compile(source, programs.BOARD)
+    times = []
+    for _ in range(15):
+        start = time.process_time()
+        api.compile(source, programs.BOARD)
+        times.append(time.process_time() - start)
+    assert statistics.median(times) < 0.015
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("name", ["resnet50", "bert_base", "vit_base", "gpt2_small", "mnist_mlp"])
+def test_the_five_models_compile_whole(name, dtype):
+    from models import registry
+
+    built = registry.get(name).build(dtype)
+    shapes = {a.name: jax.ShapeDtypeStruct(a.shape, a.dtype) for a in built.arguments}
+    data = api.compile(programs.stablehlo(built.forward, shapes), programs.BOARD)
+    assert len(api.describe_io(data).inputs) == len(built.arguments)

@@ -1,0 +1,110 @@
+"""The two verbs, and one clear line for each kind of bad input."""
+
+from __future__ import annotations
+
+import pytest
+from click.testing import CliRunner
+
+from compiler.cli import compile_command, opt
+from compiler.tests import programs
+
+TANH = programs.module(
+    "%0 = stablehlo.tanh %a : tensor<2x3xf32>\n return %0 : tensor<2x3xf32>", "(%a: tensor<2x3xf32>) -> tensor<2x3xf32>"
+)
+
+
+@pytest.fixture
+def source(tmp_path):
+    path = tmp_path / "tanh.mlir"
+    path.write_text(TANH)
+    return path
+
+
+def call(command, *args):
+    return CliRunner().invoke(command, [str(a) for a in args])
+
+
+def test_compile_to_each_target(source, tmp_path):
+    assert "ttir.tanh" in call(compile_command, source, "--to", "ttir").output
+    assert "#ttnn.ttnn_layout" in call(compile_command, source, "--to", "ttnn", "--data-format", "bfp_bf8").output
+    result = call(
+        compile_command, source, "--arch", "wormhole_b0", "-o", tmp_path / "x.ttnn", "--dump-ir", tmp_path / "d"
+    )
+    assert result.exit_code == 0, result.output
+    from compiler.target import binary
+
+    assert binary.read((tmp_path / "x.ttnn").read_bytes()).board == "n150"
+    assert (tmp_path / "d" / "2-ttnn.mlir").exists()
+
+
+def test_opt_runs_passes_one_by_one_over_text(source, tmp_path):
+    ttir = tmp_path / "ttir.mlir"
+    assert call(opt, source, "-p", "stablehlo-to-ttir", "-o", ttir).exit_code == 0
+    stepped = call(opt, ttir, "-p", 'ttir-to-ttnn{data-format="Bfp8_b"},ttnn-compute-config{math-fidelity=LoFi}')
+    assert stepped.exit_code == 0, stepped.output
+    assert "bfp_bf8" in stepped.output
+    assert "math_fidelity = lofi" in stepped.output
+    assert "deallocate" not in stepped.output
+
+
+def test_opt_prints_locations_on_request(source):
+    assert "loc(" in call(opt, source, "-p", "stablehlo-to-ttir", "--locations").output
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("hello", "expected StableHLO"),
+        ("", "expected StableHLO"),
+        (TANH[:60], "expected StableHLO"),
+        ("func.func @main() { foo.bar }", "foo"),
+        ('"builtin.module"() ({ "ttir.abs"( }) : () -> ()', "expected"),
+    ],
+)
+@pytest.mark.parametrize("command", [compile_command, opt])
+def test_bad_files_are_one_line_and_exit_2(tmp_path, command, text, expected):
+    path = tmp_path / "bad.mlir"
+    path.write_text(text)
+    result = call(command, path, *(["-p", "stablehlo-to-ttir"] if command is opt else []))
+    assert result.exit_code == 2
+    assert expected in result.output
+    assert result.output.count("\n") == 1
+    assert "Traceback" not in result.output
+
+
+@pytest.mark.parametrize(
+    ("args", "expected"),
+    [
+        (["--arch", "n15"], "n150"),
+        (["--data-format", "Bfp9"], "Bfp8"),
+        (["--math-fidelity", "HiFi9"], "HiFi4"),
+        (["-o", "/nonexistent/x"], "expected a writable file"),
+    ],
+)
+def test_bad_options_are_one_line_and_exit_2(source, args, expected):
+    result = call(compile_command, source, *args)
+    assert result.exit_code == 2
+    assert expected in result.output
+    assert result.output.count("\n") == 1
+
+
+@pytest.mark.parametrize("spec", ["nonsense", "ttir-to-ttnn{x=1}", "ttir-to-ttnn{", "ttir-to-ttnn{board=n15}"])
+def test_bad_pipelines_are_one_line_and_exit_2(source, spec):
+    result = call(opt, source, "-p", spec)
+    assert result.exit_code == 2, result.output
+    assert result.output.count("\n") == 1
+
+
+def test_missing_file(tmp_path):
+    result = call(compile_command, tmp_path / "none.mlir")
+    assert result.exit_code == 2
+    assert "no such file" in result.output
+
+
+def test_a_refused_op_exits_with_1_and_names_stage_and_kind(tmp_path):
+    path = tmp_path / "f64.mlir"
+    path.write_text(TANH.replace("f32", "f64"))
+    result = call(compile_command, path)
+    assert result.exit_code == 1
+    assert "ttir-to-ttnn: ttir.tanh" in result.output
+    assert "(never)" in result.output

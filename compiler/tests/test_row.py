@@ -1,0 +1,89 @@
+"""The table is total, derives all it promises, and grows at run time."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from compiler import api
+from compiler.ops.row import BOOL, FLOAT, OpRow, OpTable
+from compiler.tests import programs
+
+
+def generated_names(module: str) -> set[str]:
+    """Op names that jaxlib's generated classes have."""
+    import importlib
+
+    found = importlib.import_module(f"jaxlib.mlir.dialects.{module}")
+    return {c.OPERATION_NAME for c in vars(found).values() if hasattr(c, "OPERATION_NAME")}
+
+
+def test_every_stablehlo_op_has_a_row():
+    ours = {row.stablehlo for row in api.op_table() if row.stablehlo.startswith("stablehlo.")}
+    assert ours == generated_names("_stablehlo_ops_gen")
+
+
+def test_every_chlo_row_is_an_op_of_chlo():
+    ours = {row.stablehlo for row in api.op_table() if row.stablehlo.startswith("chlo.")}
+    assert {"chlo.erf", "chlo.erfc", "chlo.top_k", "chlo.square"} <= ours <= generated_names("_chlo_ops_gen")
+
+
+def test_what_is_not_lowered_says_why_and_what_needs_a_pattern_has_one():
+    from compiler.passes.stablehlo_to_ttir import PATTERNS
+
+    for row in api.op_table():
+        if row.lowering in ("notimpl", "notyet", "never"):
+            assert len(row.reason) > 10, row.stablehlo
+        if row.lowering == "pattern" and row.stablehlo not in ("stablehlo.return", "stablehlo.composite"):
+            assert row.stablehlo in PATTERNS
+    assert set(PATTERNS) <= {row.stablehlo for row in api.op_table() if row.lowering == "pattern"}
+
+
+def test_every_kernel_that_rows_name_is_one_of_the_simulator():
+    from simulator.api import kernels
+
+    named = {row.kernel_name for row in api.op_table() if row.lowering in ("row", "device")}
+    assert named <= set(kernels())
+
+
+def test_table_refuses_two_rows_for_one_type_class_and_a_refusal_without_reason():
+    table = OpTable()
+    table.add(OpRow("stablehlo.add", "add", dtypes=FLOAT))
+    table.add(OpRow("stablehlo.add", "logical_or", dtypes=BOOL))
+    with pytest.raises(ValueError, match="expected one row per type class"):
+        table.add(OpRow("stablehlo.add", "other", dtypes=FLOAT))
+    with pytest.raises(ValueError, match="expected a reason"):
+        table.add(OpRow("stablehlo.fft", lowering="never"))
+
+
+def test_an_op_is_added_by_one_row_and_one_kernel():
+    """What docs/architecture.md promises: no dialect, pass, schema or dispatch is touched."""
+    from compiler.target.program import EltwiseParams
+    from simulator.kernels.registry import KERNELS, kernel
+
+    source = programs.module(
+        "%0 = chlo.is_neg_inf %a : tensor<4xf32> -> tensor<4xi1>\n return %0 : tensor<4xi1>",
+        "(%a: tensor<4xf32>) -> tensor<4xi1>",
+    )
+    values = np.array([1, -np.inf, np.inf, -2], np.float32)
+    before = programs.op_names(api.stablehlo_to_ttir(source))
+    assert "ttir.example_is_neg_inf" not in before  # legalised by jaxlib into simpler ops
+    api.register(OpRow("chlo.is_neg_inf", "example_is_neg_inf"))
+
+    @kernel("example_is_neg_inf", EltwiseParams)
+    def example(images, call):
+        return np.isneginf(images[0])
+
+    try:
+        assert programs.op_names(api.stablehlo_to_ttir(source)) == ["ttir.example_is_neg_inf"]
+        np.testing.assert_array_equal(programs.simulate(source, values)[0], np.isneginf(values))
+    finally:
+        del KERNELS["example_is_neg_inf"]
+
+
+def test_family_of_every_kind_of_name():
+    assert api.family("stablehlo.add") == "eltwise"
+    assert api.family("stablehlo.custom_call:Sharding") == "control"
+    assert api.family("stablehlo.dot_general") == "matmul"
+    assert api.family("chlo.digamma") == "eltwise"
+    assert api.family("foo.bar") == "other"

@@ -1,0 +1,129 @@
+"""Layouts, formats and moves."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import ml_dtypes
+import numpy as np
+import pytest
+from xdsl.utils.exceptions import VerifyException
+
+from compiler import api
+from compiler.dialects.ttnn_layout import host_layout, layout_of, tile_layout
+from compiler.errors import CompilerInputError, StageFailure
+from compiler.tests import programs
+
+
+def to_ttnn(function, *args, board="n150", **options):
+    ttir = api.stablehlo_to_ttir(programs.stablehlo(function, *args))
+    return api.ttir_to_ttnn(ttir, api.load_board(board), api.CompileOptions(**options))
+
+
+def test_layout_text_is_tt_mlirs():
+    """As in tt-mlir's Dialect/TTNN tests, but for aliases and MLIR's fewer parentheses."""
+    assert str(tile_layout((64, 128), "f32")) == (
+        "#ttnn.ttnn_layout<(d0, d1) -> (d0, d1), <1x1>, "
+        "memref<2x4x!ttcore.tile<32x32, f32>, #ttnn.buffer_type<dram>>, <interleaved>>"
+    )
+    assert "memref<3x1x!ttcore.tile<32x32, bfp_bf8>" in str(tile_layout((3, 5, 7), "bfp_bf8"))
+    assert "(d0 * 32) + d1" in str(tile_layout((3, 5, 7), "f32"))
+    from xdsl.dialects.builtin import f32
+
+    assert "memref<15x7xf32, #ttnn.buffer_type<system_memory>>>" in str(host_layout((3, 5, 7), f32))
+
+
+def test_inputs_go_in_and_results_come_back():
+    names = programs.op_names(to_ttnn(jnp.add, np.ones((3, 4), np.float32), np.ones((3, 4), np.float32)))
+    assert names == [
+        "ttnn.get_device",
+        *["ttnn.to_layout", "ttnn.to_device"] * 2,
+        "ttnn.add",
+        *["ttnn.deallocate"] * 2,
+        "ttnn.from_device",
+        "ttnn.deallocate",
+        "ttnn.to_layout",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "expected"),
+    [
+        (np.float32, "f32"),
+        (ml_dtypes.bfloat16, "bf16"),
+        (np.float16, "f16"),
+        (np.int32, "si32"),
+        (np.uint32, "u32"),
+        (np.uint8, "u8"),
+        (np.bool_, "u8"),
+    ],
+)
+def test_formats_follow_the_element_type(dtype, expected):
+    module = to_ttnn(lambda a: a.reshape(8), np.ones((2, 4), dtype))
+    (op,) = [op for op in module.walk() if op.name == "ttnn.reshape"]
+    assert layout_of(op.results[0]).data_type == expected
+
+
+def test_data_format_applies_to_floats_only():
+    module = to_ttnn(lambda a, i: a[i], np.ones((8, 4), np.float32), np.int32(1), data_format="Bfp8_b")
+    found = {
+        (str(v.type.element_type), layout_of(v).data_type)
+        for op in module.walk()
+        for v in op.results
+        if layout_of(v) is not None and layout_of(v).buffer_type == "dram"
+    }
+    assert ("f32", "bfp_bf8") in found
+    assert not any(data == "bfp_bf8" for element, data in found if element == "i32")
+
+
+@pytest.mark.parametrize("element", ["f64", "i64", "ui64", "f8E4M3FN", "i4"])
+def test_types_that_the_hardware_has_not_are_never(element):
+    source = programs.module(
+        f"%0 = stablehlo.add %a, %a : tensor<4x{element}>\n return %0 : tensor<4x{element}>",
+        f"(%a: tensor<4x{element}>) -> tensor<4x{element}>",
+    )
+    with pytest.raises(StageFailure) as caught:
+        api.compile(source, programs.BOARD)
+    assert (caught.value.stage, caught.value.kind, caught.value.op) == ("ttir-to-ttnn", "never", "ttir.add")
+    assert element in caught.value.message
+    assert "the device" in caught.value.message
+
+
+def test_grayskull_has_no_float32():
+    formats = api.load_board("e150").formats
+    if "Float32" in formats:
+        assert to_ttnn(jnp.add, np.ones(3, np.float32), np.ones(3, np.float32), board="e150")
+        return
+    with pytest.raises(StageFailure, match="expected a format that grayskull has"):
+        to_ttnn(jnp.add, np.ones(3, np.float32), np.ones(3, np.float32), board="e150")
+
+
+@pytest.mark.parametrize("name", ["bfp9", "Int32", "Tf32"])
+def test_data_formats_that_cannot_be_are_refused(name):
+    with pytest.raises(CompilerInputError, match="data format: expected"):
+        to_ttnn(jnp.add, np.ones(3, np.float32), np.ones(3, np.float32), data_format=name)
+
+
+def test_an_argument_returned_untouched_stays_on_the_host():
+    names = programs.op_names(to_ttnn(lambda a, b: (a, b + 1), np.ones(3, np.float32), np.ones(3, np.float32)))
+    assert names.count("ttnn.to_device") == 2  # both are read, by return and by add
+    assert names.count("ttnn.from_device") == 2
+
+
+def test_unread_arguments_are_not_moved():
+    assert programs.op_names(to_ttnn(lambda a, b: b + b, np.ones(3), np.ones(3))).count("ttnn.to_device") == 1
+
+
+def test_verifier_refuses_a_layout_that_does_not_fit():
+    module = to_ttnn(jnp.abs, np.ones((3, 4), np.float32))
+    (op,) = [op for op in module.walk() if op.name == "ttnn.abs"]
+    from xdsl.dialects.builtin import TensorType, f32
+
+    op.results[0]._type = TensorType(f32, [3, 4], tile_layout((64, 64), "f32"))
+    with pytest.raises(VerifyException, match="expected layout"):
+        op.verify()
+    op.results[0]._type = TensorType(f32, [3, 4], host_layout((3, 4), f32))
+    with pytest.raises(VerifyException, match="expected tiles on the device"):
+        op.verify()
+    op.results[0]._type = TensorType(f32, [3, 5], tile_layout((3, 5), "f32"))
+    with pytest.raises(VerifyException, match=r"expected result shape \[3, 4\]"):
+        op.verify()
