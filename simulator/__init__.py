@@ -1,0 +1,1 @@
+"""A simulated Tenstorrent card: loads the compiler's flatbuffer, computes in its number formats, counts cycles."""

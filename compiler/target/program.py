@@ -133,7 +133,7 @@ class ConcatParams:
 
 @dataclass(frozen=True)
 class PadParams:
-    """`pad`: per dim (low, high, interior) as StableHLO's pad; low and high may be negative; value is input 1 or `value`."""
+    """`pad`: per dim (low, high, interior) as StableHLO's pad; low, high may be negative; value: input 1 or `value`."""
 
     low: tuple[int, ...]
     high: tuple[int, ...]
@@ -189,13 +189,27 @@ class GatherParams:
 
 @dataclass(frozen=True)
 class LayoutParams:
-    """`to_layout`, `to_device`, `from_device`, `to_memory_config`, `deallocate`: the result's TensorDesc says what to do."""
+    """`to_layout`, `to_device`, `from_device`, `to_memory_config`, `deallocate`: the result's TensorDesc says what."""
 
 
 Params = (
-    EltwiseParams | MatmulParams | Conv2dParams | Pool2dParams | ReduceParams | PermuteParams | ReshapeParams
-    | BroadcastParams | SliceParams | ConcatParams | PadParams | ReverseParams | FullParams | ConstantParams
-    | ArangeParams | GatherParams | LayoutParams
+    EltwiseParams
+    | MatmulParams
+    | Conv2dParams
+    | Pool2dParams
+    | ReduceParams
+    | PermuteParams
+    | ReshapeParams
+    | BroadcastParams
+    | SliceParams
+    | ConcatParams
+    | PadParams
+    | ReverseParams
+    | FullParams
+    | ConstantParams
+    | ArangeParams
+    | GatherParams
+    | LayoutParams
 )
 
 

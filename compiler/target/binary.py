@@ -1,0 +1,196 @@
+"""The device binary as bytes: a frame (magic, version, length, CRC-32) around a flatbuffer of `schema.fbs`.
+
+`write(binary)` and `read(data)` walk the dataclasses of `program.py`; the flatbuffer's tables have the same fields,
+so that a new field is one line there and one in the schema. FlatBuffers has no verifier in Python: whatever goes
+wrong while decoding becomes one `BinaryError`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import importlib
+import struct
+import typing
+import zlib
+from typing import Any
+
+import flatbuffers
+import numpy as np
+
+from compiler.target import program
+from compiler.target.program import Binary, Numerics, Operation, Program, TensorDesc
+
+MAGIC = b"OPSCOPE\x00"
+VERSION = 1
+_FRAME = struct.Struct("<8sHHQI")
+"""Magic, version, flags (0), length of the flatbuffer, its CRC-32."""
+
+_DECODE_ERRORS = (
+    struct.error, IndexError, TypeError, ValueError, AttributeError, KeyError, OverflowError, MemoryError,
+    AssertionError, RecursionError,
+)  # fmt: skip
+
+
+class BinaryError(ValueError):
+    """The bytes are no device binary that this version can read; `<where>: expected X, got Y; try Z`."""
+
+
+PARAMS: tuple[type, ...] = typing.get_args(program.Params)
+"""Parameter classes in the order of the schema's union (its type codes are this index + 1)."""
+_CODE = {cls: code for code, cls in enumerate(PARAMS, start=1)}
+
+
+@dataclasses.dataclass(frozen=True)
+class _Field:
+    name: str
+    attribute: str
+    kind: str
+    """`str`, `int`, `float`, `bool`, `bytes`, `numbers`, `table`, `tables`, `union`."""
+    of: Any = None
+
+
+def _camel(name: str) -> str:
+    head, *rest = name.split("_")
+    return head + "".join(part[:1].upper() + part[1:] for part in rest)
+
+
+@functools.cache
+def _fields(cls: type) -> tuple[_Field, ...]:
+    hints = typing.get_type_hints(cls)
+    plan: list[_Field] = []
+    for field in dataclasses.fields(cls):
+        hint, kind, of = hints[field.name], "", None
+        if hint in (str, int, float, bool, bytes):
+            kind = hint.__name__
+        elif typing.get_origin(hint) is tuple:
+            item = typing.get_args(hint)[0]
+            kind, of = ("tables", item) if dataclasses.is_dataclass(item) else ("numbers", item)
+        elif dataclasses.is_dataclass(hint):
+            kind, of = "table", hint
+        elif hint == program.Params:
+            kind = "union"
+        else:
+            raise TypeError(f"{cls.__name__}.{field.name}: expected a type that the schema has, got {hint}")
+        plan.append(_Field(field.name, _camel(field.name), kind, of))
+    return tuple(plan)
+
+
+@functools.cache
+def _table(name: str) -> Any:
+    return getattr(importlib.import_module(f"compiler.target.generated.{name}"), f"{name}T")
+
+
+def _pack(value: Any) -> Any:
+    table = _table(type(value).__name__)()
+    for field in _fields(type(value)):
+        item = getattr(value, field.name)
+        if field.kind == "tables":
+            item = [_pack(part) for part in item]
+        elif field.kind == "table":
+            item = _pack(item)
+        elif field.kind == "numbers":
+            item = [field.of(part) for part in item]
+        elif field.kind == "bytes":
+            item = np.frombuffer(item, np.uint8)
+        elif field.kind == "union":
+            table.paramsType = _CODE[type(item)]
+            item = _pack(item)
+        setattr(table, field.attribute, item)
+    return table
+
+
+def _unpack(table: Any, cls: type) -> Any:
+    values: dict[str, Any] = {}
+    for field in _fields(cls):
+        item = getattr(table, field.attribute)
+        if field.kind == "tables":
+            item = tuple(_unpack(part, field.of) for part in (item if item is not None else ()))
+        elif field.kind == "table":
+            item = _unpack(item, field.of)
+        elif field.kind == "numbers":
+            item = tuple(item.tolist()) if item is not None else ()
+        elif field.kind == "bytes":
+            item = np.asarray(item, np.uint8).tobytes() if item is not None else b""
+        elif field.kind == "union":
+            if not 1 <= table.paramsType <= len(PARAMS):
+                raise ValueError(f"params: expected a code from 1 to {len(PARAMS)}, got {table.paramsType}")
+            item = _unpack(item, PARAMS[table.paramsType - 1])
+        elif field.kind == "str":
+            item = item.decode("utf-8") if item is not None else ""
+        values[field.name] = item
+    return cls(**values)
+
+
+def write(binary: Binary) -> bytes:
+    """The bytes of `binary`. Raises OverflowError or struct.error where a number does not fit 64 bits."""
+    builder = flatbuffers.Builder(1024)
+    builder.Finish(_pack(binary).Pack(builder), file_identifier=b"OPSC")
+    return frame(bytes(builder.Output()))
+
+
+def frame(body: bytes) -> bytes:
+    """`body` with the file's header in front: what `read` checks before it decodes."""
+    return _FRAME.pack(MAGIC, VERSION, 0, len(body), zlib.crc32(body)) + body
+
+
+def unframe(data: bytes) -> bytes:
+    """The flatbuffer inside `data`. Raises BinaryError for a wrong magic, version, length or checksum."""
+    if len(data) < _FRAME.size:
+        raise BinaryError(f"binary: expected at least {_FRAME.size} bytes, got {len(data)}; try to compile again")
+    magic, version, _, length, crc = _FRAME.unpack_from(data)
+    if magic != MAGIC:
+        raise BinaryError(f"binary: expected a file that starts with {MAGIC!r}, got {magic!r}; try a .ttnn file")
+    if version != VERSION:
+        raise BinaryError(f"binary: expected version {VERSION}, got {version}; try to compile again")
+    body = data[_FRAME.size :]
+    if len(body) != length:
+        raise BinaryError(f"binary: expected {length} bytes after the header, got {len(body)}; try to compile again")
+    if zlib.crc32(body) != crc:
+        raise BinaryError("binary: expected the checksum in its header, got another; try to compile again")
+    return body
+
+
+def read(data: bytes) -> Binary:
+    """The program in `data`. Raises BinaryError, and nothing else, for bytes that are no such program."""
+    body = unframe(bytes(data))
+    if body[4:8] != b"OPSC":
+        raise BinaryError(f"binary: expected file identifier b'OPSC', got {body[4:8]!r}; try to compile again")
+    try:
+        from compiler.target.generated.Binary import Binary as Root
+        from compiler.target.generated.Binary import BinaryT
+
+        binary = _unpack(BinaryT.InitFromObj(Root.GetRootAs(bytearray(body), 0)), Binary)
+        _check(binary)
+    except _DECODE_ERRORS as error:
+        raise BinaryError(f"binary: expected a readable flatbuffer, got {error!r}; try to compile again") from error
+    return binary
+
+
+def _check(binary: Binary) -> None:
+    """Raises ValueError where a tensor id points outside its program's table."""
+    for prog in binary.programs:
+        count = len(prog.tensors)
+        used = [*prog.inputs, *prog.outputs]
+        for op in prog.operations:
+            used += [*op.inputs, *op.outputs]
+        for tensor in used:
+            if not 0 <= tensor < count:
+                raise ValueError(f"{prog.name}: expected tensor ids from 0 to {count - 1}, got {tensor}")
+        for desc in prog.tensors:
+            if any(dim < 0 for dim in desc.shape) or len(desc.grid) != 2:
+                raise ValueError(f"{prog.name}: expected dims >= 0 and a grid of two, got {desc}")
+
+
+__all__ = [
+    "Binary",
+    "BinaryError",
+    "Numerics",
+    "Operation",
+    "Program",
+    "TensorDesc",
+    "frame",
+    "read",
+    "unframe",
+    "write",
+]

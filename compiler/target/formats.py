@@ -1,0 +1,189 @@
+"""The one table of number formats: what each is called in both worlds, how big it is, whether the device has it.
+
+Names are TT-Buda's (`Float16_b`), with tt-mlir's `ttcore` spelling (`bf16`) beside them. `ELEMENT_TYPES` maps each
+MLIR element type to the format in which the device holds it, or to the hardware fact why it cannot.
+Sizes and names: tenstorrent/tt-isa-documentation (FloatBitPatterns.md), tt-mlir (ttcore DataType), tt-buda.
+"""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+
+import ml_dtypes
+import numpy as np
+
+TILE = 32
+"""Rows and columns of a tile."""
+FACE = 16
+"""Rows and columns of a face; a tile is 2x2 faces."""
+
+
+@dataclass(frozen=True)
+class NumberFormat:
+    """One number format; `tile_bytes` is a raw 32x32 tile in L1 or DRAM, without any header."""
+
+    name: str
+    ttcore: str
+    """tt-mlir's name; empty where it has none."""
+    kind: str
+    """`float`, `block` (16 datums share an exponent), `int` or `uint`."""
+    bits: int
+    """Stored bits per datum, a shared exponent not counted."""
+    exponent_bits: int = 0
+    mantissa_bits: int = 0
+    """Explicit fraction bits; of a block format: magnitude bits (it has no hidden one)."""
+    on_device: bool = True
+    """Whether tensors can be held in it in L1 or DRAM."""
+
+    @property
+    def tile_bytes(self) -> int:
+        """Bytes of a 32x32 tile: the datums, and one exponent byte per 16 of them in a block format."""
+        return TILE * TILE * self.bits // 8 + (TILE * TILE // 16 if self.kind == "block" else 0)
+
+    @property
+    def buda_tile_bytes(self) -> int:
+        """Bytes of a tile as TT-Buda counts them: with a 32-byte header."""
+        return self.tile_bytes + 32
+
+    @property
+    def is_float(self) -> bool:
+        """Whether a tensor in it is computed as floats."""
+        return self.kind in ("float", "block")
+
+    @property
+    def image(self) -> np.dtype:
+        """NumPy type in which the simulator holds it: float32 for every float, else the integer itself."""
+        return np.dtype(np.float32) if self.is_float else np.dtype(f"{self.kind}{self.bits}")
+
+    def datum_bytes(self) -> float:
+        """Average bytes per datum in a row-major buffer of this format."""
+        return self.tile_bytes / (TILE * TILE)
+
+
+FORMATS: dict[str, NumberFormat] = {
+    f.name: f
+    for f in (
+        NumberFormat("Float32", "f32", "float", 32, 8, 23),
+        NumberFormat("Tf32", "", "float", 32, 8, 10, on_device=False),
+        NumberFormat("Float16", "f16", "float", 16, 5, 10),
+        NumberFormat("Float16_b", "bf16", "float", 16, 8, 7),
+        NumberFormat("Bfp8", "bfp_f8", "block", 8, 5, 7),
+        NumberFormat("Bfp8_b", "bfp_bf8", "block", 8, 8, 7),
+        NumberFormat("Bfp4", "bfp_f4", "block", 4, 5, 3),
+        NumberFormat("Bfp4_b", "bfp_bf4", "block", 4, 8, 3),
+        NumberFormat("Bfp2", "bfp_f2", "block", 2, 5, 1),
+        NumberFormat("Bfp2_b", "bfp_bf2", "block", 2, 8, 1),
+        NumberFormat("Int32", "si32", "int", 32),
+        NumberFormat("Int8", "", "int", 8),
+        NumberFormat("UInt32", "u32", "uint", 32),
+        NumberFormat("UInt16", "u16", "uint", 16),
+        NumberFormat("UInt8", "u8", "uint", 8),
+    )
+}
+"""Every format, by TT-Buda's name. `Tf32` lives only in the matrix unit's source registers."""
+
+_ALIASES = {f.ttcore.lower(): f.name for f in FORMATS.values() if f.ttcore}
+_ALIASES |= {f.name.lower(): f.name for f in FORMATS.values()}
+_ALIASES |= {"float16b": "Float16_b", "bfp8b": "Bfp8_b", "bfp4b": "Bfp4_b", "bfp2b": "Bfp2_b", "tf32": "Tf32"}
+_ALIASES |= {"rawuint32": "UInt32", "rawuint8": "UInt8", "bfloat16": "Float16_b", "float32": "Float32"}
+
+
+def number_format(name: str) -> NumberFormat:
+    """The format called `name` in either vocabulary, case ignored. Raises ValueError with the closest names."""
+    found = _ALIASES.get(name.lower())
+    if found is None:
+        near = difflib.get_close_matches(name.lower(), _ALIASES, n=3, cutoff=0.4)
+        hint = ", ".join(dict.fromkeys(_ALIASES[n] for n in near)) or ", ".join(FORMATS)
+        raise ValueError(f"data format: expected a known format, got {name!r}; try {hint}")
+    return FORMATS[found]
+
+
+@dataclass(frozen=True)
+class ElementType:
+    """An MLIR element type: its NumPy type on the host, and the format the device holds it in."""
+
+    name: str
+    numpy: np.dtype | None
+    """None where neither NumPy nor ml_dtypes has it."""
+    data_format: str | None
+    """Default device format; None where the device has none."""
+    why_not: str = ""
+    """The hardware fact, where `data_format` is None."""
+
+
+_NO_64 = "the device's registers hold at most 32 bits per datum"
+_NO_COMPLEX = "the device has no complex numbers"
+_NO_FP8 = "the device's unpackers have no {} (only block formats with a shared exponent)"
+_NO_SUB_BYTE = "the device has no integers narrower than 8 bits"
+
+
+def _element_types() -> dict[str, ElementType]:
+    rows: list[tuple[str, object, str | None, str]] = [
+        ("f32", np.float32, "Float32", ""),
+        ("bf16", ml_dtypes.bfloat16, "Float16_b", ""),
+        ("f16", np.float16, "Float16", ""),
+        ("i32", np.int32, "Int32", ""),
+        ("ui32", np.uint32, "UInt32", ""),
+        # ttcore has no signed 8- or 16-bit device type: held in Int32, results wrap to their own width.
+        ("i16", np.int16, "Int32", ""),
+        ("i8", np.int8, "Int32", ""),
+        ("ui16", np.uint16, "UInt16", ""),
+        ("ui8", np.uint8, "UInt8", ""),
+        ("i1", np.bool_, "UInt8", ""),
+        ("f64", np.float64, None, _NO_64),
+        ("i64", np.int64, None, _NO_64),
+        ("ui64", np.uint64, None, _NO_64),
+        ("complex<f32>", np.complex64, None, _NO_COMPLEX),
+        ("complex<f64>", np.complex128, None, _NO_COMPLEX),
+        ("i4", ml_dtypes.int4, None, _NO_SUB_BYTE),
+        ("ui4", ml_dtypes.uint4, None, _NO_SUB_BYTE),
+        ("i2", ml_dtypes.int2, None, _NO_SUB_BYTE),
+        ("ui2", ml_dtypes.uint2, None, _NO_SUB_BYTE),
+    ]
+    f8 = {
+        "f8E4M3FN": "float8_e4m3fn", "f8E5M2": "float8_e5m2", "f8E4M3B11FNUZ": "float8_e4m3b11fnuz",
+        "f8E4M3FNUZ": "float8_e4m3fnuz", "f8E5M2FNUZ": "float8_e5m2fnuz", "f8E4M3": "float8_e4m3",
+        "f8E3M4": "float8_e3m4", "f8E8M0FNU": "float8_e8m0fnu", "f4E2M1FN": "float4_e2m1fn",
+        "f6E2M3FN": "float6_e2m3fn", "f6E3M2FN": "float6_e3m2fn",
+    }  # fmt: skip
+    rows += [(name, getattr(ml_dtypes, attr), None, _NO_FP8.format(name)) for name, attr in f8.items()]
+    return {n: ElementType(n, np.dtype(t), f, why) for n, t, f, why in rows}  # type: ignore[arg-type]
+
+
+ELEMENT_TYPES: dict[str, ElementType] = _element_types()
+"""Every MLIR element type that StableHLO tensors have (quantised types apart)."""
+
+
+def element_type(name: str) -> ElementType:
+    """The row of MLIR element type `name`. Raises ValueError where there is none."""
+    if name not in ELEMENT_TYPES:
+        near = difflib.get_close_matches(name, ELEMENT_TYPES, n=3, cutoff=0.4)
+        raise ValueError(
+            f"element type: expected an MLIR element type, got {name!r}; try {', '.join(near or ELEMENT_TYPES)}"
+        )
+    return ELEMENT_TYPES[name]
+
+
+def default_format(name: str) -> NumberFormat | None:
+    """The device format of MLIR element type `name`, or None (then `element_type(name).why_not` says why)."""
+    row = element_type(name)
+    return FORMATS[row.data_format] if row.data_format else None
+
+
+def host_dtype(name: str) -> np.dtype:
+    """The NumPy type in which the host holds MLIR element type `name`. Raises ValueError where there is none."""
+    dtype = element_type(name).numpy
+    if dtype is None:
+        raise ValueError(f"element type: expected one that NumPy can hold, got {name!r}")
+    return dtype
+
+
+def padded_tiles(shape: tuple[int, ...]) -> int:
+    """Tiles that a tensor of `shape` takes: the last two dims are padded to 32, a vector is one row."""
+    rows = shape[-2] if len(shape) > 1 else 1
+    cols = shape[-1] if shape else 1
+    lead = 1
+    for dim in shape[:-2]:
+        lead *= dim
+    return lead * -(-rows // TILE) * -(-cols // TILE)

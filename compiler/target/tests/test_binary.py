@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+import typing
+
+import numpy as np
+import pytest
+
+from compiler.target import binary, program, regenerate
+from compiler.target.program import (
+    Binary,
+    Conv2dParams,
+    EltwiseParams,
+    LayoutParams,
+    Numerics,
+    Operation,
+    Program,
+    TensorDesc,
+)
+
+
+def sample() -> Binary:
+    """A binary with every class of parameters, every field set to something of its type."""
+
+    def value(hint: object, seed: int) -> object:
+        if hint is int:
+            return -seed
+        if hint is float:
+            return seed + 0.5
+        if hint is bool:
+            return True
+        if hint is str:
+            return f"s{seed}"
+        if hint is bytes:
+            return bytes(range(seed))
+        args = typing.get_args(hint)
+        size = 3 if args[-1] is Ellipsis else len(args)
+        return tuple(value(args[0], seed + i) for i in range(size))
+
+    ops = []
+    for seed, cls in enumerate(binary.PARAMS, start=1):
+        fields = {k: value(v, seed) for k, v in typing.get_type_hints(cls).items()}
+        ops.append(Operation("add", (0, 1), (1,), cls(**fields), Numerics("LoFi", k_block=seed), "layer (a.py:3)"))
+    tensors = (
+        TensorDesc((), "i1", "UInt8", "row_major", "system_memory"),
+        TensorDesc((2, 3), "bf16", "Bfp8_b", "tile", "l1", "height_sharded", (2, 4)),
+    )
+    main = Program("main", tensors, (0,), (1,), tuple(ops))
+    return Binary("n150", "wormhole_b0", (main, Program("empty", (), (), (), ())), "opscope 0.1")
+
+
+def test_round_trip_of_every_class() -> None:
+    assert set(binary.PARAMS) == set(typing.get_args(program.Params))
+    data = binary.write(sample())
+    assert binary.read(data) == sample()
+    assert repr(binary.read(data)) == repr(sample()), "types are kept too"
+    assert binary.write(sample()) == data, "the same program gives the same bytes"
+
+
+def test_generated_code_matches_the_schema() -> None:
+    assert regenerate.DIGEST.read_text().strip() == regenerate.digest(), "run python -m compiler.target.regenerate"
+
+
+@pytest.mark.parametrize("fix_checksum", [False, True])
+def test_damage_is_always_one_typed_error(fix_checksum: bool) -> None:
+    data = binary.write(sample())
+    body = binary.unframe(data)
+    random = np.random.default_rng(11)
+    refused = 0
+    for _ in range(200):
+        damaged = bytearray(body if fix_checksum else data)
+        if random.random() < 0.3:
+            damaged = damaged[: random.integers(0, len(damaged))]
+        else:
+            for place in random.integers(0, len(damaged), random.integers(1, 4)):
+                damaged[place] ^= int(random.integers(1, 256))
+        raw = binary.frame(bytes(damaged)) if fix_checksum else bytes(damaged)
+        try:
+            binary.read(raw)
+        except binary.BinaryError:
+            refused += 1
+    assert refused == 200 if not fix_checksum else refused > 50
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", "at least"),
+        (b"#loc = loc(unknown)\nmodule {}", "that starts with"),
+        (binary.write(sample())[:-3], "bytes after the header"),
+    ],
+)
+def test_what_is_no_binary(data: bytes, message: str) -> None:
+    with pytest.raises(binary.BinaryError, match=message):
+        binary.read(data)
+
+
+def test_a_tensor_id_outside_the_table_is_refused() -> None:
+    bad = Program("main", (), (), (), (Operation("add", (0,), (), EltwiseParams()),))
+    with pytest.raises(binary.BinaryError, match="tensor ids"):
+        binary.read(binary.write(Binary("n150", "wormhole_b0", (bad,))))
+
+
+def test_large_constants_are_quick_and_exact() -> None:
+    data = np.arange(2_000_000, dtype=np.uint8).tobytes()
+    op = Operation("constant", (), (0,), program.ConstantParams((2_000_000,), data))
+    desc = TensorDesc((2_000_000,), "ui8", "UInt8", "tile", "dram")
+    made = Binary("n150", "wormhole_b0", (Program("main", (desc,), (), (0,), (op,)),))
+    assert binary.read(binary.write(made)) == made
+
+
+def test_negative_padding_survives() -> None:
+    params = Conv2dParams((2, 2), (-1, 2, -3, 4), (1, 1), (2, 2))
+    op = Operation("conv2d", (), (), params)
+    layout = Operation("deallocate", (), (), LayoutParams())
+    made = Binary("n150", "wormhole_b0", (Program("main", (), (), (), (op, layout)),))
+    assert binary.read(binary.write(made)).programs[0].operations[0].params == params

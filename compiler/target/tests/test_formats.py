@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from compiler.target.formats import (
+    ELEMENT_TYPES,
+    FORMATS,
+    default_format,
+    element_type,
+    host_dtype,
+    number_format,
+    padded_tiles,
+)
+from compiler.target.rounding import flush, quantise, to_bf16, to_block, to_fp16, to_tf32
+
+RANDOM = np.random.default_rng(7)
+
+
+@pytest.mark.parametrize(
+    ("name", "raw", "buda"),
+    [
+        ("Float32", 4096, 4128),
+        ("Float16_b", 2048, 2080),
+        ("Float16", 2048, 2080),
+        ("Bfp8_b", 1088, 1120),
+        ("Bfp4_b", 576, 608),
+        ("Bfp2_b", 320, 352),
+        ("Int32", 4096, 4128),
+        ("Int8", 1024, 1056),
+    ],
+)
+def test_tile_bytes_are_the_published_ones(name: str, raw: int, buda: int) -> None:
+    assert (FORMATS[name].tile_bytes, FORMATS[name].buda_tile_bytes) == (raw, buda)
+
+
+def test_both_vocabularies_name_the_same_format() -> None:
+    for fmt in FORMATS.values():
+        assert number_format(fmt.name) is fmt
+        if fmt.ttcore:
+            assert number_format(fmt.ttcore) is fmt
+    with pytest.raises(ValueError, match=r"got 'bfp9'; try .*Bfp8"):
+        number_format("bfp9")
+
+
+def test_every_element_type_has_a_format_or_a_reason() -> None:
+    for row in ELEMENT_TYPES.values():
+        assert (row.data_format is None) == bool(row.why_not)
+    assert default_format("i1") is FORMATS["UInt8"]
+    assert default_format("f64") is None
+    assert host_dtype("bf16") == ml_dtypes.bfloat16
+    with pytest.raises(ValueError, match="try f32"):
+        element_type("fp32")
+
+
+def test_padded_tiles() -> None:
+    assert padded_tiles(()) == padded_tiles((5,)) == padded_tiles((32, 32)) == 1
+    assert padded_tiles((2, 33, 65)) == 2 * 2 * 3
+
+
+def test_bfloat16_nearest_even_is_ml_dtypes() -> None:
+    x = (RANDOM.standard_normal(20000) * 10.0 ** RANDOM.integers(-30, 30, 20000)).astype(np.float32)
+    assert np.array_equal(to_bf16(x, "even"), x.astype(ml_dtypes.bfloat16).astype(np.float32))
+    away = to_bf16(x)
+    assert np.abs(away - x).max(initial=0, where=np.abs(x) < 1) <= 2.0**-8
+    # Ties differ: 1 + 2^-8 lies half-way between 1 and 1 + 2^-7.
+    tie = np.float32([1 + 2**-8, -(1 + 2**-8)])
+    assert to_bf16(tie).tolist() == [1 + 2**-7, -(1 + 2**-7)]
+    assert to_bf16(tie, "even").tolist() == to_bf16(tie, "truncate").tolist() == [1, -1]
+
+
+def test_packing_loses_what_the_packer_loses() -> None:
+    x = np.float32([np.nan, -np.inf, -0.0, 1e-40, 3.4e38])
+    assert to_bf16(x).tolist() == [np.inf, -np.inf, 0, 0, np.inf]
+    assert not np.signbit(to_bf16(x)[2])
+    assert flush(np.float32([1e-40, -0.0, 2.0])).tolist() == [0, 0, 2]
+    kept = np.float32([1.5])
+    assert flush(kept) is kept
+
+
+def test_tf32_truncates_13_bits() -> None:
+    x = RANDOM.standard_normal(1000).astype(np.float32)
+    assert np.array_equal(to_tf32(x), (x.view(np.uint32) >> 13 << 13).view(np.float32))
+    assert to_tf32(np.float32([1 + 2**-10 + 2**-11])).tolist() == [1 + 2**-10]
+
+
+def test_float16_agrees_with_numpy_where_both_are_normal() -> None:
+    x = (RANDOM.standard_normal(20000) * 10.0 ** RANDOM.integers(-4, 4, 20000)).astype(np.float32)
+    assert np.array_equal(to_fp16(x, "even"), np.where(np.abs(x) < 2**-14, 0, x.astype(np.float16)).astype(np.float32))
+    assert to_fp16(np.float32([1e6, -1e6, 2.0**-15])).tolist() == [np.inf, -np.inf, 0]
+
+
+def test_block_floats_by_hand() -> None:
+    x = np.zeros((1, 16), np.float32)
+    x[0, :5] = [1.0, 0.75, 1 / 64, 1 / 128, -0.3]
+    # Shared exponent 127: a unit is 2^-6; 1/128 is half a unit and goes away from zero; .3 is 19.2 units.
+    assert to_block(x, 7)[0, :5].tolist() == [1.0, 0.75, 1 / 64, 1 / 64, -19 / 64]
+    # Three bits: units of 1/4, truncated.
+    assert to_block(x, 3)[0, :5].tolist() == [1.0, 0.75, 0, 0, -0.25]
+    assert to_block(x, 1)[0, :5].tolist() == [1.0, 0, 0, 0, 0]
+
+
+def test_block_floats_share_16_along_the_last_dim() -> None:
+    x = np.ones((2, 40), np.float32)
+    x[0, 3] = 1000.0
+    out = quantise(x, "Bfp8_b")
+    assert out[0, 0] == 0, "1 is below half a unit of 2^3 beside 1000"
+    assert (out[0, 16:] == 1).all()
+    assert (out[1] == 1).all()
+    assert out.shape == x.shape
+
+
+def test_block_error_is_bounded_by_half_a_unit() -> None:
+    x = RANDOM.standard_normal((64, 64)).astype(np.float32)
+    groups = x.reshape(64, 4, 16)
+    unit = 2.0 ** (np.floor(np.log2(np.abs(groups).max(-1, keepdims=True))) - 6)
+    error = np.abs(to_block(x, 7).reshape(groups.shape) - groups)
+    assert (error <= unit * 1.01).all()
+    assert 0.2 < (error / unit).mean() < 0.3
+
+
+def test_small_exponents_of_the_a_formats() -> None:
+    x = np.full((1, 16), 2.0**-20, np.float32)
+    assert (quantise(x, "Bfp8") == 0).all()
+    assert (quantise(x, "Bfp8_b") == x).all()

@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+import pytest
+
+from compiler.target.formats import FORMATS
+from compiler.target.system_desc import boards, load_board, resolve_arch
+
+
+def test_published_budgets() -> None:
+    # tt-buda's usable L1 per arch (tt-budabackend), tt-metal's L1 sizes and compute grids.
+    assert load_board("n150").buda.l1_usable == load_board("p150").buda.l1_usable == 1_027_968
+    assert load_board("e150").buda.l1_usable == 577_408
+    assert [load_board(b).ttnn.l1_bytes for b in ("n150", "e150", "p150")] == [1_499_136, 1_048_576, 1_572_864]
+    assert [load_board(b).ttnn.cores for b in ("n150", "n300", "e150", "p150")] == [64, 64, 108, 130]
+    assert load_board("n150").ttnn.dram_channels * load_board("n150").ttnn.dram_channel_bytes == 12 * 2**30
+
+
+def test_an_arch_means_its_default_board() -> None:
+    assert resolve_arch("wormhole_b0") == "n150"
+    assert load_board("Blackhole") is load_board("p150") or load_board("Blackhole") == load_board("p150")
+    assert resolve_arch("grayskull") == "e150"
+
+
+def test_an_unknown_board_names_the_closest() -> None:
+    with pytest.raises(ValueError, match=r"expected a board or an arch, got 'n15O'; try n150"):
+        load_board("n15O")
+
+
+def test_every_board_is_sound() -> None:
+    for name in boards():
+        board = load_board(name)
+        assert board.board == name
+        assert set(board.formats) <= {f.name for f in FORMATS.values() if f.on_device}
+        for profile in (board.ttnn, board.buda):
+            assert profile.grid[0] <= board.physical_grid[0]
+            assert profile.grid[1] <= board.physical_grid[1]
+            assert 0 < profile.l1_usable < profile.l1_bytes
+        assert bin(board.harvest_mask).count("1") == len(board.harvested_rows)

@@ -1,0 +1,86 @@
+"""`python -m simulator FILE.ttnn --inputs x.npz --outputs y.npz`: runs a device binary with nothing but NumPy.
+
+Inputs are the archive's arrays in their stored order; outputs are stored as `output_0`, `output_1`, ... Types that
+NumPy has not (bfloat16) are stored as raw two-byte elements and read back by the program's declared type.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from compiler.target.binary import BinaryError, read
+from compiler.target.formats import host_dtype
+from simulator.device import Device, Executable
+from simulator.errors import DeviceError
+
+
+def _arguments(argv: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m simulator", description="Run a device binary on a simulated card.")
+    parser.add_argument("binary", type=Path, help="program written by the compiler (.ttnn)")
+    parser.add_argument("--inputs", type=Path, help=".npz with the inputs, in order")
+    parser.add_argument("--outputs", type=Path, help=".npz to write")
+    parser.add_argument("--board", help="board to simulate; default: the one that the program was compiled for")
+    parser.add_argument("--json", action="store_true", help="print the profile as JSON")
+    return parser.parse_args(argv)
+
+
+def load_arrays(path: Path | None, executable: Executable) -> list[np.ndarray]:
+    """The archive's arrays, raw elements read as the program's declared types."""
+    if path is None:
+        return []
+    with np.load(path, allow_pickle=False) as archive:
+        arrays = [archive[name] for name in archive.files]
+    types = [host_dtype(executable.program.tensors[t].element_type) for t in executable.program.inputs]
+    return [
+        array.view(dtype) if array.dtype.kind == "V" and array.dtype.itemsize == dtype.itemsize else array
+        for array, dtype in zip(arrays, [*types, *[np.dtype(np.void)] * (len(arrays) - len(types))], strict=False)
+    ]
+
+
+def _save(path: Path, outputs: list[np.ndarray]) -> None:
+    named: dict[str, Any] = {f"output_{i}": array for i, array in enumerate(outputs)}
+    np.savez(path, **named)
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Exit code 0, or 2 with one line on standard error where the device or the files say no."""
+    args = _arguments(argv)
+    try:
+        data = args.binary.read_bytes()
+        device = Device(args.board or read(data).board)
+        executable = device.load(data)
+        result = executable.run(load_arrays(args.inputs, executable))
+        if args.outputs:
+            _save(args.outputs, result.outputs)
+    except (DeviceError, BinaryError, ValueError, OSError, zipfile.BadZipFile) as error:
+        print(f"simulator: {error}", file=sys.stderr)
+        return 2
+    profile = result.profile
+    summary = {
+        "card_type": device.card_type,
+        "cycles": profile.total_cycles,
+        "device_ns": profile.device_ns,
+        "l1_peak_bytes": profile.l1_peak_bytes,
+        "dram_peak_bytes": profile.dram_peak_bytes,
+    }
+    if args.json:
+        summary["ops"] = [{"kernel": op.kernel, "cycles": op.cycles, "location": op.location} for op in profile.ops]
+        print(json.dumps(summary))
+    else:
+        print(
+            "  ".join(
+                f"{key} {value:,}" if isinstance(value, int) else f"{key} {value}" for key, value in summary.items()
+            )
+        )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

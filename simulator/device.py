@@ -1,0 +1,198 @@
+"""A simulated card: loads a binary, allocates, runs its kernels in the declared number formats, counts cycles."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from compiler.target.binary import BinaryError, read
+from compiler.target.formats import FORMATS, host_dtype
+from compiler.target.program import Operation, Program, TensorDesc
+from compiler.target.system_desc import Profile as CoreProfile
+from compiler.target.system_desc import SystemDesc, load_board
+from simulator.errors import (
+    BadBinary,
+    BadInput,
+    DeviceError,
+    KernelError,
+    UnsupportedFormat,
+    UnsupportedKernel,
+    WrongBoard,
+)
+from simulator.images import from_host, pack, to_host
+from simulator.kernels import KERNELS
+from simulator.kernels.registry import Call, Images
+from simulator.memory import MemoryPlan, plan_memory
+from simulator.per_core import run_per_core
+from simulator.profile import Profile
+from simulator.timing import operation_cost
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """Outputs in the program's declared element types, and what the run took."""
+
+    outputs: list[np.ndarray]
+    profile: Profile
+
+
+class Device:
+    """One card. Raises ValueError for an unknown board."""
+
+    def __init__(self, board: str = "n150", *, profile: str = "ttnn") -> None:
+        self.system: SystemDesc = load_board(board)
+        self.profile = self.system.profile(profile)
+
+    @property
+    def card_type(self) -> str:
+        """`sim-n150` and the like: never the name of the real card."""
+        return f"sim-{self.system.board}"
+
+    def load(self, binary: bytes) -> Executable:
+        """The binary's entry program, checked. Raises BadBinary, WrongBoard, UnsupportedKernel, UnsupportedFormat."""
+        try:
+            decoded = read(binary)
+        except BinaryError as error:
+            raise BadBinary(str(error)) from error
+        if decoded.board != self.system.board:
+            raise WrongBoard(
+                f"load: expected a program for {self.system.board}, got one for {decoded.board}; "
+                f"try to compile with --arch {self.system.board}"
+            )
+        if not decoded.programs:
+            raise BadBinary("load: expected at least one program, got none; try to compile again")
+        entry = decoded.programs[0]
+        _check_program(entry, self.system)
+        return Executable(entry, self)
+
+
+class Executable:
+    """A loaded program; it may run any number of times."""
+
+    def __init__(self, program: Program, device: Device) -> None:
+        self.program, self.device = program, device
+
+    @functools.cached_property
+    def memory(self) -> MemoryPlan:
+        """Where its tensors lie. Raises OutOfMemory where they do not fit."""
+        return plan_memory(self.program, self.device.profile)
+
+    @functools.cached_property
+    def profile(self) -> Profile:
+        """What a run takes; it does not depend on the data."""
+        device, memory = self.device, self.memory
+        costs = [operation_cost(op, self.program, device.system, device.profile) for op in self.program.operations]
+        return Profile(tuple(costs), device.system.clock_ghz, memory.l1_peak, memory.dram_peak)
+
+    def run(self, inputs: Sequence[np.ndarray], *, per_core: bool = False) -> RunResult:
+        """Outputs and profile. Raises OutOfMemory before any data is touched, BadInput, KernelError.
+
+        `per_core` makes each result rectangle by rectangle, as the cores do: slower, and the same.
+        """
+        profile = self.profile
+        program = self.program
+        _check_inputs(program, inputs)
+        values: dict[int, np.ndarray] = {}
+        for tensor, array in zip(program.inputs, inputs, strict=True):
+            image = np.asarray(from_host(np.asarray(array), program.tensors[tensor])).view()
+            image.flags.writeable = False
+            values[tensor] = image
+        with np.errstate(all="ignore"):
+            for op in program.operations:
+                results = execute(op, program, values, self.device.profile if per_core else None)
+                for tensor, image in zip(op.outputs, results, strict=True):
+                    values[tensor] = image
+                if op.kernel == "deallocate":
+                    for tensor in op.inputs:
+                        values.pop(tensor, None)
+        return RunResult([to_host(_value(values, t, "outputs"), program.tensors[t]) for t in program.outputs], profile)
+
+
+def execute(op: Operation, program: Program, values: dict[int, np.ndarray], cores: CoreProfile | None = None) -> Images:
+    """Images of one operation's results, made core by core where `cores` is given.
+
+    Raises KernelError where they are not what the program declares.
+    """
+    where = f"{op.kernel} ({op.location})" if op.location else op.kernel
+    call = Call(
+        op.params,
+        op.numerics,
+        tuple(program.tensors[t] for t in op.inputs),
+        tuple(program.tensors[t] for t in op.outputs),
+    )
+    kernel = KERNELS[op.kernel]
+    images = [_value(values, t, where) for t in op.inputs]
+    try:
+        result = kernel.function(images, call) if cores is None else run_per_core(kernel, images, call, cores)
+    except DeviceError:
+        raise
+    except (ValueError, TypeError, IndexError, KeyError, ZeroDivisionError, OverflowError) as error:
+        raise KernelError(f"{where}: expected operands that go together, got {error}; try to compile again") from error
+    results = result if isinstance(result, list) else [result]
+    if len(results) != len(op.outputs):
+        raise KernelError(f"{where}: expected {len(op.outputs)} results, got {len(results)}; try to compile again")
+    packed: Images = []
+    for value, desc in zip(results, call.outputs, strict=True):
+        if np.shape(value) != desc.shape:
+            raise KernelError(f"{where}: expected a result of shape {desc.shape}, got {np.shape(value)}")
+        moved = kernel.unit == "move" and all(d.data_format == desc.data_format for d in call.inputs[:1])
+        dst = "Float32" if kernel.unit == "move" else op.numerics.dst_format
+        packed.append(pack(value, desc, moved=moved, dst_format=dst))
+    return packed
+
+
+def _value(values: dict[int, np.ndarray], tensor: int, where: str) -> np.ndarray:
+    if tensor not in values:
+        raise KernelError(f"{where}: expected tensor {tensor} to be written and not freed, got none")
+    return values[tensor]
+
+
+def _check_program(program: Program, system: SystemDesc) -> None:
+    """Raises UnsupportedKernel or UnsupportedFormat for what the board cannot do at all."""
+    for op in program.operations:
+        kernel = KERNELS.get(op.kernel)
+        if kernel is None:
+            raise UnsupportedKernel(f"load: expected a kernel that {system.board} has, got {op.kernel!r}")
+        low, high = kernel.arity
+        if not low <= len(op.inputs) <= high or not isinstance(op.params, kernel.params):
+            raise UnsupportedKernel(
+                f"load: expected {op.kernel} of {low} to {high} inputs with {kernel.params.__name__}, "
+                f"got {len(op.inputs)} inputs with {type(op.params).__name__}"
+            )
+        computes = kernel.unit != "move" and any(
+            FORMATS[program.tensors[t].data_format].is_float for t in (*op.inputs, *op.outputs)
+        )
+        if computes and op.numerics.dst_format not in system.dst_formats:
+            raise UnsupportedFormat(
+                f"load: expected a Dst of {', '.join(system.dst_formats)} on {system.board}, "
+                f"got {op.numerics.dst_format} for {op.kernel}; try --data-format Float16_b"
+            )
+    for desc in program.tensors:
+        _check_tensor(desc, system)
+
+
+def _check_tensor(desc: TensorDesc, system: SystemDesc) -> None:
+    known = FORMATS.get(desc.data_format)
+    if known is None or (desc.buffer_type != "system_memory" and desc.data_format not in system.formats):
+        raise UnsupportedFormat(
+            f"load: expected a format of {', '.join(system.formats)} on {system.board}, got {desc.data_format!r}"
+        )
+    if known.kind == "block" and desc.layout != "tile":
+        raise UnsupportedFormat(f"load: expected layout tile for {desc.data_format}, got {desc.layout}")
+    if desc.buffer_type not in ("dram", "l1", "system_memory") or desc.layout not in ("tile", "row_major"):
+        raise UnsupportedFormat(f"load: expected dram, l1 or system_memory in tile or row_major, got {desc}")
+
+
+def _check_inputs(program: Program, inputs: Sequence[np.ndarray]) -> None:
+    if len(inputs) != len(program.inputs):
+        raise BadInput(f"run: expected {len(program.inputs)} inputs, got {len(inputs)}")
+    for index, (tensor, array) in enumerate(zip(program.inputs, inputs, strict=True)):
+        desc = program.tensors[tensor]
+        dtype = host_dtype(desc.element_type)
+        if np.shape(array) != desc.shape or np.asarray(array).dtype != dtype:
+            raise BadInput(
+                f"run: expected input {index} of {dtype}{list(desc.shape)}, got {array.dtype}{list(array.shape)}"
+            )

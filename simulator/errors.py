@@ -1,0 +1,44 @@
+"""What a device refuses, as typed errors: `<where>: expected X, got Y; try Z`."""
+
+# ruff: noqa: N818 - these name what happened, as in tt-metal's own messages
+
+from __future__ import annotations
+
+
+class DeviceError(Exception):
+    """A device could not load or run a program."""
+
+
+class BadBinary(DeviceError):
+    """The bytes are no program that this device's loader can read."""
+
+
+class WrongBoard(DeviceError):
+    """The program was compiled for another board."""
+
+
+class UnsupportedKernel(DeviceError):
+    """The program names a kernel that the device has not, or calls one with parameters it does not take."""
+
+
+class UnsupportedFormat(DeviceError):
+    """A tensor or the Dst register is to have a number format that the device has not."""
+
+
+class BadInput(DeviceError):
+    """The arrays given to `run` are not what the program declares."""
+
+
+class KernelError(DeviceError):
+    """A kernel's result is not the tensor that the program declares for it, or its operands do not go together."""
+
+
+class OutOfMemory(DeviceError):
+    """A buffer does not fit. Sizes in bytes per bank: a DRAM channel, or one core's L1."""
+
+    def __init__(self, where: str, buffer_type: str, needed: int, free: int) -> None:
+        self.buffer_type, self.needed, self.free = buffer_type, needed, free
+        super().__init__(
+            f"{where}: expected at most {free:,} bytes of {buffer_type} per bank, got {needed:,}; "
+            "try a smaller tensor, a narrower data format or another buffer type"
+        )

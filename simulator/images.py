@@ -1,0 +1,63 @@
+"""Between host arrays and device images, and packing of results into their data formats.
+
+An image is how the simulator holds a tensor: float32 for every float format, the integer itself for integers, uint8
+0/1 for booleans. Its shape is the logical one; padding to tiles exists in sizes and times only.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from compiler.target.formats import FORMATS, host_dtype
+from compiler.target.program import TensorDesc
+from compiler.target.rounding import quantise
+
+
+def from_host(array: np.ndarray, desc: TensorDesc) -> np.ndarray:
+    """Image of a host array of the declared element type; float bits are kept, denormals and NaN included."""
+    fmt = FORMATS[desc.data_format]
+    if fmt.is_float:
+        if array.dtype == np.float32:
+            image = array
+        elif array.dtype.name == "bfloat16":
+            image = (np.ascontiguousarray(array).view(np.uint16).astype(np.uint32) << np.uint32(16)).view(np.float32)
+        else:
+            image = array.astype(np.float32)
+        if _lossy(desc):
+            image = quantise(image, fmt)
+        return image.reshape(desc.shape)
+    return array.astype(fmt.image, copy=False).reshape(desc.shape)
+
+
+def to_host(image: np.ndarray, desc: TensorDesc) -> np.ndarray:
+    """Fresh host array, in the declared element type, of an image."""
+    dtype = host_dtype(desc.element_type)
+    if dtype.name == "bfloat16" and desc.data_format == "Float16_b":
+        packed = (np.ascontiguousarray(image).view(np.uint32) >> np.uint32(16)).astype(np.uint16)
+        return packed.view(dtype).reshape(desc.shape)
+    return np.ascontiguousarray(image).astype(dtype).reshape(desc.shape)
+
+
+def pack(value: np.ndarray, desc: TensorDesc, *, moved: bool = False, dst_format: str = "Float32") -> np.ndarray:
+    """Image of a kernel's result in its tensor's data format.
+
+    `moved`: the bits come from a tensor of the same format and stay as they are. `dst_format`: the format of the
+    register that a computed float passes first. Integers wrap to the element type's own width; booleans are 0 or 1.
+    """
+    fmt = FORMATS[desc.data_format]
+    if fmt.is_float:
+        image = np.asarray(value, dtype=np.float32)
+        if moved:
+            return image
+        if dst_format in ("Float16", "Float16_b") and fmt.name != dst_format:
+            image = quantise(image, dst_format)
+        return quantise(image, fmt)
+    if desc.element_type == "i1":
+        return (np.asarray(value) != 0).astype(fmt.image)
+    return np.asarray(value).astype(host_dtype(desc.element_type), copy=False).astype(fmt.image, copy=False)
+
+
+def _lossy(desc: TensorDesc) -> bool:
+    """Whether the tensor's element type does not fit its data format."""
+    lossless = {"f32": ("Float32",), "bf16": ("Float32", "Float16_b"), "f16": ("Float32", "Float16")}
+    return desc.data_format not in lossless.get(desc.element_type, ())

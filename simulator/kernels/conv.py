@@ -1,0 +1,62 @@
+"""`conv2d` as im2col and the matrix unit's product: windows in SrcB, weights in SrcA."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from compiler.target.program import Conv2dParams
+from simulator.kernels.matmul import matrix_product
+from simulator.kernels.registry import Call, Images, kernel, params_of
+from simulator.kernels.windows import dilate, pad_crop, windows
+
+CHUNK_BYTES = 64 * 2**20
+"""Largest im2col matrix made at once."""
+
+
+@kernel("conv2d", Conv2dParams, unit="matrix", arity=(2, 3))
+def conv2d(images: Images, call: Call) -> np.ndarray:
+    """Cross-correlation of NHWC input and OIHW weight, optional bias (C) added to the result; NHWC."""
+    params = params_of(call, Conv2dParams)
+    x, weight = images[:2]
+    x = pad_crop(dilate(x, params.input_dilation), params.padding, 0)
+    out_channels, per_group, *window = weight.shape
+    groups = params.groups if params.batch_groups == 1 else params.batch_groups
+    # (groups, KH * KW * I, O / groups)
+    kernel_matrix = weight.reshape(groups, out_channels // groups, per_group, *window)
+    kernel_matrix = kernel_matrix.transpose(0, 3, 4, 2, 1).reshape(groups, -1, out_channels // groups)
+    view = windows(x, (window[0], window[1]), params.stride, params.dilation)
+    product = _by_batch if params.batch_groups > 1 else _by_channel
+    result = product(view, kernel_matrix, call)
+    return result + images[2].reshape(-1) if len(images) > 2 else result
+
+
+def _by_channel(view: np.ndarray, kernel_matrix: np.ndarray, call: Call) -> np.ndarray:
+    n, oh, ow, kh, kw, c = view.shape
+    groups, _, per_out = kernel_matrix.shape
+    rows = max(1, CHUNK_BYTES // max(1, ow * kh * kw * c * view.itemsize))
+    parts: list[np.ndarray] = []
+    for image in range(n):
+        for start in range(0, max(oh, 1), rows):
+            block = view[image, start : start + rows]
+            height = block.shape[0]
+            if groups == 1:
+                product = matrix_product(block.reshape(height * ow, kh * kw * c), kernel_matrix[0], call.numerics)
+            else:
+                split = block.reshape(height, ow, kh, kw, groups, c // groups).transpose(4, 0, 1, 2, 3, 5)
+                product = matrix_product(split.reshape(groups, height * ow, -1), kernel_matrix, call.numerics)
+                product = product.transpose(1, 0, 2)
+            parts.append(product.reshape(height, ow, groups * per_out))
+    joined = np.concatenate(parts) if len(parts) != 1 else parts[0]
+    return joined.reshape(n, oh, ow, groups * per_out)
+
+
+def _by_batch(view: np.ndarray, kernel_matrix: np.ndarray, call: Call) -> np.ndarray:
+    n, oh, ow = view.shape[:3]
+    groups, depth, per_out = kernel_matrix.shape
+    left = view.reshape(groups, n // groups * oh * ow, depth)
+    product = matrix_product(left, kernel_matrix, call.numerics)
+    return (
+        product.reshape(groups, n // groups, oh, ow, per_out)
+        .transpose(1, 2, 3, 0, 4)
+        .reshape(n // groups, oh, ow, groups * per_out)
+    )

@@ -1,0 +1,41 @@
+"""Kernels that make a tensor from their parameters: `full`, `constant`, `arange`."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from compiler.target.formats import host_dtype
+from compiler.target.program import ArangeParams, ConstantParams, FullParams
+from simulator.images import from_host
+from simulator.kernels.registry import Call, Images, kernel, params_of
+
+
+def _decode(data: bytes, shape: tuple[int, ...], call: Call) -> np.ndarray:
+    """Image of `data`, elements of the result's element type in their own bytes."""
+    dtype = host_dtype(call.outputs[0].element_type)
+    storage = np.dtype(np.uint8) if dtype == np.bool_ else dtype
+    return np.frombuffer(data, storage).reshape(shape).astype(dtype, copy=False)
+
+
+@kernel("full", FullParams, unit="move", arity=0)
+def full(images: Images, call: Call) -> np.ndarray:
+    """One value everywhere."""
+    params, desc = params_of(call, FullParams), call.outputs[0]
+    element = _decode(params.value, (), call)
+    return from_host(np.broadcast_to(element, params.shape), desc)
+
+
+@kernel("constant", ConstantParams, unit="move", arity=0)
+def constant(images: Images, call: Call) -> np.ndarray:
+    """All elements given."""
+    params = params_of(call, ConstantParams)
+    return from_host(_decode(params.data, params.shape, call), call.outputs[0])
+
+
+@kernel("arange", ArangeParams, arity=0)
+def arange(images: Images, call: Call) -> np.ndarray:
+    """start + step * index along one dim."""
+    params = params_of(call, ArangeParams)
+    line = params.start + params.step * np.arange(params.shape[params.dim], dtype=np.int64)
+    shape = [-1 if d == params.dim else 1 for d in range(len(params.shape))]
+    return np.broadcast_to(line.reshape(shape), params.shape)

@@ -1,0 +1,87 @@
+"""Kernels that move elements and compute nothing: their bits arrive as they left."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from compiler.target.program import (
+    BroadcastParams,
+    ConcatParams,
+    PadParams,
+    PermuteParams,
+    ReshapeParams,
+    ReverseParams,
+    SliceParams,
+)
+from simulator.kernels.registry import Call, Images, kernel, params_of
+
+LARGE, BLOCK = 1 << 20, 256
+"""Elements from which a transpose is copied in blocks, and their length along the last dim."""
+
+
+@kernel("permute", PermuteParams, unit="move")
+def permute(images: Images, call: Call) -> np.ndarray:
+    """Dims reordered."""
+    permutation = params_of(call, PermuteParams).permutation
+    view = np.transpose(images[0], permutation)
+    if view.size < LARGE or not permutation or permutation[-1] == view.ndim - 1:
+        return view
+    # The host copies a large transpose six times as fast in blocks that fit its cache.
+    out = np.empty(view.shape, view.dtype)
+    for start in range(0, view.shape[-1], BLOCK):
+        out[..., start : start + BLOCK] = view[..., start : start + BLOCK]
+    return out
+
+
+@kernel("reshape", ReshapeParams, unit="move")
+def reshape(images: Images, call: Call) -> np.ndarray:
+    """Another shape, row-major order kept."""
+    return np.reshape(images[0], params_of(call, ReshapeParams).shape)
+
+
+@kernel("broadcast", BroadcastParams, unit="move")
+def broadcast(images: Images, call: Call) -> np.ndarray:
+    """Dims of size 1 repeated."""
+    return np.broadcast_to(images[0], params_of(call, BroadcastParams).shape)
+
+
+@kernel("slice_static", SliceParams, unit="move")
+def slice_static(images: Images, call: Call) -> np.ndarray:
+    """Every step-th element from begin to end, per dim."""
+    params = params_of(call, SliceParams)
+    return images[0][tuple(map(slice, params.begins, params.ends, params.steps))]
+
+
+@kernel("concat", ConcatParams, unit="move", arity=(1, 1024))
+def concat(images: Images, call: Call) -> np.ndarray:
+    """Operands one after another along a dim."""
+    return np.concatenate(images, axis=params_of(call, ConcatParams).dim)
+
+
+@kernel("pad", PadParams, unit="move", arity=(1, 2))
+def pad(images: Images, call: Call) -> np.ndarray:
+    """Padding low, high and between neighbours, as StableHLO's pad; negative low and high crop."""
+    params, x = params_of(call, PadParams), images[0]
+    value = images[1].reshape(()) if len(images) > 1 else np.asarray(params.value, x.dtype)
+    spread = tuple(max((n - 1) * (i + 1) + 1, 0) if n else 0 for n, i in zip(x.shape, params.interior, strict=True))
+    shape = tuple(n + lo + hi for n, lo, hi in zip(spread, params.low, params.high, strict=True))
+    out = np.full(shape, value, x.dtype)
+    source: list[slice] = []
+    target: list[slice] = []
+    for n, lo, interior, size in zip(x.shape, params.low, params.interior, shape, strict=True):
+        step = interior + 1
+        # First and last element whose place lo + index * step lies inside the result.
+        first = max(0, -(lo // step)) if lo < 0 else 0
+        last = min(n, (size - 1 - lo) // step + 1) if size else 0
+        last = max(last, first)
+        source.append(slice(first, last))
+        start = lo + first * step
+        target.append(slice(start, start + (last - first - 1) * step + 1 if last > first else start, step))
+    out[tuple(target)] = x[tuple(source)]
+    return out
+
+
+@kernel("reverse", ReverseParams, unit="move")
+def reverse(images: Images, call: Call) -> np.ndarray:
+    """Order reversed along dims."""
+    return np.flip(images[0], params_of(call, ReverseParams).dims)

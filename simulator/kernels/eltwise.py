@@ -1,0 +1,213 @@
+"""Elementwise kernels: one row per name with its float and its integer function.
+
+Float32 operands are unpacked straight to Dst and computed by the SFPU in float32; narrower floats are computed in
+float32 too and rounded when packed. Multiplication of formats narrower than Float32 runs on the matrix unit
+(ELWMUL), where the fidelity's phases read the mantissas in parts. Integers are computed exactly in the element
+type's own width. Operands broadcast as in NumPy. Error bounds are measured against float64 (tests/test_eltwise.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from compiler.target.formats import FORMATS, host_dtype
+from compiler.target.program import EltwiseParams, TensorDesc
+from compiler.target.rounding import flush, keep_bits
+from simulator.kernels import integer, special
+from simulator.kernels.registry import Call, Images, kernel, params_of
+
+Function = Callable[..., Any]
+
+SRC_A_HIGH, SRC_A_FULL = 0xFFF80000, 0xFFFFC000
+"""Bits of a float32 image that SrcA's first phase reads, and all its phases together (TF32's last bit: never)."""
+SRC_B_HIGH, SRC_B_FULL = 0xFFFE0000, 0xFFFFE000
+"""The same for SrcB (tt-isa-documentation, WormholeB0, ELWMUL.md)."""
+
+
+def operands(images: Images, call: Call) -> Images:
+    """The inputs as the unit sees them: floats with denormals flushed, integers in the element type's own width."""
+    return [_operand(image, desc) for image, desc in zip(images, call.inputs, strict=True)]
+
+
+def _operand(image: np.ndarray, desc: TensorDesc) -> np.ndarray:
+    if FORMATS[desc.data_format].is_float:
+        return flush(image)
+    if desc.element_type == "i1":
+        return image
+    return image.astype(host_dtype(desc.element_type), copy=False)
+
+
+def _register(
+    name: str, on_float: Function | None, on_int: Function | None, arity: int, max_ulp: float = 0.0, unit: str = "sfpu"
+) -> None:
+    """Registers a kernel that applies `on_float` or `on_int`, by the type of its last operand."""
+
+    def run(images: Images, call: Call) -> np.ndarray:
+        args = operands(images, call)
+        function = on_float if args[-1].dtype.kind == "f" else on_int
+        if function is None:
+            kind = "floats" if args[-1].dtype.kind == "f" else "integers"
+            raise TypeError(f"{name}: expected operands of a type it has, got {kind}")
+        return function(*args)
+
+    run.__name__ = name
+    kernel(name, EltwiseParams, arity=arity, max_ulp=max_ulp, unit=unit)(run)
+
+
+def _sigmoid(x: np.ndarray) -> np.ndarray:
+    return np.float32(1) / (np.float32(1) + np.exp(-x))
+
+
+def _round_afz(x: np.ndarray) -> np.ndarray:
+    whole = np.trunc(x)
+    return np.where(np.abs(x - whole) >= np.float32(0.5), whole + np.sign(x), whole)
+
+
+def _truth(function: Function) -> Function:
+    return lambda *args: function(*(arg != 0 for arg in args))
+
+
+UNARY: tuple[tuple[str, Function | None, Function | None, float], ...] = (
+    ("abs", np.abs, np.abs, 0),
+    ("neg", np.negative, np.negative, 0),
+    ("sign", np.sign, np.sign, 0),
+    ("ceil", np.ceil, None, 0),
+    ("floor", np.floor, None, 0),
+    ("trunc", np.trunc, None, 0),
+    ("frac", lambda x: x - np.trunc(x), None, 0),
+    ("round_even", np.rint, None, 0),
+    ("round_afz", _round_afz, None, 0),
+    ("exp", np.exp, None, 4),
+    ("exp2", np.exp2, None, 4),
+    ("expm1", np.expm1, None, 4),
+    ("log", np.log, None, 4),
+    ("log1p", np.log1p, None, 4),
+    ("sqrt", np.sqrt, None, 1),
+    ("rsqrt", lambda x: np.float32(1) / np.sqrt(x), None, 2),
+    ("cbrt", np.cbrt, None, 2),
+    ("reciprocal", lambda x: np.float32(1) / x, None, 1),
+    ("square", np.square, np.square, 1),
+    ("sin", np.sin, None, 4),
+    ("cos", np.cos, None, 4),
+    ("tan", np.tan, None, 4),
+    ("asin", np.arcsin, None, 4),
+    ("acos", np.arccos, None, 4),
+    ("atan", np.arctan, None, 4),
+    ("sinh", np.sinh, None, 4),
+    ("cosh", np.cosh, None, 4),
+    ("asinh", np.arcsinh, None, 4),
+    ("acosh", np.arccosh, None, 4),
+    ("atanh", np.arctanh, None, 4),
+    ("tanh", np.tanh, None, 4),
+    ("sigmoid", _sigmoid, None, 4),
+    ("silu", lambda x: x * _sigmoid(x), None, 6),
+    ("relu", lambda x: np.maximum(x, np.float32(0)), lambda x: np.maximum(x, x.dtype.type(0)), 0),
+    ("relu6", lambda x: np.clip(x, np.float32(0), np.float32(6)), None, 0),
+    ("gelu", special.gelu, None, 4),
+    ("erf", special.erf, None, 2),
+    ("erfc", special.erfc, None, 4),
+    ("erfinv", special.erfinv, None, 4),
+    ("softsign", lambda x: x / (np.float32(1) + np.abs(x)), None, 2),
+    ("isfinite", np.isfinite, None, 0),
+    ("signbit", np.signbit, None, 0),
+    ("logical_not", _truth(np.logical_not), _truth(np.logical_not), 0),
+    ("popcnt", None, integer.popcnt, 0),
+    ("count_leading_zeros", None, integer.count_leading_zeros, 0),
+)
+"""Name, float function, integer function, error bound in ulp."""
+
+BINARY: tuple[tuple[str, Function | None, Function | None, float, str], ...] = (
+    ("add", np.add, np.add, 0.5, "fpu"),
+    ("subtract", np.subtract, np.subtract, 0.5, "fpu"),
+    ("divide", np.divide, integer.divide, 1, "sfpu"),
+    ("remainder", np.fmod, integer.remainder, 1, "sfpu"),
+    ("maximum", np.maximum, np.maximum, 0, "sfpu"),
+    ("minimum", np.minimum, np.minimum, 0, "sfpu"),
+    ("pow_tensor", np.power, integer.power, 4, "sfpu"),
+    ("atan2", np.arctan2, None, 4, "sfpu"),
+    ("eq", np.equal, np.equal, 0, "sfpu"),
+    ("ne", np.not_equal, np.not_equal, 0, "sfpu"),
+    ("lt", np.less, np.less, 0, "sfpu"),
+    ("le", np.less_equal, np.less_equal, 0, "sfpu"),
+    ("gt", np.greater, np.greater, 0, "sfpu"),
+    ("ge", np.greater_equal, np.greater_equal, 0, "sfpu"),
+    ("logical_and", _truth(np.logical_and), _truth(np.logical_and), 0, "sfpu"),
+    ("logical_or", _truth(np.logical_or), _truth(np.logical_or), 0, "sfpu"),
+    ("logical_xor", _truth(np.logical_xor), _truth(np.logical_xor), 0, "sfpu"),
+    ("bitwise_and", None, np.bitwise_and, 0, "sfpu"),
+    ("bitwise_or", None, np.bitwise_or, 0, "sfpu"),
+    ("bitwise_xor", None, np.bitwise_xor, 0, "sfpu"),
+    ("logical_left_shift", None, integer.shift_left, 0, "sfpu"),
+    ("logical_right_shift", None, integer.shift_right_logical, 0, "sfpu"),
+    ("right_shift", None, integer.shift_right_arithmetic, 0, "sfpu"),
+)
+"""Name, float function, integer function, error bound in ulp, unit."""
+
+for _name, _on_float, _on_int, _ulp in UNARY:
+    _register(_name, _on_float, _on_int, 1, _ulp)
+for _name, _on_float, _on_int, _ulp, _unit in BINARY:
+    _register(_name, _on_float, _on_int, 2, _ulp, _unit)
+
+
+@kernel("bitwise_not", EltwiseParams)
+def bitwise_not(images: Images, call: Call) -> np.ndarray:
+    """All bits inverted; of booleans: the other one."""
+    if call.inputs[0].element_type == "i1":
+        return images[0] == 0
+    return np.invert(operands(images, call)[0])
+
+
+@kernel("multiply", EltwiseParams, unit="fpu", arity=2, max_ulp=0.5)
+def multiply(images: Images, call: Call) -> np.ndarray:
+    """Product; of narrow floats by the phases of the fidelity (first operand in SrcA, second in SrcB)."""
+    a, b = operands(images, call)
+    fidelity = call.numerics.fidelity
+    narrow = all(desc.data_format != "Float32" for desc in call.inputs)
+    if a.dtype.kind != "f" or not narrow or fidelity == "HiFi4":
+        return np.multiply(a, b)
+    high_b = keep_bits(b, SRC_B_HIGH)
+    if fidelity == "LoFi":
+        return keep_bits(a, SRC_A_HIGH) * high_b
+    product = a * high_b
+    if fidelity == "HiFi3":
+        product = product + keep_bits(a, SRC_A_HIGH) * np.where(np.isfinite(b), b - high_b, np.float32(0))
+    return product
+
+
+@kernel("where", EltwiseParams, arity=3)
+def where(images: Images, call: Call) -> np.ndarray:
+    """The second operand where the first is not 0, else the third."""
+    return np.where(images[0] != 0, images[1], images[2])
+
+
+@kernel("clamp_tensor", EltwiseParams, arity=3)
+def clamp_tensor(images: Images, call: Call) -> np.ndarray:
+    """min(max(x, low), high) of operands (x, low, high); NaN stays."""
+    x, low, high = operands(images, call)
+    return np.minimum(np.maximum(x, low), high)
+
+
+@kernel("clamp_scalar", EltwiseParams)
+def clamp_scalar(images: Images, call: Call) -> np.ndarray:
+    """min(max(x, low), high) with scalars (low, high)."""
+    (x,) = operands(images, call)
+    low, high = params_of(call, EltwiseParams).scalars
+    return np.minimum(np.maximum(x, x.dtype.type(low)), x.dtype.type(high))
+
+
+@kernel("pow_scalar", EltwiseParams, max_ulp=4)
+def pow_scalar(images: Images, call: Call) -> np.ndarray:
+    """x to the power of a scalar."""
+    (x,) = operands(images, call)
+    exponent = x.dtype.type(params_of(call, EltwiseParams).scalars[0])
+    return np.power(x, exponent) if x.dtype.kind == "f" else integer.power(x, np.full_like(x, exponent))
+
+
+@kernel("leaky_relu", EltwiseParams, max_ulp=0.5)
+def leaky_relu(images: Images, call: Call) -> np.ndarray:
+    """x where positive, else x times the scalar."""
+    (x,) = operands(images, call)
+    return np.where(x > 0, x, x * np.float32(params_of(call, EltwiseParams).scalars[0]))

@@ -1,0 +1,63 @@
+"""`gather` in StableHLO's general form and `embedding`, as fancy indexing with broadcast indices."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from compiler.target.formats import FORMATS
+from compiler.target.program import GatherParams
+from simulator.kernels.registry import Call, Images, kernel, params_of
+
+
+def _row_bytes(call: Call) -> int:
+    """Two row-major rows of the operand's last dim (the unit in which rows are fetched from DRAM), and the indices."""
+    params = params_of(call, GatherParams)
+    table = call.inputs[0] if params.slice_sizes else call.inputs[1]
+    width = params.slice_sizes[-1] if params.slice_sizes else table.shape[-1]
+    return 2 * int(width * FORMATS[table.data_format].datum_bytes()) + 2 * 4096
+
+
+@kernel("gather", GatherParams, unit="move", arity=2, l1_bytes=_row_bytes)
+def gather(images: Images, call: Call) -> np.ndarray:
+    """Slices of operand at start indices; starts are clamped so that every slice lies inside."""
+    params, (operand, starts) = params_of(call, GatherParams), images
+    starts = starts.astype(np.int64)
+    if params.index_vector_dim == starts.ndim:
+        starts = starts[..., np.newaxis]
+    starts = np.moveaxis(starts, params.index_vector_dim, -1)
+    batch = starts.shape[:-1]
+    dropped = {*params.collapsed_slice_dims, *params.operand_batching_dims}
+    offsets = [d for d in range(operand.ndim) if d not in dropped]
+    rank = len(batch) + len(offsets)
+    indices: list[np.ndarray] = []
+    for dim in range(operand.ndim):
+        size = params.slice_sizes[dim]
+        index = np.zeros((1,) * rank, np.int64)
+        if dim in params.start_index_map:
+            start = starts[..., params.start_index_map.index(dim)]
+            start = np.clip(start, 0, operand.shape[dim] - size)
+            index = index + start.reshape(*batch, *(1,) * len(offsets))
+        if dim in params.operand_batching_dims:
+            where = params.start_indices_batching_dims[params.operand_batching_dims.index(dim)]
+            # A dim of start_indices after the index vector's is one earlier among the batch dims.
+            where -= where > params.index_vector_dim
+            index = index + np.arange(batch[where]).reshape([-1 if d == where else 1 for d in range(rank)])
+        if dim in offsets:
+            place = len(batch) + offsets.index(dim)
+            index = index + np.arange(size).reshape([-1 if d == place else 1 for d in range(rank)])
+        indices.append(index)
+    shape = (*batch, *(params.slice_sizes[d] for d in offsets))
+    result = np.broadcast_to(operand[tuple(indices)] if operand.ndim else operand, shape)
+    # Batch dims take the places that offset_dims leave free.
+    order: list[int] = []
+    free, taken = iter(range(len(batch))), iter(range(len(batch), rank))
+    for dim in range(rank):
+        order.append(next(taken) if dim in params.offset_dims else next(free))
+    return result.transpose(order)
+
+
+@kernel("embedding", GatherParams, unit="move", arity=2, l1_bytes=_row_bytes)
+def embedding(images: Images, call: Call) -> np.ndarray:
+    """Rows of a table (second operand) at indices (first operand), clamped into the table."""
+    indices, table = images
+    return table[np.clip(indices.astype(np.int64), 0, table.shape[0] - 1)]

@@ -1,0 +1,68 @@
+"""Kernels that change where and how a tensor is held, conversions, and reinterpretation of bits."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from compiler.target.formats import FORMATS, host_dtype
+from compiler.target.program import EltwiseParams, LayoutParams
+from compiler.target.rounding import bits
+from simulator.images import from_host, to_host
+from simulator.kernels.eltwise import operands
+from simulator.kernels.registry import Call, Images, kernel, params_of
+
+
+def _same(images: Images, call: Call) -> np.ndarray:
+    """The tensor as it is: the result's description says where and in which format it goes."""
+    return images[0]
+
+
+for _name in ("to_layout", "to_device", "from_device", "to_memory_config"):
+    kernel(_name, LayoutParams, unit="move")(_same)
+
+
+@kernel("deallocate", LayoutParams, unit="move")
+def deallocate(images: Images, call: Call) -> Images:
+    """Frees its operand's buffer (the device does); has no result."""
+    return []
+
+
+@kernel("typecast", EltwiseParams)
+def typecast(images: Images, call: Call) -> np.ndarray:
+    """To the result's element type: floats to integers towards zero, saturating, NaN to 0; to i1: whether not 0."""
+    (x,), target = operands(images, call), call.outputs[0]
+    dtype = host_dtype(target.element_type)
+    if FORMATS[target.data_format].is_float or target.element_type == "i1" or x.dtype.kind != "f":
+        return x.astype(np.float32) if FORMATS[target.data_format].is_float else x
+    low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+    wide = np.trunc(np.nan_to_num(x.astype(np.float64), nan=0.0, posinf=high, neginf=low))
+    return np.clip(wide, low, high).astype(dtype)
+
+
+@kernel("bitcast_convert", EltwiseParams, unit="move")
+def bitcast_convert(images: Images, call: Call) -> np.ndarray:
+    """The same bytes as the result's element type; a last dim comes or goes where widths differ."""
+    source, target = call.inputs[0], call.outputs[0]
+    data = to_host(images[0], source)
+    dtype = host_dtype(target.element_type)
+    return from_host(np.frombuffer(data.tobytes(), dtype).reshape(target.shape), target)
+
+
+@kernel("reduce_precision", EltwiseParams)
+def reduce_precision(images: Images, call: Call) -> np.ndarray:
+    """float32 rounded (ties to even) to scalars (exponent bits, mantissa bits), as StableHLO defines it."""
+    exponent, mantissa = (int(s) for s in params_of(call, EltwiseParams).scalars)
+    x = images[0]
+    pattern = bits(x).copy()
+    nan = np.isnan(x)
+    if mantissa < 23:
+        drop = 23 - mantissa
+        last = (pattern >> np.uint32(drop)) & np.uint32(1)
+        pattern = (pattern + np.uint32((1 << (drop - 1)) - 1) + last) & np.uint32((0xFFFFFFFF << drop) & 0xFFFFFFFF)
+    if exponent < 8:
+        bias = (1 << (exponent - 1)) - 1
+        field = (pattern >> np.uint32(23)) & np.uint32(0xFF)
+        sign = pattern & np.uint32(0x80000000)
+        pattern = np.where(field > 127 + bias, sign | np.uint32(0x7F800000), pattern)
+        pattern = np.where(field <= 127 - bias, sign, pattern)
+    return np.where(nan, x if mantissa else np.float32(np.inf), pattern.view(np.float32))

@@ -1,0 +1,116 @@
+"""The matrix unit: `matmul`, and the product that convolution and int8 layers share with it.
+
+Operand 0 sits in SrcB (1 + 6 bits of mantissa per phase), operand 1 in SrcA (1 + 4 bits); Float32 enters as TF32 by
+truncation. With L = Lh + Ll and R = Rh + Rl the fidelities are LoFi Lh.Rh, HiFi2 Lh.R, HiFi3 Lh.R + Ll.Rh, HiFi4 L.R
+(tt-isa-documentation, WormholeB0: SrcASrcB.md, MVMUL.md, ELWMUL.md). Products are summed in float32; a 16-bit Dst
+rounds after every 16 of them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from compiler.target.formats import TILE
+from compiler.target.program import MatmulParams, Numerics
+from compiler.target.rounding import flush, keep_bits, quantise
+from simulator.kernels.eltwise import SRC_A_FULL, SRC_A_HIGH, SRC_B_FULL, SRC_B_HIGH
+from simulator.kernels.registry import Call, Images, kernel, params_of
+
+FIDELITIES = {"LoFi": 1, "HiFi2": 2, "HiFi3": 3, "HiFi4": 4}
+"""Phases of each fidelity."""
+MVMUL_DEPTH = 16
+"""Products summed before Dst is rounded."""
+
+
+def _checked(fidelity: str) -> int:
+    """Number of phases. Raises ValueError for an unknown fidelity."""
+    if fidelity not in FIDELITIES:
+        raise ValueError(f"fidelity: expected {', '.join(FIDELITIES)}, got {fidelity!r}")
+    return FIDELITIES[fidelity]
+
+
+def _remainder(x: np.ndarray, full: int, high: np.ndarray) -> np.ndarray:
+    """The bits of `x` that its first phase leaves to a later one; 0 where `x` is infinite."""
+    return np.where(np.isfinite(x), keep_bits(x, full) - high, np.float32(0))
+
+
+def phase_operands(left: np.ndarray, right: np.ndarray, fidelity: str) -> list[tuple[np.ndarray, np.ndarray]]:
+    """The one or two pairs (left, right) whose products add up to the fidelity's phases."""
+    left, right = flush(left), flush(right)
+    phases = _checked(fidelity)
+    if phases == 4:
+        return [(keep_bits(left, SRC_B_FULL), keep_bits(right, SRC_A_FULL))]
+    high = keep_bits(left, SRC_B_HIGH)
+    if phases == 1:
+        return [(high, keep_bits(right, SRC_A_HIGH))]
+    pairs = [(high, keep_bits(right, SRC_A_FULL))]
+    if phases == 3:
+        pairs.append((_remainder(left, SRC_B_FULL, high), keep_bits(right, SRC_A_HIGH)))
+    return pairs
+
+
+def single_phases(left: np.ndarray, right: np.ndarray, fidelity: str) -> list[tuple[np.ndarray, np.ndarray]]:
+    """The pairs of every phase by itself: what a 16-bit Dst rounds after each of."""
+    left, right = flush(left), flush(right)
+    left_high, right_high = keep_bits(left, SRC_B_HIGH), keep_bits(right, SRC_A_HIGH)
+    right_low = _remainder(right, SRC_A_FULL, right_high)
+    left_low = _remainder(left, SRC_B_FULL, left_high)
+    pairs = [(left_high, right_high), (left_high, right_low), (left_low, right_high), (left_low, right_low)]
+    return pairs[: _checked(fidelity)]
+
+
+def matrix_product(left: np.ndarray, right: np.ndarray, numerics: Numerics) -> np.ndarray:
+    """left (..., M, K) times right (..., K, N) as the unit computes it; leading dims broadcast."""
+    if left.dtype.kind != "f":
+        return integer_product(left, right)
+    wide = numerics.dst_format == "Float32"
+    pairs = (phase_operands if wide else single_phases)(left, right, numerics.fidelity)
+    depth = left.shape[-1]
+    block = numerics.k_block * TILE or max(depth, 1)
+    total = _block_product(pairs, 0, min(block, depth), numerics.dst_format)
+    for start in range(block, depth, block):
+        partial = _block_product(pairs, start, min(start + block, depth), numerics.dst_format)
+        # Partial results go to L1 in the intermediate format and come back to be added to.
+        total = quantise(total, numerics.intermediate) + partial
+    return total
+
+
+def _block_product(pairs: list[tuple[np.ndarray, np.ndarray]], start: int, stop: int, dst_format: str) -> np.ndarray:
+    """Sum of the pairs' products over depth start to stop, as Dst accumulates it."""
+    wide = dst_format == "Float32"
+    step = max(stop - start, 1) if wide else MVMUL_DEPTH
+    parts = (
+        np.matmul(a[..., k : min(k + step, stop)], b[..., k : min(k + step, stop), :])
+        for k in range(start, max(stop, start + 1), step)
+        for a, b in pairs
+    )
+    dst = next(parts)
+    if wide:
+        for part in parts:
+            dst = dst + part
+        return dst
+    dst = quantise(dst, dst_format)
+    for part in parts:
+        dst = quantise(dst + part, dst_format)
+    return dst
+
+
+def integer_product(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Exact integer product modulo 2^32, by float64 products of 16-bit halves."""
+    low_a, high_a = (left & 0xFFFF).astype(np.float64), (left.astype(np.int64) >> 16).astype(np.float64)
+    low_b, high_b = (right & 0xFFFF).astype(np.float64), (right.astype(np.int64) >> 16).astype(np.float64)
+    low = np.matmul(low_a, low_b).astype(np.int64)
+    cross = (np.matmul(low_a, high_b) + np.matmul(high_a, low_b)).astype(np.int64)
+    return (low + (cross << 16)).astype(np.int64)
+
+
+@kernel("matmul", MatmulParams, unit="matrix", arity=2)
+def matmul(images: Images, call: Call) -> np.ndarray:
+    """Batched product of the last two dims."""
+    params = params_of(call, MatmulParams)
+    left, right = images
+    if params.transpose_a:
+        left = np.swapaxes(left, -1, -2)
+    if params.transpose_b:
+        right = np.swapaxes(right, -1, -2)
+    return matrix_product(left, right, call.numerics)

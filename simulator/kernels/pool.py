@@ -1,0 +1,66 @@
+"""Window reductions over H and W of NHWC tensors: `max_pool2d`, `min_pool2d`, `sum_pool2d`, `avg_pool2d`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from compiler.target.program import Pool2dParams
+from simulator.kernels.eltwise import operands
+from simulator.kernels.reduce import gapool_operand
+from simulator.kernels.registry import Call, Images, kernel, params_of
+from simulator.kernels.windows import out_size, pad_crop
+
+
+def _pool(x: np.ndarray, params: Pool2dParams, fill: float | int, join: Callable[..., np.ndarray]) -> np.ndarray:
+    """`join` over the KH * KW shifted views of the padded input: one pass per position in the window."""
+    x = pad_crop(x, params.padding, fill)
+    oh, ow = (
+        out_size(s, k, t, d)
+        for s, k, t, d in zip(x.shape[1:3], params.window, params.stride, params.dilation, strict=True)
+    )
+    result: np.ndarray | None = None
+    for i in range(params.window[0]):
+        for j in range(params.window[1]):
+            top, left = i * params.dilation[0], j * params.dilation[1]
+            bottom, right = top + (oh - 1) * params.stride[0] + 1, left + (ow - 1) * params.stride[1] + 1
+            view = x[:, top : max(bottom, 0) : params.stride[0], left : max(right, 0) : params.stride[1], :]
+            result = view.copy() if result is None else join(result, view, out=result)
+    assert result is not None
+    return result
+
+
+@kernel("max_pool2d", Pool2dParams)
+def max_pool2d(images: Images, call: Call) -> np.ndarray:
+    """Largest element of each window; padding never wins."""
+    (x,) = operands(images, call)
+    lowest = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
+    return _pool(x, params_of(call, Pool2dParams), lowest, np.maximum)
+
+
+@kernel("min_pool2d", Pool2dParams)
+def min_pool2d(images: Images, call: Call) -> np.ndarray:
+    """Smallest element of each window; padding never wins."""
+    (x,) = operands(images, call)
+    highest = np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).max
+    return _pool(x, params_of(call, Pool2dParams), highest, np.minimum)
+
+
+def _window_sum(images: Images, call: Call) -> np.ndarray:
+    (x,) = operands(images, call)
+    if x.dtype.kind == "f":
+        x = gapool_operand(x, call.numerics.fidelity)
+    return _pool(x, params_of(call, Pool2dParams), 0, np.add)
+
+
+@kernel("sum_pool2d", Pool2dParams, unit="matrix")
+def sum_pool2d(images: Images, call: Call) -> np.ndarray:
+    """Sum of each window, by the matrix unit; padding counts 0."""
+    return _window_sum(images, call)
+
+
+@kernel("avg_pool2d", Pool2dParams, unit="matrix")
+def avg_pool2d(images: Images, call: Call) -> np.ndarray:
+    """Sum of each window over the divisor."""
+    return _window_sum(images, call) / np.float32(params_of(call, Pool2dParams).divisor)

@@ -1,0 +1,143 @@
+"""Reductions over whole dims.
+
+Float `sum` and `mean` run on the matrix unit (GAPOOL: the data in SrcA, a scaler in SrcB), so that Float32 enters as
+TF32 less its last bit and LoFi reads 4 bits of mantissa; they accumulate in Dst. `max`, `min` and `prod` run on the
+SFPU in float32, integers exactly.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from compiler.target.program import ReduceParams
+from compiler.target.rounding import flush, keep_bits, quantise
+from simulator.kernels.eltwise import SRC_A_FULL, SRC_A_HIGH, operands
+from simulator.kernels.matmul import MVMUL_DEPTH
+from simulator.kernels.registry import Call, Images, kernel, params_of
+
+
+def gapool_operand(x: np.ndarray, fidelity: str) -> np.ndarray:
+    """What SrcA keeps of float data that are summed (tt-isa-documentation, GAPOOL and SrcASrcB.md)."""
+    return keep_bits(flush(x), SRC_A_HIGH if fidelity == "LoFi" else SRC_A_FULL)
+
+
+def _finish(value: np.ndarray, params: ReduceParams, rank: int) -> np.ndarray:
+    """`value` with the reduced dims kept as 1 where the parameters ask for it."""
+    return np.expand_dims(value, tuple(d % rank for d in params.dims)) if params.keep_dim else value
+
+
+def _sum(images: Images, call: Call) -> np.ndarray:
+    params, x = params_of(call, ReduceParams), images[0]
+    if x.dtype.kind != "f":
+        x = operands(images, call)[0]
+        if call.inputs[0].element_type == "i1":
+            return (x != 0).any(axis=params.dims)
+        return np.add.reduce(x, axis=params.dims, dtype=x.dtype)
+    x = gapool_operand(x, call.numerics.fidelity)
+    if call.numerics.dst_format == "Float32":
+        return np.add.reduce(x, axis=params.dims, dtype=np.float32)
+    dims = [d % x.ndim for d in params.dims]
+    kept = [d for d in range(x.ndim) if d not in dims]
+    lead = tuple(x.shape[d] for d in kept)
+    flat = x.transpose(*kept, *dims).reshape(*lead, math.prod(x.shape[d] for d in dims))
+    dst = np.zeros(lead, np.float32)
+    for start in range(0, flat.shape[-1], MVMUL_DEPTH):
+        part = np.add.reduce(flat[..., start : start + MVMUL_DEPTH], axis=-1, dtype=np.float32)
+        dst = quantise(dst + part, call.numerics.dst_format)
+    return dst
+
+
+@kernel("sum", ReduceParams, unit="matrix")
+def sum_(images: Images, call: Call) -> np.ndarray:
+    """Sum."""
+    return _finish(_sum(images, call), params_of(call, ReduceParams), images[0].ndim)
+
+
+@kernel("mean", ReduceParams, unit="matrix")
+def mean(images: Images, call: Call) -> np.ndarray:
+    """Sum over count."""
+    params = params_of(call, ReduceParams)
+    count = math.prod(images[0].shape[d] for d in params.dims)
+    total = _sum(images, call)
+    scaled = total / np.float32(count) if images[0].dtype.kind == "f" else total // count
+    return _finish(scaled, params, images[0].ndim)
+
+
+def _lowest(dtype: np.dtype) -> float | int:
+    return -np.inf if dtype.kind == "f" else np.iinfo(dtype).min
+
+
+def _highest(dtype: np.dtype) -> float | int:
+    return np.inf if dtype.kind == "f" else np.iinfo(dtype).max
+
+
+@kernel("max", ReduceParams)
+def max_(images: Images, call: Call) -> np.ndarray:
+    """Largest element; of none: the lowest value of the type."""
+    params, (x,) = params_of(call, ReduceParams), operands(images, call)
+    value = np.maximum.reduce(x, axis=params.dims, initial=_lowest(x.dtype))
+    return _finish(value, params, x.ndim)
+
+
+@kernel("min", ReduceParams)
+def min_(images: Images, call: Call) -> np.ndarray:
+    """Smallest element; of none: the highest value of the type."""
+    params, (x,) = params_of(call, ReduceParams), operands(images, call)
+    value = np.minimum.reduce(x, axis=params.dims, initial=_highest(x.dtype))
+    return _finish(value, params, x.ndim)
+
+
+@kernel("prod", ReduceParams, max_ulp=1)
+def prod(images: Images, call: Call) -> np.ndarray:
+    """Product, in float32 or wrapping in the element type's width."""
+    params, (x,) = params_of(call, ReduceParams), operands(images, call)
+    return _finish(np.multiply.reduce(x, axis=params.dims, dtype=x.dtype), params, x.ndim)
+
+
+@kernel("reduce_and", ReduceParams)
+def reduce_and(images: Images, call: Call) -> np.ndarray:
+    """Whether all are true; of integers wider than i1: bitwise and."""
+    params, (x,) = params_of(call, ReduceParams), operands(images, call)
+    if call.inputs[0].element_type == "i1":
+        return _finish((x != 0).all(axis=params.dims), params, x.ndim)
+    return _finish(np.bitwise_and.reduce(x, axis=params.dims), params, x.ndim)
+
+
+@kernel("reduce_or", ReduceParams)
+def reduce_or(images: Images, call: Call) -> np.ndarray:
+    """Whether any is true; of integers wider than i1: bitwise or."""
+    params, (x,) = params_of(call, ReduceParams), operands(images, call)
+    if call.inputs[0].element_type == "i1":
+        return _finish((x != 0).any(axis=params.dims), params, x.ndim)
+    return _finish(np.bitwise_or.reduce(x, axis=params.dims), params, x.ndim)
+
+
+@kernel("reduce_xor", ReduceParams)
+def reduce_xor(images: Images, call: Call) -> np.ndarray:
+    """Parity of the trues; of integers wider than i1: bitwise exclusive or."""
+    params, (x,) = params_of(call, ReduceParams), operands(images, call)
+    return _finish(np.bitwise_xor.reduce(x, axis=params.dims), params, x.ndim)
+
+
+def _row_bytes(call: Call) -> int:
+    """A whole row of the reduced dim, double-buffered, in row-major order."""
+    (dim,) = params_of(call, ReduceParams).dims
+    return 2 * call.inputs[0].shape[dim] * 4
+
+
+@kernel("argmax", ReduceParams, l1_bytes=_row_bytes)
+def argmax(images: Images, call: Call) -> np.ndarray:
+    """Index of the first largest element along one dim (the first NaN, if there is one)."""
+    params, (x,) = params_of(call, ReduceParams), operands(images, call)
+    (dim,) = params.dims
+    return _finish(np.asarray(np.argmax(x, axis=dim)), params, x.ndim)
+
+
+@kernel("argmin", ReduceParams, l1_bytes=_row_bytes)
+def argmin(images: Images, call: Call) -> np.ndarray:
+    """Index of the first smallest element along one dim."""
+    params, (x,) = params_of(call, ReduceParams), operands(images, call)
+    (dim,) = params.dims
+    return _finish(np.asarray(np.argmin(x, axis=dim)), params, x.ndim)

@@ -1,0 +1,82 @@
+"""The registry of kernels: `@kernel("add", EltwiseParams)` makes a function callable by name from a program.
+
+A kernel is a pure function of whole tensors. It gets the images of its inputs (float32 for every float format, the
+integer itself for integers, uint8 0/1 for i1) and the `Call`; it returns the image of its result (or a list of them),
+which the device then packs into the result's data format. Nothing here names a core.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from compiler.target.program import Numerics, Params, TensorDesc
+
+Images = list[np.ndarray]
+
+
+@dataclass(frozen=True)
+class Call:
+    """One kernel call: parameters, numerics, and what its tensors are declared to be."""
+
+    params: Params
+    numerics: Numerics
+    inputs: tuple[TensorDesc, ...]
+    outputs: tuple[TensorDesc, ...]
+
+
+KernelFunction = Callable[[Images, Call], "np.ndarray | Images"]
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel and what is known of it."""
+
+    name: str
+    function: KernelFunction
+    params: type
+    unit: str
+    """Where it computes: `sfpu`, `fpu` (eltwise on the matrix unit), `matrix`, `move` (bits only), `host`."""
+    arity: tuple[int, int]
+    """Fewest and most inputs."""
+    max_ulp: float
+    """Bound of its error against the true value, in units in the last place of float32; 0: exact.
+
+    For the matrix unit it has no meaning: there the operands' formats and the fidelity decide."""
+    l1_bytes: Callable[[Call], int] | None = None
+    """Bytes of circular buffers per core, where they are not two tiles per operand."""
+
+
+KERNELS: dict[str, Kernel] = {}
+"""Every kernel by name."""
+
+
+def kernel(
+    name: str,
+    params: type,
+    *,
+    unit: str = "sfpu",
+    arity: int | tuple[int, int] = 1,
+    max_ulp: float = 0.0,
+    l1_bytes: Callable[[Call], int] | None = None,
+) -> Callable[[KernelFunction], KernelFunction]:
+    """Registers the decorated function as kernel `name`. Raises ValueError where the name is taken."""
+    if name in KERNELS:
+        raise ValueError(f"kernel {name!r}: expected a new name, got one that is registered; try another name")
+    bounds = (arity, arity) if isinstance(arity, int) else arity
+
+    def register(function: KernelFunction) -> KernelFunction:
+        KERNELS[name] = Kernel(name, function, params, unit, bounds, max_ulp, l1_bytes)
+        return function
+
+    return register
+
+
+def params_of(call: Call, cls: type) -> Any:
+    """The call's parameters as `cls`. Raises TypeError where they are of another class."""
+    if not isinstance(call.params, cls):
+        raise TypeError(f"params: expected {cls.__name__}, got {type(call.params).__name__}")
+    return call.params

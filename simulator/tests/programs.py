@@ -1,0 +1,85 @@
+"""Small device programs for tests: one kernel between host inputs and host outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from compiler.target.binary import write
+from compiler.target.formats import default_format
+from compiler.target.program import Binary, LayoutParams, Numerics, Operation, Params, Program, TensorDesc
+from compiler.target.system_desc import load_board
+from simulator.api import Device, RunResult
+
+DEFAULT = Numerics()
+NAMES = {
+    "float32": "f32", "bfloat16": "bf16", "float16": "f16", "int32": "i32", "uint32": "ui32", "int16": "i16",
+    "int8": "i8", "uint16": "ui16", "uint8": "ui8", "bool": "i1",
+}  # fmt: skip
+
+
+def desc(shape: Sequence[int], element_type: str, data_format: str | None = None, *, host: bool = False) -> TensorDesc:
+    fmt = default_format(element_type)
+    assert fmt is not None
+    name = fmt.name if data_format is None or not fmt.is_float else data_format
+    if host:
+        return TensorDesc(tuple(shape), element_type, fmt.name, "row_major", "system_memory")
+    return TensorDesc(tuple(shape), element_type, name, "tile", "dram")
+
+
+def one_kernel(
+    kernel: str,
+    params: Params,
+    inputs: Sequence[tuple[Sequence[int], str]],
+    output: tuple[Sequence[int], str],
+    numerics: Numerics = DEFAULT,
+    *,
+    board: str = "n150",
+    data_format: str | None = None,
+) -> Binary:
+    """A program that brings its inputs to DRAM, calls one kernel and brings the result back."""
+    tensors: list[TensorDesc] = []
+    ops: list[Operation] = []
+    host: list[int] = []
+    device: list[int] = []
+    for shape, element_type in inputs:
+        host.append(len(tensors))
+        device.append(len(tensors) + 1)
+        tensors += [desc(shape, element_type, host=True), desc(shape, element_type, data_format)]
+        ops.append(Operation("to_device", (host[-1],), (device[-1],), LayoutParams()))
+    out = len(tensors)
+    tensors += [desc(*output, data_format), desc(*output, host=True)]
+    ops.append(Operation(kernel, tuple(device), (out,), params, numerics))
+    ops.append(Operation("from_device", (out,), (out + 1,), LayoutParams()))
+    program = Program("main", tuple(tensors), tuple(host), (out + 1,), tuple(ops))
+    return Binary(board, load_board(board).arch, (program,))
+
+
+def run_kernel(
+    kernel: str,
+    params: Params,
+    arrays: Sequence[np.ndarray],
+    shape: Sequence[int],
+    element_type: str,
+    numerics: Numerics = DEFAULT,
+    *,
+    data_format: str | None = None,
+) -> np.ndarray:
+    return run_result(kernel, params, arrays, shape, element_type, numerics, data_format=data_format).outputs[0]
+
+
+def run_result(
+    kernel: str,
+    params: Params,
+    arrays: Sequence[np.ndarray],
+    shape: Sequence[int],
+    element_type: str,
+    numerics: Numerics = DEFAULT,
+    *,
+    data_format: str | None = None,
+) -> RunResult:
+    """Compiles `one_kernel` and runs it through the file's bytes, as a device would."""
+    inputs = [(array.shape, NAMES[array.dtype.name]) for array in arrays]
+    binary = one_kernel(kernel, params, inputs, (shape, element_type), numerics, data_format=data_format)
+    return Device("n150").load(write(binary)).run(arrays)

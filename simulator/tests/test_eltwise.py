@@ -1,0 +1,190 @@
+from __future__ import annotations
+
+import math
+
+import jax.numpy as jnp
+import ml_dtypes
+import numpy as np
+import pytest
+from jax import lax
+from numpy.testing import assert_array_equal
+
+from compiler.target.program import EltwiseParams, Numerics
+from simulator.api import KernelError, UnsupportedKernel, error_bound
+from simulator.kernels import KERNELS
+from simulator.kernels.eltwise import BINARY, UNARY
+from simulator.tests.programs import run_kernel
+
+RANDOM = np.random.default_rng(3)
+NONE = EltwiseParams()
+
+# Function in float64, and where to sample it.
+TRUE = {
+    "exp": (np.exp, -80, 80), "exp2": (np.exp2, -100, 100), "expm1": (np.expm1, -10, 10), "log": (np.log, 1e-6, 1e6),
+    "log1p": (np.log1p, -0.99, 50), "sqrt": (np.sqrt, 0, 1e6), "rsqrt": (lambda x: 1 / np.sqrt(x), 1e-6, 1e6),
+    "cbrt": (np.cbrt, -1e6, 1e6), "reciprocal": (lambda x: 1 / x, 1e-3, 1e6), "square": (np.square, -1e6, 1e6),
+    "sin": (np.sin, -6, 6), "cos": (np.cos, -6, 6), "tan": (np.tan, -1.5, 1.5), "tanh": (np.tanh, -9, 9),
+    "asin": (np.arcsin, -1, 1), "acos": (np.arccos, -1, 0.9), "atan": (np.arctan, -50, 50),
+    "sinh": (np.sinh, -20, 20), "cosh": (np.cosh, -20, 20), "asinh": (np.arcsinh, -50, 50),
+    "acosh": (np.arccosh, 1.1, 50), "atanh": (np.arctanh, -0.99, 0.99),
+    "sigmoid": (lambda x: 1 / (1 + np.exp(-x)), -30, 30), "silu": (lambda x: x / (1 + np.exp(-x)), -30, 30),
+    "erf": (np.vectorize(math.erf), -5, 5), "erfc": (np.vectorize(math.erfc), -5, 9),
+    "gelu": (np.vectorize(lambda x: 0.5 * x * math.erfc(-x / math.sqrt(2))), -8, 8),
+    "softsign": (lambda x: x / (1 + abs(x)), -50, 50),
+}  # fmt: skip
+
+
+def ulps(got: np.ndarray, true: np.ndarray) -> float:
+    unit = np.spacing(np.abs(true).astype(np.float32)).astype(np.float64)
+    return float((np.abs(got.astype(np.float64) - true) / unit).max())
+
+
+@pytest.mark.parametrize("name", sorted(TRUE))
+def test_error_is_within_the_bound_of_the_kernels_row(name: str) -> None:
+    function, low, high = TRUE[name]
+    x = RANDOM.uniform(low, high, 4000).astype(np.float32)
+    error = ulps(run_kernel(name, NONE, [x], x.shape, "f32"), function(x.astype(np.float64)))
+    assert error <= error_bound(name), f"{error:.2f} ulp"
+    assert error_bound(name) <= 16
+
+
+def test_every_inexact_function_is_measured() -> None:
+    rows = {row[0] for row in UNARY if row[3] > 0}
+    assert rows - set(TRUE) == {"erfinv"}, "erfinv is measured by its round trip below"
+
+
+def test_inverse_error_function_goes_back() -> None:
+    x = np.concatenate([RANDOM.uniform(-1, 1, 2000), [0.99999, -0.99999, 1e-6]]).astype(np.float32)
+    y = run_kernel("erfinv", NONE, [x], x.shape, "f32")
+    slope = 2 / math.sqrt(math.pi) * np.exp(-(y.astype(np.float64) ** 2))
+    true = y - (np.vectorize(math.erf)(y.astype(np.float64)) - x) / slope
+    assert ulps(y, true) <= error_bound("erfinv")
+    ends = run_kernel("erfinv", NONE, [np.float32([1, -1, 2])], (3,), "f32")
+    assert ends[0] == np.inf
+    assert ends[1] == -np.inf
+    assert np.isnan(ends[2])
+
+
+XLA_FLOAT = {
+    "abs": jnp.abs, "neg": jnp.negative, "sign": jnp.sign, "ceil": jnp.ceil, "floor": jnp.floor, "trunc": jnp.trunc,
+    "round_even": jnp.round, "round_afz": lambda x: lax.round(x, lax.RoundingMethod.AWAY_FROM_ZERO),
+    "isfinite": jnp.isfinite, "signbit": jnp.signbit, "relu": lambda x: jnp.maximum(x, 0),
+    "relu6": lambda x: jnp.clip(x, 0, 6), "logical_not": jnp.logical_not,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", sorted(XLA_FLOAT))
+def test_exact_float_functions_equal_xla(name: str) -> None:
+    x = np.concatenate([RANDOM.uniform(-4, 4, 500), [0.5, -0.5, 1.5, -2.5, 0, np.inf, -np.inf]]).astype(np.float32)
+    want = np.asarray(XLA_FLOAT[name](x))
+    got = run_kernel(name, NONE, [x], x.shape, "i1" if want.dtype == bool else "f32")
+    assert_array_equal(got, want)
+
+
+XLA_BINARY = {
+    "add": lax.add, "subtract": lax.sub, "multiply": lax.mul, "divide": lax.div, "remainder": lax.rem,
+    "maximum": lax.max, "minimum": lax.min, "eq": lax.eq, "ne": lax.ne, "lt": lax.lt, "le": lax.le, "gt": lax.gt,
+    "ge": lax.ge, "bitwise_and": lax.bitwise_and, "bitwise_or": lax.bitwise_or, "bitwise_xor": lax.bitwise_xor,
+    "logical_left_shift": lax.shift_left, "logical_right_shift": lax.shift_right_logical,
+    "right_shift": lax.shift_right_arithmetic, "pow_tensor": lax.pow,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", ["int32", "uint32", "int8", "uint16"])
+@pytest.mark.parametrize("name", sorted(set(XLA_BINARY) - {"pow_tensor"}))
+def test_integers_are_exact_and_wrap(name: str, dtype: str) -> None:
+    info = np.iinfo(dtype)
+    a = RANDOM.integers(info.min, info.max, 300, dtype=dtype, endpoint=True)
+    b = RANDOM.integers(info.min, info.max, 300, dtype=dtype, endpoint=True)
+    edges = np.array([info.min, info.max, 0, 1, info.max], dtype)
+    a, b = (
+        np.concatenate([a, edges]),
+        np.concatenate([b, np.array([-1 % 256 if info.min == 0 else -1, 1, 3, 5, 0], dtype)]),
+    )
+    if "shift" in name:
+        b[:250] = RANDOM.integers(0, info.bits + 3, 250).astype(dtype)
+    want = np.asarray(XLA_BINARY[name](a, b))
+    element = {"int": "i", "uin": "ui"}[dtype[:3]] + str(info.bits)
+    assert_array_equal(run_kernel(name, NONE, [a, b], a.shape, "i1" if want.dtype == bool else element), want)
+
+
+def test_integer_functions() -> None:
+    x = np.array([0, 1, 2, 255, -1, -128, 2**30, -(2**31)], np.int32)
+    assert_array_equal(run_kernel("popcnt", NONE, [x], x.shape, "i32"), np.asarray(lax.population_count(x)))
+    assert_array_equal(run_kernel("count_leading_zeros", NONE, [x], x.shape, "i32"), np.asarray(lax.clz(x)))
+    small = x.astype(np.int8)
+    assert_array_equal(run_kernel("count_leading_zeros", NONE, [small], x.shape, "i8"), np.asarray(lax.clz(small)))
+    assert_array_equal(run_kernel("bitwise_not", NONE, [x], x.shape, "i32"), ~x)
+    assert_array_equal(run_kernel("bitwise_not", NONE, [x > 0], x.shape, "i1"), x <= 0)
+    power = run_kernel("pow_tensor", NONE, [x[:5], np.array([3, -1, 5, 4, -3], np.int32)], (5,), "i32")
+    assert power.tolist() == [0, 1, 32, (255**4 + 2**31) % 2**32 - 2**31, -1]
+
+
+@pytest.mark.parametrize("name", ["add", "subtract", "divide", "remainder", "maximum", "lt", "ge", "pow_tensor"])
+def test_binary_floats_equal_numpy(name: str) -> None:
+    a, b = RANDOM.uniform(0.1, 9, (2, 1000)).astype(np.float32)
+    want = np.asarray(XLA_BINARY[name](jnp.asarray(a), jnp.asarray(b)))
+    got = run_kernel(name, NONE, [a, b], a.shape, "i1" if want.dtype == bool else "f32")
+    if want.dtype == bool:
+        assert_array_equal(got, want)
+    else:
+        np.testing.assert_allclose(got, want, rtol=4 * 2**-23)
+
+
+def test_operands_broadcast() -> None:
+    a, b = RANDOM.standard_normal((4, 1, 3)).astype(np.float32), RANDOM.standard_normal((2, 1)).astype(np.float32)
+    assert_array_equal(run_kernel("add", NONE, [a, b], (4, 2, 3), "f32"), a + b)
+
+
+def test_bfloat16_rounds_once_at_the_packer() -> None:
+    a, b = RANDOM.standard_normal((2, 5000)).astype(ml_dtypes.bfloat16)
+    got = run_kernel("add", NONE, [a, b], a.shape, "bf16").astype(np.float32)
+    true = a.astype(np.float32) + b.astype(np.float32)
+    assert np.abs(got - true).max() <= np.abs(true).max() * 2**-8
+    even = true.astype(ml_dtypes.bfloat16).astype(np.float32)
+    other = got != even
+    assert 0 < other.mean() < 0.2
+    assert_array_equal(np.abs(true - got)[other], np.abs(true - even)[other], "only ties go elsewhere")
+
+
+def test_multiplication_reads_mantissas_by_fidelity() -> None:
+    a, b = RANDOM.standard_normal((2, 4000)).astype(ml_dtypes.bfloat16)
+    true = a.astype(np.float32) * b.astype(np.float32)
+    errors = [
+        float(np.linalg.norm(run_kernel("multiply", NONE, [a, b], a.shape, "bf16", Numerics(f)).astype(float) - true))
+        for f in ("LoFi", "HiFi2", "HiFi3", "HiFi4")
+    ]
+    assert errors[0] > errors[1] > errors[2] * 1.2
+    assert errors[2] >= errors[3] > 0
+
+
+def test_ternary() -> None:
+    x = RANDOM.standard_normal(100).astype(np.float32)
+    assert_array_equal(run_kernel("where", NONE, [x > 0, x, -x], x.shape, "f32"), np.abs(x))
+    low, high = np.float32(-0.5), np.float32(0.25)
+    want = np.clip(x, low, high)
+    assert_array_equal(run_kernel("clamp_scalar", EltwiseParams((-0.5, 0.25)), [x], x.shape, "f32"), want)
+    tensors = [x, np.full_like(x, low), np.full_like(x, high)]
+    assert_array_equal(run_kernel("clamp_tensor", NONE, tensors, x.shape, "f32"), want)
+
+
+def test_booleans_add_as_or() -> None:
+    a, b = np.array([[0, 0, 1, 1], [0, 1, 0, 1]], bool)
+    assert run_kernel("add", NONE, [a, b], (4,), "i1").tolist() == [False, True, True, True]
+    assert run_kernel("multiply", NONE, [a, b], (4,), "i1").tolist() == [False, False, False, True]
+
+
+def test_denormals_flush() -> None:
+    x = np.float32([1e-40, -1e-40, 1.0])
+    assert run_kernel("multiply", NONE, [x, np.float32([1e20] * 3)], (3,), "f32").tolist() == [0, 0, np.float32(1e20)]
+
+
+def test_a_type_that_a_kernel_has_not_is_refused() -> None:
+    with pytest.raises(KernelError, match="bitwise_and: expected operands of a type it has, got floats"):
+        run_kernel("bitwise_and", NONE, [np.float32([1])] * 2, (1,), "f32")
+    with pytest.raises(UnsupportedKernel, match="expected add of 2 to 2 inputs"):
+        run_kernel("add", NONE, [np.float32([1])], (1,), "f32")
+
+
+def test_every_row_is_a_kernel() -> None:
+    assert {row[0] for row in (*UNARY, *BINARY)} <= set(KERNELS)

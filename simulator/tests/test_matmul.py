@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from compiler.target.program import MatmulParams, Numerics
+from compiler.target.rounding import quantise, to_tf32
+from simulator.kernels.matmul import integer_product, matrix_product
+from simulator.tests.programs import run_kernel
+
+RANDOM = np.random.default_rng(5)
+LEFT = RANDOM.standard_normal((128, 768)).astype(np.float32)
+RIGHT = RANDOM.standard_normal((768, 256)).astype(np.float32)
+
+
+def pcc(a: np.ndarray, b: np.ndarray) -> float:
+    return float(np.corrcoef(a.astype(np.float64).ravel(), b.astype(np.float64).ravel())[0, 1])
+
+
+def product(fidelity: str, fmt: str, dst: str = "Float32") -> float:
+    """PCC of a product of `fmt` operands with the float64 product of the unrounded ones."""
+    left, right = quantise(LEFT, fmt), quantise(RIGHT, fmt)
+    got = matrix_product(left, right, Numerics(fidelity, dst))
+    return pcc(got, LEFT.astype(np.float64) @ RIGHT)
+
+
+def test_fidelities_are_ordered_on_bfloat16() -> None:
+    left, right = LEFT.astype(ml_dtypes.bfloat16), RIGHT.astype(ml_dtypes.bfloat16)
+    true = left.astype(np.float64) @ right.astype(np.float64)
+    scores = [
+        pcc(run_kernel("matmul", MatmulParams(), [left, right], (128, 256), "bf16", Numerics(fidelity)), true)
+        for fidelity in ("LoFi", "HiFi2", "HiFi4")
+    ]
+    assert 0.999 < scores[0] < scores[1] < scores[2] < 1
+
+
+@pytest.mark.parametrize(
+    ("fmt", "dst", "published"),
+    [
+        # PCC of an independent step-by-step model of the unit, randn, K = 768: LoFi, HiFi2, HiFi4.
+        ("Float16_b", "Float32", (0.99990, 0.99999, 0.999997)),
+        ("Float16_b", "Float16_b", (0.99987, 0.99993, 0.99993)),
+        ("Bfp8_b", "Float32", (0.99986, 0.99995, 0.99995)),
+        ("Bfp4_b", "Float32", (0.9693, 0.9693, 0.9693)),
+    ],
+)
+def test_pcc_by_format_is_the_published_one(fmt: str, dst: str, published: tuple[float, float, float]) -> None:
+    for fidelity, want in zip(("LoFi", "HiFi2", "HiFi4"), published, strict=True):
+        got = product(fidelity, fmt, dst)
+        assert abs((1 - got) / (1 - want) - 1) < 0.35, (fidelity, got)
+
+
+def test_sixteen_bit_dst_fails_on_positive_operands() -> None:
+    left, right = np.abs(LEFT), np.abs(RIGHT)
+    true = left.astype(np.float64) @ right
+    narrow = matrix_product(quantise(left, "Float16_b"), quantise(right, "Float16_b"), Numerics("HiFi4", "Float16_b"))
+    wide = matrix_product(quantise(left, "Float16_b"), quantise(right, "Float16_b"), Numerics("HiFi4"))
+    assert pcc(narrow, true) < 0.995 < 0.9995 < pcc(wide, true)
+
+
+def test_float32_enters_as_tf32() -> None:
+    got = run_kernel("matmul", MatmulParams(), [LEFT, RIGHT], (128, 256), "f32")
+    want = to_tf32(LEFT) @ (RIGHT.view(np.uint32) & 0xFFFFC000).view(np.float32)
+    assert np.array_equal(got, want)
+    relative = np.linalg.norm(got - LEFT.astype(np.float64) @ RIGHT) / np.linalg.norm(want)
+    assert 5e-4 < relative < 4e-3
+
+
+def test_hifi4_is_the_sum_of_four_phases() -> None:
+    left, right = to_tf32(LEFT), to_tf32(RIGHT)
+
+    def part(x: np.ndarray, mask: int) -> np.ndarray:
+        return (x.view(np.uint32) & np.uint32(mask)).view(np.float32)
+
+    left_parts = [part(left, 0xFFFE0000), left - part(left, 0xFFFE0000)]
+    right_high = part(right, 0xFFF80000)
+    right_parts = [right_high, part(right, 0xFFFFC000) - right_high]
+    phases = sum(a.astype(np.float64) @ b for a in left_parts for b in right_parts)
+    got = matrix_product(LEFT, RIGHT, Numerics("HiFi4"))
+    assert np.abs(got - phases).max() / np.abs(phases).max() < 1e-6
+    three = phases - left_parts[1].astype(np.float64) @ right_parts[1]
+    got = matrix_product(LEFT, RIGHT, Numerics("HiFi3"))
+    assert np.abs(got - three).max() / np.abs(three).max() < 1e-6
+
+
+def test_intermediate_format_rounds_between_blocks() -> None:
+    exact = LEFT.astype(np.float64) @ RIGHT
+    errors = [
+        np.linalg.norm(matrix_product(LEFT, RIGHT, Numerics(k_block=4, intermediate=fmt)) - exact)
+        for fmt in ("Float32", "Float16_b", "Bfp8_b")
+    ]
+    assert errors[0] < errors[1] < errors[2]
+
+
+def test_transposes_and_batches() -> None:
+    a = RANDOM.standard_normal((3, 2, 5, 7)).astype(np.float32)
+    b = RANDOM.standard_normal((2, 4, 7)).astype(np.float32)
+    got = run_kernel("matmul", MatmulParams(transpose_b=True), [a, b], (3, 2, 5, 4), "f32")
+    np.testing.assert_allclose(got, a @ b.swapaxes(-1, -2), rtol=2e-2, atol=1e-2)
+    got = run_kernel(
+        "matmul",
+        MatmulParams(transpose_a=True),
+        [a.swapaxes(-1, -2).copy(), b.swapaxes(-1, -2).copy()],
+        (3, 2, 5, 4),
+        "f32",
+    )
+    np.testing.assert_allclose(got, a @ b.swapaxes(-1, -2), rtol=2e-2, atol=1e-2)
+
+
+def test_integers_are_exact_modulo_two_to_the_32() -> None:
+    a = RANDOM.integers(-(2**31), 2**31, (9, 33)).astype(np.int32)
+    b = RANDOM.integers(-(2**31), 2**31, (33, 5)).astype(np.int32)
+    with np.errstate(all="ignore"):
+        want = (a.astype(np.int64)[:, :, None] * b.astype(np.int64)[None]).sum(1).astype(np.int32)
+    assert np.array_equal(integer_product(a, b).astype(np.int32), want)
+    assert np.array_equal(run_kernel("matmul", MatmulParams(), [a, b], (9, 5), "i32"), want)

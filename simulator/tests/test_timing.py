@@ -1,0 +1,132 @@
+"""The cycle model against measured silicon (CSV files beside the checkout; skipped where they are absent)."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import statistics
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from compiler.target.program import EltwiseParams, MatmulParams, Numerics, ReduceParams
+from compiler.target.system_desc import load_board
+from simulator.profile import OpCost
+from simulator.tests.programs import one_kernel, run_result
+from simulator.timing import operation_cost
+
+SILICON = Path(__file__).parents[3] / "shared" / "data" / "silicon"
+needs_silicon = pytest.mark.skipif(not SILICON.exists(), reason=f"no measured silicon figures at {SILICON}")
+FORMATS = {"bf16": "Float16_b", "bfp8_b": "Bfp8_b", "bfp4_b": "Bfp4_b"}
+
+
+def cost(kernel: str, params: object, shapes: list[tuple[int, ...]], out: tuple[int, ...], **options: object) -> OpCost:
+    fmt = options.pop("data_format", "Float16_b")
+    board = str(options.pop("board", "n150"))
+    made = one_kernel(
+        kernel, params, [(s, "bf16") for s in shapes], (out, "bf16"), options.pop("numerics", Numerics()),  # type: ignore[arg-type]
+        board=board, data_format=fmt,  # type: ignore[arg-type]
+    )  # fmt: skip
+    program, system = made.programs[0], load_board(board)
+    return operation_cost(program.operations[len(shapes)], program, system, system.ttnn)
+
+
+def gemm_ratios(board: str) -> dict[tuple[int, int, int, str], float]:
+    """Model over measured time, of every out-of-box row of the board."""
+    with (SILICON / "gemm_flops.csv").open(encoding="utf-8") as file:
+        rows = [r for r in csv.DictReader(file) if r["device"] == board and r["mode"] == "out-of-box"]
+    ratios = {}
+    for row in rows:
+        m, k, n = (int(row[x]) for x in "MKN")
+        got = cost(
+            "matmul", MatmulParams(), [(m, k), (k, n)], (m, n), board=board, data_format=FORMATS[row["dtype"]],
+            numerics=Numerics(row["fidelity"]),
+        )  # fmt: skip
+        ratios[m, k, n, row["dtype"]] = got.cycles / load_board(board).clock_ghz / float(row["time_ns"])
+    return ratios
+
+
+@needs_silicon
+def test_n150_matrix_products_are_near_the_published_times() -> None:
+    ratios = gemm_ratios("n150")
+    assert len(ratios) == 39
+    assert 0.9 < statistics.median(ratios.values()) < 1.25
+    square = [r for (m, k, n, _), r in ratios.items() if m == k == n]
+    assert 0.6 < min(square) < max(square) < 1.3
+    # The three flat products (512 x 1024 x N) take the card two to three times the model.
+    assert 0.3 < min(ratios.values()) < max(ratios.values()) < 1.5
+
+
+@needs_silicon
+def test_p150_was_not_fitted_and_is_within_a_factor() -> None:
+    ratios = gemm_ratios("p150")
+    assert len(ratios) == 39
+    assert 0.6 < min(ratios.values()) < max(ratios.values()) < 1.8
+
+
+@needs_silicon
+@pytest.mark.parametrize(
+    ("kernel", "file", "low", "high"),
+    [
+        ("exp", "exp", 0.9, 1.1),
+        ("sqrt", "sqrt", 0.9, 1.1),
+        ("reciprocal", "reciprocal", 0.9, 1.1),
+        ("log", "log", 0.9, 1.1),
+        ("tanh", "tanh", 0.8, 1.25),
+        ("sigmoid", "sigmoid", 0.8, 1.25),
+        ("abs", "abs", 0.8, 1.25),
+        ("add", "add", 0.6, 1.6),
+        ("multiply", "multiply", 0.6, 1.6),
+        ("maximum", "maximum", 0.8, 1.25),
+    ],
+)
+def test_one_core_takes_the_measured_cycles_per_tile(kernel: str, file: str, low: float, high: float) -> None:
+    with (SILICON / "ops" / "wormhole_b0" / f"{file}-op-performance.csv").open(encoding="utf-8-sig") as handle:
+        rows = [r for r in csv.DictReader(handle) if r["output_df"] in ("Float16_b", "Bfp8_b")]
+    ratios = []
+    system = load_board("n150")
+    one_core = dataclasses.replace(system, ttnn=dataclasses.replace(system.ttnn, grid=(1, 1)))
+    for row in rows:
+        tiles = int(np.prod([int(row[f"output_{d}"]) for d in ("mb_r", "mb_c", "ub_r", "ub_c")]))
+        inputs = int(row["last-input-idx-recorded"]) - int(row["first-input-idx-recorded"]) + 1
+        shapes = [(32, 32 * tiles)] * (2 if "input1_df" in row else 1)
+        operands = [(s, "bf16") for s in shapes]
+        made = one_kernel(kernel, EltwiseParams(), operands, (shapes[0], "bf16"), data_format=row["output_df"])
+        program = made.programs[0]
+        got = operation_cost(program.operations[len(shapes)], program, one_core, one_core.ttnn)
+        ratios.append(got.compute_cycles * inputs / float(row["total-runtime"]))
+    assert len(ratios) > 10
+    assert low < statistics.median(ratios) < high, statistics.quantiles(ratios)
+
+
+def test_fidelity_and_size_cost_cycles() -> None:
+    small = [
+        cost("matmul", MatmulParams(), [(512, 512)] * 2, (512, 512), numerics=Numerics(f)).compute_cycles
+        for f in ("LoFi", "HiFi2", "HiFi3", "HiFi4")
+    ]
+    assert small == [small[0] * phases for phases in (1, 2, 3, 4)]
+    # 16 cycles per phase and tile product: 16 x 16 tiles over 64 cores, 16 deep.
+    assert small[0] == 16 * 4 * 16
+    big = cost("matmul", MatmulParams(), [(1024, 1024)] * 2, (1024, 1024), numerics=Numerics("LoFi"))
+    assert big.compute_cycles == 8 * small[0]
+    assert big.cores == 64
+
+
+def test_elementwise_streams() -> None:
+    got = cost("add", EltwiseParams(), [(4096, 4096)] * 2, (4096, 4096))
+    assert got.cycles == max(got.compute_cycles, got.transfer_cycles) + got.launch_cycles
+    assert got.dram_bytes == 3 * 4096 * 4096 * 2
+    assert got.transfer_cycles >= got.dram_bytes / 288
+    reduced = cost("sum", ReduceParams((1,)), [(4096, 4096)], (4096,))
+    assert reduced.cycles < got.cycles
+
+
+def test_a_profile_adds_up() -> None:
+    x = np.ones((64, 64), np.float32)
+    profile = run_result("exp", EltwiseParams(), [x], x.shape, "f32").profile
+    assert profile.total_cycles == sum(op.cycles for op in profile.ops) > 3000
+    assert profile.device_ns == profile.total_cycles
+    # Double-buffered tiles of input and output.
+    assert profile.l1_peak_bytes == 4 * 4096
+    assert profile.dram_peak_bytes > 0

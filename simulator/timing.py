@@ -1,0 +1,180 @@
+"""The first cycle model: what one operation takes, from physical figures with their sources.
+
+An operation's tiles are dealt to the cores of the grid. An elementwise op streams, so that it takes the larger of
+compute and transfer; a matrix product reads from DRAM, multicasts operands along rows and columns of cores and
+computes one after another, as tt-metal's out-of-box kernel measures (tech_reports/GEMM_FLOPS). A launch costs a
+fixed time. Operations run one after another.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from compiler.target.formats import FORMATS, TILE, padded_tiles
+from compiler.target.program import (
+    Conv2dParams,
+    GatherParams,
+    MatmulParams,
+    Operation,
+    Program,
+    SliceParams,
+    TensorDesc,
+)
+from compiler.target.system_desc import Profile, SystemDesc
+from simulator.kernels.matmul import FIDELITIES
+from simulator.kernels.registry import KERNELS
+from simulator.memory import tensor_bytes
+from simulator.profile import OpCost
+
+LAUNCH_NS = 3000.0
+"""Time from one program to the next with trace on: the intercept of the out-of-box GEMM rows (GEMM_FLOPS.md)."""
+
+HOST_KERNELS = frozenset({"to_device", "from_device", "deallocate"})
+
+
+@dataclass(frozen=True)
+class Noc:
+    """One core's DRAM reads: cycles = latency + max(issue * (n - 1), bytes / bytes_per_clock); multicast B/clk."""
+
+    latency: int
+    issue: int
+    bytes_per_clock: float
+    multicast: float
+
+
+NOC = {
+    # Fitted to tt-metal's data_movement measurements (documentation/perf_plots); multicast from ideal_performance.md.
+    "wormhole_b0": Noc(382, 21, 22.5, 15.0),
+    "blackhole": Noc(479, 35, 34.0, 24.0),
+    # Nobody published Grayskull's: Wormhole's, whose NoC has the same width.
+    "grayskull": Noc(382, 21, 22.5, 15.0),
+}
+
+# Cycles per ublock and per 32x32 tile on one Wormhole core (tt-budabackend, perf_lib/op_model/params/wormhole_b0).
+UNARY_CYCLES: dict[str, tuple[float, float]] = {
+    "abs": (31.24, 171.50), "cos": (13.26, 1547.50), "exp": (9.0, 1771.0), "gelu": (7.92, 270.42),
+    "log": (7.97, 718.10), "leaky_relu": (19.46, 321.99), "pow_tensor": (54.37, 200.44),
+    "reciprocal": (7.94, 910.09), "sigmoid": (25.04, 266.47), "sin": (7.94, 1623.0), "sqrt": (7.94, 910.09),
+    "square": (20.08, 204.16), "tanh": (20.23, 204.14), "maximum": (9.865, 333.84), "minimum": (9.865, 333.84),
+}  # fmt: skip
+EXP_APPROX_CYCLES = (10.21, 812.81)
+BINARY_CYCLES: dict[str, tuple[float, float]] = {
+    "add": (234.25, 49.60), "subtract": (234.08, 49.69), "multiply": (222.05, 54.60),
+}  # fmt: skip
+COPY_CYCLES = (305.0, 56.0)
+REDUCE_CYCLES = (76.0, 59.0)
+COMPOSED: dict[str, tuple[str, ...]] = {
+    "rsqrt": ("sqrt", "reciprocal"), "divide": ("reciprocal", "maximum"), "expm1": ("exp",), "log1p": ("log",),
+    "silu": ("sigmoid", "maximum"), "tan": ("sin",), "erf": ("exp", "reciprocal"), "erfc": ("exp", "reciprocal"),
+    "atan2": ("reciprocal", "sin"), "cbrt": ("log", "exp"), "remainder": ("reciprocal", "maximum"),
+    "erfinv": ("log", "sqrt"), "exp2": ("exp",),
+}  # fmt: skip
+"""SFPU functions without a published figure: the ones that they are made of."""
+SFPU_DEFAULT = "abs"
+"""Every other SFPU function: a pass of a few instructions per 32 lanes, like abs."""
+
+
+def operation_cost(op: Operation, program: Program, system: SystemDesc, profile: Profile) -> OpCost:
+    """Cycles of one operation on one chip of the board."""
+    inputs = [program.tensors[t] for t in op.inputs]
+    outputs = [program.tensors[t] for t in op.outputs]
+    on_device = [d for d in (*inputs, *outputs) if d.buffer_type != "system_memory"]
+    if op.kernel in HOST_KERNELS or len(on_device) < len(inputs) + len(outputs) or not on_device:
+        return OpCost(op.kernel, op.location, 0, 0, 0, 0, 0, 0, 0)
+    launch = LAUNCH_NS * system.clock_ghz
+    read = [_read_bytes(op, d, outputs, profile) for d in inputs]
+    dram_bytes = sum(size for d, size in zip(inputs, read, strict=True) if d.buffer_type == "dram")
+    dram_bytes += sum(tensor_bytes(d, profile) for d in outputs if d.buffer_type == "dram")
+    dram = dram_bytes / (system.dram_gb_per_s * system.dram_efficiency / system.clock_ghz)
+    if isinstance(op.params, MatmulParams | Conv2dParams):
+        compute, received, cores = _product(op, inputs, outputs[0], system, profile)
+        # Out of the box the phases do not overlap: their sum fits the measured rows, the largest of them does not.
+        transfer = dram + received / NOC[system.arch].multicast
+        total = compute + transfer
+    else:
+        tiles = max(padded_tiles(d.shape) for d in (outputs if _picks(op) else (*inputs, *outputs)))
+        cores = max(1, min(profile.cores, tiles))
+        per_core = -(-tiles // cores)
+        compute = _tile_cycles(op, outputs[0] if outputs else inputs[0], per_core) * _scale(system)
+        noc = NOC[system.arch]
+        received = sum(read) // cores
+        pages = per_core * max(len(inputs), 1)
+        per_core_read = noc.latency + max(noc.issue * (pages - 1), received / noc.bytes_per_clock)
+        transfer = max(dram, per_core_read)
+        total = max(compute, transfer)
+    return OpCost(
+        op.kernel, op.location, math.ceil(total + launch), math.ceil(compute), math.ceil(transfer), math.ceil(launch),
+        dram_bytes, int(received), cores,
+    )  # fmt: skip
+
+
+def _picks(op: Operation) -> bool:
+    """Whether the op reads only the part of its operand that it returns."""
+    return isinstance(op.params, GatherParams | SliceParams)
+
+
+def _read_bytes(op: Operation, desc: TensorDesc, outputs: list[TensorDesc], profile: Profile) -> int:
+    """Bytes that the op reads of one operand."""
+    whole = tensor_bytes(desc, profile)
+    return min(whole, sum(tensor_bytes(d, profile) for d in outputs)) if _picks(op) else whole
+
+
+def _scale(system: SystemDesc) -> float:
+    """Grayskull's matrix unit and SFPU take as long as its tile product says, relative to Wormhole's 16 cycles."""
+    return system.cycles_per_tile_matmul / 16
+
+
+def _tile_cycles(op: Operation, out: TensorDesc, tiles: int) -> float:
+    """Cycles of a core that takes `tiles` tiles through an op that is no matrix product."""
+    wide = FORMATS[out.data_format].bits == 32
+    ublocks = -(-tiles // (4 if wide else 8))
+    kernel = KERNELS[op.kernel]
+    if op.kernel in BINARY_CYCLES:
+        # Unpacked width: the formula's data-format factor 2 for 16-bit formats, 4 for 32-bit, 1 for block formats.
+        factor = 4 if wide else 2 if FORMATS[out.data_format].bits == 16 else 1
+        per_ublock, per_tile = BINARY_CYCLES[op.kernel]
+        return ublocks * per_ublock + tiles * per_tile * factor
+    if kernel.unit == "move":
+        return ublocks * COPY_CYCLES[0] + tiles * COPY_CYCLES[1] * (2 if wide else 1)
+    if kernel.unit == "matrix":
+        return ublocks * REDUCE_CYCLES[0] + tiles * REDUCE_CYCLES[1] * (2 if wide else 1)
+    parts = COMPOSED.get(op.kernel, (op.kernel if op.kernel in UNARY_CYCLES else SFPU_DEFAULT,))
+    total = 0.0
+    for part in parts:
+        rate = EXP_APPROX_CYCLES if part == "exp" and op.numerics.math_approx else UNARY_CYCLES[part]
+        total += ublocks * rate[0] + tiles * rate[1]
+    return total
+
+
+def _product(
+    op: Operation, inputs: list[TensorDesc], out: TensorDesc, system: SystemDesc, profile: Profile
+) -> tuple[float, float, int]:
+    """Compute cycles, bytes that each core receives, and cores of a matrix product or convolution."""
+    left, right = inputs[:2]
+    if isinstance(op.params, Conv2dParams):
+        channels, per_group, *window = right.shape
+        groups = max(op.params.groups, op.params.batch_groups)
+        rows, cols, depth = math.prod(out.shape[:-1]), channels // groups, per_group * math.prod(window)
+        batch = groups if op.params.batch_groups == 1 else 1
+    else:
+        rows, cols = (out.shape[-2] if len(out.shape) > 1 else 1), (out.shape[-1] if out.shape else 1)
+        transposed = isinstance(op.params, MatmulParams) and op.params.transpose_a
+        depth = (left.shape[-2] if transposed else left.shape[-1]) if left.shape else 1
+        batch = math.prod(out.shape[:-2])
+    m, n, k = (max(1, -(-size // TILE)) for size in (rows, cols, depth))
+    grid_rows, grid_cols = min(profile.grid[0], m), min(profile.grid[1], n)
+    # Few rows or columns of tiles: the product is laid out along one line of cores instead (1-D multicast).
+    spread = max(grid_rows * grid_cols, min(profile.cores, m), min(profile.cores, n))
+    if batch > 1:
+        spread = min(profile.cores, batch * m * n)
+    per_core = -(-(batch * m * n) // spread)
+    phases = FIDELITIES[op.numerics.fidelity]
+    compute = per_core * k * system.cycles_per_tile_matmul * phases
+    m_core, n_core = -(-m // grid_rows), -(-n // grid_cols)
+    if batch > 1:
+        m_core, n_core = m, per_core / m
+    elif spread > grid_rows * grid_cols:
+        m_core, n_core = (-(-m // spread), n) if m >= n else (m, -(-n // spread))
+    received = k * (m_core * FORMATS[left.data_format].tile_bytes + n_core * FORMATS[right.data_format].tile_bytes)
+    return float(compute), float(received), spread
