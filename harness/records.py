@@ -186,8 +186,9 @@ class OpTest(Record):
     """One command line that re-runs just this op."""
 
 
-VOLATILE = frozenset({"run_id", "test_start_ts", "test_end_ts", "stages", "attempt", "artifact", "repro", "filepath",
-                      "full_test_name"})
+VOLATILE = frozenset(
+    {"run_id", "test_start_ts", "test_end_ts", "stages", "attempt", "artifact", "repro", "filepath", "full_test_name"}
+)
 """Fields of OpTest that may differ between two equal runs."""
 
 

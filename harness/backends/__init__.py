@@ -1,0 +1,1 @@
+"""Backends: what takes an op up the ladder. One file each; `base.py` says what one is, `registry.py` finds them."""

@@ -40,7 +40,7 @@ class Job:
     module: bytes
     """Single-op StableHLO module, MLIR bytecode."""
     inputs: list[np.ndarray]
-    """Fresh copies: a backend that writes to them harms nobody."""
+    """Fresh copies: a backend that writes to them harms nobody. Filled just before `run`, empty in earlier stages."""
     options: BackendOptions
     ir_dir: Path | None = None
     """Where to dump each stage's IR when `keep_ir` is set."""
@@ -73,7 +73,10 @@ class Target:
 
 
 class Backend(Protocol):
-    """A compiler and what it runs on. One file each in harness/backends/, or entry point `opscope.backends`."""
+    """A compiler and what it runs on. One file each in harness/backends/, or entry point `opscope.backends`.
+
+    It may also have `warm_up() -> None`: called once, before the first op's clock runs.
+    """
 
     name: ClassVar[str]
     stages: ClassVar[tuple[Stage, ...]]

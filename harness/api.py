@@ -1,0 +1,174 @@
+"""The harness without pytest: split a module into single ops, or take every op of a model up a backend's ladder.
+
+    from harness.api import run_op_by_op
+    tests = run_op_by_op(jax.jit(f).lower(x).as_text())
+    print({test.op_name: test.status for test in tests})
+
+Both take a model's name, the path of a StableHLO file, MLIR text, bytecode, or an object that prints as MLIR.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness import prepare, store
+from harness.backends import registry
+from harness.lane import Lane, LaneConfig
+from harness.limitations import judged
+from harness.optest import RunContext, now
+from harness.origin import origin
+from harness.records import OpRow, OpTest, RunRecord
+
+if TYPE_CHECKING:
+    from harness.program import SingleOp
+
+__all__ = ["OpTest", "run_op_by_op", "split"]
+
+
+def split(module: object) -> list[SingleOp]:
+    """One single-op module per unique op of a StableHLO module, in order of first use, each with all its uses.
+
+    Raises InputError where `module` is no StableHLO.
+    """
+    from harness.split import split_module
+
+    return list(split_module(_source(module)).ops.values())
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """The options of a run, as its origin stores them."""
+
+    backend: str
+    arch: str
+    data_format: str | None
+    math_fidelity: str | None
+    until: str | None
+    keep_ir: bool
+    dtype: str
+    inputs: str
+    seed: int
+    op_timeout: float
+    op_memory: int | None
+    cache_dir: str | None
+
+
+def run_op_by_op(
+    module_or_path: object,
+    *,
+    backend: str = "reference",
+    arch: str = "n150",
+    data_format: str | None = None,
+    math_fidelity: str | None = None,
+    until: str | None = None,
+    keep_ir: bool = False,
+    dtype: str = "float32",
+    inputs: str = "captured",
+    seed: int = 0,
+    op_timeout: float = 120.0,
+    op_memory: int | None = None,
+    cache_dir: str | Path | None = None,
+    run_dir: str | Path | None = None,
+    name: str = "module",
+    on_test: Callable[[OpTest], None] | None = None,
+) -> list[OpTest]:
+    """Takes every unique op up the ladder, each isolated in a child process, and returns one record per op.
+
+    The run folder (default: a new one below ./.opscope/runs) holds what the pytest plugin's would: `opscope show` and
+    `opscope publish` read it. `name` is what a module without a file is called; `on_test` hears of each record as it is
+    made. Ops that fail are records, not exceptions; InputError says what is wrong with the arguments.
+    """
+    asked = _Asked(
+        backend, arch, data_format, math_fidelity, until, keep_ir, dtype, inputs, seed, op_timeout, op_memory,
+        str(cache_dir) if cache_dir is not None else None,
+    )  # fmt: skip
+    registry.check_name(backend)
+    started = now()
+    source = _source(module_or_path)
+    in_memory = isinstance(source, bytes) or _is_text(source)
+    label = name if in_memory else str(source)
+    folder = Path(run_dir) if run_dir is not None else store.default_run_dir([label], started)
+    run_id = f"{started:%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:8]}"
+    own = {field.name for field in fields(RunContext)}
+    options = {key: value for key, value in asdict(asked).items() if key in own}
+    context = RunContext(run_id=run_id, run_dir=str(folder.absolute()), **options)
+    models = (str(_kept(source, folder, name)) if in_memory else str(source),)
+    request = prepare.Request(models, dtype=dtype, inputs=inputs, seed=seed, cache_dir=asked.cache_dir)
+    config = LaneConfig(
+        context=context,
+        export_dirs={task.name: task.folder for task in prepare.tasks(request)},
+        op_timeout=op_timeout,
+        memory_limit=op_memory,
+        log=folder / "logs" / "main.txt",
+    )
+    with Lane(config) as lane:
+        lane.start()  # its imports run beside the export; a board that the backend refuses ends both
+        header, rows = prepare.prepare(request, _loaded(lane))
+        record = RunRecord(
+            run_id=run_id, models=header.models, backend=backend, arch=arch, started=started,
+            origin=origin(("harness.api.run_op_by_op", label), {**asdict(asked), "models": list(models)}),
+        )  # fmt: skip
+        store.write_manifest(folder, header, rows)
+        store.write_run(folder, record)
+        outcome = "interrupted"
+        try:
+            tests = _climb_all(lane, rows, folder, on_test)
+            outcome = "complete"
+        finally:
+            store.write_run(folder, record.model_copy(update={"ended": now(), "outcome": outcome}))
+    return tests
+
+
+def _loaded(lane: Lane) -> Callable[[prepare.Event], None]:
+    """Raises InputError at the first sign of life from the export where the backend refused its options."""
+
+    def heard(event: prepare.Event) -> None:
+        lane.ready()
+
+    return heard
+
+
+def _climb_all(
+    lane: Lane, rows: Sequence[OpRow], folder: Path, on_test: Callable[[OpTest], None] | None
+) -> list[OpTest]:
+    """The records of all ops that have a module, each in the journal before the next op starts."""
+    tests: list[OpTest] = []
+    with store.Journal(folder, "main") as journal:
+        for row in rows:
+            if row.module is None:
+                continue
+            test, _ = judged(lane.run(row))
+            journal.append(test)
+            tests.append(test)
+            if on_test is not None:
+                on_test(test)
+    return tests
+
+
+def _source(module: object) -> Any:
+    """A path, a model's name, MLIR text or bytecode of whatever `module` is."""
+    if isinstance(module, str | bytes | Path):
+        return module
+    if hasattr(module, "as_text"):  # jax.stages.Lowered
+        return module.as_text()  # type: ignore[union-attr]
+    return str(module)
+
+
+def _is_text(source: str | Path) -> bool:
+    """Whether a string is MLIR rather than a name or a path."""
+    return isinstance(source, str) and ("\n" in source or "func.func" in source)
+
+
+def _kept(source: str | bytes, folder: Path, name: str) -> Path:
+    """A module from memory as a file of the run folder, so that the run can be prepared again."""
+    path = folder / "modules" / f"{name}.mlir"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(source if isinstance(source, bytes) else source.encode())
+    except OSError as error:
+        raise store.refused(path, error) from error
+    return path

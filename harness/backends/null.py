@@ -1,0 +1,34 @@
+"""The backend that runs everything and computes nothing: what the harness itself costs, and proof of the protocol.
+
+It has no outputs and `ran_on` stays `none`, so the ladder never compares it: its rows end as `stopped` after `run`
+and can never count as success on numbers.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from harness.backends.base import BackendOptions, Job, Target
+from harness.stages import Stage
+
+
+class Null:
+    """Accepts each op at every stage and has no result."""
+
+    name: ClassVar[str] = "null"
+    stages: ClassVar[tuple[Stage, ...]] = (Stage.COMPILE, Stage.RUN)
+
+    def target(self, options: BackendOptions) -> Target:
+        """A card of type `none`."""
+        return Target(card_type="none", float_format=None, math_fidelity="exact")
+
+    def fingerprint(self) -> str:
+        """Constant: no code of it can change a result."""
+        return "null-1"
+
+    def climb(self, stage: Stage, job: Job) -> None:
+        """Nothing to do at any stage."""
+
+    def available(self) -> str | None:
+        """Always usable."""
+        return None

@@ -1,0 +1,189 @@
+"""The reference backend: this project's compiler, stage by stage, and its simulated card."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cache
+from importlib import metadata, util
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from harness.backends.base import BackendOptions, Job, StageError, Target
+from harness.errors import InputError, closest
+from harness.records import TensorDesc
+from harness.stages import Stage
+
+if TYPE_CHECKING:
+    from compiler.api import CompileOptions, SystemDesc
+
+FIDELITIES = ("LoFi", "HiFi2", "HiFi3", "HiFi4")
+DEFAULT_FIDELITY = "HiFi4"
+_SMALLEST = b"""func.func @main(%a: tensor<2x2xf32>, %b: tensor<2x2xf32>) -> tensor<2x2xf32> {
+  %0 = stablehlo.add %a, %b : tensor<2x2xf32>
+  return %0 : tensor<2x2xf32>
+}"""
+
+
+class Reference:
+    """StableHLO -> TTIR -> TTNN -> flatbuffer -> simulated device."""
+
+    name: ClassVar[str] = "reference"
+    stages: ClassVar[tuple[Stage, ...]] = (
+        Stage.STABLEHLO_TO_TTIR,
+        Stage.TTIR_TO_TTNN,
+        Stage.TTNN_TO_FLATBUFFER,
+        Stage.RUN,
+    )
+
+    def target(self, options: BackendOptions) -> Target:
+        """The simulated card of a board. Raises InputError: no such board, format or fidelity."""
+        board = _board(options.arch)
+        return Target(
+            card_type=f"sim-{board.board}",
+            float_format=_float_format(board, options.data_format),
+            math_fidelity=_fidelity(options.math_fidelity),
+            matrix_format="Tf32",
+        )
+
+    def fingerprint(self) -> str:
+        """Hash over compiler, simulator and what they compute with. Imports both, so that no op pays for it."""
+        return _fingerprint()
+
+    def climb(self, stage: Stage, job: Job) -> None:
+        """Takes the job through one stage. Raises StageError with the compiler's or the device's own words."""
+        from compiler.api import CompilerInputError, StageFailure
+        from simulator.api import DeviceError
+
+        try:
+            _STEPS[stage](job, _board(job.options.arch))
+        except StageFailure as failure:
+            message = failure.message if failure.op == "module" else f"{failure.op}: {failure.message}"
+            raise StageError(message, failure.diagnostic or str(failure)) from failure
+        except (CompilerInputError, DeviceError) as failure:
+            kind = "" if isinstance(failure, CompilerInputError) else f"{type(failure).__name__}: "
+            raise StageError(f"{kind}{failure}") from failure
+
+    def warm_up(self) -> None:
+        """Takes one small op all the way, so that no op pays for imports and tables."""
+        job = Job("warm-up", _SMALLEST, [np.ones((2, 2), np.float32)] * 2, BackendOptions())
+        for stage in self.stages:
+            self.climb(stage, job)
+
+    def available(self) -> str | None:
+        """None where the compiler's framework is installed."""
+        missing = [name for name in ("xdsl", "jaxlib", "flatbuffers") if util.find_spec(name) is None]
+        return f"pip install {' '.join(missing)}" if missing else None
+
+
+def _to_ttir(job: Job, board: SystemDesc) -> None:
+    from compiler.api import pipeline, stablehlo_to_ttir
+
+    options = _compile_options(job)
+    job.pipeline = pipeline(options, board)
+    job.state[Stage.STABLEHLO_TO_TTIR] = stablehlo_to_ttir(job.module, options)
+
+
+def _to_ttnn(job: Job, board: SystemDesc) -> None:
+    from compiler.api import ttir_to_ttnn
+
+    ttir = job.state.pop(Stage.STABLEHLO_TO_TTIR)
+    job.state[Stage.TTIR_TO_TTNN] = ttir_to_ttnn(ttir, board, _compile_options(job))
+
+
+def _to_flatbuffer(job: Job, board: SystemDesc) -> None:
+    from compiler.api import describe_io, ttnn_to_flatbuffer
+
+    binary = ttnn_to_flatbuffer(job.state.pop(Stage.TTIR_TO_TTNN), board, _compile_options(job))
+    chosen = describe_io(binary)
+    job.input_descs = [_described(desc) for desc in chosen.inputs]
+    job.output_descs = [_described(desc) for desc in chosen.outputs]
+    job.state[Stage.TTNN_TO_FLATBUFFER] = binary
+
+
+def _run(job: Job, board: SystemDesc) -> None:
+    from simulator.api import Device
+
+    executable = Device(board.board).load(job.state.pop(Stage.TTNN_TO_FLATBUFFER))
+    result = executable.run(job.inputs)
+    job.outputs, job.ran_on = result.outputs, "simulator"
+    profile = result.profile
+    job.cycles, job.device_ns = profile.total_cycles, profile.device_ns
+    job.l1_peak_bytes, job.dram_peak_bytes = profile.l1_peak_bytes, profile.dram_peak_bytes
+
+
+_STEPS = {
+    Stage.STABLEHLO_TO_TTIR: _to_ttir,
+    Stage.TTIR_TO_TTNN: _to_ttnn,
+    Stage.TTNN_TO_FLATBUFFER: _to_flatbuffer,
+    Stage.RUN: _run,
+}
+
+
+def _compile_options(job: Job) -> CompileOptions:
+    from compiler.api import CompileOptions
+
+    board = _board(job.options.arch)
+    return CompileOptions(
+        data_format=_float_format(board, job.options.data_format),
+        math_fidelity=_fidelity(job.options.math_fidelity),
+        dump_dir=str(job.ir_dir) if job.ir_dir else None,
+    )
+
+
+@cache
+def _board(arch: str) -> SystemDesc:
+    from compiler.api import load_board
+
+    try:
+        return load_board(arch)
+    except ValueError as error:
+        # The compiler's own words, `arch: expected X, got Y; try Z`, in the harness's type.
+        expected, _, rest = str(error).partition(": expected ")[2].partition(", got ")
+        got, _, hint = rest.partition("; try ")
+        raise InputError("--arch", expected or "a board or an arch", got or f"'{arch}'", hint) from error
+
+
+def _float_format(board: SystemDesc, asked: str | None) -> str | None:
+    """The board's name of a float format asked for in any case; None: each tensor's own type."""
+    if asked is None:
+        return None
+    known = {name.lower(): name for name in board.formats if not name.startswith(("Int", "UInt"))}
+    if asked.lower() not in known:
+        expected = f"a float format of {board.board}"
+        raise InputError("--data-format", expected, f"'{asked}'", closest(asked, known.values()))
+    return known[asked.lower()]
+
+
+def _fidelity(asked: str | None) -> str:
+    known = {name.lower(): name for name in FIDELITIES}
+    if asked is None:
+        return DEFAULT_FIDELITY
+    if asked.lower() not in known:
+        raise InputError("--math-fidelity", "a fidelity", f"'{asked}'", closest(asked, FIDELITIES))
+    return known[asked.lower()]
+
+
+def _described(desc: Any) -> TensorDesc:
+    """What the compiler chose for one tensor, as the record holds it."""
+    return TensorDesc(
+        shape=desc.shape,
+        data_type=desc.element_type,
+        buffer_type=desc.buffer_type,
+        layout=f"{desc.layout},{desc.memory_layout},{desc.data_format}",
+        grid_shape=desc.grid,
+    )
+
+
+@cache
+def _fingerprint() -> str:
+    import simulator.api
+    from compiler import api
+
+    digest = hashlib.sha256(f"{api.fingerprint()};numpy={metadata.version('numpy')};".encode())
+    room = Path(simulator.api.__file__).parent
+    for path in sorted(room.rglob("*.py")):
+        if "tests" not in path.relative_to(room).parts:
+            digest.update(path.relative_to(room).as_posix().encode() + b"\0" + path.read_bytes())
+    return f"reference-{digest.hexdigest()[:16]}"

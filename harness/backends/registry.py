@@ -1,0 +1,93 @@
+"""Finding a backend: a file in this folder, an entry point of the group `opscope.backends`, or a path to a file.
+
+Adding a backend is one file: a class with the members of `base.Backend`, whose `name` is the file's name.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import pkgutil
+import sys
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from harness.errors import InputError, closest
+
+if TYPE_CHECKING:
+    from harness.backends.base import Backend
+
+GROUP = "opscope.backends"
+_NOT_BACKENDS = frozenset({"base", "registry", "tests"})
+
+
+def own_names() -> list[str]:
+    """The backends that are files of this folder; imports none of them."""
+    folder = str(Path(__file__).parent)
+    return sorted(info.name for info in pkgutil.iter_modules([folder]) if info.name not in _NOT_BACKENDS)
+
+
+def names() -> list[str]:
+    """Every backend that can be asked for by name; imports none of them."""
+    return sorted({*own_names(), *_entry_points()})
+
+
+def check_name(backend: str) -> None:
+    """Raises InputError, with the closest names, where there is no such backend. Imports none."""
+    if _is_path(backend):
+        if not Path(backend).is_file():
+            raise InputError("--backend", "the path of a backend's file", f"no file {backend}", _closest(backend))
+    elif backend not in names():
+        raise InputError("--backend", "a backend", f"'{backend}'", _closest(backend))
+
+
+def load(backend: str) -> Backend:
+    """The backend of that name, or in that file. Raises InputError where there is none or it is incomplete."""
+    check_name(backend)
+    if _is_path(backend):
+        return _class_in(_import_file(Path(backend)), Path(backend).stem)()
+    if backend in own_names():
+        return _class_in(importlib.import_module(f"harness.backends.{backend}"), backend)()
+    return _entry_points()[backend].load()()
+
+
+def _is_path(backend: str) -> bool:
+    return backend.endswith(".py")
+
+
+def _entry_points() -> dict[str, EntryPoint]:
+    return {point.name: point for point in entry_points(group=GROUP)}
+
+
+def _closest(backend: str) -> str:
+    return closest(Path(backend).stem, names())
+
+
+def _import_file(path: Path) -> ModuleType:
+    name = f"opscope_backend_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise InputError("--backend", "a Python file", str(path))
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _class_in(module: ModuleType, name: str) -> Any:
+    for value in vars(module).values():
+        if isinstance(value, type) and value.__dict__.get("name") == name:
+            missing = [part for part in _MEMBERS if not hasattr(value, part)]
+            if missing:
+                raise InputError(
+                    f"backend {name}",
+                    "the members of harness.backends.base.Backend",
+                    f"a class without {', '.join(missing)}",
+                )
+            return value
+    raise InputError(f"backend {name}", f"a class with name = '{name}'", f"none in {module.__file__}")
+
+
+_MEMBERS = ("stages", "target", "fingerprint", "climb", "available")

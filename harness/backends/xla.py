@@ -1,0 +1,61 @@
+"""XLA on this machine's processor: compiles each op as it stands and computes it in the module's own types."""
+
+from __future__ import annotations
+
+from importlib import metadata, util
+from typing import ClassVar
+
+import numpy as np
+
+from harness.backends.base import BackendOptions, Job, StageError, Target
+from harness.errors import InputError
+from harness.stages import Stage
+
+_SMALLEST = b"""func.func @main(%a: tensor<2x2xf32>) -> tensor<2x2xf32> {
+  %0 = stablehlo.negate %a : tensor<2x2xf32>
+  return %0 : tensor<2x2xf32>
+}"""
+
+
+class Xla:
+    """XLA CPU. Has no board: `arch` is ignored, and formats other than the module's own are refused."""
+
+    name: ClassVar[str] = "xla"
+    stages: ClassVar[tuple[Stage, ...]] = (Stage.COMPILE, Stage.RUN)
+
+    def target(self, options: BackendOptions) -> Target:
+        """The host in exact IEEE arithmetic. Raises InputError where a device's format or fidelity is asked for."""
+        for flag, value in (("--data-format", options.data_format), ("--math-fidelity", options.math_fidelity)):
+            if value is not None:
+                raise InputError(flag, "none with --backend xla", f"'{value}'", "--backend reference")
+        return Target(card_type="host", float_format=None, math_fidelity="exact")
+
+    def fingerprint(self) -> str:
+        """Version of jaxlib, and of our own way of calling it."""
+        from harness import golden
+
+        return f"xla-{metadata.version('jaxlib')}-{golden.VERSION}"
+
+    def climb(self, stage: Stage, job: Job) -> None:
+        """Compiles, or runs what was compiled. Raises StageError with XLA's own words."""
+        from harness import golden
+
+        try:
+            if stage is Stage.COMPILE:
+                job.state[stage] = golden.compile_module(job.module)
+            else:
+                job.outputs = job.state[Stage.COMPILE](job.inputs)
+                job.ran_on = "host"
+        except (golden.GoldenError, InputError) as error:
+            cause = error.__cause__
+            raise StageError(str(error), str(cause) if cause else "") from error
+
+    def warm_up(self) -> None:
+        """Compiles and runs one small op: the client starts and LLVM loads."""
+        job = Job("warm-up", _SMALLEST, [np.ones((2, 2), np.float32)], BackendOptions())
+        for stage in self.stages:
+            self.climb(stage, job)
+
+    def available(self) -> str | None:
+        """None where jaxlib is installed."""
+        return None if util.find_spec("jaxlib") else "pip install jax jaxlib"

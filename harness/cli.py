@@ -1,0 +1,111 @@
+"""The verbs of this room: `opscope doctor`, `models`, `config`, `show`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from harness.errors import InputError
+from harness.settings import SETTINGS, Resolved, resolve
+
+JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+def _print_json(value: Any) -> None:
+    """Prints `value` for another program."""
+    click.echo(json.dumps(value, indent=2))
+
+
+def _settings() -> Resolved:
+    """The settings that a run started here would have without options of its own."""
+    return resolve({}, _rootdir())
+
+
+def _rootdir() -> Path:
+    """The nearest folder at or above the current one that has a pyproject.toml: the one pytest would take."""
+    here = Path.cwd()
+    return next((folder for folder in (here, *here.parents) if (folder / "pyproject.toml").is_file()), here)
+
+
+@click.command()
+@JSON
+def doctor(as_json: bool) -> None:
+    """Say what works on this machine, and for the rest the line that makes it work."""
+    from harness import doctor as examination
+
+    findings = examination.examine(_settings(), Path.cwd())
+    if as_json:
+        _print_json(examination.as_json(findings))
+    else:
+        width = max(len(f.name) for f in findings)
+        for finding in findings:
+            mark = click.style("ok  ", fg="green") if finding.usable else click.style("no  ", fg="red")
+            click.echo(f"{mark}{finding.kind:<10} {finding.name:<{width}}  {finding.found}")
+            if finding.remedy:
+                click.echo(f"{'':<15} {'':<{width}}  try: {finding.remedy}")
+    if not examination.in_order(findings):
+        raise SystemExit(1)
+
+
+@click.command()
+@click.option("--params", is_flag=True, help="Count the parameters too (imports the framework).")
+@JSON
+def models(params: bool, as_json: bool) -> None:
+    """List the models that --model knows."""
+    from models import registry
+
+    listed = []
+    for name in registry.names():
+        model = registry.get(name)
+        entry: dict[str, Any] = {
+            "name": name, "family": model.family, "framework": model.framework, "size": model.size,
+            "file": str(model.path),
+        }  # fmt: skip
+        if params:
+            entry["parameters"] = model.build("float32").parameters
+        listed.append(entry)
+    if as_json:
+        _print_json(listed)
+        return
+    columns = [key for key in ("name", "family", "framework", "size") if listed]
+    widths = {key: max(len(entry[key]) for entry in listed) for key in columns}
+    for entry in listed:
+        count = f"  {entry['parameters']:>13,}" if params else ""
+        click.echo("  ".join(f"{entry[key]:<{widths[key]}}" for key in columns) + count)
+
+
+@click.command()
+@JSON
+def config(as_json: bool) -> None:
+    """Print every setting, its value, and where the value comes from."""
+    settings = _settings()
+    values = settings.masked()
+    if as_json:
+        _print_json({s.name: {"value": values[s.name], "source": settings.sources[s.name]} for s in SETTINGS})
+        return
+    width = max(len(setting.name) for setting in SETTINGS)
+    for setting in SETTINGS:
+        value = "" if values[setting.name] is None else values[setting.name]
+        click.echo(f"{setting.name:<{width}}  {value!s:<12}  {settings.sources[setting.name]}")
+
+
+@click.command()
+@click.argument("run_dir", required=False, type=click.Path(path_type=Path))
+@JSON
+def show(run_dir: Path | None, as_json: bool) -> None:
+    """Print the summary of a stored run (default: the newest one below .opscope/runs)."""
+    from harness import closing, store, summary
+
+    run_dir = run_dir or store.newest_run()
+    if run_dir is None:
+        raise InputError("opscope show", "a run folder", "no run below .opscope/runs", "opscope show RUN_DIR")
+    page = closing.stored_page(run_dir)
+    if as_json:
+        _print_json(summary.as_json(page))
+        return
+    from rich.console import Console
+
+    summary.show(page, Console(highlight=False, emoji=False))

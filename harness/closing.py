@@ -1,0 +1,81 @@
+"""The end of a run: every op of the manifest gets a record, and the books must add up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness import ledger, store
+from harness.errors import InputError
+from harness.optest import RunContext, now, unrun_test
+from harness.plan import Plan, nodeid
+from harness.records import OpRow, OpTest
+from harness.stages import Status
+from harness.store import StoredRun
+from harness.summary import Run
+
+WRITER = "controller"
+"""Journal segment of the rows that no lane wrote."""
+
+
+@dataclass(frozen=True)
+class Closed:
+    """A run whose books are closed; `problem` says what is wrong with them, empty: nothing."""
+
+    run: Run | None
+    problem: str = ""
+
+
+def close(plan: Plan, selected: set[str] | None, *, interrupted: bool) -> Closed:
+    """Writes a record for every op without one, then the outcome of the run.
+
+    `selected` holds the ids of the tests that were to be run (None: it never came to that); the others were deselected.
+    Where the disk refuses the records the page is made all the same, from what the journal holds. Raises InputError
+    where the run folder cannot be read.
+    """
+    stored = store.load_run(plan.run_dir)
+    recorded = {test.op_id for test in stored.tests}
+    unrun = [_unrun(row, plan, selected) for row in plan.rows if row.module is not None and row.op_id not in recorded]
+    missing = any(test.status is Status.NOT_RUN for test in (*stored.tests, *unrun))
+    outcome = "interrupted" if interrupted or missing else "complete"
+    record = stored.record.model_copy(update={"ended": now(), "outcome": outcome})
+    problem = ""
+    try:
+        with store.Journal(plan.run_dir, WRITER) as journal:
+            for test in unrun:
+                journal.append(test)
+        store.write_run(plan.run_dir, record)
+    except InputError as error:
+        problem = str(error)
+    page = page_of(stored._replace(record=record, tests=[*stored.tests, *unrun]), plan.run_dir)
+    if not page.ledger.adds_up:
+        problem = "the ledger does not add up: an op of the manifest or of a model is lost"
+    return Closed(page, problem)
+
+
+def _unrun(row: OpRow, plan: Plan, selected: set[str] | None) -> OpTest:
+    """The record of an op that no lane saw."""
+    deselected = not plan.again and selected is not None and nodeid(row) not in selected
+    if deselected:
+        return unrun_test(row, plan.orders.context, Status.SKIPPED, "deselected")
+    return unrun_test(row, plan.orders.context, Status.NOT_RUN, "the run ended before this op")
+
+
+def page_of(run: StoredRun, run_dir: Path) -> Run:
+    """The page of a stored run; ops that a killed run left without a record count as not_run."""
+    recorded = {test.op_id for test in run.tests}
+    context = RunContext(run.record.run_id, str(run_dir), backend=run.record.backend, arch=run.record.arch)
+    lost = [
+        unrun_test(row, context, Status.NOT_RUN, "the run ended before this op")
+        for row in run.rows
+        if row.module is not None and row.op_id not in recorded
+    ]
+    tests = [*run.tests, *lost]
+    counts = ledger.ledger(run.header, run.rows, tests)
+    return Run(run.record, run.header, run.rows, tests, counts, ledger.line(counts))
+
+
+def stored_page(run_dir: Path) -> Run:
+    """The page of a run folder. Raises InputError where it is none, or of another schema."""
+    page = page_of(store.load_run(run_dir), run_dir.resolve())
+    return Run(**{**vars(page), "places": {"run": str(run_dir.resolve())}})

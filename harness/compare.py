@@ -1,0 +1,301 @@
+"""The verdict on numbers: is what came back right, given what the requested target computes in?
+
+In order: result count, shape and element type; NaN position; infinity position and sign; exact values where the
+tolerance says so; relative L2; the median of relative errors (an outlier must not hide the rest); guarded PCC.
+All arithmetic is float64, in chunks that fit a cache. Legal on this hardware and only flagged: flushed denormals
+(`denormal_flush`), and infinity against a huge value where the format has no infinity (`saturated`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from harness.backends.base import Target
+from harness.element_types import NUMPY_NAMES
+from harness.kinds import op_kind
+from harness.records import ResultCheck, TensorDesc
+from harness.tolerance import SUMMING_KINDS, Tolerance, inner_size, tolerance
+
+_MLIR_NAMES = {numpy: mlir for mlir, numpy in NUMPY_NAMES.items() if mlir != "tf32"}
+PRODUCT_KINDS = frozenset({"matmul", "conv"})
+_CHUNK = 1 << 14
+_SAMPLE = 1 << 19
+_TINY = float(np.finfo(np.float32).tiny)
+"""Smallest normal float32 (and bfloat16): hardware takes what is below as zero."""
+
+
+def compare(
+    golden: Sequence[np.ndarray],
+    got: Sequence[np.ndarray],
+    op_name: str,
+    target: Target,
+    *,
+    inputs: Sequence[TensorDesc] = (),
+    outputs: Sequence[TensorDesc] = (),
+    params: Mapping[str, str] | None = None,
+    operands: Callable[[], Sequence[np.ndarray]] | None = None,
+) -> list[ResultCheck]:
+    """One check per result. `inputs`, `outputs` and `params` (the op's) say over how many products it sums.
+
+    `operands` gives the op's input values. It is called only where a sum came out wrong: terms of either sign may have
+    cancelled, and then the error is judged by the size that such a sum has by chance (flag `cancellation`).
+    """
+    kind = op_kind(op_name)
+    inner = inner_size(kind, inputs, outputs, params or {})
+    checks = []
+    for index in range(max(len(golden), len(got))):
+        if index >= len(golden) or index >= len(got):
+            checks.append(_refused("count", f"expected {len(golden)} results, got {len(got)}"))
+            continue
+        name = outputs[index].data_type if index < len(outputs) else _element_type(golden[index].dtype)
+        row = tolerance(target, kind, name, inner)
+        result = check(golden[index], got[index], row)
+        if not result.passed and result.max_abs is not None and kind in SUMMING_KINDS and operands and not row.exact:
+            result = check(golden[index], got[index], row, _sum_scale(kind, operands(), inner))
+        checks.append(result)
+    return checks
+
+
+def _sum_scale(kind: str, operands: Sequence[np.ndarray], inner: int) -> float:
+    """Root mean square that a sum of `inner` terms of random signs has: sqrt(K) rms(a), or sqrt(K) rms(a) rms(b)."""
+    factors = operands[:2] if kind in PRODUCT_KINDS else operands[:1]
+    sizes = [math.sqrt(float(np.mean(np.square(np.abs(array.astype(np.float64)))))) for array in factors if array.size]
+    scale = math.sqrt(inner) * math.prod(sizes)
+    return scale if math.isfinite(scale) else 0.0
+
+
+def check(golden: np.ndarray, got: np.ndarray, row: Tolerance, scale: float = 0.0) -> ResultCheck:
+    """Compares one result with its golden under one row of the tolerance table.
+
+    `scale` is the size that values have where nothing cancels; 0: the golden's own.
+    """
+    if golden.shape != got.shape:
+        return _refused(row.name, f"shape: expected {_shape(golden)}, got {_shape(got)}")
+    if golden.dtype != got.dtype:
+        kinds = _element_type(golden.dtype), _element_type(got.dtype)
+        return _refused(row.name, f"element type: expected {kinds[0]}, got {kinds[1]}")
+    if golden.size == 0:
+        return ResultCheck(passed=True, pcc=None, relative_l2=0.0, max_abs=0.0, tolerance=row.name)
+    if _is_discrete(golden.dtype):
+        return _check_discrete(golden, got, row)
+    if golden.dtype.kind == "c":
+        part = np.float32 if golden.dtype == np.complex64 else np.float64
+        golden, got = np.ascontiguousarray(golden).view(part), np.ascontiguousarray(got).view(part)
+    with np.errstate(invalid="ignore", over="ignore"):  # NaN and infinity are looked for, not stumbled upon
+        return _check_floats(np.ravel(golden), np.ravel(got), row, scale)
+
+
+def _check_discrete(golden: np.ndarray, got: np.ndarray, row: Tolerance) -> ResultCheck:
+    """Integers and booleans: equal or wrong."""
+    wrong = golden != got
+    count = int(np.count_nonzero(wrong))
+    if count == 0:
+        return ResultCheck(passed=True, pcc=None, relative_l2=0.0, max_abs=0.0, tolerance=row.name)
+    first = int(np.argmax(wrong))
+    g, d = golden.flat[first], got.flat[first]
+    largest = float(np.max(np.abs(golden[wrong].astype(np.float64) - got[wrong].astype(np.float64))))
+    reason = f"{count} of {golden.size} values differ: expected {g}, got {d} at {_place(first, golden.shape)}"
+    return ResultCheck(passed=False, pcc=None, relative_l2=None, max_abs=largest, tolerance=row.name, reason=reason)
+
+
+# --- floats
+
+
+@dataclass
+class _Sums:
+    """What one pass over both arrays gathers; not finite values and flushed denormals count as zero."""
+
+    count: int = 0
+    finite: int = 0
+    shift: float | None = None
+    """About the golden's mean: moments are taken around it, so that a large mean costs no digits."""
+    golden: float = 0.0
+    got: float = 0.0
+    golden_moment: float = 0.0
+    got_moment: float = 0.0
+    cross_moment: float = 0.0
+    golden_squares: float = 0.0
+    error_squares: float = 0.0
+    largest_error: float = 0.0
+    flushed: int = 0
+    saturated: int = 0
+    unequal: int = 0
+    first_unequal: int = -1
+    reason: str = ""
+
+
+def _check_floats(golden: np.ndarray, got: np.ndarray, row: Tolerance, scale: float) -> ResultCheck:
+    sums = _Sums()
+    for start in range(0, golden.size, _CHUNK):
+        end = start + _CHUNK
+        _gather(sums, start, golden[start:end].astype(np.float64), got[start:end].astype(np.float64), row)
+        if sums.reason:
+            return _refused(row.name, sums.reason)
+    flags = tuple(name for name, count in (("denormal_flush", sums.flushed), ("saturated", sums.saturated)) if count)
+    norm, error = math.sqrt(sums.golden_squares), math.sqrt(sums.error_squares)
+    relative = error / norm if norm else (0.0 if error == 0 else math.inf)
+    pcc, spread = _pcc(sums, row)
+    reason = _verdict(golden, got, sums, row, pcc, spread, scale)
+    if scale * math.sqrt(sums.count) > norm:
+        flags += ("cancellation",)
+    return ResultCheck(
+        passed=not reason,
+        pcc=pcc,
+        relative_l2=relative if math.isfinite(relative) else None,
+        max_abs=sums.largest_error,
+        tolerance=row.name,
+        reason=reason,
+        flags=flags,
+    )
+
+
+def _verdict(
+    golden: np.ndarray, got: np.ndarray, sums: _Sums, row: Tolerance, pcc: float | None, spread: float, scale: float
+) -> str:
+    """Why the result is wrong; empty: it is right."""
+    if row.exact:
+        if not sums.unequal:
+            return ""
+        at = sums.first_unequal
+        return f"{sums.unequal} of {sums.count} values differ: expected {golden[at]}, got {got[at]} at element {at}"
+    if sums.golden_squares == 0:
+        limit = row.relative_l2 * (scale or 1.0)
+        if sums.largest_error <= limit:
+            return ""
+        return f"golden is all zero: expected at most {limit:.3g}, got {sums.largest_error:.3g}"
+    norm = math.sqrt(sums.golden_squares)
+    size = max(norm, scale * math.sqrt(sums.count))
+    relative = math.sqrt(sums.error_squares) / size
+    if not relative <= row.relative_l2:
+        return f"relative L2: expected at most {row.relative_l2:.3g}, got {relative:.3g}"
+    if relative > 0:
+        median = _median_error(golden, got, row, scale)
+        if median > row.median:
+            return f"median relative error: expected at most {row.median:.3g}, got {median:.3g}"
+    if pcc is not None:
+        # An honest error, half of what relative_l2 allows, on values that vary little costs this much correlation.
+        required = min(row.pcc, 1 - (row.relative_l2 * size / norm / spread) ** 2 / 4)
+        if not pcc >= required:
+            return f"PCC: expected at least {required:.6g}, got {pcc:.6g}"
+    return ""
+
+
+def _gather(sums: _Sums, start: int, g: np.ndarray, d: np.ndarray, row: Tolerance) -> None:
+    """Adds one chunk, which it may overwrite. Sets `sums.reason` where NaN or infinity disagree."""
+    sums.count += g.size
+    sums.finite += g.size
+    # A sum is finite only where every value is: float32 values cannot overflow it.
+    if not (math.isfinite(g.sum()) and math.isfinite(d.sum())):
+        g, d = _settle(sums, start, g, d, row)
+        if sums.reason:
+            return
+    zero = d == 0
+    if zero.any():
+        small = zero & (np.abs(g) < _TINY) & (g != 0)
+        sums.flushed += int(np.count_nonzero(small))
+        g[small] = 0.0
+    error = d - g
+    if row.exact and error.any():
+        unequal = np.flatnonzero(error)
+        if sums.first_unequal < 0:
+            sums.first_unequal = start + int(unequal[0])
+        sums.unequal += unequal.size
+    sums.golden_squares += float(g @ g)
+    sums.error_squares += float(error @ error)
+    sums.largest_error = max(sums.largest_error, float(error.max()), -float(error.min()))
+    if sums.shift is None:
+        sums.shift = float(g.mean())
+    g -= sums.shift
+    d -= sums.shift
+    sums.golden += float(g.sum())
+    sums.got += float(d.sum())
+    sums.golden_moment += float(g @ g)
+    sums.got_moment += float(d @ d)
+    sums.cross_moment += float(g @ d)
+
+
+def _settle(sums: _Sums, start: int, g: np.ndarray, d: np.ndarray, row: Tolerance) -> tuple[np.ndarray, np.ndarray]:
+    """A chunk with zeros for what is not finite, once NaN and infinity agree; else `sums.reason` says where not."""
+    inf_g, inf_d = np.sign(np.where(np.isinf(g), g, 0.0)), np.sign(np.where(np.isinf(d), d, 0.0))
+    differs = (np.isnan(g) != np.isnan(d)) | (inf_g != inf_d)
+    if row.saturates_at is not None and differs.any():
+        huge = (np.abs(g) >= row.saturates_at) & (np.abs(d) >= row.saturates_at) & (np.sign(g) == np.sign(d))
+        saturated = differs & huge
+        sums.saturated += int(np.count_nonzero(saturated))
+        differs &= ~saturated
+    if differs.any():
+        at = int(np.argmax(differs))
+        sums.reason = f"NaN or Inf: expected {g[at]:.6g}, got {d[at]:.6g} at element {start + at}"
+    both = np.isfinite(g) & np.isfinite(d)
+    sums.finite -= int(np.count_nonzero(~both))
+    return np.where(both, g, 0.0), np.where(both, d, 0.0)
+
+
+def _pcc(sums: _Sums, row: Tolerance) -> tuple[float | None, float]:
+    """PCC over the finite values, and the golden's spread (deviation over root mean square).
+
+    None where it means nothing: one side does not vary, or the golden varies by less than the tolerance resolves.
+    """
+    n, shift = sums.finite, sums.shift or 0.0
+    if n < 2 or not sums.golden_squares:
+        return None, 0.0
+    # Values that are not finite went in as zeros: take their share of the moments out again.
+    zeros = sums.count - n
+    golden, got = sums.golden + zeros * shift, sums.got + zeros * shift
+    squares_g = sums.golden_moment - zeros * shift**2 - golden**2 / n
+    squares_d = sums.got_moment - zeros * shift**2 - got**2 / n
+    cross = sums.cross_moment - zeros * shift**2 - golden * got / n
+    spread = math.sqrt(max(squares_g, 0.0) / sums.golden_squares)
+    floor = 1e-12 * max(sums.golden_moment, sums.got_moment)
+    if squares_g <= floor or squares_d <= floor or spread <= max(row.relative_l2, 1e-12):
+        return None, spread
+    return max(-1.0, min(1.0, cross / math.sqrt(squares_g * squares_d))), spread
+
+
+def _median_error(golden: np.ndarray, got: np.ndarray, row: Tolerance, scale: float) -> float:
+    """Median of |got - golden| / max(|golden|, scale) over the golden's non-zero values, or a sample of many."""
+    if row.block:
+        whole = golden.size // 16 * 16
+        if whole == 0:
+            return 0.0
+        g, d = _sample(golden[:whole].reshape(-1, 16), got[:whole].reshape(-1, 16), _SAMPLE // 16)
+        size = np.broadcast_to(np.max(np.abs(np.where(np.isfinite(g), g, 0)), axis=1, keepdims=True), g.shape)
+    else:
+        g, d = _sample(golden, got, _SAMPLE)
+        size = np.maximum(np.abs(g), scale)
+    use = np.isfinite(g) & np.isfinite(d) & (size >= _TINY)
+    if not use.any():
+        return 0.0
+    return float(np.median(np.abs(d[use] - g[use]) / size[use]))
+
+
+def _sample(golden: np.ndarray, got: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """About `count` entries of both as float64, taken at an odd stride so that they fall in every column."""
+    stride = len(golden) // count | 1 if len(golden) > count else 1
+    return golden[::stride].astype(np.float64), got[::stride].astype(np.float64)
+
+
+def _is_discrete(dtype: np.dtype) -> bool:
+    """Whether values of the type are integers or booleans (ml_dtypes' int4 and its kin included)."""
+    return dtype.kind in "iub" or (dtype.kind == "V" and "int" in dtype.name)
+
+
+def _element_type(dtype: np.dtype) -> str:
+    """MLIR's name of a NumPy type; NumPy's own where MLIR has none."""
+    return _MLIR_NAMES.get(dtype.name, dtype.name)
+
+
+def _refused(name: str, reason: str) -> ResultCheck:
+    return ResultCheck(passed=False, pcc=None, relative_l2=None, max_abs=None, tolerance=name, reason=reason)
+
+
+def _shape(array: np.ndarray) -> str:
+    return "x".join(map(str, array.shape)) or "scalar"
+
+
+def _place(index: int, shape: tuple[int, ...]) -> str:
+    return str(tuple(int(i) for i in np.unravel_index(index, shape)))

@@ -1,0 +1,96 @@
+"""The tests of an op-by-op run: one collector per model, one test per unique op."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from harness.kinds import op_kind
+from harness.records import OpRow, OpTest
+from harness.stages import Status
+from harness.summary import title
+
+if TYPE_CHECKING:
+    from harness.session import OpByOp
+
+PROPERTY = "opscope"
+"""Name of the user property that carries status and expectation of an op to the xdist controller."""
+
+
+class OpFailed(Exception):  # noqa: N818 - it is the outcome of a test, not an error of ours
+    """An op failed and no limitation says that it may, or succeeded though one says that it cannot."""
+
+    def __init__(self, test: OpTest, why: str = "") -> None:
+        super().__init__(test.error_message or test.status.value)
+        self.test, self.why = test, why
+
+
+class ModelOps(pytest.Collector):
+    """The ops whose first use is in one model."""
+
+    def __init__(self, *, run: OpByOp, rows: Sequence[OpRow], **kwargs: Any) -> None:
+        super().__init__(nodeid=kwargs["name"], **kwargs)
+        self._run, self._rows = run, rows
+
+    def collect(self) -> Iterable[pytest.Item]:
+        """One test per op, in the model's order."""
+        for row in self._rows:
+            yield OpItem.from_parent(self, name=f"{row.op_name}[{row.op_id}]", run=self._run, row=row)
+
+
+class OpItem(pytest.Item):
+    """One unique op on its way up the ladder."""
+
+    def __init__(self, *, run: OpByOp, row: OpRow, **kwargs: Any) -> None:
+        parent = kwargs["parent"]
+        # As text: pytest then parses it as it parses the ids that --lf kept, so that the two compare equal.
+        super().__init__(nodeid=f"{parent.name}::{kwargs['name']}", **kwargs)
+        self.run, self.row = run, row
+        # What -k matches besides the name: every model that uses the op, and the family of the op.
+        self.extra_keyword_matches.update(use.model for use in row.uses)
+        self.extra_keyword_matches.add(op_kind(row.op_name))
+
+    def runtest(self) -> None:
+        """Climbs, keeps the record, and turns it into the outcome of a test."""
+        test, verdict = self.run.climb(self.row)
+        self.user_properties.append((PROPERTY, {"status": test.status.value, "expected": bool(test.expected)}))
+        if verdict.outcome == "xfail":
+            pytest.xfail(verdict.reason)
+        if verdict.outcome == "fail" or test.expected:  # the latter only with --runxfail, which makes xfail() a no-op
+            raise OpFailed(test, verdict.reason)
+        if test.status in (Status.SKIPPED, Status.NOT_RUN):
+            pytest.skip(test.error_message or test.status.value)
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        """The failure on a few lines: where, why, how far off, how to see it again. Faults of ours keep their trace."""
+        if isinstance(excinfo.value, OpFailed):
+            return "\n".join(failure_lines(excinfo.value.test, excinfo.value.why))
+        return super().repr_failure(excinfo)
+
+    def reportinfo(self) -> tuple[Any, int | None, str]:
+        """The heading of the test in pytest's output."""
+        return self.path, None, self.nodeid
+
+
+def failure_lines(test: OpTest, why: str = "") -> list[str]:
+    """What is printed for an op that failed."""
+    stage = f" at {test.failed_stage}" if test.failed_stage else ""
+    # The verdict first: pytest repeats the first line in its short summary.
+    lines = [f"{test.status.value}{stage}: {test.error_message or test.crash_kind or ''}".rstrip(": "), title(test)]
+    if why:
+        lines.append(why)
+    for location in test.locations[:1]:
+        lines.append(f"from {location}" + (f" and {test.uses - 1} more uses" if test.uses > 1 else ""))
+    bad = [(n, r) for n, r in enumerate(test.results) if not r.passed]
+    for n, r in bad[:1]:
+        numbers = (("pcc", r.pcc), ("relative L2", r.relative_l2), ("largest difference", r.max_abs))
+        told = ", ".join(f"{name} {value:.6g}" for name, value in numbers if value is not None)
+        lines.append(f"result {n}: {r.reason or 'outside its tolerance'} ({told or 'no numbers'}; row {r.tolerance})")
+    if test.error_signature:
+        lines.append(f"signature {test.error_signature}")
+    if test.artifact:
+        lines.append(f"diagnostic {test.artifact} in the run folder")
+    lines.append(f"again: {test.repro}")
+    return lines

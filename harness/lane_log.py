@@ -1,0 +1,59 @@
+"""The capped log of a lane: the first bytes of a child's output go to a file, the last ones are kept in memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import BinaryIO
+
+FILE_LIMIT = 4 * 1024 * 1024
+TAIL_LIMIT = 16 * 1024
+
+
+class CappedLog:
+    """Takes bytes; the file gets at most FILE_LIMIT of them and is not created before the first."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path, self._file, self._written = path, None, 0
+        self._tail = bytearray()
+
+    def write(self, data: bytes) -> None:
+        """Adds output. A disk that refuses it costs the file, never the run."""
+        self._tail += data
+        del self._tail[:-TAIL_LIMIT]
+        room = FILE_LIMIT - self._written
+        if self._path is None or room <= 0:
+            return
+        try:
+            file = self._open(self._path)
+            file.write(data[:room])
+            self._written += len(data)
+            if len(data) >= room:
+                file.write(b"\n[output capped here]\n")
+            file.flush()
+        except OSError:
+            self._path = None
+
+    def mark(self) -> None:
+        """Forgets the tail: what comes now belongs to another op."""
+        self._tail.clear()
+
+    def tail(self, lines: int = 60) -> str:
+        """The last lines since the mark."""
+        return "\n".join(self._tail.decode(errors="replace").splitlines()[-lines:]) + "\n"
+
+    def last_line(self) -> str:
+        """The last line that says something."""
+        said = [line.strip() for line in self._tail.decode(errors="replace").splitlines() if line.strip()]
+        return said[-1] if said else ""
+
+    def close(self) -> None:
+        """Closes the file."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _open(self, path: Path) -> BinaryIO:
+        if self._file is None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = path.open("ab")
+        return self._file

@@ -1,0 +1,124 @@
+"""Making an OpTest from a manifest row: the fields that every outcome shares, whoever reports it.
+
+Used by the ladder (what happened), the lane (crash, timeout) and the session (skipped, not run). Standard library
+and records only, because pytest processes import it.
+"""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from harness.kinds import op_kind
+from harness.records import OpRow, OpTest
+from harness.signature import shorten, signature
+from harness.stages import FAILED, Stage, Status
+
+DEFAULT_BACKEND = "reference"
+DEFAULT_ARCH = "n150"
+
+
+@dataclass(frozen=True)
+class RunContext:
+    """What all ops of a run have in common: the resolved options that decide a result."""
+
+    run_id: str
+    run_dir: str
+    backend: str = DEFAULT_BACKEND
+    """A backend's name or the path of a file that holds one."""
+    arch: str = DEFAULT_ARCH
+    data_format: str | None = None
+    math_fidelity: str | None = None
+    until: str | None = None
+    """Last stage to climb (a Stage's value); None: all of them."""
+    keep_ir: bool = False
+    card_type: str = "none"
+    """Filled in by a lane once its backend has said what it targets."""
+
+
+def backend_label(backend: str) -> str:
+    """The name under which records know a backend given by name or by file."""
+    return backend.replace("\\", "/").rsplit("/", 1)[-1].removesuffix(".py")
+
+
+def repro_line(op_id: str, context: RunContext) -> str:
+    """One command line that re-runs just this op as this run did."""
+    words = ["pytest", "--op-by-op", "--op", op_id, "--run-dir", context.run_dir]
+    for flag, value, default in (
+        ("--backend", context.backend, DEFAULT_BACKEND),
+        ("--arch", context.arch, DEFAULT_ARCH),
+        ("--data-format", context.data_format, None),
+        ("--math-fidelity", context.math_fidelity, None),
+        ("--until", context.until, None),
+    ):
+        if value is not None and value != default:
+            words += [flag, value]
+    return shlex.join(words)
+
+
+def now() -> datetime:
+    """The time with its zone, as records hold it."""
+    return datetime.now(UTC)
+
+
+def build_test(
+    row: OpRow,
+    context: RunContext,
+    *,
+    status: Status,
+    stage_reached: Stage = Stage.SPLIT,
+    started: datetime,
+    ended: datetime | None = None,
+    error: str | None = None,
+    failed_stage: Stage | None = None,
+    **fields: Any,
+) -> OpTest:
+    """The record of `row` with `status`; `error` is shortened and fingerprinted, `fields` set the rest."""
+    models = tuple(dict.fromkeys(use.model for use in row.uses))
+    first = row.uses[0] if row.uses else None
+    model = models[0] if models else ""
+    case = f"{row.op_name}[{row.op_id}]"
+    if error is not None:
+        fields.setdefault("error_message", shorten(error))
+        if status in FAILED:
+            fields.setdefault("error_signature", signature(failed_stage or stage_reached, error))
+    values: dict[str, Any] = {
+        "run_id": context.run_id,
+        "op_id": row.op_id,
+        "test_case_name": case,
+        "full_test_name": f"{model}::{case}" if model else case,
+        "test_start_ts": started,
+        "test_end_ts": ended or now(),
+        "success": status is Status.SUCCESS,
+        "skipped": status in (Status.SKIPPED, Status.NOT_RUN),
+        "frontend": row.frontend,
+        "model_name": model,
+        "op_kind": op_kind(row.op_name),
+        "op_name": row.op_name,
+        "framework_op_name": first.framework_op if first else "",
+        "inputs": row.inputs,
+        "outputs": row.outputs,
+        "op_params": row.op_params,
+        "status": status,
+        "card_type": context.card_type,
+        "backend": backend_label(context.backend),
+        "stage_reached": stage_reached,
+        "failed_stage": failed_stage,
+        "uses": len(row.uses),
+        "locations": tuple(dict.fromkeys(use.location for use in row.uses if use.location)),
+        "models": models,
+        "provenance": row.provenance,
+        "arch": context.arch,
+        "data_format": context.data_format or "",
+        "math_fidelity": context.math_fidelity or "",
+        "repro": repro_line(row.op_id, context),
+    }
+    return OpTest(**(values | fields))
+
+
+def unrun_test(row: OpRow, context: RunContext, status: Status, reason: str) -> OpTest:
+    """The record of an op that no lane saw: `skipped` (deselected) or `not_run` (the run ended before it)."""
+    moment = now()
+    return build_test(row, context, status=status, started=moment, ended=moment, error=reason)

@@ -1,0 +1,241 @@
+"""The plan of a run: the ops, where they lie, and what each process of the run must know.
+
+Made once by the controller (models prepared, run folder written), handed to xdist workers as JSON.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from harness import store
+from harness.backends import registry
+from harness.errors import InputError
+from harness.lane import Lane, LaneConfig
+from harness.optest import RunContext, backend_label, now
+from harness.progress import Event
+from harness.records import ManifestHeader, OpRow, RunRecord
+from harness.request import Request, chosen, to_prepare, wanted
+
+MAIN = "main"
+"""Writer of the journal where there are no xdist workers."""
+
+FROM_THE_RUN = ("backend", "arch", "data_format", "math_fidelity", "until", "op_timeout", "op_memory")
+"""Settings that an op of an earlier run takes from that run, unless they are given anew."""
+
+
+@dataclass(frozen=True)
+class Orders:
+    """What a worker is told; the ops themselves it reads from the run folder's manifest."""
+
+    context: RunContext
+    op_timeout: float
+    op_memory: int | None
+    cache_dir: str | None = None
+    attempts: dict[str, int] = field(default_factory=dict)
+    """Number of the next attempt at each op that was run before."""
+    globs: tuple[str, ...] = ()
+    op_ids: tuple[str, ...] = ()
+    nodeids: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The ops of a run and the orders for running them."""
+
+    orders: Orders
+    header: ManifestHeader
+    rows: Sequence[OpRow]
+    again: bool = False
+
+    @property
+    def run_dir(self) -> Path:
+        """The run folder."""
+        return Path(self.orders.context.run_dir)
+
+    def by_model(self) -> dict[str, list[OpRow]]:
+        """The ops that can be run, by the model of their first use."""
+        found: dict[str, list[OpRow]] = {}
+        for row in self.rows:
+            if row.module is not None:
+                found.setdefault(row.uses[0].model, []).append(row)
+        return found
+
+    def asks_for(self, row: OpRow) -> bool:
+        """Whether `--ops`, `--op` and the tests named on the command line leave this op in."""
+        orders = self.orders
+        return (
+            (not orders.globs or wanted(row, orders.globs))
+            and (not orders.op_ids or row.op_id in orders.op_ids)
+            and (not orders.nodeids or nodeid(row) in orders.nodeids)
+        )
+
+    def lane(self, writer: str) -> Lane:
+        """A lane for this run; not started."""
+        folders = dict(zip(self.header.models, self.header.export_dirs, strict=True))
+        return _lane(self.orders, folders, writer)
+
+    def told(self) -> dict[str, Any]:
+        """The orders as JSON for an xdist worker."""
+        return asdict(self.orders)
+
+    @classmethod
+    def heard(cls, told: dict[str, Any]) -> Plan:
+        """The plan in an xdist worker."""
+        words = {name: tuple(told[name]) for name in ("globs", "op_ids", "nodeids")}
+        orders = Orders(**{**told, **words, "context": RunContext(**told["context"])})
+        header, rows = store.read_manifest(Path(orders.context.run_dir))
+        return cls(orders, header, rows)
+
+
+def nodeid(row: OpRow) -> str:
+    """The id of an op's test: stable over runs, so that --lf finds it again."""
+    return f"{row.uses[0].model}::{row.op_name}[{row.op_id}]"
+
+
+def make(
+    request: Request, report: Callable[[Event], None], command_line: Sequence[str], dry: bool
+) -> tuple[Plan, Lane]:
+    """Prepares what was asked for and writes the run folder (`dry`: writes nothing); the lane has its backend loaded.
+
+    Raises InputError for bad input, wherever it shows.
+    """
+    if request.again:
+        plan = from_run(request)
+        lane = plan.lane(MAIN)
+        lane.ready()
+        return plan, lane
+    return _from_models(request, report, command_line, dry)
+
+
+def _lane(orders: Orders, export_dirs: dict[str, str], writer: str, dry: bool = False) -> Lane:
+    """A lane that follows the orders."""
+    return Lane(
+        LaneConfig(
+            context=orders.context,
+            export_dirs=export_dirs,
+            op_timeout=orders.op_timeout,
+            memory_limit=orders.op_memory,
+            log=None if dry else Path(orders.context.run_dir) / "logs" / f"{writer}.txt",
+            environment={"OPSCOPE_CACHE_DIR": cache_dir} if (cache_dir := orders.cache_dir) else {},
+        )
+    )
+
+
+def _orders(request: Request, run_id: str, run_dir: Path, settings: dict[str, Any]) -> Orders:
+    """The orders of a request for a run."""
+    registry.check_name(settings["backend"])
+    context = RunContext(
+        run_id=run_id,
+        run_dir=str(run_dir),
+        backend=settings["backend"],
+        arch=settings["arch"],
+        data_format=settings["data_format"],
+        math_fidelity=settings["math_fidelity"],
+        until=settings["until"],
+        keep_ir=settings["keep_ir"],
+    )
+    return Orders(
+        context=context,
+        op_timeout=settings["op_timeout"],
+        op_memory=settings["op_memory"],
+        cache_dir=settings["cache_dir"],
+        globs=request.ops,
+        nodeids=request.nodeids,
+    )
+
+
+def _from_models(
+    request: Request, report: Callable[[Event], None], command_line: Sequence[str], dry: bool
+) -> tuple[Plan, Lane]:
+    """The plan of a new run, and a lane that has loaded its backend meanwhile."""
+    from harness import prepare
+
+    started = now()
+    asked = to_prepare(request)
+    tasks = prepare.tasks(asked)
+    run_dir = request.run_dir or store.default_run_dir([t.name for t in tasks], started, request.folder)
+    if (run_dir / store.RUN_FILE).exists():
+        raise InputError("--run-dir", "a new folder beside --model", f"{run_dir}, which holds a run",
+                         "another folder, or no --model to run its ops again")  # fmt: skip
+    orders = _orders(request, f"{started:%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:8]}", run_dir, request.settings.values)
+    if not dry:
+        _claim(run_dir)
+    lane = _lane(orders, {t.name: t.folder for t in tasks}, MAIN, dry)
+    lane.start()
+
+    def told(event: Event) -> None:
+        # The lane's imports run beside the export; a board or format that the backend refuses ends both here.
+        lane.ready()
+        report(event)
+
+    try:
+        header, rows = prepare.prepare(asked, told)
+        lane.ready()
+        plan = Plan(orders, header, rows)
+        if not dry:
+            _write(plan, request, started, command_line)
+    except BaseException:
+        lane.close()
+        if not dry:
+            _abandon(run_dir)
+        raise
+    return plan, lane
+
+
+def _claim(run_dir: Path) -> None:
+    """Creates the run folder. Raises InputError where it cannot be written, before a model is exported for it."""
+    probe = run_dir / ".writable"
+    try:
+        run_dir.mkdir(parents=True, exist_ok=True)
+        probe.write_bytes(b"opscope")
+        probe.unlink()
+    except OSError as error:
+        raise store.refused(run_dir, error) from error
+
+
+def _abandon(run_dir: Path) -> None:
+    """Takes away the run folder of a run that did not begin, unless something lies in it."""
+    with contextlib.suppress(OSError):
+        run_dir.rmdir()
+
+
+def from_run(request: Request) -> Plan:
+    """The plan for running ops of an earlier run again. Raises InputError: no run, another schema, no such op."""
+    run_dir = request.run_dir or store.newest_run(request.folder)
+    if run_dir is None:
+        raise InputError("--op", "a run to take the op from", "no run below .opscope/runs", "--run-dir DIR")
+    run = store.load_run(run_dir)
+    settings = dict(request.settings.values)
+    for name in FROM_THE_RUN:
+        stored = run.record.origin.options.get(name)
+        if stored is not None and not request.settings.given(name):
+            settings[name] = stored
+    ids = chosen(run.rows, request.op_ids) if request.op_ids else set()
+    attempts: dict[str, int] = {}
+    for test in store.read_journal(run_dir):
+        attempts[test.op_id] = max(attempts.get(test.op_id, 1), test.attempt + 1)
+    orders = replace(_orders(request, run.record.run_id, run_dir, settings), attempts=attempts, op_ids=tuple(ids))
+    return Plan(orders, run.header, run.rows, again=True)
+
+
+def _write(plan: Plan, request: Request, started: datetime, command_line: Sequence[str]) -> None:
+    """Writes run.json and manifest.jsonl."""
+    from harness import origin
+
+    options = {**request.settings.masked(), "models": list(request.models), "ops": list(request.ops)}
+    record = RunRecord(
+        run_id=plan.orders.context.run_id,
+        models=plan.header.models,
+        backend=backend_label(plan.orders.context.backend),
+        arch=plan.orders.context.arch,
+        started=started,
+        origin=origin.origin(command_line, options),
+    )
+    store.write_manifest(plan.run_dir, plan.header, plan.rows)
+    store.write_run(plan.run_dir, record)

@@ -1,0 +1,146 @@
+"""The pytest plugin: its options, and the gate behind which an op-by-op run begins.
+
+Without `--op-by-op` it adds options and does nothing else. With it, conftest files and the project's own tests stay
+out, our rooms are claimed (`harness/rooms.py`), and `harness/session.py` takes over collection.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+import pytest
+
+from harness import rooms
+from harness.errors import InputError
+from harness.settings import SETTINGS
+
+USAGE = 2
+"""Exit code for bad input."""
+
+FOLLOWERS = ("reports.plugin",)
+"""Plugins in other rooms that a run brings with it.
+
+They are no entry points of pytest's: it would load them at every start, where a project's own `reports` folder may
+stand in the place of ours.
+"""
+
+SESSION = "opscope-session"
+"""Name under which the plugin of an op-by-op run is registered."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The options of group `opscope`."""
+    group = parser.getgroup("opscope", "op-by-op runs of ML compilers (opscope)")
+    group.addoption(
+        "--model",
+        action="append",
+        dest="opscope_model",
+        default=None,
+        metavar="MODEL",
+        help="A model's name, a glob, `all`, or the path of a StableHLO file; may be given several times.",
+    )
+    group.addoption(
+        "--op-by-op",
+        action="store_true",
+        dest="opscope_op_by_op",
+        default=False,
+        help="Run each unique op of the models on its own; without --model: list the models.",
+    )
+    group.addoption(
+        "--ops",
+        action="append",
+        dest="opscope_ops",
+        default=None,
+        metavar="GLOB",
+        help="Run only ops of this name or family (`stablehlo.dot*`, `dot*`, `matmul`); the others count as skipped.",
+    )
+    group.addoption(
+        "--op",
+        action="append",
+        dest="opscope_op",
+        default=None,
+        metavar="ID",
+        help="Run this op of an earlier run again (the newest, or --run-dir), without exporting the model.",
+    )
+    group.addoption(
+        "--run-dir",
+        dest="opscope_run_dir",
+        default=None,
+        metavar="DIR",
+        help="The run folder; default: a new one in .opscope/runs.",
+    )
+    for setting in SETTINGS:
+        if not setting.option:
+            continue
+        if not setting.metavar:
+            group.addoption(setting.flag, action="store_true", dest=setting.dest, default=None, help=setting.help)
+        elif setting.optional:
+            group.addoption(setting.flag, nargs="?", const="", dest=setting.dest, default=None,
+                            metavar=setting.metavar, help=setting.help)  # fmt: skip
+        else:
+            group.addoption(setting.flag, dest=setting.dest, default=None, metavar=setting.metavar, help=setting.help)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+    """Keeps the conftest files of the folder out of an op-by-op run."""
+    known = early_config.known_args_namespace
+    if known.opscope_op_by_op:
+        known.noconftest = True
+        rooms.claim()
+        manager = early_config.pluginmanager
+        for name in FOLLOWERS:
+            module = importlib.import_module(name)
+            if not manager.is_registered(module):
+                manager.register(module, name)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> int | None:
+    """Refuses bad input before a session starts, and lists the models where none was named."""
+    option = config.option
+    if option.help or option.version or hasattr(config, "workerinput"):
+        return None
+    try:
+        if not option.opscope_op_by_op:
+            _without_op_by_op(config)
+            return None
+        from harness import request
+
+        if not (option.opscope_model or option.opscope_op or option.opscope_run_dir):
+            sys.stdout.write(request.model_list())
+            return 0
+        asked = config.stash[request.KEY] = request.read(config)
+        if asked.again:
+            from harness import plan
+
+            plan.from_run(asked)  # for what it raises
+    except InputError as error:
+        sys.stderr.write(f"{error}\n")
+        return USAGE
+    return None
+
+
+def _without_op_by_op(config: pytest.Config) -> None:
+    """Raises InputError where options ask for a run that does not exist."""
+    option = config.option
+    for flag, given in (("--model", option.opscope_model), ("--op", option.opscope_op)):
+        if given:
+            raise InputError(
+                flag, "--op-by-op beside it, as whole-model runs are not there yet", f"{flag} alone", "--op-by-op"
+            )
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Sets the attributes that other plugins read, and registers the run, if there is one.
+
+    Late, so that what the run prints when it starts follows pytest's own header.
+    """
+    config.opscope_run_dir = None  # type: ignore[attr-defined]
+    config.opscope_places = {}  # type: ignore[attr-defined]
+    if config.option.opscope_op_by_op and not (config.option.help or config.option.version):
+        from harness.session import OpByOp
+
+        config.pluginmanager.register(OpByOp(config), SESSION)

@@ -1,0 +1,46 @@
+"""What a process and its children hold: resident bytes and threads; from /proc where there is one, else by psutil."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+_PROC = Path("/proc")
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+def usage(pid: int) -> tuple[int, int]:
+    """(resident bytes, threads) of `pid` and all its descendants; what has ended counts as nothing."""
+    if not (_PROC / "self" / "statm").is_file():
+        return _usage_elsewhere(pid)
+    resident = threads = 0
+    waiting = [pid]
+    while waiting:
+        process = _PROC / str(waiting.pop())
+        try:
+            resident += int((process / "statm").read_text().split()[1]) * _PAGE
+            tasks = list((process / "task").iterdir())
+            threads += len(tasks)
+            for task in tasks:
+                waiting += [int(child) for child in (task / "children").read_text().split()]
+        except OSError:
+            continue  # ended between two reads
+    return resident, threads
+
+
+def _usage_elsewhere(pid: int) -> tuple[int, int]:
+    import psutil
+
+    resident = threads = 0
+    try:
+        process = psutil.Process(pid)
+        tree = [process, *process.children(recursive=True)]
+    except psutil.NoSuchProcess:
+        return 0, 0
+    for member in tree:
+        try:
+            resident += member.memory_info().rss
+            threads += member.num_threads()
+        except psutil.NoSuchProcess:
+            continue  # ended between two reads
+    return resident, threads

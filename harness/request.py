@@ -1,0 +1,131 @@
+"""What one `pytest --op-by-op` asks for, read from the command line and checked before anything is started."""
+
+from __future__ import annotations
+
+import difflib
+import fnmatch
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from harness.errors import InputError
+from harness.kinds import op_kind
+from harness.records import OpRow
+from harness.settings import SETTINGS, Resolved, resolve
+
+if TYPE_CHECKING:
+    from harness import prepare
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the user asked for."""
+
+    models: tuple[str, ...]
+    ops: tuple[str, ...]
+    """Globs over op names and families; empty: all ops."""
+    op_ids: tuple[str, ...]
+    """Ids of ops of an earlier run; empty: all ops."""
+    nodeids: tuple[str, ...]
+    """Tests named on the command line; empty: all."""
+    run_dir: Path | None
+    """Where the run is to be written, or, without models, the earlier run."""
+    settings: Resolved
+    folder: Path
+    """Where pytest was called: what .opscope lies in."""
+
+    @property
+    def again(self) -> bool:
+        """Whether ops of an earlier run are run once more, without exporting anything."""
+        return not self.models
+
+
+KEY = pytest.StashKey[Request]()
+
+
+def read(config: pytest.Config) -> Request:
+    """The request of a command line. Raises InputError for whatever can be refused without exporting a model."""
+    option = config.option
+    given = {setting.name: getattr(option, setting.dest, None) for setting in SETTINGS}
+    settings = resolve(given, config.rootpath)
+    paths = [str(arg) for arg in option.file_or_dir or ()]
+    for path in paths:
+        if "::" not in path:
+            raise InputError("command line", "no test files beside --op-by-op", repr(path), "--model")
+    if option.opscope_op and option.opscope_model:
+        raise InputError("--op", "an op of an earlier run (no --model)", "--model beside it", "--ops GLOB")
+    folder = config.invocation_params.dir
+    if settings["backend"].endswith(".py"):
+        # The record's command line must find the file from any folder.
+        settings.values["backend"] = str((folder / settings["backend"]).resolve())
+    run_dir = None if option.opscope_run_dir is None else (folder / option.opscope_run_dir).resolve()
+    request = Request(
+        models=tuple(option.opscope_model or ()),
+        ops=tuple(option.opscope_ops or ()),
+        op_ids=tuple(option.opscope_op or ()),
+        nodeids=tuple(paths),
+        run_dir=run_dir,
+        settings=settings,
+        folder=folder,
+    )
+    if request.models:
+        _check_models(request)
+    return request
+
+
+def _check_models(request: Request) -> None:
+    """Raises InputError for a model or a backend that does not exist, before any work starts."""
+    from harness import prepare
+    from harness.backends import registry
+
+    registry.check_name(request.settings["backend"])
+    prepare.tasks(to_prepare(request))
+
+
+def to_prepare(request: Request) -> prepare.Request:
+    """The part of the request that `harness.prepare` takes."""
+    from harness import prepare
+
+    settings = request.settings
+    return prepare.Request(
+        models=request.models,
+        dtype=settings["dtype"],
+        inputs=settings["inputs"],
+        seed=settings["seed"],
+        cache_dir=settings["cache_dir"],
+    )
+
+
+def model_list() -> str:
+    """The text that `--op-by-op` alone prints."""
+    from models import registry
+
+    models = [registry.get(name) for name in registry.names()]
+    width = max((len(m.name) for m in models), default=0)
+    lines = [f"  {m.name:<{width}}  {m.family}, {m.framework}" for m in models]
+    return "\n".join(["models for --model (or the path of a StableHLO file):", *lines, ""])
+
+
+def wanted(row: OpRow, globs: Sequence[str]) -> bool:
+    """Whether `--ops` names this op: by its name, its name without the dialect, its family, or its id."""
+    names = {row.op_name, row.op_name.partition(".")[2], op_kind(row.op_name), row.op_id}
+    return any(fnmatch.fnmatchcase(name, glob) for glob in globs for name in names)
+
+
+def chosen(rows: Sequence[OpRow], op_ids: Sequence[str]) -> set[str]:
+    """The full ids of the ops that `--op` names, each by its id or the beginning of it. Raises InputError."""
+    known = {row.op_id for row in rows if row.module is not None}
+    found = set()
+    for word in op_ids:
+        hits = {op_id for op_id in known if op_id.startswith(word)} if word else set()
+        if word in known:
+            hits = {word}
+        if len(hits) != 1:
+            got = f"{word!r}, which {len(hits)} ops begin with" if hits else repr(word)
+            near = ", ".join(sorted(hits)[:3] or difflib.get_close_matches(word, known, n=3, cutoff=0.6))
+            raise InputError("--op", "the id of an op of the run", got, near or "--run-dir RUN --collect-only -q")
+        found |= hits
+    return found

@@ -1,0 +1,260 @@
+"""An op-by-op run inside pytest: prepares, collects, climbs, keeps records, and closes the books.
+
+The controller (or a pytest without xdist) prepares the models and owns the run folder; an xdist worker is told where it
+lies and collects from the same manifest. Every process holds at most one lane and writes its own journal segment.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Generator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from harness import closing, plan, progress, request, store
+from harness.errors import InputError
+from harness.items import PROPERTY, ModelOps, OpItem
+from harness.limitations import Verdict, judged
+from harness.records import OpRow, OpTest
+from harness.stages import Status
+
+if TYPE_CHECKING:
+    from harness.lane import Lane
+
+WORKER_INPUT = "opscope"
+"""Key under which the controller tells an xdist worker what it needs."""
+
+REFUSAL = "opscope_refusal"
+"""Key under which a worker tells the controller why it gave up."""
+
+
+class OpByOp:
+    """The hooks of one run; registered only when there is one."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.config = config
+        self.worker: str | None = None
+        self.plan: plan.Plan | None = None
+        self.closed: closing.Closed | None = None
+        self.interrupted = False
+        self.selected: set[str] | None = None
+        self._refused = False
+        self._given_up = ""
+        self._journal: store.Journal | None = None
+        self._lane: Lane | None = None
+        handed = getattr(config, "workerinput", {}).get(WORKER_INPUT)
+        if handed is not None:
+            self.worker = config.workerinput["workerid"]  # type: ignore[attr-defined]
+            self.plan = plan.Plan.heard(json.loads(handed))
+        self.display: progress.Progress = progress.Quiet()
+        reporter: Any = config.pluginmanager.getplugin("terminalreporter")
+        if self.worker is None and reporter is not None:
+            self.display = progress.display(
+                terminal=reporter.isatty(), verbosity=config.get_verbosity(), file=sys.stdout,
+                write_line=reporter.write_line,
+            )  # fmt: skip
+            if self.display.replaces_letters:
+                reporter.showfspath = False
+                reporter._show_progress_info = False
+
+    # --- before the ops
+
+    def _prepare(self) -> plan.Plan:
+        """The plan of the run; makes it the first time. Bad input ends the session with one line and exit code 2."""
+        if self.plan is None:
+            dry = self.config.option.collectonly
+            try:
+                self.plan, lane = plan.make(
+                    self.config.stash[request.KEY], self.display.prepared,
+                    command_line=("pytest", *map(str, self.config.invocation_params.args)), dry=dry,
+                )  # fmt: skip
+            except InputError as error:
+                self.display.close()
+                self._refused = True
+                raise pytest.exit.Exception(str(error), returncode=2) from None
+            except KeyboardInterrupt:
+                self.display.close()
+                self._refused = True
+                raise pytest.exit.Exception("interrupted while preparing; no op has run", returncode=2) from None
+            self.display.close()
+            if dry or self.config.pluginmanager.hasplugin("dsession"):
+                lane.close()
+            else:
+                self._lane = lane
+            if not dry:
+                self.config.opscope_run_dir = self.plan.run_dir  # type: ignore[attr-defined]
+        return self.plan
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionstart(self) -> None:
+        """Prepares, below pytest's header."""
+        self._prepare()
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_setupnodes(self) -> None:
+        """Prepares before xdist starts its workers, should it come first."""
+        self._prepare()
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        """Tells a worker where the run is."""
+        node.workerinput[WORKER_INPUT] = json.dumps(self._prepare().told())
+
+    @pytest.hookimpl
+    def pytest_collection(self, session: pytest.Session) -> bool | None:
+        """Collects the ops, and nothing else. An xdist controller collects nothing: its workers do."""
+        if self.config.pluginmanager.hasplugin("dsession"):
+            return None
+        chosen = self._prepare()
+        hook = self.config.hook
+        items: list[pytest.Item] = []
+        session.items = items
+        try:
+            for model, rows in chosen.by_model().items():
+                collector = ModelOps.from_parent(session, name=model, run=self, rows=rows)
+                hook.pytest_collectstart(collector=collector)
+                report = hook.pytest_make_collect_report(collector=collector)
+                hook.pytest_collectreport(report=report)
+                for item in report.result:
+                    hook.pytest_itemcollected(item=item)
+                items.extend(report.result)
+            self._deselect(items, chosen)
+            hook.pytest_collection_modifyitems(session=session, config=self.config, items=items)
+        finally:
+            hook.pytest_collection_finish(session=session)
+        session.testscollected = len(items)
+        self.selected = {item.nodeid for item in items}
+        return True
+
+    def _deselect(self, items: list[pytest.Item], chosen: plan.Plan) -> None:
+        """Leaves the ops that --ops, --op and test names on the command line ask for."""
+        keep = [i for i in items if isinstance(i, OpItem) and chosen.asks_for(i.row)]
+        out = [i for i in items if i not in keep]
+        if out:
+            self.config.hook.pytest_deselected(items=out)
+            items[:] = keep
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_node_collection_finished(self, ids: Sequence[str]) -> None:
+        """Remembers what the workers chose: the rest is deselected."""
+        self.selected = set(ids)
+
+    # --- the ops
+
+    def climb(self, row: OpRow) -> tuple[OpTest, Verdict]:
+        """Takes one op up the ladder in this process's lane, and writes its record at once."""
+        assert self.plan is not None
+        writer = self.worker or plan.MAIN
+        if self._lane is None:
+            self._lane = self.plan.lane(writer)
+        if self._journal is None:
+            self._journal = store.Journal(self.plan.run_dir, writer)
+        try:
+            test, verdict = judged(self._lane.run(row, attempt=self.plan.orders.attempts.get(row.op_id, 1)))
+            self._journal.append(test)
+        except InputError as error:
+            # The backend went away or the disk is full: no later op would fare better.
+            self._give_up(str(error))
+            raise pytest.exit.Exception("no further op is run", returncode=2) from None
+        return test, verdict
+
+    def pytest_runtest_logstart(self) -> None:
+        """Opens the display when the first op starts."""
+        if self.selected is not None and not self._shown:
+            self._shown = True
+            self.display.begin(len(self.selected))
+
+    _shown = False
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Counts an op that ended."""
+        if report.when == "call":
+            told = dict(report.user_properties).get(PROPERTY)
+            if isinstance(told, dict):
+                self.display.ended(Status(str(told["status"])), bool(told["expected"]))
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_report_teststatus(self, report: Any) -> Generator[None, Any, Any]:
+        """Takes pytest's letters away where the live display stands in for them; words and counts stay."""
+        status = yield
+        if status is None or not self.display.replaces_letters or getattr(report, "when", None) == "collect":
+            return status
+        return (status[0], "", status[2])
+
+    def _give_up(self, line: str) -> None:
+        """Remembers why no further op is run; a worker also tells the controller, which hears only of an exit."""
+        self._given_up = line
+        if self.worker is not None:
+            self.config.workeroutput[REFUSAL] = line  # type: ignore[attr-defined]
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """Hears why a worker gave up."""
+        self._given_up = self._given_up or getattr(node, "workeroutput", {}).get(REFUSAL, "")
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_keyboard_interrupt(self) -> None:
+        """Remembers that the run was cut short."""
+        self.interrupted = True
+        if self._refused:
+            # pytest writes the line to stderr already, and would write it again between exclamation marks.
+            reporter: Any = self.config.pluginmanager.getplugin("terminalreporter")
+            if reporter is not None:
+                reporter._keyboardinterrupt_memo = None
+
+    # --- after the ops
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Closes the lane; on the controller, gives every op without a record one, and adds up."""
+        self.display.close()
+        self._close()
+        if self.worker is not None or self.plan is None or self.config.option.collectonly:
+            return
+        cut = bool(self.interrupted or session.shouldstop or session.shouldfail)
+        try:
+            self.closed = closing.close(self.plan, self.selected, interrupted=cut)
+        except InputError as error:
+            self.closed = closing.Closed(None, str(error))
+        if session.exitstatus == pytest.ExitCode.OK and self.closed.problem:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        """Prints the page of the run."""
+        if self.closed is None or self.plan is None or self.config.option.no_summary:
+            return
+        if self.closed.run is None:
+            terminalreporter.write_line(self.closed.problem, red=True)
+            return
+        from rich.console import Console
+
+        from harness import summary
+
+        places = {"run": str(self.plan.run_dir), **getattr(self.config, "opscope_places", {})}
+        writer = terminalreporter._tw
+        console = Console(
+            file=writer._file, force_terminal=bool(writer.hasmarkup), no_color=not writer.hasmarkup,
+            width=max(writer.fullwidth, 80), highlight=False, emoji=False,
+        )  # fmt: skip
+        terminalreporter.write_sep("=", "op by op")
+        summary.show(replace(self.closed.run, places=places), console)
+        problem = self._given_up or self.closed.problem
+        if problem:
+            terminalreporter.write_line(problem, red=True)
+
+    def pytest_unconfigure(self) -> None:
+        """Leaves no child behind, however the session ended."""
+        self._close()
+
+    def _close(self) -> None:
+        """Ends the lane and the journal of this process."""
+        if self._lane is not None:
+            self._lane.close()
+            self._lane = None
+        if self._journal is not None:
+            self._journal.close()
+            self._journal = None

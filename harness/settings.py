@@ -1,0 +1,197 @@
+"""Every setting of a run: one table, and where each value comes from.
+
+Order: command line, then environment (`OPSCOPE_<NAME>`), then `[tool.opscope]` in the root folder's pyproject.toml,
+then the default.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from harness.errors import InputError, closest
+from harness.stages import Stage
+
+DTYPES = {"float32": "float32", "f32": "float32", "bfloat16": "bfloat16", "bf16": "bfloat16"}
+"""The float types of a model, and their short names."""
+INPUTS = ("captured", "random")
+FIDELITIES = ("LoFi", "HiFi2", "HiFi3", "HiFi4")
+
+
+def _text(where: str, value: object) -> str:
+    return str(value)
+
+
+def _flag(where: str, value: object) -> bool:
+    words = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
+    if isinstance(value, bool):
+        return value
+    if str(value).lower() not in words:
+        raise InputError(where, "true or false", repr(value))
+    return words[str(value).lower()]
+
+
+def _integer(where: str, value: object) -> int:
+    try:
+        return int(str(value), 0)
+    except ValueError:
+        raise InputError(where, "an integer", repr(value)) from None
+
+
+def _seconds(where: str, value: object) -> float:
+    try:
+        number = float(str(value))
+    except ValueError:
+        number = 0.0
+    if not 0 < number < float("inf"):
+        raise InputError(where, "a number of seconds above 0", repr(value), "60")
+    return number
+
+
+_UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+
+
+def _bytes(where: str, value: object) -> int:
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?\s*", str(value), re.IGNORECASE)
+    if match is None or float(match[1]) == 0:
+        raise InputError(where, "a size of memory above 0", repr(value), "8GiB")
+    return int(float(match[1]) * _UNITS[match[2].upper()])
+
+
+def _one_of(*words: str) -> Callable[[str, object], str]:
+    def read(where: str, value: object) -> str:
+        if str(value) not in words:
+            raise InputError(where, f"one of {', '.join(words)}", repr(value), closest(str(value), words))
+        return str(value)
+
+    return read
+
+
+def _dtype(where: str, value: object) -> str:
+    return DTYPES[_one_of(*DTYPES)(where, value)]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One row of the table."""
+
+    name: str
+    help: str
+    default: Any = None
+    read: Callable[[str, object], Any] = _text
+    """Takes where the value stands and the value; returns it in its own type or raises InputError."""
+    metavar: str = ""
+    """Empty: the command-line option takes no value."""
+    optional: bool = False
+    """Whether the command-line option may stand without its value."""
+    option: bool = True
+    """Whether it is an option of the command line."""
+
+    @property
+    def flag(self) -> str:
+        """The command-line option."""
+        return "--" + self.name.replace("_", "-")
+
+    @property
+    def variable(self) -> str:
+        """The environment variable."""
+        return "OPSCOPE_" + self.name.upper()
+
+    @property
+    def dest(self) -> str:
+        """The attribute of pytest's `config.option`."""
+        return "opscope_" + self.name
+
+
+SETTINGS: tuple[Setting, ...] = (
+    Setting("backend", "The compiler, and what runs its output.", "reference", metavar="NAME"),
+    Setting("arch", "A board (n150, e150, p150) or an arch (then its default board).", "n150", metavar="BOARD"),
+    Setting("data_format", "Number format the device computes floats in; default: the module's own types.",
+            metavar="FORMAT"),
+    Setting("math_fidelity", "Passes of the matrix unit: LoFi, HiFi2, HiFi3 or HiFi4; default: the backend's.",
+            read=_one_of(*FIDELITIES), metavar="FIDELITY"),
+    Setting("inputs", "Values the ops are run on: captured (from the model) or random.", "captured",
+            _one_of(*INPUTS), "KIND"),
+    Setting("seed", "Seed of weights and inputs.", 0, _integer, "N"),
+    Setting("dtype", "Float type of the model: float32 or bfloat16.", "float32", _dtype, "TYPE"),
+    Setting("op_timeout", "Seconds that one op may take.", 120.0, _seconds, "SECONDS"),
+    Setting("op_memory", "Memory that one op's process may take, e.g. 8GiB; default: three quarters of the machine's.",
+            read=_bytes, metavar="SIZE"),
+    Setting("keep_ir", "Keep the IR after each stage in the run folder.", False, _flag),
+    Setting("until", "Stop each op after this stage; such an op counts as stopped.",
+            read=_one_of(*(str(s) for s in Stage)), metavar="STAGE"),
+    Setting("publish", "Database that gets the run; default: .opscope/opscope.sqlite.", read=_text, metavar="URL",
+            optional=True),
+    Setting("no_report", "Write neither report.html nor the database.", False, _flag),
+    Setting("cache_dir", "Folder of exports and golden executables; default: the user's cache folder.", metavar="DIR",
+            option=False),
+)  # fmt: skip
+"""What a run can be told; what it is asked to do (--model, --op, --ops, --run-dir) is not a setting."""
+
+BY_NAME = {setting.name: setting for setting in SETTINGS}
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """The value of every setting, and for each the place it comes from."""
+
+    values: dict[str, Any] = field(default_factory=dict)
+    sources: dict[str, str] = field(default_factory=dict)
+
+    def __getitem__(self, name: str) -> Any:
+        """The value of one setting."""
+        return self.values[name]
+
+    def given(self, name: str) -> bool:
+        """Whether anybody set it."""
+        return self.sources[name] != "default"
+
+    def masked(self) -> dict[str, Any]:
+        """All values, without the passwords of URLs: what may be stored or shown."""
+        from harness.origin import masked
+
+        return masked(self.values)
+
+
+def from_pyproject(rootdir: Path) -> dict[str, Any]:
+    """`[tool.opscope]` of `rootdir`/pyproject.toml; empty where there is none. Raises InputError on unknown names."""
+    path = rootdir / "pyproject.toml"
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8")).get("tool", {}).get("opscope", {})
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise InputError(str(path), "a TOML file", str(error)) from None
+    found = {}
+    for key, value in table.items():
+        name = key.replace("-", "_")
+        if name not in BY_NAME:
+            raise InputError(f"{path} [tool.opscope]", "the name of a setting", repr(key), closest(name, BY_NAME))
+        found[name] = value
+    return found
+
+
+def resolve(command_line: Mapping[str, Any], rootdir: Path, environment: Mapping[str, str] | None = None) -> Resolved:
+    """The value of every setting; `command_line` holds None for what was not given. Raises InputError."""
+    environment = os.environ if environment is None else environment
+    project = from_pyproject(rootdir)
+    values: dict[str, Any] = {}
+    sources: dict[str, str] = {}
+    for setting in SETTINGS:
+        if command_line.get(setting.name) is not None:
+            where, value, source = setting.flag, command_line[setting.name], "command line"
+        elif environment.get(setting.variable):
+            where, value, source = setting.variable, environment[setting.variable], "environment"
+        elif setting.name in project:
+            where, value = f"[tool.opscope] {setting.name}", project[setting.name]
+            source = str(rootdir / "pyproject.toml")
+        else:
+            values[setting.name], sources[setting.name] = setting.default, "default"
+            continue
+        values[setting.name], sources[setting.name] = setting.read(where, value), source
+    return Resolved(values, sources)

@@ -1,0 +1,47 @@
+"""Fingerprints of error texts: equal for equal causes, whatever the op, its shapes or the machine.
+
+A text is normalised (paths, addresses, SSA names, types, op ids and numbers become placeholders) and hashed. Two ops
+that fail for one reason then share a signature, and a signature that changes overnight is news.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+MESSAGE_LENGTH = 200
+"""Longest error message in a record; the full text is the artifact."""
+
+_RULES: tuple[tuple[re.Pattern[str], str], ...] = (
+    (re.compile(r"\x1b\[[0-9;]*m"), ""),
+    (re.compile(r"\b[a-z]+://\S+"), "<url>"),
+    (re.compile(r"(?:[A-Za-z]:)?(?:\.{0,2}/)(?:[\w.+@-]+/)*[\w.+@-]*(?::\d+)*"), "<path>"),
+    (re.compile(r"\b0x[0-9a-fA-F]+\b"), "<hex>"),
+    (re.compile(r"\b[0-9a-f]{12,64}\b"), "<id>"),
+    (re.compile(r"%[\w$.-]+(?:#\d+)?(?::\d+)?"), "<ssa>"),
+    (re.compile(r"\^bb\d+"), "<block>"),
+    (re.compile(r"\b(?:tensor|memref|vector)<[^<>]*(?:<[^<>]*>[^<>]*)*>"), "<type>"),
+    (re.compile(r"\(\s*-?\d+(?:\s*,\s*-?\d+)*\s*,?\s*\)|\[\s*-?\d+(?:\s*,\s*-?\d+)*\s*\]"), "<shape>"),
+    (re.compile(r"\b\d+(?:x\d+)+(?=x|\b)"), "<shape>"),
+    (re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?(?![\w])"), "<n>"),
+    (re.compile(r"\s+"), " "),
+)
+"""What differs between two reports of one cause, in the order in which it is replaced."""
+
+
+def normalise(text: str) -> str:
+    """`text` without what differs between two reports of one cause."""
+    for pattern, placeholder in _RULES:
+        text = pattern.sub(placeholder, text)
+    return text.strip()
+
+
+def signature(stage: str, text: str) -> str:
+    """Twelve hex digits that name an error at a stage; depends on the first 2,000 normalised characters."""
+    return hashlib.sha256(f"{stage}|{normalise(text)[:2000]}".encode()).hexdigest()[:12]
+
+
+def shorten(text: str, limit: int = MESSAGE_LENGTH) -> str:
+    """The text on one line of at most `limit` characters, cut with an ellipsis."""
+    line = " ".join(text.split())
+    return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"

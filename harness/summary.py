@@ -1,0 +1,165 @@
+"""The page that ends a run, and that `opscope show` prints again from the run folder."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from harness.records import Ledger, ManifestHeader, OpRow, OpTest, RunRecord
+from harness.stages import FAILED, Stage, Status
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+SLOWEST = 5
+FAILING = 30
+"""How many are listed; the rest is in the report."""
+
+WIDEST = 120
+"""Columns that the ladder table takes at most: eight stages with five-digit counts."""
+
+NO_CLIMB = frozenset({Status.SKIPPED, Status.NOT_RUN})
+"""Statuses of ops that never set foot on the ladder."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run as read from its folder."""
+
+    record: RunRecord
+    header: ManifestHeader
+    rows: Sequence[OpRow]
+    tests: Sequence[OpTest]
+    ledger: Ledger
+    ledger_line: str
+    places: Mapping[str, str] = field(default_factory=dict)
+    """What was written where: `report`, `run`, `database`."""
+
+
+def seconds(test: OpTest) -> float:
+    """Time of all stages of one op."""
+    return sum(stage.seconds for stage in test.stages)
+
+
+def ladder(tests: Sequence[OpTest]) -> dict[str, dict[str, tuple[int, int]]]:
+    """Per kind of op and furthest stage passed (or `not run`): unique ops and uses."""
+    cells: dict[str, Counter[str]] = {}
+    uses: dict[str, Counter[str]] = {}
+    for test in tests:
+        column = "not run" if test.status in NO_CLIMB else test.stage_reached.value
+        kind = test.op_kind or "other"
+        cells.setdefault(kind, Counter())[column] += 1
+        uses.setdefault(kind, Counter())[column] += test.uses
+    return {kind: {c: (n, uses[kind][c]) for c, n in cells[kind].items()} for kind in sorted(cells)}
+
+
+def as_json(run: Run) -> dict[str, Any]:
+    """The run as `--json` prints it."""
+    return {
+        "run": run.record.model_dump(mode="json"),
+        "ledger": {**run.ledger.model_dump(mode="json"), "adds_up": run.ledger.adds_up},
+        "op_tests": [test.model_dump(mode="json") for test in run.tests],
+    }
+
+
+def show(run: Run, console: Console) -> None:
+    """Prints the whole page."""
+    from rich.text import Text
+
+    def line(text: str, style: str = "", indent: int = 0) -> None:
+        """One line that the terminal wraps, so that a command in it can be copied whole."""
+        console.print(Text(" " * indent + text, style=style), soft_wrap=True)
+
+    record = run.record
+    line(
+        f"Furthest stage of each op: {', '.join(record.models)} on {record.backend} ({record.arch}), unique ops (uses)",
+        "bold",
+    )
+    # Wider than a narrow terminal where it must be: numbers are better wrapped by the terminal than left out.
+    width, console.width = console.width, max(console.width, WIDEST)
+    console.print(_ladder_table(run))
+    console.width = width
+    failing = [t for t in run.tests if t.status in FAILED and not t.expected]
+    expected = [t for t in run.tests if t.status in FAILED and t.expected]
+    if failing:
+        line(f"\nFailing ops ({len(failing)})", "bold red")
+        for test in sorted(failing, key=lambda t: -t.uses)[:FAILING]:
+            line(failure_line(test), indent=2)
+            line(test.repro, "dim", indent=4)
+        if len(failing) > FAILING:
+            line(f"and {len(failing) - FAILING} more: see the report", indent=2)
+    if expected:
+        line(f"\nKnown limitations ({len(expected)})", "bold yellow")
+        for reason, count in Counter(t.expected for t in expected).most_common():
+            names = sorted({t.op_name for t in expected if t.expected == reason})
+            line(f"{count} x {', '.join(names)}: {reason}", indent=2)
+    lost = [row for row in run.rows if row.unsplittable]
+    if lost:
+        line(f"\nOps that could not be split off ({len(lost)})", "bold yellow")
+        for row in lost:
+            line(f"{row.op_name} [{row.op_id}]: {row.unsplittable}", indent=2)
+    slowest = sorted((t for t in run.tests if t.stages), key=seconds, reverse=True)[:SLOWEST]
+    if slowest:
+        line("\nSlowest ops", "bold")
+        for test in slowest:
+            last = max(test.stages, key=lambda s: s.seconds)
+            line(f"{_time(seconds(test)):>8}  {title(test)}, mostly {last.stage} ({_time(last.seconds)})", indent=2)
+    line("")
+    if record.outcome == "interrupted":
+        line("interrupted: the ops that ran are in the journal, the others count as not_run", "bold yellow")
+    for part in run.ledger_line.split("; "):
+        line(part, "green" if run.ledger.adds_up else "bold red")
+    for name, place in run.places.items():
+        line(f"{name:<9} {place}")
+
+
+def title(test: OpTest) -> str:
+    """Name, id and shapes of an op, on one line."""
+    shapes = ", ".join(f"{'x'.join(map(str, (*t.shape, t.data_type)))}" for t in test.inputs[:3])
+    more = ", ..." if len(test.inputs) > 3 else ""
+    return f"{test.op_name} [{test.op_id}] ({shapes}{more})"
+
+
+def failure_line(test: OpTest) -> str:
+    """What failed, where, why, on one line of bounded length."""
+    stage = f" at {test.failed_stage}" if test.failed_stage else ""
+    reason = " ".join((test.error_message or test.crash_kind or "").split())
+    where = f" ({test.locations[0]})" if test.locations and test.locations[0] else ""
+    return f"{title(test)} {test.status.value}{stage}: {reason[:200]}{where}"
+
+
+def _ladder_table(run: Run) -> Table:
+    """Kinds of ops against the furthest stage each op passed."""
+    from rich import box
+    from rich.table import Table
+
+    cells = ladder(run.tests)
+    columns = [c for c in (*(s.value for s in Stage), "not run") if any(c in row for row in cells.values())]
+    table = Table(box=box.SIMPLE_HEAD, show_footer=len(cells) > 1, pad_edge=False)  # fmt: skip
+
+    def total(column: str) -> str:
+        return _cell(*(sum(row.get(column, (0, 0))[i] for row in cells.values()) for i in (0, 1)))
+
+    table.add_column("op kind", footer="all")
+    for column in columns:
+        # Broken by hand: rich would break the words.
+        table.add_column(column.replace("-to-", "\nto "), justify="right", footer=total(column), no_wrap=True)
+    everything = (len(run.tests), sum(t.uses for t in run.tests))
+    table.add_column("ops", justify="right", footer=_cell(*everything))
+    for kind, row in cells.items():
+        whole = (sum(n for n, _ in row.values()), sum(u for _, u in row.values()))
+        table.add_row(kind, *(_cell(*row.get(c, (0, 0))) for c in columns), _cell(*whole))
+    return table
+
+
+def _time(duration: float) -> str:
+    """Seconds or milliseconds, as reads best."""
+    return f"{duration:.2f} s" if duration >= 1 else f"{duration * 1000:.1f} ms"
+
+
+def _cell(unique: int, uses: int) -> str:
+    """One cell of the ladder."""
+    return f"{unique} ({uses})" if unique else ""

@@ -1,0 +1,111 @@
+"""Drives real command lines in folders of their own; one cache of exports serves all tests of a session."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+MODEL = "mnist_mlp"
+
+
+@dataclass(frozen=True)
+class Done:
+    """A command line that ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def lines(self) -> list[str]:
+        return self.out.splitlines()
+
+
+@dataclass(frozen=True)
+class Place:
+    """A user's folder, with the environment of a shell in it."""
+
+    folder: Path
+    environment: dict[str, str]
+
+    def run(self, *words: str, timeout: float = 120, **environment: str) -> Done:
+        """Runs `python -m WORDS`'s console script; the folder is not on the path, as in a shell."""
+        done = subprocess.run(
+            self.command(*words), cwd=self.folder, env=self.environment | environment, capture_output=True, text=True,
+            timeout=timeout, check=False,
+        )  # fmt: skip
+        return Done(done.returncode, done.stdout, done.stderr)
+
+    def command(self, *words: str) -> list[str]:
+        """The console script of this interpreter."""
+        return [str(Path(sys.executable).with_name(words[0])), *words[1:]]
+
+    def pytest(self, *words: str, backend: str = "null", report: bool = False, **environment: str) -> Done:
+        """`pytest --model mnist_mlp --op-by-op WORDS`, by default on the backend that costs nothing."""
+        words = ("--model", MODEL, "--op-by-op", "--backend", backend, *words)
+        return self.run("pytest", *words, *(() if report else ("--no-report",)), **environment)
+
+    def runs(self) -> list[Path]:
+        """The run folders, oldest first: their names begin with the time."""
+        return sorted((self.folder / ".opscope" / "runs").glob("*"))
+
+    def records(self, run: Path | None = None) -> list[dict[str, Any]]:
+        """Every line of the journal of a run (default: the newest)."""
+        segments = sorted(((run or self.runs()[-1]) / "journal").glob("*.jsonl"))
+        return [json.loads(line) for segment in segments for line in segment.read_text().splitlines()]
+
+
+@pytest.fixture(scope="session")
+def cache(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
+    """The cache of exports: shared by xdist workers, so that the model is exported once."""
+    base = tmp_path_factory.getbasetemp()
+    return (base.parent if hasattr(request.config, "workerinput") else base) / "opscope-cache"
+
+
+@pytest.fixture
+def place(tmp_path: Path, cache: Path) -> Place:
+    """An empty folder."""
+    keep = {name: value for name, value in os.environ.items() if not name.startswith(("OPSCOPE_", "PYTEST_"))}
+    ours = {
+        "OPSCOPE_CACHE_DIR": str(cache),
+        "COLUMNS": "120",
+        # Plugins of the tests' own venv that a sweep does not need and that take long to import.
+        "PYTEST_ADDOPTS": "-p no:hypothesispytest -p no:benchmark",
+    }
+    return Place(tmp_path, keep | ours)
+
+
+@pytest.fixture
+def hostile(place: Place) -> Place:
+    """A folder with namesakes of our rooms, a conftest, tests, and settings of its own, all of which fail."""
+    for room in ("models", "reports", "compiler", "simulator"):
+        (place.folder / room).mkdir()
+        (place.folder / room / "__init__.py").write_text(f"raise RuntimeError('their {room}')\n")
+    (place.folder / "conftest.py").write_text("raise RuntimeError('their conftest')\n")
+    (place.folder / "test_theirs.py").write_text("def test_theirs():\n    raise AssertionError('their test')\n")
+    (place.folder / "tests").mkdir()
+    (place.folder / "tests" / "conftest.py").write_text("raise RuntimeError('their other conftest')\n")
+    (place.folder / "tests" / "test_more.py").write_text("def test_more():\n    raise AssertionError('their test')\n")
+    (place.folder / "pytest.ini").write_text(
+        "[pytest]\ntestpaths = tests .\naddopts = --strict-markers -ra\nfilterwarnings = error\npython_files = *.py\n"
+    )
+    return place
+
+
+@pytest.fixture
+def results() -> Callable[[str], dict[str, int]]:
+    """The counts of pytest's last line."""
+
+    def counts(text: str) -> dict[str, int]:
+        words = text.strip().splitlines()[-1].strip("= ").split(" in ")[0].replace(",", "").split()
+        return {kind: int(number) for number, kind in zip(words[::2], words[1::2], strict=False)}
+
+    return counts

@@ -1,0 +1,282 @@
+"""How runs end badly: killed, interrupted, refused. Each loses nothing and says so in one line."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.tests.acceptance.conftest import MODEL, Place
+
+SLOW = '''
+import time
+from harness.backends.base import Target
+from harness.stages import Stage
+
+
+class Slow:
+    """Takes a quarter of a second for each op."""
+
+    name = "slow"
+    stages = (Stage.RUN,)
+
+    def target(self, options):
+        return Target("none", None, "exact")
+
+    def fingerprint(self):
+        return "1"
+
+    def available(self):
+        return None
+
+    def climb(self, stage, job):
+        time.sleep(0.25)
+'''
+
+
+def started(place: Place, *words: str) -> subprocess.Popen[str]:
+    """A run on the slow backend whose journal holds a line."""
+    (place.folder / "slow.py").write_text(SLOW)
+    command = place.command("pytest", "--model", MODEL, "--op-by-op", "--backend", "slow.py", "--no-report", *words)
+    child = subprocess.Popen(
+        command, cwd=place.folder, env=place.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        start_new_session=True,
+    )  # fmt: skip
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and child.poll() is None:
+        if any(path.stat().st_size for path in place.folder.glob(".opscope/runs/*/journal/*.jsonl")):
+            return child
+        time.sleep(0.02)
+    raise AssertionError(f"no op ended: {child.communicate()[0] if child.poll() is not None else 'too slow'}")
+
+
+def children(pid: int) -> list[int]:
+    """The processes below `pid`."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parent = int(stat.read_text().rpartition(")")[2].split()[1])
+        except (OSError, IndexError):
+            continue
+        if parent == pid:
+            child = int(stat.parent.name)
+            found += [child, *children(child)]
+    return found
+
+
+def gone(pids: list[int]) -> bool:
+    """Whether the processes end within a few seconds."""
+    for _ in range(100):
+        if not any(Path(f"/proc/{pid}").exists() for pid in pids):
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def test_killed_run_leaves_a_readable_journal(place: Place) -> None:
+    child = started(place)
+    below = children(child.pid)
+    assert below, "the lane is a process of its own"
+    os.kill(child.pid, signal.SIGKILL)
+    child.communicate()
+    assert gone(below), "no orphan is left"
+    tests = place.records()
+    assert tests
+    shown = place.run("opscope", "show", "--json")
+    assert shown.code == 0, shown.err
+    page = json.loads(shown.out)
+    statuses = Counter(t["status"] for t in page["op_tests"])
+    assert statuses["stopped"] == len(tests)
+    assert statuses["not_run"] > 0
+    assert page["ledger"]["adds_up"]
+    assert page["run"]["outcome"] == "running"
+
+
+def test_interrupted_run_says_so(place: Place) -> None:
+    child = started(place)
+    os.kill(child.pid, signal.SIGINT)
+    out, _ = child.communicate(timeout=30)
+    assert child.returncode == 2, out
+    assert "interrupted: the ops that ran are in the journal" in out
+    assert "KeyboardInterrupt" in out
+    statuses = Counter(t["status"] for t in place.records())
+    assert statuses["stopped"] >= 1
+    assert statuses["not_run"] > 10
+    assert json.loads((place.runs()[-1] / "run.json").read_text())["outcome"] == "interrupted"
+
+
+@pytest.mark.slow
+def test_interrupted_workers_lose_nothing(place: Place) -> None:
+    child = started(place, "-n", "2")
+    os.killpg(child.pid, signal.SIGINT)
+    out, _ = child.communicate(timeout=60)
+    assert child.returncode == 2, out
+    tests = place.records()
+    assert len(tests) == len({t["op_id"] for t in tests}) > 20
+    assert {t["status"] for t in tests} == {"stopped", "not_run"}
+
+
+def one_line(text: str) -> str:
+    """The only line of a text."""
+    lines = text.strip().splitlines()
+    assert len(lines) == 1, text
+    return lines[0].removeprefix("Exit: ")
+
+
+BAD_WORDS = [
+    (("--model", "mnist", "--op-by-op"), "--model: expected the name of a model, a glob, `all` or the path"),
+    (("--model", MODEL, "--op-by-op", "--backend", "nul"), "--backend: expected a backend, got 'nul'; try null"),
+    (("--model", MODEL, "--op-by-op", "--until", "ruin"), "--until: expected one of"),
+    (("--model", MODEL), "--model: expected --op-by-op beside it, as whole-model runs are not there yet"),
+    (("--model", "no/such.mlir", "--op-by-op"), "--model: expected the path of a StableHLO file"),
+    (("--op-by-op", "--op", "0123"), "--op: expected a run to take the op from"),
+    (("--op-by-op", "--run-dir", "nowhere"), "nowhere: expected a run folder, got no run.json"),
+    (("--model", MODEL, "--op-by-op", "test_x.py"), "command line: expected no test files"),
+    (("--model", MODEL, "--op-by-op", "--op-memory", "much"), "--op-memory: expected a size of memory"),
+]
+
+
+def test_bad_words_are_one_line(place: Place) -> None:
+    # One process for all of them: most of the time goes into starting pytest.
+    script = "import json, sys, pytest\nfor words in json.loads(sys.argv[1]):\n"
+    script += "    print('code', int(pytest.main(words)), file=sys.stderr)\n"
+    done = place.run("python", "-c", script, json.dumps([words for words, _ in BAD_WORDS]))
+    assert (done.code, done.out) == (0, "")
+    lines = done.err.splitlines()
+    assert lines[1::2] == ["code 2"] * len(BAD_WORDS), done.err
+    for line, (_, expected) in zip(lines[::2], BAD_WORDS, strict=True):
+        assert expected in line
+    assert not place.runs()
+
+
+def test_bad_ops_and_old_runs(place: Place) -> None:
+    assert place.pytest("-q").code == 0
+    run = place.runs()[-1]
+    op_id = place.records()[0]["op_id"]
+    wrong = ("0" if op_id[0] != "0" else "1") + op_id[1:]
+    done = place.run("pytest", "--op-by-op", "--op", wrong)
+    assert done.code == 2
+    assert f"try {op_id}" in one_line(done.err)
+    for name, words in (
+        ("run.json", ("opscope", "show", str(run))),
+        ("manifest.jsonl", ("pytest", "--op-by-op", "--op", op_id)),
+    ):
+        text = (run / name).read_text()
+        (run / name).write_text(re.sub(r'"schema_version": ?1', '"schema_version": 0', text))
+        done = place.run(*words)
+        assert (done.code, done.out) == (2, "")
+        assert "expected schema 1, got schema 0" in one_line(done.err)
+        (run / name).write_text(text)
+
+
+def test_a_disk_that_refuses(place: Place) -> None:
+    blocked = place.folder / "file"
+    blocked.write_text("")
+    done = place.pytest("--run-dir", str(blocked / "run"))
+    assert done.code == 2
+    assert "expected a place that can be written, got Not a directory" in one_line(done.err)
+    done = place.pytest("--seed", "77", OPSCOPE_CACHE_DIR=str(blocked / "cache"))
+    assert done.code == 2
+    assert "expected a folder that can be written to" in one_line(done.err)
+    assert not place.runs()
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of one megabyte."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(disk)], check=False).returncode:
+        pytest.skip("mounting a small disk takes the rights of root")
+    yield disk
+    subprocess.run(["umount", str(disk)], check=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_a_disk_that_fills_up(place: Place, small_disk: Path, workers: str) -> None:
+    (small_disk / "fill").write_bytes(bytes(1_000_000))
+    done = place.pytest("-q", "--run-dir", str(small_disk / "run"), "-n", workers)
+    assert done.code == 2
+    assert "No space left on device; try another --run-dir" in done.out
+    ran = place.records(small_disk / "run")
+    assert 0 < len(ran) < 24
+    assert f"{len(ran)} stopped + {24 - len(ran)} not_run" in done.out
+    assert "Traceback" not in done.out + done.err
+    shown = place.run("opscope", "show", str(small_disk / "run"))
+    assert f"{len(ran)} stopped + {24 - len(ran)} not_run" in shown.out
+
+
+@pytest.mark.slow
+def test_a_disk_that_is_read_only(place: Place, small_disk: Path) -> None:
+    subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
+    done = place.pytest("--run-dir", str(small_disk / "run"))
+    assert done.code == 2
+    assert "expected a place that can be written, got Read-only file system" in one_line(done.err)
+    done = place.pytest(OPSCOPE_CACHE_DIR=str(small_disk / "cache"))
+    assert done.code == 2
+    assert "Read-only file system" in one_line(done.err)
+
+
+GOOD = """
+module {
+  func.func @main(%a: tensor<4x4xf32>) -> tensor<4x4xf64> {
+    %0 = stablehlo.add %a, %a : tensor<4x4xf32>
+    %1 = stablehlo.convert %0 : (tensor<4x4xf32>) -> tensor<4x4xf64>
+    return %1 : tensor<4x4xf64>
+  }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "not a module\n",
+        pytest.param(GOOD[: len(GOOD) // 2], marks=pytest.mark.slow, id="truncated"),
+        pytest.param(GOOD.replace("stablehlo.add", '"weird.op"'), marks=pytest.mark.slow, id="unknown dialect"),
+    ],
+)
+def test_a_file_that_is_no_module(place: Place, text: str) -> None:
+    (place.folder / "bad.mlir").write_text(text)
+    done = place.run("pytest", "--model", "bad.mlir", "--op-by-op", "--backend", "null")
+    assert done.code == 2, done.out
+    assert "bad" in one_line(done.err)
+    assert ": expected " in one_line(done.err)
+    assert not place.runs()
+
+
+@pytest.mark.slow
+def test_a_known_limitation_is_an_expected_failure(place: Place) -> None:
+    (place.folder / "good.mlir").write_text(GOOD)
+    words = ("pytest", "--model", "good.mlir", "--op-by-op", "--no-report", "-q")
+    done = place.run(*words)
+    assert done.code == 0, done.out
+    assert "1 passed, 1 xfailed" in done.lines[-1]
+    assert "never: no 64-bit float" in done.out
+    statuses = {t["op_name"]: (t["status"], bool(t["expected"])) for t in place.records()}
+    assert statuses["stablehlo.convert"] == ("compile_failed", True)
+    assert place.run(*words, "--runxfail").code == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (("--arch", "n151"), "--arch: expected a board or an arch, got 'n151'; try n150"),
+        (("--data-format", "Bfp9"), "--data-format: expected a float format of n150, got 'Bfp9'; try Bfp"),
+    ],
+)
+def test_what_only_the_backend_can_refuse(place: Place, words: tuple[str, str], line: str) -> None:
+    done = place.pytest(*words, backend="reference")
+    assert done.code == 2
+    assert line in one_line(done.err)
+    assert not place.runs()

@@ -1,0 +1,157 @@
+"""`pytest --model X --op-by-op` as users start it: what it collects, how it behaves beside pytest's own options."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from importlib.metadata import entry_points
+
+import pytest
+
+from harness.records import VOLATILE
+from harness.tests.acceptance.conftest import MODEL, Place
+
+Counts = Callable[[str], dict[str, int]]
+
+PICKY = '''
+from harness.backends.base import StageError, Target
+from harness.stages import Stage
+
+
+class Picky:
+    """Refuses what has a word of REFUSED in it: a backend as a user would write one."""
+
+    name = "picky"
+    stages = (Stage.COMPILE, Stage.RUN)
+
+    def target(self, options):
+        return Target("none", None, "exact")
+
+    def fingerprint(self):
+        return "1"
+
+    def available(self):
+        return None
+
+    def climb(self, stage, job):
+        if b"dot_general" in job.module:
+            raise StageError("no room for a dot", "the whole story")
+'''
+
+
+@pytest.fixture
+def picky(place: Place) -> str:
+    """A backend of the user's that refuses matrix products."""
+    (place.folder / "picky.py").write_text(PICKY)
+    return "picky.py"
+
+
+def test_hostile_folder(hostile: Place, results: Counts) -> None:
+    done = hostile.pytest(report=True)
+    assert done.code == 0, done.out + done.err
+    assert "their" not in done.out + done.err
+    assert set(results(done.out)) == {"passed"}
+    run = hostile.runs()[-1]
+    tests = hostile.records(run)
+    assert len(tests) == results(done.out)["passed"] > 10
+    assert {test["model_name"] for test in tests} == {MODEL}
+    assert {test["op_id"] for test in tests} == {
+        line.split('"op_id":"')[1].split('"')[0] for line in (run / "manifest.jsonl").read_text().splitlines()[1:]
+    }
+    for place in ("report.html", "opscope.sqlite", str(run)):
+        assert place in done.out
+
+
+def test_hostile_folder_on_the_path(hostile: Place, results: Counts) -> None:
+    if any(entry.value.startswith("reports.") for entry in entry_points(group="pytest11")):
+        pytest.skip("the installed metadata still has pytest load `reports` itself: install the project again")
+    script = "import sys, pytest; sys.path.insert(0, ''); sys.exit(pytest.main(sys.argv[1:]))"
+    arguments = ["--model", MODEL, "--op-by-op", "--backend", "null", "--no-report"]
+    done = hostile.run("python", "-c", script, *arguments)
+    assert done.code == 0, done.out + done.err
+    assert set(results(done.out)) == {"passed"}
+
+
+@pytest.mark.parametrize("backend", ["null", pytest.param("reference", marks=pytest.mark.slow)])
+def test_two_workers_give_the_records_of_one(place: Place, results: Counts, backend: str) -> None:
+    one, two = place.pytest(backend=backend), place.pytest("-n", "2", backend=backend)
+    assert (one.code, two.code) == (0, 0), two.out + two.err
+    assert results(one.out) == results(two.out)
+    first, second = ({t["op_id"]: t for t in place.records(run)} for run in place.runs())
+    assert {path.stem for path in (place.runs()[1] / "journal").iterdir()} >= {"gw0", "gw1"}
+    assert first.keys() == second.keys()
+    for op_id, test in first.items():
+        stable = {name for name in test if name not in VOLATILE}
+        assert {n: test[n] for n in stable} == {n: second[op_id][n] for n in stable}
+
+
+def test_lists_without_writing(place: Place) -> None:
+    done = place.pytest("--collect-only", "-q")
+    assert done.code == 0
+    tests = [line for line in done.lines if line.startswith(f"{MODEL}::stablehlo.")]
+    assert len(tests) > 10
+    assert not place.runs()
+    alone = place.run("pytest", "--op-by-op")
+    assert alone.code == 0
+    assert MODEL in alone.out
+
+
+def test_selection_skips_the_rest(place: Place, results: Counts) -> None:
+    done = place.pytest("-k", "matmul or reduce", "-q")
+    assert done.code == 0
+    counts = results(done.out)
+    assert counts["deselected"] > counts["passed"] > 0
+    tests = place.records()
+    ran = [t for t in tests if t["status"] == "stopped"]
+    assert {t["op_kind"] for t in ran} == {"matmul", "reduce"}
+    assert len(ran) == counts["passed"]
+    assert Counter(t["status"] for t in tests)["skipped"] == counts["deselected"]
+    assert "opscope:" not in done.out, "-q is quiet"
+    assert not (place.runs()[-1] / "report.html").exists()
+    assert not (place.folder / ".opscope" / "opscope.sqlite").exists()
+    done = place.pytest("--ops", "dot_gen*")
+    assert done.code == 0
+    assert {t["op_name"] for t in place.records() if t["status"] != "skipped"} == {"stablehlo.dot_general"}
+    assert {t["error_message"] for t in place.records() if t["status"] == "skipped"} == {"deselected"}
+
+
+def test_failures_then_last_failed_then_one_again(place: Place, picky: str, results: Counts) -> None:
+    done = place.pytest(backend=picky)
+    assert done.code == 1
+    failed = [t for t in place.records() if t["status"] == "compile_failed"]
+    assert results(done.out)["failed"] == len(failed) > 1
+    assert "Traceback" not in done.out
+    for test in failed:
+        assert test["repro"] in done.out
+        assert (place.runs()[-1] / test["artifact"]).read_text() == "no room for a dot\n\nthe whole story\n"
+    assert f"compile_failed at compile: {failed[0]['error_message']}" in done.out
+
+    again = place.pytest("--lf", "-q", backend=picky)
+    assert again.code == 1
+    assert results(again.out)["failed"] == len(failed)
+    assert results(again.out)["deselected"] == len(place.records()) - len(failed)
+
+    first = place.run("pytest", *failed[0]["repro"].split()[1:], "-q", "--no-report")
+    assert first.code == 1
+    assert results(first.out)["failed"] == 1
+    attempts = Counter((t["op_id"], t["attempt"]) for t in place.records(place.runs()[0]))
+    assert attempts[failed[0]["op_id"], 2] == 1
+    assert sum(attempts.values()) == len(place.records(place.runs()[1])) + 1
+
+
+def test_stops_at_the_first_failure(place: Place, picky: str) -> None:
+    done = place.pytest("-x", backend=picky)
+    assert done.code == 1
+    statuses = Counter(t["status"] for t in place.records())
+    assert statuses["compile_failed"] == 1
+    assert statuses["not_run"] > 10
+    assert "≠" not in done.out
+
+
+def test_pytest_processes_stay_light(place: Place) -> None:
+    script = "import sys, pytest; code = pytest.main(sys.argv[1:]); "
+    script += "print('loaded:', [m for m in ('jax', 'jaxlib', 'numpy', 'xdsl') if m in sys.modules]); sys.exit(code)"
+    arguments = ["--model", MODEL, "--op-by-op", "--backend", "null", "--no-report", "-q"]
+    done = place.run("python", "-c", script, *arguments)
+    assert done.code == 0, done.out + done.err
+    assert done.lines[-1] == "loaded: []"

@@ -1,0 +1,118 @@
+"""A backend with real faults, for the tests of lane, worker and ladder: what it does is in the op's parameters."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+
+from harness.backends.base import BackendOptions, Job, StageError, Target
+from harness.records import TensorDesc
+from harness.stages import Stage
+
+
+class Faulty:
+    """Adds its inputs, unless the module's text names a fault: `<stage>:<fault>`."""
+
+    name = "faulty"
+    stages = (Stage.COMPILE, Stage.RUN)
+
+    def target(self, options: BackendOptions) -> Target:
+        return Target("host", None, "exact")
+
+    def fingerprint(self) -> str:
+        return "faulty-1"
+
+    def available(self) -> str | None:
+        return None
+
+    def climb(self, stage: Stage, job: Job) -> None:
+        where, _, fault = job.module.decode().partition(":")
+        if where == stage:
+            getattr(self, fault.replace("-", "_"))(job)
+        if stage is Stage.RUN:
+            job.ran_on = "host"
+            if not job.outputs:
+                job.outputs = [np.sum(job.inputs, axis=0, dtype=job.inputs[0].dtype)]
+            job.output_descs = [TensorDesc(shape=job.outputs[0].shape, data_type="f32", buffer_type="l1")]
+
+    def wrong(self, job: Job) -> None:
+        job.outputs = [job.inputs[0] - job.inputs[1]]
+
+    def refuse(self, job: Job) -> None:
+        raise StageError(f"no kernel for {job.op_id} of tensor<4x{os.getpid()}xf32>", "line 1\nline 2", ".mlir")
+
+    def bug(self, job: Job) -> None:
+        raise KeyError("a bug in the backend")
+
+    def scribble(self, job: Job) -> None:
+        for array in job.inputs:
+            array[...] = 7
+        job.outputs = [np.full_like(job.inputs[0], 0)]
+
+    def sigkill(self, job: Job) -> None:
+        print("about to die", flush=True)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def sigsegv(self, job: Job) -> None:
+        ctypes.string_at(0)
+
+    def exit_0(self, job: Job) -> None:
+        os._exit(0)
+
+    def sys_exit(self, job: Job) -> None:
+        sys.exit(3)
+
+    def hang(self, job: Job) -> None:
+        Path(os.environ.get("FAULTY_MARK", os.devnull)).write_text("hanging")
+        while True:
+            time.sleep(1)
+
+    def hang_deaf(self, job: Job) -> None:
+        """Hangs in native code with signals ignored, a child of its own beside it."""
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        if os.fork() == 0:
+            time.sleep(600)
+        ctypes.CDLL(None).sleep(600)
+
+    def garbage(self, job: Job) -> None:
+        os.write(int(sys.argv[1]), b"not a frame at all")
+        time.sleep(60)
+
+    def early_reply(self, job: Job) -> None:
+        """A record that is whole, of an op that is not in flight."""
+        from harness import frames
+        from harness.optest import RunContext, build_test, now
+        from harness.records import OpRow
+        from harness.stages import Status
+
+        other = OpRow(op_id="other", op_name="stablehlo.add", module=None)
+        test = build_test(other, RunContext("r", "run"), status=Status.SUCCESS, started=now())
+        os.write(int(sys.argv[1]), frames.encode({"op": 999, "test": test.model_dump_json()}))
+
+    def close_pipe(self, job: Job) -> None:
+        socket.socket(fileno=int(sys.argv[1])).close()
+        time.sleep(60)
+
+    def memory(self, job: Job) -> None:
+        held = []
+        while True:
+            held.append(np.ones(4 << 20, np.uint8))
+            time.sleep(0.002)
+
+    def threads(self, job: Job) -> None:
+        stop = threading.Event()
+        for _ in range(40):
+            threading.Thread(target=stop.wait, daemon=True).start()
+        time.sleep(60)
+
+    def chatter(self, job: Job) -> None:
+        for _ in range(200):
+            os.write(1, b"x" * 99_999 + b"\n")

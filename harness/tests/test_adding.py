@@ -1,0 +1,86 @@
+"""Adding an op, a model and a backend, each in the one place that docs/architecture.md names.
+
+Done to a copy of the rooms by writing what a newcomer would write, and then a sweep takes the new op of the new model
+through the new backend.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+ROOMS = ("compiler", "harness", "models", "reports", "simulator")
+
+ROW = '\nregister_all(OpRow("chlo.lgamma", "lgamma"))\n'
+KERNEL = '''
+
+@kernel("lgamma", EltwiseParams)
+def lgamma(images: Images, call: Call) -> np.ndarray:
+    """log|gamma(x)|."""
+    import math
+
+    return np.vectorize(math.lgamma, otypes=[np.float32])(images[0])
+'''
+MODEL = '''
+"""An example: lgamma of a vector."""
+
+from models.arguments import ArgSpec, Built
+from models.registry import model
+
+
+@model(name="example_model", family="example")
+def build(dtype: str) -> Built:
+    import jax
+
+    return Built(lambda w: jax.lax.lgamma(w["x"]), (ArgSpec("x", (64,), dtype, "uniform:1:9", "input"),))
+'''
+BACKEND = '''
+"""An example: the reference backend under another name."""
+
+from harness.backends.reference import Reference
+
+
+class Example(Reference):
+    """The reference backend."""
+
+    name = "example_backend"
+'''
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    for room in ROOMS:
+        skip = shutil.ignore_patterns("tests", "__pycache__")
+        shutil.copytree(ROOT / room, tmp_path / "src" / room, ignore=skip)
+    return tmp_path / "src"
+
+
+def append(path: Path, text: str) -> None:
+    path.write_text(path.read_text() + text)
+
+
+def test_an_op_a_model_and_a_backend(copy: Path, tmp_path: Path):
+    append(copy / "compiler" / "ops" / "eltwise.py", ROW)
+    append(copy / "simulator" / "kernels" / "eltwise.py", KERNEL)
+    (copy / "models" / "jax" / "example_model.py").write_text(MODEL.lstrip())
+    (copy / "harness" / "backends" / "example_backend.py").write_text(BACKEND.lstrip())
+    run = tmp_path / "run"
+    command = ["-m", "pytest", "--model", "example_model", "--op-by-op", "--backend", "example_backend", "--keep-ir"]
+    environment = os.environ | {"PYTHONPATH": str(copy), "OPSCOPE_CACHE_DIR": str(tmp_path / "cache")}
+    environment = {k: v for k, v in environment.items() if not k.startswith("PYTEST_")}
+    done = subprocess.run(
+        [sys.executable, "-P", *command, "--run-dir", run, "--no-report"],
+        cwd=tmp_path, env=environment, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    (record,) = (json.loads(line) for path in (run / "journal").iterdir() for line in path.read_text().splitlines())
+    assert (record["op_name"], record["status"], record["backend"]) == ("chlo.lgamma", "success", "example_backend")
+    dumped = "".join(p.read_text(errors="replace") for p in (run / "artifacts").rglob("*ttnn*") if p.is_file())
+    assert '"ttnn.lgamma"' in dumped

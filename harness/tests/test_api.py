@@ -1,0 +1,124 @@
+"""The harness without pytest, on a small model traced here."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from harness import store
+from harness.api import run_op_by_op, split
+from harness.errors import InputError
+from harness.ledger import ledger
+from harness.records import VOLATILE
+from harness.stages import Stage, Status
+
+MODULE = """
+module @toy {
+  func.func public @main(%x: tensor<32x64xf32>, %w: tensor<64x32xf32>) -> (tensor<32x32xf32>, tensor<32x32xi1>) {
+    %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0]
+      : (tensor<32x64xf32>, tensor<64x32xf32>) -> tensor<32x32xf32>
+    %1 = stablehlo.tanh %0 : tensor<32x32xf32>
+    %2 = stablehlo.tanh %1 : tensor<32x32xf32>
+    %3 = stablehlo.compare GT, %2, %0 : (tensor<32x32xf32>, tensor<32x32xf32>) -> tensor<32x32xi1>
+    return %2, %3 : tensor<32x32xf32>, tensor<32x32xi1>
+  }
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    return tmp_path_factory.mktemp("cache")
+
+
+def test_split_gives_one_module_per_unique_op():
+    ops = split(MODULE)
+    assert [(op.op_name, len(op.uses)) for op in ops] == [
+        ("stablehlo.dot_general", 1), ("stablehlo.tanh", 2), ("stablehlo.compare", 1),
+    ]  # fmt: skip
+    with pytest.raises(InputError):
+        split("func.func @main( {")
+
+
+@pytest.mark.parametrize("backend", ["reference", "xla", "null"])
+def test_every_op_climbs_and_the_run_folder_tells(cache, tmp_path, backend):
+    heard = []
+    tests = run_op_by_op(
+        MODULE, backend=backend, cache_dir=cache, run_dir=tmp_path / "run", name="toy", on_test=heard.append
+    )
+    assert [test.op_name for test in tests] == ["stablehlo.dot_general", "stablehlo.tanh", "stablehlo.compare"]
+    expected = Status.STOPPED if backend == "null" else Status.SUCCESS
+    assert {test.status for test in tests} == {expected}
+    assert heard == tests
+    run = store.load_run(tmp_path / "run")
+    assert run.tests == tests
+    assert (run.record.outcome, run.record.models) == ("complete", ("toy",))
+    assert ledger(run.header, run.rows, run.tests).adds_up
+    assert {test.ran_on for test in tests} == {{"reference": "simulator", "xla": "host", "null": "none"}[backend]}
+
+
+def test_two_runs_give_equal_records(cache, tmp_path):
+    runs = [run_op_by_op(MODULE, cache_dir=cache, run_dir=tmp_path / name, name="toy") for name in ("one", "two")]
+    for one, two in zip(*runs, strict=True):
+        assert one.model_dump(exclude=set(VOLATILE)) == two.model_dump(exclude=set(VOLATILE))
+
+
+WIDE = """
+module @wide {
+  func.func public @main(%f: tensor<8xf64>, %i: tensor<8xi64>) -> (tensor<8xf64>, tensor<8xi64>) {
+    %0 = stablehlo.negate %f : tensor<8xf64>
+    %1 = stablehlo.add %i, %i : tensor<8xi64>
+    return %0, %1 : tensor<8xf64>, tensor<8xi64>
+  }
+}
+"""
+
+
+def test_what_the_hardware_cannot_is_expected_with_its_reason(cache, tmp_path):
+    tests = run_op_by_op(WIDE, cache_dir=cache, run_dir=tmp_path / "run", name="wide")
+    assert len(tests) == 2
+    for test in tests:
+        assert test.status is Status.COMPILE_FAILED
+        assert test.expected.startswith("never: no 64-bit"), test.error_message
+        assert "64" in test.error_message
+
+
+def test_options_reach_the_backend(cache, tmp_path):
+    (test, *_) = run_op_by_op(
+        MODULE, cache_dir=cache, run_dir=tmp_path / "run", arch="wormhole_b0", math_fidelity="LoFi", until="run",
+        keep_ir=True,
+    )  # fmt: skip
+    assert (test.status, test.stage_reached, test.math_fidelity) == (Status.STOPPED, Stage.RUN, "LoFi")
+    dumped = {path.name for path in (tmp_path / "run" / "artifacts" / test.op_id).iterdir()}
+    assert any("ttnn" in name for name in dumped)
+
+
+def test_bad_input_is_one_line(cache, tmp_path):
+    for arguments, options in (
+        ("no_such_model", {}),
+        (MODULE, {"backend": "refrence"}),
+        (MODULE, {"arch": "n15"}),
+        ("module { broken", {}),
+    ):
+        with pytest.raises(InputError) as refusal:
+            run_op_by_op(arguments, cache_dir=cache, run_dir=tmp_path / "run", **options)
+        assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.slow
+def test_ten_lines_in_a_fresh_process(cache, tmp_path):
+    script = f"""
+import json, jax, jax.numpy as jnp
+from harness.api import run_op_by_op
+lowered = jax.jit(lambda x: jnp.maximum(x, 0) * 2).lower(jax.ShapeDtypeStruct((8, 8), jnp.float32))
+tests = run_op_by_op(lowered, cache_dir={str(cache)!r})
+print(json.dumps([[test.op_name, test.status, test.success] for test in tests]))
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=tmp_path)
+    told = json.loads(done.stdout)
+    assert {"stablehlo.maximum", "stablehlo.multiply"} <= {name for name, *_ in told}
+    assert {tuple(rest) for _, *rest in told} == {("success", True)}
+    assert len(list((tmp_path / ".opscope" / "runs").iterdir())) == 1

@@ -1,0 +1,157 @@
+"""Backends: found by name, entry point or path; adding one is adding one file."""
+
+from __future__ import annotations
+
+import sys
+from importlib.metadata import entry_points
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from harness.backends import registry
+from harness.backends.base import BackendOptions, Job, StageError
+from harness.errors import InputError
+from harness.stages import Stage
+from harness.tests.ops import FAULTY
+
+OWN = ("null", "reference", "xla")
+MATMUL = b"""func.func @main(%a: tensor<64x96xf32>, %b: tensor<96x32xf32>) -> tensor<64x32xf32> {
+  %0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] : (tensor<64x96xf32>, tensor<96x32xf32>)
+    -> tensor<64x32xf32>
+  return %0 : tensor<64x32xf32>
+}"""
+
+
+def climb_all(backend, module, inputs, **options):
+    job = Job("op", module, inputs, BackendOptions(**options))
+    for stage in backend.stages:
+        backend.climb(stage, job)
+    return job
+
+
+@pytest.fixture
+def operands():
+    rng = np.random.default_rng(0)
+    return [rng.standard_normal(shape, dtype=np.float32) for shape in ((64, 96), (96, 32))]
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_each_says_what_it_is(name):
+    backend = registry.load(name)
+    assert backend.name == name
+    assert backend.available() is None
+    assert backend.fingerprint() == backend.fingerprint() != ""
+    assert Stage.SPLIT not in backend.stages
+    assert backend.stages[-1] is Stage.RUN
+    assert backend.target(BackendOptions()).card_type != "n150"
+
+
+def test_entry_points_and_files_agree():
+    points = {point.name: point for point in entry_points(group=registry.GROUP)}
+    assert set(OWN) <= set(registry.names())
+    assert registry.own_names() == sorted(OWN)
+    for name in OWN:
+        assert points[name].load() is type(registry.load(name))
+
+
+def test_xla_computes_exactly_and_in_its_own_types(operands):
+    job = climb_all(registry.load("xla"), MATMUL, operands)
+    assert job.ran_on == "host"
+    np.testing.assert_allclose(job.outputs[0], operands[0].astype(np.float64) @ operands[1], rtol=1e-4, atol=1e-5)
+    half = MATMUL.replace(b"xf32", b"xbf16")
+    job = climb_all(registry.load("xla"), half, [x.astype(ml_dtypes.bfloat16) for x in operands])
+    assert job.outputs[0].dtype == ml_dtypes.bfloat16
+
+
+def test_reference_computes_in_the_devices_types(operands):
+    reference = registry.load("reference")
+    exact = operands[0].astype(np.float64) @ operands[1]
+    errors = {}
+    for fidelity in ("LoFi", "HiFi2", "HiFi4"):
+        job = climb_all(reference, MATMUL, operands, math_fidelity=fidelity)
+        errors[fidelity] = np.linalg.norm(job.outputs[0] - exact) / np.linalg.norm(exact)
+    assert errors["LoFi"] > errors["HiFi2"] > errors["HiFi4"] > 1e-5
+    assert job.ran_on == "simulator"
+    assert job.cycles > 0
+    assert job.device_ns > 0
+    assert job.l1_peak_bytes > 0
+    assert [desc.buffer_type for desc in job.output_descs] == ["dram"]
+    assert job.pipeline.startswith("stablehlo-to-ttir")
+
+
+def test_a_refusal_keeps_the_compilers_words():
+    module = b"""func.func @main(%a: tensor<4xf64>) -> tensor<4xf64> {
+      %0 = stablehlo.abs %a : tensor<4xf64>
+      return %0 : tensor<4xf64>
+    }"""
+    with pytest.raises(StageError) as refusal:
+        climb_all(registry.load("reference"), module, [np.ones(4)])
+    assert "64" in refusal.value.message
+    with pytest.raises(StageError, match="not_an_op"):
+        climb_all(registry.load("xla"), b"func.func @main() { %0 = stablehlo.not_an_op : tensor<2xf32> return }", [])
+
+
+def test_an_op_that_does_not_fit_is_refused_by_the_device():
+    side = 70_000
+    kind = f"tensor<{side}x{side}xf32>"
+    module = f"func.func @main(%a: {kind}) -> {kind} {{ %0 = stablehlo.abs %a : {kind} return %0 : {kind} }}"
+    with pytest.raises(StageError, match="OutOfMemory"):
+        climb_all(registry.load("reference"), module.encode(), [])
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        ({"arch": "n15"}, "--arch: expected a board or an arch, got 'n15'; try n150"),
+        ({"data_format": "Bfp8c"}, "--data-format: expected a float format of n150, got 'Bfp8c'; try Bfp8"),
+        ({"math_fidelity": "HiFi5"}, "--math-fidelity: expected a fidelity, got 'HiFi5'; try HiFi"),
+    ],
+)
+def test_bad_options_are_one_line_with_the_closest_names(options, line):
+    with pytest.raises(InputError) as refusal:
+        registry.load("reference").target(BackendOptions(**options))
+    assert str(refusal.value).startswith(line)
+
+
+def test_options_are_taken_in_any_case():
+    target = registry.load("reference").target(BackendOptions("wormhole_b0", "bfp8_b", "lofi"))
+    assert (target.card_type, target.float_format, target.math_fidelity) == ("sim-n150", "Bfp8_b", "LoFi")
+
+
+def test_xla_has_no_device_formats():
+    with pytest.raises(InputError, match="--data-format: expected none with --backend xla"):
+        registry.load("xla").target(BackendOptions(data_format="Bfp8_b"))
+
+
+def test_unknown_backends_offer_the_closest():
+    with pytest.raises(InputError, match="--backend: expected a backend, got 'refrence'; try reference"):
+        registry.load("refrence")
+    with pytest.raises(InputError, match=r"no file nowhere/xla\.py; try xla"):
+        registry.load("nowhere/xla.py")
+
+
+def test_a_backend_is_one_file(tmp_path, monkeypatch):
+    assert registry.load(FAULTY).name == "faulty"
+    text = Path(FAULTY).read_text().replace('name = "faulty"', 'name = "mine"')
+    (tmp_path / "mine.py").write_text(text)
+    assert registry.load(str(tmp_path / "mine.py")).name == "mine"
+    # An installed distribution that announces one.
+    info = tmp_path / "mine-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: mine\nVersion: 1\n")
+    (info / "entry_points.txt").write_text("[opscope.backends]\nmine = mine:Faulty\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert "mine" in registry.names()
+    assert registry.load("mine").name == "mine"
+    sys.modules.pop("mine")
+
+
+def test_an_incomplete_backend_is_refused(tmp_path):
+    (tmp_path / "half.py").write_text("class Half:\n    name = 'half'\n    stages = ()\n")
+    with pytest.raises(InputError, match="a class without target, fingerprint, climb, available"):
+        registry.load(str(tmp_path / "half.py"))
+    (tmp_path / "other.py").write_text("x = 1\n")
+    with pytest.raises(InputError, match="expected a class with name = 'other'"):
+        registry.load(str(tmp_path / "other.py"))

@@ -1,0 +1,238 @@
+"""The 41 situations that a verdict must get right, and what else the comparison promises."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from harness.backends.base import Target
+from harness.compare import check, compare
+from harness.records import TensorDesc
+from harness.tolerance import TABLE
+
+F32, BF16, BFP8 = TABLE["Float32"], TABLE["Float16_b"], TABLE["Bfp8"]
+INT = TABLE["exact"]
+NORMAL = np.random.default_rng(0).standard_normal(64).astype(np.float32)
+OTHER = np.random.default_rng(1).standard_normal(64).astype(np.float32)
+ZEROS = np.zeros(64, np.float32)
+DENORMALS = (np.arange(1, 65) * 1e-40).astype(np.float32)
+
+
+def const(value, dtype=np.float32):
+    return np.full(64, value, dtype)
+
+
+def one(value):
+    return np.array([value], np.float32)
+
+
+def put(value, at=7):
+    array = NORMAL.copy()
+    array[at] = value
+    return array
+
+
+def bf16(array):
+    return array.astype(ml_dtypes.bfloat16).astype(np.float32)
+
+
+def with_outlier(array):
+    array = array.copy()
+    array[3] = 1e6
+    return array
+
+
+BOOLS = np.arange(64) % 3 == 0
+INTS = np.arange(64, dtype=np.int32) * 37 - 900
+NAN, INF = np.nan, np.inf
+
+
+def flip(array, at=5):
+    array = array.copy()
+    array[at] = ~array[at] if array.dtype == bool else array[at] + 1
+    return array
+
+
+# name, golden, got, {tolerance row: passes}, flag
+SITUATIONS = [
+    ("n vs n", NORMAL, NORMAL, {F32: True, BF16: True}, None),
+    ("n vs zeros", NORMAL, ZEROS, {F32: False, BF16: False}, None),
+    ("zeros vs 1e-6 n", ZEROS, 1e-6 * NORMAL, {F32: True, BF16: True}, None),
+    ("zeros vs zeros", ZEROS, ZEROS, {F32: True, BF16: True}, None),
+    ("const 3 vs const 3.0001", const(3), const(3.0001), {F32: False, BF16: True}, None),
+    ("const 3 vs const 4", const(3), const(4), {F32: False, BF16: False}, None),
+    ("const 3 vs 3 + 1e-3 n", const(3), 3 + 1e-3 * NORMAL, {F32: False, BF16: True}, None),
+    ("const 3 vs 3 + 0.1 n", const(3), 3 + 0.1 * NORMAL, {F32: False, BF16: False}, None),
+    ("n vs const", NORMAL, const(3), {F32: False, BF16: False}, None),
+    ("all NaN vs all NaN", const(NAN), const(NAN), {F32: True, BF16: True}, None),
+    ("all NaN vs n", const(NAN), NORMAL, {F32: False, BF16: False}, None),
+    ("NaN at the same place", put(NAN), put(NAN), {F32: True, BF16: True}, None),
+    ("NaN only in golden", put(NAN), NORMAL, {F32: False, BF16: False}, None),
+    ("NaN only in device", NORMAL, put(NAN), {F32: False, BF16: False}, None),
+    ("Inf at the same place", put(INF), put(INF), {F32: True, BF16: True}, None),
+    ("+Inf vs -Inf", put(INF), put(-INF), {F32: False, BF16: False, BFP8: False}, None),
+    ("Inf vs 3e38", put(INF), put(3e38), {F32: False, BF16: False, BFP8: True}, "saturated"),
+    ("3e38 vs Inf", put(3e38), put(INF), {F32: False, BF16: False, BFP8: True}, "saturated"),
+    ("n vs 2n", NORMAL, 2 * NORMAL, {F32: False, BF16: False}, None),
+    ("n vs n + 5", NORMAL, NORMAL + 5, {F32: False, BF16: False}, None),
+    ("n vs -n", NORMAL, -NORMAL, {F32: False, BF16: False}, None),
+    ("one element: 2 vs 2", one(2), one(2), {F32: True, BF16: True}, None),
+    ("one element: 2 vs 2.005", one(2), one(2.005), {F32: False, BF16: True}, None),
+    ("one element: 2 vs 5", one(2), one(5), {F32: False, BF16: False}, None),
+    ("one element: 2 vs -2", one(2), one(-2), {F32: False, BF16: False}, None),
+    ("one element: 0 vs 1e-3", one(0), one(1e-3), {F32: False, BF16: True}, None),
+    ("one element: 2 vs 0", one(2), one(0), {F32: False, BF16: False}, None),
+    ("empty vs empty", np.zeros((0, 4), np.float32), np.zeros((0, 4), np.float32), {F32: True, INT: True}, None),
+    ("[1, 2] vs [2, 1]", np.float32([1, 2]), np.float32([2, 1]), {F32: False, BF16: False}, None),
+    ("1e4 + 1e-2 n vs bf16", 1e4 + 1e-2 * NORMAL, bf16(1e4 + 1e-2 * NORMAL), {F32: False, BF16: True}, None),
+    ("n vs its bf16 rounding", NORMAL, bf16(NORMAL), {F32: False, BF16: True}, None),
+    ("n vs a bfloat16 tensor", NORMAL, NORMAL.astype(ml_dtypes.bfloat16), {F32: False, BF16: False}, None),
+    ("one outlier", with_outlier(NORMAL), with_outlier(OTHER), {F32: False, BF16: False, BFP8: False}, None),
+    ("bool equal", BOOLS, BOOLS.copy(), {INT: True}, None),
+    ("bool, 1 of 64 flipped", BOOLS, flip(BOOLS), {INT: False}, None),
+    ("bool all true vs one false", np.ones(64, bool), flip(np.ones(64, bool)), {INT: False}, None),
+    ("int equal", INTS, INTS.copy(), {INT: True}, None),
+    ("int, one off by one", INTS, flip(INTS), {INT: False}, None),
+    ("index 5 vs 6", np.array([5]), np.array([6]), {INT: False}, None),
+    ("denormals vs zeros", DENORMALS, ZEROS, {F32: True, BF16: True, INT: True}, "denormal_flush"),
+    ("half denormals flushed", np.where(BOOLS, NORMAL, DENORMALS), np.where(BOOLS, NORMAL, 0).astype(np.float32),
+     {F32: True, BF16: True, INT: True}, "denormal_flush"),
+]  # fmt: skip
+
+
+def test_there_are_41_situations():
+    assert len(SITUATIONS) == len({name for name, *_ in SITUATIONS}) == 41
+
+
+@pytest.mark.parametrize(
+    ("golden", "got", "row", "passes", "flag"),
+    [
+        pytest.param(np.asarray(g), np.asarray(d), row, passes, flag, id=f"{name} [{row.name}]")
+        for name, g, d, rows, flag in SITUATIONS
+        for row, passes in rows.items()
+    ],
+)
+def test_situation(golden, got, row, passes, flag):
+    result = check(golden, got, row)
+    assert result.passed is passes, result
+    assert bool(result.reason) is not passes
+    if flag and passes:
+        assert flag in result.flags
+    elif not flag:
+        assert not result.flags
+    if result.pcc is not None:
+        assert -1 <= result.pcc <= 1
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_pcc_and_l2_are_numpys(seed):
+    rng = np.random.default_rng(seed)
+    golden = rng.standard_normal((37, 4111)).astype(np.float32) + 100 * seed
+    got = golden + rng.standard_normal(golden.shape).astype(np.float32) * 0.3
+    result = check(golden, got, TABLE["Bfp4"])
+    g, d = golden.ravel().astype(np.float64), got.ravel().astype(np.float64)
+    assert result.relative_l2 == pytest.approx(np.linalg.norm(d - g) / np.linalg.norm(g), rel=1e-12)
+    assert result.max_abs == np.abs(d - g).max()
+    if result.pcc is not None:
+        assert result.pcc == pytest.approx(np.corrcoef(g, d)[0, 1], rel=1e-12)
+
+
+def test_pcc_leaves_out_what_is_not_finite():
+    golden = np.concatenate([NORMAL + 100, np.float32([NAN, INF, -INF])])
+    got = np.concatenate([NORMAL + 100 + 0.1 * OTHER, np.float32([NAN, INF, -INF])])
+    expected = np.corrcoef(golden[:64].astype(np.float64), got[:64].astype(np.float64))[0, 1]
+    row = replace(BF16, relative_l2=1e-3)
+    assert check(golden, got, row).pcc == pytest.approx(expected, rel=1e-9)
+
+
+def test_pcc_decides_where_l2_is_wide():
+    """Bfp4 allows a third of the norm; noise of that size costs more correlation than its PCC allows."""
+    error = OTHER - OTHER @ NORMAL / (NORMAL @ NORMAL) * NORMAL
+    error *= np.linalg.norm(NORMAL) / np.linalg.norm(error)
+    row = replace(TABLE["Bfp4"], block=False)
+    assert check(NORMAL, NORMAL + np.float32(0.2) * error, row).passed
+    result = check(NORMAL, NORMAL + np.float32(0.33) * error, row)
+    assert not result.passed
+    assert "PCC: expected at least 0.96" in result.reason
+
+
+def test_a_cancelling_sum_is_judged_by_the_size_of_its_terms():
+    terms = np.random.default_rng(2).standard_normal((64, 1024)).astype(np.float32)
+    terms -= terms.mean(axis=1, keepdims=True)
+    golden = terms.astype(np.float64).sum(axis=1).astype(np.float32)
+    truncated = (terms.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)  # TF32, as the matrix unit takes it
+    got = truncated.astype(np.float64).sum(axis=1).astype(np.float32)
+    descs = {"inputs": [_desc(terms)], "outputs": [_desc(golden)]}
+    device = Target("sim-n150", None, "HiFi4", "Tf32")
+    (alone,) = compare([golden], [got], "stablehlo.reduce", device, **descs)
+    assert not alone.passed
+    (result,) = compare([golden], [got], "stablehlo.reduce", device, operands=lambda: [terms], **descs)
+    assert result.passed
+    assert result.flags == ("cancellation",)
+    dropped = terms[:, 1:].astype(np.float64).sum(axis=1).astype(np.float32)
+    assert not compare([golden], [dropped], "stablehlo.reduce", device, operands=lambda: [terms], **descs)[0].passed
+
+
+def _desc(array):
+    return TensorDesc(shape=array.shape, data_type="f32")
+
+
+def test_near_constant_values_have_no_pcc():
+    assert check(1e4 + 1e-2 * NORMAL, bf16(1e4 + 1e-2 * NORMAL), BF16).pcc is None
+
+
+def test_shape_differs():
+    result = check(NORMAL, NORMAL.reshape(8, 8), F32)
+    assert not result.passed
+    assert result.reason == "shape: expected 64, got 8x8"
+
+
+def test_count_differs():
+    checks = compare([NORMAL], [NORMAL, NORMAL], "stablehlo.sort", Target("sim-n150", None, "HiFi4"))
+    assert [c.passed for c in checks] == [True, False]
+
+
+def test_complex_parts_are_compared():
+    golden = NORMAL + 1j * OTHER
+    assert check(golden.astype(np.complex64), golden.astype(np.complex64), F32).passed
+    assert not check(golden.astype(np.complex64), golden.conj().astype(np.complex64), F32).passed
+
+
+def test_int4_is_exact():
+    golden = np.arange(-8, 8).astype(ml_dtypes.int4)
+    assert check(golden, golden.copy(), INT).passed
+    got = golden.copy()
+    got[3] = 0
+    assert not check(golden, got, INT).passed
+
+
+def test_moved_floats_are_exact_unless_stored_in_less():
+    own = Target("sim-n150", None, "HiFi4", "Tf32")
+    forced = Target("sim-n150", "Bfp8_b", "HiFi4", "Tf32")
+    off = NORMAL * np.float32(1 + 1e-6)
+    desc = TensorDesc(shape=(64,), data_type="f32")
+    assert not compare([NORMAL], [off], "stablehlo.transpose", own, outputs=[desc])[0].passed
+    assert compare([NORMAL], [off], "stablehlo.transpose", forced, outputs=[desc])[0].passed
+    assert compare([NORMAL], [off], "stablehlo.add", own, outputs=[desc])[0].passed
+
+
+def test_exact_moves_take_minus_zero_for_zero_and_keep_nan():
+    golden = np.float32([0.0, NAN, 1.0])
+    assert check(golden, np.float32([-0.0, NAN, 1.0]), INT).passed
+    assert "element 2" in check(golden, np.float32([0.0, NAN, 1.5]), INT).reason
+
+
+@pytest.mark.slow
+def test_25_million_elements_take_no_longer_than_numpys_correlation_alone():
+    golden = np.random.default_rng(0).standard_normal(25_000_000, dtype=np.float32)
+    got = golden * np.float32(1 + 1e-7)
+    moments = [time.thread_time()]
+    assert check(golden, got, F32).passed
+    moments.append(time.thread_time())
+    np.corrcoef(golden, got, dtype=np.float64)
+    moments.append(time.thread_time())
+    assert moments[1] - moments[0] < 2 * (moments[2] - moments[1])

@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from harness import doctor
+from harness.settings import resolve
+
+
+def found(tmp_path: Path, **given: object) -> dict[str, doctor.Finding]:
+    settings = resolve({"backend": "null", **given}, tmp_path, {})
+    return {f"{f.kind} {f.name}": f for f in doctor.examine(settings, tmp_path)}
+
+
+def test_every_part_is_examined(tmp_path: Path) -> None:
+    got = found(tmp_path)
+    assert {f.kind for f in got.values()} == {"machine", "backend", "framework", "database"}
+    assert got["backend null"].usable
+    assert got["framework jax"].usable
+    assert all(bool(f.remedy) != f.usable for f in got.values()), "a remedy exactly where something is not usable"
+    json.dumps(doctor.as_json(list(got.values())))
+
+
+def test_a_database_that_does_not_answer(tmp_path: Path) -> None:
+    finding = found(tmp_path, publish=f"sqlite:///{tmp_path}/no/such/folder/x.sqlite")["database database"]
+    assert not finding.usable
+    assert "OperationalError" in finding.found
+    assert finding.remedy
+
+
+def test_a_server_is_told_without_its_password(tmp_path: Path) -> None:
+    finding = found(tmp_path, publish="postgresql://ann:s3cret@127.0.0.1:1/x")["database database"]
+    assert not finding.usable
+    assert "ann:***@127.0.0.1" in finding.found
+    assert "s3cret" not in finding.found + finding.remedy
+    assert finding.remedy
+
+
+def test_a_broken_backend_hides_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = tmp_path / "broken.py"
+    broken.write_text("raise RuntimeError('no driver')\n")
+    monkeypatch.setattr("harness.backends.registry.names", lambda: ["null", str(broken)])
+    got = found(tmp_path)
+    assert not got[f"backend {broken}"].usable
+    assert "no driver" in got[f"backend {broken}"].found
+    assert doctor.in_order(list(got.values())), "the run does not need that backend"
+
+
+def test_a_folder_that_is_a_file_cannot_be_written(tmp_path: Path) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    finding = found(tmp_path, cache_dir=str(blocked))["machine disk for the cache"]
+    assert not finding.usable
+    assert "OPSCOPE_CACHE_DIR" in finding.remedy

@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from harness.items import failure_lines
+from harness.records import ResultCheck
+from harness.stages import Stage, Status
+from harness.tests import run_folder
+from harness.tests.run_folder import NAMES
+
+SECOND = list(NAMES)[1]
+
+
+def test_a_wrong_result_is_told_with_its_numbers(tmp_path: Path) -> None:
+    good = ResultCheck(passed=True, pcc=1.0, relative_l2=0.0, max_abs=0.0, tolerance="exact")
+    bad = ResultCheck(passed=False, pcc=0.5, relative_l2=0.25, max_abs=None, tolerance="matmul-bf16", reason="pcc low")
+    test = run_folder.record_of(
+        tmp_path, SECOND, Status.GOLDEN_FAILED, 3, stage_reached=Stage.RUN, failed_stage=Stage.COMPARE,
+        error="result 1: pcc low", results=(good, bad), artifact=f"artifacts/{SECOND}/compare.txt",
+    )  # fmt: skip
+    lines = failure_lines(test, "expected to fail at run")
+    assert lines[0] == "golden_failed at compare: result 1: pcc low"
+    assert lines[1] == f"stablehlo.dot_general [{SECOND}] (2x3xf32)"
+    assert "expected to fail at run" in lines
+    assert "from layer0 (m.py:0) and 2 more uses" in lines
+    assert "result 1: pcc low (pcc 0.5, relative L2 0.25; row matmul-bf16)" in lines
+    assert f"signature {test.error_signature}" in lines
+    assert lines[-1] == f"again: pytest --op-by-op --op {SECOND} --run-dir {tmp_path} --backend null"
+
+
+def test_an_unexpected_pass_says_why_it_fails(tmp_path: Path) -> None:
+    lines = failure_lines(run_folder.record_of(tmp_path, SECOND, Status.SUCCESS), "unexpected pass: delete the row")
+    assert lines[0] == "success"
+    assert lines[2] == "unexpected pass: delete the row"
+
+
+def test_a_crash_names_its_kind(tmp_path: Path) -> None:
+    test = run_folder.record_of(tmp_path, SECOND, Status.CRASHED, failed_stage=Stage.RUN, crash_kind="signal SIGSEGV")
+    assert failure_lines(test)[0] == "crashed at run: signal SIGSEGV"

@@ -1,0 +1,57 @@
+"""The ledger adds up, and falls short when an op is lost."""
+
+from __future__ import annotations
+
+from harness.ledger import ledger, line
+from harness.optest import RunContext, build_test, now, unrun_test
+from harness.records import ManifestHeader
+from harness.stages import Status
+from harness.tests.ops import add_row
+
+CONTEXT = RunContext("r1", "run")
+
+
+def parts(tmp_path):
+    rows = [add_row(tmp_path, "a", uses=3), add_row(tmp_path, "b", uses=1)]
+    rows.append(add_row(tmp_path, "c", uses=2).model_copy(update={"module": None, "unsplittable": "a token"}))
+    header = ManifestHeader(
+        models=("toy",), export_dirs=("x",), module_ops={"toy": 11}, structural={"toy": 5}
+    )  # fmt: skip
+    tests = [build_test(row, CONTEXT, status=Status.SUCCESS, started=now()) for row in rows[:2]]
+    return header, rows, tests
+
+
+def test_it_adds_up(tmp_path):
+    counts = ledger(*parts(tmp_path))
+    assert counts.adds_up
+    assert line(counts) == (
+        "2 unique ops = 2 success; toy: 11 ops = 4 uses of unique ops + 2 unsplittable + 5 structural"
+    )
+
+
+def test_each_status_is_counted_once(tmp_path):
+    header, rows, tests = parts(tmp_path)
+    tests += [tests[0].model_copy(update={"attempt": 2, "status": Status.CRASHED})]
+    counts = ledger(header, rows, tests)
+    assert counts.adds_up
+    assert counts.by_status == {Status.SUCCESS: 1, Status.CRASHED: 1}
+    skipped = unrun_test(rows[1], CONTEXT, Status.SKIPPED, "deselected")
+    assert skipped.skipped
+    assert ledger(header, rows, [tests[0], skipped]).adds_up
+
+
+def test_a_lost_record_a_lost_row_and_a_foreign_record_show(tmp_path):
+    header, rows, tests = parts(tmp_path)
+    lost = ledger(header, rows, tests[:1])
+    assert not lost.adds_up
+    assert "2 unique ops ≠ 1 success" in line(lost)
+    assert not ledger(header, rows[1:], tests[1:]).adds_up
+    assert not ledger(header, rows, [*tests, tests[0].model_copy(update={"op_id": "other"})]).adds_up
+
+
+def test_the_record_of_an_unsplittable_op_is_counted_apart(tmp_path):
+    header, rows, tests = parts(tmp_path)
+    tests.append(build_test(rows[2], CONTEXT, status=Status.COMPILE_FAILED, started=now(), error="a token"))
+    counts = ledger(header, rows, tests)
+    assert counts.adds_up
+    assert (counts.unique, counts.unsplittable) == (2, 1)

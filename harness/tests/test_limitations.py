@@ -1,0 +1,83 @@
+"""Limitations: what they excuse, and what they do not."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from harness.errors import InputError
+from harness.limitations import LIMITATIONS, Limitation, check_rows, judged, match, verdict
+from harness.optest import RunContext, build_test, now
+from harness.stages import Stage, Status
+from harness.tests.ops import add_row
+
+ROW = Limitation("stablehlo.a*", "null", Stage.COMPILE, "notyet", "the linker has none", message="no kernel*")
+
+
+def outcome(tmp_path, status, failed=None, error=None, **fields):
+    row = add_row(tmp_path, "op1")
+    return build_test(
+        row, RunContext("r", "run", "null"), status=status, failed_stage=failed, error=error, started=now(), **fields
+    )
+
+
+def test_the_failure_it_names_is_expected(tmp_path):
+    test, said = judged(outcome(tmp_path, Status.COMPILE_FAILED, Stage.COMPILE, "no kernel for it"), [ROW])
+    assert (said.outcome, test.expected) == ("xfail", "notyet: the linker has none")
+    assert test.status is Status.COMPILE_FAILED
+
+
+@pytest.mark.parametrize(
+    ("status", "failed", "error", "why"),
+    [
+        (Status.RUN_FAILED, Stage.RUN, "no kernel for it", "failed at run"),
+        (Status.COMPILE_FAILED, Stage.COMPILE, "internal error", "failed for another reason"),
+        (Status.SUCCESS, None, None, "unexpected pass"),
+    ],
+)
+def test_another_reason_and_an_unexpected_pass_fail(tmp_path, status, failed, error, why):
+    test, said = judged(outcome(tmp_path, status, failed, error), [ROW])
+    assert said.outcome == "fail"
+    assert why in said.reason
+    assert test.expected == ""
+
+
+def test_without_a_row_a_failure_fails_and_the_rest_passes(tmp_path):
+    assert verdict(outcome(tmp_path, Status.CRASHED), None).outcome == "fail"
+    assert verdict(outcome(tmp_path, Status.NO_GOLDEN), None).outcome == "fail"
+    for status in (Status.SUCCESS, Status.STOPPED, Status.SKIPPED, Status.NOT_RUN):
+        assert verdict(outcome(tmp_path, status), None).outcome == "pass"
+
+
+def test_conditions_narrow_a_row(tmp_path):
+    row = add_row(tmp_path, "op1").model_copy(update={"op_params": {"dims": "array<i64: 1>"}})
+    for change, hit in [
+        ({}, True),
+        ({"op": "stablehlo.sub*"}, False),
+        ({"backend": "xla"}, False),
+        ({"types": ("f32",)}, True),
+        ({"types": ("f64",)}, False),
+        ({"op_ids": ("op1",)}, True),
+        ({"op_ids": ("op2",)}, False),
+        ({"params": {"dims": "*1>"}}, True),
+        ({"params": {"dims": "*2>"}}, False),
+        ({"params": {"axis": "*"}}, True),
+    ]:
+        assert (match(row, "null", [dataclasses.replace(ROW, **change)]) is not None) is hit, change
+
+
+@pytest.mark.parametrize(
+    "change", [{"backend": "refernce"}, {"kind": "someday"}, {"stage": "lowering"}, {"reason": " "}]
+)
+def test_a_bad_row_is_refused(change):
+    check_rows([ROW])
+    with pytest.raises(InputError, match="limitation"):
+        check_rows([dataclasses.replace(ROW, **change)])
+    if "backend" in change:
+        with pytest.raises(InputError, match="try reference"):
+            check_rows([dataclasses.replace(ROW, **change)])
+
+
+def test_every_row_of_the_reference_backend_is_a_hardware_fact():
+    assert {row.kind for row in LIMITATIONS if row.backend == "reference"} <= {"never"}

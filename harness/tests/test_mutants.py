@@ -1,0 +1,121 @@
+"""The verdict is no echo: broken kernels of the ops that the models use become failed ops.
+
+Each mutant is one mistake in one kernel (`simulator.mutants`), applied to one op of a model on its captured inputs.
+"""
+
+from __future__ import annotations
+
+import functools
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from compiler import api
+from compiler.target import binary
+from harness import prepare
+from harness.backends.base import BackendOptions
+from harness.backends.reference import Reference
+from harness.compare import compare
+from harness.inputs import row_golden, row_inputs
+from harness.records import OpRow
+from simulator.api import Device, DeviceError
+from simulator.mutants import NO_MUTANTS, Mutation, mutations_for
+
+BOARD = "n150"
+MODELS = ("mnist_mlp", "resnet50", "bert_base", "vit_base", "gpt2_small")
+
+
+@dataclass(frozen=True, eq=False)
+class Op:
+    """One compiled op of a model and where its values lie."""
+
+    row: OpRow
+    folder: Path
+    program: bytes
+
+    def mutants(self) -> Iterator[Mutation]:
+        """The mistakes that its kernels could hold."""
+        for operation in binary.read(self.program).programs[0].operations:
+            if operation.kernel not in NO_MUTANTS:
+                yield from mutations_for(operation.kernel, operation.params)
+
+    def run(self) -> list[np.ndarray]:
+        return Device(BOARD).load(self.program).run(row_inputs(self.row, self.folder)).outputs
+
+    def passes(self, outputs: list[np.ndarray]) -> bool:
+        """The verdict of a sweep."""
+        row = self.row
+        checks = compare(
+            row_golden(row, self.folder), outputs, row.op_name, Reference().target(BackendOptions(BOARD)),
+            inputs=row.inputs, outputs=row.outputs, params=row.op_params,
+            operands=lambda: row_inputs(row, self.folder),
+        )  # fmt: skip
+        return all(check.passed for check in checks)
+
+
+def compiled(models: tuple[str, ...]) -> Iterator[Op]:
+    header, rows = prepare.prepare(prepare.Request(models))
+    folders = {name: Path(folder) for name, folder in zip(header.models, header.export_dirs, strict=True)}
+    board = api.load_board(BOARD)
+    for row in rows:
+        if row.module:
+            folder = folders[row.uses[0].model]
+            yield Op(row, folder, api.compile((folder / row.module).read_bytes(), board, api.CompileOptions()))
+
+
+@dataclass
+class Tally:
+    """What became of the mutants drawn."""
+
+    failed: int = 0
+    survivors: list[str] = field(default_factory=list)
+    equivalent: list[str] = field(default_factory=list)
+    """Mutants that change no bit of the result on the op's values: no verdict could tell them from the kernel."""
+
+    def __str__(self) -> str:
+        total = self.failed + len(self.survivors)
+        lines = [f"{self.failed} of {total} mutants became a failed op", *(f"  survived: {s}" for s in self.survivors)]
+        return "\n".join([*lines, f"  {len(self.equivalent)} more changed no bit of the result on the op's values"])
+
+
+def judge(ops: list[Op], count: int, seed: int) -> Tally:
+    """Draws mutants, an op first and then one of its mistakes, until `count` of them have changed a result."""
+    draw = random.Random(seed)
+    menu = [(op, found) for op in ops if (found := list(op.mutants()))]
+    right = functools.cache(lambda op: op.run())
+    tally = Tally()
+    while tally.failed + len(tally.survivors) < count:
+        op, found = draw.choice(menu)
+        mutant = draw.choice(found)
+        name = f"{mutant.kernel}: {mutant.name} on {op.row.op_name} [{op.row.op_id}]"
+        with mutant.apply():
+            try:
+                outputs = op.run()
+            except DeviceError:
+                tally.failed += 1
+                continue
+        if all(a.tobytes() == b.tobytes() for a, b in zip(right(op), outputs, strict=True)):
+            tally.equivalent.append(name)
+        elif op.passes(outputs):
+            tally.survivors.append(name)
+        else:
+            tally.failed += 1
+    return tally
+
+
+@pytest.mark.parametrize(
+    ("models", "count"),
+    [(("mnist_mlp",), 60), pytest.param(MODELS, 200, marks=pytest.mark.slow)],
+    ids=["mnist_mlp", "five_models"],
+)
+def test_a_broken_kernel_is_a_failed_op(models, count, capsys):
+    ops = list(compiled(models))
+    assert all(op.passes(op.run()) for op in ops[:20]), "the right kernels pass"
+    tally = judge(ops, count, seed=2)
+    with capsys.disabled():
+        print(f"\n{tally}")
+    assert tally.failed >= 0.95 * count

@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness import closing, plan, store
+from harness.errors import InputError
+from harness.request import Request, chosen, wanted
+from harness.settings import resolve
+from harness.stages import Status
+from harness.tests import run_folder
+from harness.tests.run_folder import NAMES
+
+FIRST, SECOND, THIRD = NAMES
+
+
+def request(folder: Path, *, run_dir: Path | None = None, **given: object) -> Request:
+    words = {name: given.pop(name, ()) for name in ("models", "ops", "op_ids", "nodeids")}
+    return Request(run_dir=run_dir, settings=resolve(given, folder, {}), folder=folder, **words)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    return run_folder.write(tmp_path / ".opscope" / "runs" / "20260102-030405-m")
+
+
+def test_again_takes_the_newest_run_and_its_settings(run: Path, tmp_path: Path) -> None:
+    made = plan.from_run(request(tmp_path, op_ids=(SECOND,)))
+    assert made.again
+    assert made.run_dir == run
+    assert (made.orders.context.backend, made.orders.context.arch, made.orders.op_timeout) == ("null", "e150", 7.0)
+    assert made.orders.attempts == {FIRST: 2, SECOND: 2}
+    assert [row.op_id for row in made.rows if made.asks_for(row)] == [SECOND]
+    anew = plan.from_run(request(tmp_path, arch="p150"))
+    assert anew.orders.context.arch == "p150"
+
+
+def test_ids_may_be_shortened_but_not_guessed(run: Path) -> None:
+    rows = store.load_run(run).rows
+    assert chosen(rows, ["aaaa", SECOND]) == {FIRST, SECOND}
+    with pytest.raises(InputError, match=r"got ''"):
+        chosen(rows, [""])
+    with pytest.raises(InputError, match=rf"try {SECOND}"):
+        chosen(rows, ["bbbb000000000009"])
+    with pytest.raises(InputError, match="expected the id of an op of the run"):
+        chosen(rows, [THIRD])  # it could not be split off: there is nothing to run
+
+
+def test_a_missing_run_is_told(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"no run below \.opscope/runs"):
+        plan.from_run(request(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("glob", "hit"),
+    [
+        ("stablehlo.dot*", True),
+        ("dot_general", True),
+        ("matmul", True),
+        ("bbbb*", True),
+        ("add", False),
+        ("dot", False),
+    ],
+)
+def test_globs_name_ops_and_families(glob: str, hit: bool) -> None:
+    assert wanted(run_folder.row(SECOND), [glob]) is hit
+
+
+def test_a_worker_hears_the_same_plan(run: Path, tmp_path: Path) -> None:
+    made = plan.from_run(request(tmp_path, ops=("dot*",)))
+    heard = plan.Plan.heard(made.told())
+    assert heard.orders == made.orders
+    assert heard.rows == made.rows
+    assert heard.header == made.header
+
+
+def test_ids_of_tests_are_stable() -> None:
+    assert plan.nodeid(run_folder.row(FIRST)) == f"m::stablehlo.add[{FIRST}]"
+
+
+def test_closing_accounts_for_every_op(tmp_path: Path) -> None:
+    folder = run_folder.write(tmp_path / ".opscope" / "runs" / "r", tests=False)
+    made = plan.Plan(plan.from_run(request(tmp_path)).orders, *store.read_manifest(folder))
+    closed = closing.close(made, {plan.nodeid(run_folder.row(FIRST))}, interrupted=True)
+    assert closed.problem == ""
+    stored = store.load_run(folder)
+    assert {t.op_id: t.status for t in stored.tests} == {FIRST: Status.NOT_RUN, SECOND: Status.SKIPPED}
+    assert stored.record.outcome == "interrupted"
+    assert stored.record.ended is not None
+    again = closing.close(made, None, interrupted=False)
+    assert len(store.load_run(folder).tests) == len(again.run.tests if again.run else ()) == 2, "nothing is added twice"
+
+
+def test_closing_refuses_books_that_do_not_add_up(tmp_path: Path) -> None:
+    folder = run_folder.write(tmp_path / ".opscope" / "runs" / "r")
+    header, rows = store.read_manifest(folder)
+    store.write_manifest(folder, header.model_copy(update={"module_ops": {"m": 7}}), rows)
+    closed = closing.close(plan.from_run(request(tmp_path)), None, interrupted=False)
+    assert "does not add up" in closed.problem
+    assert closed.run is not None
+    assert "m: 7 ops ≠ 3 uses" in closed.run.ledger_line

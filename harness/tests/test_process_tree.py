@@ -1,0 +1,37 @@
+"""What a process holds, as psutil sees it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import psutil
+import pytest
+
+from harness import process_tree
+
+CHILD = """
+import subprocess, sys
+code = "x = bytearray(b'1') * (60 << 20); print('ready', flush=True); input()"
+inner = subprocess.Popen([sys.executable, "-c", code], stdin=sys.stdin)
+input()
+"""
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_a_process_and_its_children_count(monkeypatch, tmp_path, elsewhere):
+    if elsewhere:
+        monkeypatch.setattr(process_tree, "_PROC", tmp_path)
+    child = subprocess.Popen([sys.executable, "-c", CHILD], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    try:
+        child.stdout.readline()
+        resident, threads = process_tree.usage(child.pid)
+        process = psutil.Process(child.pid)
+        members = [process, *process.children(recursive=True)]
+        assert len(members) == 2
+        assert resident == pytest.approx(sum(member.memory_info().rss for member in members), rel=0.1)
+        assert resident > 60 << 20
+        assert threads == sum(member.num_threads() for member in members)
+    finally:
+        child.communicate(b"\n\n")
+    assert process_tree.usage(child.pid) == (0, 0)

@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.errors import InputError
+from harness.settings import BY_NAME, SETTINGS, resolve
+
+
+def project(folder: Path, text: str) -> Path:
+    (folder / "pyproject.toml").write_text(text)
+    return folder
+
+
+def test_order_of_sources(tmp_path: Path) -> None:
+    root = project(tmp_path, '[tool.opscope]\nbackend = "xla"\nseed = 3\nop-timeout = 5\n')
+    got = resolve({"seed": "7", "backend": None}, root, {"OPSCOPE_SEED": "4", "OPSCOPE_BACKEND": "null"})
+    assert (got["seed"], got.sources["seed"]) == (7, "command line")
+    assert (got["backend"], got.sources["backend"]) == ("null", "environment")
+    assert (got["op_timeout"], got.sources["op_timeout"]) == (5.0, str(root / "pyproject.toml"))
+    assert (got["arch"], got.sources["arch"]) == ("n150", "default")
+    assert got.given("seed")
+    assert not got.given("arch")
+
+
+def test_every_setting_has_a_value_and_a_source(tmp_path: Path) -> None:
+    got = resolve({}, tmp_path, {})
+    assert set(got.values) == set(got.sources) == set(BY_NAME) == {s.name for s in SETTINGS}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("op_memory", "8GiB", 8 * 2**30),
+        ("op_memory", "1.5g", 3 * 2**29),
+        ("op_memory", "4096", 4096),
+        ("keep_ir", "yes", True),
+        ("keep_ir", "0", False),
+        ("seed", "0x10", 16),
+        ("dtype", "bf16", "bfloat16"),
+        ("until", "run", "run"),
+    ],
+)
+def test_values_are_read(tmp_path: Path, name: str, text: str, value: object) -> None:
+    assert resolve({name: text}, tmp_path, {})[name] == value
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "where"),
+    [
+        ("op_memory", "lots", "--op-memory: expected a size"),
+        ("op_timeout", "-1", "--op-timeout: expected a number of seconds"),
+        ("op_timeout", "nan", "--op-timeout: expected a number of seconds"),
+        ("seed", "one", "--seed: expected an integer"),
+        ("dtype", "float46", "--dtype: expected one of"),
+        ("until", "runn", "; try run"),
+        ("inputs", "captred", "; try captured"),
+        ("keep_ir", "maybe", "--keep-ir: expected true or false"),
+    ],
+)
+def test_bad_values_are_one_line(tmp_path: Path, name: str, text: str, where: str) -> None:
+    with pytest.raises(InputError) as caught:
+        resolve({name: text}, tmp_path, {})
+    assert where in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_errors_name_the_source(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"^OPSCOPE_SEED: "):
+        resolve({}, tmp_path, {"OPSCOPE_SEED": "x"})
+    with pytest.raises(InputError, match=r"got 'bakend'; try backend"):
+        resolve({}, project(tmp_path, "[tool.opscope]\nbakend = 'xla'\n"), {})
+    with pytest.raises(InputError, match=r"pyproject\.toml: expected a TOML file"):
+        resolve({}, project(tmp_path, "[tool.opscope\n"), {})
+
+
+def test_masked_settings_hold_no_password(tmp_path: Path) -> None:
+    got = resolve({"publish": "postgresql://ann:s3cret@db/x"}, tmp_path, {})
+    assert got.masked()["publish"] == "postgresql://ann:***@db/x"
+    assert got.masked()["seed"] == 0
+    assert got["publish"] == "postgresql://ann:s3cret@db/x"

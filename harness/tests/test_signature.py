@@ -1,0 +1,50 @@
+"""Fingerprints: equal for one cause on another machine and op, different for another cause."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.signature import normalise, shorten, signature
+
+SAME = [
+    ("cannot lower tensor<4x8xf32>", "cannot lower tensor<128x?x3xbf16>"),
+    ("use of %12 before %arg0#1", "use of %7 before %value#0"),
+    ("/home/me/run 1/x.py:12: bad", "/home/me/run 1/elsewhere/y.py:9: bad"),
+    ("object at 0x7f3a10 is gone", "object at 0xdeadbeef is gone"),
+    ("needs 123456 bytes, 99 free", "needs 8 bytes, 7 free"),
+    ("shape (1, 2, 3) and [4,5]", "shape (7,) and [64]"),
+    ("no kernel for 1a2b3c4d5e6f7788", "no kernel for 99887766554433ff"),
+    ("took 1.5e-3 s", "took 20 s"),
+    ("tile 32x32 of 4x8xf32", "tile 16x16 of 1x2x3xf32"),
+    ("two\n  lines", "two lines"),
+    ("\x1b[31merror\x1b[0m: no", "error: no"),
+    ("see https://a.example/x?y=1", "see http://b.example/"),
+]
+
+
+@pytest.mark.parametrize(("one", "other"), SAME)
+def test_equal_causes_have_equal_signatures(one, other):
+    assert signature("run", one) == signature("run", other), (normalise(one), normalise(other))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("stablehlo.add: no kernel", "stablehlo.subtract: no kernel"),
+        ("no kernel for conv2d", "no kernel for conv3d"),
+        ("expected f32", "expected bf16"),
+        ("out of L1", "out of DRAM"),
+    ],
+)
+def test_different_causes_differ(one, other):
+    assert signature("run", one) != signature("run", other)
+
+
+def test_the_stage_counts():
+    assert signature("run", "x") != signature("compile", "x")
+
+
+def test_messages_are_one_short_line():
+    assert shorten("a\n b") == "a b"
+    assert len(shorten("word " * 100)) <= 200
+    assert shorten("word " * 100).endswith("…")

@@ -1,0 +1,214 @@
+"""The run folder: written once, torn and full disks survived, other schemas refused in one line."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from harness import store
+from harness.errors import InputError
+from harness.optest import RunContext, build_test, now
+from harness.records import ManifestHeader, OpTest, Origin, RunRecord
+from harness.stages import Status
+from harness.tests.ops import add_row
+
+CONTEXT = RunContext("r1", "run")
+
+
+def header(folder, **changes):
+    counts = {"models": ("toy",), "export_dirs": (str(folder),), "module_ops": {"toy": 2}, "structural": {"toy": 0}}
+    return ManifestHeader(**(counts | changes))
+
+
+def record(**changes):
+    return RunRecord(
+        run_id="r1", models=("toy",), backend="null", arch="n150", started=now(), origin=Origin(), **changes
+    )
+
+
+def result(row, status=Status.SUCCESS, **fields):
+    return build_test(row, CONTEXT, status=status, started=now(), **fields)
+
+
+@pytest.fixture
+def run(tmp_path):
+    rows = [add_row(tmp_path / "export", name) for name in ("b", "a")]
+    store.write_run(tmp_path, record())
+    store.write_manifest(tmp_path, header(tmp_path), rows)
+    return tmp_path, rows
+
+
+def test_what_is_written_is_read(run):
+    folder, rows = run
+    with store.Journal(folder, "gw1") as journal:
+        journal.append(result(rows[1]))
+    with store.Journal(folder, "gw0") as journal:
+        journal.append(result(rows[0], Status.STOPPED, error="line\u2028separator\n"))
+    loaded = store.load_run(folder)
+    assert loaded.record.run_id == "r1"
+    assert loaded.rows == rows
+    assert [test.op_id for test in loaded.tests] == ["b", "a"]  # the manifest's order, whoever wrote first
+    assert loaded.tests[0].status is Status.STOPPED
+
+
+def test_the_higher_attempt_wins_wherever_it_was_written(run):
+    folder, rows = run
+    with store.Journal(folder, "a") as late, store.Journal(folder, "b") as early:
+        late.append(result(rows[0], Status.SUCCESS, attempt=2))
+        early.append(result(rows[0], Status.CRASHED, attempt=1, error="boom"))
+    assert [test.status for test in store.load_run(folder).tests] == [Status.SUCCESS]
+    assert store.next_attempt(folder, rows[0].op_id) == 3
+    assert store.next_attempt(folder, "unheard of") == 1
+
+
+def test_a_torn_last_line_is_ignored_and_cut_by_the_next_writer(run):
+    folder, rows = run
+    with store.Journal(folder, "w") as journal:
+        journal.append(result(rows[0]))
+    path = folder / "journal" / "w.jsonl"
+    whole = path.read_bytes()
+    path.write_bytes(whole + whole[: len(whole) // 2])
+    assert [test.op_id for test in store.load_run(folder).tests] == ["b"]
+    with store.Journal(folder, "w") as journal:
+        journal.append(result(rows[1]))
+    assert [test.op_id for test in store.load_run(folder).tests] == ["b", "a"]
+    path.write_bytes(whole[:40])  # torn in its very first line
+    with store.Journal(folder, "w") as journal:
+        journal.append(result(rows[1]))
+    assert [test.op_id for test in store.load_run(folder).tests] == ["a"]
+
+
+def test_a_damaged_line_is_named(run):
+    folder, rows = run
+    with store.Journal(folder, "w") as journal:
+        journal.append(result(rows[0]))
+    path = folder / "journal" / "w.jsonl"
+    path.write_bytes(b"{broken\n" + path.read_bytes())
+    with pytest.raises(InputError, match=r"w\.jsonl:1: expected a OpTest, got no JSON"):
+        store.load_run(folder)
+
+
+def test_a_journal_survives_sigkill(run):
+    folder, _rows = run
+    script = f"""
+from pathlib import Path
+from harness import store
+from harness.tests.test_store import result
+folder = Path({str(folder)!r})
+rows = store.read_manifest(folder)[1]
+journal = store.Journal(folder, "w")
+attempt = 0
+while True:
+    attempt += 1
+    journal.append(result(rows[attempt % 2], attempt=attempt))
+    if attempt == 50: print("going", flush=True)
+"""
+    child = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE)
+    child.stdout.readline()
+    child.send_signal(signal.SIGKILL)
+    child.wait()
+    child.stdout.close()
+    tests = list(store.read_journal(folder))
+    assert len(tests) >= 50
+    assert [test.attempt for test in tests] == list(range(1, len(tests) + 1))
+
+
+def test_a_full_disk_is_one_line_and_costs_no_earlier_record(run):
+    """A file size limit gives short writes and then refusals, as a full disk does."""
+    folder, _rows = run
+    script = f"""
+import resource, signal
+from pathlib import Path
+from harness import store
+from harness.errors import InputError
+from harness.tests.test_store import result
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
+folder = Path({str(folder)!r})
+rows = store.read_manifest(folder)[1]
+journal = store.Journal(folder, "w")
+for attempt in range(1, 1000):
+    try:
+        journal.append(result(rows[0], attempt=attempt))
+    except InputError as error:
+        print(attempt, error)
+        break
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    attempt, line = done.stdout.strip().split(" ", 1)
+    assert "expected a place that can be written, got No space left on device; try another --run-dir" in line
+    assert "\n" not in line
+    assert (folder / "journal" / "w.jsonl").read_bytes().endswith(b"\n")
+    assert [test.attempt for test in store.read_journal(folder)] == list(range(1, int(attempt)))
+
+
+def test_a_place_that_cannot_be_written_is_one_line(tmp_path):
+    (tmp_path / "file").write_text("")
+    for write in (
+        lambda: store.write_run(tmp_path / "file" / "run", record()),
+        lambda: store.Journal(tmp_path / "file" / "run", "w").append(result(add_row(tmp_path, "a"))),
+    ):
+        with pytest.raises(InputError, match="expected a place that can be written, got Not a directory"):
+            write()
+
+
+@pytest.mark.parametrize(("version", "hint"), [(0, "running the models again"), (2, "a newer opscope")])
+def test_another_schema_is_refused_in_one_line(run, version, hint):
+    folder, _rows = run
+    path = folder / "run.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"schema_version": version}))
+    with pytest.raises(InputError, match=f"expected schema 1, got schema {version}; try {hint}"):
+        store.load_run(folder)
+
+
+def test_an_upgrader_brings_an_old_record_up(run, monkeypatch):
+    folder, rows = run
+
+    def rename(values):
+        return {**{key: value for key, value in values.items() if key != "pcc_min"},
+                "pcc": values["pcc_min"], "schema_version": 1}  # fmt: skip
+
+    monkeypatch.setitem(store.UPGRADERS[OpTest], 0, rename)
+    with store.Journal(folder, "w") as journal:
+        journal.append(result(rows[0]))
+    path = folder / "journal" / "w.jsonl"
+    old = json.loads(path.read_text()) | {"schema_version": 0, "pcc_min": 0.5}
+    del old["pcc"]
+    path.write_text(json.dumps(old) + "\n")
+    assert store.load_run(folder).tests[0].pcc == 0.5
+
+
+def test_no_run_there_is_one_line(tmp_path):
+    with pytest.raises(InputError, match=r"expected a run folder, got no run\.json"):
+        store.load_run(tmp_path)
+    (tmp_path / "run.json").write_text("[1]")
+    with pytest.raises(InputError, match="expected a RunRecord, got list"):
+        store.load_run(tmp_path)
+
+
+def test_run_folders_have_names_of_their_own(tmp_path):
+    started = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+    first = store.default_run_dir(["resnet50", "some/where/my model.mlir"], started, tmp_path)
+    assert first == tmp_path / ".opscope/runs/20260102-030405-resnet50+my_model.mlir"
+    first.mkdir(parents=True)
+    second = store.default_run_dir(["resnet50", "some/where/my model.mlir"], started, tmp_path)
+    assert second.name == first.name + "-2"
+    assert store.newest_run(tmp_path) is None
+    for age, folder in ((100, second), (200, first)):
+        store.write_manifest(folder, header(tmp_path), [])
+        os.utime(folder / "manifest.jsonl", (age, age))
+    assert store.newest_run(tmp_path) == first
+
+
+def test_writing_is_whole_or_not_at_all(run):
+    folder, _ = run
+    store.write_run(folder, record(outcome="complete"))
+    assert [path.name for path in Path(folder).glob(".*")] == []
+    assert store.read_run(folder).outcome == "complete"

@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import dataclasses
+import io
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from harness import closing, store, summary
+from harness.stages import Stage, Status
+from harness.tests import run_folder
+from harness.tests.run_folder import NAMES
+
+
+def shown(page: summary.Run, width: int = 100) -> str:
+    console = Console(file=io.StringIO(), width=width, highlight=False, emoji=False)
+    summary.show(page, console)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> summary.Run:
+    return closing.stored_page(run_folder.write(tmp_path / "run"))
+
+
+def test_ladder_counts_unique_ops_and_uses(page: summary.Run) -> None:
+    assert summary.ladder(page.tests) == {"eltwise": {"compare": (1, 2)}, "matmul": {"split": (1, 1)}}
+
+
+def test_page(page: summary.Run, tmp_path: Path) -> None:
+    text = shown(page)
+    second = list(NAMES)[1]
+    assert "eltwise" in text
+    assert "1 (2)" in text
+    assert (
+        f"stablehlo.dot_general [{second}] (2x3xf32) compile_failed at compile: no [dots] here (layer0 (m.py:0))"
+        in (text.replace("\n", ""))
+    )
+    assert f"pytest --op-by-op --op {second} --run-dir {tmp_path}/run --backend null\n" in text, "can be copied whole"
+    assert "its region refers to a symbol" in text
+    assert "2.00 s  stablehlo.add" in text
+    assert "2 unique ops = 1 success + 1 compile_failed\n" in text
+    assert "m: 6 ops = 3 uses of unique ops + 1 unsplittable + 2 structural\n" in text
+    assert f"run       {tmp_path}/run" in text
+
+
+def test_known_limitations_are_apart(tmp_path: Path) -> None:
+    folder = run_folder.write(tmp_path / "run", tests=False)
+    expected = run_folder.record_of(folder, list(NAMES)[1], Status.RUN_FAILED, failed_stage=Stage.RUN, error="no",
+                                  expected="never: no such unit")  # fmt: skip
+    with store.Journal(folder, "main") as journal:
+        journal.append(expected)
+    text = shown(closing.stored_page(folder))
+    assert "Known limitations (1)" in text
+    assert "1 x stablehlo.dot_general: never: no such unit" in text
+    assert "Failing ops" not in text
+
+
+def test_ops_of_a_killed_run_count_as_not_run(tmp_path: Path) -> None:
+    page = closing.stored_page(run_folder.write(tmp_path / "run", tests=False))
+    assert {t.status for t in page.tests} == {Status.NOT_RUN}
+    assert page.ledger.adds_up
+    assert "2 unique ops = 2 not_run" in shown(page)
+
+
+def test_json_has_the_documented_shape(page: summary.Run) -> None:
+    got = summary.as_json(page)
+    assert set(got) == {"run", "ledger", "op_tests"}
+    assert got["ledger"]["adds_up"] is True
+    assert got["ledger"]["by_status"] == {"success": 1, "compile_failed": 1}
+    assert {"op_id", "op_name", "status", "stage_reached", "pcc"} <= set(got["op_tests"][0])
+
+
+def test_nothing_is_cut_on_a_narrow_terminal(tmp_path: Path) -> None:
+    folder = run_folder.write(tmp_path / "run", tests=False)
+    page = closing.stored_page(folder)
+    everywhere = [
+        run_folder.record_of(folder, list(NAMES)[n % 2], Status.STOPPED, stage_reached=stage)
+        for n, stage in enumerate(s for s in Stage if s is not Stage.COMPILE)
+    ]
+    page = dataclasses.replace(page, tests=[*everywhere * 30, *page.tests])
+    text = shown(page, width=80)
+    assert "…" not in text
+    assert "30 (30)" in text
+    words = " ".join(text.split("\n ──", 1)[0].split())
+    assert all(word in words for word in ("stablehlo", "to flatbuffer", "compare", "not run"))

@@ -1,0 +1,82 @@
+"""The tolerance table: published start values, and which row an op gets."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.backends.base import Target
+from harness.kinds import op_kind
+from harness.records import TensorDesc
+from harness.tolerance import TABLE, inner_size, tolerance
+
+DEVICE = Target("sim-n150", None, "HiFi4", "Tf32")
+HOST = Target("host", None, "exact")
+
+
+def device(fidelity="HiFi4", float_format=None):
+    return Target("sim-n150", float_format, fidelity, "Tf32")
+
+
+@pytest.mark.parametrize(
+    ("target", "op", "element", "l2", "pcc"),
+    [
+        (DEVICE, "add", "f32", 1e-5, 0.99999),
+        (DEVICE, "exponential", "f32", 1e-5, 0.99999),
+        (DEVICE, "dot_general", "f32", 4e-3, 0.9999),
+        (DEVICE, "reduce", "f32", 4e-3, 0.9999),
+        (device("HiFi2"), "dot_general", "f32", 2e-2, 0.99),
+        (device("LoFi"), "convolution", "f32", 9e-2, 0.99),
+        (device("LoFi"), "add", "f32", 1e-5, 0.99999),
+        (DEVICE, "add", "bf16", 6e-3, 0.999),
+        (DEVICE, "dot_general", "bf16", 6e-3, 0.999),
+        (device("HiFi2"), "dot_general", "bf16", 1.5e-2, 0.99),
+        (device("LoFi"), "dot_general", "bf16", 8e-2, 0.99),
+        (device(float_format="Bfp8_b"), "add", "f32", 3e-2, 0.99),
+        (device(float_format="Bfp4_b"), "dot_general", "bf16", 0.35, 0.96),
+        (device(float_format="Float32"), "add", "bf16", 6e-3, 0.999),
+        (HOST, "dot_general", "f32", 1e-5, 0.99999),
+        (HOST, "dot_general", "bf16", 6e-3, 0.999),
+        (DEVICE, "transpose", "f32", 0, 1),
+        (DEVICE, "gather", "bf16", 0, 1),
+        (device(float_format="Bfp8_b"), "transpose", "f32", 3e-2, 0.99),
+        (device(float_format="Float16_b"), "transpose", "bf16", 0, 1),
+        (DEVICE, "add", "i32", 0, 1),
+        (DEVICE, "compare", "i1", 0, 1),
+        (device("LoFi"), "dot_general", "ui8", 0, 1),
+    ],
+)
+def test_rows(target, op, element, l2, pcc):
+    row = tolerance(target, op_kind(f"stablehlo.{op}"), element)
+    assert (row.relative_l2, row.pcc) == (l2, pcc)
+
+
+def test_sums_grow_with_the_root_of_k_above_the_reference():
+    assert tolerance(DEVICE, "reduce", "f32", 2304) is TABLE["Float32 matrix HiFi4"]
+    assert tolerance(DEVICE, "reduce", "f32", 4 * 2304).relative_l2 == pytest.approx(8e-3)
+    assert tolerance(DEVICE, "eltwise", "f32", 4 * 2304).relative_l2 == 1e-5
+
+
+@pytest.mark.parametrize(
+    ("op", "shapes", "out", "params", "inner"),
+    [
+        ("reduce", [(8, 100), ()], (8,), {}, 100),
+        ("dot_general", [(8, 64), (64, 16)], (8, 16), {}, 64),
+        ("convolution", [(1, 56, 56, 64), (3, 3, 64, 128)], (1, 56, 56, 128), {}, 576),
+        ("reduce_window", [(1, 8, 8, 3), ()], (1, 4, 4, 3), {"window_dimensions": "array<i64: 1, 3, 3, 1>"}, 9),
+        ("add", [(8,), (8,)], (8,), {}, 1),
+    ],
+)
+def test_inner_sizes(op, shapes, out, params, inner):
+    descs = [TensorDesc(shape=shape, data_type="f32") for shape in shapes]
+    result = [TensorDesc(shape=out, data_type="f32")]
+    assert inner_size(op_kind(f"stablehlo.{op}"), descs, result, params) == inner
+
+
+def test_every_stablehlo_op_has_a_kind():
+    """Against jaxlib's generated classes."""
+    from jaxlib.mlir.dialects import stablehlo
+
+    names = {value.OPERATION_NAME for value in vars(stablehlo).values() if hasattr(value, "OPERATION_NAME")}
+    names -= {"stablehlo.return"}
+    assert len(names) > 100
+    assert {name for name in names if op_kind(name) == "other"} == set()

@@ -1,0 +1,140 @@
+"""The child of a lane: takes ops through one backend, one at a time, and says so in framed JSON.
+
+Started by `harness.lane` as `python -P -m harness.worker FD PARENT_PID`; the first frame holds the run's context, each
+later one an op. Imports the backend once. It answers with `stage` frames (which stage begins) and one `test` frame
+per op; whatever it prints goes to the lane's log.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import faulthandler
+import os
+import signal
+import socket
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
+
+from harness import frames
+from harness.backends import registry
+from harness.backends.base import BackendOptions
+from harness.errors import InputError
+from harness.ladder import climb
+from harness.optest import RunContext, backend_label
+from harness.records import OpRow
+from harness.stages import Stage
+
+_PR_SET_PDEATHSIG = 1
+
+
+class Link:
+    """The worker's end of the socket: whole frames out, one frame at a time in."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection, self._decoder = connection, frames.Decoder()
+        self._waiting: list[dict[str, Any]] = []
+
+    def send(self, message: dict[str, Any]) -> None:
+        """Writes one frame, whole."""
+        self._connection.sendall(frames.encode(message))
+
+    def receive(self) -> dict[str, Any] | None:
+        """The next frame; None once the lane has closed its end."""
+        while not self._waiting:
+            data = self._connection.recv(1 << 16)
+            if not data:
+                return None
+            self._waiting.extend(self._decoder.feed(data))
+        return self._waiting.pop(0)
+
+
+def die_with_parent(parent: int) -> None:
+    """Has the kernel kill this process when its parent ends, however that ends; leaves at once if it already did."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        raise SystemExit(1)
+
+
+def serve(link: Link) -> None:
+    """Loads the backend that the first frame names, says `ready`, then answers op after op until the lane closes."""
+    first = link.receive()
+    if first is None:
+        return
+    context = RunContext(**first["context"])
+    try:
+        backend = registry.load(context.backend)
+        missing = backend.available()
+        if missing:
+            raise InputError(f"--backend {context.backend}", "a usable backend", "one that lacks something", missing)
+        options = BackendOptions(context.arch, context.data_format, context.math_fidelity, context.keep_ir)
+        target = backend.target(options)
+        _check_until(context, backend.stages)
+        fingerprint = backend.fingerprint()
+        # Optional: whatever a backend does at its first op only, done before the clock of that op runs.
+        getattr(backend, "warm_up", lambda: None)()
+    except InputError as error:
+        link.send({"input_error": [error.where, error.expected, error.got, error.hint]})
+        return
+    except Exception as error:  # noqa: BLE001  whatever a backend's import raises is told in one line
+        traceback.print_exc()
+        link.send(
+            {
+                "input_error": [
+                    f"--backend {context.backend}",
+                    "a backend that can be loaded",
+                    f"{type(error).__name__}: {error}",
+                    "`opscope doctor`",
+                ]
+            }
+        )
+        return
+    context = dataclasses.replace(context, card_type=target.card_type)
+    link.send(
+        {
+            "ready": {
+                "card_type": target.card_type,
+                "fingerprint": fingerprint,
+                "stages": list(backend.stages),
+                "data_format": target.float_format or "",
+                "math_fidelity": target.math_fidelity,
+            }
+        }
+    )
+    while (message := link.receive()) is not None:
+        test = climb(
+            OpRow.model_validate_json(message["row"]),
+            backend,
+            options,
+            context=context,
+            export_dir=Path(message["export_dir"]),
+            attempt=message["attempt"],
+            on_stage=lambda stage: link.send({"stage": stage}),
+        )
+        sys.stdout.flush()
+        sys.stderr.flush()
+        link.send({"op": message["number"], "test": test.model_dump_json()})
+
+
+def _check_until(context: RunContext, stages: tuple[Stage, ...]) -> None:
+    known = [Stage.SPLIT, *stages, Stage.COMPARE]
+    if context.until is not None and context.until not in known:
+        raise InputError(
+            "--until", f"a stage of {backend_label(context.backend)}", f"'{context.until}'", ", ".join(known)
+        )
+
+
+def main(arguments: list[str]) -> None:
+    """Entry point: `harness.worker FD PARENT_PID`."""
+    descriptor, parent = (int(word) for word in arguments)
+    die_with_parent(parent)
+    faulthandler.enable()
+    with socket.socket(fileno=descriptor) as connection:
+        serve(Link(connection))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
