@@ -54,6 +54,7 @@ class _Asked:
     seed: int
     op_timeout: float
     op_memory: int | None
+    golden_memory: int
     cache_dir: str | None
 
 
@@ -71,6 +72,7 @@ def run_op_by_op(
     seed: int = 0,
     op_timeout: float = 120.0,
     op_memory: int | None = None,
+    golden_memory: int = 2 << 30,
     cache_dir: str | Path | None = None,
     run_dir: str | Path | None = None,
     name: str = "module",
@@ -80,11 +82,12 @@ def run_op_by_op(
 
     The run folder (default: a new one below ./.opscope/runs) holds what the pytest plugin's would: `opscope show` and
     `opscope publish` read it. `name` is what a module without a file is called; `on_test` hears of each record as it is
-    made. Ops that fail are records, not exceptions; InputError says what is wrong with the arguments.
+    made. `op_memory` and `golden_memory` are bytes. Ops that fail are records, not exceptions; InputError says what is
+    wrong with the arguments.
     """
     asked = _Asked(
         backend, arch, data_format, math_fidelity, until, keep_ir, dtype, inputs, seed, op_timeout, op_memory,
-        str(cache_dir) if cache_dir is not None else None,
+        golden_memory, str(cache_dir) if cache_dir is not None else None,
     )  # fmt: skip
     registry.check_name(backend)
     started = now()
@@ -97,7 +100,9 @@ def run_op_by_op(
     options = {key: value for key, value in asdict(asked).items() if key in own}
     context = RunContext(run_id=run_id, run_dir=str(folder.absolute()), **options)
     models = (str(_kept(source, folder, name)) if in_memory else str(source),)
-    request = prepare.Request(models, dtype=dtype, inputs=inputs, seed=seed, cache_dir=asked.cache_dir)
+    request = prepare.Request(
+        models, dtype=dtype, inputs=inputs, seed=seed, cache_dir=asked.cache_dir, max_tensor_bytes=golden_memory
+    )
     config = LaneConfig(
         context=context,
         export_dirs={task.name: task.folder for task in prepare.tasks(request)},

@@ -42,6 +42,14 @@ def byte_size(shape: Sequence[int], name: str) -> int:
     return math.prod(shape) * numpy_dtype(name).itemsize if name in NUMPY_NAMES else 0
 
 
+def size_text(size: int) -> str:
+    """A number of bytes as a reader takes it in: `15.3 GiB`."""
+    for unit, words in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
+        if size >= unit:
+            return f"{size / unit:.4g} {words}"
+    return f"{size} bytes"
+
+
 def save(path: Path, array: np.ndarray) -> None:
     """Writes a .npy file without pickle; types that are not NumPy's own as unsigned integers of their bits."""
     import numpy as np

@@ -20,6 +20,7 @@ from harness.optest import RunContext, build_test, now
 from harness.records import OpRow, OpTest, ResultCheck, StageTime
 from harness.stages import Stage, Status, failed_status
 from harness.store import artifact_dir
+from harness.terms import term_sizes
 
 
 @dataclass
@@ -103,6 +104,8 @@ def climb(
         way.job = job = Job(row.op_id, (export_dir / row.module).read_bytes(), [], options, ir_dir)
         for stage in backend.stages:
             if stage is Stage.RUN:
+                if row.inputs and not row.sources:
+                    return way.ended(Status.NO_GOLDEN, row.no_golden or "there are no inputs to run it on")
                 job.inputs = row_inputs(row, export_dir)
             way.timed(stage, lambda stage=stage: backend.climb(stage, job))
             if stage is Stage.RUN:
@@ -126,7 +129,7 @@ def _compared(way: _Climb, job: Job, export_dir: Path) -> OpTest:
         golden = row_golden(row, export_dir)
         return compare(
             golden, job.outputs, row.op_name, way.target, inputs=row.inputs, outputs=row.outputs, params=row.op_params,
-            operands=lambda: row_inputs(row, export_dir),
+            term_sizes=lambda: term_sizes(job.module, row_inputs(row, export_dir)),
         )  # fmt: skip
 
     before = way.reached

@@ -204,7 +204,7 @@ def _make(task: Task, report: Callable[[Event], None]) -> None:
     try:
         while True:
             code, log, late = _run_child(task, temporary, guilty, report)
-            if code == 0:
+            if code == 0 or export_folder.complete(Path(task.folder)):  # whole, however its maker ended afterwards
                 return
             op_id = _evaluating(temporary)
             how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit {code}"
@@ -225,7 +225,8 @@ def _evaluating(temporary: Path) -> str | None:
 
 def _last_line(log: Path) -> str:
     """The last line of the child's output that says something, at most 200 characters."""
-    lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
+    text = log.read_text(errors="replace") if log.is_file() else ""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[-1][:200] if lines else "no output"
 
 

@@ -85,7 +85,7 @@ def make(task: dict[str, Any], emit: Emit) -> None:
             folder=temporary,
             provenance=f"captured:{name}-{program_digest(split, laws)}:{seed}",
             cache_dir=Path(request["cache_dir"]),
-            limits=Limits(request["max_tensor_bytes"], request["max_live_bytes"]),
+            limits=Limits(request["max_tensor_bytes"], max(request["max_live_bytes"], 4 * request["max_tensor_bytes"])),
             guilty=task["guilty"],
             random=request["inputs"] == "random",
             frontend=exported.frontend,

@@ -96,6 +96,7 @@ def to_prepare(request: Request) -> prepare.Request:
         inputs=settings["inputs"],
         seed=settings["seed"],
         cache_dir=settings["cache_dir"],
+        max_tensor_bytes=settings["golden_memory"],
     )
 
 

@@ -122,6 +122,8 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("op_timeout", "Seconds that one op may take.", 120.0, _seconds, "SECONDS"),
     Setting("op_memory", "Memory that one op's process may take, e.g. 8GiB; default: three quarters of the machine's.",
             read=_bytes, metavar="SIZE"),
+    Setting("golden_memory", "Largest tensor whose golden is computed; an op with a larger result has no golden.",
+            2 << 30, _bytes, "SIZE"),
     Setting("keep_ir", "Keep the IR after each stage in the run folder.", False, _flag),
     Setting("until", "Stop each op after this stage; such an op counts as stopped.",
             read=_one_of(*(str(s) for s in Stage)), metavar="STAGE"),

@@ -17,7 +17,7 @@ import numpy as np
 
 from harness import golden
 from harness.domains import default_law, law_of
-from harness.element_types import NUMPY_NAMES, byte_size, numpy_dtype, save
+from harness.element_types import NUMPY_NAMES, byte_size, numpy_dtype, save, size_text
 from harness.export_folder import JOURNAL, OPS, VALUES
 from harness.program import Node, Program, SingleOp, SplitModule
 from harness.records import OpRow, Source, TensorDesc
@@ -30,6 +30,8 @@ class Limits:
 
     tensor_bytes: int = 2 << 30
     live_bytes: int = 8 << 30
+    input_bytes: int = 2 << 30
+    """No random input above this is made: neither the walk nor a lane would survive a few of them."""
 
 
 @dataclass(frozen=True)
@@ -131,6 +133,8 @@ class _Walker:
         self.executables: dict[str, golden.Executable | str] = {}
         self.journal = os.open(plan.folder / JOURNAL, os.O_WRONLY | os.O_CREAT)
         self.live_bytes = 0
+        self.computed: set[int] = set()
+        """Values that count in `live_bytes`."""
         self.total = sum(node.kind == "op" for node in self.split.program.nodes)
 
     def close(self) -> None:
@@ -184,7 +188,9 @@ class _Walker:
             env[value] = Missing(f"{node.name} has no value for it")
         for value, result in zip(node.outputs, results, strict=True):
             env[value] = result
-            self.live_bytes += self.bytes_of(value)
+            if not isinstance(result, Missing):
+                self.computed.add(value)
+                self.live_bytes += self.bytes_of(value)
         if first:
             self.remember(op, node.outputs, results)
         for body in node.bodies:
@@ -213,7 +219,7 @@ class _Walker:
 
     def free(self, value: int, env: dict[int, Any]) -> None:
         """Forgets a value after its last use."""
-        if value in env and value not in self.arguments:
+        if value in self.computed:
             self.live_bytes -= self.bytes_of(value)
         env.pop(value, None)
 
@@ -240,9 +246,10 @@ class _Walker:
                 env[value] = self.argument(value)
             held = env[value]
             if isinstance(held, Missing):
+                reason = self.no_random(op.inputs[index])
+                if reason:
+                    return Missing(reason), ()
                 source, held = self.random(op, node, index)
-                if held is None:
-                    return Missing(f"no value of {op.inputs[index].data_type}"), ()
                 sources.append(source)
                 buffers.append(held)
                 continue
@@ -261,11 +268,18 @@ class _Walker:
         return buffers, tuple(sources)
 
     def random(self, op: SingleOp, node: Node, index: int) -> tuple[Source, Any]:
-        """A random input by the law of the op's domain; no buffer where NumPy has no such type."""
+        """A random input by the law of the op's domain."""
         law = _domain_law(self.split, node, index)
         source = Source(kind="random", law=law, seed=self.plan.seed, index=index)
-        desc = op.inputs[index]
-        return source, golden.put(self.draw(desc, law, index)) if desc.data_type in NUMPY_NAMES else None
+        return source, golden.put(self.draw(op.inputs[index], law, index))
+
+    def no_random(self, desc: TensorDesc) -> str:
+        """Why no random value of that type is made; empty where one is."""
+        if desc.data_type not in NUMPY_NAMES:
+            return f"no value of {desc.data_type}"
+        size = byte_size(desc.shape, desc.data_type)
+        limit = self.plan.limits.input_bytes
+        return f"input of {size_text(size)} is above the cap of {size_text(limit)}" if size > limit else ""
 
     def store(self, value: int, buffer: Any) -> None:
         """Writes a value once."""
@@ -308,9 +322,10 @@ class _Walker:
         sizes = [byte_size(d.shape, d.data_type) for d in op.outputs]
         limits = self.plan.limits
         if max(sizes, default=0) > limits.tensor_bytes:
-            return f"result of {max(sizes)} bytes is above the cap of {limits.tensor_bytes}"
+            return f"result of {size_text(max(sizes))} is above the cap of {size_text(limits.tensor_bytes)}"
         if self.live_bytes + sum(sizes) > limits.live_bytes:
-            return f"{self.live_bytes + sum(sizes)} live bytes are above the cap of {limits.live_bytes}"
+            alive = size_text(self.live_bytes + sum(sizes))
+            return f"{alive} of values alive at once are above the cap of {size_text(limits.live_bytes)}"
         return ""
 
     def no_golden(self, op: SingleOp, results: Sequence[Any]) -> str:
@@ -335,11 +350,11 @@ class _Walker:
 
     def evaluate_alone(self, op: SingleOp, node: Node) -> None:
         """Random inputs and the golden on them, for one op apart from all others."""
-        drawn = [self.random(op, node, index) for index in range(len(op.inputs))]
+        absent = next((reason for desc in op.inputs if (reason := self.no_random(desc))), "")
+        drawn = [] if absent else [self.random(op, node, index) for index in range(len(op.inputs))]
         self.sources[op.op_id] = tuple(source for source, _ in drawn)
         self.provenance[op.op_id] = f"random:{self.plan.seed}"
-        absent = next((d for d, (_, b) in zip(op.inputs, drawn, strict=True) if b is None), None)
-        buffers = Missing(f"no value of {absent.data_type}") if absent else [buffer for _, buffer in drawn]
+        buffers = Missing(absent) if absent else [buffer for _, buffer in drawn]
         results = self.evaluate(op, buffers)
         reason = self.no_golden(op, results)
         if reason:

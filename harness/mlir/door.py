@@ -53,14 +53,17 @@ def load(source: Module | str | bytes | Path, where: str = "") -> Module:
     if isinstance(source, Path):
         where = where or str(source)
         try:
-            return parse(source.read_bytes(), where)
+            return parse(source.read_bytes(), where, source)
         except OSError as error:
             raise InputError(where, "a readable file", error.strerror or str(error)) from error
     return parse(source, where or "module")
 
 
-def parse(source: str | bytes, where: str = "module") -> Module:
-    """The module that `source` holds, as text, bytecode or portable artifact. Raises InputError (see `load`)."""
+def parse(source: str | bytes, where: str = "module", path: Path | None = None) -> Module:
+    """The module that `source` holds, as text, bytecode or portable artifact. Raises InputError (see `load`).
+
+    With `path`, the file that `source` was read from, the ops of a text without locations of its own come from there.
+    """
     data = source.encode() if isinstance(source, str) else source
     if data.startswith(MAGIC):
         return _parse_bytecode(data, where)
@@ -72,7 +75,7 @@ def parse(source: str | bytes, where: str = "module") -> Module:
         raise InputError(where, _FORMS, "an empty text" if not data else "blanks only", "another file")
     with context():
         try:
-            return ir.Module.parse(text)
+            return ir.Module.parse(text) if path is None else ir.Module.parseFile(str(path))
         except ir.MLIRError as error:
             raise _refused(str(error), where, text) from error
 

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
+from pathlib import Path, PurePath
 from typing import Any
 
 from jaxlib.mlir import ir
+
+from harness.rooms import HOME
+
+_INSTALLED = ("site-packages", "dist-packages")
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +21,7 @@ class Place:
     name: str = ""
     """The exporter's path of names, e.g. `jit(resnet50)/stage1/block0/conv_general_dilated`."""
     file: str = ""
+    """As `shown` has it."""
     line: int = 0
 
     def inside(self, call: Place) -> Place:
@@ -40,7 +47,7 @@ def place_of(location: Any) -> Place:
         child = place_of(location.child_loc)
         return Place(location.name_str, child.file, child.line)
     if isinstance(location, ir.FileLineColLoc):
-        return Place("", location.filename, location.start_line)
+        return Place("", shown(location.filename), location.start_line)
     if isinstance(location, ir.CallSiteLoc):
         callee = place_of(location.callee)
         if callee.file:
@@ -53,3 +60,25 @@ def place_of(location: Any) -> Place:
         spot = next((part for part in parts if part.file), Place())
         return Place(name, spot.file, spot.line)
     return Place()
+
+
+def located(location: Any) -> Any:
+    """`location` as name, file and line alone, the file as records show it: what a single op's module carries."""
+    place = place_of(location)
+    with location.context:
+        spot = ir.Location.file(place.file, place.line, 0) if place.file else ir.Location.unknown()
+        return ir.Location.name(place.name, spot) if place.name else spot
+
+
+@functools.lru_cache
+def shown(file: str) -> str:
+    """`file` without what is this machine's own: relative to the project, to installed packages or to the folder that
+    the export was called in. A module's own file goes by its name; any other file keeps its path."""
+    path = PurePath(file)
+    for part in reversed(_INSTALLED):
+        if part in path.parts:
+            return PurePath(*path.parts[path.parts.index(part) + 1 :]).as_posix()
+    for folder in (HOME, Path.cwd()):
+        if path.is_relative_to(folder):
+            return path.relative_to(folder).as_posix()
+    return path.as_posix() if path.suffix == ".py" else path.name

@@ -9,6 +9,7 @@ import numpy as np
 from jaxlib.mlir import ir
 
 from harness.mlir.door import Module
+from harness.mlir.locations import located
 from harness.mlir.values import not_a_static_tensor
 
 TOKEN = "!stablehlo.token"
@@ -92,7 +93,8 @@ def build_module(
             raise CannotBuildError(f"{what} a value that no array can hold: {reason}")
     if not results:
         raise CannotBuildError("it computes no tensor")
-    with op.context, op.location:
+    place = located(op.location)
+    with op.context, place:
         module = Module.create()
         types = [t for _, t in arguments]
         signature = ir.FunctionType.get(types, [t for _, t in results])
@@ -102,7 +104,7 @@ def build_module(
             regions=1,
             ip=ir.InsertionPoint(module.body),
         )
-        block = main.regions[0].blocks.append(*types, arg_locs=[op.location] * len(types))
+        block = main.regions[0].blocks.append(*types, arg_locs=[place] * len(types))
         point = ir.InsertionPoint(block)
         new: dict[int, ir.Value] = {number: block.arguments[i] for i, (number, _) in enumerate(arguments)}
         for number, (array, type_) in embedded.items():
@@ -113,6 +115,7 @@ def build_module(
             token = ir.Type.parse(TOKEN)
             new[number] = ir.Operation.create("stablehlo.create_token", results=[token], ip=point).results[0]
         clone = op.clone(point)
+        clone.location = place
         _reconnect(op, clone, number_of, new)
         for old, fresh in zip(inner_ops(op), inner_ops(clone), strict=True):
             _reconnect(old, fresh, number_of, new)

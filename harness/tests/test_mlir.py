@@ -12,9 +12,11 @@ import pytest
 from harness.errors import InputError
 from harness.mlir import context, load, to_bytecode
 from harness.mlir.door import ir, stablehlo
-from harness.mlir.locations import place_of
+from harness.mlir.locations import place_of, shown
 from harness.mlir.single_op import constant
 from harness.mlir.values import DTYPES, constant_array, is_splat
+from harness.rooms import HOME
+from harness.split import split_module
 
 TEXT = """module @net {
   func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
@@ -200,6 +202,34 @@ def test_places_are_read_from_every_kind_of_location(location: str, text: str, f
     module = load(TEXT.replace('loc("layer/add"("net.py":7:3))', f"loc({location})"))
     place = place_of(first_op(module).location)
     assert (str(place), place.framework_op) == (text, framework_op)
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        (str(HOME / "models" / "jax" / "resnet50.py"), "models/jax/resnet50.py"),
+        ("/usr/lib/python3.11/site-packages/flax/linen/linear.py", "flax/linen/linear.py"),
+        (str(Path.cwd() / "mine" / "net.py"), "mine/net.py"),
+        ("/elsewhere/net.py", "/elsewhere/net.py"),
+        ("/elsewhere/net.mlir", "net.mlir"),
+        ("net.py", "net.py"),
+        ("-", "-"),
+    ],
+)
+def test_files_are_shown_without_what_is_this_machines_own(file: str, text: str) -> None:
+    assert shown(file) == text
+
+
+def test_ops_of_a_text_come_from_its_file(tmp_path: Path) -> None:
+    path = tmp_path / "net.mlir"
+    path.write_text("func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {\n  %0 = stablehlo.abs %x : tensor<2xf32>\n"
+                    "  return %0 : tensor<2xf32>\n}\n")  # fmt: skip
+    module = load(path)
+    assert str(place_of(first_op(module).location)) == "net.mlir:2"
+    # And the module of a single op says so itself, without the rest of the path.
+    [op] = split_module(to_bytecode(module), "net").ops.values()
+    assert str(first_op(load(op.bytecode)).location) == 'loc("net.mlir":2:0)'
+    assert [use.location for use in op.uses] == ["net.mlir:2"]
 
 
 def test_a_process_that_splits_does_not_import_jax_and_has_one_thread() -> None:

@@ -148,7 +148,29 @@ def test_values_above_the_cap_are_replaced_by_random_inputs(tmp_path: Path) -> N
     assert [row.sources[0].kind for row in found.rows] == ["seeded", "random", "random"]
     assert isinstance(found.results[0], Missing)
     live = walked(text, tmp_path, limits=Limits(live_bytes=40))[1]
-    assert "live bytes" in live.rows[1].no_golden
+    assert "alive at once" in live.rows[1].no_golden
+    # What was not computed is not alive: the last fits again.
+    assert [bool(row.no_golden) for row in live.rows] == [False, True, False]
+
+
+def test_what_was_not_computed_is_not_alive(tmp_path: Path) -> None:
+    text = """func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
+      %0 = stablehlo.broadcast_in_dim %x, dims = [1] : (tensor<2xf32>) -> tensor<1000x2xf32>
+      %1 = stablehlo.slice %0 [0:1, 0:2] : (tensor<1000x2xf32>) -> tensor<1x2xf32>
+      %2 = stablehlo.reshape %1 : (tensor<1x2xf32>) -> tensor<2xf32>
+      return %2 : tensor<2xf32>
+    }"""
+    _, found = walked(text, tmp_path, limits=Limits(live_bytes=100))
+    assert [row.no_golden for row in found.rows] == [
+        "7.812 KiB of values alive at once are above the cap of 100 bytes", "", ""
+    ]  # fmt: skip
+    # Nor is a random input made in the place of a value that is beyond reason.
+    (tmp_path / "small").mkdir()
+    _, found = walked(text, tmp_path / "small", limits=Limits(live_bytes=100, input_bytes=1000))
+    [cut] = by_name(found.rows, "slice")
+    assert cut.no_golden == "input of 7.812 KiB is above the cap of 1000 bytes"
+    assert cut.sources == ()
+    assert by_name(found.rows, "reshape")[0].golden
 
 
 def test_random_inputs_evaluate_each_op_alone(tmp_path: Path) -> None:
