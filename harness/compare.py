@@ -3,7 +3,8 @@
 In order: result count, shape and element type; NaN position; infinity position and sign; exact values where the
 tolerance says so; relative L2; the median of relative errors (an outlier must not hide the rest); guarded PCC.
 All arithmetic is float64, in chunks that fit a cache. Legal on this hardware and only flagged: flushed denormals
-(`denormal_flush`), and infinity against a huge value where the format has no infinity (`saturated`).
+(`denormal_flush`), and infinity against a huge value where the format has no infinity (`saturated`). Elements of a sum
+whose terms cancel are judged by the size of these terms (`cancellation`).
 """
 
 from __future__ import annotations
@@ -18,10 +19,14 @@ from harness.backends.base import Target
 from harness.element_types import NUMPY_NAMES
 from harness.kinds import op_kind
 from harness.records import ResultCheck, TensorDesc
-from harness.tolerance import SUMMING_KINDS, Tolerance, inner_size, tolerance
+from harness.tolerance import SUM_BODY, SUMMING_KINDS, Tolerance, inner_size, tolerance
 
 _MLIR_NAMES = {numpy: mlir for mlir, numpy in NUMPY_NAMES.items() if mlir != "tf32"}
 PRODUCT_KINDS = frozenset({"matmul", "conv"})
+CANCELS = 0.25
+"""An element cancels where it is smaller than this share of the root sum of squares of its terms. Honest errors of the
+terms add up to that root times an operand's error, a sixth of what the tolerance allows (Float32 as TF32: 6e-4 of
+4e-3): above a quarter of it they fit into the tolerance of the element itself."""
 _CHUNK = 1 << 14
 _SAMPLE = 1 << 19
 _TINY = float(np.finfo(np.float32).tiny)
@@ -37,42 +42,56 @@ def compare(
     inputs: Sequence[TensorDesc] = (),
     outputs: Sequence[TensorDesc] = (),
     params: Mapping[str, str] | None = None,
-    operands: Callable[[], Sequence[np.ndarray]] | None = None,
+    term_sizes: Callable[[], Sequence[np.ndarray]] | None = None,
 ) -> list[ResultCheck]:
     """One check per result. `inputs`, `outputs` and `params` (the op's) say over how many products it sums.
 
-    `operands` gives the op's input values. It is called only where a sum came out wrong: terms of either sign may have
-    cancelled, and then the error is judged by the size that such a sum has by chance (flag `cancellation`).
+    `term_sizes` gives, for each element of each result, the root sum of squares of the terms that it is a sum of
+    (`harness.terms`). It is called only where a sum came out wrong.
     """
-    kind = op_kind(op_name)
-    inner = inner_size(kind, inputs, outputs, params or {})
+    kind, params = op_kind(op_name), params or {}
+    inner = inner_size(kind, inputs, outputs, params)
+    body = params.get("body")
+    sums = kind in PRODUCT_KINDS or (kind in SUMMING_KINDS and body == SUM_BODY)
+    ulp = target.error_bound(op_name) if target.error_bound else None
     checks = []
     for index in range(max(len(golden), len(got))):
         if index >= len(golden) or index >= len(got):
             checks.append(_refused("count", f"expected {len(golden)} results, got {len(got)}"))
             continue
         name = outputs[index].data_type if index < len(outputs) else _element_type(golden[index].dtype)
-        row = tolerance(target, kind, name, inner)
+        row = tolerance(target, kind, name, inner, body=body, ulp=ulp)
         result = check(golden[index], got[index], row)
-        if not result.passed and result.max_abs is not None and kind in SUMMING_KINDS and operands and not row.exact:
-            result = check(golden[index], got[index], row, _sum_scale(kind, operands(), inner))
+        if not result.passed and result.max_abs is not None and sums and term_sizes and not row.exact:
+            result = check_cancelling(golden[index], got[index], row, term_sizes()[index], result)
         checks.append(result)
     return checks
 
 
-def _sum_scale(kind: str, operands: Sequence[np.ndarray], inner: int) -> float:
-    """Root mean square that a sum of `inner` terms of random signs has: sqrt(K) rms(a), or sqrt(K) rms(a) rms(b)."""
-    factors = operands[:2] if kind in PRODUCT_KINDS else operands[:1]
-    sizes = [math.sqrt(float(np.mean(np.square(np.abs(array.astype(np.float64)))))) for array in factors if array.size]
-    scale = math.sqrt(inner) * math.prod(sizes)
-    return scale if math.isfinite(scale) else 0.0
+def check_cancelling(
+    golden: np.ndarray, got: np.ndarray, row: Tolerance, terms: np.ndarray, plain: ResultCheck
+) -> ResultCheck:
+    """The verdict on a sum that is wrong by `plain`, some of whose elements may have cancelled.
 
-
-def check(golden: np.ndarray, got: np.ndarray, row: Tolerance, scale: float = 0.0) -> ResultCheck:
-    """Compares one result with its golden under one row of the tolerance table.
-
-    `scale` is the size that values have where nothing cancels; 0: the golden's own.
+    Those that did are judged by the size of their `terms`, all others by themselves, as if the former were not there.
     """
+    g, d, size = (array.astype(np.float64).ravel() for array in (golden, got, terms))
+    with np.errstate(invalid="ignore"):
+        cancelled = np.isfinite(size) & np.isfinite(g) & (np.abs(g) < CANCELS * size)
+    if not cancelled.any():
+        return plain
+    error, size = np.abs(d - g)[cancelled], size[cancelled]
+    relative, median = float(np.linalg.norm(error) / np.linalg.norm(size)), float(np.median(error / size))
+    if not (relative <= row.relative_l2 and median <= row.median):
+        told = f"expected at most {row.relative_l2:.3g} of its terms, got {relative:.3g} (median {median:.3g})"
+        return plain.model_copy(update={"reason": f"cancelling sum: {told}"})
+    rest = check(golden.ravel()[~cancelled], got.ravel()[~cancelled], row)
+    flags = tuple(dict.fromkeys((*plain.flags, *rest.flags, "cancellation")))
+    return plain.model_copy(update={"passed": rest.passed, "reason": rest.reason, "flags": flags})
+
+
+def check(golden: np.ndarray, got: np.ndarray, row: Tolerance) -> ResultCheck:
+    """Compares one result with its golden under one row of the tolerance table."""
     if golden.shape != got.shape:
         return _refused(row.name, f"shape: expected {_shape(golden)}, got {_shape(got)}")
     if golden.dtype != got.dtype:
@@ -86,7 +105,7 @@ def check(golden: np.ndarray, got: np.ndarray, row: Tolerance, scale: float = 0.
         part = np.float32 if golden.dtype == np.complex64 else np.float64
         golden, got = np.ascontiguousarray(golden).view(part), np.ascontiguousarray(got).view(part)
     with np.errstate(invalid="ignore", over="ignore"):  # NaN and infinity are looked for, not stumbled upon
-        return _check_floats(np.ravel(golden), np.ravel(got), row, scale)
+        return _check_floats(np.ravel(golden), np.ravel(got), row)
 
 
 def _check_discrete(golden: np.ndarray, got: np.ndarray, row: Tolerance) -> ResultCheck:
@@ -128,7 +147,7 @@ class _Sums:
     reason: str = ""
 
 
-def _check_floats(golden: np.ndarray, got: np.ndarray, row: Tolerance, scale: float) -> ResultCheck:
+def _check_floats(golden: np.ndarray, got: np.ndarray, row: Tolerance) -> ResultCheck:
     sums = _Sums()
     for start in range(0, golden.size, _CHUNK):
         end = start + _CHUNK
@@ -139,9 +158,7 @@ def _check_floats(golden: np.ndarray, got: np.ndarray, row: Tolerance, scale: fl
     norm, error = math.sqrt(sums.golden_squares), math.sqrt(sums.error_squares)
     relative = error / norm if norm else (0.0 if error == 0 else math.inf)
     pcc, spread = _pcc(sums, row)
-    reason = _verdict(golden, got, sums, row, pcc, spread, scale)
-    if scale * math.sqrt(sums.count) > norm:
-        flags += ("cancellation",)
+    reason = _verdict(golden, got, sums, row, pcc, spread)
     return ResultCheck(
         passed=not reason,
         pcc=pcc,
@@ -153,9 +170,7 @@ def _check_floats(golden: np.ndarray, got: np.ndarray, row: Tolerance, scale: fl
     )
 
 
-def _verdict(
-    golden: np.ndarray, got: np.ndarray, sums: _Sums, row: Tolerance, pcc: float | None, spread: float, scale: float
-) -> str:
+def _verdict(golden: np.ndarray, got: np.ndarray, sums: _Sums, row: Tolerance, pcc: float | None, spread: float) -> str:
     """Why the result is wrong; empty: it is right."""
     if row.exact:
         if not sums.unequal:
@@ -163,22 +178,19 @@ def _verdict(
         at = sums.first_unequal
         return f"{sums.unequal} of {sums.count} values differ: expected {golden[at]}, got {got[at]} at element {at}"
     if sums.golden_squares == 0:
-        limit = row.relative_l2 * (scale or 1.0)
-        if sums.largest_error <= limit:
+        if sums.largest_error <= row.relative_l2:
             return ""
-        return f"golden is all zero: expected at most {limit:.3g}, got {sums.largest_error:.3g}"
-    norm = math.sqrt(sums.golden_squares)
-    size = max(norm, scale * math.sqrt(sums.count))
-    relative = math.sqrt(sums.error_squares) / size
+        return f"golden is all zero: expected at most {row.relative_l2:.3g}, got {sums.largest_error:.3g}"
+    relative = math.sqrt(sums.error_squares / sums.golden_squares)
     if not relative <= row.relative_l2:
         return f"relative L2: expected at most {row.relative_l2:.3g}, got {relative:.3g}"
     if relative > 0:
-        median = _median_error(golden, got, row, scale)
+        median = _median_error(golden, got, row)
         if median > row.median:
             return f"median relative error: expected at most {row.median:.3g}, got {median:.3g}"
     if pcc is not None:
         # An honest error, half of what relative_l2 allows, on values that vary little costs this much correlation.
-        required = min(row.pcc, 1 - (row.relative_l2 * size / norm / spread) ** 2 / 4)
+        required = min(row.pcc, 1 - (row.relative_l2 / spread) ** 2 / 4)
         if not pcc >= required:
             return f"PCC: expected at least {required:.6g}, got {pcc:.6g}"
     return ""
@@ -256,8 +268,8 @@ def _pcc(sums: _Sums, row: Tolerance) -> tuple[float | None, float]:
     return max(-1.0, min(1.0, cross / math.sqrt(squares_g * squares_d))), spread
 
 
-def _median_error(golden: np.ndarray, got: np.ndarray, row: Tolerance, scale: float) -> float:
-    """Median of |got - golden| / max(|golden|, scale) over the golden's non-zero values, or a sample of many."""
+def _median_error(golden: np.ndarray, got: np.ndarray, row: Tolerance) -> float:
+    """Median of |got - golden| / |golden| over the golden's non-zero values, or a sample of many."""
     if row.block:
         whole = golden.size // 16 * 16
         if whole == 0:
@@ -266,7 +278,7 @@ def _median_error(golden: np.ndarray, got: np.ndarray, row: Tolerance, scale: fl
         size = np.broadcast_to(np.max(np.abs(np.where(np.isfinite(g), g, 0)), axis=1, keepdims=True), g.shape)
     else:
         g, d = _sample(golden, got, _SAMPLE)
-        size = np.maximum(np.abs(g), scale)
+        size = np.abs(g)
     use = np.isfinite(g) & np.isfinite(d) & (size >= _TINY)
     if not use.any():
         return 0.0

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 _FAMILIES: dict[str, str] = {
-    "eltwise": "abs add and atan2 bitcast_convert cbrt ceil clamp compare complex convert cosine count_leading_zeros "
+    "eltwise": "abs add and atan2 cbrt ceil clamp compare complex convert cosine count_leading_zeros "
     "divide exponential exponential_minus_one floor imag is_finite log log_plus_one logistic maximum minimum multiply "
     "negate not or popcnt power real reduce_precision remainder round_nearest_afz round_nearest_even rsqrt "
     "shift_left shift_right_arithmetic shift_right_logical sign sine sqrt subtract tan tanh uniform_quantize "
     "uniform_dequantize xor",
-    "data_movement": "broadcast broadcast_in_dim concatenate dynamic_broadcast_in_dim dynamic_gather dynamic_pad "
-    "dynamic_reshape dynamic_slice dynamic_update_slice gather get_dimension_size get_tuple_element "
-    "optimization_barrier set_dimension_size pad "
+    "data_movement": "bitcast_convert broadcast broadcast_in_dim concatenate dynamic_broadcast_in_dim "
+    "dynamic_gather dynamic_pad dynamic_reshape dynamic_slice dynamic_update_slice gather "
+    "get_dimension_size get_tuple_element optimization_barrier set_dimension_size pad "
     "real_dynamic_slice reshape reverse select slice sort torch_index_select transpose tuple",
     "creation": "constant create_token dynamic_iota iota",
     "matmul": "dot dot_general einsum unary_einsum",
@@ -40,6 +40,8 @@ _KINDS |= {f"chlo.{name}": family for family, names in _CHLO_FAMILIES.items() fo
 
 DATA_MOVEMENT = frozenset({"data_movement", "creation"})
 """Kinds that compute nothing: their results are exact wherever the storage format is."""
+COMPUTING = frozenset(_FAMILIES) - DATA_MOVEMENT
+"""All other kinds of known ops."""
 
 
 def op_kind(op_name: str) -> str:

@@ -52,6 +52,11 @@ SHAPE_OPERANDS: dict[str, frozenset[int]] = {
 }
 """Operands that decide a shape: as constants they belong to the op even where they are no splats."""
 
+NAMED_BODIES = frozenset(
+    f"stablehlo.{name}" for name in ("reduce", "reduce_window", "scatter", "select_and_scatter", "sort")
+)
+"""Ops whose record names the ops of their regions (parameter `body`): a sum and a maximum differ in nothing else."""
+
 
 def split_module(module: Module | str | bytes | Path, model: str = "") -> SplitModule:
     """The ops of `module` in program order and one module per unique op.
@@ -332,6 +337,8 @@ class _Splitter:
         inputs_desc = tuple(self.descs[n] for n in inputs)
         outputs = tuple(tensor_desc(r.type) for r in op.results if str(r.type) != TOKEN)
         params = {key: parameter_text(attr) for key, attr in attribute_items(op)}
+        if op.name in NAMED_BODIES:
+            params["body"] = body_text(op)
         reason, bytecode = "", b""
         try:
             if op.name in CALLS:
@@ -365,6 +372,15 @@ class _Splitter:
             results = self._block(block, env, f"{path}.{label}", call, nodes)
             bodies.append(Program(label, arguments, tuple(nodes), results, _captures(nodes, results, first_inner)))
         return tuple(bodies)
+
+
+def body_text(op: Any) -> str:
+    """Names of the ops in the regions of `op` without their returns: `a, b`, regions apart as `a; b`."""
+    regions = []
+    for region in op.regions:
+        inner = [view.operation.name for block in region.blocks for view in block.operations]
+        regions.append(", ".join(name for name in inner if not name.endswith(".return")))
+    return "; ".join(regions)
 
 
 def _captures(nodes: list[Node], results: tuple[int, ...], first_inner: int) -> tuple[int, ...]:

@@ -89,6 +89,10 @@ def _context() -> mlir.Context:
     chlo.register_dialect(ctx)
     shardy.register_dialect(ctx)
     stablehlo.register_stablehlo_passes()
+    # Nothing in jaxlib registers the dialect of quantised types, but its artifact reader loads it.
+    with ctx:
+        empty = stablehlo.serialize_portable_artifact(mlir.Module.parse("module {}"), stablehlo.get_minimum_version())
+    stablehlo.deserialize_portable_artifact(ctx, empty)
     return ctx
 
 

@@ -83,8 +83,14 @@ register_all(
         OpRow("", name, arity=2, dtypes=PLAIN, lowering="device", family="eltwise")
         for name in ("eq", "ne", "lt", "le", "gt", "ge")
     ),
-    OpRow("stablehlo.bitcast_convert", dtypes=NUMBER, lowering="pattern", reason="equal widths only"),
-    OpRow("", "bitcast_convert", dtypes=NUMBER, lowering="device", shape_rule=shapes.same),
+    OpRow(
+        "stablehlo.bitcast_convert",
+        family="data_movement",
+        dtypes=NUMBER,
+        lowering="pattern",
+        reason="equal widths only",
+    ),
+    OpRow("", "bitcast_convert", family="data_movement", dtypes=NUMBER, lowering="device", shape_rule=shapes.same),
     OpRow("stablehlo.reduce_precision", dtypes=FLOAT, lowering="pattern", reason="its two attributes renamed"),
     OpRow(
         "",

@@ -26,6 +26,8 @@ from compiler.target.formats import NumberFormat, element_type, number_format
 from compiler.target.system_desc import SystemDesc, load_board
 
 STAGE = "ttir-to-ttnn"
+NOT_COMPUTING = frozenset({"data_movement", "creation", "layout"})
+"""Families whose kernels only move bits: they need no Dst."""
 _TILE = layout.LayoutAttr.of("tile")
 _ROW_MAJOR = layout.LayoutAttr.of("row_major")
 _DRAM = layout.MemoryConfigAttr(layout.BufferTypeAttr.of("dram"), layout.TensorMemoryLayoutAttr.of("interleaved"))
@@ -96,6 +98,18 @@ class _Formats:
             message = f"expected a format that {self.system.arch} has, got {found.name} for {element}"
             raise StageFailure(STAGE, user, message, kind="never")
         return found
+
+    def check_dst(self, element: str, user: str) -> None:
+        """Raises StageFailure (never) where the board's Dst cannot hold a datum of `element` that is computed with.
+
+        What is only moved goes from L1 to L1 and may be wider.
+        """
+        found = self.of(element, user)
+        wide = "Float32" if found.is_float else "Int32"
+        if found.bits > 16 and wide not in self.system.dst_formats:
+            held = f"a datum of at most 16 bits in Dst of {self.system.arch}"
+            way_out = "; try --data-format Float16_b" if found.is_float else ""
+            raise StageFailure(STAGE, user, f"expected {held}, got {found.name} for {element}{way_out}", kind="never")
 
 
 @cache
@@ -177,9 +191,13 @@ class _Function:
         row = TABLE.ttir(op.name.removeprefix("ttir.")) if op.name.startswith("ttir.") else None
         if row is None:
             raise StageFailure(STAGE, op.name, "expected a ttir op with a row, got another", kind="notimpl")
+        results = [self.tiled(r) for r in op.results]
+        if row.family not in NOT_COMPUTING:
+            for value in (*op.operands, *op.results):
+                self.formats.check_dst(str(cast(TensorType, value.type).element_type), op.name)
         made = ttnn.CLASSES[row.ttnn_name].create(
             operands=operands,
-            result_types=[self.tiled(r) for r in op.results],
+            result_types=results,
             properties=dict(op.properties),
             location=op.location,
         )

@@ -11,6 +11,8 @@ from xdsl.utils.exceptions import VerifyException
 from compiler import api
 from compiler.dialects.ttnn_layout import host_layout, layout_of, tile_layout
 from compiler.errors import CompilerInputError, StageFailure
+from compiler.ops.row import TABLE
+from compiler.passes.ttir_to_ttnn import NOT_COMPUTING
 from compiler.tests import programs
 
 
@@ -88,15 +90,6 @@ def test_types_that_the_hardware_has_not_are_never(element):
     assert "the device" in caught.value.message
 
 
-def test_grayskull_has_no_float32():
-    formats = api.load_board("e150").formats
-    if "Float32" in formats:
-        assert to_ttnn(jnp.add, np.ones(3, np.float32), np.ones(3, np.float32), board="e150")
-        return
-    with pytest.raises(StageFailure, match="expected a format that grayskull has"):
-        to_ttnn(jnp.add, np.ones(3, np.float32), np.ones(3, np.float32), board="e150")
-
-
 @pytest.mark.parametrize("name", ["bfp9", "Int32", "Tf32"])
 def test_data_formats_that_cannot_be_are_refused(name):
     with pytest.raises(CompilerInputError, match="data format: expected"):
@@ -127,3 +120,37 @@ def test_verifier_refuses_a_layout_that_does_not_fit():
     op.results[0]._type = TensorType(f32, [3, 5], tile_layout((3, 5), "f32"))
     with pytest.raises(VerifyException, match=r"expected result shape \[3, 4\]"):
         op.verify()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "options", "refused"),
+    [
+        (np.float32, {}, "Float32 for f32; try --data-format Float16_b"),
+        (np.float32, {"data_format": "Float16_b"}, None),
+        (np.float32, {"data_format": "Bfp8_b"}, None),
+        (ml_dtypes.bfloat16, {}, None),
+        (ml_dtypes.bfloat16, {"data_format": "Float32"}, "Float32 for bf16; try --data-format Float16_b"),
+        (np.int32, {"data_format": "Float16_b"}, "Int32 for i32"),
+        (np.uint16, {}, None),
+    ],
+)
+def test_a_narrow_dst_computes_with_16_bits_only(dtype, options, refused):
+    """Grayskull would round every Float32 silently; moves are no computation."""
+    x = np.ones((4, 4), dtype)
+    to_ttnn(jnp.transpose, x, board="e150", **options)
+    to_ttnn(jnp.add, x, x, board="n150", **options)
+    if refused is None:
+        to_ttnn(jnp.add, x, x, board="e150", **options)
+        return
+    with pytest.raises(StageFailure) as refusal:
+        to_ttnn(jnp.add, x, x, board="e150", **options)
+    assert refusal.value.kind == "never"
+    assert refusal.value.message == f"expected a datum of at most 16 bits in Dst of grayskull, got {refused}"
+
+
+def test_families_that_do_not_compute_have_kernels_that_only_move():
+    from simulator.kernels import KERNELS
+
+    moving = [row for row in TABLE if row.family in NOT_COMPUTING and row.lowering in ("row", "device")]
+    assert len(moving) > 10
+    assert {row.kernel_name for row in moving if KERNELS[row.kernel_name].unit != "move"} == set()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
@@ -70,6 +71,10 @@ class Target:
     """`HiFi4`, ...; `exact` for a host that computes in IEEE."""
     matrix_format: str | None = None
     """What float32 becomes inside the matrix unit: `Tf32`, or None where it stays float32."""
+    narrow_dst: bool = False
+    """Whether the matrix unit adds up in 16 bits."""
+    error_bound: Callable[[str], float | None] | None = field(default=None, compare=False)
+    """Op name -> bound of the error of the device's float32 function in units in the last place; None: none stated."""
 
 
 class Backend(Protocol):

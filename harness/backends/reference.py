@@ -45,6 +45,8 @@ class Reference:
             float_format=_float_format(board, options.data_format),
             math_fidelity=_fidelity(options.math_fidelity),
             matrix_format="Tf32",
+            narrow_dst=not board.has_fp32_dst,
+            error_bound=_error_bound,
         )
 
     def fingerprint(self) -> str:
@@ -163,6 +165,21 @@ def _fidelity(asked: str | None) -> str:
     if asked.lower() not in known:
         raise InputError("--math-fidelity", "a fidelity", f"'{asked}'", closest(asked, FIDELITIES))
     return known[asked.lower()]
+
+
+@cache
+def _error_bound(op_name: str) -> float | None:
+    """What the simulator states for the one kernel that computes floats of a StableHLO op; None where several do.
+
+    chlo ops have none: XLA knows them only as formulas, whose error is larger than the kernels'.
+    """
+    from compiler.api import op_table
+    from simulator.api import error_bound
+
+    for row in op_table():
+        if row.stablehlo == op_name and row.stablehlo.startswith("stablehlo.") and "float" in row.dtypes:
+            return error_bound(row.kernel_name) if row.lowering == "row" and not row.matrix else None
+    return None
 
 
 def _described(desc: Any) -> TensorDesc:

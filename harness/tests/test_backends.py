@@ -120,6 +120,17 @@ def test_options_are_taken_in_any_case():
     assert (target.card_type, target.float_format, target.math_fidelity) == ("sim-n150", "Bfp8_b", "LoFi")
 
 
+def test_the_target_says_what_its_functions_and_its_dst_can_do():
+    target = registry.load("reference").target(BackendOptions("n150"))
+    assert target.error_bound is not None
+    names = ("add", "tanh", "negate", "maximum", "dot_general", "clamp", "no_such_op")
+    assert [target.error_bound(f"stablehlo.{name}") for name in names] == [0.5, 4, 0, 0, None, None, None]
+    assert target.error_bound("chlo.erf") is None
+    assert not target.narrow_dst
+    assert registry.load("reference").target(BackendOptions("e150")).narrow_dst
+    assert registry.load("xla").target(BackendOptions()).error_bound is None
+
+
 def test_xla_has_no_device_formats():
     with pytest.raises(InputError, match="--data-format: expected none with --backend xla"):
         registry.load("xla").target(BackendOptions(data_format="Bfp8_b"))

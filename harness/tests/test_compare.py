@@ -160,21 +160,98 @@ def test_pcc_decides_where_l2_is_wide():
     assert "PCC: expected at least 0.96" in result.reason
 
 
-def test_a_cancelling_sum_is_judged_by_the_size_of_its_terms():
-    terms = np.random.default_rng(2).standard_normal((64, 1024)).astype(np.float32)
-    terms -= terms.mean(axis=1, keepdims=True)
-    golden = terms.astype(np.float64).sum(axis=1).astype(np.float32)
-    truncated = (terms.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)  # TF32, as the matrix unit takes it
-    got = truncated.astype(np.float64).sum(axis=1).astype(np.float32)
+DEVICE = Target("sim-n150", None, "HiFi4", "Tf32")
+
+
+def tf32(array):
+    """As the unpacker hands float32 to the matrix unit."""
+    return (array.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)
+
+
+def total(array):
+    return array.astype(np.float64).sum(axis=1).astype(np.float32)
+
+
+def summed(terms, golden, got, body="stablehlo.add", sized=True):
+    sizes = {"term_sizes": lambda: [np.sqrt(np.square(terms.astype(np.float64)).sum(axis=1))]} if sized else {}
+    params = {"body": body, "dimensions": "array<i64: 1>"}
     descs = {"inputs": [_desc(terms)], "outputs": [_desc(golden)]}
-    device = Target("sim-n150", None, "HiFi4", "Tf32")
-    (alone,) = compare([golden], [got], "stablehlo.reduce", device, **descs)
-    assert not alone.passed
-    (result,) = compare([golden], [got], "stablehlo.reduce", device, operands=lambda: [terms], **descs)
-    assert result.passed
+    return compare([golden], [got], "stablehlo.reduce", DEVICE, params=params, **descs, **sizes)[0]
+
+
+@pytest.fixture
+def cancelling():
+    """64 rows of terms, every second of which sums to nearly nothing."""
+    terms = np.random.default_rng(2).standard_normal((64, 1024)).astype(np.float32)
+    terms[::2] -= terms[::2].mean(axis=1, keepdims=True)
+    return terms
+
+
+def test_a_cancelling_sum_is_judged_by_the_size_of_its_terms(cancelling):
+    terms = cancelling[::2]
+    golden, got = total(terms), total(tf32(terms))
+    assert not summed(terms, golden, got, sized=False).passed
+    result = summed(terms, golden, got)
+    assert result.passed, result
     assert result.flags == ("cancellation",)
-    dropped = terms[:, 1:].astype(np.float64).sum(axis=1).astype(np.float32)
-    assert not compare([golden], [dropped], "stablehlo.reduce", device, operands=lambda: [terms], **descs)[0].passed
+
+
+@pytest.mark.parametrize(
+    ("mistake", "reason"),
+    [
+        (lambda terms: total(terms[:, 1:]), "cancelling sum"),  # a term forgotten
+        (lambda terms: total(np.where(np.arange(len(terms))[:, None] % 4 < 2, terms, 0)), "cancelling sum"),  # half
+        (lambda terms: total(terms) * np.float32(1.02), "relative L2"),  # only rows that do not cancel show it
+        (lambda terms: np.roll(total(terms), 1), "cancelling sum"),
+        (lambda terms: np.where(np.arange(len(terms)) == 1, 0, total(terms)).astype(np.float32), "relative L2"),
+    ],
+    ids=["dropped_term", "half_empty", "scale", "off_by_one", "one_element"],
+)
+def test_cancellation_excuses_no_wrong_sum(cancelling, mistake, reason):
+    golden = total(cancelling)
+    assert summed(cancelling, golden, total(tf32(cancelling))).passed
+    result = summed(cancelling, golden, mistake(cancelling))
+    assert not result.passed
+    assert reason in result.reason
+
+
+def test_what_does_not_cancel_gets_no_leniency():
+    """A few huge terms once lifted the limit of all elements."""
+    terms = np.abs(np.random.default_rng(3).standard_normal((64, 128))).astype(np.float32)
+    terms[0] = np.where(np.arange(128) % 2, 1e6, -1e6)
+    golden, got = total(terms), total(terms)
+    got[1::2] *= np.float32(1.05)
+    result = summed(terms, golden, got)
+    assert not result.passed
+    assert result.reason.startswith("relative L2")
+
+
+def test_a_maximum_has_no_terms_and_is_exact():
+    """A masked maximum: -1e9 in the terms made any result pass once."""
+    terms = np.where(np.arange(128) % 2, -1e9, np.random.default_rng(4).standard_normal((64, 128))).astype(np.float32)
+    golden = terms.max(axis=1)
+    assert summed(terms, golden, golden.copy(), "stablehlo.maximum").passed
+    for got in (golden * np.float32(1 + 1e-6), np.roll(golden, 1), golden * np.float32(1.7)):
+        result = summed(terms, golden, got, "stablehlo.maximum")
+        assert not result.passed
+        assert result.tolerance == "exact"
+    # What combines by none of the two is judged without the terms.
+    assert not summed(terms, golden, golden * np.float32(1.7), "stablehlo.multiply").passed
+
+
+def test_float32_functions_are_held_to_their_kernels_bound():
+    """A forgotten epsilon of 1e-5 is a wrong sum, though it hides below the general limit."""
+    variance = np.random.default_rng(5).uniform(0.5, 2, 4096).astype(np.float32)
+    golden = variance + np.float32(1e-5)
+    bounded = replace(DEVICE, error_bound={"stablehlo.add": 0.5, "stablehlo.tanh": 4.0, "stablehlo.negate": 0.0}.get)
+    assert compare([golden], [variance], "stablehlo.add", DEVICE, outputs=[_desc(golden)])[0].passed
+    (result,) = compare([golden], [variance], "stablehlo.add", bounded, outputs=[_desc(golden)])
+    assert not result.passed
+    assert result.tolerance == "Float32 0.5 ulp"
+    last = np.nextafter(golden, np.float32(9))
+    assert compare([golden], [last], "stablehlo.add", bounded, outputs=[_desc(golden)])[0].passed
+    assert not compare([golden], [last], "stablehlo.negate", bounded, outputs=[_desc(golden)])[0].passed
+    assert compare([golden], [golden + golden * 1e-6], "stablehlo.tanh", bounded, outputs=[_desc(golden)])[0].passed
 
 
 def _desc(array):

@@ -9,6 +9,7 @@ import pytest
 from harness.errors import InputError
 from harness.limitations import LIMITATIONS, Limitation, check_rows, judged, match, verdict
 from harness.optest import RunContext, build_test, now
+from harness.records import TensorDesc
 from harness.stages import Stage, Status
 from harness.tests.ops import add_row
 
@@ -40,7 +41,9 @@ def test_another_reason_and_an_unexpected_pass_fail(tmp_path, status, failed, er
     test, said = judged(outcome(tmp_path, status, failed, error), [ROW])
     assert said.outcome == "fail"
     assert why in said.reason
-    assert test.expected == ""
+    # The record agrees with the test: an unexpected pass is told as such, and fails its run like the other two.
+    assert test.expected == (said.reason if status is Status.SUCCESS else "")
+    assert test.fails_run
 
 
 def test_without_a_row_a_failure_fails_and_the_rest_passes(tmp_path):
@@ -63,8 +66,49 @@ def test_conditions_narrow_a_row(tmp_path):
         ({"params": {"dims": "*1>"}}, True),
         ({"params": {"dims": "*2>"}}, False),
         ({"params": {"axis": "*"}}, True),
+        ({"op_kinds": frozenset({"eltwise"})}, True),
+        ({"op_kinds": frozenset({"matmul"})}, False),
+        ({"card": "sim-e*"}, False),
     ]:
         assert (match(row, "null", [dataclasses.replace(ROW, **change)]) is not None) is hit, change
+
+
+def test_a_row_may_ask_for_a_card_and_a_forced_format(tmp_path):
+    row = dataclasses.replace(ROW, card="sim-e150", data_formats=("", "Float32"))
+    for card, forced, hit in [
+        ("sim-e150", "", True),
+        ("sim-e150", "Float32", True),
+        ("sim-e150", "Float16_b", False),
+        ("sim-n150", "", False),
+    ]:
+        test = outcome(tmp_path, Status.COMPILE_FAILED, Stage.COMPILE, "x", card_type=card, data_format=forced)
+        assert (match(test, rows=[row]) is not None) is hit
+
+
+@pytest.mark.parametrize(
+    ("op", "element", "forced", "named"),
+    [
+        ("add", "f32", "", True),
+        ("add", "f32", "Float16_b", False),
+        ("add", "bf16", "", False),
+        ("add", "bf16", "Float32", True),
+        ("reshape", "f32", "", False),
+        ("select", "f32", "", True),
+        ("add", "i32", "Float16_b", True),
+        ("add", "ui16", "", False),
+    ],
+)
+def test_grayskull_computes_with_16_bits(tmp_path, op, element, forced, named):
+    desc = TensorDesc(shape=(4, 8), data_type=element)
+    row = add_row(tmp_path, "op1").model_copy(
+        update={"op_name": f"stablehlo.{op}", "inputs": (desc, desc), "outputs": (desc,)}
+    )
+    for card, hit in (("sim-e150", named), ("sim-n150", False)):
+        test = build_test(
+            row, RunContext("r", "run", "reference"), status=Status.SUCCESS, started=now(), card_type=card,
+            data_format=forced,
+        )  # fmt: skip
+        assert (match(test) is not None) is hit
 
 
 @pytest.mark.parametrize(

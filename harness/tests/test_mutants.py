@@ -22,6 +22,7 @@ from harness.backends.reference import Reference
 from harness.compare import compare
 from harness.inputs import row_golden, row_inputs
 from harness.records import OpRow
+from harness.terms import term_sizes
 from simulator.api import Device, DeviceError
 from simulator.mutants import NO_MUTANTS, Mutation, mutations_for
 
@@ -35,6 +36,7 @@ class Op:
 
     row: OpRow
     folder: Path
+    module: bytes
     program: bytes
 
     def mutants(self) -> Iterator[Mutation]:
@@ -52,19 +54,20 @@ class Op:
         checks = compare(
             row_golden(row, self.folder), outputs, row.op_name, Reference().target(BackendOptions(BOARD)),
             inputs=row.inputs, outputs=row.outputs, params=row.op_params,
-            operands=lambda: row_inputs(row, self.folder),
+            term_sizes=lambda: term_sizes(self.module, row_inputs(row, self.folder)),
         )  # fmt: skip
         return all(check.passed for check in checks)
 
 
-def compiled(models: tuple[str, ...]) -> Iterator[Op]:
-    header, rows = prepare.prepare(prepare.Request(models))
+def compiled(models: tuple[str, ...], dtype: str) -> Iterator[Op]:
+    header, rows = prepare.prepare(prepare.Request(models, dtype=dtype))
     folders = {name: Path(folder) for name, folder in zip(header.models, header.export_dirs, strict=True)}
     board = api.load_board(BOARD)
     for row in rows:
         if row.module:
             folder = folders[row.uses[0].model]
-            yield Op(row, folder, api.compile((folder / row.module).read_bytes(), board, api.CompileOptions()))
+            module = (folder / row.module).read_bytes()
+            yield Op(row, folder, module, api.compile(module, board, api.CompileOptions()))
 
 
 @dataclass
@@ -108,12 +111,16 @@ def judge(ops: list[Op], count: int, seed: int) -> Tally:
 
 
 @pytest.mark.parametrize(
-    ("models", "count"),
-    [(("mnist_mlp",), 60), pytest.param(MODELS, 200, marks=pytest.mark.slow)],
-    ids=["mnist_mlp", "five_models"],
+    ("models", "dtype", "count"),
+    [
+        (("mnist_mlp",), "float32", 60),
+        pytest.param(MODELS, "float32", 200, marks=pytest.mark.slow),
+        pytest.param(MODELS, "bfloat16", 200, marks=pytest.mark.slow),
+    ],
+    ids=["mnist_mlp", "five_models", "five_models_bfloat16"],
 )
-def test_a_broken_kernel_is_a_failed_op(models, count, capsys):
-    ops = list(compiled(models))
+def test_a_broken_kernel_is_a_failed_op(models, dtype, count, capsys):
+    ops = list(compiled(models, dtype))
     assert all(op.passes(op.run()) for op in ops[:20]), "the right kernels pass"
     tally = judge(ops, count, seed=2)
     with capsys.disabled():

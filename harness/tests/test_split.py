@@ -185,6 +185,32 @@ def test_composite_symbols_do_not_matter_and_decompositions_come_along() -> None
     assert op.op_params["version"] == "2 : i32"
 
 
+REDUCTIONS = """
+func.func @main(%a: tensor<4x8xf32>, %i: tensor<4x8xi32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) {
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %low = stablehlo.constant dense<0xFF800000> : tensor<f32>
+  %none = stablehlo.constant dense<0> : tensor<i32>
+  %sum = stablehlo.reduce(%a init: %zero) applies stablehlo.add across dimensions = [1]
+    : (tensor<4x8xf32>, tensor<f32>) -> tensor<4xf32>
+  %max = stablehlo.reduce(%a init: %low) applies stablehlo.maximum across dimensions = [1]
+    : (tensor<4x8xf32>, tensor<f32>) -> tensor<4xf32>
+  %first:2 = stablehlo.reduce(%a init: %low), (%i init: %none) across dimensions = [1]
+    : (tensor<4x8xf32>, tensor<4x8xi32>, tensor<f32>, tensor<i32>) -> (tensor<4xf32>, tensor<4xi32>)
+    reducer(%l: tensor<f32>, %r: tensor<f32>) (%m: tensor<i32>, %n: tensor<i32>) {
+      %c = stablehlo.compare GE, %l, %r : (tensor<f32>, tensor<f32>) -> tensor<i1>
+      %v = stablehlo.select %c, %l, %r : tensor<i1>, tensor<f32>
+      %k = stablehlo.select %c, %m, %n : tensor<i1>, tensor<i32>
+      stablehlo.return %v, %k : tensor<f32>, tensor<i32>
+    }
+  return %sum, %max, %first#0 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
+}"""
+
+
+def test_the_record_names_what_a_reduction_combines_with() -> None:
+    bodies = [op.op_params["body"] for op in split_module(REDUCTIONS).ops.values()]
+    assert bodies == ["stablehlo.add", "stablehlo.maximum", "stablehlo.compare, stablehlo.select, stablehlo.select"]
+
+
 def test_custom_calls_are_named_by_their_target() -> None:
     ops = ops_of(CUSTOM_CALLS)
     assert set(ops) == {"stablehlo.custom_call:Alpha", "stablehlo.custom_call:Beta"}

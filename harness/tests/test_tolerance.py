@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from harness.backends.base import Target
@@ -11,6 +13,17 @@ from harness.tolerance import TABLE, inner_size, tolerance
 
 DEVICE = Target("sim-n150", None, "HiFi4", "Tf32")
 HOST = Target("host", None, "exact")
+
+
+CONV = {"dimension_numbers": "#stablehlo.conv<[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]>"}
+
+
+def dot(left, right, batch=()):
+    """The attribute as MLIR prints it: what is empty is left out."""
+    names = ("lhs_batching", "rhs_batching", "lhs_contracting", "rhs_contracting")
+    dims_of = zip(names, (list(batch), list(batch), left, right), strict=True)
+    parts = [f"{name}_dimensions = {dims}" for name, dims in dims_of if dims]
+    return {"dot_dimension_numbers": f"#stablehlo.dot<{', '.join(parts)}>"}
 
 
 def device(fidelity="HiFi4", float_format=None):
@@ -34,6 +47,9 @@ def device(fidelity="HiFi4", float_format=None):
         (device(float_format="Bfp8_b"), "add", "f32", 3e-2, 0.99),
         (device(float_format="Bfp4_b"), "dot_general", "bf16", 0.35, 0.96),
         (device(float_format="Float32"), "add", "bf16", 6e-3, 0.999),
+        (replace(DEVICE, narrow_dst=True), "dot_general", "bf16", 4e-2, 0.999),
+        (replace(device("LoFi"), narrow_dst=True), "dot_general", "bf16", 8e-2, 0.99),
+        (replace(DEVICE, narrow_dst=True), "add", "bf16", 6e-3, 0.999),
         (HOST, "dot_general", "f32", 1e-5, 0.99999),
         (HOST, "dot_general", "bf16", 6e-3, 0.999),
         (DEVICE, "transpose", "f32", 0, 1),
@@ -57,15 +73,65 @@ def test_sums_grow_with_the_root_of_k_above_the_reference():
 
 
 @pytest.mark.parametrize(
+    ("op", "body", "element", "float_format", "name"),
+    [
+        ("reduce", "stablehlo.add", "f32", None, "Float32 matrix HiFi4"),
+        ("reduce", None, "f32", None, "Float32 matrix HiFi4"),
+        ("reduce", "stablehlo.multiply", "f32", None, "Float32"),
+        ("reduce", "stablehlo.maximum", "f32", None, "exact"),
+        ("reduce", "stablehlo.maximum", "bf16", None, "exact"),
+        ("reduce", "stablehlo.maximum", "bf16", "Float32", "exact"),
+        ("reduce", "stablehlo.maximum", "f32", "Float16_b", "Float16_b"),
+        ("reduce", "stablehlo.maximum", "f32", "Bfp8_b", "Bfp8"),
+        ("reduce", "stablehlo.compare, stablehlo.select, stablehlo.select", "f32", None, "exact"),
+        ("reduce", "stablehlo.abs, stablehlo.maximum", "f32", None, "Float32"),
+        ("reduce_window", "stablehlo.minimum", "f32", None, "exact"),
+        ("reduce_window", "stablehlo.add", "bf16", None, "Float16_b matrix HiFi4"),
+        ("scatter", "", "f32", None, "exact"),
+        ("scatter", "stablehlo.add", "f32", None, "Float32"),
+        ("select_and_scatter", "stablehlo.compare; stablehlo.add", "f32", None, "Float32"),
+        ("select_and_scatter", "stablehlo.compare; stablehlo.maximum", "f32", None, "exact"),
+    ],
+)
+def test_a_body_decides_what_a_reduction_computes(op, body, element, float_format, name):
+    row = tolerance(device(float_format=float_format), op_kind(f"stablehlo.{op}"), element, body=body)
+    assert row.name == name
+
+
+@pytest.mark.parametrize(
+    ("op", "element", "float_format", "ulp", "l2"),
+    [
+        ("add", "f32", None, 0.5, 2 * 2**-23),
+        ("tanh", "f32", None, 4, 16 * 2**-23),
+        ("negate", "f32", None, 0, 0),
+        ("tanh", "f32", None, None, 1e-5),
+        ("tanh", "bf16", None, 4, 6e-3),
+        ("tanh", "f32", "Float16_b", 4, 6e-3),
+        ("dot_general", "f32", None, 4, 4e-3),
+    ],
+)
+def test_a_stated_error_bound_tightens_float32_outside_the_matrix_unit(op, element, float_format, ulp, l2):
+    row = tolerance(device(float_format=float_format), op_kind(f"stablehlo.{op}"), element, ulp=ulp)
+    assert row.relative_l2 == pytest.approx(l2)
+
+
+@pytest.mark.parametrize(
     ("op", "shapes", "out", "params", "inner"),
     [
         ("reduce", [(8, 100), ()], (8,), {}, 100),
-        ("dot_general", [(8, 64), (64, 16)], (8, 16), {}, 64),
-        ("convolution", [(1, 56, 56, 64), (3, 3, 64, 128)], (1, 56, 56, 128), {}, 576),
+        ("dot_general", [(8, 64), (64, 16)], (8, 16), dot([1], [0]), 64),
+        ("dot_general", [(12, 128, 64), (12, 64, 128)], (12, 128, 128), dot([2], [1], batch=[0]), 64),
+        ("dot_general", [(4, 3, 5, 8), (3, 5, 4)], (8,), dot([0, 1, 2], [2, 0, 1]), 60),
+        ("dot_general", [(8,), (16,)], (8, 16), dot([], []), 1),
+        ("dot", [(8, 64), (64, 16)], (8, 16), {}, 64),
+        ("convolution", [(1, 56, 56, 64), (3, 3, 64, 128)], (1, 56, 56, 128), CONV, 576),
+        ("convolution", [(1, 28, 28, 256), (3, 3, 1, 256)], (1, 28, 28, 256), CONV, 9),
+        ("convolution", [(1, 64, 9, 9), (64, 32, 3, 3)], (1, 64, 7, 7),
+         {"dimension_numbers": "#stablehlo.conv<[b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1]>"}, 288),
         ("reduce_window", [(1, 8, 8, 3), ()], (1, 4, 4, 3), {"window_dimensions": "array<i64: 1, 3, 3, 1>"}, 9),
         ("add", [(8,), (8,)], (8,), {}, 1),
     ],
-)
+)  # fmt: skip
 def test_inner_sizes(op, shapes, out, params, inner):
     descs = [TensorDesc(shape=shape, data_type="f32") for shape in shapes]
     result = [TensorDesc(shape=out, data_type="f32")]

@@ -32,10 +32,12 @@ def constant(images: Images, call: Call) -> np.ndarray:
     return from_host(_decode(params.data, params.shape, call), call.outputs[0])
 
 
-@kernel("arange", ArangeParams, arity=0)
+@kernel("arange", ArangeParams, unit="move", arity=0)
 def arange(images: Images, call: Call) -> np.ndarray:
-    """start + step * index along one dim."""
+    """start + step * index along one dim; the core that writes the tiles counts, Dst is not needed."""
     params = params_of(call, ArangeParams)
     line = params.start + params.step * np.arange(params.shape[params.dim], dtype=np.int64)
     shape = [-1 if d == params.dim else 1 for d in range(len(params.shape))]
-    return np.broadcast_to(line.reshape(shape), params.shape)
+    desc = call.outputs[0]
+    values = line.reshape(shape).astype(host_dtype(desc.element_type))
+    return from_host(np.broadcast_to(values, params.shape), desc)

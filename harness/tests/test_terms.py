@@ -1,0 +1,54 @@
+"""Sizes of a sum's terms: what XLA computes on squares, against NumPy written out."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from harness.mlir import load, to_bytecode
+from harness.terms import term_sizes
+
+DOT = """func.func @main(%a: tensor<2x8x16xf32>, %b: tensor<2x16x4xf32>) -> tensor<2x8x4xf32> {
+  %0 = stablehlo.dot_general %a, %b, batching_dims = [0] x [0], contracting_dims = [2] x [1]
+    : (tensor<2x8x16xf32>, tensor<2x16x4xf32>) -> tensor<2x8x4xf32>
+  return %0 : tensor<2x8x4xf32>
+}"""
+SUM = """func.func @main(%a: tensor<8x16xf32>) -> tensor<8xf32> {
+  %start = stablehlo.constant dense<0.0> : tensor<f32>
+  %0 = stablehlo.reduce(%a init: %start) applies stablehlo.add across dimensions = [1]
+    : (tensor<8x16xf32>, tensor<f32>) -> tensor<8xf32>
+  return %0 : tensor<8xf32>
+}"""
+CONV = """func.func @main(%a: tensor<1x6x6x2xf32>, %b: tensor<3x3x2x4xf32>) -> tensor<1x6x6x4xf32> {
+  %0 = stablehlo.convolution(%a, %b) dim_numbers = [b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f],
+    window = {pad = [[1, 1], [1, 1]]} {feature_group_count = 1 : i64, batch_group_count = 1 : i64}
+    : (tensor<1x6x6x2xf32>, tensor<3x3x2x4xf32>) -> tensor<1x6x6x4xf32>
+  return %0 : tensor<1x6x6x4xf32>
+}"""
+
+
+def windows(a, b):
+    padded = np.pad(a, ((0, 0), (1, 1), (1, 1), (0, 0)))
+    views = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), axis=(1, 2))  # n, h, w, c, i, j
+    return np.einsum("nhwcij,ijco->nhwo", views**2, b**2)
+
+
+@pytest.mark.parametrize(
+    ("module", "shapes", "squares"),
+    [
+        (DOT, [(2, 8, 16), (2, 16, 4)], lambda a, b: np.einsum("bik,bkj->bij", a**2, b**2)),
+        (SUM, [(8, 16)], lambda a: (a**2).sum(axis=1)),
+        (CONV, [(1, 6, 6, 2), (3, 3, 2, 4)], windows),
+    ],
+    ids=["dot_general", "reduce", "convolution"],
+)
+def test_sizes_are_roots_of_sums_of_squared_terms(module, shapes, squares):
+    rng = np.random.default_rng(0)
+    inputs = [rng.standard_normal(shape, dtype=np.float32) for shape in shapes]
+    (sizes,) = term_sizes(to_bytecode(load(module, "test")), inputs)
+    np.testing.assert_allclose(sizes, np.sqrt(squares(*(x.astype(np.float64) for x in inputs))), rtol=1e-5)
+
+
+def test_what_overflows_is_infinite_and_excuses_nothing():
+    terms = np.full((8, 16), 1e30, np.float32)
+    assert np.isinf(term_sizes(to_bytecode(load(SUM, "test")), [terms])[0]).all()
