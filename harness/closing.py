@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness import ledger, store
@@ -13,6 +13,9 @@ from harness.records import OpRow, OpTest
 from harness.stages import Status
 from harness.store import StoredRun
 from harness.summary import Run
+
+REPORT = "report.html"
+"""Page of a run, which the reports room writes into its folder."""
 
 WRITER = "controller"
 """Journal segment of the rows that no lane wrote."""
@@ -78,4 +81,6 @@ def page_of(run: StoredRun, run_dir: Path) -> Run:
 def stored_page(run_dir: Path) -> Run:
     """The page of a run folder. Raises InputError where it is none, or of another schema."""
     page = page_of(store.load_run(run_dir), run_dir.resolve())
-    return Run(**{**vars(page), "places": {"run": str(run_dir.resolve())}})
+    run_dir = run_dir.resolve()
+    report = {"report": str(run_dir / REPORT)} if (run_dir / REPORT).is_file() else {}
+    return replace(page, places={"run": str(run_dir), **report}, folder=Path.cwd())

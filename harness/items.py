@@ -9,8 +9,8 @@ import pytest
 
 from harness.kinds import op_kind
 from harness.records import OpRow, OpTest
-from harness.stages import Status
-from harness.summary import title
+from harness.stages import FAILED, Status
+from harness.summary import here, title
 
 if TYPE_CHECKING:
     from harness.session import OpByOp
@@ -23,7 +23,7 @@ class OpFailed(Exception):  # noqa: N818 - it is the outcome of a test, not an e
     """An op failed and no limitation says that it may, or succeeded though one says that it cannot."""
 
     def __init__(self, test: OpTest, why: str = "") -> None:
-        super().__init__(test.error_message or test.status.value)
+        super().__init__(test.error_message or test.expected or test.status.value)
         self.test, self.why = test, why
 
 
@@ -66,7 +66,8 @@ class OpItem(pytest.Item):
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """The failure on a few lines: where, why, how far off, how to see it again. Faults of ours keep their trace."""
         if isinstance(excinfo.value, OpFailed):
-            return "\n".join(failure_lines(excinfo.value.test, excinfo.value.why))
+            lines = failure_lines(excinfo.value.test, excinfo.value.why)
+            return here("\n".join(lines), self.config.invocation_params.dir)
         return super().repr_failure(excinfo)
 
     def reportinfo(self) -> tuple[Any, int | None, str]:
@@ -78,8 +79,9 @@ def failure_lines(test: OpTest, why: str = "") -> list[str]:
     """What is printed for an op that failed."""
     stage = f" at {test.failed_stage}" if test.failed_stage else ""
     # The verdict first: pytest repeats the first line in its short summary.
-    lines = [f"{test.status.value}{stage}: {test.error_message or test.crash_kind or ''}".rstrip(": "), title(test)]
-    if why:
+    said = f"{test.status.value}{stage}: {test.error_message or test.crash_kind or ''}".rstrip(": ")
+    lines = [said if test.status in FAILED else test.expected, title(test)]
+    if why and why != test.expected:
         lines.append(why)
     for location in test.locations[:1]:
         lines.append(f"from {location}" + (f" and {test.uses - 1} more uses" if test.uses > 1 else ""))

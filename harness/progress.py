@@ -17,6 +17,10 @@ Event = Mapping[str, Any]
 """What preparing reports: `event` (`stage`, `done`, `cached`, ...), `model`, `stage`, `done`, `total`."""
 
 
+PHASES = {"export": "exported", "split": "split into single ops", "golden": "{total} ops evaluated for goldens"}
+"""What a plain line says of each phase of the preparation."""
+
+
 class Progress(Protocol):
     """A display of a run."""
 
@@ -72,9 +76,8 @@ class Lines:
         if event.get("event") != "stage" or not event.get("total") or event.get("done") != event.get("total"):
             return
         now = time.monotonic()
-        self._write_line(
-            f"opscope: {event.get('model', '')}: {event.get('stage', '')} {event['total']} in {now - self._since:.1f} s"
-        )
+        done = PHASES.get(str(event.get("stage")), "{total} steps of {stage}").format(**event)
+        self._write_line(f"opscope: {event.get('model', '')}: {done} in {now - self._since:.1f} s")
         self._since = now
 
     def begin(self, total: int) -> None:
@@ -133,10 +136,11 @@ class Live:
         self._open().refresh()
 
     def ended(self, status: Status, expected: bool) -> None:
-        """Counts the op under its status, or as a known limitation."""
+        """Counts the op under its status, as a known limitation, or as one that should have been."""
         if self._ops is None:
             return
-        self._counts["known limitation" if expected and status in FAILED else status.value] += 1
+        word = ("known limitation" if status in FAILED else "unexpected pass") if expected else status.value
+        self._counts[word] += 1
         note = "  ".join(f"{word} {count}" for word, count in sorted(self._counts.items()))
         self._open().update(self._ops, advance=1, note=note)
         self._open().refresh()

@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from harness.stages import Stage, Status
+from harness.stages import FAILED, Stage, Status
 
 SCHEMA_VERSION = 1
 
@@ -169,7 +169,8 @@ class OpTest(Record):
     ran_on: str = "none"
     """`simulator`, `silicon`, `host`, `mixed`, `none`; no rate adds these kinds together."""
     expected: str = ""
-    """Reason of the limitation that names this failure, with its kind in front; empty: none does."""
+    """Reason of the limitation that names this failure, with its kind in front; empty: none does. Of an op that did
+    not fail as one says: `unexpected pass: ...`."""
     flaky: bool = False
     cycles: int | None = None
     """Device cycles of the whole program, from the simulator's cycle model."""
@@ -184,6 +185,11 @@ class OpTest(Record):
     """The compiler's pass pipeline as a string that `opscope opt -p` replays."""
     repro: str = ""
     """One command line that re-runs just this op."""
+
+    @property
+    def fails_run(self) -> bool:
+        """Whether it is red: a failure that no limitation names, or no failure where one is named."""
+        return (self.status in FAILED) is not bool(self.expected)
 
 
 VOLATILE = frozenset(

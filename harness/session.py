@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 WORKER_INPUT = "opscope"
 """Key under which the controller tells an xdist worker what it needs."""
 
+PYTESTS_REPORTCHARS = "fE"
+"""pytest's `-r` where none is given."""
+
 REFUSAL = "opscope_refusal"
 """Key under which a worker tells the controller why it gave up."""
 
@@ -56,6 +59,8 @@ class OpByOp:
                 terminal=reporter.isatty(), verbosity=config.get_verbosity(), file=sys.stdout,
                 write_line=reporter.write_line,
             )  # fmt: skip
+            if config.option.reportchars == PYTESTS_REPORTCHARS:
+                reporter.reportchars = ""  # the page lists what failed, with the reason whole and the line to repeat it
             if self.display.replaces_letters:
                 reporter.showfspath = False
                 reporter._show_progress_info = False
@@ -241,7 +246,7 @@ class OpByOp:
             width=max(writer.fullwidth, 80), highlight=False, emoji=False,
         )  # fmt: skip
         terminalreporter.write_sep("=", "op by op")
-        summary.show(replace(self.closed.run, places=places), console)
+        summary.show(replace(self.closed.run, places=places, folder=self.config.invocation_params.dir), console)
         problem = self._given_up or self.closed.problem
         if problem:
             terminalreporter.write_line(problem, red=True)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.records import Ledger, ManifestHeader, OpRow, OpTest, RunRecord
@@ -37,6 +39,8 @@ class Run:
     ledger_line: str
     places: Mapping[str, str] = field(default_factory=dict)
     """What was written where: `report`, `run`, `database`."""
+    folder: Path | None = None
+    """The user's folder: what lies in it is shown by its path from there."""
 
 
 def seconds(test: OpTest) -> float:
@@ -67,53 +71,67 @@ def as_json(run: Run) -> dict[str, Any]:
 
 def show(run: Run, console: Console) -> None:
     """Prints the whole page."""
+    from rich.table import Table
     from rich.text import Text
 
     def line(text: str, style: str = "", indent: int = 0) -> None:
         """One line that the terminal wraps, so that a command in it can be copied whole."""
         console.print(Text(" " * indent + text, style=style), soft_wrap=True)
 
+    def hanging(rows: Iterable[tuple[str, str]]) -> None:
+        """Texts that are broken at words, each beside a figure."""
+        grid = Table.grid(padding=(0, 2))
+        grid.add_column(justify="right", no_wrap=True)
+        grid.add_column(overflow="fold")
+        for figure, text in rows:
+            grid.add_row(Text(f"  {figure}"), Text(text))
+        console.print(grid)
+
     record = run.record
     line(
-        f"Furthest stage of each op: {', '.join(record.models)} on {record.backend} ({record.arch}), unique ops (uses)",
+        f"Furthest stage that each op passed: {', '.join(record.models)} on {record.backend} ({record.arch}), unique ops (uses)",
         "bold",
     )
     # Wider than a narrow terminal where it must be: numbers are better wrapped by the terminal than left out.
     width, console.width = console.width, max(console.width, WIDEST)
     console.print(_ladder_table(run))
     console.width = width
-    failing = [t for t in run.tests if t.status in FAILED and not t.expected]
+    failing = sorted((t for t in run.tests if t.fails_run), key=lambda t: -t.uses)
     expected = [t for t in run.tests if t.status in FAILED and t.expected]
     if failing:
         line(f"\nFailing ops ({len(failing)})", "bold red")
-        for test in sorted(failing, key=lambda t: -t.uses)[:FAILING]:
-            line(failure_line(test), indent=2)
-            line(test.repro, "dim", indent=4)
+        for test in failing[:FAILING]:
+            line(title(test), indent=2)
+            hanging([("", failure_text(test))])
+            line(here(test.repro, run.folder), "dim", indent=4)
         if len(failing) > FAILING:
             line(f"and {len(failing) - FAILING} more: see the report", indent=2)
     if expected:
         line(f"\nKnown limitations ({len(expected)})", "bold yellow")
+        rows = []
         for reason, count in Counter(t.expected for t in expected).most_common():
             names = sorted({t.op_name for t in expected if t.expected == reason})
-            line(f"{count} x {', '.join(names)}: {reason}", indent=2)
+            rows.append((f"{count} x", f"{', '.join(names)}: {reason}"))
+        hanging(rows)
     lost = [row for row in run.rows if row.unsplittable]
     if lost:
         line(f"\nOps that could not be split off ({len(lost)})", "bold yellow")
-        for row in lost:
-            line(f"{row.op_name} [{row.op_id}]: {row.unsplittable}", indent=2)
+        hanging([(f"{len(row.uses)} x", f"{row.op_name} [{row.op_id}]: {row.unsplittable}") for row in lost])
     slowest = sorted((t for t in run.tests if t.stages), key=seconds, reverse=True)[:SLOWEST]
     if slowest:
         line("\nSlowest ops", "bold")
-        for test in slowest:
-            last = max(test.stages, key=lambda s: s.seconds)
-            line(f"{_time(seconds(test)):>8}  {title(test)}, mostly {last.stage} ({_time(last.seconds)})", indent=2)
+        longest = [max(test.stages, key=lambda s: s.seconds) for test in slowest]
+        hanging(
+            (_time(seconds(test)), f"{title(test)}, mostly {stage.stage} ({_time(stage.seconds)})")
+            for test, stage in zip(slowest, longest, strict=True)
+        )
     line("")
     if record.outcome == "interrupted":
         line("interrupted: the ops that ran are in the journal, the others count as not_run", "bold yellow")
     for part in run.ledger_line.split("; "):
         line(part, "green" if run.ledger.adds_up else "bold red")
     for name, place in run.places.items():
-        line(f"{name:<9} {place}")
+        line(f"{name:<9} {here(place, run.folder)}")
 
 
 def title(test: OpTest) -> str:
@@ -123,12 +141,20 @@ def title(test: OpTest) -> str:
     return f"{test.op_name} [{test.op_id}] ({shapes}{more})"
 
 
-def failure_line(test: OpTest) -> str:
-    """What failed, where, why, on one line of bounded length."""
+def failure_text(test: OpTest) -> str:
+    """How, where and why an op failed, and where it stands in the model; of bounded length."""
     stage = f" at {test.failed_stage}" if test.failed_stage else ""
-    reason = " ".join((test.error_message or test.crash_kind or "").split())
-    where = f" ({test.locations[0]})" if test.locations and test.locations[0] else ""
-    return f"{title(test)} {test.status.value}{stage}: {reason[:200]}{where}"
+    reason = " ".join((test.error_message or test.crash_kind or "").split())[:200]
+    said = test.expected if test.status not in FAILED else f"{test.status.value}{stage}: {reason}".removesuffix(": ")
+    uses = f" and {test.uses - 1} more" if test.uses > 1 else ""
+    return f"{said}; from {test.locations[0]}{uses}" if test.locations else said
+
+
+def here(text: str, folder: Path | None) -> str:
+    """`text` with paths, and SQLite's URLs, as they read from `folder`."""
+    if folder is None or folder == folder.parent:
+        return text
+    return re.sub(rf"(?:(?<![\w/.-])|(?<=sqlite:///)){re.escape(str(folder))}/(?=[\w.])", "", text)
 
 
 def _ladder_table(run: Run) -> Table:

@@ -17,21 +17,22 @@ def test_lines_say_each_phase_once() -> None:
         shown.prepared(phase("golden", done, 3))
     shown.prepared({"event": "done", "model": "m", "export_dir": "x", "cached": False})
     assert len(lines) == 1
-    assert lines[0].startswith("opscope: m: golden 3 in ")
+    assert lines[0].startswith("opscope: m: 3 ops evaluated for goldens in ")
 
 
 def test_live_counts_by_status_and_leaves_the_terminal() -> None:
     file = io.StringIO()
     shown = progress.Live(file, width=100)
     shown.prepared(phase("export", 1, 1))
-    shown.begin(3)
+    shown.begin(4)
     shown.ended(Status.SUCCESS, expected=False)
     shown.ended(Status.RUN_FAILED, expected=True)
     shown.ended(Status.GOLDEN_FAILED, expected=False)
+    shown.ended(Status.SUCCESS, expected=True)
     text = file.getvalue()
     assert "m export" in text
-    assert "golden_failed 1  known limitation 1  success 1" in text
-    assert "3/3" in text
+    assert "golden_failed 1  known limitation 1  success 1  unexpected pass 1" in text
+    assert "4/4" in text
     shown.close()
     shown.close()
     assert file.getvalue().count("\x1b[?25l") == file.getvalue().count("\x1b[?25h"), "the cursor is shown again"

@@ -10,6 +10,8 @@ SAME = [
     ("cannot lower tensor<4x8xf32>", "cannot lower tensor<128x?x3xbf16>"),
     ("use of %12 before %arg0#1", "use of %7 before %value#0"),
     ("/home/me/run 1/x.py:12: bad", "/home/me/run 1/elsewhere/y.py:9: bad"),
+    ("add (models/jax/net.py:7): bad", "add (mine.mlir:12:3): bad"),
+    ("at /home/me/net.py:7", "at net.py:8"),
     ("object at 0x7f3a10 is gone", "object at 0xdeadbeef is gone"),
     ("needs 123456 bytes, 99 free", "needs 8 bytes, 7 free"),
     ("shape (1, 2, 3) and [4,5]", "shape (7,) and [64]"),

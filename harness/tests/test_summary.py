@@ -34,13 +34,11 @@ def test_page(page: summary.Run, tmp_path: Path) -> None:
     second = list(NAMES)[1]
     assert "eltwise" in text
     assert "1 (2)" in text
-    assert (
-        f"stablehlo.dot_general [{second}] (2x3xf32) compile_failed at compile: no [dots] here (layer0 (m.py:0))"
-        in (text.replace("\n", ""))
-    )
+    assert f"  stablehlo.dot_general [{second}] (2x3xf32)\n" in text
+    assert "    compile_failed at compile: no [dots] here; from layer0 (m.py:0)" in text
     assert f"pytest --op-by-op --op {second} --run-dir {tmp_path}/run --backend null\n" in text, "can be copied whole"
     assert "its region refers to a symbol" in text
-    assert "2.00 s  stablehlo.add" in text
+    assert "  2.00 s  stablehlo.add" in text
     assert "2 unique ops = 1 success + 1 compile_failed\n" in text
     assert "m: 6 ops = 3 uses of unique ops + 1 unsplittable + 2 structural\n" in text
     assert f"run       {tmp_path}/run" in text
@@ -54,7 +52,7 @@ def test_known_limitations_are_apart(tmp_path: Path) -> None:
         journal.append(expected)
     text = shown(closing.stored_page(folder))
     assert "Known limitations (1)" in text
-    assert "1 x stablehlo.dot_general: never: no such unit" in text
+    assert "1 x  stablehlo.dot_general: never: no such unit" in text
     assert "Failing ops" not in text
 
 
@@ -86,3 +84,25 @@ def test_nothing_is_cut_on_a_narrow_terminal(tmp_path: Path) -> None:
     assert "30 (30)" in text
     words = " ".join(text.split("\n ──", 1)[0].split())
     assert all(word in words for word in ("stablehlo", "to flatbuffer", "compare", "not run"))
+
+
+def test_an_unexpected_pass_is_red(tmp_path: Path) -> None:
+    folder = run_folder.write(tmp_path / "run", tests=False)
+    said = "unexpected pass: expected to fail at run (never: no such unit); delete the row"
+    with store.Journal(folder, "main") as journal:
+        journal.append(run_folder.record_of(folder, list(NAMES)[1], Status.SUCCESS, expected=said))
+    text = " ".join(shown(closing.stored_page(folder)).split())
+    assert "Failing ops (1)" in text
+    assert said in text
+    assert "Known limitations" not in text
+
+
+def test_what_lies_in_the_users_folder_is_shown_from_there(page: summary.Run, tmp_path: Path) -> None:
+    page = dataclasses.replace(page, places={**page.places, "database": f"sqlite:///{tmp_path}/.opscope/r.sqlite"})
+    text = shown(dataclasses.replace(page, folder=tmp_path), width=200)
+    assert "--run-dir run --backend null\n" in text
+    assert "run       run\n" in text
+    assert "database  sqlite:///.opscope/r.sqlite\n" in text
+    assert str(tmp_path) not in text
+    elsewhere = shown(dataclasses.replace(page, folder=tmp_path / "ru"), width=200)
+    assert f"run       {tmp_path}/run\n" in elsewhere, "a beginning of a name is no folder"

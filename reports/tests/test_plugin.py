@@ -37,7 +37,7 @@ def first(folder: Path) -> tuple[Path, Done]:
 
 def test_a_run_leaves_a_report_and_rows(folder: Path, first: tuple[Path, Done]) -> None:
     run_dir, done = first
-    assert str(run_dir / "report.html") in done.stdout
+    assert f"report    {run_dir.name}/report.html" in done.stdout
     run = load_run(run_dir)
     with sqlite3.connect(folder / ".opscope" / "opscope.sqlite") as connection:
         stored = dict(connection.execute("SELECT op_id, status FROM op_tests").fetchall())

@@ -1,8 +1,8 @@
 -- How the ops of a run ended: one row per status and place of execution; `uses` weighs each op by how often it stands
 -- in the models.
 SELECT run_id, backend, arch, card_type, ran_on, status,
-       CASE WHEN expected <> '' THEN 1 ELSE 0 END AS known_limitation,
+       CASE WHEN expected <> '' AND NOT is_failure THEN 1 ELSE 0 END AS known_limitation,
        COUNT(*) AS ops,
        SUM(uses) AS uses
 FROM op_tests
-GROUP BY run_id, backend, arch, card_type, ran_on, status, CASE WHEN expected <> '' THEN 1 ELSE 0 END
+GROUP BY run_id, backend, arch, card_type, ran_on, status, CASE WHEN expected <> '' AND NOT is_failure THEN 1 ELSE 0 END
