@@ -60,7 +60,7 @@ def compare(
             checks.append(_refused("count", f"expected {len(golden)} results, got {len(got)}"))
             continue
         name = outputs[index].data_type if index < len(outputs) else _element_type(golden[index].dtype)
-        row = tolerance(target, kind, name, inner, body=body, ulp=ulp)
+        row = tolerance(target, kind, name, inner, op_name=op_name, body=body, ulp=ulp)
         result = check(golden[index], got[index], row)
         if not result.passed and result.max_abs is not None and sums and term_sizes and not row.exact:
             result = check_cancelling(golden[index], got[index], row, term_sizes()[index], result)

@@ -55,7 +55,7 @@ _ROWS = (
     Tolerance("Float16_b", 6e-3, 0.999),
     Tolerance("Float16", 6e-3, 0.999, saturates_at=65504.0),
     Tolerance("Bfp8", 3e-2, block=True, saturates_at=_LARGE),
-    Tolerance("Bfp4", 0.35, 0.96, block=True, saturates_at=_LARGE),
+    Tolerance("Bfp4", 0.5, 0.94, block=True, saturates_at=_LARGE),
     Tolerance("Bfp2", 0.7, 0.7, block=True, saturates_at=_LARGE),
     Tolerance("Float8", 0.1, 0.99),
     Tolerance("Float32 matrix HiFi4", 4e-3, 0.9999),
@@ -88,6 +88,8 @@ CHOOSING = frozenset(
 )
 """Ops that hand on one of their operands or its bits: a body of these alone makes no new float."""
 SUM_BODY = "stablehlo.add"
+MULTIPLYING = frozenset({"stablehlo.multiply", "chlo.square"})
+"""Elementwise ops that the matrix unit computes on floats narrower than 32 bits, in the phases of the fidelity."""
 ULP_MARGIN = 4
 """Float32 functions: so many times the bound of the kernel's error, since the golden has an error of its own."""
 _FLOAT32_ULP = 2.0**-23
@@ -103,13 +105,15 @@ def tolerance(
     element_type: str,
     inner: int = 1,
     *,
+    op_name: str = "",
     body: str | None = None,
     ulp: float | None = None,
 ) -> Tolerance:
     """The row for one result: of `element_type` (MLIR), of an op of `kind`, summed over `inner` products.
 
-    `body` is what a reduction combines with (see `harness.split.body_text`; None: it is not known), `ulp` the bound of
-    the device function's error in float32's units in the last place (None: it states none).
+    `op_name` matters where one op of a kind is computed elsewhere than the others. `body` is what a reduction combines
+    with (see `harness.split.body_text`; None: it is not known), `ulp` the bound of the device function's error in
+    float32's units in the last place (None: it states none).
     Integers, booleans and values that are only moved or chosen are exact; floats only where the target's storage
     format holds them.
     """
@@ -121,7 +125,12 @@ def tolerance(
     computes = not (kind in DATA_MOVEMENT or (kind in REDUCING_KINDS and chooses(kind, body)))
     if not computes and (stored == own or part in _LOSSLESS.get(stored, ())):
         return TABLE["exact"]
-    row = _row(target, kind, stored, body)
+    if _sums(kind, body):
+        row = _matrix_row(target, stored, "16-bit Dst" if target.narrow_dst else "")
+    elif op_name in MULTIPLYING and stored != "Float32":
+        row = _matrix_row(target, stored)
+    else:
+        row = TABLE[_ROW_OF_FORMAT.get(stored, stored)]
     if own != "Float8" and row.relative_l2 < TABLE[own].relative_l2:
         # The result is rounded to the declared type whatever the device computes in.
         row = TABLE[own]
@@ -144,17 +153,18 @@ def chooses(kind: str, body: str | None) -> bool:
     return all(name in CHOOSING for name in names) if names else kind == "scatter"
 
 
-def _row(target: Target, kind: str, stored: str, body: str | None) -> Tolerance:
+def _sums(kind: str, body: str | None) -> bool:
+    """Whether the matrix unit may add up the result: of the reductions only sums are products with ones."""
+    return kind in MATRIX_KINDS and not (kind in REDUCING_KINDS and body is not None and SUM_BODY not in body)
+
+
+def _matrix_row(target: Target, stored: str, accumulator: str = "") -> Tolerance:
+    """The row of `stored` in the matrix unit at the target's fidelity; where there is none, the format's own."""
     stored = _ROW_OF_FORMAT.get(stored, stored)
-    # Of the reductions only sums are products with ones, which the matrix unit takes.
-    matrix_unit = kind in MATRIX_KINDS and not (kind in REDUCING_KINDS and body is not None and SUM_BODY not in body)
-    if target.math_fidelity == "exact" or not matrix_unit:
+    if target.math_fidelity == "exact" or (stored == "Float32" and target.matrix_format is None):
         return TABLE[stored]
     matrix = f"{stored} matrix {target.math_fidelity}"
-    if stored == "Float32" and target.matrix_format is None:
-        return TABLE[stored]
-    wide = TABLE.get(matrix, TABLE[stored])
-    return TABLE.get(f"{matrix}, 16-bit Dst", wide) if target.narrow_dst else wide
+    return TABLE.get(f"{matrix}, {accumulator}") or TABLE.get(matrix) or TABLE[stored]
 
 
 def inner_size(

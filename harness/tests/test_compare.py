@@ -150,14 +150,14 @@ def test_pcc_leaves_out_what_is_not_finite():
 
 
 def test_pcc_decides_where_l2_is_wide():
-    """Bfp4 allows a third of the norm; noise of that size costs more correlation than its PCC allows."""
+    """Bfp4 allows half of the norm; noise of that size costs more correlation than its PCC allows."""
     error = OTHER - OTHER @ NORMAL / (NORMAL @ NORMAL) * NORMAL
     error *= np.linalg.norm(NORMAL) / np.linalg.norm(error)
     row = replace(TABLE["Bfp4"], block=False)
     assert check(NORMAL, NORMAL + np.float32(0.2) * error, row).passed
-    result = check(NORMAL, NORMAL + np.float32(0.33) * error, row)
+    result = check(NORMAL, NORMAL + np.float32(0.4) * error, row)
     assert not result.passed
-    assert "PCC: expected at least 0.96" in result.reason
+    assert "PCC: expected at least 0.94" in result.reason
 
 
 DEVICE = Target("sim-n150", None, "HiFi4", "Tf32")

@@ -40,15 +40,20 @@ def device(fidelity="HiFi4", float_format=None):
         (device("HiFi2"), "dot_general", "f32", 2e-2, 0.99),
         (device("LoFi"), "convolution", "f32", 9e-2, 0.99),
         (device("LoFi"), "add", "f32", 1e-5, 0.99999),
+        (device("LoFi"), "multiply", "f32", 1e-5, 0.99999),
+        (device("LoFi"), "multiply", "bf16", 8e-2, 0.99),
+        (device("LoFi"), "add", "bf16", 6e-3, 0.999),
+        (device("HiFi2", "Float16_b"), "multiply", "f32", 1.5e-2, 0.99),
         (DEVICE, "add", "bf16", 6e-3, 0.999),
         (DEVICE, "dot_general", "bf16", 6e-3, 0.999),
         (device("HiFi2"), "dot_general", "bf16", 1.5e-2, 0.99),
         (device("LoFi"), "dot_general", "bf16", 8e-2, 0.99),
         (device(float_format="Bfp8_b"), "add", "f32", 3e-2, 0.99),
-        (device(float_format="Bfp4_b"), "dot_general", "bf16", 0.35, 0.96),
+        (device(float_format="Bfp4_b"), "dot_general", "bf16", 0.5, 0.94),
         (device(float_format="Float32"), "add", "bf16", 6e-3, 0.999),
         (replace(DEVICE, narrow_dst=True), "dot_general", "bf16", 4e-2, 0.999),
         (replace(device("LoFi"), narrow_dst=True), "dot_general", "bf16", 8e-2, 0.99),
+        (replace(DEVICE, narrow_dst=True), "multiply", "bf16", 6e-3, 0.999),
         (replace(DEVICE, narrow_dst=True), "add", "bf16", 6e-3, 0.999),
         (HOST, "dot_general", "f32", 1e-5, 0.99999),
         (HOST, "dot_general", "bf16", 6e-3, 0.999),
@@ -62,7 +67,7 @@ def device(fidelity="HiFi4", float_format=None):
     ],
 )
 def test_rows(target, op, element, l2, pcc):
-    row = tolerance(target, op_kind(f"stablehlo.{op}"), element)
+    row = tolerance(target, op_kind(f"stablehlo.{op}"), element, op_name=f"stablehlo.{op}")
     assert (row.relative_l2, row.pcc) == (l2, pcc)
 
 
