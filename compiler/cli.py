@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
 TARGETS = ("ttir", "ttnn", "flatbuffer")
+PASS_NAMES = ("stablehlo-to-ttir", "ttir-to-ttnn", "ttnn-compute-config", "ttnn-deallocate")
+"""In the order in which `opscope compile` runs them; spelled out so that `--help` imports no compiler."""
 
 
 class InputProblem(click.ClickException):
@@ -23,14 +25,16 @@ class InputProblem(click.ClickException):
 
 @click.command("compile")
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--to", "target", type=click.Choice(TARGETS), default="flatbuffer", show_default=True)
+@click.option("--to", "target", type=click.Choice(TARGETS), default="flatbuffer", show_default=True, help="Last stage.")
 @click.option("--arch", default="n150", show_default=True, help="A board, or an arch (then its default board).")
 @click.option("--data-format", help="Format of all floats, such as Bfp8_b; default: each tensor's own type.")
 @click.option("--math-fidelity", default="HiFi4", show_default=True, help="LoFi, HiFi2, HiFi3 or HiFi4.")
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), help="Default: standard output; FILE.ttnn for binaries."
 )
-@click.option("--dump-ir", type=click.Path(path_type=Path), help="Folder for the IR after each stage.")
+@click.option(
+    "--dump-ir", type=click.Path(path_type=Path), help="Folder for the IR before the first and after each stage."
+)
 def compile_command(
     file: Path,
     target: str,
@@ -56,6 +60,8 @@ def compile_command(
         if target == "flatbuffer":
             data = api.ttnn_to_flatbuffer(ir, system_desc, options)
             path = output or file.with_suffix(".ttnn")
+            if path.resolve() == file.resolve():
+                raise InputProblem(f"{file}: expected another file for the binary, got the input itself; try -o")
             _write(path, data)
             click.echo(f"{path}: {len(data)} bytes for {system_desc.board}")
         else:
@@ -64,7 +70,7 @@ def compile_command(
         _fail(file, error)
 
 
-@click.command("opt")
+@click.command("opt", epilog=f"Passes: {', '.join(PASS_NAMES)}. Options of a pass stand behind it: name{{x=1}}.")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option(
     "-p", "--pipeline", required=True, help="Passes, such as 'stablehlo-to-ttir,ttir-to-ttnn{board=\"n150\"}'."

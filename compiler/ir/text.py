@@ -15,6 +15,8 @@ from xdsl.utils.exceptions import ParseError, VerifyException
 from compiler.errors import CompilerInputError
 from compiler.ir.context import context
 
+_LAYOUT = "#ttnn.ttnn_layout<"
+
 
 class BitParser(Parser):
     """xDSL's parser, but `dense<0xFF800000> : tensor<f32>` is -inf: hexadecimal literals of float type are bits."""
@@ -56,7 +58,33 @@ def to_text(module: Any, locations: bool = False) -> str:
     """The module (or op) in generic syntax, which MLIR reads with unregistered dialects allowed."""
     stream = io.StringIO()
     Printer(stream=stream, print_generic_format=True, print_debuginfo=locations).print_op(module)
-    return stream.getvalue() + "\n"
+    return _with_aliases(stream.getvalue() + "\n")
+
+
+def _with_aliases(source: str) -> str:
+    """`source` with each layout written once, above it: `#ttnn_layout`, `#ttnn_layout1`, ... as tt-mlir names them."""
+    names: dict[str, str] = {}
+    parts: list[str] = []
+    done = 0
+    while (start := source.find(_LAYOUT, done)) >= 0:
+        end = _closing(source, start + len(_LAYOUT))
+        name = names.setdefault(source[start:end], f"#ttnn_layout{len(names) or ''}")
+        parts += [source[done:start], name]
+        done = end
+    definitions = "".join(f"{name} = {layout}\n" for layout, name in names.items())
+    return definitions + "".join(parts) + source[done:]
+
+
+def _closing(source: str, start: int) -> int:
+    """Where the angle bracket that was opened just before `start` has been closed; those of arrows do not count."""
+    depth, at = 1, start
+    while depth:
+        at += 1
+        if source[at - 1] == "<":
+            depth += 1
+        elif source[at - 1] == ">" and source[at - 2] != "-":
+            depth -= 1
+    return at
 
 
 def _position(source: str, offset: int) -> tuple[int, int]:

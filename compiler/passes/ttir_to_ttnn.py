@@ -190,7 +190,8 @@ class _Function:
         """The ttnn op of a ttir op's row."""
         row = TABLE.ttir(op.name.removeprefix("ttir.")) if op.name.startswith("ttir.") else None
         if row is None:
-            raise StageFailure(STAGE, op.name, "expected a ttir op with a row, got another", kind="notimpl")
+            message = f"expected an op of the ttir dialect, got {op.name}; try stablehlo-to-ttir before"
+            raise StageFailure(STAGE, op.name, message, kind="notimpl")
         results = [self.tiled(r) for r in op.results]
         if row.family not in NOT_COMPUTING:
             for value in (*op.operands, *op.results):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from click.testing import CliRunner
 
-from compiler.cli import compile_command, opt
+from compiler.cli import PASS_NAMES, compile_command, opt
 from compiler.tests import programs
 
 TANH = programs.module(
@@ -93,6 +93,30 @@ def test_bad_pipelines_are_one_line_and_exit_2(source, spec):
     result = call(opt, source, "-p", spec)
     assert result.exit_code == 2, result.output
     assert result.output.count("\n") == 1
+
+
+def test_an_input_is_never_overwritten(source, tmp_path):
+    path = tmp_path / "tanh.ttnn"
+    path.write_text(TANH)
+    for args in ([path], [source, "-o", source]):
+        result = call(compile_command, *args)
+        assert result.exit_code == 2
+        assert "got the input itself; try -o" in result.output
+    assert path.read_text() == source.read_text() == TANH
+
+
+def test_help_names_the_passes_that_there_are():
+    from compiler.passes.pipeline import PASSES
+
+    assert tuple(PASSES) == PASS_NAMES
+    words = " ".join(call(opt, "--help").output.split())
+    assert all(name in words.replace("- ", "-") for name in PASSES)
+
+
+def test_a_pass_out_of_order_says_what_to_run_before(source):
+    result = call(opt, source, "-p", "ttir-to-ttnn")
+    assert result.exit_code == 1
+    assert "got stablehlo.tanh; try stablehlo-to-ttir before" in result.output
 
 
 def test_missing_file(tmp_path):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from compiler import api
@@ -44,6 +46,7 @@ def test_what_is_printed_is_mlir_and_reads_back_equal(level):
     if level == "ttnn":
         module = api.ttir_to_ttnn(module, programs.BOARD, api.CompileOptions(data_format="Bfp8_b"))
     printed = text.to_text(module)
+    assert printed.count("#ttnn.ttnn_layout<") == len(set(re.findall(r"#ttnn_layout\d*", printed)))  # each once
     assert door.parses(printed)  # by jaxlib, which knows none of our dialects
     again = text.parse(printed)
     again.verify()

@@ -1,0 +1,41 @@
+"""Whole models as one program: compiled and simulated, against XLA's own run of the same module."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from compiler import api
+from harness.export import export_model
+from harness.golden import compile_module
+from models import registry
+from models.seeding import draw
+from simulator.api import Device
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype", "relative_l2"),
+    [
+        ("mnist_mlp", "float32", 4e-3),
+        ("mnist_mlp", "bfloat16", 1e-2),
+        pytest.param("bert_base", "float32", 2e-2, marks=pytest.mark.slow),
+        pytest.param("bert_base", "bfloat16", 4e-2, marks=pytest.mark.slow),
+        pytest.param("resnet50", "float32", 2e-2, marks=pytest.mark.slow),
+        pytest.param("vit_base", "float32", 2e-2, marks=pytest.mark.slow),
+        pytest.param("gpt2_small", "float32", 2e-2, marks=pytest.mark.slow),
+    ],
+)
+def test_a_whole_model_computes_what_xla_does(name, dtype, relative_l2):
+    """Errors of the layers add up: the limits are about three times what was measured."""
+    exported = export_model(registry.get(name), dtype)
+    inputs = [draw(spec.law, spec.shape, spec.dtype, 0, index) for index, spec in enumerate(exported.arguments)]
+    golden = compile_module(exported.bytecode)(inputs)
+    program = api.compile(exported.bytecode, api.load_board("n150"))
+    got = Device("n150").load(program).run(inputs).outputs
+    assert [(x.dtype, x.shape) for x in got] == [(x.dtype, x.shape) for x in golden]
+    for ours, theirs in zip(got, golden, strict=True):
+        a, b = ours.astype(np.float64), theirs.astype(np.float64)
+        error = np.linalg.norm(a - b) / np.linalg.norm(b)
+        print(name, dtype, a.shape, error, np.corrcoef(a.ravel(), b.ravel())[0, 1])
+        assert error <= relative_l2
+        assert np.corrcoef(a.ravel(), b.ravel())[0, 1] > 0.999
