@@ -92,6 +92,8 @@ MULTIPLYING = frozenset({"stablehlo.multiply", "chlo.square"})
 """Elementwise ops that the matrix unit computes on floats narrower than 32 bits, in the phases of the fidelity."""
 ULP_MARGIN = 4
 """Float32 functions: so many times the bound of the kernel's error, since the golden has an error of its own."""
+FORMULA_MARGIN = 16
+"""The same for chlo ops, which XLA knows as formulas: its erf_inv is 16 units off, its cosh 12."""
 _FLOAT32_ULP = 2.0**-23
 
 _FORMAT_OF = {"f64": "Float64", "f32": "Float32", "bf16": "Float16_b", "f16": "Float16"}
@@ -137,7 +139,8 @@ def tolerance(
     if ulp is not None and own == stored == "Float32" and kind not in MATRIX_KINDS:
         if ulp == 0:
             return TABLE["exact"]
-        return replace(row, name=f"{row.name} {ulp:g} ulp", relative_l2=ULP_MARGIN * ulp * _FLOAT32_ULP)
+        margin = FORMULA_MARGIN if op_name.startswith("chlo.") else ULP_MARGIN
+        return replace(row, name=f"{row.name} {ulp:g} ulp", relative_l2=margin * ulp * _FLOAT32_ULP)
     if kind in SUMMING_KINDS and inner > REFERENCE_INNER:
         factor = math.sqrt(inner / REFERENCE_INNER)
         row = replace(row, name=f"{row.name} K={inner}", relative_l2=row.relative_l2 * factor,

@@ -25,6 +25,7 @@ from compiler.target.program import (
     ReshapeParams,
     SliceParams,
 )
+from compiler.target.rounding import to_tf32
 from simulator.errors import DeviceError
 from simulator.kernels.registry import KERNELS, Call, Images, KernelFunction
 
@@ -80,6 +81,30 @@ def _on_params(change: Callable[[Params], Params]) -> Callable[[KernelFunction],
 
     def wrap(function: KernelFunction) -> KernelFunction:
         return lambda images, call: function(images, dataclasses.replace(call, params=change(call.params)))
+
+    return wrap
+
+
+def _in_lofi(function: KernelFunction) -> KernelFunction:
+    """A kernel that runs the first phase of the multiplier only, whatever the fidelity asks for."""
+
+    def broken(images: Images, call: Call) -> Result:
+        return function(images, dataclasses.replace(call, numerics=dataclasses.replace(call.numerics, fidelity="LoFi")))
+
+    return broken
+
+
+def _on_float32(change: Callable[[np.ndarray], np.ndarray]) -> Callable[[KernelFunction], KernelFunction]:
+    """A kernel whose result is changed where it is stored as Float32: narrower formats would round the change away."""
+
+    def wrap(function: KernelFunction) -> KernelFunction:
+        def broken(images: Images, call: Call) -> Result:
+            result = function(images, call)
+            if call.outputs[0].data_format != "Float32" or isinstance(result, list):
+                return result
+            return change(np.array(result, dtype=np.float32))
+
+        return broken
 
     return wrap
 
@@ -153,6 +178,21 @@ def _roll(result: np.ndarray) -> np.ndarray:
 def _fortran(result: np.ndarray) -> np.ndarray:
     """Elements in column-major order."""
     return result.ravel().reshape(result.shape[::-1]).T
+
+
+def _small_epsilon(result: np.ndarray) -> np.ndarray:
+    """An epsilon of 1e-5 forgotten, beside elements of about 1."""
+    return result * np.float32(1 - 1e-5)
+
+
+def _through_tf32(result: np.ndarray) -> np.ndarray:
+    """Float32 that came through the matrix unit's registers instead of straight to Dst."""
+    return to_tf32(result)
+
+
+_FINE = (("small_epsilon", _on_float32(_small_epsilon)), ("through_tf32", _on_float32(_through_tf32)))
+FINE = frozenset(name for name, _ in _FINE)
+"""Mistakes in the last digits of Float32; they change nothing else."""
 
 
 # --- mistakes in operands
@@ -325,6 +365,10 @@ def mutations_for(kernel: str, params: Params | None = None) -> list[Mutation]:
         found.append(("wrong_scale", _on_result(_scale)))
         if kernel in _FLOATING:
             found.append(("wrong_epsilon", _on_result(_offset)))
+        if known.unit == "matrix":
+            found.append(("lost_fidelity", _in_lofi))
+        else:
+            found += _FINE
     return [Mutation(name, kernel, wrap) for name, wrap in found]
 
 

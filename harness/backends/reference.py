@@ -169,15 +169,12 @@ def _fidelity(asked: str | None) -> str:
 
 @cache
 def _error_bound(op_name: str) -> float | None:
-    """What the simulator states for the one kernel that computes floats of a StableHLO op; None where several do.
-
-    chlo ops have none: XLA knows them only as formulas, whose error is larger than the kernels'.
-    """
+    """What the simulator states for the one kernel that computes floats of an op; None where several do."""
     from compiler.api import op_table
     from simulator.api import error_bound
 
     for row in op_table():
-        if row.stablehlo == op_name and row.stablehlo.startswith("stablehlo.") and "float" in row.dtypes:
+        if row.stablehlo == op_name and "float" in row.dtypes:
             return error_bound(row.kernel_name) if row.lowering == "row" and not row.matrix else None
     return None
 
