@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from harness.errors import InputError
-from harness.settings import SETTINGS, Resolved, resolve
+from harness.settings import SETTINGS, Resolved, project_folder, resolve
 
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
@@ -21,13 +21,7 @@ def _print_json(value: Any) -> None:
 
 def _settings() -> Resolved:
     """The settings that a run started here would have without options of its own."""
-    return resolve({}, _rootdir())
-
-
-def _rootdir() -> Path:
-    """The nearest folder at or above the current one that has a pyproject.toml: the one pytest would take."""
-    here = Path.cwd()
-    return next((folder for folder in (here, *here.parents) if (folder / "pyproject.toml").is_file()), here)
+    return resolve({}, project_folder(Path.cwd()))
 
 
 @click.command()

@@ -32,7 +32,7 @@ JOURNAL = "evaluating"
 
 SOURCES = (
     "domains", "element_types", "errors", "export", "export_folder", "golden", "identity", "inputs", "mlir",
-    "op_defaults", "prepare", "prepare_child", "program", "records", "split", "stages", "walk",
+    "op_defaults", "prepare", "prepare_child", "program", "records", "rooms", "split", "stages", "walk",
 )  # fmt: skip
 """Files (or packages) of this room whose change makes older export folders worthless."""
 

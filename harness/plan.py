@@ -171,8 +171,8 @@ def _from_models(
 
     def told(event: Event) -> None:
         # The lane's imports run beside the export; a board or format that the backend refuses ends both here.
-        lane.ready()
         report(event)
+        lane.ready()
 
     try:
         header, rows = prepare.prepare(asked, told)

@@ -256,6 +256,8 @@ def _run_child(
         watch = threading.Thread(target=_watch, args=(child.pid, journal, task.request.op_seconds, ended, late))
         watch.start()
         try:
+            # The child's own first word comes after seconds of imports.
+            report({"event": "stage", "model": task.name, "stage": "export", "done": 0, "total": 1})
             assert child.stdin is not None
             assert child.stdout is not None
             child.stdin.write(json.dumps({**asdict(task), "temporary": str(temporary), "guilty": guilty}).encode())

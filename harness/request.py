@@ -14,7 +14,7 @@ import pytest
 from harness.errors import InputError
 from harness.kinds import op_kind
 from harness.records import OpRow
-from harness.settings import SETTINGS, Resolved, resolve
+from harness.settings import SETTINGS, Resolved, project_folder, resolve
 
 if TYPE_CHECKING:
     from harness import prepare
@@ -50,7 +50,7 @@ def read(config: pytest.Config) -> Request:
     """The request of a command line. Raises InputError for whatever can be refused without exporting a model."""
     option = config.option
     given = {setting.name: getattr(option, setting.dest, None) for setting in SETTINGS}
-    settings = resolve(given, config.rootpath)
+    settings = resolve(given, project_folder(config.invocation_params.dir))
     paths = [str(arg) for arg in option.file_or_dir or ()]
     for path in paths:
         if "::" not in path:

@@ -246,7 +246,11 @@ class OpByOp:
             width=max(writer.fullwidth, 80), highlight=False, emoji=False,
         )  # fmt: skip
         terminalreporter.write_sep("=", "op by op")
-        summary.show(replace(self.closed.run, places=places, folder=self.config.invocation_params.dir), console)
+        page = replace(
+            self.closed.run, places=places, folder=self.config.invocation_params.dir,
+            again=frozenset(self.plan.orders.op_ids),
+        )  # fmt: skip
+        summary.show(page, console)
         problem = self._given_up or self.closed.problem
         if problem:
             terminalreporter.write_line(problem, red=True)

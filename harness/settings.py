@@ -1,7 +1,7 @@
 """Every setting of a run: one table, and where each value comes from.
 
-Order: command line, then environment (`OPSCOPE_<NAME>`), then `[tool.opscope]` in the root folder's pyproject.toml,
-then the default.
+Order: command line, then environment (`OPSCOPE_<NAME>`), then `[tool.opscope]` in the pyproject.toml at or
+above the folder that the command was given in, then the default.
 """
 
 from __future__ import annotations
@@ -176,6 +176,12 @@ def from_pyproject(rootdir: Path) -> dict[str, Any]:
             raise InputError(f"{path} [tool.opscope]", "the name of a setting", repr(key), closest(name, BY_NAME))
         found[name] = value
     return found
+
+
+def project_folder(here: Path) -> Path:
+    """The nearest folder at or above `here` that has a pyproject.toml; `here` where there is none."""
+    here = here.resolve()
+    return next((folder for folder in (here, *here.parents) if (folder / "pyproject.toml").is_file()), here)
 
 
 def resolve(command_line: Mapping[str, Any], rootdir: Path, environment: Mapping[str, str] | None = None) -> Resolved:

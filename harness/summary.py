@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.records import Ledger, ManifestHeader, OpRow, OpTest, RunRecord
 from harness.stages import FAILED, Stage, Status
+from harness.store import artifact_dir
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -39,6 +40,8 @@ class Run:
     ledger_line: str
     places: Mapping[str, str] = field(default_factory=dict)
     """What was written where: `report`, `run`, `database`."""
+    again: frozenset[str] = frozenset()
+    """Ids of the ops that were run once more: their results come first."""
     folder: Path | None = None
     """The user's folder: what lies in it is shown by its path from there."""
 
@@ -88,14 +91,21 @@ def show(run: Run, console: Console) -> None:
         console.print(grid)
 
     record = run.record
-    line(
-        f"Furthest stage that each op passed: {', '.join(record.models)} on {record.backend} ({record.arch}), unique ops (uses)",
-        "bold",
-    )
+    what = f"{', '.join(record.models)} on {record.backend} ({record.arch})"
+    line(f"Furthest stage that each op passed: {what}, unique ops (uses)", "bold")
     # Wider than a narrow terminal where it must be: numbers are better wrapped by the terminal than left out.
     width, console.width = console.width, max(console.width, WIDEST)
     console.print(_ladder_table(run))
     console.width = width
+    again = [t for t in run.tests if t.op_id in run.again]
+    if again:
+        line(f"\nRun again ({len(again)})", "bold")
+        for test in again:
+            line(title(test), indent=2)
+            hanging([("", f"{result_text(test)}; attempt {test.attempt}")])
+            kept = artifact_dir(Path(run.places.get("run", "")), test.op_id)
+            if kept.is_dir():
+                line(f"IR and diagnostics in {here(str(kept), run.folder)}", "dim", indent=4)
     failing = sorted((t for t in run.tests if t.fails_run), key=lambda t: -t.uses)
     expected = [t for t in run.tests if t.status in FAILED and t.expected]
     if failing:
@@ -118,7 +128,7 @@ def show(run: Run, console: Console) -> None:
         line(f"\nOps that could not be split off ({len(lost)})", "bold yellow")
         hanging([(f"{len(row.uses)} x", f"{row.op_name} [{row.op_id}]: {row.unsplittable}") for row in lost])
     slowest = sorted((t for t in run.tests if t.stages), key=seconds, reverse=True)[:SLOWEST]
-    if slowest:
+    if slowest and not again:
         line("\nSlowest ops", "bold")
         longest = [max(test.stages, key=lambda s: s.seconds) for test in slowest]
         hanging(
@@ -127,7 +137,7 @@ def show(run: Run, console: Console) -> None:
         )
     line("")
     if record.outcome == "interrupted":
-        line("interrupted: the ops that ran are in the journal, the others count as not_run", "bold yellow")
+        line("ended early: the ops that ran are in the journal, the others count as not_run", "bold yellow")
     for part in run.ledger_line.split("; "):
         line(part, "green" if run.ledger.adds_up else "bold red")
     for name, place in run.places.items():
@@ -148,6 +158,16 @@ def failure_text(test: OpTest) -> str:
     said = test.expected if test.status not in FAILED else f"{test.status.value}{stage}: {reason}".removesuffix(": ")
     uses = f" and {test.uses - 1} more" if test.uses > 1 else ""
     return f"{said}; from {test.locations[0]}{uses}" if test.locations else said
+
+
+def result_text(test: OpTest) -> str:
+    """How an op ended, with its figures."""
+    if test.status is not Status.SUCCESS or test.expected:
+        return failure_text(test)
+    figures = [f"PCC {test.pcc:.7f}"] if test.pcc is not None else []
+    figures += [f"{check.tolerance}" for check in test.results[:1]]
+    figures += [f"{test.cycles:,} cycles"] if test.cycles else []
+    return f"success ({', '.join(figures)})" if figures else "success"
 
 
 def here(text: str, folder: Path | None) -> str:

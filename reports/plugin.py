@@ -20,6 +20,9 @@ import pytest
 USAGE = 2
 """Exit code for bad input."""
 
+PROBLEMS = pytest.StashKey[list[str]]()
+"""One line for each thing that could not be delivered."""
+
 
 def pytest_cmdline_main(config: pytest.Config) -> int | None:
     """Refuses a `--publish` that is no database URL before an op has run; harness/plugin.py has read the request."""
@@ -47,9 +50,18 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None, object, obj
     config = session.config
     run_dir: Path | None = getattr(config, "opscope_run_dir", None)
     if run_dir is not None and not hasattr(config, "workerinput"):
-        for line in deliver(config, run_dir):
-            _tell(config, line)
+        config.stash[PROBLEMS] = deliver(config, run_dir)
+        if config.option.no_summary or config.pluginmanager.getplugin("terminalreporter") is None:
+            for line in config.stash[PROBLEMS]:
+                sys.stderr.write(f"{line}\n")
     return result
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """Says below the run's page what could not be delivered."""
+    for line in config.stash.get(PROBLEMS, []):
+        terminalreporter.write_line(line, yellow=True)
 
 
 def deliver(config: pytest.Config, run_dir: Path) -> list[str]:
@@ -86,12 +98,3 @@ def _publish(run_dir: Path, url: str | None, folder: Path) -> str:
     target = url or default_url(folder)
     publish(run_dir, target, "--publish")
     return shown(parse_url(target))
-
-
-def _tell(config: pytest.Config, line: str) -> None:
-    reporter: Any = config.pluginmanager.getplugin("terminalreporter")
-    if reporter is not None:
-        reporter.ensure_newline()
-        reporter.write_line(line, yellow=True)
-    else:
-        sys.stderr.write(f"{line}\n")

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import InputError
-from harness.settings import BY_NAME, SETTINGS, resolve
+from harness.settings import BY_NAME, SETTINGS, project_folder, resolve
 
 
 def project(folder: Path, text: str) -> Path:
@@ -22,6 +22,14 @@ def test_order_of_sources(tmp_path: Path) -> None:
     assert (got["arch"], got.sources["arch"]) == ("n150", "default")
     assert got.given("seed")
     assert not got.given("arch")
+
+
+def test_the_nearest_pyproject_counts(tmp_path: Path) -> None:
+    project(tmp_path, "[tool.opscope]\n")
+    inner = tmp_path / "a" / "b"
+    inner.mkdir(parents=True)
+    assert project_folder(inner) == tmp_path.resolve()
+    assert project_folder(project(inner, "")) == inner.resolve()
 
 
 def test_every_setting_has_a_value_and_a_source(tmp_path: Path) -> None:

@@ -106,3 +106,14 @@ def test_what_lies_in_the_users_folder_is_shown_from_there(page: summary.Run, tm
     assert str(tmp_path) not in text
     elsewhere = shown(dataclasses.replace(page, folder=tmp_path / "ru"), width=200)
     assert f"run       {tmp_path}/run\n" in elsewhere, "a beginning of a name is no folder"
+
+
+def test_ops_run_again_come_first_with_their_figures(page: summary.Run, tmp_path: Path) -> None:
+    first, second = list(NAMES)[:2]
+    (tmp_path / "run" / "artifacts" / second).mkdir(parents=True)
+    text = shown(dataclasses.replace(page, again=frozenset([first, second])), width=160)
+    assert "Run again (2)" in text
+    assert "    success; attempt 1" in text
+    assert f"IR and diagnostics in {tmp_path}/run/artifacts/{second}\n" in text
+    assert f"artifacts/{first}" not in text
+    assert "Slowest ops" not in text

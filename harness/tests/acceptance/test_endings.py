@@ -105,7 +105,7 @@ def test_interrupted_run_says_so(place: Place) -> None:
     os.kill(child.pid, signal.SIGINT)
     out, _ = child.communicate(timeout=30)
     assert child.returncode == 2, out
-    assert "interrupted: the ops that ran are in the journal" in out
+    assert "ended early: the ops that ran are in the journal" in out
     assert "KeyboardInterrupt" in out
     statuses = Counter(t["status"] for t in place.records())
     assert statuses["stopped"] >= 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from collections.abc import Callable
 from importlib.metadata import entry_points
@@ -9,6 +10,7 @@ from importlib.metadata import entry_points
 import pytest
 
 from harness.records import VOLATILE
+from harness.summary import here
 from harness.tests.acceptance.conftest import MODEL, Place
 
 Counts = Callable[[str], dict[str, int]]
@@ -58,7 +60,7 @@ def test_hostile_folder(hostile: Place, results: Counts) -> None:
     assert {test["op_id"] for test in tests} == {
         line.split('"op_id":"')[1].split('"')[0] for line in (run / "manifest.jsonl").read_text().splitlines()[1:]
     }
-    for place in ("report.html", "opscope.sqlite", str(run)):
+    for place in ("report.html", "opscope.sqlite", f"run       {run.relative_to(hostile.folder)}"):
         assert place in done.out
 
 
@@ -122,7 +124,7 @@ def test_failures_then_last_failed_then_one_again(place: Place, picky: str, resu
     assert results(done.out)["failed"] == len(failed) > 1
     assert "Traceback" not in done.out
     for test in failed:
-        assert test["repro"] in done.out
+        assert here(test["repro"], place.folder) in done.out
         assert (place.runs()[-1] / test["artifact"]).read_text() == "no room for a dot\n\nthe whole story\n"
     assert f"compile_failed at compile: {failed[0]['error_message']}" in done.out
 
@@ -131,12 +133,15 @@ def test_failures_then_last_failed_then_one_again(place: Place, picky: str, resu
     assert results(again.out)["failed"] == len(failed)
     assert results(again.out)["deselected"] == len(place.records()) - len(failed)
 
-    first = place.run("pytest", *failed[0]["repro"].split()[1:], "-q", "--no-report")
-    assert first.code == 1
-    assert results(first.out)["failed"] == 1
+    shown = next(line for line in done.lines if failed[0]["op_id"] in line and line.startswith("    pytest "))
+    for words, folder in ((failed[0]["repro"].split(), place.folder.parent), (shown.split(), place.folder)):
+        first = dataclasses.replace(place, folder=folder).run(*words, "-q", "--no-report")
+        assert first.code == 1
+        assert results(first.out)["failed"] == 1
+        assert "Run again (1)" in first.out
     attempts = Counter((t["op_id"], t["attempt"]) for t in place.records(place.runs()[0]))
-    assert attempts[failed[0]["op_id"], 2] == 1
-    assert sum(attempts.values()) == len(place.records(place.runs()[1])) + 1
+    assert attempts[failed[0]["op_id"], 2] == attempts[failed[0]["op_id"], 3] == 1
+    assert sum(attempts.values()) == len(place.records(place.runs()[1])) + 2
 
 
 def test_stops_at_the_first_failure(place: Place, picky: str) -> None:
