@@ -6,7 +6,7 @@ JOBS   ?= 2
 
 VENV := .venv
 BIN  := $(VENV)/bin
-PIP  := @echo "installing into $(VENV), as pyproject.toml and constraints.txt say"; $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
+PIP  := @echo "installing into $(VENV), as pyproject.toml and constraints.txt say"; $(BIN)/python -m pip --disable-pip-version-check install -qq -c constraints.txt
 # A stamp is younger than the files it was made from: nothing is installed again until one of them changes.
 BASE := $(VENV)/.stamp-base
 TEST := $(VENV)/.stamp-test
@@ -23,13 +23,13 @@ help: ## this list
 venv: $(BASE) ## .venv with what a run needs
 
 sweep: $(BASE) ## install, then run MODEL (default resnet50) op by op
-	$(BIN)/python -m pytest --model $(MODEL) --op-by-op $(ARGS)
+	$(BIN)/python -m pytest -p no:benchmark --model $(MODEL) --op-by-op $(ARGS)
 
 test: $(TEST) ## install what tests need, then run the quick ones
-	$(BIN)/python -m pytest -m "not slow" -n $(JOBS) $(ARGS)
+	$(BIN)/python -m pytest -p no:benchmark -m "not slow" -n $(JOBS) $(ARGS)
 
 slow: $(TEST) ## every slow test (tens of minutes)
-	$(BIN)/python -m pytest -m slow -n $(JOBS) $(ARGS)
+	$(BIN)/python -m pytest -p no:benchmark -m slow -n $(JOBS) $(ARGS)
 
 lint: $(DEV) ## ruff, pyright, import contracts, file sizes, generated schema
 	$(BIN)/ruff check .

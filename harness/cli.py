@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,13 @@ def _print_json(value: Any) -> None:
     click.echo(json.dumps(value, indent=2))
 
 
+def _print_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Prints rows below their heads, in columns as wide as they must be."""
+    widths = [max(len(cell) for cell in column) for column in zip(heads, *rows, strict=True)]
+    for row in (heads, *rows):
+        click.echo("  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
 def _settings() -> Resolved:
     """The settings that a run started here would have without options of its own."""
     return resolve({}, project_folder(Path.cwd()))
@@ -27,7 +35,10 @@ def _settings() -> Resolved:
 @click.command()
 @JSON
 def doctor(as_json: bool) -> None:
-    """Say what works on this machine, and for the rest the line that makes it work."""
+    """Say what works on this machine.
+
+    What does not comes with the line that makes it work. Exit code 1 where a run with default options cannot work.
+    """
     from harness import doctor as examination
 
     findings = examination.examine(_settings(), Path.cwd())
@@ -64,33 +75,36 @@ def models(params: bool, as_json: bool) -> None:
     if as_json:
         _print_json(listed)
         return
-    columns = [key for key in ("name", "family", "framework", "size") if listed]
-    widths = {key: max(len(entry[key]) for entry in listed) for key in columns}
-    for entry in listed:
-        count = f"  {entry['parameters']:>13,}" if params else ""
-        click.echo("  ".join(f"{entry[key]:<{widths[key]}}" for key in columns) + count)
+    _print_table(
+        ("name", "family", "framework", "size", *(("parameters",) if params else ())),
+        [
+            [e["name"], e["family"], e["framework"], e["size"], *([f"{e['parameters']:,}"] if params else [])]
+            for e in listed
+        ],
+    )
 
 
 @click.command()
 @JSON
 def config(as_json: bool) -> None:
-    """Print every setting, its value, and where the value comes from."""
+    """Print every setting and where its value comes from."""
     settings = _settings()
     values = settings.masked()
     if as_json:
         _print_json({s.name: {"value": values[s.name], "source": settings.sources[s.name]} for s in SETTINGS})
         return
-    width = max(len(setting.name) for setting in SETTINGS)
-    for setting in SETTINGS:
-        value = "" if values[setting.name] is None else values[setting.name]
-        click.echo(f"{setting.name:<{width}}  {value!s:<12}  {settings.sources[setting.name]}")
+    shown = {name: "-" if value is None else str(value) for name, value in values.items()}
+    _print_table(("setting", "value", "from"), [[s.name, shown[s.name], settings.sources[s.name]] for s in SETTINGS])
 
 
 @click.command()
 @click.argument("run_dir", required=False, type=click.Path(path_type=Path))
 @JSON
 def show(run_dir: Path | None, as_json: bool) -> None:
-    """Print the summary of a stored run (default: the newest one below .opscope/runs)."""
+    """Print the summary of a stored run.
+
+    RUN_DIR defaults to the newest run below .opscope/runs.
+    """
     from harness import closing, store, summary
 
     run_dir = run_dir or store.newest_run()
