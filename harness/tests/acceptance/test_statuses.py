@@ -1,0 +1,136 @@
+"""Every status of the ledger, reached in a real run: the reference compiler and the simulated card, nothing mocked."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+import pytest
+
+from harness import closing
+from harness.records import OpTest
+from harness.stages import Stage, Status
+from harness.tests.acceptance.conftest import Place
+
+# In the order of the ops: right, unknown to the compiler, larger than all of n150's DRAM (13.25 of 12 GiB).
+BROKEN = """
+func.func @main(%x: tensor<64x64xf32>, %w: tensor<64x64xf32>) -> (tensor<64x64xf32>, tensor<868352x64x64xf32>) {
+  %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0]
+      : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+  %1 = stablehlo.custom_call @no_such_target(%0) : (tensor<64x64xf32>) -> tensor<64x64xf32>
+  %2 = stablehlo.broadcast_in_dim %x, dims = [1, 2] : (tensor<64x64xf32>) -> tensor<868352x64x64xf32>
+  return %1, %2 : tensor<64x64xf32>, tensor<868352x64x64xf32>
+}"""
+
+# A value of 1e6 in each row: the 15 beside it share its exponent, and Bfp8_b's 7 bits keep nothing of them.
+OUTLIER = """
+func.func @main(%x: tensor<32x15xf32>, %y: tensor<32x15xf32>) -> tensor<32x16xf32> {
+  %big = stablehlo.constant dense<1.0e6> : tensor<32x1xf32>
+  %0 = stablehlo.concatenate %big, %x, dim = 1 : (tensor<32x1xf32>, tensor<32x15xf32>) -> tensor<32x16xf32>
+  %1 = stablehlo.concatenate %big, %y, dim = 1 : (tensor<32x1xf32>, tensor<32x15xf32>) -> tensor<32x16xf32>
+  %2 = stablehlo.subtract %0, %1 : tensor<32x16xf32>
+  return %2 : tensor<32x16xf32>
+}"""
+
+SMALL = """
+func.func @main(%x: tensor<64x64xf32>) -> tensor<f32> {
+  %0 = stablehlo.tanh %x : tensor<64x64xf32>
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %1 = stablehlo.reduce(%0 init: %zero) applies stablehlo.add across dimensions = [0, 1]
+      : (tensor<64x64xf32>, tensor<f32>) -> tensor<f32>
+  return %1 : tensor<f32>
+}"""
+
+# 17 GFLOP: no machine does them on one thread in 50 ms.
+LONG = """
+func.func @main(%x: tensor<2048x2048xf32>, %w: tensor<2048x2048xf32>) -> tensor<2048x2048xf32> {
+  %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0]
+      : (tensor<2048x2048xf32>, tensor<2048x2048xf32>) -> tensor<2048x2048xf32>
+  return %0 : tensor<2048x2048xf32>
+}"""
+
+# 2 GiB: the card has room for it, the process that simulates the card is allowed less.
+LARGE = """
+func.func @main(%x: tensor<1024xf32>) -> tensor<524288x1024xf32> {
+  %0 = stablehlo.broadcast_in_dim %x, dims = [1] : (tensor<1024xf32>) -> tensor<524288x1024xf32>
+  return %0 : tensor<524288x1024xf32>
+}"""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A module, the options of its run, and how its ops end, in their order."""
+
+    module: str
+    options: tuple[str, ...]
+    ends: tuple[tuple[Status, str], ...]
+    """Status, and words of the message."""
+    code: int = 1
+
+
+UNKNOWN = (Status.COMPILE_FAILED, "another library's symbol")
+CASES = {
+    "compile_failed, run_failed": Case(
+        BROKEN,
+        # So little memory that a single touch of the result would crash the lane instead.
+        ("--op-memory", "1GiB"),
+        ((Status.SUCCESS, ""), UNKNOWN, (Status.RUN_FAILED, "OutOfMemory")),
+    ),
+    "not_run": Case(
+        BROKEN,
+        ("-x",),
+        ((Status.SUCCESS, ""), UNKNOWN, (Status.NOT_RUN, "ended before")),
+    ),
+    "golden_failed": Case(
+        OUTLIER,
+        ("--data-format", "Bfp8_b", "--ops", "subtract"),
+        ((Status.SKIPPED, "deselected"), (Status.GOLDEN_FAILED, "expected at most")),
+    ),
+    "no_golden": Case(
+        SMALL,
+        ("--golden-memory", "1KiB"),
+        ((Status.NO_GOLDEN, "result of 16 KiB is above the cap of 1 KiB"), (Status.SUCCESS, "")),
+    ),
+    "stopped, skipped": Case(
+        SMALL,
+        ("--until", "ttnn-to-flatbuffer", "--ops", "tanh"),
+        ((Status.STOPPED, "stopped after"), (Status.SKIPPED, "deselected")),
+        code=0,
+    ),
+    "timeout": Case(LONG, ("--op-timeout", "0.05"), ((Status.TIMEOUT, "no answer within 0.05 s"),)),
+    "crashed": Case(
+        LARGE,
+        ("--op-memory", "1GiB", "--golden-memory", "1MiB"),
+        ((Status.CRASHED, "1024 MiB allowed"),),
+    ),
+}
+SLOW = {"golden_failed", "stopped, skipped", "not_run", "timeout", "crashed"}
+
+
+def test_every_status_has_a_case() -> None:
+    assert {status for case in CASES.values() for status, _ in case.ends} == set(Status)
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else []) for name in CASES]
+)
+def test_status(name: str, place: Place) -> None:
+    case = CASES[name]
+    (place.folder / "net.mlir").write_text(case.module)
+    done = place.run("pytest", "--model", "net.mlir", "--op-by-op", "--no-report", *case.options)
+    assert done.code == case.code, done.out + done.err
+    page = closing.stored_page(place.runs()[-1])
+    tests = {test.op_id: test for test in page.tests}
+    ended: list[OpTest] = [tests[row.op_id] for row in page.rows]
+    assert [test.status for test in ended] == [status for status, _ in case.ends], done.out
+    for test, (status, words) in zip(ended, case.ends, strict=True):
+        assert words in (test.error_message or "")
+        assert test.success is (status is Status.SUCCESS)
+        if status is Status.RUN_FAILED:
+            assert (test.stage_reached, test.failed_stage) == (Stage.TTNN_TO_FLATBUFFER, Stage.RUN)
+        if status is Status.CRASHED:
+            assert test.crash_kind == "memory"
+    assert page.ledger.adds_up
+    assert page.ledger.by_status == Counter(status for status, _ in case.ends)
+    assert page.ledger_line in done.out.replace("\n", "; ")
+    assert "≠" not in done.out
