@@ -1,7 +1,7 @@
 """The verdict on numbers: is what came back right, given what the requested target computes in?
 
 In order: result count, shape and element type; NaN position; infinity position and sign; exact values where the
-tolerance says so; relative L2; the median of relative errors (an outlier must not hide the rest); guarded PCC.
+tolerance says so; relative L2, of all and without outliers; the median of relative errors; guarded PCC.
 All arithmetic is float64, in chunks that fit a cache. Legal on this hardware and only flagged: flushed denormals
 (`denormal_flush`), and infinity against a huge value where the format has no infinity (`saturated`). Elements of a sum
 whose terms cancel are judged by the size of these terms (`cancellation`).
@@ -23,6 +23,10 @@ from harness.tolerance import SUM_BODY, SUMMING_KINDS, Tolerance, inner_size, to
 
 _MLIR_NAMES = {numpy: mlir for mlir, numpy in NUMPY_NAMES.items() if mlir != "tf32"}
 PRODUCT_KINDS = frozenset({"matmul", "conv"})
+OUTLIER = 100.0
+"""An element is an outlier where it is larger than so many times the median: a mask of -1e4 hides all else in an L2."""
+BULK_MARGIN = 4.0
+"""So many times the relative L2 may be that of the elements without outliers."""
 CANCELS = 0.25
 """An element cancels where it is smaller than this share of the root sum of squares of its terms. Honest errors of the
 terms add up to that root times an operand's error, a sixth of what the tolerance allows (Float32 as TF32: 6e-4 of
@@ -185,9 +189,11 @@ def _verdict(golden: np.ndarray, got: np.ndarray, sums: _Sums, row: Tolerance, p
     if not relative <= row.relative_l2:
         return f"relative L2: expected at most {row.relative_l2:.3g}, got {relative:.3g}"
     if relative > 0:
-        median = _median_error(golden, got, row)
+        median, bulk = _robust_errors(golden, got, row)
         if median > row.median:
             return f"median relative error: expected at most {row.median:.3g}, got {median:.3g}"
+        if row.by_element and bulk > BULK_MARGIN * row.relative_l2:
+            return f"relative L2 without outliers: expected at most {BULK_MARGIN * row.relative_l2:.3g}, got {bulk:.3g}"
     if pcc is not None:
         # An honest error, half of what relative_l2 allows, on values that vary little costs this much correlation.
         required = min(row.pcc, 1 - (row.relative_l2 / spread) ** 2 / 4)
@@ -268,21 +274,30 @@ def _pcc(sums: _Sums, row: Tolerance) -> tuple[float | None, float]:
     return max(-1.0, min(1.0, cross / math.sqrt(squares_g * squares_d))), spread
 
 
-def _median_error(golden: np.ndarray, got: np.ndarray, row: Tolerance) -> float:
-    """Median of |got - golden| / |golden| over the golden's non-zero values, or a sample of many."""
+def _robust_errors(golden: np.ndarray, got: np.ndarray, row: Tolerance) -> tuple[float, float]:
+    """Median of |got - golden| / |golden| over the golden's non-zero values, and relative L2 without outliers.
+
+    Of many values a sample. In a block format small values are only as exact as their block's largest: there the
+    median is of errors relative to it, and there is no L2 without it (0).
+    """
     if row.block:
         whole = golden.size // 16 * 16
         if whole == 0:
-            return 0.0
+            return 0.0, 0.0
         g, d = _sample(golden[:whole].reshape(-1, 16), got[:whole].reshape(-1, 16), _SAMPLE // 16)
         size = np.broadcast_to(np.max(np.abs(np.where(np.isfinite(g), g, 0)), axis=1, keepdims=True), g.shape)
     else:
         g, d = _sample(golden, got, _SAMPLE)
         size = np.abs(g)
-    use = np.isfinite(g) & np.isfinite(d) & (size >= _TINY)
+    finite = np.isfinite(g) & np.isfinite(d)
+    use = finite & (size >= _TINY)
     if not use.any():
-        return 0.0
-    return float(np.median(np.abs(d[use] - g[use]) / size[use]))
+        return 0.0, 0.0
+    median = float(np.median(np.abs(d[use] - g[use]) / size[use]))
+    if row.block:
+        return median, 0.0
+    core = finite & (size <= OUTLIER * np.median(size[use]))
+    return median, float(np.linalg.norm(d[core] - g[core]) / np.linalg.norm(g[core]))
 
 
 def _sample(golden: np.ndarray, got: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:

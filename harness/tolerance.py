@@ -38,6 +38,8 @@ class Tolerance:
     exact: bool = False
     block: bool = False
     """The format shares an exponent among 16 datums: small errors are relative to the block's largest value."""
+    by_element: bool = True
+    """Whether each element's error comes from its own operands, so that the result must be right without outliers."""
     saturates_at: float | None = None
     """Finite magnitude that stands for infinity where the format has none."""
 
@@ -81,6 +83,8 @@ MATRIX_KINDS = frozenset({"matmul", "conv", "reduce", "pool", "norm", "linalg", 
 """Kinds that may use the matrix unit (sums do; region ops and unknown ones may hold anything)."""
 SUMMING_KINDS = frozenset({"matmul", "conv", "reduce", "pool"})
 
+WHOLE_KINDS = MATRIX_KINDS - SUMMING_KINDS
+"""Kinds whose elements pass through values of other elements: the largest decide how exact the smallest are."""
 REDUCING_KINDS = frozenset({"reduce", "pool", "scatter"})
 """Kinds that combine values by a body of their own."""
 CHOOSING = frozenset(
@@ -136,7 +140,9 @@ def tolerance(
     if own != "Float8" and row.relative_l2 < TABLE[own].relative_l2:
         # The result is rounded to the declared type whatever the device computes in.
         row = TABLE[own]
-    if ulp is not None and own == stored == "Float32" and kind not in MATRIX_KINDS:
+    if kind in WHOLE_KINDS:
+        return replace(row, by_element=False)
+    if ulp is not None and own == stored == "Float32" and kind not in SUMMING_KINDS:
         if ulp == 0:
             return TABLE["exact"]
         margin = FORMULA_MARGIN if op_name.startswith("chlo.") else ULP_MARGIN

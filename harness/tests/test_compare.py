@@ -160,6 +160,21 @@ def test_pcc_decides_where_l2_is_wide():
     assert "PCC: expected at least 0.937" in result.reason
 
 
+def test_outliers_do_not_hide_a_wrong_tile():
+    """Attention scores with masked ones at -1e4, the last tile of the others never written."""
+    rng = np.random.default_rng(7)
+    golden = rng.standard_normal((8, 64, 64)).astype(np.float32)
+    golden[:, :, 50:] = -1e4
+    stale = golden.copy()
+    stale[:, 56:, :50] = golden[:, 48:56, :50]
+    assert check(golden, bf16(golden), BF16).passed
+    result = check(golden, stale, BF16)
+    assert result.relative_l2 < 1e-3
+    assert not result.passed
+    assert result.reason.startswith("relative L2 without outliers")
+    assert check(golden, stale, replace(BF16, by_element=False)).passed
+
+
 DEVICE = Target("sim-n150", None, "HiFi4", "Tf32")
 
 

@@ -120,6 +120,11 @@ def test_a_stated_error_bound_tightens_float32_outside_the_matrix_unit(op, eleme
     assert row.relative_l2 == pytest.approx(l2)
 
 
+def test_only_elements_of_their_own_are_judged_without_outliers():
+    kinds = ("eltwise", "reduce", "matmul", "conv", "pool", "scatter", "linalg", "norm", "control", "custom", "other")
+    assert [kind for kind in kinds if not tolerance(DEVICE, kind, "f32").by_element] == list(kinds[6:])
+
+
 def test_goldens_by_formula_get_a_wider_margin():
     assert tolerance(DEVICE, "eltwise", "f32", op_name="chlo.erf", ulp=2).relative_l2 == pytest.approx(32 * 2**-23)
 
