@@ -13,6 +13,7 @@ It is written beside its place and renamed when complete, so that a folder that 
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
@@ -93,7 +94,8 @@ def make_dir(path: Path, where: str = "cache folder") -> Path:
 
 def unwritable(where: str, path: Path, error: OSError) -> InputError:
     """The one line for a disk that does not take what we write."""
-    reason = error.strerror or type(error).__name__
+    # NumPy tells of a file that was written in part without saying why: the disk took no more.
+    reason = error.strerror or os.strerror(errno.ENOSPC if "written" in str(error) else errno.EIO)
     return InputError(where, "a folder that can be written to", f"{path} ({reason})", "another OPSCOPE_CACHE_DIR")
 
 

@@ -48,7 +48,7 @@ def main() -> int:
     except InputError as error:
         emit("error", where=error.where, expected=error.expected, got=error.got, hint=error.hint)
     except OSError as error:
-        refused = export_folder.unwritable("cache folder", Path(task["temporary"]), error)
+        refused = export_folder.unwritable("cache folder", Path(task["temporary"]).parent, error)
         emit("error", where=refused.where, expected=refused.expected, got=refused.got, hint=refused.hint)
     except Exception as error:  # noqa: BLE001 - whatever a model raises is reported in one line
         traceback.print_exc()

@@ -20,6 +20,8 @@ from reports.columns import plain
 
 PAGE = Path(__file__).parent / "page"
 REPORT_FILE = "report.html"
+MOST_OPEN = 5
+"""How many errors stand open on the page; the others unfold."""
 
 
 def write_report(run_dir: Path) -> Path:
@@ -76,6 +78,7 @@ def context(run: StoredRun) -> dict[str, Any]:
         "unsplittable": page_rows.unsplittable(run.rows),
         "charts": specifications,
         "most": charts.MOST,
+        "most_open": MOST_OPEN,
         "origin": origin(run.record),
         "css": (PAGE / "report.css").read_text(encoding="utf-8"),
         "script": (PAGE / "report.js").read_text(encoding="utf-8"),

@@ -89,6 +89,28 @@ def test_ladder_counts_ops_and_uses(page: Page) -> None:
     assert "all 2 2 1 1 1 1 2 2 2 3 3 20 2 2 13 31" in text
 
 
+def test_what_fails_stands_first_the_most_used_open(report: Path, tmp_path: Path) -> None:
+    text = report.read_text(encoding="utf-8")
+    assert text.index("<h2>Failing ops") < text.index("<h2>Ladder")
+    # By hand from OPS: six errors that no limitation names, of which tanh stands twice in the models.
+    assert "1 more errors, of fewer uses" in text
+    assert text.index("stablehlo.tanh</code>") < text.index("stablehlo.fft</code>")
+    run = load_run(make_run(tmp_path / "run"))
+    good = render(run._replace(tests=[test for test in run.tests if not test.fails_run]))
+    assert good.index("<h2>Ladder") < good.index("<h2>Failing ops")
+    assert "None: every op that was attempted is right" in good
+
+
+def test_an_unexpected_pass_is_told_as_a_failure(tmp_path: Path) -> None:
+    run = load_run(make_run(tmp_path / "run"))
+    said = "unexpected pass: expected to fail at run (never: no such unit); delete the row"
+    passed = run.tests[0].model_copy(update={"expected": said})
+    [row] = op_rows([passed])
+    assert (row["tone"], row["error"]) == ("bad", said)
+    [known] = [test for test in run.tests if test.op_name == "stablehlo.sort"]
+    assert op_rows([known])[0]["tone"] == "known"
+
+
 def test_charts_are_valid_vega_lite(report: Path) -> None:
     rows = plain(op_rows(load_run(report.parent).tests))
     for name, chart in charts(rows).items():
