@@ -44,9 +44,9 @@ class Tolerance:
     """Finite magnitude that stands for infinity where the format has none."""
 
     @property
-    def median(self) -> float:
-        """Largest median of the elements' relative errors: what one outlier cannot hide."""
-        return min((4 if self.block else 10) * self.relative_l2, 0.5)
+    def single(self) -> float:
+        """Largest relative error of single elements, of most of them: what one outlier cannot hide."""
+        return min(4 * self.relative_l2, 0.5) if self.block else 10 * self.relative_l2
 
 
 _LARGE = 2.0**127
