@@ -17,7 +17,7 @@ Event = Mapping[str, Any]
 """What preparing reports: `event` (`stage`, `done`, `cached`, ...), `model`, `stage`, `done`, `total`."""
 
 
-PHASES = {"export": "exported", "split": "split into single ops", "golden": "{total} ops evaluated for goldens"}
+PHASES = {"export": "exported", "split": "split into single ops", "golden": "goldens of {total} ops evaluated"}
 """What a plain line says of each phase of the preparation."""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.frames import LIMIT, Decoder, ProtocolError, encode
@@ -13,6 +13,7 @@ from harness.frames import LIMIT, Decoder, ProtocolError, encode
 MESSAGES = [{"a": 1}, {"text": "é\n\0"}, {}, {"big": "x" * 70_000}]
 
 
+@settings(deadline=None)  # the machine may be busy with something else
 @given(st.integers(1, 5000))
 def test_frames_survive_any_cut(step):
     stream = b"".join(map(encode, MESSAGES))

@@ -17,7 +17,7 @@ def test_lines_say_each_phase_once() -> None:
         shown.prepared(phase("golden", done, 3))
     shown.prepared({"event": "done", "model": "m", "export_dir": "x", "cached": False})
     assert len(lines) == 1
-    assert lines[0].startswith("opscope: m: 3 ops evaluated for goldens in ")
+    assert lines[0].startswith("opscope: m: goldens of 3 ops evaluated in ")
 
 
 def test_live_counts_by_status_and_leaves_the_terminal() -> None:

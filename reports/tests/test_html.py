@@ -93,7 +93,7 @@ def test_what_fails_stands_first_the_most_used_open(report: Path, tmp_path: Path
     text = report.read_text(encoding="utf-8")
     assert text.index("<h2>Failing ops") < text.index("<h2>Ladder")
     # By hand from OPS: six errors that no limitation names, of which tanh stands twice in the models.
-    assert "1 more errors, of fewer uses" in text
+    assert "1 more, of fewer uses" in text
     assert text.index("stablehlo.tanh</code>") < text.index("stablehlo.fft</code>")
     run = load_run(make_run(tmp_path / "run"))
     good = render(run._replace(tests=[test for test in run.tests if not test.fails_run]))
