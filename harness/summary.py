@@ -155,7 +155,8 @@ def failure_text(test: OpTest) -> str:
     """How, where and why an op failed, and where it stands in the model; of bounded length."""
     stage = f" at {test.failed_stage}" if test.failed_stage else ""
     reason = " ".join((test.error_message or test.crash_kind or "").split())[:200]
-    said = test.expected if test.status not in FAILED else f"{test.status.value}{stage}: {reason}".removesuffix(": ")
+    told = test.expected if test.status not in FAILED else ""
+    said = told or f"{test.status.value}{stage}: {reason}".removesuffix(": ")
     uses = f" and {test.uses - 1} more" if test.uses > 1 else ""
     return f"{said}; from {test.locations[0]}{uses}" if test.locations else said
 

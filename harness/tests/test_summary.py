@@ -117,3 +117,5 @@ def test_ops_run_again_come_first_with_their_figures(page: summary.Run, tmp_path
     assert f"IR and diagnostics in {tmp_path}/run/artifacts/{second}\n" in text
     assert f"artifacts/{first}" not in text
     assert "Slowest ops" not in text
+    stopped = run_folder.record_of(tmp_path, first, Status.STOPPED, error="stopped after run", stage_reached=Stage.RUN)
+    assert summary.result_text(stopped) == "stopped: stopped after run; from layer0 (m.py:0)"
