@@ -12,6 +12,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from harness.errors import InputError
 from harness.origin import mask_url
 from harness.settings import Resolved
 
@@ -84,6 +85,12 @@ def _backends(settings: Resolved) -> Iterator[Finding]:
         needed = name == settings["backend"]
         found, remedy = _tried(lambda name=name: _backend(name))
         yield Finding("backend", name, not remedy, found, remedy, needed)
+    asked = settings["backend"]
+    try:
+        registry.check_name(asked)
+    except InputError as error:
+        source = settings.sources["backend"]
+        yield Finding("backend", asked, False, f"no such backend, asked for by {source}", f"--backend {error.hint}")
 
 
 def _backend(name: str) -> tuple[str, str]:
@@ -109,7 +116,7 @@ def _database(settings: Resolved, folder: Path) -> Finding:
     url = settings["publish"]
     if not url:
         path = folder / ".opscope" / "opscope.sqlite"
-        disk = _disk("SQLite", path, "opscope publish RUN_DIR --to URL")
+        disk = _disk("SQLite", path.parent, "opscope publish RUN_DIR --to URL")
         return Finding("database", "SQLite", disk.usable, f"{path}" if disk.usable else disk.found, disk.remedy)
     found, remedy = _tried(lambda: _connect(url))
     return Finding("database", "database", not remedy, found, remedy)
@@ -124,7 +131,8 @@ def _connect(url: str) -> tuple[str, str]:
     try:
         engine = sqlalchemy.create_engine(url)
     except ImportError as error:
-        return f"{shown}: no driver", f"pip install {error.name or 'psycopg2-binary'}"
+        extra = "'opscope[postgres]'" if error.name == "psycopg" else error.name
+        return f"{shown}: no driver", f"pip install {extra}"
     try:
         with engine.connect():
             return f"{shown} ({engine.dialect.name})", ""

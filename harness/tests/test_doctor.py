@@ -54,3 +54,17 @@ def test_a_folder_that_is_a_file_cannot_be_written(tmp_path: Path) -> None:
     finding = found(tmp_path, cache_dir=str(blocked))["machine disk for the cache"]
     assert not finding.usable
     assert "OPSCOPE_CACHE_DIR" in finding.remedy
+
+
+def test_a_database_that_is_there_is_usable(tmp_path: Path) -> None:
+    (tmp_path / ".opscope").mkdir()
+    (tmp_path / ".opscope" / "opscope.sqlite").write_bytes(b"")
+    assert found(tmp_path)["database SQLite"].usable
+
+
+def test_a_backend_that_there_is_not(tmp_path: Path) -> None:
+    got = found(tmp_path, backend="referense")
+    finding = got["backend referense"]
+    assert (finding.usable, finding.remedy) == (False, "--backend reference")
+    assert finding.found == "no such backend, asked for by command line"
+    assert not doctor.in_order(list(got.values()))
