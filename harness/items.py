@@ -72,7 +72,8 @@ class OpItem(pytest.Item):
 
     def reportinfo(self) -> tuple[Any, int | None, str]:
         """The heading of the test in pytest's output."""
-        return self.path, None, self.nodeid
+        # Not the end of the id: there pytest would show dots as colons, and what -v lists could not be given back.
+        return self.path, None, f"{self.row.uses[0].model}: {self.row.op_name} [{self.row.op_id}]"
 
 
 def failure_lines(test: OpTest, why: str = "") -> list[str]:

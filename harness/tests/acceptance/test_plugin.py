@@ -145,8 +145,10 @@ def test_failures_then_last_failed_then_one_again(place: Place, picky: str, resu
 
 
 def test_stops_at_the_first_failure(place: Place, picky: str) -> None:
-    done = place.pytest("-x", backend=picky)
+    done = place.pytest("-x", "-v", backend=picky)
     assert done.code == 1
+    [failed] = [t for t in place.records() if t["status"] == "compile_failed"]
+    assert f"{failed['full_test_name']} FAILED" in done.out, "the id as --lf and the command line take it"
     statuses = Counter(t["status"] for t in place.records())
     assert statuses["compile_failed"] == 1
     assert statuses["not_run"] > 10
