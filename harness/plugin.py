@@ -143,4 +143,6 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.option.opscope_op_by_op and not (config.option.help or config.option.version):
         from harness.session import OpByOp
 
+        # Else pytest's header would name the folders of the project's own tests, which this run does not collect.
+        config.args_source = pytest.Config.ArgsSource.INVOCATION_DIR
         config.pluginmanager.register(OpByOp(config), SESSION)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import dataclasses
 import faulthandler
+import gc
 import os
 import signal
 import socket
@@ -76,6 +77,9 @@ def serve(link: Link) -> None:
         fingerprint = backend.fingerprint()
         # Optional: whatever a backend does at its first op only, done before the clock of that op runs.
         getattr(backend, "warm_up", lambda: None)()
+        # What was imported stays: no op pays for a collection that walks all of it.
+        gc.collect()
+        gc.freeze()
     except InputError as error:
         link.send({"input_error": [error.where, error.expected, error.got, error.hint]})
         return
