@@ -15,13 +15,15 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness import prepare, store
+from harness import export_folder, prepare, store
 from harness.backends import registry
+from harness.claims import Claims
+from harness.climber import Climber, Terms
 from harness.lane import Lane, LaneConfig
-from harness.limitations import judged
 from harness.optest import RunContext, now
 from harness.origin import origin
 from harness.records import OpRow, OpTest, RunRecord
+from harness.result_cache import ResultCache
 
 if TYPE_CHECKING:
     from harness.program import SingleOp
@@ -56,6 +58,7 @@ class _Asked:
     op_memory: int | None
     golden_memory: int
     cache_dir: str | None
+    no_cache: bool
 
 
 def run_op_by_op(
@@ -74,6 +77,7 @@ def run_op_by_op(
     op_memory: int | None = None,
     golden_memory: int = 2 << 30,
     cache_dir: str | Path | None = None,
+    no_cache: bool = False,
     run_dir: str | Path | None = None,
     name: str = "module",
     on_test: Callable[[OpTest], None] | None = None,
@@ -82,12 +86,13 @@ def run_op_by_op(
 
     The run folder (default: a new one below ./.opscope/runs) holds what the pytest plugin's would: `opscope show` and
     `opscope publish` read it. `name` is what a module without a file is called; `on_test` hears of each record as it is
-    made. `op_memory` and `golden_memory` are bytes. Ops that fail are records, not exceptions; InputError says what is
-    wrong with the arguments.
+    made. A verdict that an earlier run found for the same op is taken from there, unless `no_cache`. `op_memory` and
+    `golden_memory` are bytes. Ops that fail are records, not exceptions; InputError says what is wrong with the
+    arguments.
     """
     asked = _Asked(
         backend, arch, data_format, math_fidelity, until, keep_ir, dtype, inputs, seed, op_timeout, op_memory,
-        golden_memory, str(cache_dir) if cache_dir is not None else None,
+        golden_memory, str(cache_dir) if cache_dir is not None else None, no_cache,
     )  # fmt: skip
     registry.check_name(backend)
     started = now()
@@ -110,9 +115,11 @@ def run_op_by_op(
         memory_limit=op_memory,
         log=folder / "logs" / "main.txt",
     )
-    with Lane(config) as lane:
+    caches = export_folder.cache_dir(asked.cache_dir)
+    with Lane(config) as lane, Claims() as claims:
         lane.start()  # its imports run beside the export; a board that the backend refuses ends both
-        header, rows = prepare.prepare(request, _loaded(lane))
+        header, rows = prepare.prepare(request, _loaded(lane), claims)
+        kept = ResultCache(caches, context, None if no_cache else lane.ready())
         record = RunRecord(
             run_id=run_id, models=header.models, backend=backend, arch=arch, started=started,
             origin=origin(("harness.api.run_op_by_op", label), {**asdict(asked), "models": list(models)}),
@@ -121,7 +128,8 @@ def run_op_by_op(
         store.write_run(folder, record)
         outcome = "interrupted"
         try:
-            tests = _climb_all(lane, rows, folder, on_test)
+            with Climber(context, lane, "main", Terms(kept)) as climber:
+                tests = _climb_all(climber, rows, on_test)
             outcome = "complete"
         finally:
             store.write_run(folder, record.model_copy(update={"ended": now(), "outcome": outcome}))
@@ -137,20 +145,16 @@ def _loaded(lane: Lane) -> Callable[[prepare.Event], None]:
     return heard
 
 
-def _climb_all(
-    lane: Lane, rows: Sequence[OpRow], folder: Path, on_test: Callable[[OpTest], None] | None
-) -> list[OpTest]:
+def _climb_all(climber: Climber, rows: Sequence[OpRow], on_test: Callable[[OpTest], None] | None) -> list[OpTest]:
     """The records of all ops that have a module, each in the journal before the next op starts."""
     tests: list[OpTest] = []
-    with store.Journal(folder, "main") as journal:
-        for row in rows:
-            if row.module is None:
-                continue
-            test, _ = judged(lane.run(row))
-            journal.append(test)
-            tests.append(test)
-            if on_test is not None:
-                on_test(test)
+    for row in rows:
+        if row.module is None:
+            continue
+        test, _ = climber.climb(row)
+        tests.append(test)
+        if on_test is not None:
+            on_test(test)
     return tests
 
 

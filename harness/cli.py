@@ -1,4 +1,4 @@
-"""The verbs of this room: `opscope doctor`, `models`, `config`, `show`."""
+"""The verbs of this room: `opscope doctor`, `models`, `config`, `show`, `clean`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from harness.errors import InputError
-from harness.settings import SETTINGS, Resolved, project_folder, resolve
+from harness.settings import BY_NAME, SETTINGS, Resolved, project_folder, resolve
 
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
@@ -117,3 +117,33 @@ def show(run_dir: Path | None, as_json: bool) -> None:
     from rich.console import Console
 
     summary.show(page, Console(highlight=False, emoji=False))
+
+
+@click.command()
+@click.option("--keep-runs", default=30, show_default=True, type=click.IntRange(min=0), metavar="N",
+              help="Leave the N newest run folders below .opscope/runs.")  # fmt: skip
+@click.option("--max-cache", metavar="SIZE", help="Leave at most so much in the caches; default: the setting (20G).")
+@click.option("--dry-run", is_flag=True, help="Only say what would go.")
+def clean(keep_runs: int, max_cache: str | None, dry_run: bool) -> None:
+    """Remove old run folders and the longest unused exports, executables, results and scripts.
+
+    What a live run uses stays, and what was used within the last minute.
+    """
+    from harness import export_folder, store, upkeep
+
+    settings = _settings()
+    limit = settings["max_cache"] if max_cache is None else BY_NAME["max_cache"].read("--max-cache", max_cache)
+    cache = export_folder.cache_dir(settings["cache_dir"])
+    runs, cached = upkeep.old_runs(store.runs_root(), 0), upkeep.cached(cache)
+    take = upkeep.unclaimed if dry_run else upkeep.remove
+    old = runs[: max(0, len(runs) - keep_runs)]
+    gone = [run for run in old if take(run)]
+    in_use = len(old) - len(gone)
+    gone += upkeep.shrink(cached, limit, take)
+    click.echo(upkeep.table([*runs, *cached], gone, "would go" if dry_run else "gone"))
+    if in_use:
+        click.echo(f"{in_use} old runs stay: in use, or on a disk that refuses")
+    left = sum(thing.size for thing in cached) - sum(thing.size for thing in gone if thing.kind in upkeep.KINDS)
+    if left > limit:
+        click.echo(f"{upkeep.readable(left)} of caches stay: in use, or used within the last minute")
+    click.echo(f"caches in {cache}, runs in {store.runs_root()}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from harness import ledger, store
+from harness import budget, ledger, store
 from harness.errors import InputError
 from harness.optest import RunContext, now, unrun_test
 from harness.plan import Plan, nodeid
@@ -39,8 +39,10 @@ def close(plan: Plan, selected: set[str] | None, *, interrupted: bool) -> Closed
     stored = store.load_run(plan.run_dir)
     recorded = {test.op_id for test in stored.tests}
     unrun = [_unrun(row, plan, selected) for row in plan.rows if row.module is not None and row.op_id not in recorded]
-    missing = any(test.status is Status.NOT_RUN for test in (*stored.tests, *unrun))
-    outcome = "interrupted" if interrupted or missing else "complete"
+    missing = [test for test in (*stored.tests, *unrun) if test.status is Status.NOT_RUN]
+    outcome = "out_of_budget" if missing else "complete"
+    if interrupted or not all(budget.left_out(test) for test in missing):
+        outcome = "interrupted"
     record = stored.record.model_copy(update={"ended": now(), "outcome": outcome})
     problem = ""
     try:

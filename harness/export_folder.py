@@ -19,7 +19,6 @@ import json
 import os
 import platform
 import shutil
-import time
 from collections.abc import Iterable, Iterator
 from importlib import metadata
 from pathlib import Path
@@ -37,8 +36,8 @@ SOURCES = (
 )  # fmt: skip
 """Files (or packages) of this room whose change makes older export folders worthless."""
 
-KEEP_BYTES = 20 << 30
-"""So much all export folders of a cache may take before the longest unused ones are removed."""
+BESIDE = ("claims", "settings", "store", "upkeep")
+"""Files that the child loads too and that decide nothing of what it writes."""
 
 PACKAGES = ("jax", "jaxlib", "numpy", "ml_dtypes")
 """Packages whose version does."""
@@ -49,6 +48,11 @@ def default_cache_dir() -> Path:
     import platformdirs
 
     return Path(os.environ.get("OPSCOPE_CACHE_DIR") or platformdirs.user_cache_dir("opscope"))
+
+
+def cache_dir(asked: str | None) -> Path:
+    """The folder of all caches, as `cache_dir` of the settings asks for it."""
+    return Path(asked).absolute() if asked else default_cache_dir().absolute()
 
 
 def sources_digest() -> str:
@@ -118,40 +122,6 @@ def used(folder: Path) -> None:
     """Notes that a folder was used just now; a cache that we may only read stays as it is."""
     with contextlib.suppress(OSError):
         os.utime(folder)
-
-
-def prune(exports: Path, keep_bytes: int = KEEP_BYTES, now: float | None = None) -> list[Path]:
-    """Removes what died half-made a day ago, and the longest unused folders beyond `keep_bytes`; returns them."""
-    now = time.time() if now is None else now
-    removed, kept = [], 0
-    aged = sorted(((_age(p, now), p) for p in exports.iterdir()), key=lambda pair: pair[0])
-    for age, path in aged:
-        if age < 3600:  # perhaps in use
-            kept += _bytes(path)
-            continue
-        half_made = path.name.startswith(".making-")
-        kept += 0 if half_made else _bytes(path)
-        if (half_made and age > 86400) or (not half_made and kept > keep_bytes):
-            shutil.rmtree(path, ignore_errors=True)
-            removed.append(path)
-    return removed
-
-
-def _age(path: Path, now: float) -> float:
-    """Seconds since a folder was last used; none where it has just gone."""
-    try:
-        return now - path.stat().st_mtime
-    except FileNotFoundError:
-        return 0.0
-
-
-def _bytes(folder: Path) -> int:
-    """Size of all files of a folder; those that vanish meanwhile count nothing."""
-    total = 0
-    for path in folder.rglob("*"):
-        with contextlib.suppress(FileNotFoundError):
-            total += path.stat().st_size
-    return total
 
 
 def write_manifest(folder: Path, header: ManifestHeader, rows: Iterable[OpRow]) -> None:

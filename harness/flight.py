@@ -24,6 +24,10 @@ class Ready:
     data_format: str
     """Format forced on floats; empty: each tensor's own type."""
     math_fidelity: str
+    judge: str = ""
+    """What turns the backend's answers into verdicts (harness/judge.py), with the version of the tolerance table."""
+    lasting: bool = False
+    """Whether all of this follows from sources and installed packages alone."""
 
 
 @dataclass

@@ -106,6 +106,7 @@ def compile_module(
     if cache_dir is not None:
         path = cache_dir / "executables" / _key(text)
         if path.is_file() and (known := _deserialise(path)) is not None:
+            export_folder.used(path)
             return known
     return _compile(loaded, path)
 

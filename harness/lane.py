@@ -101,6 +101,11 @@ class Lane:
         assert self._ready is not None
         return self._ready
 
+    @property
+    def said(self) -> Ready | None:
+        """What the child in this lane said when it had started; None where there is none (any more)."""
+        return self._ready
+
     def run(self, row: OpRow, *, attempt: int = 1) -> OpTest:
         """Climbs one op and returns its record. Raises InputError only where the lane cannot start at all."""
         ready = self.ready()

@@ -69,13 +69,17 @@ def build_test(
     *,
     status: Status,
     stage_reached: Stage = Stage.SPLIT,
-    started: datetime,
+    started: datetime | None,
     ended: datetime | None = None,
     error: str | None = None,
     failed_stage: Stage | None = None,
     **fields: Any,
 ) -> OpTest:
-    """The record of `row` with `status`; `error` is shortened and fingerprinted, `fields` set the rest."""
+    """The record of `row` with `status`; `error` is shortened and fingerprinted, `fields` set the rest.
+
+    `started` None: it took no time at all.
+    """
+    ended = ended or now()
     models = tuple(dict.fromkeys(use.model for use in row.uses))
     first = row.uses[0] if row.uses else None
     model = models[0] if models else ""
@@ -89,8 +93,8 @@ def build_test(
         "op_id": row.op_id,
         "test_case_name": case,
         "full_test_name": f"{model}::{case}" if model else case,
-        "test_start_ts": started,
-        "test_end_ts": ended or now(),
+        "test_start_ts": started or ended,
+        "test_end_ts": ended,
         "success": status is Status.SUCCESS,
         "skipped": status in (Status.SKIPPED, Status.NOT_RUN),
         "frontend": row.frontend,

@@ -13,14 +13,18 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from harness import store
+from harness import budget, export_folder, result_cache, resume, store
 from harness.backends import registry
+from harness.claims import Claims
+from harness.climber import Climber, Terms
 from harness.errors import InputError
+from harness.flight import Ready
 from harness.lane import Lane, LaneConfig
 from harness.optest import RunContext, backend_label, now
 from harness.progress import Event
 from harness.records import ManifestHeader, OpRow, RunRecord
 from harness.request import Request, chosen, to_prepare, wanted
+from harness.stages import Stage
 
 MAIN = "main"
 """Writer of the journal where there are no xdist workers."""
@@ -37,11 +41,24 @@ class Orders:
     op_timeout: float
     op_memory: int | None
     cache_dir: str | None = None
+    ready: Ready | None = None
+    """What the backend says, by which kept verdicts are found; None: none is used."""
+    deadline: float | None = None
+    """Moment (time.time) from which on no op is started."""
+    order: tuple[str, ...] = ()
+    """Ids of the ops in the order in which they are run; empty: the model's."""
+    resumed: bool = False
+    """Whether ops with a record in the journal keep it."""
     attempts: dict[str, int] = field(default_factory=dict)
     """Number of the next attempt at each op that was run before."""
     globs: tuple[str, ...] = ()
     op_ids: tuple[str, ...] = ()
     nodeids: tuple[str, ...] = ()
+
+    @property
+    def caches(self) -> Path:
+        """The folder of all caches."""
+        return export_folder.cache_dir(self.cache_dir)
 
 
 @dataclass(frozen=True)
@@ -80,6 +97,19 @@ class Plan:
         folders = dict(zip(self.header.models, self.header.export_dirs, strict=True))
         return _lane(self.orders, folders, writer)
 
+    def climber(self, lane: Lane, writer: str) -> Climber:
+        """What takes the ops of this run up the ladder in one process."""
+        orders = self.orders
+        tests = store.latest(store.read_journal(self.run_dir)) if orders.resumed else ()
+        label = backend_label(orders.context.backend)
+        terms = Terms(
+            cache=result_cache.ResultCache(orders.caches, orders.context, orders.ready),
+            recorded=resume.recorded(test for test in tests if test.backend == label),
+            attempts=orders.attempts,
+            deadline=orders.deadline,
+        )
+        return Climber(orders.context, lane, writer, terms)
+
     def told(self) -> dict[str, Any]:
         """The orders as JSON for an xdist worker."""
         return asdict(self.orders)
@@ -87,8 +117,11 @@ class Plan:
     @classmethod
     def heard(cls, told: dict[str, Any]) -> Plan:
         """The plan in an xdist worker."""
-        words = {name: tuple(told[name]) for name in ("globs", "op_ids", "nodeids")}
-        orders = Orders(**{**told, **words, "context": RunContext(**told["context"])})
+        words = {name: tuple(told[name]) for name in ("order", "globs", "op_ids", "nodeids")}
+        ready = told["ready"]
+        if ready is not None:
+            ready = Ready(**{**ready, "stages": tuple(Stage(stage) for stage in ready["stages"])})
+        orders = Orders(**{**told, **words, "ready": ready, "context": RunContext(**told["context"])})
         header, rows = store.read_manifest(Path(orders.context.run_dir))
         return cls(orders, header, rows)
 
@@ -99,18 +132,26 @@ def nodeid(row: OpRow) -> str:
 
 
 def make(
-    request: Request, report: Callable[[Event], None], command_line: Sequence[str], dry: bool
+    request: Request, report: Callable[[Event], None], command_line: Sequence[str], dry: bool, claims: Claims
 ) -> tuple[Plan, Lane]:
-    """Prepares what was asked for and writes the run folder (`dry`: writes nothing); the lane has its backend loaded.
+    """Prepares what was asked for and writes the run folder (`dry`: writes nothing).
 
-    Raises InputError for bad input, wherever it shows.
+    The backend has taken its options: in the lane, or in an earlier one to which nothing has changed since. What the
+    run needs to stay is in `claims`. Raises InputError for bad input, wherever it shows.
     """
+    if request.resume is not None:
+        return _resumed(request, request.resume, report, dry, claims)
     if request.again:
         plan = from_run(request)
+        for folder in (plan.run_dir, *map(Path, plan.header.export_dirs)):
+            claims.hold(folder)
+        if not resume.exports_there(plan.header):
+            raise InputError("--op", f"the exports of {plan.run_dir}", "some that were cleared away since",
+                             f"--model {' --model '.join(plan.header.models)} --ops ID")  # fmt: skip
         lane = plan.lane(MAIN)
         lane.ready()
         return plan, lane
-    return _from_models(request, report, command_line, dry)
+    return _from_models(request, report, command_line, dry, claims)
 
 
 def _lane(orders: Orders, export_dirs: dict[str, str], writer: str, dry: bool = False) -> Lane:
@@ -151,9 +192,9 @@ def _orders(request: Request, run_id: str, run_dir: Path, settings: dict[str, An
 
 
 def _from_models(
-    request: Request, report: Callable[[Event], None], command_line: Sequence[str], dry: bool
+    request: Request, report: Callable[[Event], None], command_line: Sequence[str], dry: bool, claims: Claims
 ) -> tuple[Plan, Lane]:
-    """The plan of a new run, and a lane that has loaded its backend meanwhile."""
+    """The plan of a new run, and a lane that has loaded its backend meanwhile, unless that is not needed."""
     from harness import prepare
 
     started = now()
@@ -166,20 +207,16 @@ def _from_models(
     orders = _orders(request, f"{started:%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:8]}", run_dir, request.settings.values)
     if not dry:
         _claim(run_dir)
+        claims.hold(run_dir)
     lane = _lane(orders, {t.name: t.folder for t in tasks}, MAIN, dry)
-    lane.start()
-
-    def told(event: Event) -> None:
-        # The lane's imports run beside the export; a board or format that the backend refuses ends both here.
-        report(event)
-        lane.ready()
-
+    cached = not request.settings["no_cache"]
     try:
-        header, rows = prepare.prepare(asked, told)
-        lane.ready()
-        plan = Plan(orders, header, rows)
+        known = _said(orders, lane, cached)
+        header, rows = prepare.prepare(asked, _beside(lane, known, report), claims)
+        ready = _ready(orders, lane, known)
+        plan = Plan(_settled(orders, request, rows, ready if cached else None, started), header, rows)
         if not dry:
-            _write(plan, request, started, command_line)
+            _write(plan, request, started, command_line, ready.fingerprint)
     except BaseException:
         lane.close()
         if not dry:
@@ -217,18 +254,94 @@ def from_run(request: Request) -> Plan:
         if stored is not None and not request.settings.given(name):
             settings[name] = stored
     ids = chosen(run.rows, request.op_ids) if request.op_ids else set()
-    attempts: dict[str, int] = {}
-    for test in store.read_journal(run_dir):
-        attempts[test.op_id] = max(attempts.get(test.op_id, 1), test.attempt + 1)
+    attempts = resume.attempts(store.read_journal(run_dir))
     orders = replace(_orders(request, run.record.run_id, run_dir, settings), attempts=attempts, op_ids=tuple(ids))
     return Plan(orders, run.header, run.rows, again=True)
 
 
-def _write(plan: Plan, request: Request, started: datetime, command_line: Sequence[str]) -> None:
+def _said(orders: Orders, lane: Lane, cached: bool) -> Ready | None:
+    """What the backend is known to say; where it is not known, or every op will be run, the lane starts at once."""
+    known = result_cache.recall(orders.caches, orders.context) if cached else None
+    if known is None:
+        lane.start()
+    return known
+
+
+def _beside(lane: Lane, known: Ready | None, report: Callable[[Event], None]) -> Callable[[Event], None]:
+    """Hears of the export: the lane's imports run beside it, and an option that the backend refuses ends both."""
+
+    def told(event: Event) -> None:
+        report(event)
+        if known is None:
+            lane.ready()
+        elif event["event"] == "stage":  # something is made anew: so will be its verdicts
+            lane.start()
+
+    return told
+
+
+def _ready(orders: Orders, lane: Lane, known: Ready | None) -> Ready:
+    """What the backend says, noted for later runs. Raises InputError where it refuses its options."""
+    if known is not None:
+        return known
+    ready = lane.ready()
+    result_cache.note(orders.caches, orders.context, ready)
+    return ready
+
+
+def _settled(orders: Orders, request: Request, rows: Sequence[OpRow], ready: Ready | None, started: datetime) -> Orders:
+    """The orders with what only shows when the ops are known: kept verdicts, and how a budget is spent."""
+    orders = replace(orders, ready=ready)
+    seconds = request.settings["budget"]
+    if seconds is None:
+        return orders
+    cache = result_cache.ResultCache(orders.caches, orders.context, ready)
+    runnable = [row for row in rows if row.module is not None]
+    order = budget.order(runnable, request.folder, orders.context, cache.has)
+    return replace(orders, deadline=started.timestamp() + seconds, order=order)
+
+
+def _resumed(
+    request: Request, run_dir: Path, report: Callable[[Event], None], dry: bool, claims: Claims
+) -> tuple[Plan, Lane]:
+    """The plan of the rest of a run. Raises InputError where it cannot end as it would have."""
+    from harness import prepare
+
+    started = now()
+    run = resume.unfinished(run_dir)
+    settings = resume.options(run, request.settings.values, request.settings.sources)
+    orders = _orders(request, run.record.run_id, run_dir, settings)
+    orders = replace(
+        orders, resumed=True, attempts=resume.attempts(store.read_journal(run_dir)),
+        op_ids=resume.selection(run_dir) or (),
+    )  # fmt: skip
+    plan = Plan(orders, run.header, run.rows)
+    for folder in (run_dir, *map(Path, run.header.export_dirs)):
+        claims.hold(folder)
+    lane = plan.lane(MAIN)
+    try:
+        known = _said(orders, lane, not settings["no_cache"])
+        resume.prepared(run, to_prepare(request, settings, run.record.origin.options["models"]),
+                        lambda asked: prepare.prepare(asked, _beside(lane, known, report), claims))  # fmt: skip
+        ready = _ready(orders, lane, known)
+        resume.check_backend(run, ready.fingerprint)
+        orders = _settled(orders, request, run.rows, None if settings["no_cache"] else ready, started)
+        if not dry:
+            store.write_run(run_dir, run.record.model_copy(update={"ended": None, "outcome": "running"}))
+    except BaseException:
+        lane.close()
+        raise
+    return replace(plan, orders=orders), lane
+
+
+def _write(plan: Plan, request: Request, started: datetime, command_line: Sequence[str], fingerprint: str) -> None:
     """Writes run.json and manifest.jsonl."""
     from harness import origin
 
-    options = {**request.settings.masked(), "models": list(request.models), "ops": list(request.ops)}
+    options = {
+        **request.settings.masked(), "models": list(request.models), "ops": list(request.ops),
+        "fingerprint": fingerprint,
+    }  # fmt: skip
     record = RunRecord(
         run_id=plan.orders.context.run_id,
         models=plan.header.models,

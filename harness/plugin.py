@@ -70,6 +70,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="DIR",
         help="The run folder; default: a new one in .opscope/runs.",
     )
+    group.addoption(
+        "--resume",
+        dest="opscope_resume",
+        default=None,
+        metavar="RUN_DIR",
+        help="Go on with a run that was killed, interrupted or out of budget, with its own options.",
+    )
     for setting in SETTINGS:
         if not setting.option:
             continue
@@ -108,10 +115,15 @@ def pytest_cmdline_main(config: pytest.Config) -> int | None:
             return None
         from harness import request
 
-        if not (option.opscope_model or option.opscope_op or option.opscope_run_dir):
+        if not (option.opscope_model or option.opscope_op or option.opscope_run_dir or option.opscope_resume):
             sys.stdout.write(request.model_list())
             return 0
         asked = config.stash[request.KEY] = request.read(config)
+        if asked.resume is not None:
+            from harness import resume
+
+            run = resume.unfinished(asked.resume)
+            resume.options(run, asked.settings.values, asked.settings.sources)  # for what it raises
         if asked.again:
             from harness import plan
 
@@ -125,7 +137,8 @@ def pytest_cmdline_main(config: pytest.Config) -> int | None:
 def _without_op_by_op(config: pytest.Config) -> None:
     """Raises InputError where options ask for a run that does not exist."""
     option = config.option
-    for flag, given in (("--model", option.opscope_model), ("--op", option.opscope_op)):
+    asked = (("--model", option.opscope_model), ("--op", option.opscope_op), ("--resume", option.opscope_resume))
+    for flag, given in asked:
         if given:
             raise InputError(
                 flag, "--op-by-op beside it, as whole-model runs are not there yet", f"{flag} alone", "--op-by-op"

@@ -20,7 +20,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from harness import export_folder
+from harness import export_folder, upkeep
+from harness.claims import Claims
 from harness.errors import InputError
 from harness.export_folder import JOURNAL
 from harness.records import ManifestHeader, OpRow
@@ -56,6 +57,8 @@ class Request:
     seed: int = 0
     cache_dir: str | None = None
     """None: OPSCOPE_CACHE_DIR, else the user's cache folder."""
+    max_cache: int = upkeep.MAX_CACHE
+    """Bytes that all caches together may take."""
     folders: tuple[str, ...] = ()
     """Folders with models besides our own."""
     max_tensor_bytes: int = 2 << 30
@@ -79,11 +82,12 @@ class Task:
 
 
 def prepare(
-    request: Request | Mapping[str, Any], on_event: Callable[[Event], None] | None = None
+    request: Request | Mapping[str, Any], on_event: Callable[[Event], None] | None = None, claims: Claims | None = None
 ) -> tuple[ManifestHeader, list[OpRow]]:
     """Prepares all models of the request and merges their manifests by op id.
 
-    A row that several models share keeps the files and the chosen use of the first; uses are joined. Raises InputError
+    A row that several models share keeps the files and the chosen use of the first; uses are joined. The export folders
+    stay for as long as `claims` holds them. Raises InputError
     for an unknown model, a file that is no StableHLO, a model that does not export, a cache that cannot be written.
     """
     if not isinstance(request, Request):
@@ -92,13 +96,22 @@ def prepare(
     manifests = []
     for task in tasks(request):
         folder = Path(task.folder)
-        cached = export_folder.complete(folder)
-        if not cached:
+        cached = _claimed(folder, claims)
+        while not _claimed(folder, claims):  # again where somebody clears up just now
             _make(task, report)
         export_folder.used(folder)
         manifests.append(export_folder.read_manifest(folder))
         report({"event": "done", "model": task.name, "export_dir": task.folder, "cached": cached})
     return merge(manifests)
+
+
+def _claimed(folder: Path, claims: Claims | None) -> bool:
+    """Whether an export folder is there as a whole, and claimed."""
+    if not export_folder.complete(folder):
+        return False
+    if claims is not None:
+        claims.hold(folder)
+    return export_folder.complete(folder)
 
 
 def tasks(request: Request) -> list[Task]:
@@ -111,8 +124,8 @@ def tasks(request: Request) -> list[Task]:
     if request.inputs not in INPUTS:
         raise InputError("--inputs", " or ".join(INPUTS), repr(request.inputs), "captured")
     request = replace(request, dtype=DTYPES[request.dtype])
-    cache = Path(request.cache_dir) if request.cache_dir else export_folder.default_cache_dir()
-    request = replace(request, cache_dir=str(cache.absolute()))
+    cache = export_folder.cache_dir(request.cache_dir)
+    request = replace(request, cache_dir=str(cache))
     found: dict[str, Task] = {}
     for word in request.models:
         for name, path, files in _resolve(word, request.folders):
@@ -130,7 +143,7 @@ def tasks(request: Request) -> list[Task]:
                 "limits": (request.max_tensor_bytes, request.max_live_bytes),
             }
             name_of_folder = export_folder.key(files or [path], settings)
-            folder = cache.absolute() / "exports" / name_of_folder
+            folder = cache / "exports" / name_of_folder
             found[name] = Task(name, str(path), bool(files), str(folder), request)
     if not found:
         raise InputError("--model", "at least one model", "none", ", ".join(registry.names(request.folders)))
@@ -195,12 +208,14 @@ def merge(manifests: Sequence[tuple[ManifestHeader, list[OpRow]]]) -> tuple[Mani
 def _make(task: Task, report: Callable[[Event], None]) -> None:
     """Has children make one export folder: a new one for each op that brought the last one down."""
     exports = export_folder.make_dir(Path(task.folder).parent)
-    export_folder.prune(exports)
+    upkeep.trim(exports.parent, task.request.max_cache)
     try:
-        temporary = Path(tempfile.mkdtemp(prefix=".making-", dir=exports))
+        temporary = Path(tempfile.mkdtemp(prefix=upkeep.MAKING, dir=exports))
     except OSError as error:
         raise export_folder.unwritable("cache folder", exports, error) from None
     guilty: dict[str, str] = {}
+    claims = Claims()
+    claims.hold(temporary)
     try:
         while True:
             code, log, late = _run_child(task, temporary, guilty, report)
@@ -214,6 +229,7 @@ def _make(task: Task, report: Callable[[Event], None]) -> None:
                 raise InputError(f"--model {task.name}", "a model that can be prepared", f"{how}: {_last_line(log)}")
             guilty[op_id] = f"XLA gave no value ({how}): {_last_line(log)}"
     finally:
+        claims.close()
         shutil.rmtree(temporary, ignore_errors=True)
 
 

@@ -69,12 +69,15 @@ def make(task: dict[str, Any], emit: Emit) -> None:
     (temporary / export_folder.MODULE).write_bytes(exported.bytecode)
     stage("export", 1, 1)
     stage("split", 0, 1)
+    from harness import room
     from harness.split import split_module
 
     split = split_module(exported.bytecode, name)
     stage("split", 1, 1)
     from harness.walk import Limits, Plan, argument_laws, walk
 
+    limits = Limits(request["max_tensor_bytes"], max(request["max_live_bytes"], 4 * request["max_tensor_bytes"]))
+    room.check(split, limits, temporary, name, random=request["inputs"] == "random")
     laws = [spec.law for spec in exported.arguments] or argument_laws(split)
     seed = request["seed"]
     walked = walk(
@@ -85,7 +88,7 @@ def make(task: dict[str, Any], emit: Emit) -> None:
             folder=temporary,
             provenance=f"captured:{name}-{program_digest(split, laws)}:{seed}",
             cache_dir=Path(request["cache_dir"]),
-            limits=Limits(request["max_tensor_bytes"], max(request["max_live_bytes"], 4 * request["max_tensor_bytes"])),
+            limits=limits,
             guilty=task["guilty"],
             random=request["inputs"] == "random",
             frontend=exported.frontend,

@@ -172,6 +172,8 @@ class OpTest(Record):
     """Reason of the limitation that names this failure, with its kind in front; empty: none does. Of an op that did
     not fail as one says: `unexpected pass: ...`."""
     flaky: bool = False
+    cached_from: str = ""
+    """Run that found this verdict, with the times of its stages; empty: this one did."""
     cycles: int | None = None
     """Device cycles of the whole program, from the simulator's cycle model."""
     device_ns: float | None = None
@@ -193,7 +195,18 @@ class OpTest(Record):
 
 
 VOLATILE = frozenset(
-    {"run_id", "test_start_ts", "test_end_ts", "stages", "attempt", "artifact", "repro", "filepath", "full_test_name"}
+    {
+        "run_id",
+        "test_start_ts",
+        "test_end_ts",
+        "stages",
+        "attempt",
+        "artifact",
+        "repro",
+        "filepath",
+        "full_test_name",
+        "cached_from",
+    }
 )
 """Fields of OpTest that may differ between two equal runs."""
 
@@ -228,7 +241,7 @@ class RunRecord(Record):
     started: datetime
     ended: datetime | None = None
     outcome: str = "running"
-    """`running`, `complete`, `interrupted`."""
+    """`running`, `complete`, `interrupted`, `out_of_budget`."""
     origin: Origin
 
 

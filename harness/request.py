@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import difflib
 import fnmatch
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -31,6 +31,8 @@ class Request:
     """Ids of ops of an earlier run; empty: all ops."""
     nodeids: tuple[str, ...]
     """Tests named on the command line; empty: all."""
+    resume: Path | None
+    """The run to go on with."""
     run_dir: Path | None
     """Where the run is to be written, or, without models, the earlier run."""
     settings: Resolved
@@ -40,7 +42,7 @@ class Request:
     @property
     def again(self) -> bool:
         """Whether ops of an earlier run are run once more, without exporting anything."""
-        return not self.models
+        return not self.models and self.resume is None
 
 
 KEY = pytest.StashKey[Request]()
@@ -58,6 +60,7 @@ def read(config: pytest.Config) -> Request:
     if option.opscope_op and option.opscope_model:
         raise InputError("--op", "an op of an earlier run (no --model)", "--model beside it", "--ops GLOB")
     folder = config.invocation_params.dir
+    _check_resume(option)
     if settings["backend"].endswith(".py"):
         # The record's command line must find the file from any folder.
         settings.values["backend"] = str((folder / settings["backend"]).resolve())
@@ -67,6 +70,7 @@ def read(config: pytest.Config) -> Request:
         ops=tuple(option.opscope_ops or ()),
         op_ids=tuple(option.opscope_op or ()),
         nodeids=tuple(paths),
+        resume=None if option.opscope_resume is None else (folder / option.opscope_resume).resolve(),
         run_dir=run_dir,
         settings=settings,
         folder=folder,
@@ -74,6 +78,21 @@ def read(config: pytest.Config) -> Request:
     if request.models:
         _check_models(request)
     return request
+
+
+def _check_resume(option: Any) -> None:
+    """Raises InputError where `--resume` stands beside what the run to go on with has decided already."""
+    if option.opscope_resume is None:
+        return
+    for flag, given in (
+        ("--model", option.opscope_model),
+        ("--op", option.opscope_op),
+        ("--ops", option.opscope_ops),
+        ("--run-dir", option.opscope_run_dir),
+        ("a test's name", option.file_or_dir),
+    ):
+        if given:
+            raise InputError("--resume", "the run folder alone: the rest is in it", f"{flag} beside it")
 
 
 def _check_models(request: Request) -> None:
@@ -85,18 +104,21 @@ def _check_models(request: Request) -> None:
     prepare.tasks(to_prepare(request))
 
 
-def to_prepare(request: Request) -> prepare.Request:
-    """The part of the request that `harness.prepare` takes."""
+def to_prepare(
+    request: Request, settings: Mapping[str, Any] | None = None, models: Sequence[str] = ()
+) -> prepare.Request:
+    """The part of the request that `harness.prepare` takes; with the settings and models of another run, of that."""
     from harness import prepare
 
-    settings = request.settings
+    settings = settings or request.settings.values
     return prepare.Request(
-        models=request.models,
+        models=tuple(models) or request.models,
         dtype=settings["dtype"],
         inputs=settings["inputs"],
         seed=settings["seed"],
         cache_dir=settings["cache_dir"],
         max_tensor_bytes=settings["golden_memory"],
+        max_cache=settings["max_cache"],
     )
 
 

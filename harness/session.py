@@ -14,14 +14,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from harness import closing, plan, progress, request, store
+from harness import closing, plan, progress, request, resume, upkeep
+from harness.claims import Claims
 from harness.errors import InputError
 from harness.items import PROPERTY, ModelOps, OpItem
-from harness.limitations import Verdict, judged
+from harness.limitations import Verdict
 from harness.records import OpRow, OpTest
 from harness.stages import Status
 
 if TYPE_CHECKING:
+    from harness.climber import Climber
     from harness.lane import Lane
 
 WORKER_INPUT = "opscope"
@@ -46,8 +48,9 @@ class OpByOp:
         self.selected: set[str] | None = None
         self._refused = False
         self._given_up = ""
-        self._journal: store.Journal | None = None
+        self._claims = Claims()
         self._lane: Lane | None = None
+        self._climber: Climber | None = None
         handed = getattr(config, "workerinput", {}).get(WORKER_INPUT)
         if handed is not None:
             self.worker = config.workerinput["workerid"]  # type: ignore[attr-defined]
@@ -75,6 +78,7 @@ class OpByOp:
                 self.plan, lane = plan.make(
                     self.config.stash[request.KEY], self.display.prepared,
                     command_line=("pytest", *map(str, self.config.invocation_params.args)), dry=dry,
+                    claims=self._claims,
                 )  # fmt: skip
             except InputError as error:
                 self.display.close()
@@ -85,6 +89,8 @@ class OpByOp:
                 self._refused = True
                 raise pytest.exit.Exception("interrupted while preparing; no op has run", returncode=2) from None
             self.display.close()
+            if self.plan.orders.order and getattr(self.config.option, "maxschedchunk", 1) is None:
+                self.config.option.maxschedchunk = 1  # xdist hands out long stretches otherwise: the last ones first
             if dry or self.config.pluginmanager.hasplugin("dsession"):
                 lane.close()
             else:
@@ -132,6 +138,9 @@ class OpByOp:
             hook.pytest_collection_finish(session=session)
         session.testscollected = len(items)
         self.selected = {item.nodeid for item in items}
+        if not (self.worker or self.config.option.collectonly):
+            self._remember_selection(chosen)
+            self._begin([item.row for item in items if isinstance(item, OpItem)])
         return True
 
     def _deselect(self, items: list[pytest.Item], chosen: plan.Plan) -> None:
@@ -141,30 +150,44 @@ class OpByOp:
         if out:
             self.config.hook.pytest_deselected(items=out)
             items[:] = keep
+        if chosen.orders.order:
+            place = {op_id: position for position, op_id in enumerate(chosen.orders.order)}
+            items.sort(key=lambda item: place.get(item.row.op_id, len(place)) if isinstance(item, OpItem) else -1)
+
+    def _remember_selection(self, chosen: plan.Plan) -> None:
+        """Stores which ops were chosen, for the case that the run is cut short."""
+        assert self.selected is not None
+        ids = [row.op_id for row in chosen.rows if row.module is not None and plan.nodeid(row) in self.selected]
+        resume.select(chosen.run_dir, chosen.rows, ids)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, ids: Sequence[str]) -> None:
         """Remembers what the workers chose: the rest is deselected."""
         self.selected = set(ids)
+        if self.plan is not None and not self.config.option.collectonly:
+            self._remember_selection(self.plan)
 
     # --- the ops
 
     def climb(self, row: OpRow) -> tuple[OpTest, Verdict]:
         """Takes one op up the ladder in this process's lane, and writes its record at once."""
-        assert self.plan is not None
-        writer = self.worker or plan.MAIN
-        if self._lane is None:
-            self._lane = self.plan.lane(writer)
-        if self._journal is None:
-            self._journal = store.Journal(self.plan.run_dir, writer)
         try:
-            test, verdict = judged(self._lane.run(row, attempt=self.plan.orders.attempts.get(row.op_id, 1)))
-            self._journal.append(test)
+            return self._begin(()).climb(row)
         except InputError as error:
             # The backend went away or the disk is full: no later op would fare better.
             self._give_up(str(error))
             raise pytest.exit.Exception("no further op is run", returncode=2) from None
-        return test, verdict
+
+    def _begin(self, rows: Sequence[OpRow]) -> Climber:
+        """The way up of this process; where one of `rows` will need a lane, that starts now, beside the collection."""
+        assert self.plan is not None
+        if self._climber is None:
+            writer = self.worker or plan.MAIN
+            self._lane = self._lane or self.plan.lane(writer)
+            self._climber = self.plan.climber(self._lane, writer)
+            if any(self._climber.needs_lane(row) for row in rows):
+                self._climber.start()
+        return self._climber
 
     def pytest_runtest_logstart(self) -> None:
         """Opens the display when the first op starts."""
@@ -224,8 +247,13 @@ class OpByOp:
             self.closed = closing.close(self.plan, self.selected, interrupted=cut)
         except InputError as error:
             self.closed = closing.Closed(None, str(error))
+        upkeep.trim(self.plan.orders.caches, self._max_cache(), every=upkeep.EVERY_SECONDS)
         if session.exitstatus == pytest.ExitCode.OK and self.closed.problem:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def _max_cache(self) -> int:
+        """Bytes that all caches may take together."""
+        return self.config.stash[request.KEY].settings["max_cache"]
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
@@ -258,12 +286,12 @@ class OpByOp:
     def pytest_unconfigure(self) -> None:
         """Leaves no child behind, however the session ended."""
         self._close()
+        self._claims.close()
 
     def _close(self) -> None:
         """Ends the lane and the journal of this process."""
+        if self._climber is not None:
+            self._climber.close()
         if self._lane is not None:
             self._lane.close()
-            self._lane = None
-        if self._journal is not None:
-            self._journal.close()
-            self._journal = None
+        self._climber = self._lane = None

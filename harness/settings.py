@@ -63,6 +63,18 @@ def _bytes(where: str, value: object) -> int:
     return int(float(match[1]) * _UNITS[match[2].upper()])
 
 
+_SPANS = {"h": 3600.0, "m": 60.0, "s": 1.0}
+
+
+def _span(where: str, value: object) -> float:
+    text = str(value).strip().lower()
+    parts = re.findall(r"(\d+(?:\.\d+)?)([hms])", text)
+    seconds = sum(float(number) * _SPANS[unit] for number, unit in parts)
+    if "".join(map("".join, parts)) != text or not seconds:
+        raise InputError(where, "a time above 0", repr(value), "30m, 90s or 1h30m")
+    return seconds
+
+
 def _one_of(*words: str) -> Callable[[str, object], str]:
     def read(where: str, value: object) -> str:
         if str(value) not in words:
@@ -124,6 +136,9 @@ SETTINGS: tuple[Setting, ...] = (
             read=_bytes, metavar="SIZE"),
     Setting("golden_memory", "Largest tensor whose golden is computed; an op with a larger result has no golden.",
             2 << 30, _bytes, "SIZE"),
+    Setting("budget", "Start no op after this time, e.g. 30m; what failed last and is used most comes first.",
+            read=_span, metavar="TIME"),
+    Setting("no_cache", "Run every op, also where an earlier run's verdict still holds.", False, _flag),
     Setting("keep_ir", "Keep the IR after each stage in the run folder.", False, _flag),
     Setting("until", "Stop each op after this stage; such an op counts as stopped.",
             read=_one_of(*(str(s) for s in Stage)), metavar="STAGE"),
@@ -132,6 +147,8 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("no_report", "Write neither report.html nor the database.", False, _flag),
     Setting("cache_dir", "Folder of exports and golden executables; default: the user's cache folder.", metavar="DIR",
             option=False),
+    Setting("max_cache", "Size that all caches together may take before the longest unused goes.", 20 << 30, _bytes,
+            "SIZE", option=False),
 )  # fmt: skip
 """What a run can be told; what it is asked to do (--model, --op, --ops, --run-dir) is not a setting."""
 

@@ -81,16 +81,17 @@ def artifact_dir(run_dir: Path, op_id: str) -> Path:
 
 def write_run(run_dir: Path, record: RunRecord) -> None:
     """Writes RUN/run.json, whole or not at all. Raises InputError where the disk refuses it."""
-    _write_whole(run_dir / RUN_FILE, record.model_dump_json(indent=1) + "\n")
+    write_whole(run_dir / RUN_FILE, record.model_dump_json(indent=1) + "\n")
 
 
 def write_manifest(run_dir: Path, header: ManifestHeader, rows: Iterable[OpRow]) -> None:
     """Writes RUN/manifest.jsonl, whole or not at all. Raises InputError where the disk refuses it."""
     lines = [header.model_dump_json(), *(row.model_dump_json() for row in rows)]
-    _write_whole(run_dir / MANIFEST_FILE, "\n".join(lines) + "\n")
+    write_whole(run_dir / MANIFEST_FILE, "\n".join(lines) + "\n")
 
 
-def _write_whole(path: Path, text: str) -> None:
+def write_whole(path: Path, text: str) -> None:
+    """Writes a file of a run, whole or not at all. Raises InputError where the disk refuses it."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -19,7 +19,7 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-from harness import frames
+from harness import frames, judge, tolerance
 from harness.backends import registry
 from harness.backends.base import BackendOptions
 from harness.errors import InputError
@@ -105,6 +105,8 @@ def serve(link: Link) -> None:
                 "stages": list(backend.stages),
                 "data_format": target.float_format or "",
                 "math_fidelity": target.math_fidelity,
+                "judge": f"{tolerance.VERSION}-{judge.judgement(context.backend)}",
+                "lasting": bool(getattr(backend, "lasting", False)),
             }
         }
     )

@@ -5,6 +5,7 @@ vl-convert assembles it in about two seconds; it is kept in the cache folder und
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from importlib.metadata import version
@@ -26,7 +27,10 @@ def javascript() -> str:
     """The text, fit to stand inside a `<script>` element; it defines `window.vegaEmbed`."""
     path = cache_file()
     try:
-        return path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8")
+        with contextlib.suppress(OSError):
+            os.utime(path)  # what was used lately is cleared away last
+        return text
     except OSError:
         text = assemble()
     try:

@@ -80,7 +80,9 @@ class Target:
 class Backend(Protocol):
     """A compiler and what it runs on. One file each in harness/backends/, or entry point `opscope.backends`.
 
-    It may also have `warm_up() -> None`: called once, before the first op's clock runs.
+    It may also have `warm_up() -> None`: called once, before the first op's clock runs; and `lasting = True`, where
+    fingerprint and target follow from this project's sources and the installed packages alone, so that a run whose
+    verdicts are all kept need not ask for them.
     """
 
     name: ClassVar[str]

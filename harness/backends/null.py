@@ -16,6 +16,7 @@ class Null:
     """Accepts each op at every stage and has no result."""
 
     name: ClassVar[str] = "null"
+    lasting: ClassVar[bool] = True
     stages: ClassVar[tuple[Stage, ...]] = (Stage.COMPILE, Stage.RUN)
 
     def target(self, options: BackendOptions) -> Target:

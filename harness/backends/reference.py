@@ -30,6 +30,7 @@ class Reference:
     """StableHLO -> TTIR -> TTNN -> flatbuffer -> simulated device."""
 
     name: ClassVar[str] = "reference"
+    lasting: ClassVar[bool] = True
     stages: ClassVar[tuple[Stage, ...]] = (
         Stage.STABLEHLO_TO_TTIR,
         Stage.TTIR_TO_TTNN,

@@ -21,6 +21,7 @@ class Xla:
     """XLA CPU. Has no board: `arch` is ignored, and formats other than the module's own are refused."""
 
     name: ClassVar[str] = "xla"
+    lasting: ClassVar[bool] = True
     stages: ClassVar[tuple[Stage, ...]] = (Stage.COMPILE, Stage.RUN)
 
     def target(self, options: BackendOptions) -> Target:

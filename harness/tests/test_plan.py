@@ -17,7 +17,7 @@ FIRST, SECOND, THIRD = NAMES
 
 def request(folder: Path, *, run_dir: Path | None = None, **given: object) -> Request:
     words = {name: given.pop(name, ()) for name in ("models", "ops", "op_ids", "nodeids")}
-    return Request(run_dir=run_dir, settings=resolve(given, folder, {}), folder=folder, **words)  # type: ignore[arg-type]
+    return Request(resume=None, run_dir=run_dir, settings=resolve(given, folder, {}), folder=folder, **words)  # type: ignore[arg-type]
 
 
 @pytest.fixture

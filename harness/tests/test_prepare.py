@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -87,7 +86,7 @@ def test_the_key_covers_every_file_that_the_child_runs() -> None:
         "print(*{m.split('.')[1] for m in sys.modules if m.startswith('harness.')})"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert set(done.stdout.split()) == set(export_folder.SOURCES)
+    assert set(done.stdout.split()) == {*export_folder.SOURCES, *export_folder.BESIDE}
 
 
 def test_a_crash_of_xla_costs_one_golden(cache: Path, tmp_path: Path) -> None:
@@ -193,16 +192,3 @@ def test_a_python_file_without_a_model_is_one_line(cache: Path, tmp_path: Path) 
     (tmp_path / "broken.py").write_text("def (\n")
     with pytest.raises(InputError, match=r"broken\.py: expected Python, got a syntax error"):
         prepare(request_for(cache, str(tmp_path / "broken.py")))
-
-
-def test_the_cache_does_not_grow_without_end(tmp_path: Path) -> None:
-    now = 1e9
-    for name, age in (("new", 60), ("older", 7200), ("oldest", 9000), (".making-dead", 90_000), (".making-now", 10)):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "values.npy").write_bytes(bytes(1000))
-        os.utime(tmp_path / name, (now - age, now - age))
-    removed = export_folder.prune(tmp_path, keep_bytes=4000, now=now)
-    assert {p.name for p in removed} == {".making-dead"}
-    removed = export_folder.prune(tmp_path, keep_bytes=1500, now=now)
-    assert {p.name for p in removed} == {"older", "oldest"}
-    assert {p.name for p in tmp_path.iterdir()} == {"new", ".making-now"}

@@ -42,7 +42,7 @@ def test_every_verb_and_option_exists():
     asked = {
         word for line in commands.splitlines() if line.startswith("pytest") for word in re.findall(r"--[a-z-]+", line)
     }
-    known = {s.flag for s in SETTINGS} | {"--model", "--op-by-op", "--op", "--ops", "--run-dir"}
+    known = {s.flag for s in SETTINGS} | {"--model", "--op-by-op", "--op", "--ops", "--resume", "--run-dir"}
     assert asked <= known
 
 

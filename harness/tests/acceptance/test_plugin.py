@@ -76,7 +76,7 @@ def test_hostile_folder_on_the_path(hostile: Place, results: Counts) -> None:
 
 @pytest.mark.parametrize("backend", ["null", pytest.param("reference", marks=pytest.mark.slow)])
 def test_two_workers_give_the_records_of_one(place: Place, results: Counts, backend: str) -> None:
-    one, two = place.pytest(backend=backend), place.pytest("-n", "2", backend=backend)
+    one, two = (place.pytest("--no-cache", *words, backend=backend) for words in ((), ("-n", "2")))
     assert (one.code, two.code) == (0, 0), two.out + two.err
     assert results(one.out) == results(two.out)
     first, second = ({t["op_id"]: t for t in place.records(run)} for run in place.runs())

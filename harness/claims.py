@@ -1,0 +1,81 @@
+"""Folders in use: a shared lock on each that its run or its maker holds, and that ends with the process, however.
+
+What clears up takes the lock alone before it removes a folder, so it never takes one from under a live run. Where a
+file system knows no locks, nothing counts as free.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+
+class Claims:
+    """The folders that one process needs to stay; a context manager."""
+
+    def __init__(self) -> None:
+        self._held: dict[Path, int] = {}
+
+    def hold(self, folder: Path) -> None:
+        """Claims a folder until `close`. One that is gone, or cannot be locked, is left as it is."""
+        self._drop(folder)
+        with contextlib.suppress(OSError):
+            descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+            self._held[folder] = descriptor
+            fcntl.flock(descriptor, fcntl.LOCK_SH)
+
+    def _drop(self, folder: Path) -> None:
+        """Gives one folder free, whatever lies at its place by now."""
+        descriptor = self._held.pop(folder, None)
+        if descriptor is not None:
+            os.close(descriptor)
+
+    def close(self) -> None:
+        """Gives all of them free."""
+        for folder in list(self._held):
+            self._drop(folder)
+
+    def __enter__(self) -> Claims:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def in_use(folder: Path) -> bool:
+    """Whether another process claims a folder, as far as its file system can say."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+    return False
+
+
+@contextlib.contextmanager
+def alone(folder: Path) -> Iterator[bool]:
+    """Whether nobody else claims a folder; nobody can for as long as the context lasts."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        yield False
+        return
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            free = True
+        except OSError:
+            free = False
+        yield free
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,82 @@
+"""One process's way of getting a run's records: the journal's, an earlier run's, the budget's word, or the lane's."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from harness import budget, store
+from harness.lane import Lane
+from harness.limitations import Verdict, judged
+from harness.optest import RunContext, unrun_test
+from harness.records import OpRow, OpTest
+from harness.result_cache import ResultCache
+from harness.stages import Status
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What a process may spare itself, or must."""
+
+    cache: ResultCache | None = None
+    """Kept verdicts; None: every op is run."""
+    recorded: Mapping[str, OpTest] = field(default_factory=dict)
+    """Records that the run that is resumed has already, by op."""
+    attempts: Mapping[str, int] = field(default_factory=dict)
+    """Number of the next attempt at each op that was run before."""
+    deadline: float | None = None
+    """Moment (time.time) from which on no op is started."""
+
+
+class Climber:
+    """Takes ops up the ladder in one lane and writes each record at once; a context manager."""
+
+    def __init__(self, context: RunContext, lane: Lane, writer: str, terms: Terms) -> None:
+        self._context, self._lane, self._terms = context, lane, terms
+        self._journal = store.Journal(Path(context.run_dir), writer)
+
+    def climb(self, row: OpRow) -> tuple[OpTest, Verdict]:
+        """The record of one op and what it means. Raises InputError where no later op would fare better."""
+        recorded = self._terms.recorded.get(row.op_id)
+        if recorded is not None:
+            return judged(recorded)
+        test, verdict = judged(self._test(row, self._terms.attempts.get(row.op_id, 1)))
+        self._journal.append(test)
+        return test, verdict
+
+    def _test(self, row: OpRow, attempt: int) -> OpTest:
+        """The record of an op that this run has none of."""
+        terms = self._terms
+        known = terms.cache.find(row, attempt) if terms.cache is not None else None
+        if known is not None:
+            return known
+        if terms.deadline is not None and time.time() >= terms.deadline:
+            unrun = unrun_test(row, self._context, Status.NOT_RUN, budget.REASON)
+            return unrun.model_copy(update={"attempt": attempt})
+        test = self._lane.run(row, attempt=attempt)
+        if terms.cache is not None and self._lane.said is not None:
+            # What the child that ran it said: sources may have changed since the run began.
+            terms.cache.keep(row, test, self._lane.said)
+        return test
+
+    def needs_lane(self, row: OpRow) -> bool:
+        """Whether an op will have to be run, as far as can be told without reading anything."""
+        terms = self._terms
+        return row.op_id not in terms.recorded and (terms.cache is None or not terms.cache.has(row))
+
+    def start(self) -> None:
+        """Starts the lane without waiting for it."""
+        self._lane.start()
+
+    def close(self) -> None:
+        """Ends the lane and the journal."""
+        self._lane.close()
+        self._journal.close()
+
+    def __enter__(self) -> Climber:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

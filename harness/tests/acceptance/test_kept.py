@@ -1,0 +1,113 @@
+"""Unchanged work is not repeated: no process, no framework; any source of the compiler or simulator brings it back."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness import store
+from harness.records import VOLATILE, OpTest
+from harness.tests.acceptance.conftest import Place
+from harness.tests.test_adding import ROOMS, ROOT, append
+
+MODULE = """func.func @main(%x: tensor<8x16xf32>, %y: tensor<8x16xf32>) -> tensor<8x16xf32> {
+  %0 = stablehlo.add %x, %y : tensor<8x16xf32>
+  %1 = stablehlo.exponential %0 : tensor<8x16xf32>
+  return %1 : tensor<8x16xf32>
+}"""
+
+WRONG_EXP = """
+
+from dataclasses import replace as changed
+
+from simulator.kernels.registry import KERNELS
+
+KERNELS["exp"] = changed(KERNELS["exp"], function=lambda images, call: images[0])
+"""
+
+TELLTALE = """
+import os, sys
+with open(os.environ["TELLTALE"], "a") as file:
+    file.write(" ".join(sys.orig_argv) + "\\n")
+"""
+
+
+def sweep(place: Place, name: str, *words: str, **environment: str) -> dict[str, OpTest]:
+    """A run on the reference backend; its records by the op's name."""
+    run = place.folder / name
+    done = place.run("pytest", "--model", "m.mlir", "--op-by-op", "--run-dir", str(run), "--no-report", *words,
+                     **environment)  # fmt: skip
+    assert done.code == 0, done.out + done.err
+    return {test.op_name: test for test in store.load_run(run).tests}
+
+
+def stable(tests: dict[str, OpTest]) -> dict[str, dict[str, object]]:
+    return {name: test.model_dump(exclude=set(VOLATILE)) for name, test in tests.items()}
+
+
+def test_an_unchanged_second_run_starts_no_process_and_says_the_same(place: Place, tmp_path: Path) -> None:
+    (place.folder / "m.mlir").write_text(MODULE)
+    site = tmp_path / "site"
+    site.mkdir()
+    (site / "sitecustomize.py").write_text(TELLTALE)
+    cache = {"OPSCOPE_CACHE_DIR": str(tmp_path / "own-cache")}
+    first = sweep(place, "one", **cache)
+    path = os.pathsep.join(p for p in (str(site), place.environment.get("PYTHONPATH", "")) if p)
+    started = tmp_path / "started"
+    watched = {**cache, "PYTHONPATH": path, "TELLTALE": str(started)}
+    second = sweep(place, "two", **watched)
+    assert len(started.read_text().splitlines()) == 1, "pytest alone: no lane, no export"
+    assert {test.cached_from for test in second.values()} == {first["stablehlo.add"].run_id}
+    assert stable(second) == stable(first)
+    assert not any(test.cached_from for test in first.values())
+    assert "2 of 2 verdicts are from earlier runs" in place.run("opscope", "show", str(place.folder / "two")).out
+    forced = sweep(place, "three", "--no-cache", **watched)
+    assert not any(test.cached_from for test in forced.values())
+    assert stable(forced) == stable(first)
+    other = sweep(place, "four", "--math-fidelity", "LoFi", **watched)
+    assert not any(test.cached_from for test in other.values())
+
+
+@pytest.mark.slow
+def test_a_change_of_a_source_brings_back_what_it_must(place: Place, tmp_path: Path) -> None:
+    (place.folder / "m.mlir").write_text(MODULE)
+    copy = tmp_path / "src"
+    for room in ROOMS:
+        shutil.copytree(ROOT / room, copy / room, ignore=shutil.ignore_patterns("tests", "__pycache__"))
+    environment = {"PYTHONPATH": str(copy), "OPSCOPE_CACHE_DIR": str(tmp_path / "own-cache")}
+
+    def run(name: str) -> dict[str, OpTest]:
+        folder = place.folder / name
+        command = [sys.executable, "-P", "-m", "pytest", "--model", "m.mlir", "--op-by-op", "--run-dir", str(folder)]
+        subprocess.run([*command, "--no-report"], cwd=place.folder, env=place.environment | environment, check=False,
+                       capture_output=True)  # fmt: skip
+        return {test.op_name: test for test in store.load_run(folder).tests}
+
+    def kept(tests: dict[str, OpTest]) -> int:
+        return sum(bool(test.cached_from) for test in tests.values())
+
+    assert kept(run("first")) == 0
+    assert kept(run("second")) == 2
+    # A file that decides no verdict; one that does not compute but could; a kernel that is wrong from now on.
+    append(copy / "harness" / "summary.py", "\n# shown otherwise\n")
+    assert kept(run("third")) == 2
+    append(copy / "compiler" / "passes" / "pipeline.py", "\n# compiled otherwise\n")
+    assert kept(run("fourth")) == 0
+    assert kept(run("fifth")) == 2
+    kernels = copy / "simulator" / "kernels" / "eltwise.py"
+    right = kernels.read_text()
+    kernels.write_text(right + WRONG_EXP)
+    wrong = run("sixth")
+    assert kept(wrong) == 0
+    assert {name: test.status.value for name, test in wrong.items()} == {
+        "stablehlo.add": "success", "stablehlo.exponential": "golden_failed",
+    }  # fmt: skip
+    kernels.write_text(right)
+    again = run("seventh")
+    assert kept(again) == 2, "the sources are those of before, and so are the verdicts"
+    assert all(test.success for test in again.values())

@@ -1,0 +1,92 @@
+"""What a budget is spent on first: nothing for what is known, then what failed, then what is new, then the cheap."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+
+from harness import budget, history, store
+from harness.errors import InputError
+from harness.optest import RunContext, build_test
+from harness.records import OpRow, StageTime, Use
+from harness.settings import resolve
+from harness.stages import Stage, Status
+from harness.tests.run_folder import START
+
+
+def row(op_id: str, uses: int = 1, name: str = "stablehlo.add") -> OpRow:
+    return OpRow(op_id=op_id, op_name=name, module="m", uses=tuple(Use(model="m", path=f"{n}") for n in range(uses)))
+
+
+def past(folder: Path, run: str, *tests: tuple[str, Status, float], backend: str = "null", attempt: int = 1) -> None:
+    """A run of an earlier day: op, how it ended, what it took."""
+    run_dir = store.runs_root(folder) / run
+    context = RunContext(run, str(run_dir), backend=backend)
+    with store.Journal(run_dir, f"w{attempt}") as journal:
+        for op_id, status, seconds in tests:
+            times = (
+                StageTime(stage=Stage.COMPILE, seconds=seconds / 2),
+                StageTime(stage=Stage.RUN, seconds=seconds / 2),
+            )
+            made = build_test(row(op_id), context, status=status, started=START, stages=times, attempt=attempt)
+            journal.append(made)
+
+
+@pytest.fixture
+def context(tmp_path: Path) -> RunContext:
+    return RunContext("now", str(store.runs_root(tmp_path) / "20260109-now"), backend="null")
+
+
+def test_the_order(tmp_path: Path, context: RunContext) -> None:
+    past(tmp_path, "20260101-a", ("flop", Status.SUCCESS, 1.0), ("cheap", Status.CRASHED, 9.0))
+    past(
+        tmp_path, "20260102-b",
+        ("cheap", Status.SUCCESS, 0.1), ("dear", Status.SUCCESS, 10.0), ("used", Status.SUCCESS, 10.0),
+        ("flop", Status.RUN_FAILED, 1.0), ("late", Status.TIMEOUT, 120.0), ("kept", Status.SUCCESS, 5.0),
+    )  # fmt: skip
+    past(tmp_path, "20260103-c", ("cheap", Status.SKIPPED, 0.0), ("dear", Status.NOT_RUN, 0.0))
+    past(tmp_path, "20260104-d", ("cheap", Status.CRASHED, 0.1), ("dear", Status.CRASHED, 0.1), backend="xla")
+    rows = [row("dear"), row("late", 3), row("cheap"), row("new"), row("used", 300), row("flop"), row("kept")]
+    expected = ("kept", "flop", "late", "new", "used", "cheap", "dear")
+    for seed in range(5):
+        random.Random(seed).shuffle(rows)
+        assert budget.order(rows, tmp_path, context, lambda r: r.op_id == "kept") == expected
+
+
+def test_the_highest_attempt_of_the_newest_run_tells(tmp_path: Path, context: RunContext) -> None:
+    past(tmp_path, "20260101-a", ("x", Status.CRASHED, 3.0))
+    past(tmp_path, "20260102-b", ("x", Status.SUCCESS, 1.0), attempt=2)
+    past(tmp_path, "20260102-b", ("x", Status.CRASHED, 2.0), attempt=1)
+    assert history.known(tmp_path, context, ["x", "y"]) == {"x": history.Past(failed=False, seconds=1.0)}
+
+
+def test_journals_of_any_kind_are_forgiven(tmp_path: Path, context: RunContext) -> None:
+    journal = store.runs_root(tmp_path) / "20260101-a" / store.JOURNAL_DIR / "w.jsonl"
+    journal.parent.mkdir(parents=True)
+    good = {"op_id": "x", "backend": "null", "status": "success", "stages": [{"stage": "run", "seconds": 2}]}
+    lines = [json.dumps(good), "[]", "not JSON", '{"op_id": "y"}', json.dumps(good | {"status": "odd"}), '{"torn']
+    journal.write_text("\n".join(lines))
+    assert history.known(tmp_path, context, ["x"]) == {"x": history.Past(failed=False, seconds=2.0)}
+
+
+def test_what_was_never_measured_is_estimated_by_its_peers() -> None:
+    rows = [row("a"), row("b"), row("c"), row("d"), row("e", name="stablehlo.dot")]
+    known = {name: history.Past(False, seconds) for name, seconds in (("a", 1.0), ("b", 2.0), ("c", 9.0))}
+    assert history.estimates(rows, known) == {"a": 1.0, "b": 2.0, "c": 9.0, "d": 2.0, "e": 2.0}
+    assert set(history.estimates(rows, {}).values()) == {history.DEFAULT_SECONDS}
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("90s", 90), ("30m", 1800), ("1h30m", 5400), ("1.5h", 5400), ("2M", 120)]
+)
+def test_times_are_read(tmp_path: Path, text: str, seconds: float) -> None:
+    assert resolve({"budget": text}, tmp_path, {})["budget"] == seconds
+
+
+@pytest.mark.parametrize("text", ["", "0s", "30", "m", "30 m", "-3s", "3d", "1h x"])
+def test_other_times_are_refused(tmp_path: Path, text: str) -> None:
+    with pytest.raises(InputError, match=r"^--budget: expected a time above 0, got .*; try 30m, 90s or 1h30m"):
+        resolve({"budget": text}, tmp_path, {})

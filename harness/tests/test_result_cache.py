@@ -1,0 +1,256 @@
+"""Kept verdicts: found again only where nothing changed that could change them, and told as this run's own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness import judge, result_cache
+from harness.api import run_op_by_op
+from harness.climber import Climber, Terms
+from harness.flight import Ready
+from harness.lane import Lane, LaneConfig
+from harness.optest import RunContext, build_test, now
+from harness.records import VOLATILE, OpRow, OpTest
+from harness.result_cache import ResultCache, key
+from harness.shelf import Shelf
+from harness.stages import Stage, Status
+from harness.tests.ops import FAULTY, add_row
+
+READY = Ready("sim-n150", "reference-1", (Stage.COMPILE, Stage.RUN), "", "HiFi4", "1-abc", lasting=True)
+
+
+def context(folder: Path, **changes: Any) -> RunContext:
+    return RunContext(changes.pop("run_id", "first"), str(folder / "run"), **changes)
+
+
+def verdict(row: OpRow, asked: RunContext, status: Status = Status.SUCCESS, **fields: Any) -> OpTest:
+    return build_test(row, asked, status=status, started=now(), **fields)
+
+
+CHANGES = {
+    "op": lambda row, asked, ready: (row.model_copy(update={"op_id": "x"}), asked, ready),
+    "values": lambda row, asked, ready: (row.model_copy(update={"provenance": "captured:other:0:0"}), asked, ready),
+    "seed": lambda row, asked, ready: (
+        row.model_copy(update={"sources": tuple(s.model_copy(update={"seed": 1}) for s in row.sources)}), asked, ready,
+    ),
+    "golden": lambda row, asked, ready: (row.model_copy(update={"golden": ()}), asked, ready),
+    "backend": lambda row, asked, ready: (row, replace(asked, backend="xla"), ready),
+    "board": lambda row, asked, ready: (row, replace(asked, arch="p150"), ready),
+    "format": lambda row, asked, ready: (row, replace(asked, data_format="Bfp8_b"), ready),
+    "fidelity": lambda row, asked, ready: (row, replace(asked, math_fidelity="LoFi"), ready),
+    "until": lambda row, asked, ready: (row, replace(asked, until="run"), ready),
+    "compiler": lambda row, asked, ready: (row, asked, replace(ready, fingerprint="reference-2")),
+    "judge": lambda row, asked, ready: (row, asked, replace(ready, judge="2-abc")),
+    "card": lambda row, asked, ready: (row, asked, replace(ready, card_type="sim-p150")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_could_change_a_verdict_is_in_its_key(tmp_path: Path, change: str) -> None:
+    given = add_row(tmp_path, "a"), context(tmp_path), READY
+    assert key(*given) != key(*CHANGES[change](*given))
+
+
+def test_what_cannot_change_a_verdict_is_not(tmp_path: Path) -> None:
+    row, asked = add_row(tmp_path, "a"), context(tmp_path)
+    moved = row.model_copy(update={
+        "uses": row.uses * 2, "frontend": "other", "module": "elsewhere",
+        "sources": tuple(s.model_copy(update={"path": "elsewhere"}) for s in row.sources),
+    })  # fmt: skip
+    assert key(moved, replace(asked, run_id="r9", run_dir="/elsewhere"), READY) == key(row, asked, READY)
+
+
+def test_a_hit_is_this_runs_record_with_the_verdict_of_that_one(tmp_path: Path) -> None:
+    first, second = context(tmp_path), replace(context(tmp_path), run_id="second", run_dir=str(tmp_path / "two"))
+    row = add_row(tmp_path, "a")
+    diagnostic = tmp_path / "run" / "artifacts" / "a" / "compile.mlir"
+    diagnostic.parent.mkdir(parents=True)
+    diagnostic.write_text("the whole story\n")
+    found = verdict(row, first, Status.COMPILE_FAILED, error="no kernel", failed_stage=Stage.COMPILE,
+                    artifact="artifacts/a/compile.mlir", attempt=3)  # fmt: skip
+    ResultCache(tmp_path / "cache", first, READY).keep(row, found, READY)
+    used_more = add_row(tmp_path, "a", uses=2)
+    hit = ResultCache(tmp_path / "cache", second, READY).find(used_more)
+    assert hit is not None
+    assert (hit.run_id, hit.cached_from, hit.attempt, hit.uses, found.uses) == ("second", "first", 1, 2, 1)
+    assert len(hit.locations) == 2
+    assert (tmp_path / "two" / str(hit.artifact)).read_text() == "the whole story\n"
+    assert "two" in hit.repro
+    varies = VOLATILE | {"uses", "locations"}
+    assert hit.model_dump(exclude=set(varies)) == found.model_dump(exclude=set(varies))
+    # A chain of hits names the run that did the work.
+    again = ResultCache(tmp_path / "cache", replace(second, run_id="third"), READY).find(row)
+    assert again is not None
+    assert again.cached_from == "first"
+
+
+@pytest.mark.parametrize("status", list(Status))
+def test_only_what_an_op_will_do_again_is_kept(tmp_path: Path, status: Status) -> None:
+    row, asked = add_row(tmp_path, "a"), context(tmp_path)
+    cache = ResultCache(tmp_path / "cache", asked, READY)
+    cache.keep(row, verdict(row, asked, status, error="it said so"), READY)
+    lasting = {"success", "compile_failed", "run_failed", "golden_failed"}
+    assert cache.has(row) == (cache.find(row) is not None) == (status.value in lasting)
+
+
+@pytest.mark.parametrize("error", ["MemoryError: ", "internal error: OSError: x", "FileNotFoundError: [Errno 2] gone"])
+def test_what_the_machine_did_is_not(tmp_path: Path, error: str) -> None:
+    row, asked = add_row(tmp_path, "a"), context(tmp_path)
+    cache = ResultCache(tmp_path / "cache", asked, READY)
+    cache.keep(row, verdict(row, asked, Status.RUN_FAILED, error=error), READY)
+    assert not cache.has(row)
+
+
+def test_a_damaged_entry_and_kept_ir_are_misses(tmp_path: Path) -> None:
+    row, asked = add_row(tmp_path, "a"), context(tmp_path)
+    cache = ResultCache(tmp_path, asked, READY)
+    cache.keep(row, verdict(row, asked), READY)
+    assert cache.find(row) is not None
+    assert ResultCache(tmp_path, replace(asked, keep_ir=True), READY).find(row) is None
+    assert ResultCache(tmp_path, asked, None).find(row) is None
+    path = Shelf(tmp_path / "results").place(key(row, asked, READY))
+    whole = path.read_bytes()
+    for text in (whole[:-9], b"", b"[]", b"{}", whole.replace(b'"success": true', b'"success": 7')):
+        path.write_bytes(text)
+        assert cache.find(row) is None
+
+
+def test_lane_and_kept_verdicts_agree_and_a_crash_is_never_kept(tmp_path: Path) -> None:
+    rows = [add_row(tmp_path, name, text) for name, text in (
+        ("good", b"fine"), ("wrong", b"run:wrong"), ("refused", b"compile:refuse"), ("dead", b"run:sigkill"),
+    )]  # fmt: skip
+    runs = []
+    for name in ("one", "two"):
+        asked = RunContext(name, str(tmp_path / name), FAULTY)
+        with Lane(LaneConfig(asked, {"toy": str(tmp_path)})) as lane:
+            terms = Terms(ResultCache(tmp_path / "cache", asked, lane.ready()))
+            with Climber(asked, lane, "main", terms) as climber:
+                runs.append([climber.climb(row)[0] for row in rows])
+            starts = lane.starts
+    assert [test.status.value for test in runs[1]] == ["success", "golden_failed", "compile_failed", "crashed"]
+    assert [test.cached_from for test in runs[1]] == ["one", "one", "one", ""]
+    assert starts == 1, "the crash was the only op of the second run"
+    for one, two in zip(*runs, strict=True):
+        assert one.model_dump(exclude=set(VOLATILE)) == two.model_dump(exclude=set(VOLATILE))
+        if two.artifact and two.cached_from:
+            assert (tmp_path / "two" / two.artifact).read_text() == (tmp_path / "one" / str(one.artifact)).read_text()
+
+
+PICKY = '''
+import numpy as np
+from harness.backends.base import Target
+from harness.stages import Stage
+
+
+class Picky:
+    """Gets tanh right where its input is not negative: one op, two verdicts."""
+
+    name = "picky"
+    stages = (Stage.RUN,)
+
+    def target(self, options):
+        return Target("host", None, "exact")
+
+    def fingerprint(self):
+        return "1"
+
+    def available(self):
+        return None
+
+    def climb(self, stage, job):
+        if b"tanh" in job.module:
+            (x,) = job.inputs
+            job.outputs, job.ran_on = [np.tanh(np.maximum(x, 0))], "host"
+'''
+
+
+def module(operation: str) -> str:
+    return f"""module @m {{ func.func public @main(%x: tensor<8xf32>) -> tensor<8xf32> {{
+        %0 = stablehlo.{operation} %x : tensor<8xf32>
+        %1 = stablehlo.tanh %0 : tensor<8xf32>
+        return %1 : tensor<8xf32> }} }}"""
+
+
+def test_one_op_id_with_other_values_in_another_model_keeps_its_own_verdict(tmp_path: Path) -> None:
+    backend = tmp_path / "picky.py"
+    backend.write_text(PICKY)
+
+    def tanh(run: str, operation: str) -> OpTest:
+        tests = run_op_by_op(module(operation), backend=str(backend), cache_dir=tmp_path / "cache",
+                             run_dir=tmp_path / f"{run}-{operation}", name="same_name")  # fmt: skip
+        return next(test for test in tests if test.op_name == "stablehlo.tanh")
+
+    first = {word: tanh("one", word) for word in ("abs", "negate")}
+    assert len({test.op_id for test in first.values()}) == 1
+    assert {word: test.status.value for word, test in first.items()} == {"abs": "success", "negate": "golden_failed"}
+    for word, test in first.items():
+        again = tanh("two", word)
+        assert (again.status, again.cached_from) == (test.status, test.run_id)
+    # The file of a backend that is given by its path is part of the key, whatever its fingerprint says.
+    backend.write_text(PICKY.replace("np.maximum(x, 0)", "x"))
+    mended = tanh("three", "negate")
+    assert (mended.status.value, mended.cached_from) == ("success", "")
+
+
+# --- what a backend said
+
+
+def test_what_a_backend_said_holds_until_a_source_or_an_option_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = context(tmp_path)
+    for name in ("compiler/passes/a.py", "simulator/b.py", "harness/c.py", "models/d.py", "compiler/boards/e.yaml"):
+        path = tmp_path / "src" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("")
+    monkeypatch.setattr(judge, "ROOT", tmp_path / "src")
+    result_cache.note(tmp_path, asked, replace(READY, lasting=False))
+    assert result_cache.recall(tmp_path, asked) is None, "it did not say that it lasts"
+    result_cache.note(tmp_path, asked, READY)
+    assert result_cache.recall(tmp_path, replace(asked, run_id="r2", run_dir="/r2")) == READY
+    for change in ({"arch": "p150"}, {"data_format": "Bfp8_b"}, {"until": "run"}, {"backend": "xla"}):
+        assert result_cache.recall(tmp_path, replace(asked, **change)) is None
+    for path in sorted((tmp_path / "src").rglob("*.*")):
+        path.write_text("changed")
+        assert result_cache.recall(tmp_path, asked) is None, path
+        path.write_text("")
+    assert result_cache.recall(tmp_path, asked) == READY
+
+
+# --- the shelf
+
+
+HAMMER = """
+import sys
+from pathlib import Path
+from harness.shelf import Shelf
+
+shelf, bad = Shelf(Path(sys.argv[1])), 0
+for turn in range(150):
+    name = f"ab{turn % 5}"
+    shelf.put(name, {"text": "x" * 5000})
+    value = shelf.get(name)
+    bad += value is None or len(value["text"]) != 5000
+print(bad)
+"""
+
+
+def test_two_processes_never_see_half_of_a_value(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", HAMMER, str(tmp_path)]
+    both = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    assert [child.communicate()[0] for child in both] == ["0\n", "0\n"]
+    assert {path.name for path in (tmp_path / "ab").iterdir()} == {f"ab{n}.json" for n in range(5)}
+
+
+def test_a_shelf_that_cannot_be_written_is_only_a_miss(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    shelf = Shelf(tmp_path / "file")
+    shelf.put("abc", {"a": 1})
+    assert shelf.get("abc") is None
+    assert not shelf.has("abc")

@@ -1,0 +1,43 @@
+"""The estimate of a model's values is what a walk then stores, and a disk without that room is refused in one line."""
+
+from __future__ import annotations
+
+import shutil
+from collections import namedtuple
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness import export_folder, room
+from harness.errors import InputError
+from harness.prepare import Request, prepare
+from harness.split import split_module
+from harness.walk import Limits
+
+
+@pytest.mark.parametrize("inputs", ["captured", "random"])
+def test_the_estimate_is_what_the_walk_stores(tmp_path: Path, inputs: str) -> None:
+    header, _ = prepare(Request(("mnist_mlp",), inputs=inputs, cache_dir=str(tmp_path)))
+    folder = Path(header.export_dirs[0])
+    stored = sum(np.load(path, mmap_mode="r").nbytes for path in (folder / export_folder.VALUES).glob("*.npy"))
+    split = split_module((folder / export_folder.MODULE).read_bytes(), "mnist_mlp")
+    assert room.stored_bytes(split, Limits(), random=inputs == "random") == stored > 10_000
+    largest = 128 * 8 * 4
+    capped = room.stored_bytes(split, Limits(tensor_bytes=largest - 1), random=inputs == "random")
+    assert 0 < capped < stored
+
+
+def test_a_disk_without_room_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = """func.func @main(%a: tensor<1024x1024xf32>) -> tensor<1024x1024xf32> {
+      %0 = stablehlo.abs %a : tensor<1024x1024xf32>
+      return %0 : tensor<1024x1024xf32> }"""
+    split = split_module(text.encode(), "m")
+    usage = namedtuple("usage", "total used free")
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(0, 0, 4 << 20))
+    room.check(split, Limits(), tmp_path, "m")
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(0, 0, (4 << 20) - 1))
+    with pytest.raises(
+        InputError, match=r"^--model m: expected 4.0 MiB on the disk of .*, got 4.0 MiB free; try opscope"
+    ):
+        room.check(split, Limits(), tmp_path, "m")

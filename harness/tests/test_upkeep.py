@@ -1,0 +1,165 @@
+"""What grows is bounded: the longest unused goes first, nothing that a live process holds, nothing used just now."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from harness import upkeep
+from harness.claims import Claims, alone, in_use
+from harness.cli import clean
+from harness.tests import run_folder
+
+HOUR = 3600.0
+
+
+def thing(path: Path, size: int, age: float) -> Path:
+    """A file, or an export folder, of a size, last used a while ago."""
+    if path.suffix:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(bytes(size))
+    else:
+        (path / "values").mkdir(parents=True)
+        (path / "values" / "1.npy").write_bytes(bytes(size))
+    os.utime(path, (time.time() - age,) * 2)
+    return path
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Path:
+    """5,100 bytes of things of several kinds."""
+    root = tmp_path / "cache"
+    thing(root / "exports" / "old", 2000, 9 * HOUR)
+    thing(root / "exports" / "new", 2000, 1 * HOUR)
+    thing(root / "executables" / "a.bin", 500, 8 * HOUR)
+    thing(root / "results" / "ab" / "abc.json", 300, 5 * HOUR)
+    thing(root / "results" / "cd" / "cde.json", 200, 0)
+    thing(root / "javascript" / "v.js", 100, 6 * HOUR)
+    return root
+
+
+def names(things: list[upkeep.Thing]) -> list[str]:
+    return [thing.path.name for thing in things]
+
+
+def test_everything_is_seen_with_its_size_and_in_the_order_of_its_last_use(cache: Path) -> None:
+    there = upkeep.cached(cache)
+    assert [(t.kind, t.path.name, t.size) for t in there] == [
+        ("exports", "old", 2000), ("executables", "a.bin", 500), ("javascript", "v.js", 100),
+        ("results", "abc.json", 300), ("exports", "new", 2000), ("results", "cde.json", 200),
+    ]  # fmt: skip
+    du = subprocess.run(["du", "-sb", "--apparent-size", cache / "exports" / "old" / "values" / "1.npy"],
+                        capture_output=True, text=True, check=True)  # fmt: skip
+    assert int(du.stdout.split()[0]) == there[0].size
+
+
+@pytest.mark.parametrize(
+    ("limit", "gone"),
+    [
+        (10_000, []),
+        (5100, []),
+        (5099, ["old"]),
+        (3099, ["old", "a.bin"]),
+        (500, ["old", "a.bin", "v.js", "abc.json", "new"]),
+        (0, ["old", "a.bin", "v.js", "abc.json", "new"]),
+    ],
+)
+def test_the_longest_unused_goes_first_and_what_is_fresh_stays(cache: Path, limit: int, gone: list[str]) -> None:
+    assert names(upkeep.trim(cache, limit)) == gone
+    left = upkeep.cached(cache)
+    assert {t.path.name for t in left} == {"old", "new", "a.bin", "abc.json", "cde.json", "v.js"} - set(gone)
+    assert not list(cache.glob("exports/.gone*"))
+
+
+def test_what_died_half_made_goes_though_there_is_room(cache: Path) -> None:
+    thing(cache / "exports" / ".making-dead", 10, HOUR)
+    thing(cache / "exports" / ".gone-1-x", 10, HOUR)
+    thing(cache / "exports" / ".making-now", 10, 1)
+    assert set(names(upkeep.trim(cache, 10**6))) == {".making-dead", ".gone-1-x"}
+
+
+@contextmanager
+def holder(folder: Path) -> Iterator[subprocess.Popen[str]]:
+    """Another process that claims a folder."""
+    script = "import sys, time; from pathlib import Path; from harness.claims import Claims; c = Claims()\n"
+    script += "c.hold(Path(sys.argv[1])); print('held', flush=True); time.sleep(60)"
+    child = subprocess.Popen([sys.executable, "-c", script, str(folder)], stdout=subprocess.PIPE, text=True)
+    try:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "held\n"
+        yield child
+    finally:
+        child.kill()
+        child.communicate()
+
+
+def test_what_a_live_process_claims_stays_until_it_dies(cache: Path) -> None:
+    old = cache / "exports" / "old"
+    with holder(old) as child:
+        assert names(upkeep.trim(cache, 4400)) == ["a.bin", "v.js", "abc.json"], "the next ones go in its place"
+        assert names(upkeep.trim(cache, 0)) == ["new"]
+        assert (old / "values" / "1.npy").is_file()
+        assert in_use(old)
+        child.kill()
+        child.wait()
+        assert not in_use(old)
+        assert names(upkeep.trim(cache, 2000)) == ["old"]
+    assert not old.exists()
+
+
+def test_claims_are_shared_and_given_back(tmp_path: Path) -> None:
+    with Claims() as one, Claims() as two:
+        one.hold(tmp_path)
+        two.hold(tmp_path)
+        one.close()
+        with alone(tmp_path) as ours:
+            assert not ours
+    with alone(tmp_path) as ours:
+        assert ours
+    with alone(tmp_path / "none") as ours:
+        assert not ours
+
+
+def test_a_run_that_adds_little_looks_once_an_hour(cache: Path) -> None:
+    assert upkeep.trim(cache, 10**6, every=HOUR) == []
+    assert upkeep.trim(cache, 0, every=HOUR) == []
+    os.utime(cache / ".trimmed", (time.time() - 2 * HOUR,) * 2)
+    assert "old" in names(upkeep.trim(cache, 0, every=HOUR))
+
+
+def test_the_command_says_what_goes_and_takes_it(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OPSCOPE_CACHE_DIR", str(cache))
+    runs = tmp_path / ".opscope" / "runs"
+    for number in range(4):
+        run = run_folder.write(runs / f"2026010{number}-000000-m")
+        os.utime(run / "manifest.jsonl", (1000 + number,) * 2)
+    (runs / "20260109-000000-never-began").mkdir()
+    words = ["--keep-runs", "2", "--max-cache", "2.5K"]
+    planned = CliRunner().invoke(clean, [*words, "--dry-run"], catch_exceptions=False)
+    assert len(list(runs.iterdir())) == 5
+    assert len(upkeep.cached(cache)) == 6
+    with holder(runs / "20260100-000000-m"):
+        done = CliRunner().invoke(clean, words, catch_exceptions=False)
+    table = {line.split()[0]: line.split()[1:] for line in planned.output.splitlines()[1:7]}
+    assert table["runs"][0] == "5"
+    assert table["runs"][3] == "3"
+    assert table["exports"] == ["2", "3.9", "KiB", "1", "2.0", "KiB"]
+    assert table["executables"] == ["1", "500", "B", "1", "500", "B"]
+    assert table["all"][:3] == ["11", table["all"][1], "KiB"]
+    assert "1 old runs stay: in use" in done.output
+    assert sorted(path.name[:8] for path in runs.iterdir()) == ["20260100", "20260102", "20260103"]
+    assert names(upkeep.cached(cache)) == ["abc.json", "new", "cde.json"]
+    assert "stay" not in CliRunner().invoke(clean, words, catch_exceptions=False).output
+    nearly = CliRunner().invoke(clean, ["--max-cache", "1"], catch_exceptions=False)
+    assert "200 B of caches stay: in use, or used within the last minute" in nearly.output
+    refused = CliRunner().invoke(clean, ["--max-cache", "lots"])
+    assert "--max-cache: expected a size" in str(refused.exception)
