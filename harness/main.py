@@ -13,7 +13,7 @@ from harness import rooms
 
 GROUP = "opscope.commands"
 
-WORKFLOW = ("doctor", "models", "config", "compile", "opt", "show", "publish")
+WORKFLOW = ("doctor", "models", "config", "compile", "opt", "show", "publish", "diff", "unblock", "readiness", "sql", "export")
 """Order in which `opscope --help` lists the verbs; others follow by name."""
 
 
