@@ -13,7 +13,20 @@ from harness import rooms
 
 GROUP = "opscope.commands"
 
-WORKFLOW = ("doctor", "models", "config", "compile", "opt", "show", "publish", "diff", "unblock", "readiness", "sql", "export")
+WORKFLOW = (
+    "doctor",
+    "models",
+    "config",
+    "compile",
+    "opt",
+    "show",
+    "publish",
+    "diff",
+    "unblock",
+    "readiness",
+    "sql",
+    "export",
+)
 """Order in which `opscope --help` lists the verbs; others follow by name."""
 
 

@@ -171,19 +171,21 @@ def from_database(connection: sa.Connection, run_id: str, where: str = "RUN") ->
 
 
 def _view(
-    run: Mapping[str, Any], models: Iterable[str], ops: Mapping[str, Mapping[str, Any]],
-    tests: Iterable[Mapping[str, Any]], uses: Mapping[str, Counter[str]], place: str,
+    run: Mapping[Any, Any], models: Iterable[str], ops: Mapping[str, Mapping[Any, Any]],
+    tests: Iterable[Mapping[Any, Any]], uses: Mapping[str, Counter[str]], place: str,
 ) -> RunView:  # fmt: skip
-    found: dict[str, Outcome] = {}
+    found = {
+        test["op_id"]: _outcome(test, ops[test["op_id"]]["signature"], dict(uses.get(test["op_id"], {})))
+        for test in tests
+    }
+    # What an op's row says of splitting is of the newest run; an op of this run without a test could not be split here.
     for op_id, op in ops.items():
-        if op["unsplittable"]:
+        if op_id not in found:
             found[op_id] = Outcome(
                 op_id, op["op_name"], op["op_kind"] or "other", op["signature"], UNSPLITTABLE, str(Stage.SPLIT),
-                failed_stage=str(Stage.SPLIT), error=op["unsplittable"], uses_of=dict(uses.get(op_id, {})),
+                failed_stage=str(Stage.SPLIT), error=op["unsplittable"] or "no module could be made of it",
+                uses_of=dict(uses.get(op_id, {})),
             )  # fmt: skip
-    for test in tests:
-        if test["op_id"] not in found:
-            found[test["op_id"]] = _outcome(test, ops[test["op_id"]]["signature"], dict(uses.get(test["op_id"], {})))
     return RunView(
         run["run_id"], place, tuple(sorted(models)), run["backend"], run["arch"], run["started"], run["outcome"],
         {name: run[name] for name in ("revision", "dirty", "branch", "backend_revision", "backend_dirty", "host",
@@ -192,7 +194,7 @@ def _view(
     )  # fmt: skip
 
 
-def _outcome(test: Mapping[str, Any], types: str, uses: Mapping[str, int]) -> Outcome:
+def _outcome(test: Mapping[Any, Any], types: str, uses: Mapping[str, int]) -> Outcome:
     stages = [(stage["stage"], stage["seconds"]) for stage in test["stages"]]
     return Outcome(
         op_id=test["op_id"],

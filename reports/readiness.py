@@ -11,7 +11,7 @@ from harness.errors import InputError, closest
 from harness.stages import FAILED
 from reports.choosing import Listed, Runs
 from reports.outcomes import UNATTEMPTED, RunView, series
-from reports.schema import OP_TESTS, OPS, RUNS, USES
+from reports.schema import OP_TESTS, RUNS, USES
 
 HISTORY = 30
 """Runs of a model that are told, the newest ones."""
@@ -47,7 +47,7 @@ def _newest_with(listed: Sequence[Listed], models: Sequence[str]) -> Listed:
 
 def views_of(view: RunView) -> dict[str, RunView]:
     """The run for each of its models."""
-    return {model: view for model in view.models}
+    return dict.fromkeys(view.models, view)
 
 
 def history(runs: Runs, view: RunView, model: str) -> list[dict[str, Any]]:
@@ -74,11 +74,11 @@ def _row(run_id: str, started: Any, revision: str, ops: int, missing: int, unatt
 
 def _counted(connection: sa.Connection, run_ids: Sequence[str], model: str) -> list[dict[str, Any]]:
     """The same counts by SQL, for runs whose ops nobody needs one by one."""
+    # An op without a test could not be split off: it holds the model back all the same.
     here = sa.select(USES.c.run_id, USES.c.op_id).where(USES.c.run_id.in_(run_ids), USES.c.model == model).distinct()
     place = here.subquery()
-    broken = OPS.c.unsplittable != ""
-    bad = broken | OP_TESTS.c.status.in_([str(status) for status in FAILED])
-    idle = ~broken & OP_TESTS.c.status.in_([str(status) for status in UNATTEMPTED])
+    bad = OP_TESTS.c.op_id.is_(None) | OP_TESTS.c.status.in_([str(status) for status in FAILED])
+    idle = OP_TESTS.c.status.in_([str(status) for status in UNATTEMPTED])
     counted = (
         sa.select(
             place.c.run_id,
@@ -87,7 +87,6 @@ def _counted(connection: sa.Connection, run_ids: Sequence[str], model: str) -> l
             sa.func.sum(sa.case((idle, 1), else_=0)),
         )
         .select_from(place)
-        .join(OPS, OPS.c.op_id == place.c.op_id)
         .outerjoin(OP_TESTS, (OP_TESTS.c.run_id == place.c.run_id) & (OP_TESTS.c.op_id == place.c.op_id))
         .group_by(place.c.run_id)
     )

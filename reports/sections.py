@@ -15,8 +15,8 @@ from reports.choosing import Runs
 from reports.diff import QUIET, Diff
 from reports.history import slower_between
 from reports.outcomes import RunView, from_stored, series
-from reports.reading import exists, read_database
 from reports.readiness import views_of
+from reports.reading import exists, read_database
 from reports.terminal import percent
 from reports.unblock import Plan, plan
 
@@ -90,10 +90,15 @@ def unlock_chart(found: Plan) -> dict[str, Any] | None:
         alt.Chart(alt.Data(values=data), height=220, width="container")
         .mark_line(interpolate="step-after", point=True, color="#2a9d76")
         .encode(
-            x=alt.X("fixes:Q", title="fixes, the best first", axis=alt.Axis(tickMinStep=1, format="d")),
+            x=alt.X("fixes:Q", title="fixes, the best first", axis=alt.Axis(format="d", tickCount=_ticks(len(data)))),
             y=alt.Y("whole:Q", title="whole models", scale=alt.Scale(domain=[0, len(found.models)]),
-                    axis=alt.Axis(tickMinStep=1, format="d")),
+                    axis=alt.Axis(format="d", tickCount=_ticks(len(found.models)))),
             tooltip=["fixes:Q", "whole:Q", "fix:N", "error:N", "models:N"],
         )
     )  # fmt: skip
     return chart.to_dict(validate=False)
+
+
+def _ticks(most: int) -> int:
+    """How many ticks an axis of whole numbers wants: no number twice."""
+    return min(most, 10)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from statistics import median
 
 LEAST = 2
@@ -39,7 +40,7 @@ def pieces(values: Sequence[float]) -> list[Piece]:
     best: list[float] = [0.0] + [float("inf")] * count
     cut: list[int] = [0] * (count + 1)
     for stop in range(LEAST, count + 1):
-        for start in range(0, stop - LEAST + 1):
+        for start in range(stop - LEAST + 1):
             part = values[start:stop]
             level = median(part)
             cost = best[start] + sum(abs(value - level) for value in part) + (price if start else 0.0)
@@ -56,5 +57,5 @@ def pieces(values: Sequence[float]) -> list[Piece]:
 
 def _noise(values: Sequence[float]) -> float:
     """How far neighbours are apart where nothing happened; a step is one of many differences and moves no median."""
-    steps = sorted(abs(late - early) for early, late in zip(values, values[1:], strict=False))
+    steps = sorted(abs(late - early) for early, late in pairwise(values))
     return max(median(steps), 0.01 * abs(median(values)), 1e-9)

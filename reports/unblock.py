@@ -148,16 +148,26 @@ def curve(needs: Mapping[str, Iterable[str]], weight: Mapping[str, int] | None =
             # Sorted names last, so that equal bundles come in the same order on every machine.
             return -unlocked / len(bundle), len(bundle), -sum(weight.get(fix, 0) for fix in bundle), sorted(bundle)
 
-        bundle = set(min(bundles, key=gain))
-        while bundle:
-            fix = min(bundle, key=lambda one: (-_completed(open_, done | {one}), -weight.get(one, 0), one))
-            bundle.remove(fix)
+        for fix in _ordered(min(bundles, key=gain), open_, done, weight):
             done.add(fix)
             unlocked = sorted(model for model, need in open_.items() if need <= done)
             for model in unlocked:
                 del open_[model]
             steps.append(Step(len(done), fix, steps[-1].whole + len(unlocked), tuple(unlocked)))
     return steps
+
+
+def _ordered(
+    bundle: frozenset[str], needs: Mapping[str, frozenset[str]], done: Iterable[str], weight: Mapping[str, int]
+) -> list[str]:
+    """The fixes of a bundle so that models become whole as early as they can: the one that lacks least comes first."""
+    left = [need - set(done) for need in needs.values() if need <= bundle | set(done)]
+    order: list[str] = []
+    while len(order) < len(bundle):
+        lacking = [need.difference(order) for need in left if not need <= set(order)]
+        least = min(lacking, key=lambda need: (len(need), -sum(weight.get(fix, 0) for fix in need), sorted(need)))
+        order += sorted(least, key=lambda fix: (-weight.get(fix, 0), fix))
+    return order
 
 
 def _completed(needs: Mapping[str, frozenset[str]], done: set[str]) -> int:
