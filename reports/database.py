@@ -132,6 +132,16 @@ def views() -> dict[str, str]:
     return {path.stem: path.read_text(encoding="utf-8") for path in sorted((ROOM / "views").glob("*.sql"))}
 
 
+def digest_of(selects: dict[str, str]) -> str:
+    """What the texts of the views are known by."""
+    return hashlib.sha256("\0".join(f"{name}\0{text}" for name, text in selects.items()).encode()).hexdigest()
+
+
+def has_views(connection: sa.Connection, digest: str) -> bool:
+    """Whether the database has the views of that digest."""
+    return digest == connection.scalar(sa.select(SETTINGS.c.value).where(SETTINGS.c.name == "views_digest"))
+
+
 def _bring_up_to_date(connection: sa.Connection, where: str) -> None:
     if connection.dialect.name == "postgresql":
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(ADVISORY_LOCK)))
@@ -174,10 +184,9 @@ def _migrate(connection: sa.Connection) -> None:
 def _renew_views(connection: sa.Connection, force: bool) -> None:
     """Makes all views again if their files are not the ones that the database was given."""
     selects = views()
-    digest = hashlib.sha256("\0".join(f"{name}\0{text}" for name, text in selects.items()).encode()).hexdigest()
+    digest = digest_of(selects)
     SETTINGS.create(connection, checkfirst=True)
-    have = {row.name: row.value for row in connection.execute(sa.select(SETTINGS))}
-    if not force and have.get("views_digest") == digest:
+    if not force and has_views(connection, digest):
         return
     _drop_views(connection)
     for name, select in selects.items():

@@ -5,16 +5,31 @@ SQLite is opened as a read-only file, PostgreSQL in a read-only transaction. Wha
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import sqlalchemy as sa
+from sqlalchemy import event
 from sqlalchemy.exc import SQLAlchemyError
 
 from harness.errors import InputError
-from reports.database import default_url, driver_reason, head, parse_url, schema_version, shown
+from reports.database import (
+    default_url,
+    digest_of,
+    driver_reason,
+    has_views,
+    head,
+    parse_url,
+    schema_version,
+    shown,
+    views,
+)
+
+RENEW = "opscope publish RUN_DIR, which brings it up to date"
 
 
 def database_url(url: str | None) -> str:
@@ -45,12 +60,14 @@ def read_database(url: str, where: str = "--db") -> Iterator[sa.Connection]:
     except ImportError as error:
         extra = "pip install 'opscope[postgres]'"
         raise InputError(where, "an installed database driver", f"no module `{error.name}`", extra) from error
+    hint = ""
     try:
         with engine.connect() as connection:
             _check_schema(connection, where)
+            hint = "" if has_views(connection, digest_of(views())) else f"{RENEW} (its views are another opscope's)"
             yield connection
     except SQLAlchemyError as error:
-        raise InputError(where, f"to read {shown(parsed)}", driver_reason(error, parsed)) from error
+        raise InputError(where, f"to read {shown(parsed)}", driver_reason(error, parsed), hint) from error
     finally:
         engine.dispose()
 
@@ -60,7 +77,16 @@ def _engine(url: sa.URL) -> sa.Engine:
         if url.database and url.database != ":memory:" and not url.query.get("uri"):
             path = Path(url.database).absolute()
             url = url.set(database=f"file:{quote(str(path))}", query={"mode": "ro", "uri": "true"})
-        return sa.create_engine(url, connect_args={"timeout": 30})
+        engine = sa.create_engine(url, connect_args={"timeout": 30})
+
+        # A read-only connection still makes the file of a database that a query attaches.
+        @event.listens_for(engine, "connect")
+        def connected(connection: Any, _: object) -> None:
+            connection.set_authorizer(
+                lambda action, *_: sqlite3.SQLITE_DENY if action == sqlite3.SQLITE_ATTACH else sqlite3.SQLITE_OK
+            )
+
+        return engine
     seconds = {"connect_timeout": 10} if "connect_timeout" not in url.query else {}
     engine = sa.create_engine(url, connect_args=seconds, poolclass=sa.NullPool)
     return engine.execution_options(postgresql_readonly=True)
@@ -70,5 +96,5 @@ def _check_schema(connection: sa.Connection, where: str) -> None:
     version = schema_version(connection)
     if version != head():
         newer = version is not None and version > head()
-        hint = "a newer opscope" if newer else "opscope publish RUN_DIR, which brings it up to date"
+        hint = "a newer opscope" if newer else RENEW
         raise InputError(where, f"a database of schema {head()}", f"schema {version}" if version else "none", hint)

@@ -40,7 +40,7 @@ def night(folder: Path, number: int, ops: Mapping[str, Op], models: tuple[str, .
     """Writes the run of one night and returns its folder; `unsplittable` is a status like any other."""
     run_id = f"night{number:02}"
     run_dir = folder / run_id
-    context = RunContext(run_id, str(run_dir), card_type="sim-n150")
+    context = RunContext(run_id, str(run_dir), arch=record.get("arch", "n150"), card_type="sim-n150")
     started = START + timedelta(days=number)
     tensor = TensorDesc(shape=(8, 8), data_type="f32")
     rows, tests = [], []
