@@ -40,15 +40,26 @@ class Runs:
     connection: sa.Connection | None
     root: Path
 
-    def view(self, run: str, where: str = "RUN") -> RunView:
-        """The run that `run` names: a folder, an id in the database, or an id below .opscope/runs."""
+    def folder(self, run: str) -> Path | None:
+        """The folder that `run` names: a path, or what stands below .opscope/runs and is no id of the database."""
         for folder in (Path(run), self.root / run):
             if (folder / RUN_FILE).is_file() and (folder != self.root / run or not self._published(run)):
-                return from_folder(folder)
-        if self.connection is not None:
-            return from_database(self.connection, run, where)
-        got = "a folder without run.json" if Path(run).is_dir() else f"`{run}` and no database"
-        raise InputError(where, "a run folder or the id of a published run", got, "a folder below .opscope/runs")
+                return folder
+        return None
+
+    def view(self, run: str, where: str = "RUN") -> RunView:
+        """The run that `run` names: a folder, an id in the database, or a folder below .opscope/runs."""
+        folder = self.folder(run)
+        if folder is not None:
+            return from_folder(folder)
+        return from_database(self.database(run, where), run, where)
+
+    def database(self, run: str, where: str = "RUN") -> sa.Connection:
+        """The database that may have `run`. Raises InputError where there is none."""
+        if self.connection is None:
+            got = "a folder without run.json" if Path(run).is_dir() else f"`{run}` and no database"
+            raise InputError(where, "a run folder or the id of a published run", got, "a folder below .opscope/runs")
+        return self.connection
 
     def _published(self, run: str) -> bool:
         return self.connection is not None and run in self.connection.scalars(

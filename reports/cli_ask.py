@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import click
 
@@ -45,3 +46,35 @@ def sql(query: str | None, url: str | None, as_json: bool, as_csv: bool, limit: 
         page.table([(name, "") for name in answer.columns], ask.shown_rows(answer, limit))
         if len(answer.rows) > limit:
             page.line(f"and {len(answer.rows) - limit} more rows: --limit, --json, --csv")
+
+
+@click.command()
+@click.argument("run", required=False)
+@click.option(
+    "--format", "kind", required=True, type=click.Choice(["optest-json", "junit", "csv"]), help="What to write."
+)
+@click.option("--job-id", type=click.IntRange(1), help="Number of the CI job; optest-json needs it in its name.")
+@click.option(
+    "-o", "--output", default=".", show_default=True, metavar="DIR", help="Folder to write to; `-` for stdout."
+)
+@DB
+def export(run: str | None, kind: str, job_id: int | None, output: str, url: str | None) -> None:
+    """Write RUN (a folder or an id; default: the newest) in a format that other programs read."""
+    from reports import export_csv, export_junit, export_optest
+    from reports.choosing import open_runs
+    from reports.exported import read
+    from reports.written import write_whole
+
+    with open_runs(url) as runs:
+        found = read(runs, run)
+    if kind == "optest-json":
+        number = export_optest.job_of(found, job_id)
+        name, text = export_optest.file_name(number), export_optest.render(found, number)
+    elif kind == "junit":
+        name, text = export_junit.file_name(found, job_id), export_junit.render(found)
+    else:
+        name, text = export_csv.file_name(found), export_csv.render(found)
+    if output == "-":
+        click.echo(text, nl=False)
+    else:
+        click.echo(write_whole(Path(output) / name, text, "--output"))

@@ -7,17 +7,16 @@ together and escapes whatever a record says.
 from __future__ import annotations
 
 import json
-import os
 import shlex
 from pathlib import Path
 from typing import Any
 
-from harness.errors import InputError
 from harness.records import RunRecord
 from harness.store import StoredRun, load_run
 from reports import charts, page_rows, vega
 from reports.columns import plain
 from reports.sections import sections, unlock_chart
+from reports.written import write_whole
 
 PAGE = Path(__file__).parent / "page"
 REPORT_FILE = "report.html"
@@ -33,17 +32,7 @@ def write_report(run_dir: Path, url: str | None = None) -> Path:
     Raises InputError for a folder that holds no run and for a disk that takes no file.
     """
     text = render(load_run(run_dir), url)
-    path = run_dir / REPORT_FILE
-    temporary = run_dir / f".{REPORT_FILE}.{os.getpid()}"
-    try:
-        temporary.write_text(text, encoding="utf-8")
-        temporary.replace(path)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise InputError(
-            str(path), "a place that can be written", error.strerror or str(error), "--no-report"
-        ) from error
-    return path
+    return write_whole(run_dir / REPORT_FILE, text, "--no-report")
 
 
 def render(run: StoredRun, url: str | None = None) -> str:

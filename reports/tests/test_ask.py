@@ -39,7 +39,8 @@ BAD_TWIN = {"add": Op("run_failed", uses={"e": 1}, failed=Stage.RUN, error="L1 i
 # Question -> columns, and the rows that they must hold, in order. `...` is not looked at.
 EXPECTED: dict[str, tuple[str, list[tuple[Any, ...]]]] = {
     "ops_by_stage": ("arch op_kind stage_reached ops uses", [
-        ("n150", "data_movement", "split", 1, 3), ("n150", "eltwise", "compare", 1, 4), ("n150", "linalg", "split", 1, 1),
+        ("n150", "data_movement", "split", 1, 3), ("n150", "eltwise", "compare", 1, 4),
+        ("n150", "linalg", "split", 1, 1),
         ("n150", "other", "split", 3, 4), ("n150", "other", "compare", 2, 6), ("p150", "eltwise", "split", 1, 1)]),
     "not_compiling": ("op_name failed_stage models uses error", [
         ("stablehlo.sort", "stablehlo-to-ttir", 2, 3, "no sort"),
