@@ -87,8 +87,11 @@ def _engine(url: sa.URL) -> sa.Engine:
             )
 
         return engine
-    seconds = {"connect_timeout": 10} if "connect_timeout" not in url.query else {}
-    engine = sa.create_engine(url, connect_args=seconds, poolclass=sa.NullPool)
+    # A prepared statement is one statement: a query cannot end the read-only transaction and go on after it.
+    arguments: dict[str, Any] = {"prepare_threshold": 0}
+    if "connect_timeout" not in url.query:
+        arguments["connect_timeout"] = 10
+    engine = sa.create_engine(url, connect_args=arguments, poolclass=sa.NullPool)
     return engine.execution_options(postgresql_readonly=True)
 
 
