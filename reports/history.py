@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from harness.errors import InputError
 from reports.choosing import Listed, Runs
 from reports.diff import Diff, Slower, compare
-from reports.outcomes import AFTER_COMPILE, Outcome, RunView, series
+from reports.outcomes import Outcome, RunView, compile_seconds, series
 from reports.steps import NEEDED, pieces
 
 SUSPECT = 1.3
@@ -38,11 +36,11 @@ def slower_between(runs: Runs, a: RunView, b: RunView) -> Slower | None:
     before = {op_id: a.ops[op_id].compile_seconds for op_id in common}
     if neighbours:
         for _, op_id, stages in runs.stages_of(order[-3:-2], common):
-            before[op_id] = min(before[op_id], _compile_seconds(stages))
+            before[op_id] = min(before[op_id], compile_seconds(stages))
     suspects = [op_id for op_id in common if _suspect(b.ops[op_id].compile_seconds, before[op_id])]
     times: dict[str, dict[str, float]] = {}
     for run_id, op_id, stages in runs.stages_of(order, suspects):
-        times.setdefault(op_id, {})[run_id] = _compile_seconds(stages)
+        times.setdefault(op_id, {})[run_id] = compile_seconds(stages)
     since = order.index(a.run_id)
 
     def judge(_: Outcome, new: Outcome) -> str:
@@ -66,10 +64,6 @@ def slower_between(runs: Runs, a: RunView, b: RunView) -> Slower | None:
 
 def _series(run: RunView) -> tuple[object, ...]:
     return series(run.backend, run.arch, run.origin["options"])
-
-
-def _compile_seconds(stages: list[Any]) -> float:
-    return sum(stage["seconds"] or 0.0 for stage in stages if stage["stage"] not in AFTER_COMPILE)
 
 
 def _suspect(now: float, before: float) -> bool:

@@ -30,12 +30,15 @@ AFTER_COMPILE = frozenset({Stage.RUN, Stage.COMPARE})
 
 TAKEN = (
     "op_id", "op_name", "op_kind", "status", "stage_reached", "failed_stage", "stages", "error_signature",
-    "error_message", "crash_kind", "pcc", "cycles", "ran_on", "expected", "flaky", "repro", "op_params",
+    "error_message", "crash_kind", "pcc", "cycles", "ran_on", "expected", "flaky", "repro",
 )  # fmt: skip
 """Columns of `op_tests` that an outcome is made from."""
 
+LIMIT = 500
+"""Ids in one statement, below SQLite's limit of parameters."""
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, slots=True)
 class Outcome:
     """One unique op in one run."""
 
@@ -53,7 +56,6 @@ class Outcome:
     crash: str = ""
     pcc: float | None = None
     cycles: int | None = None
-    seconds: float = 0.0
     compile_seconds: float = 0.0
     ran_on: str = "none"
     expected: str = ""
@@ -61,6 +63,7 @@ class Outcome:
     flaky: bool = False
     repro: str = ""
     params: Mapping[str, str] = field(default_factory=dict)
+    """Its attributes; from the database only those of ops that did not come out right."""
     uses_of: Mapping[str, int] = field(default_factory=dict)
     """Model -> how often the op stands in it."""
 
@@ -130,11 +133,14 @@ def from_stored(run: StoredRun, place: str) -> RunView:
     uses: dict[str, Counter[str]] = {}
     for row in tables[USES.name]:
         uses.setdefault(row["op_id"], Counter())[row["model"]] += 1
+    ops = {row["op_id"]: row for row in tables[OPS.name]}
+    tests = [row | {"types": ops[row["op_id"]]["signature"]} for row in tables[OP_TESTS.name]]
+    tested = {row["op_id"] for row in tests}
     return _view(
         tables[RUNS.name][0] | {"started": run.record.started},
         [row["model"] for row in tables[MODULES.name]],
-        {row["op_id"]: row for row in tables[OPS.name]},
-        tables[OP_TESTS.name],
+        tests,
+        [row for op_id, row in ops.items() if op_id not in tested],
         uses,
         place,
     )
@@ -150,42 +156,57 @@ def from_database(connection: sa.Connection, run_id: str, where: str = "RUN") ->
         known = connection.scalars(sa.select(RUNS.c.run_id)).all()
         hint = closest(run_id, known) if known else "opscope publish RUN_DIR"
         raise InputError(where, "a run folder or the id of a published run", f"`{run_id}`", hint)
-    here = sa.select(USES.c.op_id).where(USES.c.run_id == run_id)
-    tested = sa.select(OP_TESTS.c.op_id).where(OP_TESTS.c.run_id == run_id)
-    described = sa.select(OPS.c.op_id, OPS.c.op_name, OPS.c.op_kind, OPS.c.signature, OPS.c.unsplittable)
-    ops = connection.execute(described.where(OPS.c.op_id.in_(here) | OPS.c.op_id.in_(tested))).mappings()
-    tests = connection.execute(
-        sa.select(*(OP_TESTS.c[name] for name in TAKEN)).where(OP_TESTS.c.run_id == run_id).order_by(OP_TESTS.c.op_id)
-    ).mappings()
+    tests = _tests(connection, run_id)
     uses: dict[str, Counter[str]] = {}
     counted = sa.select(USES.c.op_id, USES.c.model, sa.func.count()).where(USES.c.run_id == run_id)
     for op_id, model, count in connection.execute(counted.group_by(USES.c.op_id, USES.c.model)):
         uses.setdefault(op_id, Counter())[model] = count
-    models = connection.scalars(
-        sa.select(MODULES.c.model).where(MODULES.c.run_id == run_id).order_by(MODULES.c.model)
-    ).all()
-    return _view(run, models, {row["op_id"]: row for row in ops}, tests, uses, "database")
+    models = connection.scalars(sa.select(MODULES.c.model).where(MODULES.c.run_id == run_id)).all()
+    tested = {test["op_id"] for test in tests}
+    lost = _lost(connection, [op_id for op_id in uses if op_id not in tested])
+    return _view(run, models, tests, lost, uses, "database")
+
+
+def _tests(connection: sa.Connection, run_id: str) -> list[dict[str, Any]]:
+    names = (*TAKEN, "types")
+    wanted = sa.select(*(OP_TESTS.c[name] for name in TAKEN), OPS.c.signature)
+    wanted = wanted.join(OPS, OPS.c.op_id == OP_TESTS.c.op_id).where(OP_TESTS.c.run_id == run_id)
+    tests: list[dict[str, Any]] = [
+        dict(zip(names, row, strict=True)) for row in connection.execute(wanted.order_by(OP_TESTS.c.op_id))
+    ]
+    params = sa.select(OP_TESTS.c.op_id, OP_TESTS.c.op_params).where(
+        OP_TESTS.c.run_id == run_id, OP_TESTS.c.status != str(Status.SUCCESS)
+    )
+    found = {row[0]: row[1] for row in connection.execute(params)}
+    for test in tests:
+        test["op_params"] = found.get(test["op_id"], {})
+    return tests
+
+
+def _lost(connection: sa.Connection, op_ids: list[str]) -> list[Mapping[Any, Any]]:
+    found: list[Mapping[Any, Any]] = []
+    for start in range(0, len(op_ids), LIMIT):
+        described = sa.select(OPS.c.op_id, OPS.c.op_name, OPS.c.op_kind, OPS.c.signature, OPS.c.unsplittable)
+        some = described.where(OPS.c.op_id.in_(op_ids[start : start + LIMIT]))
+        found.extend(connection.execute(some).mappings())
+    return found
 
 
 # --- rows of either
 
 
 def _view(
-    run: Mapping[Any, Any], models: Iterable[str], ops: Mapping[str, Mapping[Any, Any]],
-    tests: Iterable[Mapping[Any, Any]], uses: Mapping[str, Counter[str]], place: str,
+    run: Mapping[Any, Any], models: Iterable[str], tests: Iterable[Mapping[Any, Any]],
+    lost: Iterable[Mapping[Any, Any]], uses: Mapping[str, Counter[str]], place: str,
 ) -> RunView:  # fmt: skip
-    found = {
-        test["op_id"]: _outcome(test, ops[test["op_id"]]["signature"], dict(uses.get(test["op_id"], {})))
-        for test in tests
-    }
-    # What an op's row says of splitting is of the newest run; an op of this run without a test could not be split here.
-    for op_id, op in ops.items():
-        if op_id not in found:
-            found[op_id] = Outcome(
-                op_id, op["op_name"], op["op_kind"] or "other", op["signature"], UNSPLITTABLE, str(Stage.SPLIT),
-                failed_stage=str(Stage.SPLIT), error=op["unsplittable"] or "no module could be made of it",
-                uses_of=dict(uses.get(op_id, {})),
-            )  # fmt: skip
+    """`lost`: ops without a test in this run: no module could be made of them."""
+    found = {test["op_id"]: _outcome(test, dict(uses.get(test["op_id"], {}))) for test in tests}
+    for op in lost:
+        found[op["op_id"]] = Outcome(
+            op["op_id"], op["op_name"], op["op_kind"] or "other", op["signature"], UNSPLITTABLE, str(Stage.SPLIT),
+            failed_stage=str(Stage.SPLIT), error=op["unsplittable"] or "no module could be made of it",
+            uses_of=dict(uses.get(op["op_id"], {})),
+        )  # fmt: skip
     return RunView(
         run["run_id"], place, tuple(sorted(models)), run["backend"], run["arch"], run["started"], run["outcome"],
         {name: run[name] for name in ("revision", "dirty", "branch", "backend_revision", "backend_dirty", "host",
@@ -194,13 +215,12 @@ def _view(
     )  # fmt: skip
 
 
-def _outcome(test: Mapping[Any, Any], types: str, uses: Mapping[str, int]) -> Outcome:
-    stages = [(stage["stage"], stage["seconds"]) for stage in test["stages"]]
+def _outcome(test: Mapping[Any, Any], uses: Mapping[str, int]) -> Outcome:
     return Outcome(
         op_id=test["op_id"],
         op_name=test["op_name"],
         op_kind=test["op_kind"] or "other",
-        types=types,
+        types=test["types"],
         status=test["status"],
         stage=test["stage_reached"],
         failed_stage=test["failed_stage"] or "",
@@ -209,8 +229,7 @@ def _outcome(test: Mapping[Any, Any], types: str, uses: Mapping[str, int]) -> Ou
         crash=test["crash_kind"] or "",
         pcc=test["pcc"],
         cycles=test["cycles"],
-        seconds=sum(seconds or 0.0 for _, seconds in stages),
-        compile_seconds=sum(seconds or 0.0 for stage, seconds in stages if stage not in AFTER_COMPILE),
+        compile_seconds=compile_seconds(test["stages"]),
         ran_on=test["ran_on"],
         expected=test["expected"],
         flaky=test["flaky"],
@@ -218,3 +237,8 @@ def _outcome(test: Mapping[Any, Any], types: str, uses: Mapping[str, int]) -> Ou
         params=test["op_params"],
         uses_of=uses,
     )
+
+
+def compile_seconds(stages: Iterable[Mapping[str, Any]]) -> float:
+    """What the stages before `run` took."""
+    return sum(stage["seconds"] or 0.0 for stage in stages if stage["stage"] not in AFTER_COMPILE)
