@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from harness.errors import InputError
 from reports.choosing import Listed, Runs
 from reports.diff import Diff, Slower, compare
@@ -80,12 +82,19 @@ def compared(runs: Runs, run_a: str | None = None, run_b: str | None = None) -> 
     """
     if run_a is None:
         early, late = runs.pair()
-        a, b = runs.read(early), runs.read(late)
-    elif run_b is None:
-        b = runs.view(run_a)
-        a = runs.read(comparable(runs, b))
-    else:
-        a, b = runs.view(run_a, "RUN_A"), runs.view(run_b, "RUN_B")
+        newest = runs.newest()
+        found = _compared(runs, runs.read(early), runs.read(late))
+        if newest.run_id == late.run_id:
+            return found
+        note = f"the newest run, {newest.run_id}, has no comparable one before it"
+        return replace(found, notes=(*found.notes, note))
+    if run_b is None:
+        late_view = runs.view(run_a)
+        return _compared(runs, runs.read(comparable(runs, late_view)), late_view)
+    return _compared(runs, runs.view(run_a, "RUN_A"), runs.view(run_b, "RUN_B"))
+
+
+def _compared(runs: Runs, a: RunView, b: RunView) -> Diff:
     return compare(a, b, slower_between(runs, a, b))
 
 

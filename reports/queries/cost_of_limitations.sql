@@ -2,6 +2,6 @@
 SELECT backend, arch, expected AS limitation, COUNT(DISTINCT op_id) AS ops, COUNT(DISTINCT model) AS models,
        SUM(uses) AS uses
 FROM newest_ops
-WHERE expected <> ''
+WHERE expected <> '' AND bad = 1
 GROUP BY backend, arch, expected
 ORDER BY models DESC, uses DESC, limitation

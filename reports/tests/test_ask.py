@@ -26,7 +26,8 @@ F = "f32[8,8] -> f32[8,8]"
 OLD = {"add": Op("crashed", uses={"a": 1}), "old": Op(uses={"a": 1})}
 NEW = {
     "add": Op(uses={"a": 3, "b": 1}, pcc=0.999, cycles=100),
-    "mul": Op(uses={"b": 1}, pcc=0.9, cycles=1000),
+    # It passes though a limitation names it: that costs nothing.
+    "mul": Op(uses={"b": 1}, pcc=0.9, cycles=1000, more={"expected": "notyet: mul"}),
     "exp": Op("golden_failed", uses={"b": 2}, failed=Stage.COMPARE, error="PCC 0.1 below 0.99", pcc=0.1),
     "sort": Op("compile_failed", uses={"c": 1, "d": 2}, error="no sort"),
     "fft": Op("compile_failed", uses={"d": 1}, error="no fft", more={"expected": "never: no fft"}),

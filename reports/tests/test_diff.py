@@ -39,6 +39,7 @@ TABLE: dict[str, tuple[Op | None, Op | None, Label]] = {
     "pcc": (OK, Op(pcc=0.998, cycles=1000), Label.PCC_DROP),
     "pcc_tenfold": (Op(pcc=0.999999), Op(pcc=0.99998), Label.PCC_DROP),
     "pcc_noise": (Op(pcc=0.9999999), Op(pcc=0.9999991), Label.SAME),
+    "pcc_tiny": (Op(pcc=0.9999999), Op(pcc=0.999998), Label.SAME),
     "pcc_up": (Op(pcc=0.99), OK, Label.SAME),
     "cycles": (OK, Op(pcc=0.99999, cycles=1100), Label.SLOWER),
     "cycles_bit": (OK, Op(pcc=0.99999, cycles=1040), Label.SAME),
@@ -119,6 +120,14 @@ def test_more_models_move_no_like_for_like_rate(tmp_path: Path) -> None:
     assert [change["b"] for change in compare(a, b).changes if change["what"] == "models"] == ["zoo"]
 
 
+def test_like_for_like_both_runs_are_weighed_by_the_later_uses(tmp_path: Path) -> None:
+    a = from_folder(night(tmp_path, 1, {"a": Op(uses={"m": 1}), "b": Op("run_failed", uses={"m": 1})}))
+    b = from_folder(night(tmp_path, 2, {"a": Op(uses={"m": 1}), "b": Op("run_failed", uses={"m": 3})}))
+    rates = {rate["scope"]: rate for rate in compare(a, b).rates}
+    assert (rates["all"]["rate_uses_a"], rates["all"]["rate_uses_b"]) == (0.5, 0.25)
+    assert (rates["like for like"]["rate_uses_a"], rates["like for like"]["rate_uses_b"]) == (0.25, 0.25)
+
+
 def test_places_of_execution_stay_apart(tmp_path: Path) -> None:
     host = Op(more={"ran_on": "host"})
     a, b = (from_folder(night(tmp_path, n, {"a": OK, "b": op})) for n, op in ((1, OK), (2, host)))
@@ -174,6 +183,12 @@ def test_a_compile_time_is_slower_once_a_second_run_confirms_it(history: str) ->
     assert dict(before.counts) == {"SAME": 3}  # one slow run proves nothing
 
 
+def test_a_step_is_told_once(history: str, tmp_path: Path) -> None:
+    publish(night(tmp_path, 7, {"slow": Op(compile_ms=41.0)}), history)
+    with open_runs(history) as runs:
+        assert {row.op_name: row.label for row in compared(runs).rows}["stablehlo.slow"] == Label.SAME
+
+
 def test_the_newest_comparable_runs_are_taken(history: str, tmp_path: Path) -> None:
     other = {"options": {"dtype": "float32", "seed": 0, "math_fidelity": "LoFi"}}
     publish(night(tmp_path, 7, {"slow": OK}, origin=other), history)
@@ -184,6 +199,7 @@ def test_the_newest_comparable_runs_are_taken(history: str, tmp_path: Path) -> N
         found = compared(runs)
         named = compared(runs, "night03")
     assert (found.a.run_id, found.b.run_id) == ("night05", "night06")
+    assert found.notes[-1] == "the newest run, night10, has no comparable one before it"
     assert (named.a.run_id, named.b.run_id) == ("night02", "night03")
 
 

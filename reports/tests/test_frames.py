@@ -63,6 +63,7 @@ def test_coverage_is_the_view_and_diff_the_comparison(url: str) -> None:
     assert (frame.attempted_ops.sum(), frame.passed_uses.sum()) == rows
     changed = frames.diff("night01", "night02", url).set_index("op_name")
     assert changed.label.to_dict() == {"stablehlo.add": "NEW", "stablehlo.exp": "FIXED"}
+    assert changed.models.to_list() == [["m"], ["m"]]
     assert changed.news.to_dict() == {"stablehlo.add": True, "stablehlo.exp": False}
 
 

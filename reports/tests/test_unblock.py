@@ -84,6 +84,8 @@ def test_where_models_need_several_fixes_the_pair_that_frees_most_comes_first() 
     assert [(step.fix, step.whole) for step in steps] == [
         ("", 0), ("a", 0), ("b", 3), ("c", 4), ("d", 4), ("e", 4), ("f", 5),
     ]  # fmt: skip
+    # One fix that frees a model goes before three that free two.
+    assert [step.fix for step in curve({"p": {"x", "y", "z"}, "q": {"x", "y", "z"}, "r": {"w"}})][1] == "w"
     # Inside a bundle the model that lacks least comes first.
     inner = curve({"p": {"x", "y", "z"}, "q": {"y", "z"}})
     assert [(step.fix, step.whole) for step in inner] == [("", 0), ("y", 0), ("z", 1), ("x", 2)]
