@@ -189,6 +189,15 @@ def test_a_step_is_told_once(history: str, tmp_path: Path) -> None:
         assert {row.op_name: row.label for row in compared(runs).rows}["stablehlo.slow"] == Label.SAME
 
 
+def test_a_fast_run_on_a_higher_level_makes_the_next_no_step(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/fast.sqlite"
+    for number, level in enumerate((20, 20, 20, 20, 40, 40, 20, 40, 40), 1):
+        publish(night(tmp_path, number, {"op": Op(compile_ms=level + number % 2)}), url)
+    with open_runs(url) as runs:
+        assert dict(compared(runs, "night07", "night09").counts) == {"SAME": 1}
+        assert dict(compared(runs, "night03", "night09").counts) == {"SLOWER": 1}
+
+
 def test_the_newest_comparable_runs_are_taken(history: str, tmp_path: Path) -> None:
     other = {"options": {"dtype": "float32", "seed": 0, "math_fidelity": "LoFi"}}
     publish(night(tmp_path, 7, {"slow": OK}, origin=other), history)
