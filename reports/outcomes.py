@@ -159,7 +159,7 @@ def from_database(connection: sa.Connection, run_id: str, where: str = "RUN") ->
     tests = _tests(connection, run_id)
     uses: dict[str, Counter[str]] = {}
     counted = sa.select(USES.c.op_id, USES.c.model, sa.func.count()).where(USES.c.run_id == run_id)
-    for op_id, model, count in connection.execute(counted.group_by(USES.c.op_id, USES.c.model)):
+    for op_id, model, count in connection.execute(counted.group_by(USES.c.op_id, USES.c.model)).all():
         uses.setdefault(op_id, Counter())[model] = count
     models = connection.scalars(sa.select(MODULES.c.model).where(MODULES.c.run_id == run_id)).all()
     tested = {test["op_id"] for test in tests}
