@@ -13,7 +13,21 @@ from harness import rooms
 
 GROUP = "opscope.commands"
 
-WORKFLOW = ("doctor", "models", "config", "compile", "opt", "show", "publish", "clean")
+WORKFLOW = (
+    "doctor",
+    "models",
+    "config",
+    "compile",
+    "opt",
+    "show",
+    "publish",
+    "diff",
+    "unblock",
+    "readiness",
+    "sql",
+    "export",
+    "clean",
+)
 """Order in which `opscope --help` lists the verbs; others follow by name."""
 
 

@@ -74,14 +74,14 @@ def open_database(url: str, where: str = "--to") -> Iterator[sa.Connection]:
         extra = "pip install 'opscope[postgres]'"
         raise InputError(where, "an installed database driver", f"no module `{error.name}`", extra) from error
     except OSError as error:
-        raise InputError(where, "a folder that can be written", _reason(error, parsed), "another --to") from error
+        raise InputError(where, "a folder that can be written", driver_reason(error, parsed), "another --to") from error
     try:
         with engine.begin() as connection:
             _bring_up_to_date(connection, where)
             yield connection
     except (SQLAlchemyError, OSError) as error:
         hint = "a path that can be written" if parsed.get_backend_name() == "sqlite" else "whether the server runs"
-        raise InputError(where, f"to write {shown(parsed)}", _reason(error, parsed), hint) from error
+        raise InputError(where, f"to write {shown(parsed)}", driver_reason(error, parsed), hint) from error
     finally:
         engine.dispose()
 
@@ -108,7 +108,7 @@ def _engine(url: sa.URL) -> sa.Engine:
     return engine
 
 
-def _reason(error: BaseException, url: sa.URL) -> str:
+def driver_reason(error: BaseException, url: sa.URL) -> str:
     """The driver's own words in one line, without the password."""
     text = str(error.orig) if isinstance(error, DBAPIError) and error.orig else str(error)
     line = " ".join(text.split()) or type(error).__name__
@@ -132,10 +132,20 @@ def views() -> dict[str, str]:
     return {path.stem: path.read_text(encoding="utf-8") for path in sorted((ROOM / "views").glob("*.sql"))}
 
 
+def digest_of(selects: dict[str, str]) -> str:
+    """What the texts of the views are known by."""
+    return hashlib.sha256("\0".join(f"{name}\0{text}" for name, text in selects.items()).encode()).hexdigest()
+
+
+def has_views(connection: sa.Connection, digest: str) -> bool:
+    """Whether the database has the views of that digest."""
+    return digest == connection.scalar(sa.select(SETTINGS.c.value).where(SETTINGS.c.name == "views_digest"))
+
+
 def _bring_up_to_date(connection: sa.Connection, where: str) -> None:
     if connection.dialect.name == "postgresql":
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(ADVISORY_LOCK)))
-    version = _version(connection)
+    version = schema_version(connection)
     if version != head():
         if version is not None and version > head():
             raise InputError(where, f"a database of schema {head()} or older", f"schema {version}", "a newer opscope")
@@ -144,7 +154,8 @@ def _bring_up_to_date(connection: sa.Connection, where: str) -> None:
     _renew_views(connection, version != head())
 
 
-def _version(connection: sa.Connection) -> str | None:
+def schema_version(connection: sa.Connection) -> str | None:
+    """The number of the newest migration that the database has; None before the first."""
     if not sa.inspect(connection).has_table("alembic_version"):
         return None
     return connection.scalar(sa.text("SELECT version_num FROM alembic_version"))
@@ -173,10 +184,9 @@ def _migrate(connection: sa.Connection) -> None:
 def _renew_views(connection: sa.Connection, force: bool) -> None:
     """Makes all views again if their files are not the ones that the database was given."""
     selects = views()
-    digest = hashlib.sha256("\0".join(f"{name}\0{text}" for name, text in selects.items()).encode()).hexdigest()
+    digest = digest_of(selects)
     SETTINGS.create(connection, checkfirst=True)
-    have = {row.name: row.value for row in connection.execute(sa.select(SETTINGS))}
-    if not force and have.get("views_digest") == digest:
+    if not force and has_views(connection, digest):
         return
     _drop_views(connection)
     for name, select in selects.items():

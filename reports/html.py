@@ -7,16 +7,16 @@ together and escapes whatever a record says.
 from __future__ import annotations
 
 import json
-import os
 import shlex
 from pathlib import Path
 from typing import Any
 
-from harness.errors import InputError
 from harness.records import RunRecord
 from harness.store import StoredRun, load_run
 from reports import charts, page_rows, vega
 from reports.columns import plain
+from reports.sections import sections, unlock_chart
+from reports.written import write_whole
 
 PAGE = Path(__file__).parent / "page"
 REPORT_FILE = "report.html"
@@ -24,46 +24,42 @@ MOST_OPEN = 5
 """How many errors stand open on the page; the others unfold."""
 
 
-def write_report(run_dir: Path) -> Path:
+def write_report(run_dir: Path, url: str | None = None) -> Path:
     """Writes RUN/report.html from the records of the run, whole or not at all; its path.
+
+    `url`: the database that may hold earlier runs to compare with.
 
     Raises InputError for a folder that holds no run and for a disk that takes no file.
     """
-    text = render(load_run(run_dir))
-    path = run_dir / REPORT_FILE
-    temporary = run_dir / f".{REPORT_FILE}.{os.getpid()}"
-    try:
-        temporary.write_text(text, encoding="utf-8")
-        temporary.replace(path)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise InputError(
-            str(path), "a place that can be written", error.strerror or str(error), "--no-report"
-        ) from error
-    return path
+    text = render(load_run(run_dir), url)
+    return write_whole(run_dir / REPORT_FILE, text, "--no-report")
 
 
-def render(run: StoredRun) -> str:
+def render(run: StoredRun, url: str | None = None) -> str:
     """The page of a run, as text."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
         loader=FileSystemLoader(PAGE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    return environment.get_template("report.html.j2").render(context(run))
+    return environment.get_template("report.html.j2").render(context(run, url))
 
 
-def context(run: StoredRun) -> dict[str, Any]:
+def context(run: StoredRun, url: str | None = None) -> dict[str, Any]:
     """What the template fills in."""
     from harness.ledger import ledger, line
 
     rows = plain(page_rows.op_rows(run.tests))
     books = ledger(run.header, run.rows, run.tests)
+    beyond = sections(run, url)
     specifications = charts.charts(rows)
+    if beyond["fixes"] and (curve := unlock_chart(beyond["fixes"]["plan"])):
+        specifications["chart-unlock"] = curve
     ladder = page_rows.ladder(rows)
     data = {"ops": rows, "charts": specifications, "stages": ladder["stages"],
             "colours": {str(name): colour for name, colour in charts.STATUS_COLOURS.items()}}  # fmt: skip
     return {
+        **beyond,
         "run": run.record,
         "title": ", ".join(run.record.models),
         "chips": chips(run),

@@ -85,10 +85,11 @@ def deliver(config: pytest.Config, run_dir: Path) -> list[str]:
     return problems
 
 
-def _report(run_dir: Path, _url: str | None, _folder: Path) -> str:
+def _report(run_dir: Path, url: str | None, folder: Path) -> str:
+    from reports.database import default_url
     from reports.html import write_report
 
-    return str(write_report(run_dir))
+    return str(write_report(run_dir, url or default_url(folder)))
 
 
 def _publish(run_dir: Path, url: str | None, folder: Path) -> str:

@@ -1,0 +1,154 @@
+"""Which runs a command is about: a folder, an id below .opscope/runs, an id in the database, or the newest ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+
+from harness.errors import InputError
+from harness.store import RUN_FILE, read_run, runs_root
+from reports.outcomes import RunView, from_database, from_folder, series
+from reports.reading import database_url, exists, read_database
+from reports.schema import MODULES, OP_TESTS, RUNS
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A run that could be chosen."""
+
+    run_id: str
+    started: datetime
+    series: tuple[Any, ...]
+    models: frozenset[str]
+    folder: Path | None = None
+
+    def follows(self, other: Listed) -> bool:
+        """Whether a difference from `other` is news: an earlier run of the same series, with a model in common."""
+        return other.started < self.started and other.series == self.series and bool(other.models & self.models)
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Where runs are read: the database if there is one, else the folders below .opscope/runs."""
+
+    connection: sa.Connection | None
+    root: Path
+
+    def folder(self, run: str) -> Path | None:
+        """The folder that `run` names: a path, or what stands below .opscope/runs and is no id of the database."""
+        for folder in (Path(run), self.root / run):
+            if (folder / RUN_FILE).is_file() and (folder != self.root / run or not self._published(run)):
+                return folder
+        return None
+
+    def view(self, run: str, where: str = "RUN") -> RunView:
+        """The run that `run` names: a folder, an id in the database, or a folder below .opscope/runs."""
+        folder = self.folder(run)
+        if folder is not None:
+            return from_folder(folder)
+        return from_database(self.database(run, where), run, where)
+
+    def database(self, run: str, where: str = "RUN") -> sa.Connection:
+        """The database that may have `run`. Raises InputError where there is none."""
+        if self.connection is None:
+            got = "a folder without run.json" if Path(run).is_dir() else f"`{run}` and no database"
+            raise InputError(where, "a run folder or the id of a published run", got, "a folder below .opscope/runs")
+        return self.connection
+
+    def _published(self, run: str) -> bool:
+        return self.connection is not None and run in self.connection.scalars(
+            sa.select(RUNS.c.run_id).where(RUNS.c.run_id == run)
+        ).all()  # fmt: skip
+
+    def read(self, listed: Listed) -> RunView:
+        """The ops of a listed run."""
+        if listed.folder is not None:
+            return from_folder(listed.folder)
+        assert self.connection is not None
+        return from_database(self.connection, listed.run_id)
+
+    def listed(self) -> list[Listed]:
+        """Every run that has ended, the newest first; one that is going on has no result yet."""
+        found = _in_database(self.connection) if self.connection is not None else list(_in_folders(self.root))
+        return sorted(found, key=lambda run: (run.started, run.run_id), reverse=True)
+
+    def newest(self) -> Listed:
+        """Raises InputError where there is none."""
+        runs = self.listed()
+        if not runs:
+            raise InputError("RUN", "a run", "none", "pytest --model mnist_mlp --op-by-op")
+        return runs[0]
+
+    def before(self, run_id: str, started: datetime, key: tuple[Any, ...], models: Sequence[str]) -> list[Listed]:
+        """Earlier runs of the same series with a model in common, the newest first."""
+        this = Listed(run_id, started, key, frozenset(models))
+        return [run for run in self.listed() if run.run_id != run_id and this.follows(run)]
+
+    def pair(self) -> tuple[Listed, Listed]:
+        """The two newest comparable runs, the older first. Raises InputError where no two are."""
+        runs = self.listed()
+        for place, late in enumerate(runs):
+            for early in runs[place + 1 :]:
+                if late.follows(early):
+                    return early, late
+        got = f"{len(runs)} of which no two share backend, board, options and a model" if runs else "none"
+        hint = f"opscope diff {runs[1].run_id} {runs[0].run_id}" if len(runs) > 1 else "publishing a second one"
+        raise InputError("opscope diff", "two comparable runs", got, hint)
+
+    def stages_of(self, run_ids: Sequence[str], op_ids: Sequence[str]) -> Iterator[tuple[str, str, list[Any]]]:
+        """(run, op, times of its stages) for those runs and ops that came out right; none without a database."""
+        if self.connection is None:
+            return
+        # The lists of both are cut into pieces below the limit of parameters of SQLite.
+        for start in range(0, len(op_ids), 500):
+            wanted = sa.select(OP_TESTS.c.run_id, OP_TESTS.c.op_id, OP_TESTS.c.stages).where(
+                OP_TESTS.c.run_id.in_(run_ids),
+                OP_TESTS.c.op_id.in_(op_ids[start : start + 500]),
+                OP_TESTS.c.status == "success",
+            )
+            for row in self.connection.execute(wanted):
+                yield row[0], row[1], row[2]
+
+
+@contextmanager
+def open_runs(url: str | None, *, needed: bool = False) -> Iterator[Runs]:
+    """The runs of the database at `url` (default: this folder's), or of the folders where there is no database.
+
+    `needed`: whether a missing database is an error also where none was named.
+    """
+    target = database_url(url)
+    if url is None and not needed and not exists(target):
+        yield Runs(None, runs_root())
+        return
+    with read_database(target) as connection:
+        yield Runs(connection, runs_root())
+
+
+def _in_database(connection: sa.Connection) -> list[Listed]:
+    models: dict[str, set[str]] = {}
+    for run_id, model in connection.execute(sa.select(MODULES.c.run_id, MODULES.c.model)):
+        models.setdefault(run_id, set()).add(model)
+    wanted = sa.select(RUNS.c.run_id, RUNS.c.started, RUNS.c.backend, RUNS.c.arch, RUNS.c.options).where(
+        RUNS.c.outcome != "running"
+    )
+    return [
+        Listed(run_id, started, series(backend, arch, options), frozenset(models.get(run_id, ())))
+        for run_id, started, backend, arch, options in connection.execute(wanted)
+    ]
+
+
+def _in_folders(root: Path) -> Iterator[Listed]:
+    for path in sorted(root.glob(f"*/{RUN_FILE}")):
+        try:
+            record = read_run(path.parent)
+        except InputError:
+            continue  # another schema, or no run of ours: it can still be named
+        if record.outcome != "running":
+            key = series(record.backend, record.arch, record.origin.options)
+            yield Listed(record.run_id, record.started, key, frozenset(record.models), path.parent)

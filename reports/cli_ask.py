@@ -1,0 +1,80 @@
+"""The verbs that take results elsewhere: `opscope sql`, `opscope export`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from reports.cli_compare import DB, JSON, LIMIT, print_json
+
+
+@click.command()
+@click.argument("query", required=False)
+@DB
+@JSON
+@click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
+@LIMIT
+def sql(query: str | None, url: str | None, as_json: bool, as_csv: bool, limit: int) -> None:
+    """Ask the results database: QUERY is SQL, `-` for SQL on stdin, or the name of a stored question.
+
+    Without QUERY, list the stored questions. The database is opened read-only.
+    """
+    from harness.errors import InputError
+    from reports import ask
+    from reports.reading import database_url
+    from reports.terminal import Page
+
+    if as_json and as_csv:
+        raise InputError("opscope sql", "one format", "--json and --csv", "either")
+    if query is None:
+        known = ask.questions().values()
+        if as_json:
+            print_json([{"name": one.name, "asks": one.asks, "sql": one.sql} for one in known])
+        else:
+            Page().table([("opscope sql", ""), ("asks", "")], [(one.name, one.asks) for one in known])
+        return
+    text = sys.stdin.read() if query == "-" else query
+    answer = ask.ask(database_url(url), text)
+    if as_json:
+        print_json(answer.records())
+    elif as_csv:
+        click.echo(ask.as_csv(answer), nl=False)
+    else:
+        page = Page()
+        page.table([(name, "") for name in answer.columns], ask.shown_rows(answer, limit))
+        if len(answer.rows) > limit:
+            page.line(f"and {len(answer.rows) - limit} more rows: --limit, --json, --csv")
+
+
+@click.command()
+@click.argument("run", required=False)
+@click.option(
+    "--format", "kind", required=True, type=click.Choice(["optest-json", "junit", "csv"]), help="What to write."
+)
+@click.option("--job-id", type=click.IntRange(1), help="Number of the CI job; optest-json needs it in its name.")
+@click.option(
+    "-o", "--output", default=".", show_default=True, metavar="DIR", help="Folder to write to; `-` for stdout."
+)
+@DB
+def export(run: str | None, kind: str, job_id: int | None, output: str, url: str | None) -> None:
+    """Write RUN (a folder or an id; default: the newest) in a format that other programs read."""
+    from reports import export_csv, export_junit, export_optest
+    from reports.choosing import open_runs
+    from reports.exported import read
+    from reports.written import write_whole
+
+    with open_runs(url) as runs:
+        found = read(runs, run)
+    if kind == "optest-json":
+        number = export_optest.job_of(found, job_id)
+        name, text = export_optest.file_name(number), export_optest.render(found, number)
+    elif kind == "junit":
+        name, text = export_junit.file_name(found, job_id), export_junit.render(found)
+    else:
+        name, text = export_csv.file_name(found), export_csv.render(found)
+    if output == "-":
+        click.echo(text, nl=False)
+    else:
+        click.echo(write_whole(Path(output) / name, text, "--output"))

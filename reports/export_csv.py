@@ -1,0 +1,34 @@
+"""Op tests as CSV: the columns of the frame `op_tests`, one line per op; lists are JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from harness.records import OpTest
+from reports.ask import Answer, as_csv
+from reports.exported import Exported
+from reports.frames import COLUMNS
+from reports.publish import is_failure, signature
+
+
+def file_name(run: Exported) -> str:
+    """The run's name."""
+    return f"{run.run_id}.csv"
+
+
+def render(run: Exported) -> str:
+    """The table."""
+    columns = tuple(COLUMNS["op_tests"])
+    rows = [_row(test, run) for test in run.tests]
+    return as_csv(Answer(columns, tuple(tuple(row[name] for name in columns) for row in rows)))
+
+
+def _row(test: OpTest, run: Exported) -> dict[str, Any]:
+    return {
+        **dict(test),
+        "started": run.started,
+        "types": signature(test.inputs, test.outputs),
+        "is_failure": is_failure(test),
+        "seconds": sum(stage.seconds for stage in test.stages),
+        "models": list(test.models),
+    }

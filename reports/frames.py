@@ -1,0 +1,179 @@
+"""The results database as pandas DataFrames: `op_tests()`, `coverage()`, `diff(a, b)`.
+
+Each frame has the columns of its table below, in that order and of those types, also when it is empty. pandas is the
+extra `frames`; nothing else here imports it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import sqlalchemy as sa
+
+from harness.errors import InputError
+from reports.choosing import open_runs
+from reports.history import compared
+from reports.reading import database_url, read_database
+from reports.schema import OP_TESTS, OPS, RUNS
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class Column(NamedTuple):
+    """One column of a frame."""
+
+    dtype: str
+    """pandas type; `Int64` has missing values, in `float64` they are NaN, `object` holds lists."""
+    meaning: str
+
+
+TEXT, COUNT, NUMBER, TRUTH, TIME, LIST = "str", "Int64", "float64", "bool", "datetime64[us, UTC]", "object"
+
+COLUMNS: dict[str, dict[str, Column]] = {
+    "op_tests": {
+        "run_id": Column(TEXT, "the run"),
+        "started": Column(TIME, "when the run started"),
+        "backend": Column(TEXT, "compiler, and what ran its output"),
+        "arch": Column(TEXT, "board that was compiled for"),
+        "card_type": Column(TEXT, "what it ran on; `sim-n150` is the simulated card"),
+        "op_id": Column(TEXT, "the op, in every run and model the same"),
+        "op_name": Column(TEXT, "its name, `stablehlo.add`"),
+        "op_kind": Column(TEXT, "its family, `eltwise`"),
+        "types": Column(TEXT, "its types, `f32[1,64] * f32[64,10] -> f32[1,10]`"),
+        "status": Column(TEXT, "how it ended"),
+        "stage_reached": Column(TEXT, "the last stage that it passed"),
+        "failed_stage": Column(TEXT, "the stage that it failed at"),
+        "error_signature": Column(TEXT, "fingerprint of the error, equal for equal causes"),
+        "error_message": Column(TEXT, "what the error said, in one line"),
+        "expected": Column(TEXT, "the limitation that names the failure; empty where none does"),
+        "is_failure": Column(TRUTH, "whether it fails its run"),
+        "flaky": Column(TRUTH, "whether repeated attempts disagreed"),
+        "pcc": Column(NUMBER, "smallest correlation with the golden over its results"),
+        "cycles": Column(COUNT, "device cycles of one execution"),
+        "device_ns": Column(NUMBER, "the same in nanoseconds"),
+        "l1_peak_bytes": Column(COUNT, "L1 per core"),
+        "dram_peak_bytes": Column(COUNT, "DRAM"),
+        "seconds": Column(NUMBER, "what all its stages took the harness"),
+        "uses": Column(COUNT, "places where it stands, over all models of the run"),
+        "models": Column(LIST, "those models"),
+        "ran_on": Column(TEXT, "`simulator`, `silicon`, `host`, `mixed` or `none`"),
+        "data_format": Column(TEXT, "format the device computed floats in"),
+        "math_fidelity": Column(TEXT, "passes of the matrix unit"),
+        "provenance": Column(TEXT, "where its inputs came from"),
+        "attempt": Column(COUNT, "which attempt this was"),
+        "repro": Column(TEXT, "the line that runs just this op again"),
+    },
+    "coverage": {
+        "run_id": Column(TEXT, "the run"),
+        "backend": Column(TEXT, "compiler, and what ran its output"),
+        "arch": Column(TEXT, "board that was compiled for"),
+        "card_type": Column(TEXT, "what it ran on"),
+        "ran_on": Column(TEXT, "place of execution of the right results; shares of two places never add up"),
+        "model": Column(TEXT, "the model"),
+        "op_kind": Column(TEXT, "family of ops"),
+        "attempted_ops": Column(COUNT, "unique ops of that kind that were attempted"),
+        "passed_ops": Column(COUNT, "of these, those that came out right"),
+        "coverage": Column(NUMBER, "passed_ops / attempted_ops"),
+        "attempted_uses": Column(COUNT, "places of the attempted ops"),
+        "passed_uses": Column(COUNT, "places of the right ones"),
+    },
+    "diff": {
+        "label": Column(TEXT, "what happened to the op: one of the labels above"),
+        "op_id": Column(TEXT, "the op"),
+        "op_name": Column(TEXT, "its name"),
+        "op_kind": Column(TEXT, "its family"),
+        "types": Column(TEXT, "its types"),
+        "models": Column(LIST, "models of either run that it stands in"),
+        "uses": Column(COUNT, "places in the later run, or in the earlier if it is not there"),
+        "status_a": Column(TEXT, "how it ended in the earlier run; empty where it was not in it"),
+        "status_b": Column(TEXT, "how it ended in the later run"),
+        "stage_a": Column(TEXT, "furthest stage in the earlier run"),
+        "stage_b": Column(TEXT, "furthest stage in the later run"),
+        "error_a": Column(TEXT, "what the error said in the earlier run"),
+        "error_b": Column(TEXT, "what it said in the later run"),
+        "cluster": Column(TEXT, "the failure's cause, equal for equal causes"),
+        "pcc_a": Column(NUMBER, "correlation with the golden in the earlier run"),
+        "pcc_b": Column(NUMBER, "in the later run"),
+        "cycles_a": Column(COUNT, "device cycles in the earlier run"),
+        "cycles_b": Column(COUNT, "in the later run"),
+        "compile_ms_a": Column(NUMBER, "milliseconds of all stages before `run` in the earlier run"),
+        "compile_ms_b": Column(NUMBER, "in the later run"),
+        "known": Column(TEXT, "the limitation that names the failure of the later run"),
+        "flaky": Column(TRUTH, "whether repeated attempts of either run disagreed"),
+        "note": Column(TEXT, "what the label rests on"),
+        "repro": Column(TEXT, "the line that runs just this op again"),
+        "news": Column(TRUTH, "whether the row fails `opscope diff --check`"),
+    },
+}  # fmt: skip
+"""Frame -> its columns."""
+
+
+def op_tests(url: str | None = None, run_id: str | None = None) -> pd.DataFrame:
+    """One row per op and run: what became of it. `url`: the database (default: this folder's); `run_id`: of one run."""
+    own = ("started", "types")
+    wanted = sa.select(
+        *(OP_TESTS.c[name] for name in COLUMNS["op_tests"] if name not in own),
+        RUNS.c.started,
+        OPS.c.signature.label("types"),
+    )
+    wanted = wanted.join(RUNS, RUNS.c.run_id == OP_TESTS.c.run_id).join(OPS, OPS.c.op_id == OP_TESTS.c.op_id)
+    if run_id is not None:
+        wanted = wanted.where(OP_TESTS.c.run_id == run_id)
+    with read_database(database_url(url), "url") as connection:
+        rows = connection.execute(wanted.order_by(RUNS.c.started, OP_TESTS.c.run_id, OP_TESTS.c.op_id)).mappings()
+        return _frame("op_tests", rows)
+
+
+def coverage(url: str | None = None, run_id: str | None = None) -> pd.DataFrame:
+    """One row per run, model, kind of op and place of execution: how many ops came out right (the view `coverage`)."""
+    view = sa.table("coverage", *(sa.column(name) for name in COLUMNS["coverage"]))
+    wanted = sa.select(view).order_by(view.c.run_id, view.c.model, view.c.op_kind, view.c.ran_on)
+    if run_id is not None:
+        wanted = wanted.where(view.c.run_id == run_id)
+    with read_database(database_url(url), "url") as connection:
+        return _frame("coverage", connection.execute(wanted).mappings())
+
+
+def diff(a: str | None = None, b: str | None = None, url: str | None = None) -> pd.DataFrame:
+    """One row per op of either run: what happened to it between run `a` and run `b`.
+
+    Runs are named as for `opscope diff`: folders or ids, by default the two newest comparable ones.
+    """
+    with open_runs(url) as runs:
+        found = compared(runs, a, b)
+    return _frame("diff", [{**asdict(row), "news": row.news} for row in found.rows])
+
+
+def _frame(name: str, rows: Iterable[Mapping[Any, Any]]) -> pd.DataFrame:
+    try:
+        import pandas as pd
+    except ImportError as error:
+        hint = "pip install 'opscope[frames]'"
+        raise InputError("reports.frames", "pandas", f"no module `{error.name}`", hint) from error
+    rows = list(rows)
+    return pd.DataFrame(
+        {
+            column: pd.Series([_value(row[column], kind.dtype) for row in rows], dtype=_dtype(kind.dtype))
+            for column, kind in COLUMNS[name].items()
+        }
+    )
+
+
+def _dtype(name: str) -> Any:
+    return str if name == TEXT else name
+
+
+def _value(value: Any, dtype: str) -> Any:
+    """A database's value as a column of that type takes it: text that is missing is empty, so that `==` works."""
+    if dtype == TEXT:
+        return "" if value is None else str(value)
+    if dtype == LIST:
+        return list(value)
+    if dtype == COUNT and value is not None:
+        return int(value)  # sums of PostgreSQL are decimals
+    if dtype == NUMBER and value is not None:
+        return float(value)
+    return value

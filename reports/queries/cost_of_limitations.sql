@@ -1,0 +1,7 @@
+-- What do the known limitations cost, in ops, uses and models?
+SELECT backend, arch, expected AS limitation, COUNT(DISTINCT op_id) AS ops, COUNT(DISTINCT model) AS models,
+       SUM(uses) AS uses
+FROM newest_ops
+WHERE expected <> '' AND bad = 1
+GROUP BY backend, arch, expected
+ORDER BY models DESC, uses DESC, limitation

@@ -1,0 +1,99 @@
+"""How near each model is to running whole, and how that moved from run to run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from harness.errors import InputError, closest
+from harness.stages import FAILED
+from reports.choosing import Listed, Runs
+from reports.outcomes import UNATTEMPTED, RunView, series
+from reports.schema import OP_TESTS, RUNS, USES
+
+HISTORY = 30
+"""Runs of a model that are told, the newest ones."""
+
+
+def newest_views(runs: Runs, models: Sequence[str] = ()) -> dict[str, RunView]:
+    """Model -> its newest run, among the runs of the newest run's series.
+
+    Runs on another backend, board or with other options say nothing about these models here. Raises InputError for a
+    model that no run has.
+    """
+    listed = runs.listed()
+    newest = listed[0] if not models else _newest_with(listed, models)
+    speaking: dict[str, Listed] = {}
+    for run in listed:
+        if run.series == newest.series:
+            for model in run.models:
+                speaking.setdefault(model, run)
+    views: dict[str, RunView] = {}
+    for run in {listed.run_id: listed for listed in speaking.values()}.values():
+        views[run.run_id] = runs.read(run)
+    found = {model: views[run.run_id] for model, run in sorted(speaking.items())}
+    return {model: found[model] for model in models} if models else found
+
+
+def _newest_with(listed: Sequence[Listed], models: Sequence[str]) -> Listed:
+    for run in listed:
+        if set(models) <= run.models:
+            return run
+    known = sorted({model for run in listed for model in run.models})
+    raise InputError("MODEL", "a model that a run has", f"`{', '.join(models)}`", closest(models[0], known))
+
+
+def views_of(view: RunView) -> dict[str, RunView]:
+    """The run for each of its models."""
+    return dict.fromkeys(view.models, view)
+
+
+def history(runs: Runs, view: RunView, model: str) -> list[dict[str, Any]]:
+    """The model's runs of the same series up to this one, oldest first: its ops, how many are right or missing."""
+    found = [_counts(view, model)]
+    if runs.connection is not None:
+        key = series(view.backend, view.arch, view.origin["options"])
+        earlier = [run for run in runs.before(view.run_id, view.started, key, [model]) if model in run.models]
+        ids = [run.run_id for run in earlier[: HISTORY - 1]]
+        found = [*_counted(runs.connection, ids, model), *found]
+    return found
+
+
+def _counts(view: RunView, model: str) -> dict[str, Any]:
+    ops = [op for op in view.ops.values() if model in op.uses_of]
+    return _row(view.run_id, view.started, view.origin["backend_revision"], len(ops), sum(op.bad for op in ops),
+                sum(not op.attempted for op in ops))  # fmt: skip
+
+
+def _row(run_id: str, started: Any, revision: str, ops: int, missing: int, unattempted: int) -> dict[str, Any]:
+    return {"run_id": run_id, "started": started.isoformat(), "revision": revision, "ops": ops, "missing": missing,
+            "not_attempted": unattempted, "right": ops - missing - unattempted}  # fmt: skip
+
+
+def _counted(connection: sa.Connection, run_ids: Sequence[str], model: str) -> list[dict[str, Any]]:
+    """The same counts by SQL, for runs whose ops nobody needs one by one."""
+    # An op without a test could not be split off: it holds the model back all the same.
+    here = sa.select(USES.c.run_id, USES.c.op_id).where(USES.c.run_id.in_(run_ids), USES.c.model == model).distinct()
+    place = here.subquery()
+    bad = OP_TESTS.c.op_id.is_(None) | OP_TESTS.c.status.in_([str(status) for status in FAILED])
+    idle = OP_TESTS.c.status.in_([str(status) for status in UNATTEMPTED])
+    counted = (
+        sa.select(
+            place.c.run_id,
+            sa.func.count(),
+            sa.func.sum(sa.case((bad, 1), else_=0)),
+            sa.func.sum(sa.case((idle, 1), else_=0)),
+        )
+        .select_from(place)
+        .outerjoin(OP_TESTS, (OP_TESTS.c.run_id == place.c.run_id) & (OP_TESTS.c.op_id == place.c.op_id))
+        .group_by(place.c.run_id)
+    )
+    sums = {row[0]: tuple(int(value) for value in row[1:]) for row in connection.execute(counted)}
+    runs = connection.execute(
+        sa.select(RUNS.c.run_id, RUNS.c.started, RUNS.c.backend_revision)
+        .where(RUNS.c.run_id.in_(run_ids))
+        .order_by(RUNS.c.started)
+    )
+    return [_row(run_id, started, revision, *sums.get(run_id, (0, 0, 0))) for run_id, started, revision in runs]

@@ -1,0 +1,61 @@
+"""Steps in a noisy series: where a timing settled on another level, which one slow run is not.
+
+The series is cut into pieces of constant level so that the sum of distances from each piece's median, plus a price per
+cut, is smallest; the price follows from the noise between neighbours. A piece has at least `LEAST` values: a step
+counts once a second run has confirmed it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import median
+
+LEAST = 2
+"""Fewest runs on one level."""
+
+NEEDED = 5
+"""Fewest runs that a series is judged on."""
+
+PRICE = 6.0
+"""What a cut costs, in units of the noise between neighbouring runs."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Runs `start` to `stop` (exclusive) on one level."""
+
+    start: int
+    stop: int
+    level: float
+
+
+def pieces(values: Sequence[float]) -> list[Piece]:
+    """The series cut into pieces of constant level, in order; one piece where it is too short to judge."""
+    count = len(values)
+    if count < NEEDED:
+        return [Piece(0, count, median(values))] if count else []
+    price = PRICE * _noise(values)
+    best: list[float] = [0.0] + [float("inf")] * count
+    cut: list[int] = [0] * (count + 1)
+    for stop in range(LEAST, count + 1):
+        for start in range(stop - LEAST + 1):
+            part = values[start:stop]
+            level = median(part)
+            cost = best[start] + sum(abs(value - level) for value in part) + (price if start else 0.0)
+            if cost < best[stop]:
+                best[stop], cut[stop] = cost, start
+    found: list[Piece] = []
+    stop = count
+    while stop:
+        start = cut[stop]
+        found.append(Piece(start, stop, median(values[start:stop])))
+        stop = start
+    return found[::-1]
+
+
+def _noise(values: Sequence[float]) -> float:
+    """How far neighbours are apart where nothing happened; a step is one of many differences and moves no median."""
+    steps = sorted(abs(late - early) for early, late in pairwise(values))
+    return max(median(steps), 0.01 * abs(median(values)), 1e-9)

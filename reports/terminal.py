@@ -1,0 +1,63 @@
+"""Tables and lines in a terminal: plain text where there is none, commands in one piece wherever they stand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+WIDEST = 160
+"""Columns that a table takes at most where nobody is looking (a file, a pipe)."""
+
+Column = tuple[str, str]
+"""A heading, and `right` or `left`."""
+
+
+class Page:
+    """A page of lines and tables on stdout."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+
+        self.console: Console = Console(highlight=False, emoji=False)
+        if not self.console.is_terminal:
+            self.console.width = max(self.console.width, WIDEST)
+
+    def line(self, text: str = "", style: str = "", indent: int = 0) -> None:
+        """One line that the terminal wraps, so that a command in it can be copied whole."""
+        from rich.text import Text
+
+        self.console.print(Text(" " * indent + shown(text), style=style), soft_wrap=True)
+
+    def table(self, columns: Sequence[Column], rows: Iterable[Sequence[Any]], title: str = "") -> None:
+        """A table; texts are shown as they are, never as markup."""
+        from rich import box
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=title or None, title_justify="left")
+        for heading, side in columns:
+            table.add_column(heading, justify="right" if side == "right" else "left", overflow="fold")
+        for row in rows:
+            table.add_row(*(Text(shown(cell)) for cell in row))
+        self.console.print(table)
+
+
+def shown(value: Any) -> str:
+    """A value as a cell shows it; control characters of other people's texts reach no terminal."""
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return "".join(" " if character in "\n\t\r" else character if character.isprintable() else "�"
+                   for character in str(value))  # fmt: skip
+
+
+def percent(rate: float | None) -> str:
+    """A share as a reader wants it: never 100 % where one of many is missing."""
+    if rate is None:
+        return "-"
+    text = f"{100 * rate:.1f} %"
+    return "<100 %" if text == "100.0 %" and rate < 1 else text

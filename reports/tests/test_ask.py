@@ -1,0 +1,200 @@
+"""SQL over the results: every stored question against an answer counted from the runs, and nothing but reading."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sqlite3
+from collections.abc import Callable
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from harness.errors import InputError
+from harness.stages import Stage
+from reports.ask import Answer, as_csv, ask, questions
+from reports.cli_ask import sql as command
+from reports.publish import publish
+from reports.tests.nights import Op, night, op_id
+
+F = "f32[8,8] -> f32[8,8]"
+OLD = {"add": Op("crashed", uses={"a": 1}), "old": Op(uses={"a": 1})}
+NEW = {
+    "add": Op(uses={"a": 3, "b": 1}, pcc=0.999, cycles=100),
+    # It passes though a limitation names it: that costs nothing.
+    "mul": Op(uses={"b": 1}, pcc=0.9, cycles=1000, more={"expected": "notyet: mul"}),
+    "exp": Op("golden_failed", uses={"b": 2}, failed=Stage.COMPARE, error="PCC 0.1 below 0.99", pcc=0.1),
+    "sort": Op("compile_failed", uses={"c": 1, "d": 2}, error="no sort"),
+    "fft": Op("compile_failed", uses={"d": 1}, error="no fft", more={"expected": "never: no fft"}),
+    "host": Op(uses={"c": 5}, more={"ran_on": "host"}),
+    "lost": Op("unsplittable", uses={"d": 1}, error="no body"),
+    "idle": Op("not_run", uses={"a": 1}),
+}
+BAD_TWIN = {"add": Op("run_failed", uses={"e": 1}, failed=Stage.RUN, error="L1 is full")}
+
+# Question -> columns, and the rows that they must hold, in order. `...` is not looked at.
+EXPECTED: dict[str, tuple[str, list[tuple[Any, ...]]]] = {
+    "ops_by_stage": ("arch op_kind stage_reached ops uses", [
+        ("n150", "data_movement", "split", 1, 3), ("n150", "eltwise", "compare", 1, 4),
+        ("n150", "linalg", "split", 1, 1),
+        ("n150", "other", "split", 3, 4), ("n150", "other", "compare", 2, 6), ("p150", "eltwise", "split", 1, 1)]),
+    "not_compiling": ("op_name failed_stage models uses error", [
+        ("stablehlo.sort", "stablehlo-to-ttir", 2, 3, "no sort"),
+        ("stablehlo.fft", "stablehlo-to-ttir", 1, 1, "no fft"),
+        ("stablehlo.lost", "split", 1, 1, "no body")]),
+    "top_errors": ("arch models ops uses error", [
+        ("n150", 2, 1, 3, "no sort"), ("n150", 1, 1, 2, "PCC 0.1 below 0.99"), (..., 1, 1, 1, ...), (..., 1, 1, 1, ...),
+        (..., 1, 1, 1, ...)]),
+    "model_coverage": ("model ops bad not_attempted right_ops share share_of_uses", [
+        ("c", 2, 1, 0, 0, 0.0, 0.0), ("d", 3, 3, 0, 0, 0.0, 0.0), ("b", 3, 1, 0, 2, 2 / 3, 0.5),
+        ("a", 2, 0, 1, 1, 1.0, 1.0), ("e", 1, 1, 0, 0, 0.0, 0.0)]),
+    "one_fix_away": ("arch model ops uses error", [
+        ("n150", "b", 1, 2, "PCC 0.1 below 0.99"), ("n150", "c", 1, 1, "no sort"), ("p150", "e", 1, 1, "L1 is full")]),
+    "coverage_by_dtype": ("arch dtype attempted right_ops bad", [("n150", "f32", 7, 3, 4), ("p150", "f32", 1, 0, 1)]),
+    "shape_dependent": ("op_name right_ops bad_ops", []),
+    "worst_numbers": ("op_name pcc models uses", [
+        ("stablehlo.mul", 0.9, 1, 1), ("stablehlo.add", 0.999, 2, 4)]),
+    "wrong_numbers": ("op_name signature pcc models uses", [("stablehlo.exp", F, 0.1, 1, 2)]),
+    "heaviest_ops": ("model op_name uses cycles cycles_of_all_uses", [
+        ("b", "stablehlo.mul", 1, 1000, 1000), ("a", "stablehlo.add", 3, 100, 300),
+        ("b", "stablehlo.add", 1, 100, 100)]),
+    "ran_on_host": ("op_name ran_on models uses", [("stablehlo.host", "host", 1, 5)]),
+    "cost_of_limitations": ("limitation ops models uses", [("never: no fft", 1, 1, 1)]),
+    "shared_ops": ("arch op_name status models uses", [
+        ("n150", "stablehlo.add", "success", 2, 4), ("n150", "stablehlo.sort", "compile_failed", 2, 3),
+        ("n150", "stablehlo.host", "success", 1, 5), ("n150", "stablehlo.exp", "golden_failed", 1, 2)]),
+    "pass_rate_by_run": ("run_id ran_on attempted_ops passed_ops", [
+        ("night01", "simulator", 2, 1), ("night02", "host", 6, 1), ("night02", "simulator", 6, 2),
+        ("night03", "none", 1, 0)]),
+    "flipping_ops": ("arch op_name runs endings right_runs", [("n150", "stablehlo.add", 3, 2, 1)]),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("ask")
+    return fill(folder, f"sqlite:///{folder}/db.sqlite")
+
+
+def fill(folder: Path, url: str) -> str:
+    publish(night(folder, 1, OLD), url)
+    publish(night(folder, 2, NEW), url)
+    publish(night(folder, 3, BAD_TWIN, arch="p150"), url)
+    publish(night(folder, 4, {"add": Op("crashed", uses={"a": 1})}, outcome="running"), url)
+    return url
+
+
+def check(url: str, name: str) -> None:
+    """The rows of one question are those of the table, as far as the table goes."""
+    columns, rows = EXPECTED[name]
+    answer = ask(url, name)
+    got = [tuple(record[column] for column in columns.split()) for record in answer.records()][: len(rows) or None]
+    wanted = [
+        tuple(have if want is ... else pytest.approx(want) if isinstance(want, float) else want
+              for have, want in zip(mine, row, strict=True))
+        for mine, row in zip(got, rows, strict=True)
+    ]  # fmt: skip
+    assert got == wanted
+
+
+@pytest.mark.parametrize("name", sorted(EXPECTED))
+def test_each_question_has_its_answer(url: str, name: str) -> None:
+    check(url, name)
+
+
+def test_there_are_fifteen_questions_and_each_asks_something() -> None:
+    known = questions()
+    assert set(known) == set(EXPECTED)
+    assert len(known) == 15
+    for one in known.values():
+        assert one.asks.endswith("?"), one.name
+        assert "%%" not in one.sql
+
+
+def test_shapes_that_fail_beside_shapes_that_pass(tmp_path: Path) -> None:
+    good, bad = Op(uses={"a": 1}), Op("compile_failed", uses={"a": 1}, error="not a multiple of 32")
+    run_dir = night(tmp_path, 1, {"add": good, "add2": bad, "log": good})
+    manifest = run_dir / "manifest.jsonl"
+    manifest.write_text(manifest.read_text().replace("stablehlo.add2", "stablehlo.add"))
+    url = f"sqlite:///{tmp_path}/db.sqlite"
+    publish(run_dir, url)
+    assert ask(url, "shape_dependent").rows == (
+        ("reference", "n150", "stablehlo.add", 1, 1, F, F, "not a multiple of 32"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("query", "told"),
+    [
+        ("DELETE FROM runs", "attempt to write a readonly database"),
+        ("DROP TABLE runs", "attempt to write a readonly database"),
+        ("SELECT 1; DROP TABLE runs", "one statement at a time"),
+        ("ATTACH DATABASE '{folder}/new.sqlite' AS other", "not authorized"),
+        ("SELEC 1", 'near "SELEC": syntax error'),
+        ("top_eror", "expected SQL or the name of a stored question, got `top_eror`; try top_errors"),
+        ("SELECT * FROM nobody", "no such table: nobody"),
+    ],
+)
+def test_bad_queries_are_one_line_and_change_nothing(url: str, tmp_path: Path, query: str, told: str) -> None:
+    before = Path(url.removeprefix("sqlite:///")).read_bytes()
+    with pytest.raises(InputError) as error:
+        ask(url, query.format(folder=tmp_path))
+    assert told in str(error.value)
+    assert "\n" not in str(error.value)
+    assert Path(url.removeprefix("sqlite:///")).read_bytes() == before
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_percent_and_colon_are_sql(url: str) -> None:
+    rows = ask(url, "SELECT COUNT(*) AS n, ':x' AS x FROM op_tests WHERE op_name LIKE '%.so%' AND 5 % 2 = 1").rows
+    assert rows == ((1, ":x"),)
+
+
+def test_a_database_of_another_opscope_says_what_renews_it(url: str, tmp_path: Path) -> None:
+    old = tmp_path / "old.sqlite"
+    old.write_bytes(Path(url.removeprefix("sqlite:///")).read_bytes())
+    with sqlite3.connect(old) as connection:
+        connection.execute("DROP VIEW newest_ops")
+        connection.execute("UPDATE opscope_settings SET value = 'x' WHERE name = 'views_digest'")
+    connection.close()
+    with pytest.raises(InputError, match="try opscope publish RUN_DIR, which brings it up to date"):
+        ask(f"sqlite:///{old}", "top_errors")
+    with sqlite3.connect(old) as connection:
+        connection.execute("UPDATE alembic_version SET version_num = '9999'")
+    connection.close()
+    with pytest.raises(InputError, match=r"expected a database of schema .*, got schema 9999; try a newer opscope"):
+        ask(f"sqlite:///{old}", "SELECT 1")
+
+
+def test_values_of_either_database_become_json_and_csv() -> None:
+    now = datetime(2026, 11, 20, tzinfo=UTC)
+    answer = Answer(("a", "b"), ((Decimal(3), now), (Decimal("0.5"), None), (float("nan"), ["x", 'say "y", z'])))
+    assert json.loads(json.dumps(answer.records(), allow_nan=False)) == [
+        {"a": 3, "b": "2026-11-20T00:00:00+00:00"}, {"a": 0.5, "b": None}, {"a": None, "b": ["x", 'say "y", z']},
+    ]  # fmt: skip
+    rows = list(csv.reader(io.StringIO(as_csv(answer))))
+    assert rows[:3] == [["a", "b"], ["3", "2026-11-20T00:00:00+00:00"], ["0.5", ""]]
+    assert json.loads(rows[3][1]) == ["x", 'say "y", z']
+
+
+@pytest.fixture
+def run(url: str) -> Callable[..., str]:
+    return lambda *words, **more: (
+        CliRunner().invoke(command, [*words, "--db", url], catch_exceptions=False, **more).output
+    )
+
+
+def test_the_command_in_its_formats(run: Callable[..., str], url: str) -> None:
+    answer = ask(url, "model_coverage")
+    assert json.loads(run("model_coverage", "--json")) == answer.records()
+    assert next(csv.reader(io.StringIO(run("model_coverage", "--csv")))) == list(answer.columns)
+    assert "stablehlo.mul" in run("-", input="SELECT op_name FROM ops")
+    assert "and 2 more rows" in run("SELECT 1 AS x UNION SELECT 2 UNION SELECT 3", "--limit", "1")
+    assert len(json.loads(run("--json"))) == 15
+    assert "Which errors hold back the most models?" in run()
+    assert op_id("add") in run("SELECT op_id FROM ops ORDER BY 1", "--csv")

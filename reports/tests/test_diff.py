@@ -1,0 +1,247 @@
+"""Two runs compared: each label by hand, rates that a larger set of models does not move, what else changed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from harness.stages import Stage
+from reports.choosing import open_runs
+from reports.cli_compare import diff as command
+from reports.diff import Diff, Label, compare
+from reports.history import compared
+from reports.outcomes import from_database, from_folder
+from reports.publish import publish
+from reports.reading import read_database
+from reports.tests.nights import Op, night, op_id
+
+BAD = Op("compile_failed")
+OK = Op(pcc=0.99999, cycles=1000)
+
+# What an op was and is -> its label. None: not in the run.
+TABLE: dict[str, tuple[Op | None, Op | None, Label]] = {
+    "new": (OK, BAD, Label.NEW),
+    "new_in_model": (None, BAD, Label.NEW),
+    "new_after_skip": (Op("skipped"), BAD, Label.NEW),
+    "fixed": (BAD, OK, Label.FIXED),
+    "fixed_no_golden": (Op("no_golden"), OK, Label.FIXED),
+    "persisting": (BAD, BAD, Label.PERSISTING),
+    "persisting_elsewhere": (Op("compile_failed", error="%1 of tensor<4x4xf32> at /a/b.cc:7"),
+                             Op("compile_failed", error="%92 of tensor<8x1xbf16> at /c/d.cc:9"), Label.PERSISTING),
+    "other_text": (BAD, Op("compile_failed", error="another"), Label.REASON_CHANGED),
+    "other_stage": (BAD, Op("compile_failed", failed=Stage.TTIR_TO_TTNN), Label.REASON_CHANGED),
+    "other_status": (BAD, Op("timeout"), Label.REASON_CHANGED),
+    "split": (Op("unsplittable"), Op("unsplittable"), Label.PERSISTING),
+    "unsplit": (OK, Op("unsplittable"), Label.NEW),
+    "pcc": (OK, Op(pcc=0.998, cycles=1000), Label.PCC_DROP),
+    "pcc_tenfold": (Op(pcc=0.999999), Op(pcc=0.99998), Label.PCC_DROP),
+    "pcc_noise": (Op(pcc=0.9999999), Op(pcc=0.9999991), Label.SAME),
+    "pcc_tiny": (Op(pcc=0.9999999), Op(pcc=0.999998), Label.SAME),
+    "pcc_up": (Op(pcc=0.99), OK, Label.SAME),
+    "cycles": (OK, Op(pcc=0.99999, cycles=1100), Label.SLOWER),
+    "cycles_bit": (OK, Op(pcc=0.99999, cycles=1040), Label.SAME),
+    "faster": (OK, Op(pcc=0.99999, cycles=10), Label.SAME),
+    "vanished": (OK, None, Label.VANISHED),
+    "vanished_bad": (BAD, None, Label.VANISHED),
+    "model_gone": (Op(uses={"other": 2}), None, Label.NEVER_RUN),
+    "skipped": (OK, Op("skipped"), Label.NEVER_RUN),
+    "not_reached": (BAD, Op("not_run"), Label.NEVER_RUN),
+    "stopped": (OK, Op("stopped"), Label.NEVER_RUN),
+    "added": (None, OK, Label.ADDED),
+    "added_after_stop": (Op("stopped"), OK, Label.ADDED),
+    "same": (OK, OK, Label.SAME),
+}  # fmt: skip
+
+
+@pytest.fixture
+def nights(tmp_path: Path) -> tuple[Path, Path]:
+    early = night(tmp_path, 1, {name: row[0] for name, row in TABLE.items() if row[0]})
+    late = night(tmp_path, 2, {name: row[1] for name, row in TABLE.items() if row[1]},
+                 origin={"versions": {"jaxlib": "0.11.0"}})  # fmt: skip
+    return early, late
+
+
+@pytest.fixture
+def found(nights: tuple[Path, Path]) -> Diff:
+    return compare(*map(from_folder, nights))
+
+
+def test_every_op_has_the_label_of_the_table(found: Diff) -> None:
+    labels = {row.op_id: row.label for row in found.rows}
+    assert labels == {op_id(name): label for name, (_, _, label) in TABLE.items()}
+    assert sum(found.counts.values()) == len(TABLE) == len(found.rows)
+
+
+def test_a_row_names_models_reasons_and_numbers(found: Diff) -> None:
+    rows = {row.op_name: row for row in found.rows}
+    gone = rows["stablehlo.model_gone"]
+    assert (gone.models, gone.uses, gone.note) == (("other",), 2, "not in the later run: other")
+    drop = rows["stablehlo.pcc"]
+    assert (drop.pcc_a, drop.pcc_b, drop.note) == (0.99999, 0.998, "1 - PCC: 1.0e-05 before, 2.0e-03 now")
+    changed = rows["stablehlo.other_stage"]
+    assert (changed.status_a, changed.note) == ("compile_failed", "compile_failed at stablehlo-to-ttir before")
+    assert rows["stablehlo.skipped"].note == "skipped"
+    assert rows["stablehlo.unsplit"].error_b == "it broke"
+
+
+def test_the_database_says_what_the_folders_say(nights: tuple[Path, Path], tmp_path: Path, found: Diff) -> None:
+    url = f"sqlite:///{tmp_path}/db.sqlite"
+    for folder in nights:
+        publish(folder, url)
+    with read_database(url) as connection:
+        again = compare(from_database(connection, "night01"), from_database(connection, "night02"))
+    assert again.rows == found.rows
+    assert (again.rates, again.clusters, again.changes) == (found.rates, found.clusters, found.changes)
+
+
+def test_failures_of_one_cause_are_one_cluster(found: Diff) -> None:
+    first = {row.op_name: row.cluster for row in found.rows}
+    one = next(cluster for cluster in found.clusters if cluster["cluster"] == first["stablehlo.new"])
+    # Every row of the table that says `it broke` at the default stage, in the later run or, if right or absent there,
+    # in the earlier one; a timeout and an unsplittable op have causes of their own.
+    assert first["stablehlo.persisting_elsewhere"] != first["stablehlo.new"]
+    assert one["ops"] == sum(cluster == one["cluster"] for cluster in first.values())
+    assert one["labels"] == {"NEW": 3, "FIXED": 2, "PERSISTING": 1, "VANISHED": 1, "NEVER-RUN": 1, "REASON-CHANGED": 1}
+
+
+def test_more_models_move_no_like_for_like_rate(tmp_path: Path) -> None:
+    small = {"a": Op(uses={"m": 3}), "b": Op("run_failed")}
+    more = {name: Op("run_failed", uses={"zoo": 5}) for name in "cdef"}
+    a = from_folder(night(tmp_path, 1, small))
+    b = from_folder(night(tmp_path, 2, small | more))
+    rates = {rate["scope"]: rate for rate in compare(a, b).rates}
+    assert rates["all"]["rate_ops_a"] == 0.5
+    assert rates["all"]["rate_ops_b"] == 1 / 6
+    assert rates["like for like"]["rate_ops_a"] == rates["like for like"]["rate_ops_b"] == 0.5
+    assert rates["like for like"]["rate_uses_a"] == rates["like for like"]["rate_uses_b"] == 0.75
+    assert [change["b"] for change in compare(a, b).changes if change["what"] == "models"] == ["zoo"]
+
+
+def test_like_for_like_both_runs_are_weighed_by_the_later_uses(tmp_path: Path) -> None:
+    a = from_folder(night(tmp_path, 1, {"a": Op(uses={"m": 1}), "b": Op("run_failed", uses={"m": 1})}))
+    b = from_folder(night(tmp_path, 2, {"a": Op(uses={"m": 1}), "b": Op("run_failed", uses={"m": 3})}))
+    rates = {rate["scope"]: rate for rate in compare(a, b).rates}
+    assert (rates["all"]["rate_uses_a"], rates["all"]["rate_uses_b"]) == (0.5, 0.25)
+    assert (rates["like for like"]["rate_uses_a"], rates["like for like"]["rate_uses_b"]) == (0.25, 0.25)
+
+
+def test_places_of_execution_stay_apart(tmp_path: Path) -> None:
+    host = Op(more={"ran_on": "host"})
+    a, b = (from_folder(night(tmp_path, n, {"a": OK, "b": op})) for n, op in ((1, OK), (2, host)))
+    rates = {(rate["scope"], rate["ran_on"]): rate["right_ops_b"] for rate in compare(a, b).rates}
+    assert rates == {(scope, place): 1 for scope in ("all", "like for like") for place in ("host", "simulator")}
+
+
+def test_what_changed_besides_the_results(found: Diff) -> None:
+    told = {change["what"]: (change["a"], change["b"]) for change in found.changes}
+    assert told["version jaxlib"] == ("0.10.2", "0.11.0")
+    assert told["compiler revision"] == ("01" * 6, "02" * 6)
+    assert told["models"] == ("other", "")
+    assert "arch" not in told
+
+
+def test_flaky_and_known_failures_fail_no_gate(tmp_path: Path) -> None:
+    ops = {"known": Op("run_failed", more={"expected": "notyet: no kernel"}), "flaky": Op("crashed", more={
+        "flaky": True})}  # fmt: skip
+    a = from_folder(night(tmp_path, 1, dict.fromkeys(ops, OK)))
+    b = from_folder(night(tmp_path, 2, ops))
+    found = compare(a, b)
+    assert dict(found.counts) == {"NEW": 2}
+    assert found.news == 0
+    assert compare(a, from_folder(night(tmp_path, 3, {"known": BAD, "flaky": OK}))).news == 1
+
+
+# --- which runs
+
+
+@pytest.fixture
+def history(tmp_path: Path) -> str:
+    """Six nights: one op compiles slower from the fifth on, one had a slow night, one fails at the end."""
+    url = f"sqlite:///{tmp_path}/db.sqlite"
+    for number in range(1, 7):
+        slow = 20.0 if number < 5 else 40.0
+        spike = 90.0 if number == 6 else 20.0
+        ops = {"slow": Op(compile_ms=slow + number % 2), "spike": Op(compile_ms=spike + number % 3),
+               "breaks": OK if number < 6 else BAD}  # fmt: skip
+        publish(night(tmp_path, number, ops), url)
+    return url
+
+
+def test_a_compile_time_is_slower_once_a_second_run_confirms_it(history: str) -> None:
+    with open_runs(history) as runs:
+        last = compared(runs)
+        before = compared(runs, "night04", "night05")
+        across = compared(runs, "night02", "night06")
+    for found in (last, across):
+        assert {row.op_name: row.label for row in found.rows} == {
+            "stablehlo.breaks": Label.NEW, "stablehlo.slow": Label.SLOWER, "stablehlo.spike": Label.SAME,
+        }  # fmt: skip
+        assert next(row.note for row in found.rows if row.label == Label.SLOWER).endswith("ms since night05")
+    assert dict(before.counts) == {"SAME": 3}  # one slow run proves nothing
+
+
+def test_a_step_is_told_once(history: str, tmp_path: Path) -> None:
+    publish(night(tmp_path, 7, {"slow": Op(compile_ms=41.0)}), history)
+    with open_runs(history) as runs:
+        assert {row.op_name: row.label for row in compared(runs).rows}["stablehlo.slow"] == Label.SAME
+
+
+def test_a_fast_run_on_a_higher_level_makes_the_next_no_step(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/fast.sqlite"
+    for number, level in enumerate((20, 20, 20, 20, 40, 40, 20, 40, 40), 1):
+        publish(night(tmp_path, number, {"op": Op(compile_ms=level + number % 2)}), url)
+    with open_runs(url) as runs:
+        assert dict(compared(runs, "night07", "night09").counts) == {"SAME": 1}
+        assert dict(compared(runs, "night03", "night09").counts) == {"SLOWER": 1}
+
+
+def test_the_newest_comparable_runs_are_taken(history: str, tmp_path: Path) -> None:
+    other = {"options": {"dtype": "float32", "seed": 0, "math_fidelity": "LoFi"}}
+    publish(night(tmp_path, 7, {"slow": OK}, origin=other), history)
+    publish(night(tmp_path, 8, {"slow": OK}, arch="p150"), history)
+    publish(night(tmp_path, 9, {"slow": OK}, outcome="running"), history)
+    publish(night(tmp_path, 10, {"else": Op(uses={"another": 1})}), history)
+    with open_runs(history) as runs:
+        found = compared(runs)
+        named = compared(runs, "night03")
+    assert (found.a.run_id, found.b.run_id) == ("night05", "night06")
+    assert found.notes[-1] == "the newest run, night10, has no comparable one before it"
+    assert (named.a.run_id, named.b.run_id) == ("night02", "night03")
+
+
+# --- the command
+
+
+def run(*arguments: str) -> tuple[int, str]:
+    done = CliRunner().invoke(command, arguments)
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        return 2, str(done.exception)
+    return done.exit_code, done.output
+
+
+def test_the_command_prints_rows_and_json(nights: tuple[Path, Path]) -> None:
+    code, text = run(*map(str, nights))
+    assert code == 0
+    assert "stablehlo.pcc_tenfold" in text
+    assert "REASON-CHANGED (3)" in text
+    code, text = run(*map(str, nights), "--json", "--check")
+    answer = json.loads(text)
+    assert code == 1
+    assert answer["news"] == 9
+    assert len(answer["rows"]) == len(TABLE)
+    assert {row["label"] for row in answer["rows"]} == {str(label) for label in Label}
+
+
+def test_missing_runs_are_one_line(history: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, text = run("night1", "night06", "--db", history)
+    assert (code, text[:60]) == (2, "RUN_A: expected a run folder or the id of a published run, g")
+    assert "try night01" in text
+    assert run("--db", f"sqlite:///{tmp_path}/none.sqlite")[1].startswith("--db: expected a results database, got no")
+    assert run("night01", "--db", history)[1].startswith("opscope diff: expected an earlier run")
+    assert run()[1].startswith("opscope diff: expected two comparable runs, got none")
+    (tmp_path / "empty").mkdir()
+    assert "got a folder without run.json" in run("empty", "empty")[1]

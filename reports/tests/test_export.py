@@ -1,0 +1,199 @@
+"""Exports: each format against a reader that is not ours, every op in it, one bad value losing nothing."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import re
+import sys
+from collections import Counter
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as Xml
+
+import pytest
+from click.testing import CliRunner
+
+from harness.records import TensorDesc
+from harness.stages import Status
+from harness.store import load_run
+from reports import frames
+from reports.cli_ask import export as command
+from reports.export_optest import tensors
+from reports.publish import is_failure, publish
+from reports.tests.nights import Op, night, op_id
+from reports.tests.sample_run import NASTY, OPS, make_run
+
+COLLECT_DATA = os.environ.get("OPSCOPE_COLLECT_DATA", "")
+"""Folder `.github/actions/collect_data/src` of a checkout of tenstorrent/tt-github-actions, if there is one."""
+
+JOB = 86083933790
+
+
+def export(*words: str) -> str:
+    return CliRunner().invoke(command, words, catch_exceptions=False).output
+
+
+@pytest.fixture(scope="module")
+def run_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_run(tmp_path_factory.mktemp("export") / "run")
+
+
+@pytest.fixture(scope="module")
+def optest(run_dir: Path) -> Path:
+    return Path(export(str(run_dir), "--format", "optest-json", "--job-id", str(JOB), "-o", str(run_dir)).strip())
+
+
+def records(path: Path) -> list[tuple[str, dict[str, Any]]]:
+    """(name, record) of each op test, found as the contract says."""
+    properties = json.loads(path.read_text(encoding="utf-8"))["tests"][0]["user_properties"]
+    assert all(isinstance(entry, dict) and len(entry) == 1 for entry in properties)
+    entries = [(key, value) for entry in properties for key, value in entry.items()]
+    return [(key.removeprefix("OpTest model for: "), value) for key, value in entries if key.startswith("OpTest model")]
+
+
+def test_the_file_is_found_by_its_name(optest: Path) -> None:
+    assert optest.name == f"op_by_op_report_{JOB}.json"
+    assert int(re.split(r"[_-]", optest.stem)[-1]) == JOB
+    assert not optest.name.startswith("report_perf_")
+
+
+def test_every_op_is_a_record_of_texts(optest: Path, run_dir: Path) -> None:
+    tests = {test.op_id: test for test in load_run(run_dir).tests}
+    found = records(optest)
+    assert len(found) == len(tests) == len(OPS)
+    for name, record in found:
+        assert all(isinstance(value, str) for value in record.values()), name
+        test = tests[record["op_id"]]
+        assert name == f"{test.op_name}[{test.op_id}]"
+        assert record["success"] == ("True" if test.status is Status.SUCCESS else "False")
+        assert record["skipped"] == ("True" if test.status in ("stopped", "skipped", "not_run") else "False")
+        assert datetime.fromisoformat(record["test_start_ts"]) == test.test_start_ts
+        assert record["test_end_ts"].endswith("+00:00")
+        assert (record["error_message"] == "None") == (test.status is Status.SUCCESS)
+        # Python itself reads the tensors back from their text.
+        back = eval(record["inputs"], {"TensorDesc": TensorDesc})
+        assert back == [desc.model_copy(update={"buffer_type": desc.buffer_type}) for desc in test.inputs]
+    report = json.loads(optest.read_text())
+    properties = {key: value for entry in report["tests"][0]["user_properties"] for key, value in entry.items()}
+    assert properties["successful_operations"] == "3"
+    assert properties["failed_operations"] == "7"
+
+
+def test_each_model_keeps_its_ops_and_unsplittable_ones_are_there(tmp_path: Path) -> None:
+    ops = {"add": Op(uses={"a": 2, "b": 1}), "lost": Op("unsplittable", uses={"b": 1}, error="no body")}
+    found = records(Path(export(str(night(tmp_path, 1, ops)), "--format", "optest-json", "--job-id", "7", "-o",
+                                str(tmp_path / "out")).strip()))  # fmt: skip
+    assert Counter((record["model_name"], record["op_id"]) for _, record in found) == Counter(
+        [("a", op_id("add")), ("b", op_id("add")), ("b", op_id("lost"))]
+    )
+    assert [record["error_message"] for _, record in found if record["op_id"] == op_id("lost")] == ["no body"]
+
+
+@pytest.mark.parametrize(
+    ("data_type", "told"),
+    [
+        ("f32", "f32"),
+        ("!quant.uniform<i8:f32, 0.1:(3)>", "unknown"),
+        ("it's", "unknown"),
+        ('say "x"', "unknown"),
+        ("complex<f32>", "complex<f32>"),
+        ("\ud800", "?"),
+    ],
+)
+def test_a_value_that_its_pattern_cuts_is_replaced_alone(data_type: str, told: str) -> None:
+    bad = TensorDesc.model_construct(shape=(1, -1), data_type=data_type, buffer_type=None, layout="tile",
+                                     grid_shape=(8, 8))  # fmt: skip
+    good = TensorDesc(shape=(), data_type="bf16")
+    text = tensors([bad, good])
+    parts = re.findall(r"TensorDesc\(([^)]*)\)", text)
+    assert parts == [
+        f"shape=[1, -1], data_type='{told}', buffer_type=None, layout='tile', grid_shape=[8, 8]",
+        "shape=[], data_type='bf16', buffer_type=None, layout=None, grid_shape=None",
+    ]
+
+
+@pytest.mark.skipif(not COLLECT_DATA, reason="OPSCOPE_COLLECT_DATA names no checkout of collect_data")
+def test_the_real_reader_takes_every_op(optest: Path, run_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(COLLECT_DATA)
+    from parsers.tt_xla_op_by_op_parser import TTXlaOpByOpParser  # type: ignore[import-not-found]
+
+    sys.modules.pop("parsers", None)
+    parsed = TTXlaOpByOpParser().parse(str(optest), project="tt-xla", github_job_id=JOB)
+    got = {test.test_case_name: test for test in getattr(parsed, "tests", parsed)}
+    tests = load_run(run_dir).tests
+    assert len(got) == len(tests)
+    for test in tests:
+        read = got[f"{test.op_name}[{test.op_id}]"]
+        assert (read.success, read.op_name, read.op_kind) == (test.success, test.op_name, test.op_kind)
+        assert read.skipped == (test.status in ("stopped", "skipped", "not_run"))
+        assert [tuple(tensor.shape) for tensor in read.inputs] == [tensor.shape for tensor in test.inputs]
+        assert [tensor.data_type for tensor in read.outputs] == [tensor.data_type for tensor in test.outputs]
+        assert [tuple(tensor.grid_shape) for tensor in read.outputs] == [tensor.grid_shape for tensor in test.outputs]
+        assert read.test_start_ts == test.test_start_ts
+
+
+def test_junit_counts_as_pytest_does(run_dir: Path, tmp_path: Path) -> None:
+    path = Path(export(str(run_dir), "--format", "junit", "--job-id", "5", "-o", str(tmp_path)).strip())
+    assert path.name == "opscope_builder_report_5.xml"
+    root = Xml.parse(path).getroot()
+    suite = root[0]
+    tests = load_run(run_dir).tests
+    failing = sum(is_failure(test) for test in tests)
+    assert (root.tag, suite.get("name"), suite.get("tests")) == ("testsuites", "pytest", str(len(tests)))
+    assert suite.get("failures") == str(failing) == str(len(suite.findall("testcase/failure")))
+    assert suite.get("skipped") == "4" == str(len(suite.findall("testcase/skipped")))
+    assert [one.get("type") for one in suite.findall("testcase/skipped")].count("pytest.xfail") == 1
+    card = {one.get("name"): one.get("value") for one in suite.find("properties") or []}
+    assert card["card"] == "sim-n150"
+    stages = Counter()
+    for case, test in zip(suite.findall("testcase"), tests, strict=True):
+        values = {one.get("name"): one.get("value") or "" for one in case.find("properties") or []}
+        assert values["backend"] == "reference"
+        assert eval(values["input_shapes"]) == [tensor.shape for tensor in test.inputs]
+        assert eval(values["input_dtypes"]) == [tensor.data_type for tensor in test.inputs]
+        assert (values["op_name"], values["op_id"]) == (test.op_name, test.op_id)
+        stages[values.get("failure_stage", "")] += 1
+    assert stages == {"success": 3, "golden": 2, "compile": 3, "runtime": 2, "": 3}
+    message = suite.findall("testcase/failure")[0].get("message") or ""
+    assert NASTY.replace("\0", "�") in message
+
+
+def test_csv_is_the_frame_from_folder_and_database(run_dir: Path, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/db.sqlite"
+    publish(run_dir, url)
+    text = export(str(run_dir), "--format", "csv", "-o", "-").replace("\0", "\\0")
+    again = export("20261120-120000-demo", "--format", "csv", "-o", "-", "--db", url)
+    rows = {row["op_id"]: row for row in csv.DictReader(io.StringIO(text))}
+    assert rows == {row["op_id"]: row for row in csv.DictReader(io.StringIO(again))}
+    frame = frames.op_tests(url).set_index("op_id", drop=False)
+    assert list(next(iter(rows.values()))) == list(frame.columns)
+    for one, row in rows.items():
+        assert (row["status"], int(row["uses"])) == (frame.loc[one, "status"], frame.loc[one, "uses"])
+        assert json.loads(row["models"]) == frame.loc[one, "models"]
+
+
+def test_the_database_exports_what_the_folder_does(run_dir: Path, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/db.sqlite"
+    publish(run_dir, url)
+    both = [
+        export(name, "--format", kind, "--job-id", "7", "-o", "-", "--db", url)
+        for kind in ("optest-json", "junit")
+        for name in (str(run_dir), "20261120-120000-demo")
+    ]
+    assert sorted(both[0].replace("\\\\0", "\\u0000").splitlines()) == sorted(
+        both[1].replace("\\\\0", "\\u0000").splitlines()
+    )
+    assert len(both[2].splitlines()) == len(both[3].splitlines())
+
+
+def test_bad_input_is_one_line(run_dir: Path, tmp_path: Path) -> None:
+    def told(*words: str) -> str:
+        return str(CliRunner().invoke(command, [str(run_dir), *words]).exception)
+
+    assert told("--format", "optest-json").startswith("--job-id: expected the number of the CI job that made the run")
+    (tmp_path / "file").write_text("")
+    assert "expected a place that can be written" in told("--format", "csv", "-o", str(tmp_path / "file" / "x"))

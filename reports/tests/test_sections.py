@@ -1,0 +1,63 @@
+"""The page's sections on the last run and on what to fix: the same rows as the commands, and no markup of others."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import altair
+import pytest
+
+from harness.store import load_run
+from reports.diff import compare
+from reports.html import context, write_report
+from reports.outcomes import from_folder
+from reports.publish import publish
+from reports.readiness import views_of
+from reports.sections import since_last
+from reports.tests.nights import Op, night
+from reports.tests.sample_run import NASTY
+from reports.unblock import plan
+
+EARLY = {"exp": Op(uses={"a": 1, "b": 2}), "log": Op("compile_failed"), "add": Op()}
+LATE = {"exp": Op("run_failed", uses={"a": 1, "b": 2}, error=NASTY), "log": Op(), "add": Op()}
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> tuple[Path, str]:
+    url = f"sqlite:///{tmp_path}/db.sqlite"
+    publish(night(tmp_path, 1, EARLY), url)
+    return night(tmp_path, 2, LATE), url
+
+
+def test_the_page_shows_what_the_commands_print(place: tuple[Path, str], tmp_path: Path) -> None:
+    run_dir, url = place
+    view = from_folder(run_dir)
+    found = since_last(view, url)
+    assert found is not None
+    assert found.rows == compare(from_folder(tmp_path / "night01"), view).rows
+    filled = context(load_run(run_dir), url)
+    assert [row.label for row in filled["changes"]["rows"]] == ["NEW", "FIXED"]
+    assert filled["fixes"]["plan"] == plan(views_of(view))
+    altair.Chart.from_dict(filled["charts"]["chart-unlock"])
+    text = write_report(run_dir, url).read_text(encoding="utf-8")
+    assert "Since the last comparable run" in text
+    assert "1 NEW, 1 FIXED, 1 SAME" in re.sub(r"\s+", " ", text)
+    assert "What to fix first" in text
+    assert "<script>alert" not in text
+    assert "&lt;script&gt;alert" in text
+    data = json.loads(re.findall(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)[0])
+    assert data["charts"]["chart-unlock"]["data"]["values"][0]["whole"] == 1
+
+
+def test_without_an_earlier_run_or_a_fault_there_is_no_section(tmp_path: Path) -> None:
+    run_dir = night(tmp_path, 1, {"add": Op()})
+    for url in (None, f"sqlite:///{tmp_path}/none.sqlite", "oracle://x"):
+        text = write_report(run_dir, url).read_text(encoding="utf-8")
+        assert "Since the last comparable run" not in text
+        assert "What to fix first" not in text
+    assert not (tmp_path / "none.sqlite").exists()
+    url = f"sqlite:///{tmp_path}/db.sqlite"
+    publish(run_dir, url)  # the run itself, published again, is no earlier run
+    assert since_last(from_folder(run_dir), url) is None

@@ -1,0 +1,49 @@
+"""Steps of a series: those that a person sees, and no cheaper cut by exhaustion."""
+
+from __future__ import annotations
+
+from itertools import combinations, pairwise
+from statistics import median
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reports.steps import LEAST, PRICE, _noise, pieces
+
+FLAT = [20.1, 19.8, 20.3, 20.0, 19.9, 20.2, 20.0]
+
+
+@pytest.mark.parametrize(
+    ("values", "levels"),
+    [
+        (FLAT, [20.0]),
+        ([*FLAT, 40.0], [20.0]),  # one slow run
+        ([*FLAT[:3], 60.0, *FLAT[3:]], [20.0]),
+        ([*FLAT, 40.0, 40.5], [20.0, 40.25]),
+        ([*FLAT, 15.0, 15.2, 14.9], [20.0, 15.0]),
+        ([*FLAT, 30.0, 30.1, *FLAT], [20.0, 30.05, 20.0]),
+        ([5.0, 5.0, 5.0, 5.0, 5.0], [5.0]),
+        ([1.0, 9.0, 9.0], [9.0]),
+        ([], []),
+    ],
+)
+def test_levels(values: list[float], levels: list[float]) -> None:
+    found = pieces(values)
+    assert [piece.level for piece in found] == pytest.approx(levels, rel=0.01)
+    assert [place for piece in found for place in range(piece.start, piece.stop)] == list(range(len(values)))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.floats(1, 100), min_size=5, max_size=9))
+def test_no_other_cut_is_cheaper(values: list[float]) -> None:
+    def cost(cuts: tuple[int, ...]) -> float:
+        bounds = [0, *cuts, len(values)]
+        parts = [values[i:j] for i, j in pairwise(bounds)]
+        if any(len(part) < LEAST for part in parts):
+            return float("inf")
+        return sum(abs(v - median(part)) for part in parts for v in part) + PRICE * _noise(values) * len(cuts)
+
+    places = range(1, len(values))
+    best = min(cost(cuts) for count in range(len(values)) for cuts in combinations(places, count))
+    assert cost(tuple(piece.start for piece in pieces(values)[1:])) == pytest.approx(best)

@@ -1,0 +1,146 @@
+"""What to fix first: a ranking counted by hand, and a curve that no other order of fixes starts better."""
+
+from __future__ import annotations
+
+import json
+from itertools import combinations
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reports.choosing import open_runs
+from reports.cli_compare import readiness, unblock
+from reports.outcomes import from_folder
+from reports.publish import publish
+from reports.readiness import history, views_of
+from reports.tests.nights import Op, night, op_id
+from reports.unblock import curve, missing, plan
+
+
+def fail(text: str, **uses: int) -> Op:
+    return Op("compile_failed", uses=uses, error=text)
+
+
+OPS = {
+    "exp": fail("no exp", a=1, b=4),
+    "exp2": fail("no exp", b=2),
+    "sort": fail("no sort", b=1, c=1),
+    "fft": Op("compile_failed", uses={"d": 1}, error="no fft", more={"expected": "never: no fft on this device"}),
+    "lost": Op("unsplittable", uses={"d": 3}, error="no body"),
+    "add": Op(uses={"a": 9, "b": 9, "c": 9, "d": 9, "e": 9}),
+    "later": Op("not_run", uses={"e": 1}),
+}
+
+
+def test_the_ranking_counts_models_uses_and_ops(tmp_path: Path) -> None:
+    found = plan(views_of(from_folder(night(tmp_path, 1, OPS))))
+    told = {fix.error: (fix.models, fix.alone, fix.uses, fix.ops, fix.known) for fix in found.fixes}
+    assert told == {
+        "no exp": (("a", "b"), 1, 7, 2, 0),
+        "no sort": (("b", "c"), 1, 2, 1, 0),
+        "no body": (("d",), 0, 3, 1, 0),
+        "no fft": (("d",), 0, 1, 1, 1),
+    }
+    assert [fix.error for fix in found.fixes] == ["no exp", "no sort", "no body", "no fft"]
+    assert found.whole == ("e",)
+    assert found.unknown == {"e": 1}
+    names = {fix.fix: fix.error for fix in found.fixes}
+    assert [(step.fixes, names.get(step.fix), step.whole) for step in found.curve] == [
+        (0, None, 1), (1, "no exp", 2), (2, "no sort", 4), (3, "no body", 4), (4, "no fft", 5),
+    ]  # fmt: skip
+    by_op = plan(views_of(from_folder(tmp_path / "night01")), "op")
+    assert {fix.fix for fix in by_op.fixes} == {op_id(name) for name in ("exp", "exp2", "sort", "fft", "lost")}
+
+
+needs = st.dictionaries(st.sampled_from("mnopqr"), st.frozensets(st.sampled_from("abcde"), max_size=4), min_size=1)
+
+
+@settings(max_examples=80, deadline=None)
+@given(needs)
+def test_the_curve_is_honest_and_never_beats_the_optimum(found: dict[str, frozenset[str]]) -> None:
+    steps = curve(found)
+    done: set[str] = set()
+    for step in steps:
+        done |= {step.fix} - {""}
+        assert step.fixes == len(done)
+        assert step.whole == sum(need <= done for need in found.values())  # counted again, not trusted
+    assert done == set().union(*found.values())
+
+    def best(count: int) -> int:
+        return max(sum(need <= set(some) for need in found.values()) for some in combinations(sorted(done), count))
+
+    whole = [step.whole for step in steps]
+    assert all(whole[count] <= best(count) for count in range(len(steps)))
+    assert whole[0] == best(0)
+    assert whole[-1] == best(len(done)) == len(found)
+
+
+def test_where_models_need_several_fixes_the_pair_that_frees_most_comes_first() -> None:
+    found = {"p": {"a", "b"}, "q": {"a", "b"}, "r": {"a", "b"}, "s": {"c"}, "t": {"d", "e", "f"}}
+    steps = curve(found)
+    assert [(step.fix, step.whole) for step in steps] == [
+        ("", 0), ("a", 0), ("b", 3), ("c", 4), ("d", 4), ("e", 4), ("f", 5),
+    ]  # fmt: skip
+    # One fix that frees a model goes before three that free two.
+    assert [step.fix for step in curve({"p": {"x", "y", "z"}, "q": {"x", "y", "z"}, "r": {"w"}})][1] == "w"
+    # Inside a bundle the model that lacks least comes first.
+    inner = curve({"p": {"x", "y", "z"}, "q": {"y", "z"}})
+    assert [(step.fix, step.whole) for step in inner] == [("", 0), ("y", 0), ("z", 1), ("x", 2)]
+
+
+def test_readiness_lists_what_is_missing(tmp_path: Path) -> None:
+    view = from_folder(night(tmp_path, 1, OPS))
+    rows = missing(view, "b")
+    assert [(row["op_name"], row["uses"], row["stage"], row["depth"]) for row in rows] == [
+        ("stablehlo.exp", 4, "split", 0), ("stablehlo.exp2", 2, "split", 0), ("stablehlo.sort", 1, "split", 0),
+    ]  # fmt: skip
+    assert [row["status"] for row in missing(view, "d")] == ["unsplittable", "compile_failed"]
+    assert [row["status"] for row in missing(view, "e")] == ["not_run"]
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    url = f"sqlite:///{tmp_path}/db.sqlite"
+    publish(night(tmp_path, 1, OPS), url)
+    publish(night(tmp_path, 2, {**OPS, "exp2": Op(uses={"b": 2})}), url)
+    publish(night(tmp_path, 3, {"sort": Op(uses={"c": 1})}), url)  # another night has one model only
+    publish(night(tmp_path, 4, OPS, arch="p150"), url)
+    return url
+
+
+def test_history_by_sql_counts_what_the_records_say(url: str, tmp_path: Path) -> None:
+    with open_runs(url) as runs:
+        view = runs.view("night02")
+        for model in "abcde":
+            told = history(runs, view, model)
+            for row, folder in zip(told, ("night01", "night02"), strict=True):
+                ops = [op for op in from_folder(tmp_path / folder).ops.values() if model in op.uses_of]
+                bad, idle = sum(op.bad for op in ops), sum(not op.attempted for op in ops)
+                assert (row["run_id"], row["ops"], row["missing"], row["not_attempted"]) == (
+                    folder,
+                    len(ops),
+                    bad,
+                    idle,
+                )
+
+
+def test_commands(url: str, tmp_path: Path) -> None:
+    publish(night(tmp_path, 5, {"sort": Op(uses={"c": 1})}), url)
+    done = CliRunner().invoke(unblock, ["--db", url, "--json"])
+    answer = json.loads(done.output)
+    assert answer["models"] == ["a", "b", "c", "d", "e"]  # c by its newest run, the others by theirs
+    assert answer["whole"] == ["c", "e"]
+    assert {run["run_id"] for run in answer["runs"]} == {"night02", "night05"}
+    page = CliRunner().invoke(unblock, [str(tmp_path / "night01")]).output
+    assert "5 models, 1 of them whole" in page
+    one = json.loads(CliRunner().invoke(readiness, ["b", "--run", "night02", "--db", url, "--json"]).output)
+    assert [row["op_name"] for row in one["missing"]] == ["stablehlo.exp", "stablehlo.sort"]
+    assert [(row["run_id"], row["missing"]) for row in one["history"]] == [("night01", 3), ("night02", 2)]
+    text = CliRunner().invoke(readiness, ["b", "--run", "night02", "--db", url]).output
+    assert "3 unique ops" not in text
+    assert "4 unique ops = 2 right + 2 missing + 0 not attempted" in text
+    wrong = CliRunner().invoke(readiness, ["bb", "--db", url]).exception
+    assert str(wrong).startswith("MODEL: expected a model that a run has, got `bb`; try b")
