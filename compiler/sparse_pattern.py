@@ -1,0 +1,178 @@
+"""Which tiles of a sparse matrix are not zero: the left operand of a sparse matmul.
+
+A convolution is a sparse matmul (the *picker* gathers, for each kernel tap, the input rows that the tap reads, one tap
+below the other) and then a dense one with the weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise, product
+from math import prod
+
+from compiler.errors import CompilerInputError
+from compiler.target.formats import TILE
+
+STRIP_HEADER_BYTES = 6
+"""Encoding of a strip (a column of blocks): its index and how many of its blocks follow."""
+INDEX_BYTES = 2
+"""Encoding of a block or of a tile."""
+INDEX_BITS = 16
+"""Bits in which a tile's identity and its place in its block must fit."""
+
+
+@dataclass(frozen=True)
+class SparseShare:
+    """What the busiest row of cores has of a pattern: counts over all of `t`."""
+
+    nz_tiles: int
+    nz_ublocks: int
+    nz_strips: int
+    unique_tiles: int
+    """Different tiles, the zero tile counted: held in L1 once each."""
+    encoding_bytes: int
+
+
+@dataclass(frozen=True, eq=False)
+class SparsePattern:
+    """The tiles that are not zero, as (row, column, identity): equal tiles have the same identity.
+
+    Compared by identity: patterns have up to a hundred thousand tiles and are looked up often.
+    """
+
+    rows: int
+    cols: int
+    tiles: tuple[tuple[int, int, int], ...]
+    taps: int = 1
+    """Equal parts one below the other; a convolution has one per kernel tap."""
+
+    @classmethod
+    def of(cls, entries: Iterable[tuple[int, int]], rows: int, cols: int, taps: int = 1) -> SparsePattern:
+        """The pattern of a 0/1 matrix of `rows` x `cols` elements (whole tiles) with ones at `entries`."""
+        if rows % TILE or cols % TILE:
+            raise CompilerInputError(f"sparse matrix: expected whole tiles, got {rows}x{cols} elements")
+        inside: dict[tuple[int, int], list[int]] = {}
+        for row, col in entries:
+            inside.setdefault((row // TILE, col // TILE), []).append(row % TILE * TILE + col % TILE)
+        known: dict[tuple[int, ...], int] = {}
+        found = [(r, c, known.setdefault(tuple(sorted(ones)), len(known) + 1)) for (r, c), ones in inside.items()]
+        return cls(rows // TILE, cols // TILE, tuple(sorted(found)), taps)
+
+    @classmethod
+    def of_convolution(
+        cls,
+        size: Sequence[int],
+        kernel: Sequence[int],
+        stride: Sequence[int],
+        padding: Sequence[tuple[int, int]],
+        dilation: Sequence[int] = (1, 1),
+    ) -> SparsePattern:
+        """The picker of a 2-D convolution over `size` pixels."""
+        entries, per_tap = picked_pixels(size, kernel, stride, padding, dilation)
+        taps = prod(kernel)
+        return cls.of(entries, taps * per_tap, -(-prod(size) // TILE) * TILE, taps)
+
+    @property
+    def unique_tiles(self) -> int:
+        """Different tiles, the zero tile counted."""
+        return 1 + max((identity for *_, identity in self.tiles), default=0)
+
+    def most_inner_tiles(self, ublock_rows: int, u_rt: int) -> int:
+        """Widest block along the inner dimension that the encoding can name; 0 where not even one tile can be.
+
+        A 16-bit index holds a tile's identity (or its block's row, whichever is longer) and its place in the block.
+        """
+        room = INDEX_BITS - max(self.unique_tiles, ublock_rows).bit_length() - (u_rt - 1).bit_length()
+        return 1 << room if room > 0 else 0
+
+    def legal_inner_tiles(self, grid_r: int, t: int, z_major: bool, sizes: Sequence[int]) -> tuple[int, ...]:
+        """Those of `sizes` with which every core, piece after piece, only goes forward through the right operand."""
+        steps = self._steps(grid_r, t, z_major)
+        if steps is None:
+            return ()
+        return tuple(size for size in sizes if all(last // size <= first // size for last, first in steps))
+
+    def _steps(self, grid_r: int, t: int, z_major: bool) -> frozenset[tuple[int, int]] | None:
+        """(last column of a piece, first column of the core's next one), for all cores and pieces."""
+        key = (grid_r, t, z_major)
+        if key not in self._stepped:
+            slices = self._cut_rows(*key)
+            steps = set()
+            for core in range(grid_r if slices is not None else 0):
+                columns = [[c for _, c, _ in piece[core]] for piece in slices or ()]
+                spans = [(min(cs), max(cs)) for cs in columns if cs]
+                steps |= {(last, first) for (_, last), (first, _) in pairwise(spans)}
+            self._stepped[key] = None if slices is None else frozenset(steps)
+        return self._stepped[key]
+
+    def share(self, grid_r: int, t: int, z_major: bool, u_rt: int, u_kt: int) -> SparseShare:
+        """The largest share of a row of cores. Rows must divide into `grid_r` x `t` pieces."""
+        key = (grid_r, t, z_major, u_rt, u_kt)
+        if key not in self._shares:
+            self._shares[key] = self._largest_share(*key)
+        return self._shares[key]
+
+    def _largest_share(self, grid_r: int, t: int, z_major: bool, u_rt: int, u_kt: int) -> SparseShare:
+        slices = self._cut_rows(grid_r, t, z_major)
+        if slices is None:
+            raise CompilerInputError(
+                f"sparse matrix of {self.rows} rows: expected a grid and a t that divide it, got {grid_r} and {t}"
+            )
+        shares = []
+        for core in range(grid_r):
+            tiles = [(piece, r // u_rt, c // u_kt, i) for piece in range(t) for r, c, i in slices[piece][core]]
+            ublocks = {(piece, r, c) for piece, r, c, _ in tiles}
+            strips = {(piece, c) for piece, _, c in ublocks}
+            # An empty piece still has one strip, so that the kernel moves on.
+            coded = len(strips) + t - len({piece for piece, _ in strips})
+            size = STRIP_HEADER_BYTES * coded + INDEX_BYTES * (len(ublocks) + len(tiles))
+            shares.append((len(tiles), len(ublocks), len(strips), 1 + len({i for *_, i in tiles}), size))
+        return SparseShare(*(max(column) for column in zip(*shares, strict=True)))
+
+    @cached_property
+    def _stepped(self) -> dict[tuple[int, int, bool], frozenset[tuple[int, int]] | None]:
+        return {}
+
+    @cached_property
+    def _shares(self) -> dict[tuple[int, int, bool, int, int], SparseShare]:
+        return {}
+
+    def _cut_rows(self, grid_r: int, t: int, z_major: bool) -> list[list[list[tuple[int, int, int]]]] | None:
+        """[piece][core] -> its tiles, rows counted inside the piece; None where the rows do not divide.
+
+        In z-major order a piece is the same rows of every tap, otherwise rows are dealt out from the top.
+        """
+        groups = self.taps if z_major else 1
+        if self.rows % (grid_r * t * groups):
+            return None
+        height = self.rows // (grid_r * t * groups)
+        per_group = self.rows // groups
+        slices: list[list[list[tuple[int, int, int]]]] = [[[] for _ in range(grid_r)] for _ in range(t)]
+        for row, col, identity in self.tiles:
+            group, inside = divmod(row, per_group)
+            part, at = divmod(inside, height)
+            piece, core = divmod(part, grid_r)
+            slices[piece][core].append((at * groups + group, col, identity))
+        return slices
+
+
+def picked_pixels(
+    size: Sequence[int],
+    kernel: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[tuple[int, int]],
+    dilation: Sequence[int] = (1, 1),
+) -> tuple[list[tuple[int, int]], int]:
+    """(row, pixel that it reads) of a convolution's picker, and rows per kernel tap, padded to whole tiles."""
+    axes = range(2)
+    out = [(size[a] + sum(padding[a]) - (kernel[a] - 1) * dilation[a] - 1) // stride[a] + 1 for a in axes]
+    per_tap = -(-prod(out) // TILE) * TILE
+    picked = []
+    for tap, at in enumerate(product(range(kernel[0]), range(kernel[1]))):
+        for pixel, to in enumerate(product(range(out[0]), range(out[1]))):
+            source = [to[a] * stride[a] + at[a] * dilation[a] - padding[a][0] for a in axes]
+            if all(0 <= source[a] < size[a] for a in axes):
+                picked.append((tap * per_tap + pixel, source[0] * size[1] + source[1]))
+    return picked, per_tap
