@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import pairwise, product
 from math import prod
 
@@ -61,15 +61,16 @@ class SparsePattern:
         return cls(rows // TILE, cols // TILE, tuple(sorted(found)), taps)
 
     @classmethod
+    @cache
     def of_convolution(
         cls,
-        size: Sequence[int],
-        kernel: Sequence[int],
-        stride: Sequence[int],
-        padding: Sequence[tuple[int, int]],
-        dilation: Sequence[int] = (1, 1),
+        size: tuple[int, int],
+        kernel: tuple[int, int],
+        stride: tuple[int, int],
+        padding: tuple[tuple[int, int], tuple[int, int]],
+        dilation: tuple[int, int] = (1, 1),
     ) -> SparsePattern:
-        """The picker of a 2-D convolution over `size` pixels."""
+        """The picker of a 2-D convolution over `size` pixels; the same object for equal ones."""
         entries, per_tap = picked_pixels(size, kernel, stride, padding, dilation)
         taps = prod(kernel)
         return cls.of(entries, taps * per_tap, -(-prod(size) // TILE) * TILE, taps)

@@ -1,1 +1,1 @@
-"""The balancer: how each op of a Buda graph may be laid over cores (`legalizer`), and which way it takes (`policies`)."""
+"""The balancer: how each op of a Buda graph may be laid over cores (`legalizer`), which way it takes (`policies`)."""

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Hashable
 from dataclasses import dataclass
 
 from compiler.balancer import buffers
 from compiler.balancer.access import Access, access
 from compiler.balancer.budget import Budget, dst_tiles
 from compiler.balancer.cycles.estimate import estimate
-from compiler.balancer.enumerate import candidates, micro_block, parallelization
+from compiler.balancer.enumerate import candidates, consumes_z_major, micro_block, parallelization
 from compiler.balancer.failure import OpModelFailureReason as Reason
 from compiler.balancer.op_model import Candidate, OpModel, l1_usage
 from compiler.balancer.options import LegalizerOptions
 from compiler.balancer.padding import padding_fits
 from compiler.balancer.shapes import BlockShape, BufferModel, Grid, StreamFactor, divisors
-from compiler.graph import BudaGraph, Node
+from compiler.errors import CompilerInputError
+from compiler.graph import BudaGraph, Node, NodeKind
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,51 @@ def legalize(graph: BudaGraph, name: str, budget: Budget, options: LegalizerOpti
     return LegalModels(node, tuple(found))
 
 
+def legalize_graph(graph: BudaGraph, budget: Budget, options: LegalizerOptions | None = None) -> dict[str, LegalModels]:
+    """Every op's candidates; equal ops in equal surroundings share theirs. Raises CompilerInputError.
+
+    That is the case when an op has no legal model at all: the line counts the reasons.
+    """
+    options = options or LegalizerOptions()
+    known: dict[Hashable, LegalModels] = {}
+    found: dict[str, LegalModels] = {}
+    for node in graph.ops:
+        key = (surroundings(graph, node), options.override(node.name))
+        if key not in known:
+            known[key] = legalize(graph, node.name, budget, options)
+        legal = known[key]
+        if not legal.models:
+            reasons = ", ".join(f"{reason.value} ({n})" for reason, n in legal.failures.most_common())
+            raise CompilerInputError(
+                f"{node.name}: expected a legal op model on {budget.arch} for {node.spec.type} of {node.shape}, "
+                f"got none: {reasons}"
+            )
+        found[node.name] = LegalModels(node, legal.candidates)
+    return found
+
+
+def surroundings(graph: BudaGraph, node: Node) -> Hashable:
+    """All that the legalizer looks at: ops for which it is equal have equal models."""
+    operands = tuple(
+        (edge.tms, source.shape, source.data_format, source.kind.is_resident, consumes_z_major(graph, edge))
+        for edge in graph.operands(node.name)
+        for source in (graph.node(edge.producer),)
+    )
+    users = tuple(
+        (
+            edge.tms,
+            user.kind,
+            user.op.padding_nop if user.op else False,
+            user.op.epoch_type if user.op else "",
+            graph.read_order(edge),
+            [graph.node(end.consumer).kind for end in graph.users(user.name)] == [NodeKind.OUTPUT],
+        )
+        for edge in graph.users(node.name)
+        for user in (graph.node(edge.consumer),)
+    )
+    return node.op, node.shape, node.data_format, graph.ublock_orders[node.name], operands, users
+
+
 def _candidate(
     graph: BudaGraph, node: Node, budget: Budget, options: LegalizerOptions, grid: Grid, stream: StreamFactor
 ) -> Candidate:
@@ -71,7 +118,7 @@ def _candidate(
 
 def _smaller_steps(model: OpModel) -> tuple[int, ...]:
     steps = divisors(model.u_kt)[:-1]
-    pattern, stream = model.node.spec.sparse, model.stream
+    pattern, stream = model.spec.sparse, model.stream
     if pattern is None:
         return steps
     return pattern.legal_inner_tiles(model.grid.r, stream.r if stream.by_rows else 1, stream.z_major, steps)
@@ -171,11 +218,11 @@ def _fit(
     dram: list[BufferModel | None] = [None] * len(resident)
     single = options.single_buffer_fallback and output.factor % 2 == 0
     while True:
-        used = l1_usage(node, (), output, resident, intermediates)
+        used = l1_usage(node.spec, (), output, resident, intermediates)
         if used < budget.l1_usable:
             space = budget.l1_usable - used
             inputs = buffers.input_buffers(graph, node, grid, stream, output.block_shape, space, u_kt)
-            if l1_usage(node, inputs, output, resident, intermediates) <= budget.l1_usable:
+            if l1_usage(node.spec, inputs, output, resident, intermediates) <= budget.l1_usable:
                 break
         largest = max(
             (i for i, buffer in enumerate(resident) if buffer is not None),
@@ -195,7 +242,7 @@ def _fit(
             Reason.InputBufferAllocationFailure,
             f"Output[{output.l1_bytes}] leaves {max(0, budget.l1_usable - used)} of L1 Max[{budget.l1_usable}]",
         )
-    usage = l1_usage(node, inputs, output, resident, intermediates)
+    usage = l1_usage(node.spec, inputs, output, resident, intermediates)
     if usage > budget.l1_usable:
         return Illegal(Reason.L1UsageOverMaxLimit, f"L1 Usage[{usage}] > L1 Max[{budget.l1_usable}]")
     for buffer in dram:
@@ -206,4 +253,4 @@ def _fit(
             )
     reduced_z = graph.operand_shape(graph.operands(node.name)[0]).z
     cycles = estimate(budget.arch, node, grid, stream, output.block_shape, inputs, reduced_z)
-    return OpModel(node, grid, stream, inputs, output, resident, intermediates, tuple(dram), cycles)
+    return OpModel(node.spec, grid, stream, inputs, output, resident, intermediates, tuple(dram), cycles)

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 from compiler.balancer.failure import OpModelFailureReason
 from compiler.balancer.shapes import BlockShape, BufferModel, Grid, StreamFactor
-from compiler.graph import Node
+from compiler.graph import OpSpec
 
 
 @dataclass(frozen=True)
 class OpModel:
-    """One legal way to lay an op over cores."""
+    """One legal way to lay an op over cores. Equal ops share their models."""
 
-    node: Node
+    spec: OpSpec
     grid: Grid
     stream: StreamFactor
     inputs: tuple[BufferModel, ...]
@@ -33,21 +33,21 @@ class OpModel:
     @property
     def u_kt(self) -> int:
         """Tiles of one step along a matmul's inner dimension; 1 for other ops."""
-        return self.inputs[1].block_shape.ublock.rt if self.node.spec.is_matmul else 1
+        return self.inputs[1].block_shape.ublock.rt if self.spec.is_matmul else 1
 
     @property
     def m_k(self) -> int:
         """Steps along a matmul's inner dimension; 1 for other ops."""
-        return self.inputs[1].block_shape.mblock_m if self.node.spec.is_matmul else 1
+        return self.inputs[1].block_shape.mblock_m if self.spec.is_matmul else 1
 
     @property
     def l1_bytes(self) -> int:
         """Bytes of L1 on each core."""
-        return l1_usage(self.node, self.inputs, self.output, self.parameters, self.intermediates)
+        return l1_usage(self.spec, self.inputs, self.output, self.parameters, self.intermediates)
 
     def input_grid(self, operand: int) -> Grid:
         """Cores that read an operand from its producer; a matmul multicasts to the others."""
-        if not self.node.spec.is_matmul:
+        if not self.spec.is_matmul:
             return self.grid
         return Grid(self.grid.r, 1) if operand == 0 else Grid(1, self.grid.c)
 
@@ -65,13 +65,13 @@ class Candidate:
 
 
 def l1_usage(
-    node: Node,
+    spec: OpSpec,
     inputs: tuple[BufferModel, ...],
     output: BufferModel,
     parameters: tuple[BufferModel | None, ...],
     intermediates: tuple[BufferModel, ...],
 ) -> int:
     """Bytes of L1 of these buffers: an accumulating output is held for every `t`, and so is a parameter."""
-    held = output.l1_bytes * (output.block_shape.t if node.spec.gradient else 1)
+    held = output.l1_bytes * (output.block_shape.t if spec.gradient else 1)
     held += sum(buffer.l1_bytes for buffer in (*inputs, *intermediates))
     return held + sum(buffer.l1_bytes * buffer.block_shape.t for buffer in parameters if buffer is not None)

@@ -20,7 +20,7 @@ class OpOverride:
     dram_parameters: bool | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LegalizerOptions:
     """Switches of the legalizer, at TT-Buda's defaults for inference without verification."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from compiler.graph import BudaGraph, Edge, Node, NodeKind, OpSpec, TensorShape, Tm
 from compiler.sparse_pattern import SparsePattern
 
@@ -113,3 +115,69 @@ def seed_convolution() -> BudaGraph:
     """
     picker = SparsePattern.of_convolution((112, 112), (4, 1), (1, 1), ((1, 2), (0, 0)))
     return convolution(picker, 1, 2)
+
+
+def chain(length: int, rt: int = 4, ct: int = 12) -> BudaGraph:
+    """exp of exp of exp."""
+    nodes = [
+        Node("x", INPUT, shape(rt, ct)),
+        *(Node(f"e{i}", OP, shape(rt, ct), op=OpSpec("exp")) for i in range(length)),
+    ]
+    nodes.append(Node("y", OUTPUT, shape(rt, ct)))
+    return BudaGraph("chain", tuple(nodes), tuple(Edge(a.name, b.name) for a, b in pairwise(nodes)))
+
+
+def fork() -> BudaGraph:
+    """A product that is both added to and multiplied by its own exponential."""
+    nodes = (
+        Node("x", INPUT, shape(8, 4)),
+        Node("w", PARAMETER, shape(4, 12)),
+        Node("mm", OP, shape(8, 12), op=OpSpec("matmul")),
+        Node("e", OP, shape(8, 12), op=OpSpec("exp")),
+        Node("sum", OP, shape(8, 12), op=OpSpec("add")),
+        Node("prod", OP, shape(8, 12), op=OpSpec("multiply")),
+        Node("y", OUTPUT, shape(8, 12)),
+    )
+    edges = (
+        Edge("x", "mm", 0), Edge("w", "mm", 1), Edge("mm", "e"), Edge("mm", "sum", 0), Edge("e", "sum", 1),
+        Edge("sum", "prod", 0), Edge("e", "prod", 1), Edge("prod", "y"),
+    )  # fmt: skip
+    return BudaGraph("fork", nodes, edges)
+
+
+def two_matmuls() -> BudaGraph:
+    """exp(exp(x)) @ exp(w)."""
+    nodes = (
+        Node("x", INPUT, shape(8, 8)),
+        Node("w", INPUT, shape(8, 8)),
+        Node("first", OP, shape(8, 8), op=OpSpec("exp")),
+        Node("left", OP, shape(8, 8), op=OpSpec("exp")),
+        Node("right", OP, shape(8, 8), op=OpSpec("exp")),
+        Node("product", OP, shape(8, 8), op=OpSpec("matmul")),
+        Node("y", OUTPUT, shape(8, 8)),
+    )
+    edges = (
+        Edge("x", "first"),
+        Edge("first", "left"),
+        Edge("w", "right"),
+        Edge("left", "product", 0),
+        Edge("right", "product", 1),
+    )
+    return BudaGraph("product", nodes, (*edges, Edge("product", "y")))
+
+
+def z_pair() -> BudaGraph:
+    """exp of exp of a tensor with four z."""
+    deep = shape(8, 8, 4)
+    nodes = (
+        Node("x", INPUT, deep),
+        Node("first", OP, deep, op=OpSpec("exp")),
+        Node("second", OP, deep, op=OpSpec("exp")),
+        Node("y", OUTPUT, deep),
+    )
+    return BudaGraph("deep", nodes, (Edge("x", "first"), Edge("first", "second"), Edge("second", "y")))
+
+
+def one_tap_convolution() -> BudaGraph:
+    """A convolution with a kernel of one pixel: no TMs between its two products."""
+    return convolution(SparsePattern.of_convolution((16, 16), (1, 1), (1, 1), ((0, 0), (0, 0))), 4, 4)

@@ -1,0 +1,1 @@
+"""The placer: op models onto cores, epoch after epoch."""

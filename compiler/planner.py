@@ -1,0 +1,80 @@
+"""The planner: a Buda graph in, a plan out: each op's model and cores, epoch after epoch, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from compiler.balancer.budget import DRAM_BYTES_PER_CLOCK, Budget
+from compiler.balancer.legalizer import LegalModels, legalize_graph
+from compiler.balancer.options import LegalizerOptions
+from compiler.balancer.policies import Choice, PolicyOptions, policy
+from compiler.balancer.solver import Solver
+from compiler.graph import BudaGraph, Edge
+from compiler.placer.epochs import Epoch, OpToPlace, PlacerOptions, harvested_grid, place
+from compiler.target.system_desc import load_board
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What the balancer and the placer made of a graph."""
+
+    graph: BudaGraph
+    budget: Budget
+    policy: str
+    legal: Mapping[str, LegalModels]
+    choices: Mapping[str, Choice]
+    cuts: tuple[Edge, ...]
+    """Edges whose data rests in DRAM, because no pair of models streams along them."""
+    epochs: tuple[Epoch, ...]
+
+    @property
+    def cycles(self) -> int:
+        """Cycles per input: epochs follow one another, each as fast as its slowest op."""
+        return sum(epoch.cycles for epoch in self.epochs)
+
+    def crossing_bytes(self) -> tuple[int, ...]:
+        """Per epoch, the bytes of activations that a later one reads: written to DRAM at the switch."""
+        where = {p.op.name: epoch.number for epoch in self.epochs for p in epoch.placements}
+        found = [0] * len(self.epochs)
+        for node in self.graph.ops:
+            later = [where[e.consumer] for e in self.graph.users(node.name) if e.consumer in where]
+            if any(epoch > where[node.name] for epoch in later):
+                found[where[node.name]] += node.shape.tiles * node.tile_bytes
+        return tuple(found)
+
+    def switch_cycles(self) -> tuple[int, ...]:
+        """Per epoch, cycles to write these activations to DRAM and to read them back, all channels busy."""
+        rate = DRAM_BYTES_PER_CLOCK[self.budget.arch] * self.budget.dram_channels
+        return tuple(int(2 * size / rate) for size in self.crossing_bytes())
+
+
+def budget_of(arch: str, harvested: int = 0) -> Budget:
+    """The budget of a board or arch, without the rows of the mask. Raises ValueError, CompilerInputError."""
+    budget = Budget.of(load_board(arch))
+    return replace(budget, grid=harvested_grid(budget.grid, harvested)) if harvested else budget
+
+
+def plan(
+    graph: BudaGraph,
+    budget: Budget,
+    policy_name: str = "default",
+    legalizer: LegalizerOptions | None = None,
+    policy_options: PolicyOptions | None = None,
+    placer: PlacerOptions | None = None,
+) -> Plan:
+    """Plans `graph`. Raises CompilerInputError: an op without a legal model, an unknown policy, an illegal override."""
+    chosen = policy(policy_name, policy_options)
+    legal = legalize_graph(graph, budget, legalizer)
+    models = {}
+    known: dict[int, tuple] = {}
+    for name, found in legal.items():
+        models[name] = known.setdefault(id(found.candidates), found.models)
+    solver = Solver(graph, models)
+    choices = chosen.choose(solver, budget)
+    ops = [
+        OpToPlace(node.name, choices[node.name].model.grid, node.spec.epoch_type, choices[node.name].model.cycles)
+        for node in graph.ops
+    ]
+    epochs = place(ops, budget.grid, placer)
+    return Plan(graph, budget, chosen.name, legal, choices, tuple(solver.cuts), epochs)
