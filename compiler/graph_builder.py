@@ -37,10 +37,17 @@ class GraphBuilder:
         self._add(Node(name, kind, shape, data_format or self.data_format))
         return Operand(name)
 
-    def op(self, name: str, spec: OpSpec, operands: Sequence[Operand], data_format: str = "") -> Operand:
-        """Adds an op; its shape follows from its operands. Raises CompilerInputError."""
-        shapes = [self.shape(operand) for operand in operands]
-        self._add(Node(name, NodeKind.OP, _result(name, spec, shapes), data_format or self.data_format, spec))
+    def op(
+        self,
+        name: str,
+        spec: OpSpec,
+        operands: Sequence[Operand],
+        data_format: str = "",
+        shape: TensorShape | None = None,
+    ) -> Operand:
+        """Adds an op; its shape follows from its operands, unless it is given. Raises CompilerInputError."""
+        shape = shape or _result(name, spec, [self.shape(operand) for operand in operands])
+        self._add(Node(name, NodeKind.OP, shape, data_format or self.data_format, spec))
         self.edges += [Edge(operand.producer, name, i, operand.tms) for i, operand in enumerate(operands)]
         return Operand(name)
 

@@ -75,7 +75,7 @@ class SparsePattern:
         taps = prod(kernel)
         return cls.of(entries, taps * per_tap, -(-prod(size) // TILE) * TILE, taps)
 
-    @property
+    @cached_property
     def unique_tiles(self) -> int:
         """Different tiles, the zero tile counted."""
         return 1 + max((identity for *_, identity in self.tiles), default=0)

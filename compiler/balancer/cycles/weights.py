@@ -23,7 +23,7 @@ BY_ARCH: Mapping[str, WeightSets] = {
 def weights(arch: str, op: str, conditions: frozenset[str]) -> Weights:
     """Weights of `op` under `conditions`; an op that nobody measured counts as a copy (`nop`)."""
     sets = BY_ARCH[arch].get(op) or BY_ARCH[arch]["nop"]
-    for key in reversed(sets):
+    for key in reversed(list(sets)):
         if conditions.issuperset(part for part in key.split("/") if part):
             return sets[key]
     raise KeyError(f"{arch}: {op} has no set of weights that always applies")

@@ -1,0 +1,30 @@
+"""Which arguments of a function are parameters: those that stand where weights stand."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Block, SSAValue
+
+from compiler.passes.ttir_to_graph.names import MOVES
+
+WEIGHT_OPERAND = {"ttir.matmul": 1, "ttir.conv2d": 1}
+"""Op -> its operand that weights stand for."""
+
+
+def parameters(block: Block) -> frozenset[int]:
+    """Indices of arguments that are vectors, are repeated, or come second in a product, moved or not."""
+    return frozenset(i for i, arg in enumerate(block.args) if _is_vector(arg) or _weighs(arg))
+
+
+def _is_vector(value: SSAValue) -> bool:
+    return isinstance(value.type, TensorType) and len(value.type.get_shape()) <= 1
+
+
+def _weighs(value: SSAValue) -> bool:
+    for use in value.uses:
+        name = use.operation.name
+        if name == "ttir.broadcast" or WEIGHT_OPERAND.get(name) == use.index:
+            return True
+        if name.removeprefix("ttir.") in MOVES and any(_weighs(result) for result in use.operation.results):
+            return True
+    return False

@@ -1,0 +1,247 @@
+"""The walk: each TTIR op, in order, becomes host work, TMs or graph nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, ModuleOp, TensorType
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from compiler.errors import CompilerInputError, StageFailure
+from compiler.graph import BudaGraph, NodeKind, OpSpec, TensorShape, Tm
+from compiler.graph_builder import GraphBuilder, Operand
+from compiler.passes.ttir_to_graph import windows
+from compiler.passes.ttir_to_graph.arguments import parameters
+from compiler.passes.ttir_to_graph.layout import Dims, Layout, broadcast, permuted
+from compiler.passes.ttir_to_graph.names import BINARY, HOST, MOVES, REDUCE, UNARY
+from compiler.passes.ttir_to_graph.values import DeviceValue, HostValue, Value, folded
+
+STAGE = "ttir-to-graph"
+
+
+def lower(module: ModuleOp, name: str, fidelity: str = "HiFi3", data_format: str = "Float16_b") -> BudaGraph:
+    """The graph of a TTIR module's entry function. Raises StageFailure for an op that is not lowered."""
+    entry = next((op for op in module.body.block.ops if isinstance(op, FuncOp)), None)
+    if entry is None:
+        raise CompilerInputError(f"{name}: expected a function, got none")
+    lowering = Lowering(GraphBuilder(name, data_format), fidelity)
+    block, weights = entry.body.block, parameters(entry.body.block)
+    for i, arg in enumerate(block.args):
+        kind = NodeKind.PARAMETER if i in weights else NodeKind.INPUT
+        lowering.values[arg] = HostValue(kind, f"arg{i}", dims_of(arg), dims_of(arg))
+    for op in block.ops:
+        if op.name == "func.return":
+            lowering.finish(list(op.operands))
+        else:
+            lowering.op(op)
+    return lowering.builder.graph()
+
+
+def dims_of(value: SSAValue) -> Dims:
+    """Dims of a tensor value."""
+    assert isinstance(value.type, TensorType)
+    return tuple(value.type.get_shape())
+
+
+def ints(attr: Attribute) -> tuple[int, ...]:
+    """The integers of an attribute."""
+    if isinstance(attr, DenseArrayBase):
+        return tuple(int(v) for v in attr.get_values())
+    return tuple(int(v.value.data) for v in attr)  # type: ignore[attr-defined]
+
+
+class Lowering:
+    """The state of one walk: a graph that grows, and what each TTIR value is."""
+
+    def __init__(self, builder: GraphBuilder, fidelity: str) -> None:
+        self.builder, self.fidelity = builder, fidelity
+        self.values: dict[SSAValue, Value] = {}
+        self._sources: dict[tuple[str, Dims, tuple[int, int, int]], Operand] = {}
+        self._count: dict[str, int] = {}
+
+    def op(self, op: Operation) -> None:
+        """Lowers one op. Raises StageFailure."""
+        name = op.name.removeprefix("ttir.")
+        operands = [self.values[operand] for operand in op.operands]
+        result = op.results[0]
+        dims = dims_of(result)
+        hosts = [value for value in operands if isinstance(value, HostValue)]
+        if len(hosts) == len(operands) and self._stays(op, name, hosts):
+            self.values[result] = self._on_host(op, name, hosts, dims)
+            return
+        maker = self._maker(name)
+        if maker is None:
+            raise StageFailure(STAGE, op.name, "TT-Buda's planner has no op for it here", kind="notimpl")
+        self.values[result] = maker(op, name, operands, dims)
+
+    def finish(self, results: list[SSAValue]) -> None:
+        """Adds the outputs; a result that the host has already is none."""
+        for i, value in enumerate(results):
+            found = self.values[value]
+            if isinstance(found, DeviceValue):
+                self.builder.output(f"output{i}", found.operand)
+
+    def fresh(self, kind: str) -> str:
+        """A name for a node: its kind, counted."""
+        self._count[kind] = self._count.get(kind, 0) + 1
+        return f"{kind}_{self._count[kind] - 1}"
+
+    def node(self, kind: str, operands: list[Operand], shape: TensorShape | None = None, **spec: Any) -> Operand:
+        """Adds an op node."""
+        options = {"math_fidelity": self.fidelity, **spec}
+        return self.builder.op(self.fresh(kind), OpSpec(kind, **options), operands, shape=shape)
+
+    def on_device(self, value: Value, layout: Layout) -> Operand:
+        """The value as an operand of that layout. Raises StageFailure where no TM gets it there."""
+        if isinstance(value, DeviceValue):
+            if value.layout.sizes != layout.sizes:
+                raise StageFailure(
+                    STAGE,
+                    "layout",
+                    f"no TM takes {value.layout.sizes} to {layout.sizes} (z, rows, columns)",
+                    kind="notimpl",
+                )
+            return value.operand
+        source = layout.like(value.source) if value.dims == layout.dims else None
+        tms = broadcast(source, layout) if source is not None else None
+        if source is None or tms is None:
+            source, tms = layout, ()
+        key = (value.name, source.dims, source.sizes)
+        if key not in self._sources:
+            name = value.name if value.name not in self.builder.nodes else self.fresh(value.name)
+            self._sources[key] = self.builder.source(name, value.kind, source.tiles)
+        return Operand(self._sources[key].producer, tms)
+
+    def _stays(self, op: Operation, name: str, hosts: list[HostValue]) -> bool:
+        """Whether the host does it: data movement, integers, embeddings, and what does not depend on inputs."""
+        fixed = all(value.kind is not NodeKind.INPUT for value in hosts)
+        whole = any("f" not in str(value.type).split("x")[-1] for value in (*op.operands, *op.results))
+        return fixed or whole or name in MOVES or name in HOST
+
+    def _on_host(self, op: Operation, name: str, hosts: list[HostValue], dims: Dims) -> HostValue:
+        if name == "broadcast":
+            (value,) = hosts
+            if value.dims == value.source or len(value.dims) == len(dims):
+                return HostValue(value.kind, value.name, dims, value.source)
+        if name == "reshape" and hosts[0].dims == hosts[0].source:
+            return HostValue(hosts[0].kind, hosts[0].name, dims, dims)
+        return folded(hosts, self.fresh("host"), dims)
+
+    def _maker(self, name: str) -> Callable[[Operation, str, list[Value], Dims], Value] | None:
+        if name in UNARY:
+            return self._unary
+        if name in BINARY:
+            return self._binary
+        if name in REDUCE:
+            return self._reduce
+        makers = {
+            "matmul": self._matmul,
+            "reshape": self._reshape,
+            "permute": self._permute,
+            "broadcast": self._broadcast,
+            "slice_static": self._slice,
+            "conv2d": self._window,
+            "max_pool2d": self._window,
+        }
+        return makers.get(name)
+
+    def _unary(self, op: Operation, name: str, operands: list[Value], dims: Dims) -> Value:
+        layout = self._common(operands, dims)
+        operand = self.on_device(operands[0], layout)
+        for kind in UNARY[name]:
+            operand = self.node(kind, [operand])
+        return DeviceValue(operand, layout)
+
+    def _binary(self, op: Operation, name: str, operands: list[Value], dims: Dims) -> Value:
+        layout = self._common(operands, dims)
+        first, second = operands
+        fixed = isinstance(second, HostValue) and second.kind is not NodeKind.INPUT
+        if name == "div" and isinstance(second, HostValue) and fixed:  # The host inverts it, once.
+            second = replace(second, name=f"{second.name}.reciprocal")
+        left, right = self.on_device(first, layout), self.on_device(second, layout)
+        if name == "div" and not fixed:
+            right = self.node("reciprocal", [right])
+        return DeviceValue(self.node(BINARY[name], [left, right]), layout)
+
+    def _common(self, operands: list[Value], dims: Dims) -> Layout:
+        layouts = [value.layout for value in operands if isinstance(value, DeviceValue)]
+        return layouts[0] if layouts else Layout.matrix(dims)
+
+    def _matmul(self, op: Operation, name: str, operands: list[Value], dims: Dims) -> Value:
+        found = []
+        for value, key in zip(operands, ("transpose_a", "transpose_b"), strict=True):
+            source = value.layout.dims if isinstance(value, DeviceValue) else value.dims
+            operand = self.on_device(value, Layout.matrix(source))
+            turned = op.properties.get(key)
+            if isinstance(turned, IntegerAttr) and turned.value.data:
+                operand = Operand(operand.producer, (*operand.tms, Tm("transpose")))
+            found.append(operand)
+        return DeviceValue(self.node("matmul", found), Layout.matrix(dims))
+
+    def _reduce(self, op: Operation, name: str, operands: list[Value], dims: Dims) -> Value:
+        layout = self._common(operands, dims_of(op.operands[0]))
+        operand = self.on_device(operands[0], layout)
+        reduced = [d for d in range(len(layout.dims)) if d in ints(op.properties["dim_arg"])]
+        rest = [d for d in range(len(layout.dims)) if d not in reduced]
+        kept = Layout(tuple(1 if d in reduced else n for d, n in enumerate(layout.dims)), layout.rows, layout.cols)
+        for group in "rcz":
+            mine = [d for d in reduced if layout.group(d) == group and layout.dims[d] > 1]
+            if not mine:
+                continue
+            if any(layout.group(d) == group and layout.dims[d] > 1 for d in rest):
+                raise StageFailure(
+                    STAGE, op.name, f"dims {reduced} of {layout.dims} are part of a group", kind="notimpl"
+                )
+            operand = self.node("reduce", [operand], reduce_dim=group)
+        after = kept if len(dims) == len(layout.dims) else kept.reshaped(dims)
+        assert after is not None
+        return DeviceValue(operand, after)
+
+    def _reshape(self, op: Operation, name: str, operands: list[Value], dims: Dims) -> Value:
+        (value,) = operands
+        assert isinstance(value, DeviceValue)
+        layout = value.layout.reshaped(dims)
+        if layout is None:
+            raise StageFailure(
+                STAGE, op.name, f"{value.layout.dims} to {dims} moves data between tiles", kind="notimpl"
+            )
+        return DeviceValue(value.operand, layout)
+
+    def _permute(self, op: Operation, name: str, operands: list[Value], dims: Dims) -> Value:
+        (value,) = operands
+        assert isinstance(value, DeviceValue)
+        found = permuted(value.layout, ints(op.properties["permutation"]))
+        if found is None:
+            raise StageFailure(STAGE, op.name, f"no TM takes {value.layout.dims} to {dims}", kind="notimpl")
+        layout, tms = found
+        return DeviceValue(Operand(value.operand.producer, (*value.operand.tms, *tms)), layout)
+
+    def _broadcast(self, op: Operation, name: str, operands: list[Value], dims: Dims) -> Value:
+        (value,) = operands
+        assert isinstance(value, DeviceValue)
+        layout = value.layout.like(dims)
+        tms = broadcast(value.layout, layout) if len(dims) == len(value.layout.dims) else None
+        if tms is None:
+            raise StageFailure(STAGE, op.name, f"no TM repeats {value.layout.dims} to {dims}", kind="notimpl")
+        return DeviceValue(Operand(value.operand.producer, (*value.operand.tms, *tms)), layout)
+
+    def _slice(self, op: Operation, name: str, operands: list[Value], dims: Dims) -> Value:
+        (value,) = operands
+        assert isinstance(value, DeviceValue)
+        layout = value.layout.like(dims)
+        return DeviceValue(self.node("splice", [value.operand], layout.tiles), layout)
+
+    def _window(self, op: Operation, name: str, operands: list[Value], dims: Dims) -> Value:
+        image = dims_of(op.operands[0])
+        source = self.on_device(operands[0], Layout.pixels(image))
+        if name == "conv2d":
+            weights = operands[1]
+            if not isinstance(weights, HostValue):
+                raise StageFailure(STAGE, op.name, "weights that the device makes", kind="notimpl")
+            operand = windows.convolution(self, op, image, source, weights, dims)
+        else:
+            operand = windows.max_pool(self, op, image, source, dims)
+        return DeviceValue(operand, Layout.pixels(dims))

@@ -1,0 +1,43 @@
+"""What a TTIR value is while it is lowered: on the host, or an operand of the graph with a layout."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from compiler.graph import NodeKind
+from compiler.graph_builder import Operand
+from compiler.passes.ttir_to_graph.layout import Dims, Layout
+
+
+@dataclass(frozen=True)
+class HostValue:
+    """A value that the host has before the device runs: a parameter, a constant, an input, or made of these.
+
+    What is made of parameters alone is worked out once, as TT-Buda does.
+    """
+
+    kind: NodeKind
+    name: str
+    dims: Dims
+    source: Dims
+    """Dims before broadcasts: 1 where it repeats."""
+
+
+@dataclass(frozen=True)
+class DeviceValue:
+    """A node's output as seen through TMs."""
+
+    operand: Operand
+    layout: Layout
+
+
+Value = HostValue | DeviceValue
+
+RANK = {NodeKind.CONSTANT: 0, NodeKind.PARAMETER: 1, NodeKind.INPUT: 2}
+"""How often a value changes: what is made of several changes as often as the one that changes most."""
+
+
+def folded(operands: list[HostValue], name: str, dims: Dims) -> HostValue:
+    """What the host makes of `operands`."""
+    kind = max((value.kind for value in operands), key=lambda kind: RANK[kind], default=NodeKind.CONSTANT)
+    return HostValue(kind, name, dims, dims)

@@ -1,0 +1,81 @@
+"""Convolutions and pools: a sparse matmul gathers the pixels of each window tap, then a product or a maximum."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING
+
+from xdsl.dialects.builtin import IntegerAttr
+from xdsl.ir import Operation
+
+from compiler.errors import StageFailure
+from compiler.graph import NodeKind, TensorShape, Tm
+from compiler.graph_builder import Operand
+from compiler.passes.ttir_to_graph.layout import Dims
+from compiler.passes.ttir_to_graph.values import HostValue
+from compiler.sparse_pattern import SparsePattern
+from compiler.target.formats import TILE
+
+if TYPE_CHECKING:
+    from compiler.passes.ttir_to_graph.lowering import Lowering
+
+PICKER_FORMAT = "Bfp2_b"
+GATHER_FIDELITY = "HiFi2"
+"""More phases would multiply by zeros: the picker has no low bits (TT-Buda caps it so)."""
+
+
+def convolution(
+    lowering: Lowering, op: Operation, image: Dims, source: Operand, weights: HostValue, dims: Dims
+) -> Operand:
+    """A 2-D convolution over `image` (N, H, W, C)."""
+    for name in ("groups", "batch_groups"):
+        count = op.properties[name]
+        if isinstance(count, IntegerAttr) and count.value.data != 1:
+            raise StageFailure("ttir-to-graph", op.name, f"{name} {count.value.data}", kind="notimpl")
+    from compiler.passes.ttir_to_graph.lowering import ints
+
+    if any(step != 1 for step in ints(op.properties["input_dilation"])):
+        raise StageFailure("ttir-to-graph", op.name, "a dilated input", kind="notimpl")
+    kernel = weights.dims[2:]
+    gathered, pattern = _gather(lowering, op, image, source, (kernel[0], kernel[1]))
+    # Each tap's channels fill whole tiles, so that taps lie side by side.
+    inner = prod(kernel) * -(-image[3] // TILE) * TILE
+    name = weights.name if weights.name not in lowering.builder.nodes else lowering.fresh(weights.name)
+    right = lowering.builder.source(name, NodeKind.PARAMETER, TensorShape.of((inner, dims[3])))
+    tms = (Tm("vslice", pattern.taps), Tm("hstack", pattern.taps)) if pattern is not None and pattern.taps > 1 else ()
+    return lowering.node("matmul", [Operand(gathered.producer, (*gathered.tms, *tms)), right])
+
+
+def max_pool(lowering: Lowering, op: Operation, image: Dims, source: Operand, dims: Dims) -> Operand:
+    """A maximum over windows: taps one behind the other along z, reduced."""
+    from compiler.passes.ttir_to_graph.lowering import ints
+
+    kernel = ints(op.properties["kernel"])
+    if len(kernel) != 2:
+        raise StageFailure("ttir-to-graph", op.name, f"a window of {len(kernel)} dims", kind="notimpl")
+    gathered, pattern = _gather(lowering, op, image, source, (kernel[0], kernel[1]))
+    if pattern is None:
+        return gathered
+    behind = Operand(gathered.producer, (*gathered.tms, Tm("vslice", pattern.taps)))
+    return lowering.node("reduce", [behind], reduce_dim="z")
+
+
+def _gather(
+    lowering: Lowering, op: Operation, image: Dims, source: Operand, kernel: tuple[int, int]
+) -> tuple[Operand, SparsePattern | None]:
+    """The pixels of each tap, one tap below the other; the source itself where a tap is every pixel."""
+    from compiler.passes.ttir_to_graph.lowering import ints
+
+    if image[0] != 1:
+        raise StageFailure("ttir-to-graph", op.name, f"a batch of {image[0]} images", kind="notimpl")
+    sy, sx = ints(op.properties["stride"])
+    top, bottom, left, right = ints(op.properties["padding"])
+    dy, dx = ints(op.properties["dilation"])
+    if (kernel, sy, sx, top, bottom, left, right) == ((1, 1), 1, 1, 0, 0, 0, 0):
+        return source, None
+    pattern = SparsePattern.of_convolution(
+        (image[1], image[2]), kernel, (sy, sx), ((top, bottom), (left, right)), (dy, dx)
+    )
+    shape = TensorShape(1, 1, pattern.rows, pattern.cols)
+    picker = lowering.builder.source(lowering.fresh("picker"), NodeKind.CONSTANT, shape, PICKER_FORMAT)
+    return lowering.node("sparse_matmul", [picker, source], math_fidelity=GATHER_FIDELITY, sparse=pattern), pattern

@@ -1,0 +1,118 @@
+"""StableHLO programs as Buda graphs: what becomes ops, what TMs, what stays on the host."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import pytest
+from click.testing import CliRunner
+
+from compiler import api
+from compiler.errors import StageFailure
+from compiler.graph import BudaGraph, NodeKind, TensorShape
+from compiler.passes.ttir_to_graph import lower
+from compiler.plan_cli import plan_command
+from compiler.planner import budget_of, plan
+
+
+def text_of(function, *shapes: tuple[int, ...]) -> str:  # type: ignore[no-untyped-def]
+    return jax.jit(function).lower(*(jax.ShapeDtypeStruct(s, jnp.float32) for s in shapes)).as_text()
+
+
+def graph_of(function, *shapes: tuple[int, ...]) -> BudaGraph:  # type: ignore[no-untyped-def]
+    return lower(api.stablehlo_to_ttir(text_of(function, *shapes)), "test")
+
+
+def kinds(graph: BudaGraph) -> list[str]:
+    return [node.spec.type for node in graph.ops]
+
+
+def tms_into(graph: BudaGraph, name: str, operand: int = 0) -> list[str]:
+    return [str(tm) for tm in graph.operands(name)[operand].tms]
+
+
+def test_a_layer_is_a_product_and_a_broadcast_on_an_edge() -> None:
+    graph = graph_of(lambda x, w, b: jnp.tanh(x @ w + b), (64, 256), (256, 512), (512,))
+    assert kinds(graph) == ["matmul", "add", "tanh"]
+    assert tms_into(graph, "add_0", 1) == ["tile_broadcast(r)", "broadcast(r, 2)"]
+    assert {n.name: n.kind for n in graph.nodes if n.op is None} == {
+        "arg0": NodeKind.INPUT, "arg1": NodeKind.PARAMETER, "arg2": NodeKind.PARAMETER, "output0": NodeKind.OUTPUT,
+    }  # fmt: skip
+    assert graph.node("matmul_0").shape == TensorShape(1, 1, 2, 16)
+
+
+def attention(x, q, k, v, o):  # type: ignore[no-untyped-def]
+    def heads(y):  # type: ignore[no-untyped-def]
+        return y.reshape(1, 128, 4, 64).transpose(0, 2, 1, 3)
+
+    scores = jax.nn.softmax(heads(x @ q) @ heads(x @ k).transpose(0, 1, 3, 2) / 8.0)
+    return (scores @ heads(x @ v)).transpose(0, 2, 1, 3).reshape(1, 128, 256) @ o
+
+
+def test_heads_are_slices_and_stacks() -> None:
+    graph = graph_of(attention, (1, 128, 256), *[(256, 256)] * 4)
+    products = [node for node in graph.ops if node.spec.type == "matmul"]
+    assert [node.shape.z for node in products] == [1, 1, 4, 1, 4, 1]
+    tms = {str(tm) for edge in graph.edges for tm in edge.tms}
+    assert {"hslice(4)", "hstack(4)", "transpose"} <= tms
+    reduces = [node.spec.reduce_dim for node in graph.ops if node.spec.type == "reduce"]
+    assert reduces == ["c", "c"]
+
+
+def test_a_convolution_gathers_and_multiplies() -> None:
+    def convolve(x, w):  # type: ignore[no-untyped-def]
+        return jax.lax.conv_general_dilated(x, w, (2, 2), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
+
+    graph = graph_of(convolve, (1, 16, 16, 40), (3, 3, 40, 64))
+    assert kinds(graph) == ["sparse_matmul", "matmul"]
+    assert tms_into(graph, "matmul_0") == ["vslice(9)", "hstack(9)"]
+    assert graph.node("matmul_0").shape == TensorShape(1, 1, 2, 2)
+    assert graph.node("sparse_matmul_0").spec.math_fidelity == "HiFi2"
+    assert graph.operand_shape(graph.operands("matmul_0")[1]) == TensorShape(1, 1, 9 * 2, 2)
+    plain = graph_of(
+        lambda x, w: jax.lax.conv_general_dilated(x, w, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")),
+        (1, 16, 16, 40), (1, 1, 40, 64),
+    )  # fmt: skip
+    assert kinds(plain) == ["matmul"]
+
+
+def test_what_is_made_of_parameters_is_no_op() -> None:
+    graph = graph_of(lambda x, w, s: x @ w * (1.0 / jnp.sqrt(s + 1.0)), (32, 32), (32, 32), (32,))
+    assert kinds(graph) == ["matmul", "multiply"]
+
+
+def test_division_and_roots_are_what_the_device_has() -> None:
+    graph = graph_of(lambda x, y: jax.lax.rsqrt(x) / y, (32, 32), (32, 32))
+    assert kinds(graph) == ["sqrt", "reciprocal", "reciprocal", "multiply"]
+
+
+def test_what_is_not_lowered_says_so() -> None:
+    with pytest.raises(StageFailure, match=r"ttir-to-graph: ttir\.floor"):
+        graph_of(lambda x: jnp.floor(x), (32, 32))
+    with pytest.raises(StageFailure, match="moves data between tiles"):
+        graph_of(lambda x: jnp.exp(jnp.exp(x).reshape(48, 64)), (64, 48))
+    with pytest.raises(StageFailure, match="a batch of 2 images"):
+        graph_of(
+            lambda x, w: jax.lax.conv_general_dilated(x, w, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")),
+            (2, 16, 16, 40), (3, 3, 40, 64),
+        )  # fmt: skip
+
+
+def test_the_plan_of_an_attention_block_on_both_chips() -> None:
+    graph = graph_of(attention, (1, 128, 256), *[(256, 256)] * 4)
+    for arch in ("grayskull", "wormhole_b0"):
+        found = plan(graph, budget_of(arch))
+        assert [p.op.name for e in found.epochs for p in e.placements] == [node.name for node in graph.ops]
+        assert found.cuts == ()
+
+
+def test_opscope_plan_takes_stablehlo(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    path = tmp_path / "layer.mlir"
+    path.write_text(text_of(lambda x, w: jnp.tanh(x @ w), (64, 256), (256, 512)))
+    result = CliRunner().invoke(plan_command, [str(path), "--policy", "MinimizeGrid"])
+    assert result.exit_code == 0, result.output
+    assert "layer: 2 ops on grayskull 10x12, policy MinimizeGrid" in result.output
+    path.write_text(text_of(jnp.floor, (32, 32)))
+    result = CliRunner().invoke(plan_command, [str(path)])
+    assert result.exit_code == 2
+    assert "ttir-to-graph: ttir.floor: " in result.stderr
