@@ -181,3 +181,14 @@ def z_pair() -> BudaGraph:
 def one_tap_convolution() -> BudaGraph:
     """A convolution with a kernel of one pixel: no TMs between its two products."""
     return convolution(SparsePattern.of_convolution((16, 16), (1, 1), (1, 1), ((0, 0), (0, 0))), 4, 4)
+
+
+def reduction(rt: int, ct: int, dim: str) -> BudaGraph:
+    """A sum along one dimension."""
+    after = shape(1 if dim == "r" else rt, 1 if dim == "c" else ct)
+    nodes = (
+        Node("x", INPUT, shape(rt, ct)),
+        Node("op", OP, after, op=OpSpec("reduce", reduce_dim=dim)),
+        Node("y", OUTPUT, after),
+    )
+    return BudaGraph("reduction", nodes, (Edge("x", "op"), Edge("op", "y")))

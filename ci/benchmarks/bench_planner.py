@@ -1,0 +1,86 @@
+"""How long planning takes, and what comes out: layers up to 5,000 ops, then two models on two chips.
+
+`python -m pytest ci/benchmarks/bench_planner.py -k chain` times chains of layers.
+`python -m ci.benchmarks.bench_planner [MODEL ...] [--arch A ...]` prints a line per model, chip and policy
+(default: resnet50 and bert_base on grayskull and wormhole_b0).
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import warnings
+from typing import Any
+
+import pytest
+
+from compiler.api import stablehlo_to_ttir
+from compiler.balancer.policies import POLICIES
+from compiler.graph import BudaGraph, NodeKind, OpSpec, TensorShape
+from compiler.graph_builder import GraphBuilder
+from compiler.passes.ttir_to_graph import lower
+from compiler.planner import Plan, budget_of, plan
+from compiler.target.system_desc import load_board
+
+MODELS = ("resnet50", "bert_base")
+ARCHS = ("grayskull", "wormhole_b0")
+
+
+def layers(count: int) -> BudaGraph:
+    """`count` layers of a product and a gelu."""
+    builder = GraphBuilder("layers")
+    value = builder.source("x", NodeKind.INPUT, TensorShape.of((128, 1024)))
+    for i in range(count):
+        weights = builder.source(f"w{i}", NodeKind.PARAMETER, TensorShape.of((1024, 1024)))
+        value = builder.op(f"gelu{i}", OpSpec("gelu"), [builder.op(f"mm{i}", OpSpec("matmul"), [value, weights])])
+    builder.output("y", value)
+    return builder.graph()
+
+
+@pytest.mark.parametrize("policy", ["NLP", "Ribbon"])
+@pytest.mark.parametrize("ops", [500, 1_000, 2_500, 5_000])
+def test_plan_chain(benchmark: Any, ops: int, policy: str) -> None:
+    graph, budget = layers(ops // 2), budget_of("grayskull")
+    found = benchmark.pedantic(plan, (graph, budget, policy), rounds=1)
+    assert sum(len(epoch.placements) for epoch in found.epochs) == ops
+
+
+def graph_of(model: str) -> BudaGraph:
+    """The graph of a registered model."""
+    from harness.export import export_model
+    from models import registry
+
+    return lower(stablehlo_to_ttir(export_model(registry.get(model)).bytecode), model)
+
+
+def row(found: Plan, arch: str, seconds: float) -> str:
+    """One line of the table of docs/planning.md."""
+    cores = sum(epoch.cores for epoch in found.epochs) / len(found.epochs) / found.budget.grid.volume
+    cycles, switches = found.cycles, sum(found.switch_cycles())
+    rate = load_board(arch).clock_ghz * 1e9 / (cycles + switches)
+    return (
+        f"| {found.graph.name} | {arch} | {found.policy} | {len(found.epochs)} | {cores:.0%} | {cycles} | {switches} "
+        f"| {rate:.0f} | {seconds:.1f} |"
+    )
+
+
+def main() -> None:
+    """Prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("models", nargs="*", default=MODELS)
+    parser.add_argument("--arch", action="append")
+    chosen = parser.parse_args()
+    warnings.simplefilter("ignore", DeprecationWarning)
+    print("| model | arch | policy | epochs | cores in use | cycles | switch cycles | inputs/s | planning s |")
+    print("|---|---|---|---|---|---|---|---|---|")
+    for model in chosen.models:
+        graph = graph_of(model)
+        for arch in chosen.arch or ARCHS:
+            for policy in POLICIES:
+                started = time.monotonic()
+                found = plan(graph, budget_of(arch), policy)
+                print(row(found, arch, time.monotonic() - started), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,76 @@
+"""Plans of whole graphs: every op once, every limit kept, costs that add up and do not explode."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from compiler.balancer.constraints import End, edge_failure
+from compiler.balancer.policies import POLICIES
+from compiler.balancer.tests import graphs
+from compiler.planner import Plan, budget_of, plan
+
+
+def check(found: Plan) -> None:
+    """What holds for every plan."""
+    graph, budget = found.graph, found.budget
+    placed = [p.op.name for epoch in found.epochs for p in epoch.placements]
+    assert placed == [node.name for node in graph.ops]
+    for name, choice in found.choices.items():
+        model = choice.model
+        assert model in found.legal[name].models
+        assert model.l1_bytes <= budget.l1_usable
+        assert model.block.t * model.block.tiles * model.grid.volume == graph.node(name).shape.tiles
+        assert choice.why
+    for edge in graph.edges:
+        if edge.producer in found.choices and edge.consumer in found.choices and edge not in found.cuts:
+            made = End.of_producer(found.choices[edge.producer].model)
+            taken = End.of_consumer(found.choices[edge.consumer].model, edge.operand)
+            assert edge_failure(graph, edge, made, taken) is None
+    for epoch in found.epochs:
+        cores = [core for p in epoch.placements for core in p.cores()]
+        assert len(set(cores)) == len(cores) == epoch.cores <= budget.grid.volume
+        assert epoch.cycles == max(found.choices[p.op.name].model.cycles for p in epoch.placements)
+
+
+@pytest.mark.filterwarnings("ignore:policy CNN:DeprecationWarning")
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("arch", ["grayskull", "wormhole_b0"])
+@pytest.mark.parametrize("graph", [graphs.chain(30), graphs.fork(), graphs.seed_convolution()], ids=lambda g: g.name)
+def test_every_policy_makes_a_plan_that_holds(graph, arch: str, policy: str) -> None:  # type: ignore[no-untyped-def]
+    check(plan(graph, budget_of(arch), policy))
+
+
+def test_harvested_rows_are_not_used() -> None:
+    found = plan(graphs.matmul(64, 4, 64), budget_of("grayskull", 2050), "Ribbon")
+    assert found.budget.grid.r == 8
+    check(found)
+
+
+def test_planning_grows_no_faster_than_the_graph() -> None:
+    """The time per op of a long chain is at most three times that of a chain a sixth as long (noise allowed for)."""
+
+    def seconds_per_op(length: int) -> float:
+        graph = graphs.chain(length)
+        started = time.process_time()
+        plan(graph, budget_of("grayskull"), "NLP")
+        return (time.process_time() - started) / length
+
+    assert seconds_per_op(1200) < 3 * seconds_per_op(200)
+
+
+@pytest.mark.slow
+@pytest.mark.export
+@pytest.mark.filterwarnings("ignore:policy CNN:DeprecationWarning")
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("arch", ["grayskull", "wormhole_b0"])
+@pytest.mark.parametrize("model", ["resnet50", "bert_base"])
+def test_models_are_planned_within_a_minute(model: str, arch: str, policy: str) -> None:
+    from ci.benchmarks.bench_planner import graph_of
+
+    graph = graph_of(model)
+    started = time.process_time()
+    found = plan(graph, budget_of(arch), policy)
+    assert time.process_time() - started < 60
+    check(found)
