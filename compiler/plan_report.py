@@ -19,6 +19,7 @@ def as_json(plan: Plan, op: str = "") -> dict[str, Any]:
         "grid": [plan.budget.grid.r, plan.budget.grid.c],
         "policy": plan.policy,
         "placeholder_figures": plan.budget.placeholder,
+        "unmeasured_ops": dict(plan.unmeasured),
         "cycles_per_input": plan.cycles,
         "dram_cuts": [[edge.producer, edge.consumer] for edge in plan.cuts],
     }
@@ -153,6 +154,9 @@ def _head(plan: Plan) -> Iterator[str]:
     yield f"{plan.graph.name}: {len(plan.graph.ops)} ops on {plan.budget.arch} {plan.budget.grid}, policy {plan.policy}"
     if plan.budget.placeholder:
         yield f"figures of {plan.budget.arch} are placeholders in TT-Buda: Wormhole's constants, nobody measured them"
+    if plan.unmeasured:
+        kinds = ", ".join(f"{kind} ({count})" for kind, count in plan.unmeasured.items())
+        yield f"no measured cycles on {plan.budget.arch}, counted as a copy: {kinds}"
     yield f"{len(plan.epochs)} epochs, {plan.cycles} cycles per input"
 
 

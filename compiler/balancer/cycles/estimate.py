@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from compiler.balancer.cycles import formulas, sparse
-from compiler.balancer.cycles.weights import weights
+from compiler.balancer.cycles.weights import BY_ARCH, weights
 from compiler.balancer.shapes import BlockShape, BufferModel, Grid, StreamFactor
 from compiler.graph import FIDELITIES, Node
 from compiler.target.formats import number_format
@@ -47,6 +47,12 @@ def estimate(
     if spec.is_matmul:
         return formulas.matmul(work, constants)
     return formulas.elementwise(work, constants, _format_weight(node))
+
+
+def is_measured(arch: str, node: Node) -> bool:
+    """Whether the op's constants were fitted to measurements; others count as a copy, as in TT-Buda."""
+    key = "matmul_sparse" if node.spec.sparse is not None else node.spec.type
+    return key in BY_ARCH[arch]
 
 
 def theoretical(arch: str, node: Node, block: BlockShape, inputs: tuple[BufferModel, ...]) -> int:

@@ -27,8 +27,3 @@ def weights(arch: str, op: str, conditions: frozenset[str]) -> Weights:
         if conditions.issuperset(part for part in key.split("/") if part):
             return sets[key]
     raise KeyError(f"{arch}: {op} has no set of weights that always applies")
-
-
-def is_measured(arch: str, op: str) -> bool:
-    """Whether the table has constants of its own for `op`."""
-    return op in BY_ARCH[arch]

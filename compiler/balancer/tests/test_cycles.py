@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from compiler.balancer.cycles import formulas, sparse
+from compiler.balancer.cycles.estimate import is_measured
 from compiler.balancer.cycles.formulas import Work
-from compiler.balancer.cycles.weights import BY_ARCH, is_measured, weights
+from compiler.balancer.cycles.weights import BY_ARCH, weights
+from compiler.balancer.tests import graphs
 from compiler.graph import FIDELITIES
 from compiler.sparse_pattern import SparseShare
 from compiler.target.formats import number_format
@@ -36,7 +38,10 @@ def test_the_most_special_weights_win() -> None:
     assert weights("wormhole_b0", "gelu", both) == weights("wormhole_b0", "gelu", frozenset({"vector_c"}))
     assert weights("grayskull", "exp", both) == (31.07656877, 668.07644903)
     assert weights("grayskull", "tanh", both) == weights("grayskull", "nop", both)
-    assert not is_measured("grayskull", "tanh")
+    ops = {op: graphs.unary(1, 1, op).node("op") for op in ("tanh", "exp")}
+    assert [is_measured("grayskull", ops[op]) for op in ("tanh", "exp")] == [False, True]
+    assert is_measured("wormhole_b0", ops["tanh"])
+    assert is_measured("grayskull", graphs.seed_convolution().node("gather"))
 
 
 def test_every_op_has_weights_that_always_apply() -> None:
