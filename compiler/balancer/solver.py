@@ -16,10 +16,6 @@ from compiler.balancer.op_model import OpModel
 from compiler.errors import CompilerInputError
 from compiler.graph import BudaGraph, Edge
 
-MOST_MODELS = 1024
-"""Models per op that are looked at, as in TT-Buda."""
-
-
 @dataclass(frozen=True)
 class Relation:
     """Per end of an edge: groups of interchangeable models, each with the models that it fits on the other side."""
@@ -34,7 +30,7 @@ class Solver:
 
     def __init__(self, graph: BudaGraph, models: Mapping[str, tuple[OpModel, ...]]) -> None:
         self.graph = graph
-        self.models = {name: found[:MOST_MODELS] for name, found in models.items()}
+        self.models = dict(models)
         self.cuts: list[Edge] = []
         """Edges whose data rests in DRAM, in the order in which they were cut."""
         self._domains = {name: (1 << len(found)) - 1 for name, found in self.models.items()}

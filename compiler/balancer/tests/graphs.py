@@ -192,3 +192,28 @@ def reduction(rt: int, ct: int, dim: str) -> BudaGraph:
         Node("y", OUTPUT, after),
     )
     return BudaGraph("reduction", nodes, (Edge("x", "op"), Edge("op", "y")))
+
+
+def sum_of(inputs: int, rt: int, ct: int) -> BudaGraph:
+    """An op with many inputs of one shape."""
+    nodes = [Node(f"x{i}", INPUT, shape(rt, ct)) for i in range(inputs)]
+    after = [Node("op", OP, shape(rt, ct), op=OpSpec("add")), Node("y", OUTPUT, shape(rt, ct))]
+    edges = [Edge(node.name, "op", i) for i, node in enumerate(nodes)]
+    return BudaGraph("sum", (*nodes, *after), (*edges, Edge("op", "y")))
+
+
+def product_of_products() -> BudaGraph:
+    """A tiny product whose result a large one repeats."""
+    nodes = (
+        Node("x", INPUT, shape(4, 4)),
+        Node("w", PARAMETER, shape(4, 3)),
+        Node("small", OP, shape(4, 3), op=OpSpec("matmul")),
+        Node("v", PARAMETER, shape(96, 96)),
+        Node("large", OP, shape(48, 96), op=OpSpec("matmul")),
+        Node("y", OUTPUT, shape(48, 96)),
+    )
+    edges = (
+        Edge("x", "small", 0), Edge("w", "small", 1), Edge("v", "large", 1), Edge("large", "y"),
+        Edge("small", "large", 0, tms("broadcast(r, 12);broadcast(c, 32)")),
+    )  # fmt: skip
+    return BudaGraph("products", nodes, edges)

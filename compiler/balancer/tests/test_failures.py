@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
@@ -93,6 +94,38 @@ def test_parameters_in_l1_move_to_dram_when_they_do_not_fit() -> None:
     moved = legalize(large, "mm", budget, IN_L1).models[0]
     assert moved.parameters[1] is None
     assert moved.dram[1] is not None
+
+
+def test_every_core_makes_more_than_is_cut_off() -> None:
+    graph, op, _ = CASES[Reason.PaddingConstraintsNotSatisfied]
+    found = legalize(graph, op, Budget.of(load_board("grayskull"))).candidates
+    shares = {8 // (c.grid.r * c.stream.r): c.failure for c in found if c.stream.by_rows}
+    assert shares == {
+        8: None,
+        4: None,
+        2: Reason.PaddingConstraintsNotSatisfied,
+        1: Reason.PaddingConstraintsNotSatisfied,
+    }
+
+
+def test_a_resident_parameter_is_held_for_every_z() -> None:
+    budget = Budget.of(load_board("grayskull"))
+    deep = legalize(graphs.matmul(4, 4, 4, z=3), "mm", budget, IN_L1).models[0]
+    flat = legalize(graphs.matmul(4, 4, 4), "mm", budget, IN_L1).models[0]
+    assert deep.l1_bytes - flat.l1_bytes == 2 * 16 * 2080
+
+
+def test_short_memory_halves_the_micro_block() -> None:
+    """Six copies of an input of 8, 4 or 2 tiles: what fits depends on how many tiles the micro block has."""
+    graph, budget = graphs.sum_of(12, 1, 64), Budget.of(load_board("grayskull"))
+    output = 2 * 64 * 2080
+
+    def with_l1(tiles: int) -> int:
+        limit = replace(budget, l1_usable=output + 12 * 2 * tiles * 2080)
+        whole = next(c for c in legalize(graph, "op", limit).candidates if c.grid == Grid(1, 1) and c.stream.none)
+        return whole.models[0].block.ublock.tiles
+
+    assert [with_l1(tiles) for tiles in (8, 7, 4, 3, 2)] == [8, 4, 4, 2, 2]
 
 
 def test_overrides_fix_grid_and_streaming() -> None:

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import pytest
 
+from compiler.balancer.legalizer import legalize_graph
 from compiler.balancer.policies import POLICIES, PolicyOptions, policy
+from compiler.balancer.policies.nlp import target_cycles
+from compiler.balancer.shapes import Grid
+from compiler.balancer.solver import Solver
 from compiler.balancer.tests import graphs
 from compiler.errors import CompilerInputError
 from compiler.planner import budget_of, plan
 
 BUDGET = budget_of("grayskull")
+
+
+PAIR = graphs.product_of_products()
 
 
 def single(name: str, **options: int):  # type: ignore[no-untyped-def]
@@ -58,6 +65,14 @@ def test_nlp_takes_the_fastest_where_all_are_too_slow() -> None:
     found = single("NLP", target_cycles=1)
     assert found.choices["mm"].model.cycles == min(m.cycles for m in found.legal["mm"].models)
     assert "too_slow" in found.choices["mm"].why
+
+
+def test_nlp_leaves_out_matmuls_that_could_be_much_faster() -> None:
+    """Beside a large product a tiny one does not lower the target."""
+    solver = Solver(PAIR, {name: legal.models for name, legal in legalize_graph(PAIR, BUDGET).items()})
+    small, large = (min(m.cycles for m in solver.at(n) if m.grid == Grid(1, 1)) for n in ("small", "large"))
+    assert small < 10_000 < large
+    assert target_cycles(solver, {}) == 125_000
 
 
 def test_nlp_works_its_target_out_within_bounds() -> None:

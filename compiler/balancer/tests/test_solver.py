@@ -125,6 +125,7 @@ PLAIN = graphs.then_unary(8, 8, "hslice(1)")
 CASES = [
     (EdgeFailureReason.TStreamIncompatibleConsumer, PLAIN, STEP, end("R", 2, 1), end("R", 4, 1)),
     (EdgeFailureReason.TStreamIllegalTStreamDir, graphs.z_pair(), STEP, end("RZ", 2, 1), end("R", 2, 1)),
+    (EdgeFailureReason.TStreamIllegalTStreamDir, CONV, CONV.operands("mm")[0], end("R", 2, 1), end("R", 2, 1)),
     (EdgeFailureReason.TStreamBlockIncompatible, PLAIN, STEP, end("R", 4, 1), end("R", 1, 1, rt=4)),
     (EdgeFailureReason.TStreamAntiUblockOrderStacking, PLAIN, STEP, end("C", 1, 8), end("C", 1, 1, rt=8)),
     (EdgeFailureReason.TStreamMatmulStreamingSide, MATMUL, RIGHT, end("R", 2, 1), end("R", 2, 1)),
