@@ -16,6 +16,7 @@ from compiler.balancer.op_model import OpModel
 from compiler.errors import CompilerInputError
 from compiler.graph import BudaGraph, Edge
 
+
 @dataclass(frozen=True)
 class Relation:
     """Per end of an edge: groups of interchangeable models, each with the models that it fits on the other side."""

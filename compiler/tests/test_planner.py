@@ -9,6 +9,7 @@ import pytest
 from compiler.balancer.constraints import End, edge_failure
 from compiler.balancer.policies import POLICIES
 from compiler.balancer.tests import graphs
+from compiler.placer.epochs import PlacerOptions
 from compiler.planner import Plan, budget_of, plan
 
 
@@ -40,6 +41,16 @@ def check(found: Plan) -> None:
 @pytest.mark.parametrize("graph", [graphs.chain(30), graphs.fork(), graphs.seed_convolution()], ids=lambda g: g.name)
 def test_every_policy_makes_a_plan_that_holds(graph, arch: str, policy: str) -> None:  # type: ignore[no-untyped-def]
     check(plan(graph, budget_of(arch), policy))
+
+
+def test_only_what_a_later_epoch_reads_goes_to_dram() -> None:
+    graph = graphs.chain(4)
+    together = plan(graph, budget_of("grayskull"))
+    assert len(together.epochs) == 1
+    assert together.crossing_bytes() == together.switch_cycles() == (0,)
+    apart = plan(graph, budget_of("grayskull"), placer=PlacerOptions(epoch_breaks=("e2",)))
+    assert apart.crossing_bytes() == (48 * 2080, 0)
+    assert apart.switch_cycles()[0] == int(2 * 48 * 2080 / (8 * 10.5 * 2**30 / 1e9))
 
 
 def test_harvested_rows_are_not_used() -> None:

@@ -117,11 +117,11 @@ def seed_convolution() -> BudaGraph:
     return convolution(picker, 1, 2)
 
 
-def chain(length: int, rt: int = 4, ct: int = 12) -> BudaGraph:
-    """exp of exp of exp."""
+def chain(length: int, rt: int = 4, ct: int = 12, op: str = "exp") -> BudaGraph:
+    """One op after another."""
     nodes = [
         Node("x", INPUT, shape(rt, ct)),
-        *(Node(f"e{i}", OP, shape(rt, ct), op=OpSpec("exp")) for i in range(length)),
+        *(Node(f"e{i}", OP, shape(rt, ct), op=OpSpec(op)) for i in range(length)),
     ]
     nodes.append(Node("y", OUTPUT, shape(rt, ct)))
     return BudaGraph("chain", tuple(nodes), tuple(Edge(a.name, b.name) for a, b in pairwise(nodes)))

@@ -59,6 +59,12 @@ def test_more_phases_and_more_steps_cost_more() -> None:
         assert by_steps == sorted(set(by_steps))
 
 
+def test_the_older_sparse_formula_by_hand() -> None:
+    """Eight tiles in blocks of 1x2, 2x2 blocks: products 2304, reloads 640, packing 400, decoding 448."""
+    work = Work(1, 4, 1, 2, 1, 1, 2)
+    assert sparse.by_stages(work, 2, 8, weights("grayskull", "matmul_sparse", frozenset())) == 2304 + 640 + 400 + 448
+
+
 def rows(arch: str, name: str) -> list[dict[str, str]]:
     with (SILICON / arch / f"{name}.csv").open(encoding="utf-8-sig") as file:
         return list(csv.DictReader(file))
