@@ -63,14 +63,13 @@ class IoDesc:
 def stablehlo_to_ttir(module: bytes | str, options: CompileOptions | None = None) -> ModuleOp:
     """TTIR of a StableHLO module (text, bytecode or portable artifact). Raises StageFailure, CompilerInputError."""
     from compiler.ir import door
-    from compiler.passes.pipeline import run
-    from compiler.passes.stablehlo_to_ttir import StablehloToTtir
+    from compiler.passes.pipeline import run, ttir_passes
 
     options = options or CompileOptions()
     with _stage(STAGES[0]):
         found = door.read(module)
         _dump(options, "0-stablehlo", lambda: found)
-        run((StablehloToTtir(),), found)
+        run(ttir_passes(), found)
         _dump(options, "1-ttir", lambda: found)
         return found
 
@@ -108,11 +107,10 @@ def compile(module: bytes | str, system_desc: SystemDesc, options: CompileOption
 
 def pipeline(options: CompileOptions | None = None, system_desc: SystemDesc | None = None) -> str:
     """The passes that `options` ask for, as a string that `opscope opt -p` replays."""
-    from compiler.passes.pipeline import spell, ttnn_passes
-    from compiler.passes.stablehlo_to_ttir import StablehloToTtir
+    from compiler.passes.pipeline import spell, ttir_passes, ttnn_passes
 
     board = (system_desc or load_board("n150")).board
-    return spell((StablehloToTtir(), *ttnn_passes(board, options or CompileOptions())))
+    return spell((*ttir_passes(), *ttnn_passes(board, options or CompileOptions())))
 
 
 def describe_io(compiled: ModuleOp | bytes) -> IoDesc:

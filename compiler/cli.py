@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
 TARGETS = ("ttir", "ttnn", "flatbuffer")
-PASS_NAMES = ("stablehlo-to-ttir", "ttir-to-ttnn", "ttnn-compute-config", "ttnn-deallocate")
+PASS_NAMES = ("stablehlo-to-ttir", "ttir-narrow-indices", "ttir-to-ttnn", "ttnn-compute-config", "ttnn-deallocate")
 """In the order in which `opscope compile` runs them; spelled out so that `--help` imports no compiler."""
 
 

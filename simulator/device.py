@@ -10,7 +10,7 @@ import numpy as np
 
 from compiler.target.binary import BinaryError, read
 from compiler.target.formats import FORMATS, host_dtype
-from compiler.target.program import Operation, Program, TensorDesc
+from compiler.target.program import ControlParams, Operation, Program, TensorDesc, programs_of
 from compiler.target.system_desc import Profile as CoreProfile
 from compiler.target.system_desc import SystemDesc, load_board
 from simulator.errors import (
@@ -24,11 +24,15 @@ from simulator.errors import (
 )
 from simulator.images import from_host, pack, to_host
 from simulator.kernels import KERNELS
-from simulator.kernels.registry import Call, Images
+from simulator.kernels.registry import Body, Call, Images
 from simulator.memory import MemoryPlan, plan_memory
 from simulator.per_core import run_per_core
-from simulator.profile import Profile
+from simulator.profile import OpCost, Profile
+from simulator.scalar import Scalar, applies_to_scalars
 from simulator.timing import operation_cost
+
+MOVING = ("move", "control")
+"""Units that hand data on as they are."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +56,10 @@ class Device:
         return f"sim-{self.system.board}"
 
     def load(self, binary: bytes) -> Executable:
-        """The binary's entry program, checked. Raises BadBinary, WrongBoard, UnsupportedKernel, UnsupportedFormat."""
+        """The binary's programs, checked; the first is the entry.
+
+        Raises BadBinary, WrongBoard, UnsupportedKernel, UnsupportedFormat.
+        """
         try:
             decoded = read(binary)
         except BinaryError as error:
@@ -64,28 +71,60 @@ class Device:
             )
         if not decoded.programs:
             raise BadBinary("load: expected at least one program, got none; try to compile again")
-        entry = decoded.programs[0]
-        _check_program(entry, self.system)
-        return Executable(entry, self)
+        for program in decoded.programs:
+            _check_program(program, self.system)
+        _check_bodies(decoded.programs)
+        return Executable(decoded.programs, self)
 
 
 class Executable:
-    """A loaded program; it may run any number of times."""
+    """A loaded program and those that it calls; it may run any number of times."""
 
-    def __init__(self, program: Program, device: Device) -> None:
-        self.program, self.device = program, device
+    def __init__(self, programs: Sequence[Program], device: Device) -> None:
+        self.program, self.device = programs[0], device
+        self.programs = {program.name: program for program in programs}
+        self._costs: dict[str, list[OpCost]] = {}
+        self._scalars: dict[str, Scalar] = {}
 
     @functools.cached_property
     def memory(self) -> MemoryPlan:
         """Where its tensors lie. Raises OutOfMemory where they do not fit."""
-        return plan_memory(self.program, self.device.profile)
+        return plan_memory(self.program, self.device.profile, self.programs)
 
     @functools.cached_property
     def profile(self) -> Profile:
-        """What a run takes; it does not depend on the data."""
-        device, memory = self.device, self.memory
-        costs = [operation_cost(op, self.program, device.system, device.profile) for op in self.program.operations]
-        return Profile(tuple(costs), device.system.clock_ghz, memory.l1_peak, memory.dram_peak)
+        """What a run takes where every program that it calls runs once; without control flow, what every run takes."""
+        costs: list[OpCost] = []
+
+        def visit(program: Program) -> None:
+            for op, cost in zip(program.operations, self.costs(program), strict=True):
+                costs.append(cost)
+                if isinstance(op.params, ControlParams):
+                    for name in op.params.programs:
+                        visit(self.programs[name])
+
+        visit(self.program)
+        return self.summary(costs, 0)
+
+    def costs(self, program: Program) -> list[OpCost]:
+        """Cost of each operation of a program, control flow without what it calls."""
+        if program.name not in self._costs:
+            system, profile = self.device.system, self.device.profile
+            self._costs[program.name] = [
+                operation_cost(op, program, system, profile, self.programs) for op in program.operations
+            ]
+        return self._costs[program.name]
+
+    def summary(self, costs: Sequence[OpCost], predicates: int) -> Profile:
+        """The profile of a run that took `costs` and read back so many predicates."""
+        memory = self.memory
+        return Profile(tuple(costs), self.device.system.clock_ghz, memory.l1_peak, memory.dram_peak, predicates)
+
+    def scalar(self, name: str) -> Scalar:
+        """A body that a kernel applies to whole arrays."""
+        if name not in self._scalars:
+            self._scalars[name] = Scalar(self.programs[name])
+        return self._scalars[name]
 
     def run(self, inputs: Sequence[np.ndarray], *, per_core: bool = False) -> RunResult:
         """Outputs and profile. Raises OutOfMemory before any data is touched, BadInput, KernelError.
@@ -95,23 +134,69 @@ class Executable:
         profile = self.profile
         program = self.program
         _check_inputs(program, inputs)
-        values: dict[int, np.ndarray] = {}
+        images: Images = []
         for tensor, array in zip(program.inputs, inputs, strict=True):
             image = np.asarray(from_host(np.asarray(array), program.tensors[tensor])).view()
             image.flags.writeable = False
-            values[tensor] = image
+            images.append(image)
+        run = _Run(self, self.device.profile if per_core else None)
         with np.errstate(all="ignore"):
-            for op in program.operations:
-                results = execute(op, program, values, self.device.profile if per_core else None)
-                for tensor, image in zip(op.outputs, results, strict=True):
-                    values[tensor] = image
-                if op.kernel == "deallocate":
-                    for tensor in op.inputs:
-                        values.pop(tensor, None)
-        return RunResult([to_host(_value(values, t, "outputs"), program.tensors[t]) for t in program.outputs], profile)
+            results = run.call(program, images)
+        outputs = [to_host(r, program.tensors[t]) for r, t in zip(results, program.outputs, strict=True)]
+        if len(self.programs) > 1:
+            profile = self.summary(run.costs, run.predicates)
+        return RunResult(outputs, profile)
 
 
-def execute(op: Operation, program: Program, values: dict[int, np.ndarray], cores: CoreProfile | None = None) -> Images:
+class _Run:
+    """One run: what was executed, in order, and how often the host read a predicate back."""
+
+    def __init__(self, executable: Executable, cores: CoreProfile | None) -> None:
+        self.executable, self.cores = executable, cores
+        self.costs: list[OpCost] = []
+        self.predicates = 0
+
+    def call(self, program: Program, images: Images) -> Images:
+        """Images of a program's outputs."""
+        values = dict(zip(program.inputs, images, strict=True))
+        for op, cost in zip(program.operations, self.executable.costs(program), strict=True):
+            if not isinstance(op.params, ControlParams):
+                self.costs.append(cost)
+            results = execute(op, program, values, self.cores, self.bodies(op, cost))
+            for tensor, image in zip(op.outputs, results, strict=True):
+                values[tensor] = image
+            if op.kernel == "deallocate":
+                for tensor in op.inputs:
+                    values.pop(tensor, None)
+        return [_value(values, t, "outputs") for t in program.outputs]
+
+    def bodies(self, op: Operation, cost: OpCost) -> tuple[Body, ...]:
+        """What the programs that an operation names do. Control flow's run on the device, one operation at a time."""
+        names = programs_of(op.params)
+        if not isinstance(op.params, ControlParams):
+            return tuple(self.executable.scalar(name) for name in names)
+        asked = names[:1] if op.kernel == "while" else names
+        return tuple(self.body(self.executable.programs[name], cost if name in asked else None) for name in names)
+
+    def body(self, program: Program, predicate: OpCost | None) -> Body:
+        """A program as a kernel calls it; `predicate` is what reading one back costs, where each call has one."""
+
+        def run(*images: np.ndarray) -> Images:
+            if predicate is not None:
+                self.predicates += 1
+                self.costs.append(predicate)
+            return self.call(program, list(images))
+
+        return run
+
+
+def execute(
+    op: Operation,
+    program: Program,
+    values: dict[int, np.ndarray],
+    cores: CoreProfile | None = None,
+    bodies: tuple[Body, ...] = (),
+) -> Images:
     """Images of one operation's results, made core by core where `cores` is given.
 
     Raises KernelError where they are not what the program declares.
@@ -122,6 +207,7 @@ def execute(op: Operation, program: Program, values: dict[int, np.ndarray], core
         op.numerics,
         tuple(program.tensors[t] for t in op.inputs),
         tuple(program.tensors[t] for t in op.outputs),
+        bodies,
     )
     kernel = KERNELS[op.kernel]
     images = [_value(values, t, where) for t in op.inputs]
@@ -135,11 +221,13 @@ def execute(op: Operation, program: Program, values: dict[int, np.ndarray], core
     if len(results) != len(op.outputs):
         raise KernelError(f"{where}: expected {len(op.outputs)} results, got {len(results)}; try to compile again")
     packed: Images = []
-    for value, desc in zip(results, call.outputs, strict=True):
+    for number, (value, desc) in enumerate(zip(results, call.outputs, strict=True)):
         if np.shape(value) != desc.shape:
             raise KernelError(f"{where}: expected a result of shape {desc.shape}, got {np.shape(value)}")
-        moved = kernel.unit == "move" and all(d.data_format == desc.data_format for d in call.inputs[:1])
-        dst = "Float32" if kernel.unit == "move" else op.numerics.dst_format
+        source = call.inputs[number : number + 1]
+        moved = kernel.unit in MOVING and all(d.data_format == desc.data_format for d in source)
+        moved |= kernel.unit == "control"
+        dst = "Float32" if kernel.unit in MOVING else op.numerics.dst_format
         packed.append(pack(value, desc, moved=moved, dst_format=dst))
     return packed
 
@@ -162,7 +250,7 @@ def _check_program(program: Program, system: SystemDesc) -> None:
                 f"load: expected {op.kernel} of {low} to {high} inputs with {kernel.params.__name__}, "
                 f"got {len(op.inputs)} inputs with {type(op.params).__name__}"
             )
-        computes = kernel.unit != "move" and any(
+        computes = kernel.unit not in MOVING and any(
             FORMATS[program.tensors[t].data_format].is_float for t in (*op.inputs, *op.outputs)
         )
         if computes and op.numerics.dst_format not in system.dst_formats:
@@ -172,6 +260,21 @@ def _check_program(program: Program, system: SystemDesc) -> None:
             )
     for desc in program.tensors:
         _check_tensor(desc, system)
+
+
+def _check_bodies(programs: Sequence[Program]) -> None:
+    """Raises UnsupportedKernel where a kernel is to apply a program that is not elementwise."""
+    by_name = {program.name: program for program in programs}
+    for program in programs:
+        for op in program.operations:
+            if isinstance(op.params, ControlParams):
+                continue
+            for body in (by_name[name] for name in programs_of(op.params)):
+                for step in body.operations:
+                    if not applies_to_scalars(step):
+                        raise UnsupportedKernel(
+                            f"load: expected a body of elementwise kernels for {op.kernel}, got {step.kernel!r}"
+                        )
 
 
 def _check_tensor(desc: TensorDesc, system: SystemDesc) -> None:

@@ -8,10 +8,11 @@ one address, as tt-metal does: so a buffer costs every bank its fullest bank's s
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from compiler.target.formats import FORMATS, padded_tiles
-from compiler.target.program import Program, TensorDesc
+from compiler.target.program import ControlParams, Operation, Program, TensorDesc
 from compiler.target.system_desc import Profile
 from simulator.errors import OutOfMemory
 from simulator.kernels.registry import KERNELS, Call
@@ -101,19 +102,50 @@ class MemoryPlan:
     """Tensor id -> buffer type and address, of every device tensor."""
 
 
-def plan_memory(program: Program, profile: Profile) -> MemoryPlan:
-    """Allocates the program's tensors in order. Raises OutOfMemory for the first buffer that does not fit."""
-    banks = {"dram": Bank("dram", profile.dram_usable), "l1": Bank("l1", profile.l1_usable)}
-    addresses: dict[int, tuple[str, int]] = {}
-    live: dict[int, tuple[str, int]] = {}
-    l1_peak = 0
-    for tensor in program.inputs:
-        _place(tensor, program, profile, banks, live, f"input {tensor}")
-    for op in program.operations:
-        where = f"{op.kernel} ({op.location})" if op.location else op.kernel
-        for tensor in op.outputs:
-            _place(tensor, program, profile, banks, live, where)
-        addresses |= live
+def plan_memory(program: Program, profile: Profile, programs: Mapping[str, Program] | None = None) -> MemoryPlan:
+    """Allocates the program's tensors in order. Raises OutOfMemory for the first buffer that does not fit.
+
+    A program that control flow calls allocates its own on top, and gives them back when it returns; its arguments
+    are its caller's.
+    """
+    plan = _Plan(profile, programs or {})
+    addresses = plan.run(program)
+    banks = plan.banks
+    return MemoryPlan(max(plan.l1_peak, banks["l1"].peak), banks["dram"].peak * profile.dram_channels, addresses)
+
+
+class _Plan:
+    """The banks while programs are walked."""
+
+    def __init__(self, profile: Profile, programs: Mapping[str, Program]) -> None:
+        self.profile, self.programs = profile, programs
+        self.banks = {"dram": Bank("dram", profile.dram_usable), "l1": Bank("l1", profile.l1_usable)}
+        self.l1_peak = 0
+
+    def run(self, program: Program, called: bool = False) -> dict[int, tuple[str, int]]:
+        """Addresses of all tensors of a program. Of one that is called, the inputs are its caller's."""
+        addresses: dict[int, tuple[str, int]] = {}
+        live: dict[int, tuple[str, int]] = {}
+        for tensor in program.inputs if not called else ():
+            _place(tensor, program, self.profile, self.banks, live, f"input {tensor}")
+        for op in program.operations:
+            where = f"{op.kernel} ({op.location})" if op.location else op.kernel
+            for tensor in op.outputs:
+                _place(tensor, program, self.profile, self.banks, live, where)
+            addresses |= live
+            self.kernel(op, program, where)
+            if isinstance(op.params, ControlParams):
+                for name in op.params.programs:
+                    self.run(self.programs[name], called=True)
+            if op.kernel == "deallocate":
+                for tensor in op.inputs:
+                    self.free(live, tensor)
+        for tensor in list(live) if called else ():
+            self.free(live, tensor)
+        return addresses
+
+    def kernel(self, op: Operation, program: Program, where: str) -> None:
+        """Checks that a kernel's circular buffers fit beside the tensors in L1."""
         call = Call(
             op.params,
             op.numerics,
@@ -122,20 +154,20 @@ def plan_memory(program: Program, profile: Profile) -> MemoryPlan:
         )
         buffers = 0
         if any(d.buffer_type != "system_memory" for d in (*call.inputs, *call.outputs)) and op.kernel not in _NO_CORES:
-            buffers = circular_buffer_bytes(call, op.kernel, profile)
-        tensors = banks["l1"].in_use
-        if tensors + buffers > profile.l1_usable:
-            raise OutOfMemory(f"{where}: circular buffers", "l1", buffers, profile.l1_usable - tensors)
-        l1_peak = max(l1_peak, tensors + buffers)
-        if op.kernel == "deallocate":
-            for tensor in op.inputs:
-                if tensor in live:
-                    kind, address = live.pop(tensor)
-                    banks[kind].free(address)
-    return MemoryPlan(max(l1_peak, banks["l1"].peak), banks["dram"].peak * profile.dram_channels, addresses)
+            buffers = circular_buffer_bytes(call, op.kernel, self.profile)
+        tensors = self.banks["l1"].in_use
+        if tensors + buffers > self.profile.l1_usable:
+            raise OutOfMemory(f"{where}: circular buffers", "l1", buffers, self.profile.l1_usable - tensors)
+        self.l1_peak = max(self.l1_peak, tensors + buffers)
+
+    def free(self, live: dict[int, tuple[str, int]], tensor: int) -> None:
+        """Gives a tensor's buffer back."""
+        if tensor in live:
+            kind, address = live.pop(tensor)
+            self.banks[kind].free(address)
 
 
-_NO_CORES = frozenset({"to_device", "from_device", "deallocate"})
+_NO_CORES = frozenset({"to_device", "from_device", "deallocate", "if", "case", "while"})
 """Kernels that the host's DMA does, or nobody."""
 
 

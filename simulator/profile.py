@@ -31,6 +31,8 @@ class Profile:
     l1_peak_bytes: int
     """Per core."""
     dram_peak_bytes: int
+    predicates: int = 0
+    """Predicates and branch numbers that the host read back."""
 
     @property
     def total_cycles(self) -> int:

@@ -9,11 +9,14 @@ fixed time. Operations run one after another.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from compiler.target.formats import FORMATS, TILE, padded_tiles
 from compiler.target.program import (
+    ControlParams,
     Conv2dParams,
+    Conv3dParams,
     GatherParams,
     MatmulParams,
     Operation,
@@ -22,6 +25,7 @@ from compiler.target.program import (
     TensorDesc,
 )
 from compiler.target.system_desc import Profile, SystemDesc
+from simulator.body_timing import body_passes
 from simulator.kernels.matmul import FIDELITIES
 from simulator.kernels.registry import KERNELS
 from simulator.memory import tensor_bytes
@@ -69,14 +73,29 @@ COMPOSED: dict[str, tuple[str, ...]] = {
     "silu": ("sigmoid", "maximum"), "tan": ("sin",), "erf": ("exp", "reciprocal"), "erfc": ("exp", "reciprocal"),
     "atan2": ("reciprocal", "sin"), "cbrt": ("log", "exp"), "remainder": ("reciprocal", "maximum"),
     "erfinv": ("log", "sqrt"), "exp2": ("exp",),
+    # 20 rounds of three instructions; a step of a recurrence is a product, a sum and a division.
+    "rng_bit_generator": ("abs",) * 20, "cholesky": ("reciprocal",), "triangular_solve": ("reciprocal",),
 }  # fmt: skip
 """SFPU functions without a published figure: the ones that they are made of."""
 SFPU_DEFAULT = "abs"
 """Every other SFPU function: a pass of a few instructions per 32 lanes, like abs."""
 
 
-def operation_cost(op: Operation, program: Program, system: SystemDesc, profile: Profile) -> OpCost:
-    """Cycles of one operation on one chip of the board."""
+READBACK_NS = 10_000.0
+"""Time in which the host reads a predicate and launches what it chooses: the floor of a small op without a trace."""
+
+
+def operation_cost(
+    op: Operation,
+    program: Program,
+    system: SystemDesc,
+    profile: Profile,
+    programs: Mapping[str, Program] | None = None,
+) -> OpCost:
+    """Cycles of one operation on one chip of the board; of control flow, of one predicate that it reads back."""
+    if isinstance(op.params, ControlParams):
+        wait = math.ceil(READBACK_NS * system.clock_ghz)
+        return OpCost(op.kernel, op.location, wait, 0, 0, wait, 0, 0, 0)
     inputs = [program.tensors[t] for t in op.inputs]
     outputs = [program.tensors[t] for t in op.outputs]
     on_device = [d for d in (*inputs, *outputs) if d.buffer_type != "system_memory"]
@@ -87,7 +106,7 @@ def operation_cost(op: Operation, program: Program, system: SystemDesc, profile:
     dram_bytes = sum(size for d, size in zip(inputs, read, strict=True) if d.buffer_type == "dram")
     dram_bytes += sum(tensor_bytes(d, profile) for d in outputs if d.buffer_type == "dram")
     dram = dram_bytes / (system.dram_gb_per_s * system.dram_efficiency / system.clock_ghz)
-    if isinstance(op.params, MatmulParams | Conv2dParams):
+    if isinstance(op.params, MatmulParams | Conv2dParams | Conv3dParams):
         compute, received, cores = _product(op, inputs, outputs[0], system, profile)
         # Out of the box the phases do not overlap: their sum fits the measured rows, the largest of them does not.
         transfer = dram + received / NOC[system.arch].multicast
@@ -96,7 +115,12 @@ def operation_cost(op: Operation, program: Program, system: SystemDesc, profile:
         tiles = max(padded_tiles(d.shape) for d in (outputs if _picks(op) else (*inputs, *outputs)))
         cores = max(1, min(profile.cores, tiles))
         per_core = -(-tiles // cores)
-        compute = _tile_cycles(op, outputs[0] if outputs else inputs[0], per_core) * _scale(system)
+        passes = body_passes(op, inputs, outputs, programs or {})
+        if passes is None:
+            compute = _tile_cycles(op, outputs[0] if outputs else inputs[0], per_core) * _scale(system)
+        else:
+            steps = (_tile_cycles(step, within.tensors[step.outputs[0]], per_core) for step, within in passes.steps)
+            compute = passes.count * sum(steps) * _scale(system)
         noc = NOC[system.arch]
         received = sum(read) // cores
         pages = per_core * max(len(inputs), 1)
@@ -152,7 +176,7 @@ def _product(
 ) -> tuple[float, float, int]:
     """Compute cycles, bytes that each core receives, and cores of a matrix product or convolution."""
     left, right = inputs[:2]
-    if isinstance(op.params, Conv2dParams):
+    if isinstance(op.params, Conv2dParams | Conv3dParams):
         channels, per_group, *window = right.shape
         groups = max(op.params.groups, op.params.batch_groups)
         rows, cols, depth = math.prod(out.shape[:-1]), channels // groups, per_group * math.prod(window)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from xdsl.ir import Dialect
 
 from compiler.dialects.from_row import RowOp, device_op_class
+from compiler.ops.layout import MOVES
 from compiler.ops.row import TABLE, OpRow
 
 CLASSES: dict[str, type[RowOp]] = {}
@@ -12,7 +13,7 @@ CLASSES: dict[str, type[RowOp]] = {}
 
 
 def _add(row: OpRow) -> None:
-    if row.ttir and row.lowering in ("row", "device") and row.family != "layout" and row.ttir not in CLASSES:
+    if row.ttir and row.lowering in ("row", "device") and row.ttir not in MOVES and row.ttir not in CLASSES:
         CLASSES[row.ttir] = device_op_class("ttir", row.ttir, row)
 
 

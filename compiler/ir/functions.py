@@ -1,11 +1,24 @@
-"""The functions of a module."""
+"""The functions of a module, and what each is for."""
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
+
+KIND = "ttcore.function_type"
+"""Attribute of a function that is not the entry."""
+PROGRAM = "program"
+"""Called by control flow: takes and returns device tensors."""
+SCALAR = "scalar"
+"""Applied by a kernel to whole tensors: its values are scalars in the Dst register."""
 
 
 def functions(module: ModuleOp) -> list[FuncOp]:
     """All functions at the module's top level, in order; none of a module that was parsed empty."""
     return [op for block in module.body.blocks for op in block.ops if isinstance(op, FuncOp)]
+
+
+def kind_of(func: FuncOp) -> str:
+    """`program`, `scalar`, or empty for an entry."""
+    kind = func.attributes.get(KIND)
+    return kind.data if isinstance(kind, StringAttr) else ""

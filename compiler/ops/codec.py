@@ -15,6 +15,7 @@ from xdsl.dialects.builtin import (
     IntegerType,
     Signedness,
     StringAttr,
+    SymbolRefAttr,
     f32,
     i32,
     i64,
@@ -62,3 +63,9 @@ I32LIST = Codec(
     lambda values: ArrayAttr([IntegerAttr(int(v), i32) for v in values]),
     lambda attr: tuple(int(v.value.data) for v in attr.data),
 )
+SYMBOLS = Codec(
+    "[@name]",
+    lambda names: ArrayAttr([SymbolRefAttr(name) for name in names]),
+    lambda attr: tuple(name.root_reference.data for name in attr.data),
+)
+"""Functions of the same module that an op calls."""

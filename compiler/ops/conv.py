@@ -2,22 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from compiler.ops import shapes
 from compiler.ops.codec import I32, I32S
-from compiler.ops.row import NUMBER, OpRow, register_all
-from compiler.target.program import Conv2dParams, Params
+from compiler.ops.row import NUMBER, OpRow, ShapeRule, register_all
+from compiler.target.program import Conv2dParams, Conv3dParams, Params
 
 
-def _params(attrs: dict[str, Any], op: Any) -> Params:
-    return Conv2dParams(
-        stride=attrs["stride"],
-        padding=attrs["padding"],
-        dilation=attrs["dilation"],
-        input_dilation=attrs["input_dilation"],
-        groups=attrs["groups"],
-        batch_groups=attrs["batch_groups"],
+def _fields(attrs: dict[str, Any]) -> dict[str, Any]:
+    names = ("stride", "padding", "dilation", "input_dilation", "groups", "batch_groups")
+    return {name: attrs[name] for name in names}
+
+
+def _device(name: str, shape_rule: ShapeRule, params: Callable[..., Params]) -> OpRow:
+    return OpRow(
+        "",
+        name,
+        family="conv",
+        arity=2,
+        dtypes=NUMBER,
+        shape_rule=shape_rule,
+        attrs={
+            "stride": I32S,
+            "padding": I32S,
+            "dilation": I32S,
+            "input_dilation": I32S,
+            "groups": I32,
+            "batch_groups": I32,
+        },
+        params=lambda a, op: params(**_fields(a)),
+        matrix=True,
+        lowering="device",
     )
 
 
@@ -27,25 +44,8 @@ register_all(
         family="conv",
         dtypes=NUMBER,
         lowering="pattern",
-        reason="permute to NHWC and OIHW; 0, 1 or 2 spatial dims",
+        reason="permute to NHWC and OIHW, or NDHWC and OIDHW; up to 3 spatial dims",
     ),
-    OpRow(
-        "",
-        "conv2d",
-        family="conv",
-        arity=2,
-        dtypes=NUMBER,
-        shape_rule=shapes.convolved,
-        attrs={
-            "stride": I32S,
-            "padding": I32S,
-            "dilation": I32S,
-            "input_dilation": I32S,
-            "groups": I32,
-            "batch_groups": I32,
-        },
-        params=_params,
-        matrix=True,
-        lowering="device",
-    ),
+    _device("conv2d", shapes.convolved, Conv2dParams),
+    _device("conv3d", shapes.convolved, Conv3dParams),
 )

@@ -86,11 +86,11 @@ register_all(
     OpRow(
         "stablehlo.bitcast_convert",
         family="data_movement",
-        dtypes=NUMBER,
+        dtypes=PLAIN,
         lowering="pattern",
-        reason="equal widths only",
+        reason="the same bits",
     ),
-    OpRow("", "bitcast_convert", family="data_movement", dtypes=NUMBER, lowering="device", shape_rule=shapes.same),
+    OpRow("", "bitcast_convert", family="data_movement", dtypes=NUMBER, lowering="device", shape_rule=shapes.unchecked),
     OpRow("stablehlo.reduce_precision", dtypes=FLOAT, lowering="pattern", reason="its two attributes renamed"),
     OpRow(
         "",

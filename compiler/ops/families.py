@@ -3,19 +3,38 @@
 from __future__ import annotations
 
 from compiler.ops import (
+    control,
     conv,
     creation,
     data_movement,
     eltwise,
     layout,
+    linalg,
     matmul,
     pool,
+    random,
     reduce,
+    region,
     unlowered,
 )
 from compiler.ops.row import TABLE, Family
 
-__all__ = ["conv", "creation", "data_movement", "eltwise", "family", "layout", "matmul", "pool", "reduce", "unlowered"]
+__all__ = [
+    "control",
+    "conv",
+    "creation",
+    "data_movement",
+    "eltwise",
+    "family",
+    "layout",
+    "linalg",
+    "matmul",
+    "pool",
+    "random",
+    "reduce",
+    "region",
+    "unlowered",
+]
 
 
 def family(op_name: str) -> str:

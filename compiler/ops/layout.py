@@ -6,7 +6,7 @@ from typing import Any
 
 from compiler.ops import shapes
 from compiler.ops.codec import RAW
-from compiler.ops.row import PLAIN, OpRow, register_all
+from compiler.ops.row import INT, PLAIN, OpRow, register_all
 from compiler.target.program import LayoutParams, Params
 
 
@@ -34,6 +34,17 @@ register_all(
     _move("from_device"),
     _move("to_memory_config"),
     _move("deallocate"),
+    # The host makes 32 bits of an index's 64 on the way to tiles.
+    OpRow(
+        "",
+        "narrow_index",
+        family="data_movement",
+        ttnn="to_layout",
+        dtypes=INT,
+        shape_rule=shapes.same,
+        params=_params,
+        lowering="device",
+    ),
 )
 MOVES = frozenset({"to_layout", "to_device", "from_device", "to_memory_config", "deallocate"})
 """Kernels whose result's description says all there is to do."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from compiler.ops import shapes
 from compiler.ops.codec import F32, I32S, Codec
-from compiler.ops.row import FLOAT, NUMBER, OpRow, register_all
+from compiler.ops.row import FLOAT, NUMBER, PLAIN, OpRow, register_all
 from compiler.target.program import Params, Pool2dParams
 
 _WINDOW = {"kernel": I32S, "stride": I32S, "padding": I32S, "dilation": I32S}
@@ -40,19 +40,12 @@ register_all(
     OpRow(
         "stablehlo.reduce_window",
         family="pool",
-        dtypes=NUMBER,
+        dtypes=PLAIN,
         lowering="pattern",
-        reason="permute to NHWC; max, min or sum over at most two window dims",
+        reason="max, min or sum over at most two window dims as pooling, all others by their body",
     ),
     _pool("max_pool2d", dtypes=NUMBER),
     _pool("min_pool2d", dtypes=NUMBER),
     _pool("sum_pool2d", dtypes=NUMBER, matrix=True),
     _pool("avg_pool2d", dtypes=FLOAT, matrix=True, divisor=F32),
-    OpRow(
-        "stablehlo.select_and_scatter",
-        family="pool",
-        dtypes=NUMBER,
-        lowering="notimpl",
-        reason="backward of max pooling: needs the index of each window's winner",
-    ),
 )

@@ -30,7 +30,13 @@ def _reduction(name: str, dtypes: frozenset[str], matrix: bool = False) -> OpRow
 
 
 register_all(
-    OpRow("stablehlo.reduce", family="reduce", dtypes=PLAIN, lowering="pattern", reason="by what its body computes"),
+    OpRow(
+        "stablehlo.reduce",
+        family="reduce",
+        dtypes=PLAIN,
+        lowering="pattern",
+        reason="by what its body computes, or with its body",
+    ),
     _reduction("sum", NUMBER, matrix=True),
     _reduction("max", NUMBER),
     _reduction("min", NUMBER),

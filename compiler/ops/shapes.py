@@ -69,16 +69,11 @@ def window(size: int, kernel: int, stride: int, low: int, high: int, dilation: i
 
 
 def convolved(op: Any, attrs: dict[str, Any]) -> Shape | None:
-    """NHWC result of a 2-D convolution of NHWC input and OIHW weight."""
-    (n, h, w, _), (o, _, kh, kw) = shape_of(op.operands[0]), shape_of(op.operands[1])
-    top, bottom, left, right = attrs["padding"]
-    (sh, sw), (dh, dw), (bh, bw) = attrs["stride"], attrs["dilation"], attrs["input_dilation"]
-    return (
-        n // attrs["batch_groups"],
-        window(h, kh, sh, top, bottom, dh, bh),
-        window(w, kw, sw, left, right, dw, bw),
-        o,
-    )
+    """Result (channels last) of a convolution of an input with channels last and an O, I, spatial weight."""
+    (n, *size, _), (o, _, *kernel) = shape_of(op.operands[0]), shape_of(op.operands[1])
+    low, high = attrs["padding"][0::2], attrs["padding"][1::2]
+    spatial = zip(size, kernel, attrs["stride"], low, high, attrs["dilation"], attrs["input_dilation"], strict=True)
+    return (n // attrs["batch_groups"], *(window(*dim) for dim in spatial), o)
 
 
 def pooled(op: Any, attrs: dict[str, Any]) -> Shape | None:

@@ -10,7 +10,6 @@ from compiler.ops.row import ANY, Family, Lowering, OpRow, register_all
 _COMPLEX = "complex numbers: the device's registers and packers know no complex number format"
 _MANY = "needs more than one chip: one device is compiled for"
 _DYNAMIC = "result shape is known only at run time: a program's buffers are placed when it is compiled"
-_REGION = "its body is a program of its own: calls between programs are not compiled"
 _HOST = "talks to the host in the middle of a program: inputs enter at its start, results leave at its end"
 _GONE = "left the StableHLO specification; exporters write other ops"
 
@@ -18,22 +17,20 @@ _UNLOWERED: dict[Family, list[tuple[Lowering, str, str]]] = {
     "eltwise": [("never", "complex real imag", _COMPLEX)],
     "linalg": [
         ("never", "fft", _COMPLEX),
-        ("notimpl", "cholesky triangular_solve", "a serial recurrence over rows: no kernel for it"),
-        ("notimpl", "batch_norm_grad", "its decomposition into rows is not written"),
-        ("pattern", "batch_norm_inference batch_norm_training", "as the specification writes them in simpler ops"),
         ("never", "einsum unary_einsum", _GONE),
     ],
     "control": [
-        ("notimpl", "if case while map sort", _REGION),
         ("pattern", "optimization_barrier", "hands its operands on: nothing reorders across single ops"),
         ("pattern", "composite", "the door inlines its decomposition"),
         ("notimpl", "custom_call", "the target is another library's symbol"),
         ("notimpl", "tuple get_tuple_element", "tensors inside tuples: results are tensors here"),
         ("notimpl", "after_all create_token", "tokens order side effects, and there are none here"),
-        ("notimpl", "async_start async_done", _REGION),
+        ("notimpl", "async_start async_done", "start and await collectives: one device is compiled for"),
         ("pattern", "return", "ends a region"),
     ],
-    "random": [("notimpl", "rng rng_bit_generator", "the device's generator gives other bits than the specification")],
+    "random": [
+        ("notimpl", "rng", "its bits are each implementation's own: no device's result can be held to another's")
+    ],
     "quant": [("notimpl", "uniform_quantize uniform_dequantize", "quantised types are not lowered")],
     "ccl": [
         (
@@ -62,12 +59,3 @@ for _family, _groups in _UNLOWERED.items():
                 for name in _names.split()
             )
         )
-register_all(
-    OpRow(
-        "chlo.top_k",
-        family="reduce",
-        dtypes=ANY,
-        lowering="notimpl",
-        reason="sorts: no sorting kernel, and the sort it decomposes into has a body",
-    )
-)

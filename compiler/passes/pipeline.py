@@ -11,6 +11,7 @@ from xdsl.utils.exceptions import ArgSpecParseError
 from compiler.errors import CompilerInputError
 from compiler.ir.context import context
 from compiler.passes.stablehlo_to_ttir import StablehloToTtir
+from compiler.passes.ttir_narrow_indices import TtirNarrowIndices
 from compiler.passes.ttir_to_ttnn import TtirToTtnn
 from compiler.passes.ttnn_compute_config import TtnnComputeConfig
 from compiler.passes.ttnn_deallocate import TtnnDeallocate
@@ -19,9 +20,14 @@ if TYPE_CHECKING:
     from compiler.options import CompileOptions
 
 PASSES: dict[str, type[ModulePass]] = {
-    cls.name: cls for cls in (StablehloToTtir, TtirToTtnn, TtnnComputeConfig, TtnnDeallocate)
+    cls.name: cls for cls in (StablehloToTtir, TtirNarrowIndices, TtirToTtnn, TtnnComputeConfig, TtnnDeallocate)
 }
 """Pass name -> class."""
+
+
+def ttir_passes() -> tuple[ModulePass, ...]:
+    """The passes of stage `stablehlo-to-ttir`."""
+    return (StablehloToTtir(), TtirNarrowIndices())
 
 
 def ttnn_passes(board: str, options: CompileOptions) -> tuple[ModulePass, ...]:

@@ -6,12 +6,13 @@ results come back and become row-major again. Ops that nobody reads are dropped.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, cast
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.dialects.builtin import ModuleOp, StringAttr, TensorType
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
@@ -19,8 +20,8 @@ from xdsl.passes import ModulePass
 from compiler.dialects import ttnn
 from compiler.dialects import ttnn_layout as layout
 from compiler.errors import CompilerInputError, StageFailure
-from compiler.ir.functions import functions
-from compiler.ops.row import TABLE
+from compiler.ir.functions import KIND, PROGRAM, SCALAR, functions, kind_of
+from compiler.ops.row import TABLE, OpRow
 from compiler.ops.shapes import shape_of
 from compiler.target.formats import NumberFormat, element_type, number_format
 from compiler.target.system_desc import SystemDesc, load_board
@@ -28,6 +29,8 @@ from compiler.target.system_desc import SystemDesc, load_board
 STAGE = "ttir-to-ttnn"
 NOT_COMPUTING = frozenset({"data_movement", "creation", "layout"})
 """Families whose kernels only move bits: they need no Dst."""
+ON_HOST = frozenset({"ttir.narrow_index", "ttir.split_words"})
+"""What the host does to 64-bit arguments, before they become tiles."""
 _TILE = layout.LayoutAttr.of("tile")
 _ROW_MAJOR = layout.LayoutAttr.of("row_major")
 _DRAM = layout.MemoryConfigAttr(layout.BufferTypeAttr.of("dram"), layout.TensorMemoryLayoutAttr.of("interleaved"))
@@ -82,8 +85,11 @@ class _Formats:
     system: SystemDesc
     forced: NumberFormat | None
 
-    def of(self, element: str, user: str) -> NumberFormat:
-        """The format of MLIR element type `element`. Raises StageFailure (never) where the device has none."""
+    def of(self, element: str, user: str, register: bool = False) -> NumberFormat:
+        """The format of MLIR element type `element`; `register`: in the widest Dst that the board has.
+
+        Raises StageFailure (never) where the device has none.
+        """
         try:
             row = element_type(element)
         except ValueError as error:
@@ -92,7 +98,9 @@ class _Formats:
             message = f"expected an element type that the device has, got {element}: {row.why_not}"
             raise StageFailure(STAGE, user, message, kind="never")
         found = number_format(row.data_format)
-        if self.forced is not None and found.is_float:
+        if register and found.is_float and self.system.has_fp32_dst:
+            found = number_format("Float32")
+        elif self.forced is not None and found.is_float:
             found = self.forced
         if found.name not in self.system.formats:
             message = f"expected a format that {self.system.arch} has, got {found.name} for {element}"
@@ -121,14 +129,16 @@ class _Function:
     """One function on its way to ttnn."""
 
     def __init__(self, func: FuncOp, formats: _Formats) -> None:
-        self.func, self.formats = func, formats
+        self.func, self.formats, self.kind = func, formats, kind_of(func)
         self.old = func.body.blocks[0]
         self.block = Block()
         self.device: SSAValue | None = None
 
     def convert(self) -> FuncOp:
-        """The new function."""
+        """The new function. One that another calls gets and gives device tensors, one of scalars registers."""
         _drop_dead(self.old)
+        if self.kind in (PROGRAM, SCALAR):
+            return self.callee()
         for arg in self.old.args:
             self.block.insert_arg(self.host(arg), len(self.block.args))
         get_device = ttnn.GetDeviceOp.create(
@@ -138,28 +148,55 @@ class _Function:
         self.device = get_device.device
         values: dict[SSAValue, SSAValue] = {}
         for arg, new in zip(self.old.args, self.block.args, strict=True):
-            # An argument that nobody reads stays where it is.
-            values[arg] = self.upload(arg, new) if arg.uses else new
+            readers = [use.operation for use in arg.uses]
+            if readers and all(op.name in ON_HOST for op in readers):
+                for op in readers:
+                    values[op.results[0]] = self.halved(op, new)
+            else:
+                # An argument that nobody reads stays where it is.
+                values[arg] = self.upload(arg, new) if readers else new
         results: list[SSAValue] = []
         for op in self.old.ops:
             if isinstance(op, ReturnOp):
                 results = [self.download(v, values[v]) for v in op.operands]
                 self.block.add_op(ReturnOp(*results))
-            else:
+            elif op.name == "ttir.join_words":
+                values[op.results[0]] = values[op.operands[0]]
+            elif op.name not in ON_HOST:
                 values.update(zip(op.results, self.kernel(op, [values[v] for v in op.operands]), strict=True))
         types = ([a.type for a in self.block.args], [r.type for r in results])
         return FuncOp(self.func.sym_name.data, types, Region(self.block))
 
+    def callee(self) -> FuncOp:
+        """A function without moves between host and device."""
+        values: dict[SSAValue, SSAValue] = {}
+        for arg in self.old.args:
+            values[arg] = self.block.insert_arg(self.tiled(arg), len(self.block.args))
+        results: list[SSAValue] = []
+        for op in self.old.ops:
+            if isinstance(op, ReturnOp):
+                results = [values[v] for v in op.operands]
+                self.block.add_op(ReturnOp(*results))
+            else:
+                values.update(zip(op.results, self.kernel(op, [values[v] for v in op.operands]), strict=True))
+        types = ([a.type for a in self.block.args], [r.type for r in results])
+        made = FuncOp(self.func.sym_name.data, types, Region(self.block), visibility="private")
+        made.attributes[KIND] = self.func.attributes[KIND]
+        return made
+
     def host(self, value: SSAValue) -> TensorType:
         """Row-major on the host."""
         kind = cast(TensorType, value.type)
-        self.formats.of(str(kind.element_type), _user(value))
+        owner = value.owner.name if isinstance(value.owner, Operation) else ""
+        readers = {use.operation.name for use in value.uses}
+        if owner != "ttir.join_words" and not (readers and readers <= ON_HOST):
+            self.formats.of(str(kind.element_type), _user(value))
         return _shape_type(kind, layout.host_layout(shape_of(value), kind.element_type))
 
     def tiled(self, value: SSAValue, buffer_type: str = "dram") -> TensorType:
         """Tiles in the value's device format."""
         kind = cast(TensorType, value.type)
-        found = self.formats.of(str(kind.element_type), _user(value))
+        found = self.formats.of(str(kind.element_type), _user(value), self.kind == SCALAR)
         return _shape_type(kind, layout.tile_layout(shape_of(value), found.ttcore, buffer_type))
 
     def add(self, name: str, operands: list[SSAValue], result: TensorType, source: Any, **properties: Any) -> SSAValue:
@@ -177,12 +214,22 @@ class _Function:
         assert self.device is not None
         return self.add("to_device", [tiles, self.device], self.tiled(value), reader, memory_config=_DRAM)
 
+    def halved(self, op: Operation, host: SSAValue) -> SSAValue:
+        """A 64-bit argument on the device: of an index the host makes 32 bits on the way to tiles, of a word two."""
+        (value,) = op.results
+        if op.name == "ttir.split_words":
+            host = self.add("split_words", [host], self.host(value), op)
+        return self.upload(value, host)
+
     def download(self, value: SSAValue, new: SSAValue) -> SSAValue:
         """DRAM to host tiles to host rows. An argument that is returned untouched never left the host."""
         found = layout.layout_of(new)
         if found is not None and found.buffer_type == "system_memory":
             return new
         source = value.owner if isinstance(value.owner, Operation) else self.func
+        if isinstance(source, Operation) and source.name == "ttir.join_words":
+            words = self.download(source.operands[0], new)
+            return self.add("join_words", [words], self.host(value), source)
         tiles = self.add("from_device", [new], self.tiled(value, "system_memory"), source)
         return self.add("to_layout", [tiles], self.host(value), source, layout=_ROW_MAJOR)
 
@@ -193,9 +240,8 @@ class _Function:
             message = f"expected an op of the ttir dialect, got {op.name}; try stablehlo-to-ttir before"
             raise StageFailure(STAGE, op.name, message, kind="notimpl")
         results = [self.tiled(r) for r in op.results]
-        if row.family not in NOT_COMPUTING:
-            for value in (*op.operands, *op.results):
-                self.formats.check_dst(str(cast(TensorType, value.type).element_type), op.name)
+        for value in _in_dst(op, row):
+            self.formats.check_dst(str(cast(TensorType, value.type).element_type), op.name)
         made = ttnn.CLASSES[row.ttnn_name].create(
             operands=operands,
             result_types=results,
@@ -204,6 +250,16 @@ class _Function:
         )
         self.block.add_op(made)
         return list(made.results)
+
+
+def _in_dst(op: Operation, row: OpRow) -> Sequence[SSAValue]:
+    """Tensors whose elements pass the Dst register; of a scatter that joins values, those that it joins."""
+    if row.family == "control":
+        return ()
+    if row.family not in NOT_COMPUTING:
+        return (*op.operands, *op.results)
+    combine = op.properties.get("combine")
+    return op.results if isinstance(combine, StringAttr) and combine.data != "update" else ()
 
 
 def _user(value: SSAValue) -> str:

@@ -6,24 +6,28 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from compiler.dialects import ttnn
 from compiler.dialects import ttnn_layout as layout
-from compiler.ir.functions import functions
+from compiler.ir.functions import SCALAR, functions, kind_of
 
 
 @dataclass(frozen=True)
 class TtnnDeallocate(ModulePass):
-    """Inserts `ttnn.deallocate`. Host tensors are the runtime's to free."""
+    """Inserts `ttnn.deallocate`. Host tensors are the runtime's to free; a called program's arguments and results
+    are its caller's, and scalars in registers nobody's.
+    """
 
     name = "ttnn-deallocate"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """One sweep per function: the last op that reads a value is the one met last."""
         for func in functions(op):
-            _free(func.body.blocks[0])
+            if kind_of(func) != SCALAR:
+                _free(func.body.blocks[0])
 
 
 def _free(block: Block) -> None:
@@ -36,5 +40,7 @@ def _free(block: Block) -> None:
             if found is not None and found.buffer_type != "system_memory":
                 last[value] = op
     for value, op in last.items():
+        if isinstance(op, ReturnOp) or value in block.args:
+            continue
         freed = ttnn.CLASSES["deallocate"].create(operands=[value], location=op.location)
         block.insert_op_after(freed, op)

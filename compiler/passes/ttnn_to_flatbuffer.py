@@ -14,7 +14,7 @@ from compiler.errors import StageFailure
 from compiler.ir.functions import functions
 from compiler.ops.shapes import shape_of
 from compiler.passes.ttnn_compute_config import FIDELITIES
-from compiler.target.formats import element_type, number_format
+from compiler.target.formats import host_format, number_format
 from compiler.target.program import Binary, Numerics, Program, TensorDesc
 from compiler.target.program import Operation as Call
 from compiler.target.system_desc import SystemDesc
@@ -51,10 +51,10 @@ def describe(value: SSAValue) -> TensorDesc:
 
 
 def _host_format(element: str) -> str:
-    name = element_type(element).data_format
-    if name is None:
+    found = host_format(element)
+    if found is None:
         raise StageFailure(STAGE, "tensor", f"expected an element type with a data format, got {element}")
-    return name
+    return found.name
 
 
 class _Program:

@@ -46,7 +46,7 @@ class _Field:
     name: str
     attribute: str
     kind: str
-    """`str`, `int`, `float`, `bool`, `bytes`, `numbers`, `table`, `tables`, `union`."""
+    """`str`, `int`, `float`, `bool`, `bytes`, `numbers`, `names`, `table`, `tables`, `union`."""
     of: Any = None
 
 
@@ -66,6 +66,7 @@ def _fields(cls: type) -> tuple[_Field, ...]:
         elif typing.get_origin(hint) is tuple:
             item = typing.get_args(hint)[0]
             kind, of = ("tables", item) if dataclasses.is_dataclass(item) else ("numbers", item)
+            kind = "names" if item is str else kind
         elif dataclasses.is_dataclass(hint):
             kind, of = "table", hint
         elif hint == program.Params:
@@ -89,7 +90,7 @@ def _pack(value: Any) -> Any:
             item = [_pack(part) for part in item]
         elif field.kind == "table":
             item = _pack(item)
-        elif field.kind == "numbers":
+        elif field.kind in ("numbers", "names"):
             item = [field.of(part) for part in item]
         elif field.kind == "bytes":
             item = np.frombuffer(item, np.uint8)
@@ -110,6 +111,8 @@ def _unpack(table: Any, cls: type) -> Any:
             item = _unpack(item, field.of)
         elif field.kind == "numbers":
             item = tuple(item.tolist()) if item is not None else ()
+        elif field.kind == "names":
+            item = tuple(part.decode("utf-8") for part in (item if item is not None else ()))
         elif field.kind == "bytes":
             item = np.asarray(item, np.uint8).tobytes() if item is not None else b""
         elif field.kind == "union":
@@ -168,12 +171,18 @@ def read(data: bytes) -> Binary:
 
 
 def _check(binary: Binary) -> None:
-    """Raises ValueError where a tensor id points outside its program's table."""
-    for prog in binary.programs:
+    """Raises ValueError where a tensor id points outside its program's table, or a call not to a later program."""
+    names = [prog.name for prog in binary.programs]
+    if len(set(names)) != len(names):
+        raise ValueError(f"programs: expected names that differ, got {names}")
+    for number, prog in enumerate(binary.programs):
         count = len(prog.tensors)
         used = [*prog.inputs, *prog.outputs]
         for op in prog.operations:
             used += [*op.inputs, *op.outputs]
+            for callee in program.programs_of(op.params):
+                if callee not in names[number + 1 :]:
+                    raise ValueError(f"{prog.name}: expected calls of programs after it, got {callee!r}")
         for tensor in used:
             if not 0 <= tensor < count:
                 raise ValueError(f"{prog.name}: expected tensor ids from 0 to {count - 1}, got {tensor}")

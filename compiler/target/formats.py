@@ -79,9 +79,11 @@ FORMATS: dict[str, NumberFormat] = {
         NumberFormat("UInt32", "u32", "uint", 32),
         NumberFormat("UInt16", "u16", "uint", 16),
         NumberFormat("UInt8", "u8", "uint", 8),
+        NumberFormat("Int64", "", "int", 64, on_device=False),
+        NumberFormat("UInt64", "", "uint", 64, on_device=False),
     )
 }
-"""Every format, by TT-Buda's name. `Tf32` lives only in the matrix unit's source registers."""
+"""Every format, by TT-Buda's name. `Tf32` lives only in the matrix unit's source registers, 64 bits on the host."""
 
 _ALIASES = {f.ttcore.lower(): f.name for f in FORMATS.values() if f.ttcore}
 _ALIASES |= {f.name.lower(): f.name for f in FORMATS.values()}
@@ -169,6 +171,11 @@ def default_format(name: str) -> NumberFormat | None:
     """The device format of MLIR element type `name`, or None (then `element_type(name).why_not` says why)."""
     row = element_type(name)
     return FORMATS[row.data_format] if row.data_format else None
+
+
+def host_format(name: str) -> NumberFormat | None:
+    """The format in which the host holds MLIR element type `name`; None where no program can take it."""
+    return {"i64": FORMATS["Int64"], "ui64": FORMATS["UInt64"]}.get(name) or default_format(name)
 
 
 def host_dtype(name: str) -> np.dtype:

@@ -9,6 +9,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from compiler.target.region_params import (
+    BodyReduceParams,
+    BodyWindowParams,
+    CholeskyParams,
+    ControlParams,
+    Conv3dParams,
+    RandomParams,
+    ScatterParams,
+    SelectScatterParams,
+    SortParams,
+    TopkParams,
+    TriangularSolveParams,
+)
+
 
 @dataclass(frozen=True)
 class TensorDesc:
@@ -210,7 +224,23 @@ Params = (
     | ArangeParams
     | GatherParams
     | LayoutParams
+    | ControlParams
+    | ScatterParams
+    | BodyReduceParams
+    | BodyWindowParams
+    | SelectScatterParams
+    | SortParams
+    | TopkParams
+    | RandomParams
+    | CholeskyParams
+    | TriangularSolveParams
+    | Conv3dParams
 )
+
+
+def programs_of(params: Params) -> tuple[str, ...]:
+    """Names of the programs that an operation with these parameters calls, in its kernel's order."""
+    return getattr(params, "programs", ())
 
 
 @dataclass(frozen=True)
@@ -227,7 +257,11 @@ class Operation:
 
 @dataclass(frozen=True)
 class Program:
-    """Operations in execution order over a table of tensors; inputs and outputs are host tensors."""
+    """Operations in execution order over a table of tensors.
+
+    Inputs and outputs of the entry are host tensors, those of a called program device tensors. A body that a kernel
+    applies element by element is a program of scalars, held in the precision of the Dst register.
+    """
 
     name: str
     tensors: tuple[TensorDesc, ...]

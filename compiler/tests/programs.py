@@ -35,6 +35,17 @@ def simulate(source: str | bytes, *inputs: Any, **options: Any) -> list[np.ndarr
     return Device("n150").load(data).run([np.asarray(i) for i in inputs]).outputs
 
 
+def xla(source: str, *inputs: Any) -> list[np.ndarray]:
+    """Outputs of the module on XLA's CPU."""
+    import jax
+
+    device = jax.devices("cpu")[0]
+    program = device.client.compile_and_load(source, (device,))
+    with jax.enable_x64(True):
+        placed = [jax.device_put(np.asarray(i), device) for i in inputs]
+    return [np.asarray(o[0]) for o in program.execute_sharded(placed).disassemble_into_single_device_arrays()]
+
+
 def op_names(ir: Any) -> list[str]:
     """Names of all ops but module, function and return."""
     return [op.name for op in ir.walk() if op.name.split(".")[0] not in ("builtin", "func")]

@@ -14,9 +14,9 @@ from simulator.api import Device
 
 _NAN = "a NaN that is rounded to 16 bits becomes infinity in the packer"
 _DENORMAL = "denormals are zero"
-HARDWARE = dict.fromkeys((6, 52, 62, 257, 332, 350, 529, 1143, 1287, 1398, 1399, 1410, 1415), _NAN) | dict.fromkeys(
-    (1231, 1232, 1310, 1334), _DENORMAL
-)
+HARDWARE = dict.fromkeys(
+    (6, 52, 62, 257, 304, 332, 350, 529, 1143, 1287, 1398, 1399, 1410, 1415), _NAN
+) | dict.fromkeys((1231, 1232, 1310, 1334), _DENORMAL)
 """Cases that a device of this kind gets wrong, by the hardware fact."""
 MATRIX = ("stablehlo.dot_general", "stablehlo.convolution", "stablehlo.reduce_window", "stablehlo.reduce")
 
@@ -72,13 +72,13 @@ def run(take) -> tuple[collections.Counter, set[str], list[str]]:
 def test_every_fifth_case():
     counts, right, wrong = run(lambda case: case["n"] % 5 == 0)
     assert not wrong
-    assert counts["right"] > 60
-    assert len(right) > 30
+    assert counts["right"] > 160
+    assert len(right) > 50
 
 
 @pytest.mark.slow
 def test_all_cases():
     counts, right, wrong = run(lambda case: True)
     assert not wrong
-    assert counts["right"] > 380
-    assert len(right) > 60
+    assert counts["right"] > 870
+    assert len(right) > 72

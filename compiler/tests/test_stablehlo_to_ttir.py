@@ -10,6 +10,7 @@ from jax import lax
 
 from compiler import api
 from compiler.errors import StageFailure
+from compiler.ir.functions import SCALAR, functions, kind_of
 from compiler.tests import programs
 
 
@@ -58,15 +59,15 @@ def test_broadcast_of_a_scalar_is_reshape_and_broadcast():
     assert lowered(lambda x: jnp.broadcast_to(x, (3, 4)), np.float32(1)) == ["ttir.reshape", "ttir.broadcast"]
 
 
-def test_a_region_body_of_another_op_is_refused_with_its_name():
+def test_a_body_of_another_op_is_a_function_of_scalars():
     x = np.ones(4, np.float32)
-    with pytest.raises(StageFailure, match="expected a body of one op") as caught:
-        lowered(lambda v: lax.reduce(v, np.float32(0), lambda a, b: a / b, (0,)), x)
-    assert (caught.value.stage, caught.value.op, caught.value.kind) == (
-        "stablehlo-to-ttir",
-        "stablehlo.reduce",
-        "notimpl",
+    module = api.stablehlo_to_ttir(
+        programs.stablehlo(lambda v: lax.reduce(v, np.float32(0), lambda a, b: a / b, (0,)), x)
     )
+    assert "ttir.reduce_body" in programs.op_names(module)
+    main, body = functions(module)
+    assert (kind_of(main), kind_of(body)) == ("", SCALAR)
+    assert [op.name for op in body.body.blocks[0].ops] == ["ttir.div", "func.return"]
 
 
 @pytest.mark.parametrize(
@@ -84,12 +85,6 @@ def test_a_region_body_of_another_op_is_refused_with_its_name():
             "(%a: tensor<4xcomplex<f32>>) -> tensor<4xcomplex<f32>>",
             "stablehlo.add",
             "never",
-        ),
-        (
-            "%0 = stablehlo.cholesky %a, lower = true : tensor<3x3xf32>\n return %0 : tensor<3x3xf32>",
-            "(%a: tensor<3x3xf32>) -> tensor<3x3xf32>",
-            "stablehlo.cholesky",
-            "notimpl",
         ),
         (
             "%0 = stablehlo.custom_call @Foo(%a) : (tensor<3xf32>) -> tensor<3xf32>\n return %0 : tensor<3xf32>",

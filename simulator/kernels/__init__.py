@@ -2,22 +2,47 @@
 
 from __future__ import annotations
 
-from simulator.kernels import conv, creation, data_movement, eltwise, gather, layout, matmul, pool, reduce, special
+from simulator.kernels import (
+    control,
+    conv,
+    conv3d,
+    creation,
+    data_movement,
+    eltwise,
+    gather,
+    layout,
+    linalg,
+    matmul,
+    pool,
+    random,
+    reduce,
+    region,
+    scatter,
+    sort,
+    special,
+)
 from simulator.kernels.registry import KERNELS, Call, Kernel, kernel
 
 __all__ = [
     "KERNELS",
     "Call",
     "Kernel",
+    "control",
     "conv",
+    "conv3d",
     "creation",
     "data_movement",
     "eltwise",
     "gather",
     "kernel",
     "layout",
+    "linalg",
     "matmul",
     "pool",
+    "random",
     "reduce",
+    "region",
+    "scatter",
+    "sort",
     "special",
 ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from compiler.target.program import (
@@ -63,13 +65,20 @@ def pad(images: Images, call: Call) -> np.ndarray:
     """Padding low, high and between neighbours, as StableHLO's pad; negative low and high crop."""
     params, x = params_of(call, PadParams), images[0]
     value = images[1].reshape(()) if len(images) > 1 else np.asarray(params.value, x.dtype)
-    spread = tuple(max((n - 1) * (i + 1) + 1, 0) if n else 0 for n, i in zip(x.shape, params.interior, strict=True))
-    shape = tuple(n + lo + hi for n, lo, hi in zip(spread, params.low, params.high, strict=True))
+    return padded(x, value, params.low, params.high, params.interior)
+
+
+def padded(
+    x: np.ndarray, value: np.ndarray | int, low: Sequence[int], high: Sequence[int], interior: Sequence[int]
+) -> np.ndarray:
+    """`x` with `value` around it and between neighbours; negative low and high crop."""
+    spread = tuple(max((n - 1) * (i + 1) + 1, 0) if n else 0 for n, i in zip(x.shape, interior, strict=True))
+    shape = tuple(n + lo + hi for n, lo, hi in zip(spread, low, high, strict=True))
     out = np.full(shape, value, x.dtype)
     source: list[slice] = []
     target: list[slice] = []
-    for n, lo, interior, size in zip(x.shape, params.low, params.interior, shape, strict=True):
-        step = interior + 1
+    for n, lo, inner, size in zip(x.shape, low, interior, shape, strict=True):
+        step = inner + 1
         # First and last element whose place lo + index * step lies inside the result.
         first = max(0, -(lo // step)) if lo < 0 else 0
         last = min(n, (size - 1 - lo) // step + 1) if size else 0

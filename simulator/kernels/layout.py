@@ -13,12 +13,31 @@ from simulator.kernels.registry import Call, Images, kernel, params_of
 
 
 def _same(images: Images, call: Call) -> np.ndarray:
-    """The tensor as it is: the result's description says where and in which format it goes."""
+    """The tensor as it is: the result's description says where and in which format it goes. 64-bit integers, which
+    only the host has, saturate on the way.
+    """
+    source, target = call.inputs[0], call.outputs[0]
+    if source.data_format in ("Int64", "UInt64") and target.data_format != source.data_format:
+        limits = np.iinfo(host_dtype(target.element_type))
+        return np.clip(images[0], limits.min, limits.max).astype(limits.dtype)
     return images[0]
 
 
 for _name in ("to_layout", "to_device", "from_device", "to_memory_config"):
     kernel(_name, LayoutParams, unit="move")(_same)
+
+
+@kernel("split_words", LayoutParams, unit="move")
+def split_words(images: Images, call: Call) -> np.ndarray:
+    """64-bit integers as pairs of words, the low one first: the host's own bytes."""
+    return np.ascontiguousarray(images[0]).view(np.uint32).reshape(call.outputs[0].shape)
+
+
+@kernel("join_words", LayoutParams, unit="move")
+def join_words(images: Images, call: Call) -> np.ndarray:
+    """Pairs of words as 64-bit integers."""
+    words = np.ascontiguousarray(images[0], np.uint32)
+    return words.view(host_dtype(call.outputs[0].element_type)).reshape(call.outputs[0].shape)
 
 
 @kernel("deallocate", LayoutParams, unit="move")

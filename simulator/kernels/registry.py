@@ -16,6 +16,8 @@ import numpy as np
 from compiler.target.program import Numerics, Params, TensorDesc
 
 Images = list[np.ndarray]
+Body = Callable[..., Images]
+"""A program that a kernel calls, from images to images. A body of scalars takes whole arrays."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,8 @@ class Call:
     numerics: Numerics
     inputs: tuple[TensorDesc, ...]
     outputs: tuple[TensorDesc, ...]
+    bodies: tuple[Body, ...] = ()
+    """The programs that the parameters name, in their order."""
 
 
 KernelFunction = Callable[[Images, Call], "np.ndarray | Images"]
@@ -39,7 +43,7 @@ class Kernel:
     function: KernelFunction
     params: type
     unit: str
-    """Where it computes: `sfpu`, `fpu` (eltwise on the matrix unit), `matrix`, `move` (bits only), `host`."""
+    """Where it computes: `sfpu`, `fpu` (eltwise on the matrix unit), `matrix`, `move` (bits), `control`, `host`."""
     arity: tuple[int, int]
     """Fewest and most inputs."""
     max_ulp: float
@@ -73,6 +77,12 @@ def kernel(
         return function
 
     return register
+
+
+def bodies_of(call: Call, images: Images, own: int) -> tuple[Body, ...]:
+    """The call's bodies, each given the scalars that come after the kernel's `own` inputs."""
+    around = images[own:]
+    return tuple(lambda *args, body=body: body(*args, *around) for body in call.bodies)
 
 
 def params_of(call: Call, cls: type) -> Any:

@@ -6,8 +6,10 @@ import pytest
 from compiler.target.binary import write
 from compiler.target.program import (
     BroadcastParams,
+    CholeskyParams,
     ConcatParams,
     Conv2dParams,
+    Conv3dParams,
     EltwiseParams,
     GatherParams,
     MatmulParams,
@@ -17,7 +19,9 @@ from compiler.target.program import (
     Pool2dParams,
     ReduceParams,
     ReshapeParams,
+    ScatterParams,
     SliceParams,
+    TriangularSolveParams,
 )
 from simulator.api import Device, DeviceError
 from simulator.kernels import KERNELS
@@ -34,6 +38,10 @@ def normal(*shape: int) -> np.ndarray:
 NONE = EltwiseParams()
 SAME_3X3 = Conv2dParams((1, 1), (1, 1, 1, 1), (1, 1))
 ROW_INDEX = np.repeat(np.arange(40, dtype=np.int32), 40).reshape(40, 40)
+SCATTER = ScatterParams((1,), (0,), (), (), (0,), 1, "add")
+SQUARE = normal(40, 40)
+DIAGONAL = SQUARE / 9 + 2 * np.eye(40, dtype=np.float32)
+SAME_3X3X3 = Conv3dParams((1, 1, 1), (1,) * 6, (1, 1, 1))
 INDICES = RANDOM.integers(0, 30, (40, 1)).astype(np.int32)
 CASES: dict[str, tuple[Params, list[np.ndarray], tuple[int, ...], str]] = {
     "matmul": (MatmulParams(), [normal(48, 64), normal(64, 40)], (48, 40), "f32"),
@@ -61,6 +69,10 @@ CASES: dict[str, tuple[Params, list[np.ndarray], tuple[int, ...], str]] = {
     "pad": (PadParams((1, 0), (0, 2), (0, 0)), [normal(40, 50)], (41, 52), "f32"),
     "embedding": (GatherParams(), [INDICES[:, 0], normal(40, 50)], (40, 50), "f32"),
     "gather": (GatherParams((1,), (0,), (), (), (0,), 1, (1, 50)), [normal(40, 50), INDICES], (40, 50), "f32"),
+    "scatter": (SCATTER, [normal(40, 50), INDICES, normal(40, 50)], (40, 50), "f32"),
+    "cholesky": (CholeskyParams(True), [SQUARE @ SQUARE.T + 40 * np.eye(40, dtype=np.float32)], (40, 40), "f32"),
+    "triangular_solve": (TriangularSolveParams(True, True, False, False), [DIAGONAL, normal(40, 50)], (40, 50), "f32"),
+    "conv3d": (SAME_3X3X3, [normal(1, 6, 6, 20, 4), normal(8, 4, 3, 3, 3)], (1, 6, 6, 20, 8), "f32"),
     "typecast": (NONE, [normal(40, 50)], (40, 50), "bf16"),
 }  # fmt: skip
 MUTANTS = [

@@ -5,6 +5,7 @@ One sweep per block in program order; every op is replaced by ops in front of it
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +21,7 @@ from compiler.ir.functions import functions
 from compiler.ops.row import TABLE, OpRow
 from compiler.passes.stablehlo_to_ttir import (  # noqa: F401  (each fills PATTERNS)
     batch_norm,
+    control,
     conv,
     creation,
     data_movement,
@@ -27,10 +29,15 @@ from compiler.passes.stablehlo_to_ttir import (  # noqa: F401  (each fills PATTE
     dynamic_slice,
     eltwise,
     gather,
+    linalg,
+    random,
     reduce,
     reduce_window,
+    scatter,
+    sort,
 )
 from compiler.passes.stablehlo_to_ttir.emit import PATTERNS, STAGE, Emit
+from compiler.passes.stablehlo_to_ttir.regions import Functions
 
 
 def type_class(value: SSAValue) -> str:
@@ -78,24 +85,35 @@ class StablehloToTtir(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Replaces the functions of `op`. Raises StageFailure naming the first op that cannot be lowered."""
+        made = Functions(lower_ops)
         for func in functions(op):
-            _lower_function(func)
+            _lower_function(func, made)
+        if made.made:
+            op.body.block.add_ops(callee for callee in made.made if callee is not None)
 
 
-def _lower_function(func: FuncOp) -> None:
+def _lower_function(func: FuncOp, made: Functions) -> None:
     old = func.body.blocks[0]
     block = Block(arg_types=[a.type for a in old.args])
-    values: dict[SSAValue, SSAValue] = dict(zip(old.args, block.args, strict=True))
-    for op in old.ops:
+    results = lower_ops(old.ops, block, dict(zip(old.args, block.args, strict=True)), made)
+    block.add_op(ReturnOp(*results))
+    func.detach_region(func.body)
+    func.add_region(Region(block))
+
+
+def lower_ops(
+    ops: Iterable[Operation], block: Block, values: dict[SSAValue, SSAValue], made: Functions
+) -> list[SSAValue]:
+    """Appends `ops`, lowered, to `block`, and enters their results in `values`; what their terminator returns."""
+    for op in ops:
         operands = [values[v] for v in op.operands]
-        if isinstance(op, ReturnOp):
-            block.add_op(ReturnOp(*operands))
-            continue
+        if isinstance(op, ReturnOp) or op.name == "stablehlo.return":
+            return operands
         if op.name.startswith("ttir."):
             results: Any = _copy(op, operands, block)
         else:
             row = choose(op)
-            emit = Emit(op, operands, block)
+            emit = Emit(op, operands, block, made, values)
             if row.lowering == "row":
                 results = emit.emit(row.ttir, operands, op.results[0].type)
             else:
@@ -103,8 +121,7 @@ def _lower_function(func: FuncOp) -> None:
         if isinstance(results, SSAValue):
             results = [results]
         values.update(zip(op.results, results, strict=True))
-    func.detach_region(func.body)
-    func.add_region(Region(block))
+    return []
 
 
 def _copy(op: Operation, operands: list[SSAValue], block: Block) -> list[SSAValue]:

@@ -57,3 +57,38 @@ def batch_norm_training(e: Emit) -> list[SSAValue]:
     centred = e.emit("subtract", [value, e.reshape(mean, along)], kind)
     variance = average(e.emit("multiply", [centred, centred], kind))
     return [_normalise(e, value, scale, offset, mean, variance), mean, variance]
+
+
+@lowers("stablehlo.batch_norm_grad")
+def batch_norm_grad(e: Emit) -> list[SSAValue]:
+    """Gradients of operand, scale and offset, step by step as the specification has them."""
+    value, scale, mean, variance, gradient = e.operands
+    shape = shape_of(value)
+    (feature,) = e.ints("feature_index")
+    epsilon: Any = e.attr("epsilon")
+    assert isinstance(epsilon, FloatAttr)
+    kind: Any = value.type
+    vector = e.op.results[1].type
+    along = [n if i == feature else 1 for i, n in enumerate(shape)]
+    others = [i for i in range(len(shape)) if i != feature]
+
+    def binary(name: str, a: SSAValue, b: SSAValue) -> SSAValue:
+        wide = shape_of(a) == shape or shape_of(b) == shape
+        return e.emit(name, [a, b], kind if wide else a.type)
+
+    def total(tensor: SSAValue) -> SSAValue:
+        return e.emit("sum", [tensor], vector, dim_arg=others, keep_dim=False)
+
+    scale, mean, variance = (e.reshape(v, along) for v in (scale, mean, variance))
+    spread = binary("add", variance, e.full(along, kind.element_type, epsilon.value.data))
+    deviation = e.emit("sqrt", [spread], spread.type)
+    count = e.full(along, kind.element_type, prod(shape[i] for i in others))
+    centred = binary("subtract", value, mean)
+    grad_offset = total(gradient)
+    grad_scale = total(binary("multiply", gradient, binary("div", centred, deviation)))
+    by_centre = e.reshape(total(binary("multiply", gradient, centred)), along)
+    drift = binary("div", binary("multiply", centred, by_centre), spread)
+    left = binary("subtract", binary("multiply", gradient, count), e.reshape(grad_offset, along))
+    factor = binary("div", binary("div", scale, deviation), count)
+    grad_operand = binary("multiply", binary("subtract", left, drift), factor)
+    return [grad_operand, grad_scale, grad_offset]

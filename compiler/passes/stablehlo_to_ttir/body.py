@@ -6,9 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from xdsl.dialects.builtin import Signedness
-from xdsl.ir import Operation, SSAValue
-
-from compiler.passes.stablehlo_to_ttir.emit import Emit
+from xdsl.ir import Operation, Region, SSAValue
 
 
 @dataclass(frozen=True)
@@ -44,24 +42,33 @@ def is_bool(element: Any) -> bool:
     return str(element) == "i1"
 
 
-def recognise(e: Emit) -> Fold:
-    """The fold of a reduce or reduce_window of one tensor. Raises StageFailure where its body is anything else."""
-    if len(e.operands) != 2:
-        raise e.refuse(f"expected one tensor to reduce, got {len(e.operands) // 2} reduced together")
-    block = e.op.regions[0].blocks[0]
+def recognise(region: Region, element: Any) -> Fold | None:
+    """The fold of a region that joins two scalars of type `element` by one known op; None where it is anything else."""
+    block = region.blocks[0]
     ops = list(block.ops)
-    element: Any = e.result_type.element_type
     table = BOOLEAN if is_bool(element) else NUMERIC
     if (
         len(ops) == 2
+        and len(block.args) == 2
         and ops[0].name in table
         and set(ops[0].operands) == set(block.args)
         and list(ops[1].operands) == list(ops[0].results)
     ):
         return table[ops[0].name]
-    names = ", ".join(op.name for op in ops[:-1]) or "nothing"
-    known = ", ".join(sorted(name.removeprefix("stablehlo.") for name in table))
-    raise e.refuse(f"expected a body of one op ({known}) on {element}, got {names}")
+    return None
+
+
+def combination(region: Region, element: Any) -> str:
+    """How a scatter's region joins old values and updates: a kernel's name, `update` where it returns the updates
+    themselves, or empty where only the region can say.
+    """
+    block = region.blocks[0]
+    (*ops, end) = block.ops
+    half = len(block.args) // 2
+    if not ops and list(end.operands) == list(block.args[half:]):
+        return "update"
+    fold = recognise(region, element)
+    return fold.combine if fold else ""
 
 
 def is_identity(fold: Fold, start: SSAValue, element: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Convolutions in any dim order, brought to NHWC x OIHW -> NHWC."""
+"""Convolutions in any dim order, brought to NHWC x OIHW -> NHWC, or NDHWC x OIDHW -> NDHWC."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from compiler.passes.stablehlo_to_ttir.emit import Emit, lowers
 
 @lowers("stablehlo.convolution")
 def convolution(e: Emit) -> SSAValue:
-    """0, 1 and 2 spatial dims: missing ones are added with size 1. A reversed kernel is reversed first."""
+    """Up to 3 spatial dims: missing ones are added with size 1. A reversed kernel is reversed first."""
     numbers = e.spec("dimension_numbers")
     element: Any = e.result_type.element_type
     spatial = numbers.ints("input_spatial_dimensions")
     rank = len(spatial)
-    if rank > 2:
-        raise e.refuse(f"expected at most 2 spatial dims, got {rank}: conv2d is the only convolution kernel")
-    extra = 2 - rank
+    if rank > 3:
+        raise e.refuse(f"expected at most 3 spatial dims, got {rank}: there are kernels for 2 and 3")
+    extra = max(2 - rank, 0)
     left, right = (e.typecast(v, element) for v in e.operands)
     kernel_spatial = numbers.ints("kernel_spatial_dimensions")
     if any(reversal := e.ints("window_reversal", [0] * rank)):
@@ -47,7 +47,7 @@ def convolution(e: Emit) -> SSAValue:
     sizes = [e.result_shape[d] for d in out_spatial]
     batch_dim, feature_dim = numbers.int("output_batch_dimension"), numbers.int("output_feature_dimension")
     made = e.emit(
-        "conv2d",
+        "conv3d" if rank == 3 else "conv2d",
         [image, weight],
         TensorType(element, [e.result_shape[batch_dim], *[1] * extra, *sizes, e.result_shape[feature_dim]]),
         stride=[1] * extra + list(strides),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from xdsl.dialects.builtin import TensorType, i1, i32
 from xdsl.ir import SSAValue
@@ -57,10 +58,12 @@ def dynamic_update_slice(e: Emit) -> SSAValue:
         return value if 0 in sizes else update
     room = [n - size for n, size in zip(shape, sizes, strict=True)]
     start = _vector(e, starts)
-    if element_of(start).startswith("ui"):
-        # A large unsigned start would turn negative as i32, that is, small.
-        limit = e.full([len(shape)], start.type.element_type, max(shape))  # pyright: ignore[reportAttributeAccessIssue]
-        start = e.emit("minimum", [start, limit], start.type)
+    kind: Any = start.type
+    if element_of(start) == "i64" or element_of(start).startswith("ui"):
+        # A large start would turn negative as i32, or small.
+        high = e.full([len(shape)], kind.element_type, max(shape))
+        low = e.full([len(shape)], kind.element_type, 0)
+        start = e.emit("clamp_tensor", [start, low, high], kind)
     start = e.typecast(start, i32)
     ends = [e.full([1], i32, n) for n in room]
     last = ends[0] if len(ends) == 1 else e.emit("concat", ends, TensorType(i32, [len(ends)]), dim=0)

@@ -4,20 +4,38 @@ from __future__ import annotations
 
 from typing import Any
 
-from xdsl.dialects.builtin import IntegerAttr
+from xdsl.dialects.builtin import AnyFloat, IntegerAttr, IntegerType, TensorType, i1
 from xdsl.ir import SSAValue
 
+from compiler.dialects.from_row import element_of
 from compiler.ops.shapes import shape_of
 from compiler.passes.stablehlo_to_ttir.emit import Emit, lowers
+from compiler.passes.stablehlo_to_ttir.random import split
 
 
 @lowers("stablehlo.compare")
 def compare(e: Emit) -> SSAValue:
-    """One op per direction."""
+    """One op per direction; floats in total order are compared as the integers that order them."""
     kind = e.attr("compare_type")
+    operands = e.operands
     if kind is not None and kind.value == "TOTALORDER":
-        raise e.refuse("compare_type TOTALORDER: orders NaNs and signed zeros, which the device's comparison does not")
-    return e.emit(e.spec("comparison_direction").value.lower(), e.operands, e.result_type)
+        operands = [_order_key(e, v) for v in operands]
+    return e.emit(e.spec("comparison_direction").value.lower(), operands, e.result_type)
+
+
+def _order_key(e: Emit, value: SSAValue) -> SSAValue:
+    """Integers in the total order of floats: their bits, all but the sign turned round where they are negative."""
+    kind: Any = value.type
+    element = kind.element_type
+    if not isinstance(element, AnyFloat):
+        return value
+    signed = IntegerType(element.bitwidth)
+    shape = shape_of(value)
+    bits = e.emit("bitcast_convert", [value], TensorType(signed, shape))
+    mask = e.full((), signed, 2 ** (element.bitwidth - 1) - 1)
+    turned = e.emit("bitwise_xor", [bits, mask], bits.type)
+    negative = e.emit("lt", [bits, e.full((), signed, 0)], TensorType(i1, shape))
+    return e.emit("where", [negative, turned, bits], bits.type)
 
 
 @lowers("stablehlo.clamp")
@@ -35,10 +53,18 @@ def square(e: Emit) -> SSAValue:
 
 @lowers("stablehlo.bitcast_convert")
 def bitcast_convert(e: Emit) -> SSAValue:
-    """Same bits, another type of equal width."""
-    if shape_of(e.operands[0]) != e.result_shape:
-        raise e.refuse("element widths differ: one element becomes several, or several one")
-    return e.emit("bitcast_convert", e.operands, e.result_type)
+    """Same bits, another type; where widths differ, a last dim comes or goes. 64 bits are words on the device."""
+    (value,) = e.operands
+    types = (element_of(value), str(e.result_type.element_type))
+    if types in (("i64", "ui32"), ("ui64", "ui32")):
+        return split(e, value)
+    if types in (("ui32", "i64"), ("ui32", "ui64")):
+        return e.emit("join_words", [value], e.result_type)
+    if value.type == e.result_type:
+        return value
+    if "i1" in types:
+        raise e.refuse("expected elements of whole bytes, got i1: the device holds one in a byte")
+    return e.emit("bitcast_convert", [value], e.result_type)
 
 
 @lowers("stablehlo.reduce_precision")

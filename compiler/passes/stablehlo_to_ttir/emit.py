@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr, TensorType, f32, i32
 from xdsl.ir import Attribute, Block, Operation, SSAValue
@@ -14,6 +14,9 @@ from compiler.dialects.from_row import element_of, write_attrs
 from compiler.dialects.stablehlo import SpecAttr
 from compiler.errors import StageFailure
 from compiler.ops.shapes import Shape, shape_of
+
+if TYPE_CHECKING:
+    from compiler.passes.stablehlo_to_ttir.regions import Functions
 
 STAGE = "stablehlo-to-ttir"
 Pattern = Callable[["Emit"], "SSAValue | Sequence[SSAValue]"]
@@ -39,11 +42,20 @@ class Emit:
     operands: list[SSAValue]
     """Already lowered."""
     block: Block
+    functions: Functions | None = None
+    """Takes the op's regions; None where the op has none."""
+    values: dict[SSAValue, SSAValue] = field(default_factory=dict)
+    """What every StableHLO value of the function is in ttir: regions may read any of them."""
 
     @property
     def result_type(self) -> Any:
         """Type of the op's first result."""
         return self.op.results[0].type
+
+    @property
+    def result_types(self) -> list[Any]:
+        """Types of all results."""
+        return [r.type for r in self.op.results]
 
     @property
     def result_shape(self) -> Shape:
@@ -79,15 +91,21 @@ class Emit:
     # --- emission
     def emit(self, name: str, operands: Sequence[SSAValue], result: Attribute, **attrs: Any) -> SSAValue:
         """Any ttir op by its row."""
+        return self.emit_all(name, operands, [result], **attrs)[0]
+
+    def emit_all(
+        self, name: str, operands: Sequence[SSAValue], results: Sequence[Attribute], **attrs: Any
+    ) -> list[SSAValue]:
+        """Any ttir op by its row, with all its results."""
         cls = ttir.CLASSES[name]
         made = cls.create(
             operands=operands,
-            result_types=[result],
+            result_types=results,
             properties=write_attrs(cls.ROW, attrs) if attrs else {},
             location=self.op.location,
         )
         self.block.add_op(made)
-        return made.results[0]
+        return list(made.results)
 
     def like(self, value: SSAValue, shape: Shape) -> TensorType:
         """Type of `value`'s elements in another shape."""

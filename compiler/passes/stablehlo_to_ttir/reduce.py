@@ -8,17 +8,26 @@ from xdsl.ir import SSAValue
 
 from compiler.passes.stablehlo_to_ttir.body import is_identity, recognise
 from compiler.passes.stablehlo_to_ttir.emit import Emit, lowers
+from compiler.passes.stablehlo_to_ttir.regions import lowered, read_around
 
 
 @lowers("stablehlo.reduce")
-def reduce(e: Emit) -> SSAValue:
-    """The kernel of the body, then the start value where it changes anything."""
-    fold = recognise(e)
-    value, start = e.operands
+def reduce(e: Emit) -> SSAValue | list[SSAValue]:
+    """The kernel of the body, then the start value where it changes anything; or the body itself."""
     element: Any = e.result_type.element_type
-    dims = e.ints("dimensions")
+    dims = sorted(e.ints("dimensions"))
+    (region,) = e.op.regions
+    fold = recognise(region, element) if len(e.operands) == 2 else None
+    if fold is None:
+        assert e.functions is not None
+        outside = read_around(e, [region])
+        body = e.functions.scalar(e, region, outside)
+        return e.emit_all(
+            "reduce_body", [*e.operands, *lowered(e, outside)], e.result_types, dim_arg=dims, programs=[body]
+        )
+    value, start = e.operands
     if dims:
-        value = e.emit(fold.kernel, [value], e.result_type, dim_arg=sorted(dims), keep_dim=False)
+        value = e.emit(fold.kernel, [value], e.result_type, dim_arg=dims, keep_dim=False)
     if is_identity(fold, start, element):
         return value
     return e.emit(fold.combine, [value, start], e.result_type)

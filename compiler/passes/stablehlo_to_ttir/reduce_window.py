@@ -1,4 +1,4 @@
-"""Window reductions over at most two dims, brought to NHWC pooling."""
+"""Window reductions: over at most two dims brought to NHWC pooling, all others by their body."""
 
 from __future__ import annotations
 
@@ -11,35 +11,56 @@ from xdsl.ir import SSAValue
 from compiler.ops.shapes import shape_of
 from compiler.passes.stablehlo_to_ttir.body import is_identity, recognise
 from compiler.passes.stablehlo_to_ttir.emit import Emit, lowers
+from compiler.passes.stablehlo_to_ttir.regions import lowered, read_around
 
 POOLS = {"max": "max_pool2d", "min": "min_pool2d", "sum": "sum_pool2d"}
 
 
 @lowers("stablehlo.reduce_window")
-def reduce_window(e: Emit) -> SSAValue:
-    """Window dims become H and W, the last other dim C, all others N."""
-    fold = recognise(e)
-    value, start = e.operands
+def reduce_window(e: Emit) -> SSAValue | list[SSAValue]:
+    """Pooling where the device has it, else a kernel that applies the body to every window."""
+    return _pool(e) or _by_body(e)
+
+
+def _by_body(e: Emit) -> list[SSAValue]:
+    assert e.functions is not None
+    rank = len(shape_of(e.operands[0]))
+    outside = read_around(e, e.op.regions)
+    return e.emit_all(
+        "reduce_window_body",
+        [*e.operands, *lowered(e, outside)],
+        e.result_types,
+        window=e.ints("window_dimensions"),
+        stride=e.ints("window_strides", [1] * rank),
+        padding=e.ints("padding", [0] * (2 * rank)),
+        dilation=e.ints("window_dilations", [1] * rank),
+        base_dilation=e.ints("base_dilations", [1] * rank),
+        programs=[e.functions.scalar(e, e.op.regions[0], outside)],
+    )
+
+
+def _pool(e: Emit) -> SSAValue | None:
+    """Window dims become H and W, the last other dim C, all others N; None where that is not what the op is."""
     element: Any = e.result_type.element_type
-    if fold.kernel not in POOLS:
-        raise e.refuse(f"expected max, min or sum, got {fold.kernel} of {element}")
+    fold = recognise(e.op.regions[0], element) if len(e.operands) == 2 else None
+    value, start = e.operands[0], e.operands[-1]
+    if fold is None or fold.kernel not in POOLS:
+        return None
     shape = shape_of(value)
     rank = len(shape)
     window = e.ints("window_dimensions")
     stride = e.ints("window_strides", [1] * rank)
     dilation = e.ints("window_dilations", [1] * rank)
-    if any(n != 1 for n in e.ints("base_dilations", [1] * rank)):
-        raise e.refuse("base_dilations: expected ones, got holes between elements")
     flat = e.ints("padding", [0] * (2 * rank))
     padding = [(flat[2 * i], flat[2 * i + 1]) for i in range(rank)]
     identity = is_identity(fold, start, element)
-    if fold.kernel == "sum" and not identity:
-        raise e.refuse(
-            "expected start value 0 of a window sum, got another, which would be added once per padded place"
-        )
+    holes = any(n != 1 for n in e.ints("base_dilations", [1] * rank))
+    # A window sum would add another start value than 0 once per padded place.
+    if holes or (fold.kernel == "sum" and not identity):
+        return None
     moving = [i for i in range(rank) if window[i] != 1 or stride[i] != 1 or padding[i] != (0, 0)]
     if len(moving) > 2:
-        raise e.refuse(f"expected a window over at most 2 dims, got {len(moving)}")
+        return None
     others = [i for i in range(rank) if i not in moving]
     outer, channel = others[:-1], others[-1:]
     order = [*outer, *moving, *channel]

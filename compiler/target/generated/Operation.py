@@ -158,10 +158,15 @@ def OperationEnd(builder): return builder.EndObject()
 def End(builder):
     return OperationEnd(builder)
 import compiler.target.generated.ArangeParams
+import compiler.target.generated.BodyReduceParams
+import compiler.target.generated.BodyWindowParams
 import compiler.target.generated.BroadcastParams
+import compiler.target.generated.CholeskyParams
 import compiler.target.generated.ConcatParams
 import compiler.target.generated.ConstantParams
+import compiler.target.generated.ControlParams
 import compiler.target.generated.Conv2dParams
+import compiler.target.generated.Conv3dParams
 import compiler.target.generated.EltwiseParams
 import compiler.target.generated.FullParams
 import compiler.target.generated.GatherParams
@@ -172,10 +177,16 @@ import compiler.target.generated.PadParams
 import compiler.target.generated.Params
 import compiler.target.generated.PermuteParams
 import compiler.target.generated.Pool2dParams
+import compiler.target.generated.RandomParams
 import compiler.target.generated.ReduceParams
 import compiler.target.generated.ReshapeParams
 import compiler.target.generated.ReverseParams
+import compiler.target.generated.ScatterParams
+import compiler.target.generated.SelectScatterParams
 import compiler.target.generated.SliceParams
+import compiler.target.generated.SortParams
+import compiler.target.generated.TopkParams
+import compiler.target.generated.TriangularSolveParams
 try:
     from typing import List, Optional, Union
 except:
@@ -189,7 +200,7 @@ class OperationT(object):
         self.inputs = None  # type: List[int]
         self.outputs = None  # type: List[int]
         self.paramsType = 0  # type: int
-        self.params = None  # type: Union[None, compiler.target.generated.EltwiseParams.EltwiseParamsT, compiler.target.generated.MatmulParams.MatmulParamsT, compiler.target.generated.Conv2dParams.Conv2dParamsT, compiler.target.generated.Pool2dParams.Pool2dParamsT, compiler.target.generated.ReduceParams.ReduceParamsT, compiler.target.generated.PermuteParams.PermuteParamsT, compiler.target.generated.ReshapeParams.ReshapeParamsT, compiler.target.generated.BroadcastParams.BroadcastParamsT, compiler.target.generated.SliceParams.SliceParamsT, compiler.target.generated.ConcatParams.ConcatParamsT, compiler.target.generated.PadParams.PadParamsT, compiler.target.generated.ReverseParams.ReverseParamsT, compiler.target.generated.FullParams.FullParamsT, compiler.target.generated.ConstantParams.ConstantParamsT, compiler.target.generated.ArangeParams.ArangeParamsT, compiler.target.generated.GatherParams.GatherParamsT, compiler.target.generated.LayoutParams.LayoutParamsT]
+        self.params = None  # type: Union[None, compiler.target.generated.EltwiseParams.EltwiseParamsT, compiler.target.generated.MatmulParams.MatmulParamsT, compiler.target.generated.Conv2dParams.Conv2dParamsT, compiler.target.generated.Pool2dParams.Pool2dParamsT, compiler.target.generated.ReduceParams.ReduceParamsT, compiler.target.generated.PermuteParams.PermuteParamsT, compiler.target.generated.ReshapeParams.ReshapeParamsT, compiler.target.generated.BroadcastParams.BroadcastParamsT, compiler.target.generated.SliceParams.SliceParamsT, compiler.target.generated.ConcatParams.ConcatParamsT, compiler.target.generated.PadParams.PadParamsT, compiler.target.generated.ReverseParams.ReverseParamsT, compiler.target.generated.FullParams.FullParamsT, compiler.target.generated.ConstantParams.ConstantParamsT, compiler.target.generated.ArangeParams.ArangeParamsT, compiler.target.generated.GatherParams.GatherParamsT, compiler.target.generated.LayoutParams.LayoutParamsT, compiler.target.generated.ControlParams.ControlParamsT, compiler.target.generated.ScatterParams.ScatterParamsT, compiler.target.generated.BodyReduceParams.BodyReduceParamsT, compiler.target.generated.BodyWindowParams.BodyWindowParamsT, compiler.target.generated.SelectScatterParams.SelectScatterParamsT, compiler.target.generated.SortParams.SortParamsT, compiler.target.generated.TopkParams.TopkParamsT, compiler.target.generated.RandomParams.RandomParamsT, compiler.target.generated.CholeskyParams.CholeskyParamsT, compiler.target.generated.TriangularSolveParams.TriangularSolveParamsT, compiler.target.generated.Conv3dParams.Conv3dParamsT]
         self.numerics = None  # type: Optional[compiler.target.generated.Numerics.NumericsT]
         self.location = None  # type: str
 

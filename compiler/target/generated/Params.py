@@ -21,6 +21,17 @@ class Params(object):
     ArangeParams = 15
     GatherParams = 16
     LayoutParams = 17
+    ControlParams = 18
+    ScatterParams = 19
+    BodyReduceParams = 20
+    BodyWindowParams = 21
+    SelectScatterParams = 22
+    SortParams = 23
+    TopkParams = 24
+    RandomParams = 25
+    CholeskyParams = 26
+    TriangularSolveParams = 27
+    Conv3dParams = 28
 
 def ParamsCreator(unionType, table):
     from flatbuffers.table import Table
@@ -77,4 +88,37 @@ def ParamsCreator(unionType, table):
     if unionType == Params().LayoutParams:
         import compiler.target.generated.LayoutParams
         return compiler.target.generated.LayoutParams.LayoutParamsT.InitFromBuf(table.Bytes, table.Pos)
+    if unionType == Params().ControlParams:
+        import compiler.target.generated.ControlParams
+        return compiler.target.generated.ControlParams.ControlParamsT.InitFromBuf(table.Bytes, table.Pos)
+    if unionType == Params().ScatterParams:
+        import compiler.target.generated.ScatterParams
+        return compiler.target.generated.ScatterParams.ScatterParamsT.InitFromBuf(table.Bytes, table.Pos)
+    if unionType == Params().BodyReduceParams:
+        import compiler.target.generated.BodyReduceParams
+        return compiler.target.generated.BodyReduceParams.BodyReduceParamsT.InitFromBuf(table.Bytes, table.Pos)
+    if unionType == Params().BodyWindowParams:
+        import compiler.target.generated.BodyWindowParams
+        return compiler.target.generated.BodyWindowParams.BodyWindowParamsT.InitFromBuf(table.Bytes, table.Pos)
+    if unionType == Params().SelectScatterParams:
+        import compiler.target.generated.SelectScatterParams
+        return compiler.target.generated.SelectScatterParams.SelectScatterParamsT.InitFromBuf(table.Bytes, table.Pos)
+    if unionType == Params().SortParams:
+        import compiler.target.generated.SortParams
+        return compiler.target.generated.SortParams.SortParamsT.InitFromBuf(table.Bytes, table.Pos)
+    if unionType == Params().TopkParams:
+        import compiler.target.generated.TopkParams
+        return compiler.target.generated.TopkParams.TopkParamsT.InitFromBuf(table.Bytes, table.Pos)
+    if unionType == Params().RandomParams:
+        import compiler.target.generated.RandomParams
+        return compiler.target.generated.RandomParams.RandomParamsT.InitFromBuf(table.Bytes, table.Pos)
+    if unionType == Params().CholeskyParams:
+        import compiler.target.generated.CholeskyParams
+        return compiler.target.generated.CholeskyParams.CholeskyParamsT.InitFromBuf(table.Bytes, table.Pos)
+    if unionType == Params().TriangularSolveParams:
+        import compiler.target.generated.TriangularSolveParams
+        return compiler.target.generated.TriangularSolveParams.TriangularSolveParamsT.InitFromBuf(table.Bytes, table.Pos)
+    if unionType == Params().Conv3dParams:
+        import compiler.target.generated.Conv3dParams
+        return compiler.target.generated.Conv3dParams.Conv3dParamsT.InitFromBuf(table.Bytes, table.Pos)
     return None

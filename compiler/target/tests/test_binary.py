@@ -8,6 +8,7 @@ import pytest
 from compiler.target import binary, program, regenerate
 from compiler.target.program import (
     Binary,
+    ControlParams,
     Conv2dParams,
     EltwiseParams,
     LayoutParams,
@@ -33,6 +34,8 @@ def sample() -> Binary:
         if hint is bytes:
             return bytes(range(seed))
         args = typing.get_args(hint)
+        if args[0] is str:
+            return ("callee", "empty")
         size = 3 if args[-1] is Ellipsis else len(args)
         return tuple(value(args[0], seed + i) for i in range(size))
 
@@ -45,7 +48,8 @@ def sample() -> Binary:
         TensorDesc((2, 3), "bf16", "Bfp8_b", "tile", "l1", "height_sharded", (2, 4)),
     )
     main = Program("main", tensors, (0,), (1,), tuple(ops))
-    return Binary("n150", "wormhole_b0", (main, Program("empty", (), (), (), ())), "opscope 0.1")
+    callees = (Program(name, (), (), (), ()) for name in ("empty", "callee"))
+    return Binary("n150", "wormhole_b0", (main, *callees), "opscope 0.1")
 
 
 def test_round_trip_of_every_class() -> None:
@@ -98,6 +102,20 @@ def test_a_tensor_id_outside_the_table_is_refused() -> None:
     bad = Program("main", (), (), (), (Operation("add", (0,), (), EltwiseParams()),))
     with pytest.raises(binary.BinaryError, match="tensor ids"):
         binary.read(binary.write(Binary("n150", "wormhole_b0", (bad,))))
+
+
+def test_a_call_points_forward_to_a_program_that_is_there() -> None:
+    def calling(name: str) -> Binary:
+        call = Operation("while", (), (), ControlParams((name,)))
+        first = Program("first", (), (), (), ())
+        return Binary(
+            "n150", "wormhole_b0", (first, Program("main", (), (), (), (call,)), Program("last", (), (), (), ()))
+        )
+
+    assert binary.read(binary.write(calling("last"))) == calling("last")
+    for name in ("nowhere", "main", "first"):
+        with pytest.raises(binary.BinaryError, match="expected calls of programs after it"):
+            binary.read(binary.write(calling(name)))
 
 
 def test_large_constants_are_quick_and_exact() -> None:

@@ -1,0 +1,35 @@
+"""Rows of control flow: ops whose regions become functions that they call."""
+
+from __future__ import annotations
+
+from compiler.ops import shapes
+from compiler.ops.codec import SYMBOLS
+from compiler.ops.row import PLAIN, OpRow, register_all
+from compiler.target.program import ControlParams
+
+
+def _pattern(name: str, reason: str) -> OpRow:
+    return OpRow(f"stablehlo.{name}", family="control", dtypes=PLAIN, lowering="pattern", reason=reason)
+
+
+def _device(name: str) -> OpRow:
+    return OpRow(
+        "",
+        name,
+        family="control",
+        arity=None,
+        dtypes=PLAIN,
+        shape_rule=shapes.unchecked,
+        attrs={"programs": SYMBOLS},
+        params=lambda a, op: ControlParams(a["programs"]),
+        lowering="device",
+    )
+
+
+register_all(
+    _pattern("if", "two programs, the predicate read back"),
+    _pattern("case", "a program per branch, the index read back"),
+    _pattern("while", "a program for the condition, which is read back each time, and one for the body"),
+    _pattern("map", "its body on whole tensors"),
+    *(_device(name) for name in ("if", "case", "while")),
+)

@@ -1,0 +1,107 @@
+"""Rows of ops whose body a kernel applies: scatter, sort, and reductions of any kind."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from compiler.ops import shapes
+from compiler.ops.codec import I32LIST, I32S, I64, I64S, SYMBOLS, TEXT
+from compiler.ops.row import NUMBER, PLAIN, Family, OpRow, register_all
+from compiler.ops.shapes import Shape
+from compiler.target.program import (
+    BodyReduceParams,
+    BodyWindowParams,
+    ScatterParams,
+    SelectScatterParams,
+    SortParams,
+    TopkParams,
+)
+
+
+def _pattern(name: str, family: Family, reason: str) -> OpRow:
+    return OpRow(name, family=family, dtypes=PLAIN, lowering="pattern", reason=reason)
+
+
+def _device(name: str, family: Family, **fields: Any) -> OpRow:
+    return OpRow("", name, family=family, arity=None, dtypes=PLAIN, lowering="device", **fields)
+
+
+def _folded(op: Any, attrs: dict[str, Any]) -> Shape | None:
+    return shapes.reduced(op, {"dim_arg": attrs["dim_arg"], "keep_dim": False})
+
+
+def _windows(op: Any, attrs: dict[str, Any]) -> Shape | None:
+    edges, shape = attrs["padding"], shapes.shape_of(op.operands[0])
+    return tuple(
+        shapes.window(n, w, s, edges[2 * i], edges[2 * i + 1], d, b)
+        for i, (n, w, s, d, b) in enumerate(
+            zip(shape, attrs["window"], attrs["stride"], attrs["dilation"], attrs["base_dilation"], strict=True)
+        )
+    )
+
+
+_COMBINE = {"combine": TEXT, "programs": SYMBOLS}
+_WINDOW = {"window": I32S, "stride": I32S, "padding": I32S}
+
+register_all(
+    _pattern("stablehlo.scatter", "data_movement", "general form; the usual bodies by name, others as a program"),
+    _device(
+        "scatter",
+        "data_movement",
+        shape_rule=shapes.same,
+        attrs={
+            "update_window_dims": I64S,
+            "inserted_window_dims": I64S,
+            "input_batching_dims": I64S,
+            "scatter_indices_batching_dims": I64S,
+            "scatter_dims_to_operand_dims": I64S,
+            "index_vector_dim": I64,
+        }
+        | _COMBINE,
+        params=lambda a, op: ScatterParams(**a),
+    ),
+    _device(
+        "reduce_body",
+        "reduce",
+        shape_rule=_folded,
+        attrs={"dim_arg": I32LIST, "programs": SYMBOLS},
+        params=lambda a, op: BodyReduceParams(a["dim_arg"], a["programs"]),
+    ),
+    _device(
+        "reduce_window_body",
+        "pool",
+        shape_rule=_windows,
+        attrs=_WINDOW | {"dilation": I32S, "base_dilation": I32S, "programs": SYMBOLS},
+        params=lambda a, op: BodyWindowParams(**a),
+    ),
+    OpRow(
+        "stablehlo.select_and_scatter",
+        family="pool",
+        dtypes=NUMBER,
+        lowering="pattern",
+        reason="select as a program, the usual scatters by name",
+    ),
+    _device(
+        "select_and_scatter",
+        "pool",
+        shape_rule=shapes.same,
+        attrs=_WINDOW | _COMBINE,
+        params=lambda a, op: SelectScatterParams(**a),
+    ),
+    _pattern("stablehlo.sort", "reduce", "the comparator as a program"),
+    _device(
+        "sort",
+        "reduce",
+        shape_rule=shapes.same,
+        attrs={"dim": I64, "programs": SYMBOLS},
+        params=lambda a, op: SortParams(**a),
+    ),
+    OpRow("chlo.top_k", family="reduce", dtypes=NUMBER, lowering="pattern", reason="topk along the last dim"),
+    _device(
+        "topk",
+        "reduce",
+        shape_rule=shapes.unchecked,
+        attrs={"k": I64},
+        params=lambda a, op: TopkParams(a["k"]),
+    ),
+)

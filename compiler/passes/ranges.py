@@ -1,0 +1,125 @@
+"""Ranges of integer values in ttir: the least and greatest that an element can be, from constants and types alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import IntegerType, Signedness
+from xdsl.ir import Operation, SSAValue
+
+from compiler.ops.shapes import shape_of
+
+Range = tuple[int, int] | None
+"""Both ends included; None: not known."""
+MOVES = frozenset({"broadcast", "concat", "gather", "permute", "reshape", "reverse", "slice_static", "where"})
+"""Ops whose results are elements of their operands; the mask of `where` and the starts of `gather` do not count."""
+
+
+class Ranges:
+    """Ranges of a function's values, each found once."""
+
+    def __init__(self) -> None:
+        self._known: dict[SSAValue, Range] = {}
+
+    def fits(self, value: SSAValue, margin: int = 0) -> bool:
+        """Whether every element fits 32 bits of the value's signedness, `margin` away from both ends."""
+        found = self.of(value)
+        if found is None:
+            return False
+        element: Any = value.type
+        unsigned = element.element_type.signedness.data == Signedness.UNSIGNED
+        low, high = (0, 2**32 - 1) if unsigned else (-(2**31), 2**31 - 1)
+        return low + margin <= found[0] and found[1] <= high - margin
+
+    def of(self, value: SSAValue) -> Range:
+        """The range of a value."""
+        if value not in self._known:
+            self._known[value] = None
+            self._known[value] = self._find(value)
+        return self._known[value]
+
+    def _find(self, value: SSAValue) -> Range:
+        own = _of_type(value)
+        op = value.owner
+        if own is not None or not isinstance(op, Operation):
+            return own
+        name = op.name.removeprefix("ttir.")
+        if name == "constant":
+            return _of_constant(op)
+        if name == "arange":
+            return 0, max(shape_of(value), default=1)
+        if name == "full":
+            fill: Any = op.properties["fill_value"]
+            return int(fill.value.data), int(fill.value.data)
+        operands = list(op.operands)
+        if name in MOVES:
+            operands = operands[1:] if name == "where" else operands[:1] if name == "gather" else operands
+        ranges = [self.of(v) for v in operands]
+        if bounded := _bounded(name, operands, ranges):
+            return bounded
+        known = [r for r in ranges if r is not None]
+        if len(known) < len(ranges) or not known:
+            return None
+        return _computed(name, known)
+
+
+def is_source(value: SSAValue) -> bool:
+    """Whether a value comes from arguments or conversions, moved at most: narrowing it saturates it, once."""
+    op = value.owner
+    if not isinstance(op, Operation) or op.name == "ttir.typecast":
+        return True
+    moves = ("ttir.reshape", "ttir.broadcast", "ttir.permute", "ttir.concat", "ttir.slice_static")
+    return op.name in moves and all(is_source(v) for v in op.operands)
+
+
+def _bounded(name: str, operands: list[SSAValue], ranges: list[Range]) -> Range:
+    """Range of a value that is not known, held between bounds that are: saturating it first changes nothing."""
+    if name == "minimum":
+        for value, limit in ((operands[0], ranges[1]), (operands[1], ranges[0])):
+            kind: Any = value.type
+            unsigned = kind.element_type.signedness.data == Signedness.UNSIGNED
+            if limit is not None and unsigned and is_source(value):
+                return 0, limit[1]
+    if name == "clamp_tensor" and ranges[1] is not None and ranges[2] is not None and is_source(operands[0]):
+        return min(ranges[1][0], ranges[2][0]), max(ranges[1][1], ranges[2][1])
+    return None
+
+
+def _of_type(value: SSAValue) -> Range:
+    """All that an element of at most 32 bits can be."""
+    kind: Any = value.type
+    element = kind.element_type
+    if not isinstance(element, IntegerType) or element.width.data > 32:
+        return None
+    width = element.width.data
+    if element.signedness.data == Signedness.UNSIGNED or width == 1:
+        return 0, 2**width - 1
+    return -(2 ** (width - 1)), 2 ** (width - 1) - 1
+
+
+def _of_constant(op: Operation) -> Range:
+    attr: Any = op.properties["value"]
+    unsigned = attr.type.element_type.signedness.data == Signedness.UNSIGNED
+    data = np.frombuffer(attr.data.data, np.uint64 if unsigned else np.int64)
+    return (int(data.min()), int(data.max())) if data.size else None
+
+
+def _computed(name: str, known: list[tuple[int, int]]) -> Range:
+    low, high = min(r[0] for r in known), max(r[1] for r in known)
+    if name in MOVES or name == "typecast":
+        return low, high
+    if len(known) == 2:
+        (a, b), (c, d) = known
+        if name in ("maximum", "minimum"):
+            return low, high
+        if name == "add":
+            return a + c, b + d
+        if name == "subtract":
+            return a - d, b - c
+        if name == "multiply":
+            products = (a * c, a * d, b * c, b * d)
+            return min(products), max(products)
+    if name == "neg":
+        return -high, -low
+    return None

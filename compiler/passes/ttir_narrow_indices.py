@@ -1,0 +1,188 @@
+"""Pass `ttir-narrow-indices`: 64-bit integers that need no 64 bits are held in 32.
+
+The device has no 64-bit datum. Two kinds of values do not need one: those whose range, as `ranges.py` finds it, fits
+32 bits, which lose nothing; and those that only say where to read or write, which saturate: no tensor of the device
+has so many elements that a start beyond 2^31 is not clamped or dropped just the same. A value that is computed with
+for any other purpose stays, and is refused later. What was narrowed is noted on the function
+(`ttcore.narrowed_indices`), and in the binary by the tensors' own types.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from xdsl.context import Context
+from xdsl.dialects.builtin import (
+    BytesAttr,
+    DenseIntOrFPElementsAttr,
+    IntegerAttr,
+    IntegerType,
+    ModuleOp,
+    TensorType,
+    i32,
+    i64,
+)
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Block, Operation, SSAValue, Use
+from xdsl.passes import ModulePass
+from xdsl.rewriter import Rewriter
+
+from compiler.dialects import ttir
+from compiler.dialects.from_row import write_attrs
+from compiler.ir.functions import functions, kind_of
+from compiler.ops.shapes import shape_of
+from compiler.passes.ranges import Ranges, is_source
+
+NOTE = "ttcore.narrowed_indices"
+COMPARE = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
+CHAIN = COMPARE | frozenset(
+    {
+        "abs", "add", "clamp_tensor", "div", "maximum", "minimum", "multiply", "neg", "remainder", "sign", "subtract",
+        "logical_and", "logical_or", "logical_not", "where", "typecast",
+        "arange", "constant", "full",
+        "broadcast", "concat", "pad", "permute", "reshape", "reverse", "slice_static",
+    }
+)  # fmt: skip
+"""Ops that compute an index from indices, or move one."""
+
+
+@dataclass(frozen=True)
+class TtirNarrowIndices(ModulePass):
+    """Narrows index computations of every entry function."""
+
+    name = "ttir-narrow-indices"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Changes types in place."""
+        for func in functions(op):
+            if not kind_of(func):
+                _narrow(func)
+
+
+def _width(value: SSAValue) -> int:
+    """Bits of an integer tensor's elements; 0 of any other."""
+    if not isinstance(value.type, TensorType):
+        return 0
+    element: Any = value.type.element_type
+    return element.width.data if isinstance(element, IntegerType) else 0
+
+
+def _is_index(use: Use) -> bool:
+    """Whether this operand says where its op reads or writes."""
+    op = use.operation
+    if op.name == "ttir.gather":
+        return use.index == 1
+    return op.name == "ttir.scatter" and use.index == len(op.results)
+
+
+def _narrow(func: FuncOp) -> None:
+    block = func.body.blocks[0]
+    wide = [v for v in _values(block) if _width(v) == 64]
+    if not wide:
+        return
+    found = _indices(block)
+    narrowed = [v for v in wide if v in found]
+    for value in narrowed:
+        if value in block.args:
+            kind = TensorType(_half(value), shape_of(value))
+            made = ttir.CLASSES["narrow_index"].create(operands=[value], result_types=[kind])
+            value.replace_uses_with_if(made.results[0], lambda use, made=made: use.operation is not made)
+            first = block.first_op
+            assert first is not None
+            block.insert_op_before(made, first)
+        else:
+            _retype(value)
+    if narrowed:
+        func.attributes[NOTE] = IntegerAttr(len(narrowed), i64)
+
+
+def _values(block: Block) -> list[SSAValue]:
+    return [*block.args, *(result for op in block.ops for result in op.results)]
+
+
+def _indices(block: Block) -> set[SSAValue]:
+    """Integers and booleans that can be narrowed, or only lead to an index: what is left when all others are struck."""
+    found = {v for v in _values(block) if _width(v) and list(v.uses)}
+    ranges = Ranges()
+    struck = True
+    while struck:
+        bad = {v for v in found if not all(_is_index(u) or _carries(u.operation, found, ranges) for u in v.uses)}
+        bad |= {v for v in found if _width(v) == 64 and not _makes(v, found, ranges)}
+        struck = bool(bad)
+        found -= bad
+    return found
+
+
+def _carries(op: Operation, found: set[SSAValue], ranges: Ranges) -> bool:
+    """Whether an op hands indices on, or loses nothing: all 64 bits that it takes and gives can be narrowed, and what
+    else it gives is an index too, or the same as before.
+    """
+    if op.name.removeprefix("ttir.") not in CHAIN and op.name != "ttir.gather":
+        return False
+    if not all(v in found for v in op.operands if _width(v) == 64):
+        return False
+    return all(r in found or (_width(r) != 64 and _exact(op, ranges)) for r in op.results)
+
+
+def _exact(op: Operation, ranges: Ranges) -> bool:
+    """Whether a comparison or conversion of narrowed operands gives what it gave of wide ones."""
+    wide = [v for v in op.operands if _width(v) == 64]
+    known = [ranges.fits(v) for v in wide]
+    if not wide:
+        return False
+    if op.name == "ttir.typecast":
+        return all(known)
+    if op.name.removeprefix("ttir.") not in COMPARE:
+        return False
+    # Saturation keeps the order against any value that is not itself the limit.
+    return all(known) or (any(known) and all(ranges.fits(v, 1) or is_source(v) for v in wide))
+
+
+def _makes(value: SSAValue, found: set[SSAValue], ranges: Ranges) -> bool:
+    """Whether a 64-bit value can be made narrow where it comes from."""
+    owner = value.owner
+    return not isinstance(owner, Operation) or _carries(owner, found, ranges)
+
+
+def _half(value: SSAValue) -> IntegerType:
+    element: Any = value.type
+    return IntegerType(32, element.element_type.signedness)
+
+
+def _retype(value: SSAValue) -> None:
+    op = value.owner
+    assert isinstance(op, Operation)
+    kind = TensorType(_half(value), shape_of(value))
+    if op.name == "ttir.typecast" and str(element_type(op.operands[0])) == "ui32" and str(_half(value)) == "i32":
+        _limit(op)
+    if op.name == "ttir.constant":
+        old: Any = op.properties["value"]
+        unsigned = str(_half(value)).startswith("ui")
+        data = np.frombuffer(old.data.data, np.uint64 if unsigned else np.int64)
+        limits = np.iinfo(np.uint32 if unsigned else np.int32)
+        narrow = np.clip(data, limits.min, limits.max).astype(limits.dtype)
+        op.properties["value"] = DenseIntOrFPElementsAttr(kind, BytesAttr(narrow.tobytes()))
+    Rewriter.replace_value_with_new_type(value, kind)
+
+
+def _limit(op: Operation) -> None:
+    """Puts a minimum before a conversion of ui32 to i32, which would turn large values negative."""
+    (value,) = op.operands
+    block = op.parent
+    assert block is not None
+    scalar = TensorType(element_type(value), [])
+    cls = ttir.CLASSES["full"]
+    limit = cls.create(
+        result_types=[scalar], properties=write_attrs(cls.ROW, {"shape": [], "fill_value": IntegerAttr(2**31 - 1, i32)})
+    )
+    least = ttir.CLASSES["minimum"].create(operands=[value, limit.results[0]], result_types=[value.type])
+    block.insert_ops_before([limit, least], op)
+    op.operands[0] = least.results[0]
+
+
+def element_type(value: SSAValue) -> Any:
+    """Element type of a tensor value."""
+    kind: Any = value.type
+    return kind.element_type

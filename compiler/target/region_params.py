@@ -1,0 +1,128 @@
+"""Parameters of kernels that call programs, and of kernels for sorting, linear algebra, random bits, 3-D windows.
+
+`programs` are names in the same binary; a program may only name programs after it, so that no call recurs. A kernel
+applies such a body to whole arrays at once: the body is elementwise, whatever the shape.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class ControlParams:
+    """Control flow. `call`: (callee); `if`: (true, false); `case`: branches; `while`: (condition, body).
+
+    Inputs of `if` and `case` are the predicate or index, then what every branch takes; of `while` the values that go
+    round, then those that both programs read besides. Predicates are read back by the host.
+    """
+
+    programs: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ScatterParams:
+    """`scatter` in StableHLO's general form; inputs: operands, start indices, updates.
+
+    `combine` is the elementwise kernel that joins old value and update, `update` where the update replaces the old
+    value, or empty: then the one program of `programs` joins them.
+    """
+
+    update_window_dims: tuple[int, ...] = ()
+    inserted_window_dims: tuple[int, ...] = ()
+    input_batching_dims: tuple[int, ...] = ()
+    scatter_indices_batching_dims: tuple[int, ...] = ()
+    scatter_dims_to_operand_dims: tuple[int, ...] = ()
+    index_vector_dim: int = 0
+    combine: str = ""
+    programs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class BodyReduceParams:
+    """`reduce_body`: dims folded by a body of 2n scalars to n; inputs: n tensors, n start values."""
+
+    dims: tuple[int, ...]
+    programs: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class BodyWindowParams:
+    """`reduce_window_body`: windows over all dims folded by a body; inputs: n tensors, n start values."""
+
+    window: tuple[int, ...]
+    stride: tuple[int, ...]
+    padding: tuple[int, ...]
+    """Low and high of each dim in turn; may be negative."""
+    dilation: tuple[int, ...]
+    base_dilation: tuple[int, ...]
+    programs: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class SelectScatterParams:
+    """`select_and_scatter`; inputs: operand, source, start value. `programs`: (select) or (select, scatter).
+
+    `combine` names the elementwise kernel that scatters; where it is empty, the second program does.
+    """
+
+    window: tuple[int, ...]
+    stride: tuple[int, ...]
+    padding: tuple[int, ...]
+    combine: str
+    programs: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class SortParams:
+    """`sort` of n tensors along `dim`, stable, by a comparator of 2n scalars: whether the first is less."""
+
+    dim: int
+    programs: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class TopkParams:
+    """`topk`: values and indices of the k largest along the last dim, the first of equals first."""
+
+    k: int
+
+
+@dataclass(frozen=True)
+class RandomParams:
+    """`rng_bit_generator`: `THREE_FRY` or `PHILOX`; input and first result: the state's 64-bit words, each as two of
+    32 bits, the low one first; second result: the bits.
+    """
+
+    algorithm: str
+    wide: bool
+    """Whether the bits are 64 wide: then the second result has a last dim of two words too."""
+
+
+@dataclass(frozen=True)
+class CholeskyParams:
+    """`cholesky` of the last two dims."""
+
+    lower: bool
+
+
+@dataclass(frozen=True)
+class TriangularSolveParams:
+    """`triangular_solve`: x of op(a) x = b (left side) or x op(a) = b; inputs: a, b."""
+
+    left_side: bool
+    lower: bool
+    unit_diagonal: bool
+    transpose_a: bool
+
+
+@dataclass(frozen=True)
+class Conv3dParams:
+    """Convolution, input NDHWC, weight OIDHW (I per group), output NDHWC; fields as in Conv2dParams, per dim."""
+
+    stride: tuple[int, int, int]
+    padding: tuple[int, int, int, int, int, int]
+    dilation: tuple[int, int, int]
+    input_dilation: tuple[int, int, int] = (1, 1, 1)
+    groups: int = 1
+    batch_groups: int = 1

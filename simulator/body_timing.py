@@ -1,0 +1,71 @@
+"""How often a kernel applies its body, and what the body's operations are: what `timing.py` charges for them.
+
+The count is in passes over the tiles that the kernel's cores hold: a reduction meets every tile of its operand once,
+a window reduction every tile of its result once per place in the window, a sorting network both sides of every pair
+once per stage.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from compiler.target.program import (
+    BodyReduceParams,
+    BodyWindowParams,
+    EltwiseParams,
+    Operation,
+    Program,
+    ScatterParams,
+    SelectScatterParams,
+    SortParams,
+    TensorDesc,
+    TopkParams,
+    programs_of,
+)
+
+
+@dataclass(frozen=True)
+class Passes:
+    """Operations of the bodies, each with the program that it stands in, and how often they are applied."""
+
+    steps: tuple[tuple[Operation, Program], ...]
+    count: float
+
+
+def body_passes(
+    op: Operation, inputs: Sequence[TensorDesc], outputs: Sequence[TensorDesc], programs: Mapping[str, Program]
+) -> Passes | None:
+    """The passes of an operation that applies bodies; None for any other."""
+    match op.params:
+        case BodyReduceParams():
+            count = 1.0
+        case BodyWindowParams(window=window) | SelectScatterParams(window=window):
+            count = float(math.prod(window))
+        case ScatterParams():
+            count = 1.0
+        case SortParams(dim=dim):
+            count = 2 * stages(inputs[0].shape[dim] if inputs[0].shape else 1)
+        case TopkParams():
+            count = 2 * stages(inputs[0].shape[-1])
+        case _:
+            return None
+    found = [
+        (step, programs[name])
+        for name in programs_of(op.params)
+        for step in programs[name].operations
+        if isinstance(step.params, EltwiseParams)
+    ]
+    named = getattr(op.params, "combine", "") or ("lt" if isinstance(op.params, TopkParams) else "")
+    if named:
+        # A body that is one kernel has no program: that kernel on the result.
+        step = Operation("maximum" if named == "update" else named, (), (0,), EltwiseParams())
+        found.append((step, Program("", (outputs[0],), (), (), ())))
+    return Passes(tuple(found), count)
+
+
+def stages(size: int) -> float:
+    """Passes over all elements of a bitonic network of `size`: log2 n (log2 n + 1) / 2, half of them compared."""
+    depth = max(size - 1, 0).bit_length()
+    return depth * (depth + 1) / 4

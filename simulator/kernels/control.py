@@ -1,0 +1,32 @@
+"""Control flow: kernels that call programs. The host reads each predicate back and launches what it chooses."""
+
+from __future__ import annotations
+
+from compiler.target.program import ControlParams
+from simulator.kernels.registry import Call, Images, kernel
+
+
+@kernel("if", ControlParams, unit="control", arity=(1, 1024))
+def if_(images: Images, call: Call) -> Images:
+    """The first program where the predicate is not 0, else the second; both take what follows it."""
+    predicate, *rest = images
+    return call.bodies[0 if predicate.reshape(()) != 0 else 1](*rest)
+
+
+@kernel("case", ControlParams, unit="control", arity=(1, 1024))
+def case(images: Images, call: Call) -> Images:
+    """The program of that number; the last one where there is none of that number."""
+    index, *rest = images
+    number, last = int(index.reshape(())), len(call.bodies) - 1
+    return call.bodies[number if 0 <= number <= last else last](*rest)
+
+
+@kernel("while", ControlParams, unit="control", arity=(1, 1024))
+def while_(images: Images, call: Call) -> Images:
+    """The body for as long as the condition is not 0; values that both only read come last."""
+    condition, body = call.bodies
+    count = len(call.outputs)
+    state, outside = images[:count], images[count:]
+    while condition(*state, *outside)[0].reshape(()) != 0:
+        state = body(*state, *outside)
+    return state

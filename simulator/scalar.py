@@ -1,0 +1,66 @@
+"""Programs of scalars, applied to whole arrays at once: what a kernel calls for every element, in one go.
+
+A body's ops are elementwise, so that a value may have any shape in place of none; constants stay scalars. Values are
+held as the Dst register holds them: their descriptions say in which format.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from compiler.target.program import ConstantParams, EltwiseParams, FullParams, Operation, Program
+from simulator.images import pack
+from simulator.kernels.registry import KERNELS, Call, Images, Kernel
+
+
+def applies_to_scalars(op: Operation) -> bool:
+    """Whether a body may hold this operation: an elementwise kernel, or a constant."""
+    return isinstance(op.params, EltwiseParams | FullParams | ConstantParams) and len(op.outputs) == 1
+
+
+class Scalar:
+    """A scalar program, ready to be applied. Raises KeyError for a kernel that the device has not."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.steps = [_step(op, program) for op in program.operations]
+
+    def __call__(self, *images: np.ndarray) -> Images:
+        """Images of the results; every argument has the shape of the whole, or none."""
+        values = dict(zip(self.program.inputs, images, strict=True))
+        for op, run in zip(self.program.operations, self.steps, strict=True):
+            values[op.outputs[0]] = run([values[t] for t in op.inputs])
+        return [values[t] for t in self.program.outputs]
+
+
+def _step(op: Operation, program: Program) -> Callable[[Images], np.ndarray]:
+    kernel: Kernel = KERNELS[op.kernel]
+    call = Call(
+        op.params,
+        op.numerics,
+        tuple(program.tensors[t] for t in op.inputs),
+        tuple(program.tensors[t] for t in op.outputs),
+    )
+    desc = call.outputs[0]
+    moved = kernel.unit == "move" and all(d.data_format == desc.data_format for d in call.inputs[:1])
+    dst = "Float32" if kernel.unit == "move" else op.numerics.dst_format
+
+    def run(images: Images) -> np.ndarray:
+        if op.kernel == "bitcast_convert":
+            # Its result's shape is declared; here it is its operand's.
+            shaped = _shaped(call, images[0].shape)
+            return pack(np.asarray(kernel.function(images, shaped)), shaped.outputs[0], moved=moved, dst_format=dst)
+        return pack(np.asarray(kernel.function(images, call)), desc, moved=moved, dst_format=dst)
+
+    return run
+
+
+def _shaped(call: Call, shape: tuple[int, ...]) -> Call:
+    return replace(
+        call,
+        inputs=tuple(replace(d, shape=shape) for d in call.inputs),
+        outputs=tuple(replace(d, shape=shape) for d in call.outputs),
+    )
