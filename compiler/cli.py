@@ -23,7 +23,7 @@ class InputProblem(click.ClickException):
     exit_code = 2
 
 
-@click.command("compile")
+@click.command("compile", short_help="Compile a StableHLO file to ttir, ttnn or a flatbuffer.")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--to", "target", type=click.Choice(TARGETS), default="flatbuffer", show_default=True, help="Last stage.")
 @click.option("--arch", default="n150", show_default=True, help="A board, or an arch (then its default board).")
@@ -70,7 +70,11 @@ def compile_command(
         _fail(file, error)
 
 
-@click.command("opt", epilog=f"Passes: {', '.join(PASS_NAMES)}. Options of a pass stand behind it: name{{x=1}}.")
+@click.command(
+    "opt",
+    short_help="Run passes over StableHLO, ttir or ttnn.",
+    epilog=f"Passes: {', '.join(PASS_NAMES)}. Options of a pass stand behind it: name{{x=1}}.",
+)
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option(
     "-p", "--pipeline", required=True, help="Passes, such as 'stablehlo-to-ttir,ttir-to-ttnn{board=\"n150\"}'."

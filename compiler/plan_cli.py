@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from compiler.graph import BudaGraph
 
 
-@click.command("plan")
+@click.command("plan", short_help="Plan a graph onto a grid of cores as TT-Buda does.")
 @click.argument("what", metavar="FILE|matmul:MxKxN[:FORMAT[:FIDELITY]]")
 @click.option("--arch", default="grayskull", show_default=True, help="A board, or an arch (then its default board).")
 @click.option("--policy", default="default", show_default=True, help="MinimizeGrid, NLP, Ribbon and so on.")

@@ -119,7 +119,7 @@ def show(run_dir: Path | None, as_json: bool) -> None:
     summary.show(page, Console(highlight=False, emoji=False))
 
 
-@click.command()
+@click.command(short_help="Remove old runs and the longest unused caches.")
 @click.option("--keep-runs", default=30, show_default=True, type=click.IntRange(min=0), metavar="N",
               help="Leave the N newest run folders below .opscope/runs.")  # fmt: skip
 @click.option("--max-cache", metavar="SIZE", help="Leave at most so much in the caches; default: the setting (20G).")

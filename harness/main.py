@@ -19,6 +19,7 @@ WORKFLOW = (
     "config",
     "compile",
     "opt",
+    "plan",
     "show",
     "publish",
     "diff",

@@ -10,7 +10,7 @@ import click
 from reports.cli_compare import DB, JSON, LIMIT, print_json
 
 
-@click.command()
+@click.command(short_help="Ask the results database, in SQL or by a question's name.")
 @click.argument("query", required=False)
 @DB
 @JSON
@@ -48,7 +48,7 @@ def sql(query: str | None, url: str | None, as_json: bool, as_csv: bool, limit: 
             page.line(f"and {len(answer.rows) - limit} more rows: --limit, --json, --csv")
 
 
-@click.command()
+@click.command(short_help="Write a run for other pipelines: optest-json, junit, csv.")
 @click.argument("run", required=False)
 @click.option(
     "--format", "kind", required=True, type=click.Choice(["optest-json", "junit", "csv"]), help="What to write."

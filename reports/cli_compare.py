@@ -19,7 +19,7 @@ def print_json(value: Any) -> None:
     click.echo(json.dumps(plain(value), indent=2, allow_nan=False))
 
 
-@click.command()
+@click.command(short_help="Compare two runs, op by op.")
 @click.argument("run_a", required=False)
 @click.argument("run_b", required=False)
 @DB
@@ -50,7 +50,7 @@ def diff(
         raise SystemExit(1)
 
 
-@click.command()
+@click.command(short_help="Rank what to fix by the models and uses it holds back.")
 @click.argument("run", required=False)
 @DB
 @click.option("--by", type=click.Choice(["cluster", "op"]), default="cluster", show_default=True, help="What a fix is.")
@@ -81,7 +81,7 @@ def unblock(run: str | None, url: str | None, by: str, limit: int, as_json: bool
         show_plan(found, Page(), limit)
 
 
-@click.command()
+@click.command(short_help="List each op that keeps a model from running whole.")
 @click.argument("model")
 @click.option("--run", default=None, help="A run folder or id; default: the model's newest run.")
 @DB
