@@ -57,7 +57,7 @@ def operand_parts(call: Call, out: Rectangle) -> list[Rectangle] | None:
                 ),
             ]
         case Conv2dParams(groups=1, batch_groups=1):
-            parts: list[Rectangle] = [(out[0], slice(None), slice(None), slice(None)), (out[3],)]
+            parts: list[Rectangle] = [(out[0], slice(None), slice(None), slice(None)), (..., out[3])]  # type: ignore[list-item]
             return [*parts, *[(..., out[3])] * (len(call.inputs) - 2)]  # type: ignore[list-item]
         case Pool2dParams():
             return [(out[0], slice(None), slice(None), out[3])]

@@ -177,7 +177,7 @@ def _product(
     """Compute cycles, bytes that each core receives, and cores of a matrix product or convolution."""
     left, right = inputs[:2]
     if isinstance(op.params, Conv2dParams | Conv3dParams):
-        channels, per_group, *window = right.shape
+        *window, per_group, channels = right.shape
         groups = max(op.params.groups, op.params.batch_groups)
         rows, cols, depth = math.prod(out.shape[:-1]), channels // groups, per_group * math.prod(window)
         batch = groups if op.params.batch_groups == 1 else 1

@@ -19,8 +19,8 @@ Shape = tuple[int, ...]
 STEM = Conv2dParams((2, 2), (3, 3, 3, 3), (1, 1))
 SAME = Conv2dParams((1, 1), (1, 1, 1, 1), (1, 1))
 CASES: dict[str, tuple[str, Params, list[Shape], Shape]] = {
-    "conv 7x7 stem": ("conv2d", STEM, [(1, 224, 224, 3), (64, 3, 7, 7)], (1, 112, 112, 64)),
-    "conv 3x3 56x56x64": ("conv2d", SAME, [(1, 56, 56, 64), (64, 64, 3, 3)], (1, 56, 56, 64)),
+    "conv 7x7 stem": ("conv2d", STEM, [(1, 224, 224, 3), (7, 7, 3, 64)], (1, 112, 112, 64)),
+    "conv 3x3 56x56x64": ("conv2d", SAME, [(1, 56, 56, 64), (3, 3, 64, 64)], (1, 56, 56, 64)),
     "matmul 128x768x3072": ("matmul", MatmulParams(), [(128, 768), (768, 3072)], (128, 3072)),
     "matmul 12x128x64x128": ("matmul", MatmulParams(), [(12, 128, 64), (12, 64, 128)], (12, 128, 128)),
     "add 1x128x768": ("add", EltwiseParams(), [(1, 128, 768)] * 2, (1, 128, 768)),

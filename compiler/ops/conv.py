@@ -44,7 +44,7 @@ register_all(
         family="conv",
         dtypes=NUMBER,
         lowering="pattern",
-        reason="permute to NHWC and OIHW, or NDHWC and OIDHW; up to 3 spatial dims",
+        reason="permute to NHWC and HWIO, or NDHWC and DHWIO; up to 3 spatial dims",
     ),
     _device("conv2d", shapes.convolved, Conv2dParams),
     _device("conv3d", shapes.convolved, Conv3dParams),

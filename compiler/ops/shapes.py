@@ -69,8 +69,8 @@ def window(size: int, kernel: int, stride: int, low: int, high: int, dilation: i
 
 
 def convolved(op: Any, attrs: dict[str, Any]) -> Shape | None:
-    """Result (channels last) of a convolution of an input with channels last and an O, I, spatial weight."""
-    (n, *size, _), (o, _, *kernel) = shape_of(op.operands[0]), shape_of(op.operands[1])
+    """Result (channels last) of a convolution of an input with channels last and a spatial, I, O weight."""
+    (n, *size, _), (*kernel, _, o) = shape_of(op.operands[0]), shape_of(op.operands[1])
     low, high = attrs["padding"][0::2], attrs["padding"][1::2]
     spatial = zip(size, kernel, attrs["stride"], low, high, attrs["dilation"], attrs["input_dilation"], strict=True)
     return (n // attrs["batch_groups"], *(window(*dim) for dim in spatial), o)

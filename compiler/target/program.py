@@ -76,7 +76,11 @@ class MatmulParams:
 
 @dataclass(frozen=True)
 class Conv2dParams:
-    """Convolution, input NHWC, weight OIHW (I per group), output NHWC; no kernel reversal (cross-correlation)."""
+    """Convolution, input NHWC, weight HWIO (I per group), output NHWC; no kernel reversal (cross-correlation).
+
+    HWIO because its last two dims fill tiles, as the rows (KH KW I, O) of tt-metal's prepared weights do: a 1x1 window
+    in OIHW would make a tile of every weight.
+    """
 
     stride: tuple[int, int]
     padding: tuple[int, int, int, int]

@@ -118,7 +118,7 @@ class TriangularSolveParams:
 
 @dataclass(frozen=True)
 class Conv3dParams:
-    """Convolution, input NDHWC, weight OIDHW (I per group), output NDHWC; fields as in Conv2dParams, per dim."""
+    """Convolution, input NDHWC, weight DHWIO (I per group), output NDHWC; fields as in Conv2dParams, per dim."""
 
     stride: tuple[int, int, int]
     padding: tuple[int, int, int, int, int, int]

@@ -12,6 +12,7 @@ from compiler import api
 from compiler.errors import StageFailure
 from compiler.ir.functions import SCALAR, functions, kind_of
 from compiler.tests import programs
+from simulator.api import Device
 
 
 def lowered(function, *args):
@@ -37,11 +38,26 @@ def test_matmul_in_any_order_moves_no_data():
         assert names == ["ttir.matmul"]
 
 
-def test_nhwc_convolution_permutes_the_kernel_only():
+def test_nhwc_convolution_permutes_nothing_or_the_kernel_only():
+    def conv(x, w, kernel):
+        return lax.conv_general_dilated(x, w, (2, 2), "SAME", dimension_numbers=("NHWC", kernel, "NHWC"))
+
+    image = np.ones((1, 8, 8, 3))
+    assert lowered(lambda x, w: conv(x, w, "HWIO"), image, np.ones((3, 3, 3, 8))) == ["ttir.conv2d"]
+    assert lowered(lambda x, w: conv(x, w, "OIHW"), image, np.ones((8, 3, 3, 3))) == ["ttir.permute", "ttir.conv2d"]
+
+
+def test_a_1x1_convolution_lies_in_memory_without_padding():
+    """A tile of every weight would be 8.6 GB here."""
+
     def conv(x, w):
         return lax.conv_general_dilated(x, w, (2, 2), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
 
-    assert lowered(conv, np.ones((1, 8, 8, 3)), np.ones((3, 3, 3, 8))) == ["ttir.permute", "ttir.conv2d"]
+    x, w = np.ones((1, 14, 14, 1024), np.float32), np.ones((1, 1, 1024, 2048), np.float32)
+    binary = api.compile(jax.jit(conv).lower(x, w).as_text(), api.load_board("n150"))
+    profile = Device("n150").load(binary).run([x, w]).profile
+    assert w.nbytes < profile.dram_peak_bytes < 3 * w.nbytes
+    assert profile.total_cycles < 1e6
 
 
 def test_identity_start_values_vanish_and_others_are_added():

@@ -15,15 +15,14 @@ CHUNK_BYTES = 64 * 2**20
 
 @kernel("conv2d", Conv2dParams, unit="matrix", arity=(2, 3))
 def conv2d(images: Images, call: Call) -> np.ndarray:
-    """Cross-correlation of NHWC input and OIHW weight, optional bias (C) added to the result; NHWC."""
+    """Cross-correlation of NHWC input and HWIO weight, optional bias (C) added to the result; NHWC."""
     params = params_of(call, Conv2dParams)
     x, weight = images[:2]
     x = pad_crop(dilate(x, params.input_dilation), params.padding, 0)
-    out_channels, per_group, *window = weight.shape
+    *window, _, out_channels = weight.shape
     groups = params.groups if params.batch_groups == 1 else params.batch_groups
     # (groups, KH * KW * I, O / groups)
-    kernel_matrix = weight.reshape(groups, out_channels // groups, per_group, *window)
-    kernel_matrix = kernel_matrix.transpose(0, 3, 4, 2, 1).reshape(groups, -1, out_channels // groups)
+    kernel_matrix = weight.reshape(-1, groups, out_channels // groups).transpose(1, 0, 2)
     view = windows(x, (window[0], window[1]), params.stride, params.dilation)
     product = _by_batch if params.batch_groups > 1 else _by_channel
     result = product(view, kernel_matrix, call)

@@ -13,17 +13,16 @@ from simulator.kernels.windows import out_size
 
 @kernel("conv3d", Conv3dParams, unit="matrix", arity=(2, 3))
 def conv3d(images: Images, call: Call) -> np.ndarray:
-    """Cross-correlation of NDHWC input and OIDHW weight, optional bias (C) added to the result; NDHWC."""
+    """Cross-correlation of NDHWC input and DHWIO weight, optional bias (C) added to the result; NDHWC."""
     params = params_of(call, Conv3dParams)
     x, weight = images[:2]
     low, high = (0, *params.padding[0::2], 0), (0, *params.padding[1::2], 0)
     x = padded(x, 0, low, high, (0, *(d - 1 for d in params.input_dilation), 0))
-    out_channels, per_group, *window = weight.shape
+    *window, per_group, out_channels = weight.shape
     groups = max(params.groups, params.batch_groups)
     per_out = out_channels // groups
     # (groups, KD * KH * KW * I, O / groups)
-    matrix = weight.reshape(groups, per_out, per_group, *window).transpose(0, 3, 4, 5, 2, 1)
-    matrix = matrix.reshape(groups, -1, per_out)
+    matrix = weight.reshape(-1, groups, per_out).transpose(1, 0, 2)
     view = _windows(x, tuple(window), params)
     n, depth, height, width = view.shape[:4]
     images_per_group = n // params.batch_groups

@@ -45,7 +45,7 @@ SAME_3X3X3 = Conv3dParams((1, 1, 1), (1,) * 6, (1, 1, 1))
 INDICES = RANDOM.integers(0, 30, (40, 1)).astype(np.int32)
 CASES: dict[str, tuple[Params, list[np.ndarray], tuple[int, ...], str]] = {
     "matmul": (MatmulParams(), [normal(48, 64), normal(64, 40)], (48, 40), "f32"),
-    "conv2d": (SAME_3X3, [normal(1, 20, 20, 4), normal(8, 4, 3, 3)], (1, 20, 20, 8), "f32"),
+    "conv2d": (SAME_3X3, [normal(1, 20, 20, 4), normal(3, 3, 4, 8)], (1, 20, 20, 8), "f32"),
     "max_pool2d": (Pool2dParams((3, 3), (2, 2), (1, 1, 1, 1), (1, 1)), [normal(1, 16, 16, 8)], (1, 8, 8, 8), "f32"),
     "sum": (ReduceParams((2,)), [normal(4, 40, 40)], (4, 40), "f32"),
     "max": (ReduceParams((0, 1)), [normal(4, 40, 40)], (40,), "f32"),
@@ -72,7 +72,7 @@ CASES: dict[str, tuple[Params, list[np.ndarray], tuple[int, ...], str]] = {
     "scatter": (SCATTER, [normal(40, 50), INDICES, normal(40, 50)], (40, 50), "f32"),
     "cholesky": (CholeskyParams(True), [SQUARE @ SQUARE.T + 40 * np.eye(40, dtype=np.float32)], (40, 40), "f32"),
     "triangular_solve": (TriangularSolveParams(True, True, False, False), [DIAGONAL, normal(40, 50)], (40, 50), "f32"),
-    "conv3d": (SAME_3X3X3, [normal(1, 6, 6, 20, 4), normal(8, 4, 3, 3, 3)], (1, 6, 6, 20, 8), "f32"),
+    "conv3d": (SAME_3X3X3, [normal(1, 6, 6, 20, 4), normal(3, 3, 3, 4, 8)], (1, 6, 6, 20, 8), "f32"),
     "typecast": (NONE, [normal(40, 50)], (40, 50), "bf16"),
 }  # fmt: skip
 MUTANTS = [

@@ -13,7 +13,8 @@ from simulator.tests.programs import run_kernel
 RANDOM = np.random.default_rng(9)
 
 CASES = {
-    # NHWC, OIHW, stride, padding (top, bottom, left, right), dilation, input dilation, groups, batch groups
+    # NHWC, OIHW (the kernel takes HWIO), stride, padding (top, bottom, left, right), dilation, input dilation,
+    # groups, batch groups
     "plain": ((1, 8, 9, 4), (6, 4, 3, 3), (1, 1), (0, 0, 0, 0), (1, 1), (1, 1), 1, 1),
     "stem": ((2, 16, 16, 3), (8, 3, 7, 7), (2, 2), (3, 3, 3, 3), (1, 1), (1, 1), 1, 1),
     "patch": ((1, 16, 16, 3), (8, 3, 4, 4), (4, 4), (0, 0, 0, 0), (1, 1), (1, 1), 1, 1),
@@ -41,7 +42,7 @@ def test_convolution_is_xla_s(name: str) -> None:
         )
     )  # fmt: skip
     params = Conv2dParams(stride, padding, dilation, input_dilation, groups, batch_groups)
-    got = run_kernel("conv2d", params, [x, weight], want.shape, "f32")
+    got = run_kernel("conv2d", params, [x, weight.transpose(2, 3, 1, 0)], want.shape, "f32")
     np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
 
 
@@ -49,7 +50,7 @@ def test_large_convolutions_are_done_in_parts(monkeypatch: pytest.MonkeyPatch) -
     from simulator.kernels import conv
 
     x = RANDOM.standard_normal((2, 12, 12, 4)).astype(np.float32)
-    weight = RANDOM.standard_normal((5, 4, 3, 3)).astype(np.float32)
+    weight = RANDOM.standard_normal((3, 3, 4, 5)).astype(np.float32)
     params = Conv2dParams((1, 1), (1, 1, 1, 1), (1, 1))
     whole = run_kernel("conv2d", params, [x, weight], (2, 12, 12, 5), "f32")
     monkeypatch.setattr(conv, "CHUNK_BYTES", 1)
@@ -59,7 +60,7 @@ def test_large_convolutions_are_done_in_parts(monkeypatch: pytest.MonkeyPatch) -
 
 def test_bias_and_fidelity() -> None:
     x = RANDOM.standard_normal((1, 8, 8, 16)).astype(np.float32)
-    weight, bias = RANDOM.standard_normal((8, 16, 3, 3)).astype(np.float32), np.arange(8, dtype=np.float32)
+    weight, bias = RANDOM.standard_normal((3, 3, 16, 8)).astype(np.float32), np.arange(8, dtype=np.float32)
     params = Conv2dParams((1, 1), (0, 0, 0, 0), (1, 1))
     without = run_kernel("conv2d", params, [x, weight], (1, 6, 6, 8), "f32")
     np.testing.assert_allclose(run_kernel("conv2d", params, [x, weight, bias], (1, 6, 6, 8), "f32"), without + bias)

@@ -1,4 +1,4 @@
-"""Convolutions in any dim order, brought to NHWC x OIHW -> NHWC, or NDHWC x OIDHW -> NDHWC."""
+"""Convolutions in any dim order, brought to NHWC x HWIO -> NHWC, or NDHWC x DHWIO -> NDHWC."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ def convolution(e: Emit) -> SSAValue:
     weight = e.permute(
         right,
         [
-            numbers.int("kernel_output_feature_dimension"),
-            numbers.int("kernel_input_feature_dimension"),
             *kernel_spatial,
+            numbers.int("kernel_input_feature_dimension"),
+            numbers.int("kernel_output_feature_dimension"),
         ],
     )
     n, *size, c = shape_of(image)
-    o, i, *window = shape_of(weight)
+    *window, i, o = shape_of(weight)
     image = e.reshape(image, [n, *[1] * extra, *size, c])
-    weight = e.reshape(weight, [o, i, *[1] * extra, *window])
+    weight = e.reshape(weight, [*[1] * extra, *window, i, o])
     padding = e.ints("padding", [0] * (2 * rank))
     strides = e.ints("window_strides", [1] * rank)
     dilation = e.ints("rhs_dilation", [1] * rank)

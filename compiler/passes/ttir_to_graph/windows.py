@@ -36,7 +36,7 @@ def convolution(
 
     if any(step != 1 for step in ints(op.properties["input_dilation"])):
         raise StageFailure("ttir-to-graph", op.name, "a dilated input", kind="notimpl")
-    kernel = weights.dims[2:]
+    kernel = weights.dims[:2]
     gathered, pattern = _gather(lowering, op, image, source, (kernel[0], kernel[1]))
     # Each tap's channels fill whole tiles, so that taps lie side by side.
     inner = prod(kernel) * -(-image[3] // TILE) * TILE
