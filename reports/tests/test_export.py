@@ -147,7 +147,7 @@ def test_junit_counts_as_pytest_does(run_dir: Path, tmp_path: Path) -> None:
     assert suite.get("failures") == str(failing) == str(len(suite.findall("testcase/failure")))
     assert suite.get("skipped") == "4" == str(len(suite.findall("testcase/skipped")))
     assert [one.get("type") for one in suite.findall("testcase/skipped")].count("pytest.xfail") == 1
-    card = {one.get("name"): one.get("value") for one in suite.find("properties") or []}
+    card = {one.get("name"): one.get("value") for one in suite.iterfind("properties/property")}
     assert card["card"] == "sim-n150"
     stages = Counter()
     for case, test in zip(suite.findall("testcase"), tests, strict=True):
