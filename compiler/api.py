@@ -7,6 +7,7 @@ option) is a `CompilerInputError`.
 from __future__ import annotations
 
 import hashlib
+import io
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from xdsl.utils.exceptions import VerifyException
 
@@ -48,6 +49,9 @@ __all__ = [
     "ttir_to_ttnn",
     "ttnn_to_flatbuffer",
 ]
+Source: TypeAlias = "bytes | str | Path | Any"
+"""StableHLO: bytecode, portable artifact or text, the path of a file of these, what JAX lowered, an MLIR module."""
+
 STAGES = ("stablehlo-to-ttir", "ttir-to-ttnn", "ttnn-to-flatbuffer")
 """The steps, in order."""
 
@@ -60,18 +64,38 @@ class IoDesc:
     outputs: tuple[TensorDesc, ...]
 
 
-def stablehlo_to_ttir(module: bytes | str, options: CompileOptions | None = None) -> ModuleOp:
-    """TTIR of a StableHLO module (text, bytecode or portable artifact). Raises StageFailure, CompilerInputError."""
+def stablehlo_to_ttir(module: Source, options: CompileOptions | None = None) -> ModuleOp:
+    """TTIR of a StableHLO module. Raises StageFailure, CompilerInputError."""
     from compiler.ir import door
     from compiler.passes.pipeline import run, ttir_passes
 
     options = options or CompileOptions()
     with _stage(STAGES[0]):
-        found = door.read(module)
+        found = door.read(_bytes_or_text(module))
         _dump(options, "0-stablehlo", lambda: found)
         run(ttir_passes(), found)
         _dump(options, "1-ttir", lambda: found)
         return found
+
+
+def _bytes_or_text(module: Source) -> bytes | str:
+    """What `module` holds, with its locations. Raises CompilerInputError where it is nothing of the kind."""
+    if isinstance(module, bytes | str):
+        return module
+    if isinstance(module, Path):
+        try:
+            return module.read_bytes()
+        except OSError as error:
+            raise CompilerInputError(f"{module}: expected a readable StableHLO file, got {error.strerror}") from error
+    held: Any = module
+    if hasattr(held, "compiler_ir"):  # jax.stages.Lowered
+        held = held.compiler_ir(dialect="stablehlo")
+    if not hasattr(held, "operation"):
+        got = type(held).__name__
+        raise CompilerInputError(f"module: expected StableHLO text, bytecode or a module object, got {got}; try str()")
+    data = io.BytesIO()
+    held.operation.write_bytecode(data)
+    return data.getvalue()
 
 
 def ttir_to_ttnn(ttir: ModuleOp, system_desc: SystemDesc, options: CompileOptions | None = None) -> ModuleOp:
@@ -99,7 +123,7 @@ def ttnn_to_flatbuffer(ttnn: ModuleOp, system_desc: SystemDesc, options: Compile
         return data
 
 
-def compile(module: bytes | str, system_desc: SystemDesc, options: CompileOptions | None = None) -> bytes:
+def compile(module: Source, system_desc: SystemDesc, options: CompileOptions | None = None) -> bytes:
     """The binary of a StableHLO module: all three steps. Raises StageFailure, CompilerInputError."""
     ttir = stablehlo_to_ttir(module, options)
     return ttnn_to_flatbuffer(ttir_to_ttnn(ttir, system_desc, options), system_desc, options)

@@ -1,14 +1,16 @@
 """The harness without pytest: split a module into single ops, or take every op of a model up a backend's ladder.
 
     from harness.api import run_op_by_op
-    tests = run_op_by_op(jax.jit(f).lower(x).as_text())
+    tests = run_op_by_op(jax.jit(f).lower(x))
     print({test.op_name: test.status for test in tests})
 
-Both take a model's name, the path of a StableHLO file, MLIR text, bytecode, or an object that prints as MLIR.
+Both take a StableHLO module: what JAX lowered, an MLIR module object, text, bytecode, or the path of a file.
+`run_op_by_op` takes a model's name too.
 """
 
 from __future__ import annotations
 
+import io
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields
@@ -38,7 +40,10 @@ def split(module: object) -> list[SingleOp]:
     """
     from harness.split import split_module
 
-    return list(split_module(_source(module)).ops.values())
+    source = _source(module)
+    if isinstance(source, str) and not _is_text(source):
+        source = Path(source)
+    return list(split_module(source).ops.values())
 
 
 @dataclass(frozen=True)
@@ -162,14 +167,19 @@ def _source(module: object) -> Any:
     """A path, a model's name, MLIR text or bytecode of whatever `module` is."""
     if isinstance(module, str | bytes | Path):
         return module
-    if hasattr(module, "as_text"):  # jax.stages.Lowered
-        return module.as_text()  # type: ignore[union-attr]
-    return str(module)
+    held: Any = module
+    if hasattr(held, "compiler_ir"):  # jax.stages.Lowered
+        held = held.compiler_ir(dialect="stablehlo")
+    if hasattr(held, "operation"):  # an MLIR module of whichever library: its text would lose the locations
+        data = io.BytesIO()
+        held.operation.write_bytecode(data)
+        return data.getvalue()
+    return str(held)
 
 
 def _is_text(source: str | Path) -> bool:
     """Whether a string is MLIR rather than a name or a path."""
-    return isinstance(source, str) and ("\n" in source or "func.func" in source)
+    return isinstance(source, str) and ("\n" in source or "{" in source or not source.strip())
 
 
 def _kept(source: str | bytes, folder: Path, name: str) -> Path:

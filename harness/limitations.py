@@ -72,9 +72,9 @@ class Verdict:
     reason: str = ""
 
 
-def _types(types: Sequence[str], fact: str) -> Limitation:
+def _types(types: Sequence[str], fact: str, stage: Stage = Stage.TTIR_TO_TTNN) -> Limitation:
     """The row of element types that the hardware has no format for."""
-    return Limitation("*", "reference", Stage.TTIR_TO_TTNN, "never", fact, types=tuple(types))
+    return Limitation("*", "reference", stage, "never", fact, types=tuple(types))
 
 
 _NARROW_DST = "Dst of Grayskull holds 16 bits per datum: no {}"
@@ -92,7 +92,9 @@ def _narrow_dst(fact: str, **conditions: Any) -> tuple[Limitation, ...]:
 LIMITATIONS: tuple[Limitation, ...] = (
     _types(("f64",), "no 64-bit float: a datum of Dst and of the vector unit's registers has at most 32 bits"),
     _types(("i64", "ui64"), "no 64-bit integer: a datum of Dst and of the vector unit's registers has at most 32 bits"),
-    _types(("complex<f32>", "complex<f64>"), "no complex data format in unpacker, packer or Dst"),
+    _types(
+        ("complex<f32>", "complex<f64>"), "no complex data format in unpacker, packer or Dst", Stage.STABLEHLO_TO_TTIR
+    ),
     *_narrow_dst("Float32", types=("f32",), data_formats=("", "Float32")),
     *_narrow_dst("Float32", types=("bf16", "f16"), data_formats=("Float32",)),
     *_narrow_dst("Int32", types=("i32", "ui32", "i16", "i8")),

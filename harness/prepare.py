@@ -123,6 +123,8 @@ def tasks(request: Request) -> list[Task]:
         raise InputError("--dtype", " or ".join(sorted(set(DTYPES.values()))), repr(request.dtype), "float32")
     if request.inputs not in INPUTS:
         raise InputError("--inputs", " or ".join(INPUTS), repr(request.inputs), "captured")
+    if not isinstance(request.seed, int):
+        raise InputError("--seed", "an integer", repr(request.seed), "0")
     request = replace(request, dtype=DTYPES[request.dtype])
     cache = export_folder.cache_dir(request.cache_dir)
     request = replace(request, cache_dir=str(cache))

@@ -24,6 +24,7 @@ from simulator.errors import (
 )
 from simulator.images import from_host, pack, to_host
 from simulator.kernels import KERNELS
+from simulator.kernels.matmul import FIDELITIES
 from simulator.kernels.registry import Body, Call, Images
 from simulator.memory import MemoryPlan, plan_memory
 from simulator.per_core import run_per_core
@@ -60,6 +61,8 @@ class Device:
 
         Raises BadBinary, WrongBoard, UnsupportedKernel, UnsupportedFormat.
         """
+        if not isinstance(binary, bytes | bytearray | memoryview):
+            raise BadBinary(f"load: expected the bytes of a program, got {type(binary).__name__}; try Path.read_bytes")
         try:
             decoded = read(binary)
         except BinaryError as error:
@@ -240,6 +243,8 @@ def _value(values: dict[int, np.ndarray], tensor: int, where: str) -> np.ndarray
 
 def _check_program(program: Program, system: SystemDesc) -> None:
     """Raises UnsupportedKernel or UnsupportedFormat for what the board cannot do at all."""
+    for desc in program.tensors:
+        _check_tensor(desc, system)
     for op in program.operations:
         kernel = KERNELS.get(op.kernel)
         if kernel is None:
@@ -258,8 +263,12 @@ def _check_program(program: Program, system: SystemDesc) -> None:
                 f"load: expected a Dst of {', '.join(system.dst_formats)} on {system.board}, "
                 f"got {op.numerics.dst_format} for {op.kernel}; try --data-format Float16_b"
             )
-    for desc in program.tensors:
-        _check_tensor(desc, system)
+        if op.numerics.fidelity not in FIDELITIES:
+            raise UnsupportedFormat(
+                f"load: expected a fidelity of {', '.join(FIDELITIES)}, got {op.numerics.fidelity!r} for {op.kernel}"
+            )
+        if not op.outputs and op.kernel != "deallocate":
+            raise UnsupportedKernel(f"load: expected {op.kernel} to have results, got none; try to compile again")
 
 
 def _check_bodies(programs: Sequence[Program]) -> None:
@@ -290,11 +299,15 @@ def _check_tensor(desc: TensorDesc, system: SystemDesc) -> None:
 
 
 def _check_inputs(program: Program, inputs: Sequence[np.ndarray]) -> None:
+    if not isinstance(inputs, Sequence):
+        raise BadInput(f"run: expected a list of arrays, got {type(inputs).__name__}; try run([x, y])")
     if len(inputs) != len(program.inputs):
         raise BadInput(f"run: expected {len(program.inputs)} inputs, got {len(inputs)}")
     for index, (tensor, array) in enumerate(zip(program.inputs, inputs, strict=True)):
         desc = program.tensors[tensor]
         dtype = host_dtype(desc.element_type)
+        if not hasattr(array, "dtype"):
+            raise BadInput(f"run: expected input {index} to be an array, got {type(array).__name__}; try np.asarray")
         if np.shape(array) != desc.shape or np.asarray(array).dtype != dtype:
             raise BadInput(
                 f"run: expected input {index} of {dtype}{list(desc.shape)}, got {array.dtype}{list(array.shape)}"

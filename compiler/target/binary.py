@@ -18,7 +18,7 @@ from typing import Any
 import flatbuffers
 import numpy as np
 
-from compiler.target import program
+from compiler.target import formats, program
 from compiler.target.program import Binary, Numerics, Operation, Program, TensorDesc
 
 MAGIC = b"OPSCOPE\x00"
@@ -171,7 +171,7 @@ def read(data: bytes) -> Binary:
 
 
 def _check(binary: Binary) -> None:
-    """Raises ValueError where a tensor id points outside its program's table, or a call not to a later program."""
+    """Raises ValueError where a tensor has no type that the host can hold, or an id or a call points nowhere."""
     names = [prog.name for prog in binary.programs]
     if len(set(names)) != len(names):
         raise ValueError(f"programs: expected names that differ, got {names}")
@@ -189,6 +189,7 @@ def _check(binary: Binary) -> None:
         for desc in prog.tensors:
             if any(dim < 0 for dim in desc.shape) or len(desc.grid) != 2:
                 raise ValueError(f"{prog.name}: expected dims >= 0 and a grid of two, got {desc}")
+            formats.host_dtype(desc.element_type)
 
 
 __all__ = [

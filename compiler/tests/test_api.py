@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from compiler import api
+from compiler.target import binary
 from compiler.tests import programs
 
 ADD = programs.module(
@@ -27,6 +28,21 @@ def test_steps_and_the_whole_give_the_same_binary():
     ttnn = api.ttir_to_ttnn(ttir, programs.BOARD)
     assert str(ttir) == before
     assert api.ttnn_to_flatbuffer(ttnn, programs.BOARD) == api.compile(ADD, programs.BOARD)
+
+
+def test_stablehlo_comes_in_every_form(tmp_path):
+    lowered = jax.jit(lambda a: a + a).lower(jax.ShapeDtypeStruct((3, 4), jnp.float32))
+    path = tmp_path / "add.mlir"
+    path.write_text(lowered.as_text())
+    kernels = [
+        [op.kernel for op in binary.read(api.compile(form, programs.BOARD)).programs[0].operations]
+        for form in (lowered.as_text(), lowered, lowered.compiler_ir(), path)
+    ]
+    assert kernels == [kernels[0]] * 4
+    assert "add" in kernels[0]
+    for bad, message in ((None, "got NoneType"), (tmp_path / "nowhere", "nowhere: expected a readable StableHLO file")):
+        with pytest.raises(api.CompilerInputError, match=message):
+            api.compile(bad, programs.BOARD)
 
 
 def test_pipeline_string_replays():

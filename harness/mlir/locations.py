@@ -73,12 +73,15 @@ def located(location: Any) -> Any:
 @functools.lru_cache
 def shown(file: str) -> str:
     """`file` without what is this machine's own: relative to the project, to installed packages or to the folder that
-    the export was called in. A module's own file goes by its name; any other file keeps its path."""
+    the export was called in. A module's own file goes by its name wherever it lies: exports are kept by what a file
+    holds, so its folder may be another run's by the next time. Any other file keeps its path."""
     path = PurePath(file)
     for part in reversed(_INSTALLED):
         if part in path.parts:
             return PurePath(*path.parts[path.parts.index(part) + 1 :]).as_posix()
+    if path.suffix != ".py":
+        return path.name
     for folder in (HOME, Path.cwd()):
         if path.is_relative_to(folder):
             return path.relative_to(folder).as_posix()
-    return path.as_posix() if path.suffix == ".py" else path.name
+    return path.as_posix()

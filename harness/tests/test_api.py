@@ -6,6 +6,8 @@ import json
 import subprocess
 import sys
 
+import jax
+import jax.numpy as jnp
 import pytest
 
 from harness import store
@@ -43,6 +45,36 @@ def test_split_gives_one_module_per_unique_op():
         split("func.func @main( {")
 
 
+def test_a_module_object_keeps_what_jax_says_of_its_ops(cache, tmp_path):
+    def layer(x):
+        with jax.named_scope("layer7"):
+            return jnp.tanh(x)
+
+    lowered = jax.jit(layer).lower(jnp.ones((4, 4)))
+    line = layer.__code__.co_firstlineno + 2
+    for number, form in enumerate((lowered, lowered.compiler_ir())):
+        (op,) = split(form)
+        assert op.uses[0].location.startswith("jit(layer)/layer7/tanh")
+        assert op.uses[0].location.endswith(f"test_api.py:{line})")
+        (test,) = run_op_by_op(form, cache_dir=cache, run_dir=tmp_path / str(number))
+        assert (test.status, test.framework_op_name) == (Status.SUCCESS, "tanh")
+        assert test.locations == (op.uses[0].location,)
+
+
+def test_a_text_kept_in_a_run_folder_is_not_placed_there(cache, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    tests = run_op_by_op(MODULE, cache_dir=cache, run_dir=tmp_path / "first", name="toy")
+    assert tests[0].locations == ("toy.mlir:4",)
+
+
+def test_split_reads_a_path_too(tmp_path):
+    (tmp_path / "toy.mlir").write_text(MODULE)
+    ids = [op.op_id for op in split(MODULE)]
+    assert [op.op_id for op in split(str(tmp_path / "toy.mlir"))] == ids
+    with pytest.raises(InputError, match=r"nowhere\.mlir: expected a readable file"):
+        split("nowhere.mlir")
+
+
 @pytest.mark.parametrize("backend", ["reference", "xla", "null"])
 def test_every_op_climbs_and_the_run_folder_tells(cache, tmp_path, backend):
     heard = []
@@ -71,10 +103,13 @@ def test_two_runs_give_equal_records(cache, tmp_path):
 
 WIDE = """
 module @wide {
-  func.func public @main(%f: tensor<8xf64>, %i: tensor<8xi64>) -> (tensor<8xf64>, tensor<8xi64>) {
+  func.func public @main(%f: tensor<8xf64>, %i: tensor<8xi64>, %z: tensor<8xcomplex<f32>>)
+      -> (tensor<8xf64>, tensor<8xi64>, tensor<8xcomplex<f32>>, tensor<8xf32>) {
     %0 = stablehlo.negate %f : tensor<8xf64>
     %1 = stablehlo.add %i, %i : tensor<8xi64>
-    return %0, %1 : tensor<8xf64>, tensor<8xi64>
+    %2 = stablehlo.multiply %z, %z : tensor<8xcomplex<f32>>
+    %3 = stablehlo.real %z : (tensor<8xcomplex<f32>>) -> tensor<8xf32>
+    return %0, %1, %2, %3 : tensor<8xf64>, tensor<8xi64>, tensor<8xcomplex<f32>>, tensor<8xf32>
   }
 }
 """
@@ -82,11 +117,11 @@ module @wide {
 
 def test_what_the_hardware_cannot_is_expected_with_its_reason(cache, tmp_path):
     tests = run_op_by_op(WIDE, cache_dir=cache, run_dir=tmp_path / "run", name="wide")
-    assert len(tests) == 2
-    for test in tests:
+    assert len(tests) == 4
+    for test, fact in zip(tests, ("64-bit float", "64-bit integer", "complex", "complex"), strict=True):
         assert test.status is Status.COMPILE_FAILED
-        assert test.expected.startswith("never: no 64-bit"), test.error_message
-        assert "64" in test.error_message
+        assert test.expected.startswith(f"never: no {fact}"), test.error_message
+        assert fact.split("-")[0] in test.error_message
 
 
 def test_options_reach_the_backend(cache, tmp_path):
@@ -104,6 +139,7 @@ def test_bad_input_is_one_line(cache, tmp_path):
         ("no_such_model", {}),
         (MODULE, {"backend": "refrence"}),
         (MODULE, {"arch": "n15"}),
+        (MODULE, {"seed": "x"}),
         ("module { broken", {}),
     ):
         with pytest.raises(InputError) as refusal:

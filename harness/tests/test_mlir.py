@@ -212,6 +212,7 @@ def test_places_are_read_from_every_kind_of_location(location: str, text: str, f
         (str(Path.cwd() / "mine" / "net.py"), "mine/net.py"),
         ("/elsewhere/net.py", "/elsewhere/net.py"),
         ("/elsewhere/net.mlir", "net.mlir"),
+        (str(Path.cwd() / ".opscope" / "runs" / "1" / "modules" / "module.mlir"), "module.mlir"),
         ("net.py", "net.py"),
         ("-", "-"),
     ],

@@ -31,6 +31,7 @@ from simulator.api import (
     BadBinary,
     BadInput,
     Device,
+    DeviceError,
     KernelError,
     OutOfMemory,
     UnsupportedFormat,
@@ -138,6 +139,28 @@ def test_what_the_loader_refuses() -> None:
         Device("n151")
 
 
+def test_damage_with_a_good_checksum_is_a_typed_refusal() -> None:
+    """Whatever a byte in the file is changed to, the device runs what it says or names what is wrong with it."""
+    shape = ((8, 8), "f32")
+    body = binary.unframe(binary.write(one_kernel("matmul", MatmulParams(), [shape, shape], shape)))
+    inputs, device, random = [np.ones((8, 8), np.float32)] * 2, Device(), np.random.default_rng(5)
+    refused: set[str] = set()
+    for _ in range(600):
+        damaged = bytearray(body)
+        damaged[random.integers(0, len(body))] = random.integers(0, 256)
+        try:
+            device.load(binary.frame(bytes(damaged))).run(inputs)
+        except DeviceError as error:
+            refused.add(type(error).__name__)
+    assert {"BadBinary", "UnsupportedFormat", "UnsupportedKernel"} <= refused
+
+
+def test_no_bytes_are_no_binary() -> None:
+    for bad in (None, "program.ttnn", 5):
+        with pytest.raises(BadBinary, match="load: expected the bytes of a program"):
+            Device().load(bad)  # type: ignore[arg-type]
+
+
 def test_a_board_of_sixteen_bit_dst_computes_bfloat16() -> None:
     numerics = Numerics(dst_format="Float16_b")
     made = one_kernel("exp", EltwiseParams(), [((3,), "bf16")], ((3,), "bf16"), numerics, board="e150")
@@ -148,7 +171,8 @@ def test_a_board_of_sixteen_bit_dst_computes_bfloat16() -> None:
 
 def test_inputs_are_checked() -> None:
     executable = Device().load(binary.write(one_kernel("abs", EltwiseParams(), [((2,), "f32")], ((2,), "f32"))))
-    for bad in ([], [np.ones(3, np.float32)], [np.ones(2, np.float64)]):
+    one = np.ones(2, np.float32)
+    for bad in ([], [one[:1]], [one.astype(np.float64)], [one.tolist()], one[None], None):
         with pytest.raises(BadInput, match="run: expected"):
             executable.run(bad)
 
