@@ -38,7 +38,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         dest="opscope_model",
         default=None,
         metavar="MODEL",
-        help="A model's name, a glob, `all`, or the path of a StableHLO file; may be given several times.",
+        help="A model's name, a glob, `all`, or the path or glob of StableHLO files; may be given several times.",
     )
     group.addoption(
         "--op-by-op",

@@ -6,6 +6,7 @@ imports neither jax nor numpy: pytest processes call it.
 
 from __future__ import annotations
 
+import glob
 import json
 import os
 import shutil
@@ -51,7 +52,7 @@ class Request:
     """What to prepare."""
 
     models: tuple[str, ...]
-    """Names, globs, `all`, paths of StableHLO files (text, bytecode, portable artifact) or of Python files."""
+    """Names, globs, `all`, paths or globs of StableHLO files (text, bytecode, portable artifact), Python files."""
     dtype: str = "float32"
     inputs: str = "captured"
     seed: int = 0
@@ -159,9 +160,12 @@ def _resolve(word: str, folders: Sequence[str]) -> list[tuple[str, Path, list[Pa
     if path.suffix == ".py":
         return _models_in(path)
     if looks_like_path or (path.is_file() and word not in registry.names(folders)):
-        if not path.is_file():
+        # A file whose own name holds a bracket or a star is that file, not a pattern.
+        globbed = [] if path.is_file() else glob.glob(word)  # noqa: PTH207 - Path.glob takes no absolute pattern
+        paths = [path] if path.is_file() else sorted(found for found in map(Path, globbed) if found.is_file())
+        if not paths:
             raise InputError("--model", "the path of a StableHLO file", f"{word!r}, which is not a file")
-        return [(path.stem, path.absolute(), [])]
+        return [(found.stem, found.absolute(), []) for found in paths]
     try:
         return [(m.name, m.path, m.sources()) for m in registry.match(word, folders)]
     except ValueError as error:

@@ -54,6 +54,17 @@ def parse_url(url: str, where: str = "--to") -> sa.URL:
     return parsed
 
 
+def usable_url(url: str, where: str = "--to") -> sa.URL:
+    """`parse_url` of a database whose driver is there. Raises InputError where it is not; no server is asked."""
+    parsed = parse_url(url, where)
+    try:
+        parsed.get_dialect().import_dbapi()
+    except ImportError as error:
+        extra = "pip install 'opscope[postgres]'"
+        raise InputError(where, "an installed database driver", f"no module `{error.name}`", extra) from error
+    return parsed
+
+
 def shown(url: sa.URL) -> str:
     """`url` as it may be printed: passwords in it and in its query are `***`."""
     query = {key: "***" if SECRET_KEY.search(key) else value for key, value in url.query.items()}
@@ -67,12 +78,9 @@ def open_database(url: str, where: str = "--to") -> Iterator[sa.Connection]:
     Raises InputError for a bad URL, a missing driver, a server that does not answer, a database that cannot be
     written or was made by a newer opscope.
     """
-    parsed = parse_url(url, where)
+    parsed = usable_url(url, where)
     try:
         engine = _engine(parsed)
-    except ImportError as error:
-        extra = "pip install 'opscope[postgres]'"
-        raise InputError(where, "an installed database driver", f"no module `{error.name}`", extra) from error
     except OSError as error:
         raise InputError(where, "a folder that can be written", driver_reason(error, parsed), "another --to") from error
     try:

@@ -25,17 +25,20 @@ PROBLEMS = pytest.StashKey[list[str]]()
 
 
 def pytest_cmdline_main(config: pytest.Config) -> int | None:
-    """Refuses a `--publish` that is no database URL before an op has run; harness/plugin.py has read the request."""
+    """Refuses a `--publish` that is no database URL, or has no driver, before an op has run.
+
+    The request was read by harness/plugin.py.
+    """
     from harness.errors import InputError
     from harness.request import KEY
 
     request = config.stash.get(KEY, None)
     if request is None or request.settings["no_report"] or not request.settings["publish"]:
         return None
-    from reports.database import parse_url
+    from reports.database import usable_url
 
     try:
-        parse_url(request.settings["publish"], "--publish")
+        usable_url(request.settings["publish"], "--publish")
     except InputError as error:
         sys.stderr.write(f"{error}\n")
         return USAGE

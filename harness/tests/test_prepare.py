@@ -126,6 +126,9 @@ def test_several_models_share_rows(cache: Path, tmp_path: Path) -> None:
         ("stablehlo.tanh", ["one", "one", "two"]), ("stablehlo.sine", ["two"])]  # fmt: skip
     assert header.module_ops == {"one": 3, "two": 3}
     assert merge([(header, rows)]) == (header, rows)
+    (tmp_path / "[one].mlir").write_bytes((tmp_path / "one.mlir").read_bytes())
+    for word, names in (("*.mlir", ["[one]", "one", "two"]), ("[ot]*.mlir", ["one", "two"]), ("[one].mlir", ["[one]"])):
+        assert [task.name for task in tasks(request_for(cache, str(tmp_path / word)))] == names
 
 
 @pytest.mark.parametrize(

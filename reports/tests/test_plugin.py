@@ -79,11 +79,21 @@ def test_no_report_means_none(folder: Path) -> None:
     assert "report.html" not in done.stdout
 
 
-def test_a_bad_url_is_refused_before_an_op_runs(folder: Path) -> None:
-    done = sweep(folder, "--run-dir", str(folder / "fourth"), "--publish", "mysql://ann:hunter2@host/db")
+@pytest.mark.parametrize(
+    ("scheme", "told"),
+    [
+        (
+            "mysql",
+            "a SQLite or PostgreSQL URL, got `mysql`; try sqlite:///results.sqlite or postgresql://user@host/name",
+        ),
+        (
+            "postgresql+pg8000",
+            "an installed database driver, got no module `pg8000`; try pip install 'opscope[postgres]'",
+        ),
+    ],
+)
+def test_a_bad_url_is_refused_before_an_op_runs(folder: Path, scheme: str, told: str) -> None:
+    done = sweep(folder, "--run-dir", str(folder / "fourth"), "--publish", f"{scheme}://ann:hunter2@host/db")
     assert done.returncode == 2
-    assert done.stderr.splitlines() == [
-        "--publish: expected a SQLite or PostgreSQL URL, got `mysql`; "
-        "try sqlite:///results.sqlite or postgresql://user@host/name"
-    ]
+    assert done.stderr.splitlines() == [f"--publish: expected {told}"]
     assert not (folder / "fourth").exists()
