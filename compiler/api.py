@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from xdsl.utils.exceptions import VerifyException
 
-from compiler.errors import CompilerInputError, StageFailure
+from compiler.errors import CompilerInputError, StageFailure, noted
 from compiler.ops.families import family
 from compiler.ops.row import TABLE, OpRow, register
 from compiler.options import CompileOptions
@@ -100,12 +100,12 @@ def _bytes_or_text(module: Source) -> bytes | str:
 
 def ttir_to_ttnn(ttir: ModuleOp, system_desc: SystemDesc, options: CompileOptions | None = None) -> ModuleOp:
     """TTNN of a TTIR module, which stays as it is. Raises StageFailure, CompilerInputError."""
-    from compiler.passes.pipeline import run, ttnn_passes
+    from compiler.passes.pipeline import run, ttir_passes, ttnn_passes
 
     options = options or CompileOptions()
     with _stage(STAGES[1]):
         module = ttir.clone()
-        run(ttnn_passes(system_desc.board, options), module)
+        run(ttnn_passes(system_desc.board, options), module, before=ttir_passes())
         _dump(options, "2-ttnn", lambda: module)
         return module
 
@@ -116,11 +116,17 @@ def ttnn_to_flatbuffer(ttnn: ModuleOp, system_desc: SystemDesc, options: Compile
     from compiler.target import binary
 
     options = options or CompileOptions()
-    with _stage(STAGES[2]):
+    with _stage(STAGES[2]), noted(lambda: _again(system_desc, options)):
         data = binary.write(to_binary(ttnn, system_desc, _version()))
         if options.dump_dir is not None:
             (Path(options.dump_dir) / "3-program.ttnn").write_bytes(data)
         return data
+
+
+def _again(board: SystemDesc, options: CompileOptions) -> str:
+    words = [f"--arch {board.board}", f"--math-fidelity {options.math_fidelity}"]
+    words += [f"--data-format {options.data_format}"] if options.data_format else []
+    return f"stage {STAGES[2]} failed; to reproduce: opscope compile {' '.join(words)} FILE"
 
 
 def compile(module: Source, system_desc: SystemDesc, options: CompileOptions | None = None) -> bytes:
@@ -203,15 +209,20 @@ def _dump(options: CompileOptions, name: str, module: Callable[[], ModuleOp]) ->
 
 @contextmanager
 def _stage(stage: str) -> Iterator[None]:
-    """Turns whatever goes wrong inside into a StageFailure of this stage; the traceback is its diagnostic."""
+    """Turns whatever goes wrong inside into a StageFailure of this stage.
+
+    Its diagnostic is the traceback, if any, and the notes: which pass it was, and the command that fails the same way.
+    """
     try:
         yield
-    except (StageFailure, CompilerInputError):
+    except CompilerInputError:
+        raise
+    except StageFailure as error:
+        error.diagnostic = "\n".join([error.diagnostic or str(error), *getattr(error, "__notes__", ())])
         raise
     except VerifyException as error:
         message = str(error).strip().splitlines()[0] if str(error).strip() else "verification failed"
-        notes = "\n".join(getattr(error, "__notes__", ()))
-        raise StageFailure(stage, "module", message, diagnostic=f"{traceback.format_exc()}\n{notes}") from error
+        raise StageFailure(stage, "module", message, diagnostic=traceback.format_exc()) from error
     except OSError as error:
         raise CompilerInputError(f"{error.filename}: expected a writable folder, got: {error.strerror}") from error
     except Exception as error:

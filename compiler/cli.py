@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -15,6 +17,8 @@ if TYPE_CHECKING:
 TARGETS = ("ttir", "ttnn", "flatbuffer")
 PASS_NAMES = ("stablehlo-to-ttir", "ttir-narrow-indices", "ttir-to-ttnn", "ttnn-compute-config", "ttnn-deallocate")
 """In the order in which `opscope compile` runs them; spelled out so that `--help` imports no compiler."""
+PIPELINE_NAMES = ("stablehlo-to-ttir-pipeline", "ttir-to-ttnn-backend-pipeline")
+"""What tt-mlir calls the passes of the first stage, and of the second."""
 
 
 class InputProblem(click.ClickException):
@@ -70,27 +74,51 @@ def compile_command(
         _fail(file, error)
 
 
+class _Opt(click.Command):
+    """`--NAME` and `--NAME='x=1 y=2'` are `-p NAME` and `-p NAME{x=1 y=2}`, as tt-mlir's users write them."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Rewrites those words, then reads the rest as usual."""
+        return super().parse_args(ctx, [word for arg in args for word in _as_pipeline(arg)])
+
+
+def _as_pipeline(arg: str) -> list[str]:
+    name, _, options = arg.lstrip("-").partition("=")
+    if not arg.startswith("-") or name not in (*PASS_NAMES, *PIPELINE_NAMES):
+        return [arg]
+    pairs = (option.partition("=") for option in options.strip("{}").split())
+    quoted = " ".join(f'{key}="{value}"' for key, _, value in pairs)
+    return ["-p", f"{name}{{{quoted}}}" if quoted else name]
+
+
 @click.command(
     "opt",
+    cls=_Opt,
     short_help="Run passes over StableHLO, ttir or ttnn.",
-    epilog=f"Passes: {', '.join(PASS_NAMES)}. Options of a pass stand behind it: name{{x=1}}.",
+    epilog=f"Passes: {', '.join(PASS_NAMES)}. Options of a pass stand behind it: name{{x=1}}. "
+    f"Pipelines as tt-mlir calls them: {', '.join(PIPELINE_NAMES)}. "
+    "Each is an option too: --name, --name='x=1 y=2'.",
 )
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=click.Path(path_type=Path, allow_dash=True), default="-")
 @click.option(
-    "-p", "--pipeline", required=True, help="Passes, such as 'stablehlo-to-ttir,ttir-to-ttnn{board=\"n150\"}'."
+    "-p",
+    "--pipeline",
+    "pipelines",
+    multiple=True,
+    required=True,
+    help="Passes, such as 'stablehlo-to-ttir,ttir-to-ttnn{board=\"n150\"}'; those of several -p in their order.",
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Default: standard output.")
 @click.option("--locations", is_flag=True, help="Print where each op came from.")
-def opt(file: Path, pipeline: str, output: Path | None, locations: bool) -> None:
-    """Run passes over FILE: StableHLO in any form, or ttir or ttnn as generic text."""
+def opt(file: Path, pipelines: tuple[str, ...], output: Path | None, locations: bool) -> None:
+    """Run passes over FILE (default: standard input): StableHLO in any form, or ttir or ttnn as generic text."""
     from compiler.ir import door, text
     from compiler.passes import pipeline as passes
 
     data = _read(file)
     try:
-        chosen = passes.parse(pipeline)
-        ours = not data.startswith(b"ML\xefR") and (b'"ttir.' in data or b'"ttnn.' in data)
-        module = text.parse(_decode(file, data), str(file)) if ours else door.read(data)
+        chosen = passes.parse(",".join(pipelines))
+        module = text.parse(_decode(file, data), str(file)) if _is_ours(data) else door.read(data)
         passes.run(chosen, module)
         _print(module, output, locations)
     except (StageFailure, CompilerInputError) as error:
@@ -103,9 +131,17 @@ def opt(file: Path, pipeline: str, output: Path | None, locations: bool) -> None
         raise
 
 
+def _is_ours(data: bytes) -> bool:
+    """Whether this is text with ops of ttir or ttnn, which comments may only speak of."""
+    if data.startswith(b"ML\xefR"):
+        return False
+    code = re.sub(rb"//[^\n]*", b"", data)
+    return b'"ttir.' in code or b'"ttnn.' in code
+
+
 def _read(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise InputProblem(f"{path}: expected a readable StableHLO file, got: {reason}") from error
@@ -141,5 +177,6 @@ def _fail(file: Path, error: StageFailure | CompilerInputError) -> NoReturn:
     """Bad input exits with 2; an op that a stage refuses exits with 1."""
     line = " ".join(str(error).split())
     if isinstance(error, StageFailure):
-        raise click.ClickException(f"{file}: {line} ({error.kind})") from error
+        notes = "".join(f"\n{note}" for note in getattr(error, "__notes__", ()))
+        raise click.ClickException(f"{file}: {line} ({error.kind}){notes.replace('FILE', str(file))}") from error
     raise InputProblem(f"{file}: {line}") from error

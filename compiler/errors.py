@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
 
 class StageFailure(Exception):  # noqa: N818  (the outcome of a stage, not a fault)
     """A stage cannot lower an op. `kind` says whether we could one day: notimpl, notyet, never, or error."""
@@ -13,3 +16,13 @@ class StageFailure(Exception):  # noqa: N818  (the outcome of a stage, not a fau
 
 class CompilerInputError(ValueError):
     """Bad input to the compiler, as `<where>: expected X, got Y; try Z`; the command line exits with 2."""
+
+
+@contextmanager
+def noted(note: Callable[[], str]) -> Iterator[None]:
+    """Adds a note to whatever is raised inside; a `StageFailure` ends up with it in its diagnostic."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(note())
+        raise

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.passes import ModulePass, PassPipeline
+from xdsl.passes import ModulePass
+from xdsl.utils.arg_spec import ArgSpec, parse_pipeline
 from xdsl.utils.exceptions import ArgSpecParseError
 
-from compiler.errors import CompilerInputError
+from compiler.errors import CompilerInputError, noted
 from compiler.ir.context import context
 from compiler.passes.stablehlo_to_ttir import StablehloToTtir
+from compiler.passes.tt_mlir_pipelines import BACKEND, FRONT, backend_options, no_options
 from compiler.passes.ttir_narrow_indices import TtirNarrowIndices
 from compiler.passes.ttir_to_ttnn import TtirToTtnn
 from compiler.passes.ttnn_compute_config import TtnnComputeConfig
@@ -47,16 +50,39 @@ def spell(passes: tuple[ModulePass, ...]) -> str:
 def parse(spec: str) -> tuple[ModulePass, ...]:
     """Passes of a string. Raises CompilerInputError for an unknown pass or option."""
     try:
-        return PassPipeline.parse_spec({name: (lambda cls=cls: cls) for name, cls in PASSES.items()}, spec).passes
-    except (ValueError, ArgSpecParseError, Exception) as error:
+        return tuple(one for part in parse_pipeline(spec) for one in _passes(part))
+    except CompilerInputError:
+        raise
+    except (Exception, ArgSpecParseError) as error:  # xDSL's own is no Exception
         reason = " ".join(str(error).split())
         raise CompilerInputError(
-            f"pipeline {spec!r}: expected passes and options that exist, got: {reason}; try {', '.join(PASSES)}"
+            f"pipeline {spec!r}: expected passes and options that exist, got: {reason}; "
+            f"try {', '.join((*PASSES, FRONT, BACKEND))}"
         ) from error
 
 
-def run(passes: tuple[ModulePass, ...], module: ModuleOp) -> None:
-    """Applies the passes in order, in place, and verifies after each."""
-    for one in passes:
-        one.apply(context(), module)
-        module.verify()
+def _passes(spec: ArgSpec) -> tuple[ModulePass, ...]:
+    """The pass of that name, or all passes of a pipeline that tt-mlir names so."""
+    if spec.name == FRONT:
+        no_options(spec)
+        return ttir_passes()
+    if spec.name == BACKEND:
+        return ttnn_passes(*backend_options(spec))
+    if spec.name not in PASSES:
+        raise ValueError(f"no pass {spec.name}")
+    return (PASSES[spec.name].from_spec(spec),)
+
+
+def run(passes: tuple[ModulePass, ...], module: ModuleOp, before: tuple[ModulePass, ...] = ()) -> None:
+    """Applies the passes in order, in place, and verifies after each.
+
+    What a pass raises has a note of its name and of the pipeline, `before` included, that fails the same way.
+    """
+    for count, one in enumerate(passes, 1):
+        with noted(lambda one=one, count=count: _again(one, (*before, *passes[:count]))):
+            one.apply(context(), module)
+            module.verify()
+
+
+def _again(failed: ModulePass, passes: tuple[ModulePass, ...]) -> str:
+    return f"pass {failed.name} failed; to reproduce: opscope opt -p {shlex.quote(spell(passes))} FILE"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from click.testing import CliRunner
 
-from compiler.cli import PASS_NAMES, compile_command, opt
+from compiler.cli import PASS_NAMES, PIPELINE_NAMES, compile_command, opt
 from compiler.tests import programs
 
 TANH = programs.module(
@@ -95,6 +95,52 @@ def test_bad_pipelines_are_one_line_and_exit_2(source, spec):
     assert result.output.count("\n") == 1
 
 
+@pytest.mark.parametrize("name", ["ttir_to_ttnn_backend_pipeline", "ttir-to-ttnn-backend-pipeline"])
+def test_pipelines_of_tt_mlir_are_ours(source, name):
+    ours = call(opt, source, "-p", "stablehlo-to-ttir,ttir-narrow-indices,ttir-to-ttnn{board=p150},"
+                "ttnn-compute-config{board=p150 math-fidelity=hifi3},ttnn-deallocate")  # fmt: skip
+    words = ("mock-system-desc-arch=blackhole", "compute-cfg-math-fidelity=hifi3")
+    if "_" in name:
+        spec = f"stablehlo-to-ttir-pipeline,{name.replace('_', '-')}{{{' '.join(words).replace('-', '_')}}}"
+        theirs = call(opt, source, "-p", spec)
+    else:
+        theirs = call(opt, "--stablehlo-to-ttir-pipeline", f"--{name}={' '.join(words)}", source)
+    assert theirs.exit_code == ours.exit_code == 0, theirs.output
+    assert theirs.output == ours.output
+    assert "hifi3" in ours.output
+
+
+def test_a_pass_is_an_option_too_and_standard_input_is_read():
+    result = CliRunner().invoke(opt, ["--stablehlo-to-ttir", "--ttir-to-ttnn=data-format=Bfp8_b"], input=TANH)
+    assert result.exit_code == 0, result.output
+    assert "bfp_bf8" in result.output
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ("optimization-level=2", "optimization-level: expected 0, got '2'"),
+        ("mesh-shape=2,4", "mesh-shape: expected 1 or 1,1, got '2,4'"),
+        ("system-desc-path=a/b.ttsys", "expected nothing, got 'a/b.ttsys'; try mock-system-desc-arch"),
+        ("enable-trace=true", "enable-trace: expected false, got 'true'"),
+        ("no-such=1", "expected an option that exists, got 'no-such'; try mock-system-desc-arch"),
+        ("mock-system-desc-arch=blackhol", "blackhole"),
+        ("compute-cfg-math-fidelity=hifi9", "HiFi4"),
+    ],
+)
+def test_an_option_of_tt_mlir_that_we_have_not_is_refused_not_ignored(source, options, expected):
+    result = call(opt, "--stablehlo-to-ttir-pipeline", f"--ttir-to-ttnn-backend-pipeline={options}", source)
+    assert result.exit_code == 2, result.output
+    assert expected in result.output
+    assert result.output.count("\n") == 1
+
+
+def test_comments_do_not_make_stablehlo_ours(tmp_path):
+    path = tmp_path / "commented.mlir"
+    path.write_text('// CHECK: "ttir.tanh"\n' + TANH)
+    assert call(opt, path, "-p", "stablehlo-to-ttir").exit_code == 0
+
+
 def test_an_input_is_never_overwritten(source, tmp_path):
     path = tmp_path / "tanh.ttnn"
     path.write_text(TANH)
@@ -107,8 +153,10 @@ def test_an_input_is_never_overwritten(source, tmp_path):
 
 def test_help_names_the_passes_that_there_are():
     from compiler.passes.pipeline import PASSES
+    from compiler.passes.tt_mlir_pipelines import BACKEND, FRONT
 
     assert tuple(PASSES) == PASS_NAMES
+    assert (FRONT, BACKEND) == PIPELINE_NAMES
     words = " ".join(call(opt, "--help").output.split())
     assert all(name in words.replace("- ", "-") for name in PASSES)
 

@@ -1,0 +1,124 @@
+"""The coverage table: which op of which type class is lowered, by what, and why not.
+
+It is the op table seen from outside, so it is always true of this compiler: `opscope ops` prints it, docs/ops.md is
+written from it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fnmatch import fnmatch
+
+from compiler.ops import families as _families  # noqa: F401  (fills the table)
+from compiler.ops.row import TABLE, Lowering, OpRow
+
+TYPE_CLASSES = ("float", "int", "bool", "complex", "quant")
+KINDS: dict[Lowering, str] = {
+    "row": "lowered by its row alone, one op to one op",
+    "pattern": "lowered by a pattern, or gone before the device",
+    "device": "an op of ttir that only patterns emit",
+    "notimpl": "not lowered: this compiler has not",
+    "notyet": "not lowered: the target has not",
+    "never": "not lowered: the hardware cannot",
+}
+"""Each kind, and what it says."""
+HEAD = ("op", "types", "ttir", "ttnn", "kernel", "kind", "reason")
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """One op in the type classes that share a row. Where it is not lowered, names of later stages are empty."""
+
+    op: str
+    """Full name; `ttir.<name>` where StableHLO has no such op."""
+    lowered: bool
+    kind: Lowering
+    reason: str
+    family: str
+    dtypes: tuple[str, ...]
+    """Type classes of the first operand."""
+    ttir: str
+    """Empty for a pattern too: its reason says what comes of the op."""
+    ttnn: str
+    kernel: str
+
+    def cells(self) -> tuple[str, ...]:
+        """The texts below `HEAD`."""
+        types = "any" if self.dtypes == TYPE_CLASSES else ", ".join(self.dtypes)
+        return self.op, types, self.ttir, self.ttnn, self.kernel, self.kind, self.reason
+
+
+def coverage(names: Iterable[str] = (), families: Iterable[str] = (), kinds: Iterable[str] = ()) -> list[Coverage]:
+    """The table by family and name; each filter that is given holds. A name may be a glob, and lack its dialect."""
+    names, families, kinds = tuple(names), set(families), set(kinds)
+    found = [
+        entry
+        for entry in map(_entry, TABLE)
+        if (not names or any(fnmatch(entry.op, n) or fnmatch(entry.op.partition(".")[2], n) for n in names))
+        and (not families or entry.family in families)
+        and (not kinds or entry.kind in kinds)
+    ]
+    return sorted(found, key=lambda entry: (entry.family, entry.op, entry.dtypes))
+
+
+def _entry(row: OpRow) -> Coverage:
+    has_op = row.lowered and bool(row.ttir)
+    return Coverage(
+        op=row.stablehlo or f"ttir.{row.ttir}",
+        lowered=row.lowered,
+        kind=row.lowering,
+        reason=row.reason,
+        family=row.family,
+        dtypes=tuple(c for c in TYPE_CLASSES if c in row.dtypes),
+        ttir=f"ttir.{row.ttir}" if has_op else "",
+        ttnn=f"ttnn.{row.ttnn_name}" if has_op else "",
+        kernel=row.kernel_name if has_op else "",
+    )
+
+
+def summary(table: Iterable[Coverage]) -> str:
+    """How many ops of StableHLO and chlo are in `table`, and how many of them reach the device."""
+    lowered: dict[str, bool] = {}
+    for entry in table:
+        if not entry.op.startswith("ttir."):
+            lowered[entry.op] = lowered.get(entry.op, False) or entry.lowered
+    return f"{sum(lowered.values())} of {len(lowered)} ops of StableHLO and chlo are lowered"
+
+
+def to_text(table: list[Coverage]) -> str:
+    """For a terminal: aligned columns, then the summary."""
+    rows = [HEAD, *(entry.cells() for entry in table)]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(HEAD) - 1)]
+    lines = ["  ".join([*(c.ljust(w) for c, w in zip(row, widths, strict=False)), row[-1]]).rstrip() for row in rows]
+    return "\n".join([*lines, "", summary(table)]) + "\n"
+
+
+def to_markdown(table: list[Coverage]) -> str:
+    """The page docs/ops.md: what the words mean, counts, and a table per family."""
+    counts = Counter(entry.kind for entry in table)
+    parts = [
+        "# What the compiler covers",
+        "",
+        "Written by `make ops` from the op table in `compiler/ops/`; `opscope ops` prints the same, filtered, or as",
+        f"JSON. {summary(table)}.",
+        "",
+        "Types are classes of the first operand's elements. A class that no line of an op names is refused: complex",
+        "numbers as `never`, others as `notimpl`. Which formats hold a class, and what a board refuses, is in",
+        "[compiler.md](compiler.md#numbers). A chlo op without a line is rewritten in StableHLO first.",
+        "",
+        *_table(("kind", "lines", "meaning"), [(f"`{k}`", str(counts[k]), words) for k, words in KINDS.items()]),
+    ]
+    for family in dict.fromkeys(entry.family for entry in table):
+        lines = [(*map(_code, e.cells()[:-1]), e.reason) for e in table if e.family == family]
+        parts += ["", f"## {family}", "", *_table(HEAD, lines)]
+    return "\n".join(parts) + "\n"
+
+
+def _code(cell: str) -> str:
+    return f"`{cell}`" if "." in cell or "_" in cell else cell
+
+
+def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:
+    return ["|" + "|".join(f" {c} " if c else " " for c in row) + "|" for row in (head, ("---",) * len(head), *rows)]
