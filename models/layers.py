@@ -77,3 +77,32 @@ def attention(q: jax.Array, k: jax.Array, v: jax.Array, heads: int, mask: jax.Ar
         scores = jnp.matmul(split(q), split(k).transpose(0, 1, 3, 2)) * (1 / math.sqrt(width // heads))
         weights = softmax(scores if mask is None else scores + mask)
         return jnp.matmul(weights, split(v)).transpose(0, 2, 1, 3).reshape(batch, tokens, width)
+
+
+def linear_arguments(name: str, inputs: int, outputs: int, dtype: str, gain: float = 1.0) -> list[ArgSpec]:
+    """The argument of `linear`: as `dense_arguments`, without bias."""
+    return dense_arguments(name, inputs, outputs, dtype, gain)[:1]
+
+
+def linear(w: Weights, name: str, x: jax.Array) -> jax.Array:
+    """Linear map of the last axis, without bias: (..., inputs) -> (..., outputs)."""
+    with jax.named_scope(name):
+        return x @ w[f"{name}.weight"]
+
+
+def rms_norm_arguments(name: str, width: int, dtype: str) -> list[ArgSpec]:
+    """The argument of `rms_norm`, near its neutral value."""
+    return layer_norm_arguments(name, width, dtype)[:1]
+
+
+def rms_norm(w: Weights, name: str, x: jax.Array, epsilon: float) -> jax.Array:
+    """Root-mean-square normalisation over the last axis (Zhang and Sennrich 2019)."""
+    with jax.named_scope(name):
+        return x * jax.lax.rsqrt(jnp.mean(x * x, axis=-1, keepdims=True) + epsilon) * w[f"{name}.weight"]
+
+
+def causal_mask(tokens: int, dtype: object) -> jax.Array:
+    """What is added to scores so that no token sees a later one: 0 or -1e4, (tokens, tokens)."""
+    with jax.named_scope("causal_mask"):
+        rows, columns = (jax.lax.broadcasted_iota("int32", (tokens, tokens), d) for d in (0, 1))
+        return jnp.where(columns <= rows, 0.0, -10000.0).astype(dtype)
