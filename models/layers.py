@@ -101,7 +101,7 @@ def rms_norm(w: Weights, name: str, x: jax.Array, epsilon: float) -> jax.Array:
         return x * jax.lax.rsqrt(jnp.mean(x * x, axis=-1, keepdims=True) + epsilon) * w[f"{name}.weight"]
 
 
-def causal_mask(tokens: int, dtype: object) -> jax.Array:
+def causal_mask(tokens: int, dtype: jnp.dtype) -> jax.Array:
     """What is added to scores so that no token sees a later one: 0 or -1e4, (tokens, tokens)."""
     with jax.named_scope("causal_mask"):
         rows, columns = (jax.lax.broadcasted_iota("int32", (tokens, tokens), d) for d in (0, 1))

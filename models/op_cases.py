@@ -75,7 +75,9 @@ def law_of(dtype: str) -> str:
     return "normal:1"
 
 
-def case(name: str, function: Function, *operands: tuple[tuple[int, ...], str] | tuple[tuple[int, ...], str, str]) -> Case:
+def case(
+    name: str, function: Function, *operands: tuple[tuple[int, ...], str] | tuple[tuple[int, ...], str, str]
+) -> Case:
     """A case of operands given as (shape, type) or (shape, type, law); an empty law is the type's own."""
     made = (Operand(o[0], o[1], (o[2] if len(o) > 2 else "") or law_of(o[1])) for o in operands)
     return Case(name, function, tuple(made))

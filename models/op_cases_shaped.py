@@ -1,4 +1,4 @@
-"""Cases of `suite:ops` whose attributes matter: moved data, reductions, products, windows, control flow, and the rest."""
+"""Cases of `suite:ops` whose attributes matter: moved data, reductions, products, windows, control flow, and others."""
 
 from __future__ import annotations
 
@@ -15,6 +15,16 @@ PLAIN = (FLOAT, "float16", "int32", "int8", "bool")
 def moves(lax: Any, numpy: Any) -> Iterator[Case]:
     """Ops that compute nothing."""
     x = (3, 5, 40)
+
+    def take(x: Any, *at: Any) -> Any:
+        return lax.dynamic_slice(x, at, (2, 3, 32))
+
+    def put(x: Any, y: Any, *at: Any) -> Any:
+        return lax.dynamic_update_slice(x, y, at)
+
+    def convert(x: Any, like: Any) -> Any:
+        return lax.convert_element_type(x, like.dtype)
+
     one = {
         "transpose.inner": lambda x: lax.transpose(x, (0, 2, 1)),
         "transpose.outer": lambda x: lax.transpose(x, (1, 0, 2)),
@@ -48,15 +58,12 @@ def moves(lax: Any, numpy: Any) -> Iterator[Case]:
         }.items():
             yield case(f"pad.{name}.{dtype}", partial(lax.pad, padding_config=config), (x, dtype), ((), dtype))
         places = (((), "int32", "int:0:2"), ((), "int32", "int:0:3"), ((), "int32", "int:0:9"))
-        take = lambda x, *at: lax.dynamic_slice(x, at, (2, 3, 32))  # noqa: E731
-        put = lambda x, y, *at: lax.dynamic_update_slice(x, y, at)  # noqa: E731
         yield case(f"dynamic_slice.{dtype}", take, (x, dtype), *places)
         yield case(f"dynamic_update_slice.{dtype}", put, (x, dtype), ((2, 3, 32), dtype), *places)
         for other in PLAIN:
             if other != dtype:
-                to = lambda x, like: lax.convert_element_type(x, like.dtype)  # noqa: E731
                 law = "uniform:0:100" if dtype in FLOATS else ""
-                yield case(f"convert.{dtype}.{other}", to, (x, dtype, law), ((1,), other))
+                yield case(f"convert.{dtype}.{other}", convert, (x, dtype, law), ((1,), other))
     for dtype, dimension in itertools.product(("float32", "int32"), (0, 1)):
         yield case(f"iota.{dtype}.{dimension}", lambda d=dtype, n=dimension: lax.broadcasted_iota(d, (5, 40), n))
     yield case("bitcast.to_int", lambda x: lax.bitcast_convert_type(x, "int32"), (x, "float32"))
@@ -66,13 +73,23 @@ def moves(lax: Any, numpy: Any) -> Iterator[Case]:
         yield case(f"top_k.{dtype}", lambda x: lax.top_k(x, 5), ((7, 33), dtype, "range"))
 
 
+def _update(how: str, x: Any, at: Any, updates: Any) -> Any:
+    """Rows of `x` at `at`, combined with `updates`."""
+    return getattr(x.at[at], how)(updates, mode="drop", unique_indices=how == "set")
+
+
 def reductions(lax: Any, numpy: Any) -> Iterator[Case]:
     """Reductions and windows."""
-    names = {"sum": (FLOAT, "float16", "int32"), "max": (*FLOATS, *INTS), "min": (*FLOATS, *INTS), "prod": (FLOAT, "int32")}
+    names = {
+        "sum": (FLOAT, "float16", "int32"),
+        "max": (*FLOATS, *INTS),
+        "min": (*FLOATS, *INTS),
+        "prod": (FLOAT, "int32"),
+    }
     names |= {"any": ("bool",), "all": ("bool",), "argmax": (FLOAT, "int32"), "argmin": (FLOAT, "int32")}
     for name, types in names.items():
         axes = (0, 1, 2) if name.startswith("arg") else (0, 2, (0, 1), (0, 1, 2))
-        for dtype, axis in itertools.product(types, axes):
+        for dtype, axis in ((dtype, axis) for dtype in types for axis in axes):
             law = "uniform:0.5:1.5" if name == "prod" and dtype == FLOAT else "int:1:3" if name == "prod" else ""
             size = (3, 2, 5) if name == "prod" else (3, 5, 40)
             reduce = partial(getattr(numpy, name), axis=axis)
@@ -95,11 +112,8 @@ def reductions(lax: Any, numpy: Any) -> Iterator[Case]:
     yield case("cummax", lambda x: lax.cummax(x, axis=1), ((3, 17), FLOAT))
     for name in ("add", "multiply", "max", "min", "set"):
         for dtype in (FLOAT, "int32"):
-            if name == "multiply" and dtype == FLOAT:
-                law = "uniform:0.5:1.5"
-            else:
-                law = ""
-            update = lambda x, i, u, name=name: getattr(x.at[i], name)(u, mode="drop", unique_indices=name == "set")  # noqa: E731
+            law = "uniform:0.5:1.5" if name == "multiply" and dtype == FLOAT else ""
+            update = partial(_update, name)
             at = ((6,), "int32", "range" if name == "set" else "int:0:20")
             yield case(f"scatter.{name}.{dtype}", update, ((20, 33), dtype), at, ((6, 33), dtype, law))
 
@@ -116,7 +130,9 @@ def products(lax: Any) -> Iterator[Case]:
         "outer": ((5,), (7,), (((), ()), ((), ()))),
     }
     for (name, (left, right, numbers)), dtype in itertools.product(dots.items(), (FLOAT, "float16", "int32")):
-        yield case(f"dot.{name}.{dtype}", partial(lax.dot_general, dimension_numbers=numbers), (left, dtype), (right, dtype))
+        yield case(
+            f"dot.{name}.{dtype}", partial(lax.dot_general, dimension_numbers=numbers), (left, dtype), (right, dtype)
+        )
     image, flat = (1, 9, 8, 6), ("NHWC", "HWIO", "NHWC")
     convs = {
         "plain": (image, (3, 3, 6, 7), ((1, 1), "VALID"), {}),
@@ -129,14 +145,23 @@ def products(lax: Any) -> Iterator[Case]:
         "depthwise": (image, (3, 3, 1, 6), ((1, 1), "SAME"), {"feature_group_count": 6}),
     }
     for name, (left, right, rest, more) in convs.items():
-        conv = partial(lax.conv_general_dilated, window_strides=rest[0], padding=rest[1], dimension_numbers=flat, **more)
+        conv = partial(
+            lax.conv_general_dilated, window_strides=rest[0], padding=rest[1], dimension_numbers=flat, **more
+        )
         yield case(f"conv.{name}", conv, (left, FLOAT), (right, FLOAT))
-    line = partial(lax.conv_general_dilated, window_strides=(2,), padding="SAME", dimension_numbers=("NWC", "WIO", "NWC"))
+    line = partial(
+        lax.conv_general_dilated, window_strides=(2,), padding="SAME", dimension_numbers=("NWC", "WIO", "NWC")
+    )
     yield case("conv.1d", line, ((2, 17, 6), FLOAT), ((3, 6, 7), FLOAT))
-    channels = partial(lax.conv_general_dilated, window_strides=(1, 1), padding="SAME", dimension_numbers=("NCHW", "OIHW", "NCHW"))
+    channels = partial(
+        lax.conv_general_dilated, window_strides=(1, 1), padding="SAME", dimension_numbers=("NCHW", "OIHW", "NCHW")
+    )
     yield case("conv.channels_first", channels, ((1, 6, 9, 8), FLOAT), ((7, 6, 3, 3), FLOAT))
     solid = partial(
-        lax.conv_general_dilated, window_strides=(1, 1, 1), padding="VALID", dimension_numbers=("NDHWC", "DHWIO", "NDHWC")
+        lax.conv_general_dilated,
+        window_strides=(1, 1, 1),
+        padding="VALID",
+        dimension_numbers=("NDHWC", "DHWIO", "NDHWC"),
     )
     yield case("conv.3d", solid, ((1, 4, 5, 6, 3), FLOAT), ((2, 2, 3, 3, 4), FLOAT))
 
@@ -149,9 +174,12 @@ def rest(lax: Any, numpy: Any) -> Iterator[Case]:
     branches = [lambda y: y + 1, lambda y: y * 2, lambda y: -y]
     yield case("switch", lambda i, x: lax.switch(i, branches, x), ((), "int32", "int:0:3"), x)
     for name, (exponent, mantissa) in {"bfloat16": (8, 7), "half": (5, 10), "eight": (4, 3)}.items():
-        yield case(f"reduce_precision.{name}", partial(lax.reduce_precision, exponent_bits=exponent, mantissa_bits=mantissa), x)
-    bits = lambda key: lax.rng_bit_generator(key, (5, 40), "uint32")[1]  # noqa: E731
-    yield case("random_bits", bits, ((4,), "uint32", "int:0:1000000"))
+        yield case(
+            f"reduce_precision.{name}", partial(lax.reduce_precision, exponent_bits=exponent, mantissa_bits=mantissa), x
+        )
+    for algorithm in (lax.RandomAlgorithm.RNG_THREE_FRY, lax.RandomAlgorithm.RNG_PHILOX):
+        bits = partial(lax.rng_bit_generator, shape=(5, 40), dtype="uint32", algorithm=algorithm)
+        yield case(f"random_bits.{algorithm.name}", bits, ((4,), "uint32", "int:0:1000000"))
     yield case("complex", lambda a, b: lax.real(lax.complex(a, b)), ((5, 40), "float32"), ((5, 40), "float32"))
     yield case("imaginary", lambda a, b: lax.imag(lax.complex(a, b)), ((5, 40), "float32"), ((5, 40), "float32"))
     yield case("fft", lambda a: lax.real(numpy.fft.rfft(a)), ((5, 32), "float32"))

@@ -52,7 +52,8 @@ TEXTS: dict[str, tuple[str, str, tuple[tuple[tuple[int, ...], str, str], ...]]] 
     **{
         f"triangular_solve.{'left' if left else 'right'}.{'lower' if lower else 'upper'}.{turned.lower()}": (
             "(%a: tensor<8x8xf32>, %b: tensor<8x8xf32>)",
-            f'%0 = "stablehlo.triangular_solve"(%a, %b) {{left_side = {str(left).lower()}, lower = {str(lower).lower()}, '
+            f'%0 = "stablehlo.triangular_solve"(%a, %b) {{left_side = {str(left).lower()}, '
+            f"lower = {str(lower).lower()}, "
             f"unit_diagonal = false, transpose_a = #stablehlo<transpose {turned}>}} "
             ": (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>",
             (((8, 8), "float32", ""), ((8, 8), "float32", "")),
@@ -109,7 +110,8 @@ TEXTS: dict[str, tuple[str, str, tuple[tuple[tuple[int, ...], str, str], ...]]] 
         '%0 = "stablehlo.select_and_scatter"(%x, %g, %z) ({ ^bb0(%a: tensor<f32>, %b: tensor<f32>): '
         "%1 = stablehlo.compare GE, %a, %b : (tensor<f32>, tensor<f32>) -> tensor<i1> stablehlo.return %1 : tensor<i1> "
         "}, { ^bb0(%a: tensor<f32>, %b: tensor<f32>): %1 = stablehlo.add %a, %b : tensor<f32> "
-        "stablehlo.return %1 : tensor<f32> }) {window_dimensions = array<i64: 2, 2>, window_strides = array<i64: 2, 2>} "
+        "stablehlo.return %1 : tensor<f32> }) "
+        "{window_dimensions = array<i64: 2, 2>, window_strides = array<i64: 2, 2>} "
         ": (tensor<8x6xf32>, tensor<4x3xf32>, tensor<f32>) -> tensor<8x6xf32>",
         (((8, 6), "float32", ""), ((4, 3), "float32", ""), ((), "float32", "zeros")),
     ),
@@ -129,6 +131,7 @@ def module(arguments: str, op: str) -> str:
 def text_call(name: str, text: str) -> Any:
     """A function of arrays that lowers to a call of the text's `main`."""
     import jax
+    from jax.core import ShapedArray
     from jax.extend.core import Primitive
     from jax.extend.mlir import ir
     from jax.extend.mlir.dialects import func
@@ -139,7 +142,7 @@ def text_call(name: str, text: str) -> Any:
     for word in results.split(", "):
         *sizes, kind = word.removeprefix("tensor<").removesuffix(">").split("x")
         dtype = {"f32": "float32", "i32": "int32", "i1": "bool"}[kind]
-        shapes.append(jax.core.ShapedArray(tuple(map(int, sizes)), jax.numpy.dtype(dtype)))
+        shapes.append(ShapedArray(tuple(map(int, sizes)), jax.numpy.dtype(dtype)))
     primitive = Primitive(f"suite_{name}")
     primitive.multiple_results = True
     primitive.def_abstract_eval(lambda *_: shapes)

@@ -1,4 +1,4 @@
-"""A denoising U-Net (Ho et al. 2020) at 32x32: two resolutions instead of four, 64 channels instead of 128, no dropout."""
+"""A denoising U-Net (Ho et al. 2020) at 32x32, with two resolutions instead of four and 64 channels instead of 128."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A decoder with a sparse mixture of experts (Mixtral, Jiang et al. 2024): 8 experts, 2 per token; 4 of 32 layers, narrow."""
+"""A sparse mixture of experts (Mixtral, Jiang et al. 2024): 8 experts, 2 per token; 4 of 32 layers, width 256."""
 
 from __future__ import annotations
 

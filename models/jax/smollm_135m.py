@@ -1,4 +1,7 @@
-"""SmolLM 135M (Allal et al. 2024), a Llama-like decoder: RMSNorm, rotary, grouped queries, SwiGLU; 134,515,008 parameters."""
+"""SmolLM 135M (Allal et al. 2024): 134,515,008 parameters.
+
+A decoder as Llama is one: RMSNorm, rotary positions, grouped queries, SwiGLU.
+"""
 
 from __future__ import annotations
 

@@ -24,7 +24,14 @@ def build(dtype: str) -> Built:
     from jax import lax
 
     from models.layers import (
-        attention, dense, dense_arguments, gelu_exact, layer_norm, layer_norm_arguments, linear, linear_arguments,
+        attention,
+        dense,
+        dense_arguments,
+        gelu_exact,
+        layer_norm,
+        layer_norm_arguments,
+        linear,
+        linear_arguments,
     )  # fmt: skip
 
     residual = 1 / math.sqrt(2 * LAYERS)

@@ -1,4 +1,4 @@
-"""The five models: published sizes, what their ops are, and outputs that are not degenerate."""
+"""The models: published sizes, what their ops are, and outputs that are not degenerate."""
 
 from __future__ import annotations
 
@@ -17,10 +17,18 @@ PARAMETERS = {
     "vit_base": 86_567_656,
     "gpt2_small": 124_439_808,
     "mnist_mlp": 784 * 128 + 128 + 128 * 64 + 64 + 64 * 10 + 10,
+    "smollm_135m": 134_515_008,
+    "t5_small": 60_506_624,
+    "mobilenet_v2": 3_504_872,
+    "gcn_cora": 23_063,
+    "whisper_tiny_encoder": 8_208_384,
+    "lstm_ptb": 10_000 * 200 + 2 * 4 * (400 * 200 + 200) + 200 * 10_000 + 10_000,
 }
-"""As published (torchvision, the authors' checkpoints); batch norm's running statistics are no parameters."""
-BIG = [n for n in PARAMETERS if n != "mnist_mlp"]
-QUICK_AND_SLOW = ["mnist_mlp", *(pytest.param(n, marks=pytest.mark.slow) for n in BIG)]
+"""As published (torchvision, checkpoints, papers); batch norm's running statistics are no parameters."""
+REDUCED = ["moe_decoder", "mamba_reduced", "dlrm_reduced", "diffusion_unet"]
+QUICK = ["mnist_mlp", "gcn_cora"]
+BIG = [n for n in (*PARAMETERS, *REDUCED, "tcn") if n not in QUICK]
+QUICK_AND_SLOW = [*QUICK, *(pytest.param(n, marks=pytest.mark.slow) for n in BIG)]
 
 
 @pytest.mark.parametrize("name", PARAMETERS)
@@ -61,6 +69,30 @@ def test_outputs_are_not_degenerate(name: str, dtype: str) -> None:
 
 
 def test_arguments_have_distinct_names_and_known_laws() -> None:
-    for name in PARAMETERS:
+    for name in (*PARAMETERS, *REDUCED, "tcn", "mnist_mlp_train"):
         for spec in registry.get(name).build("bfloat16").arguments:
             assert draw(spec.law, (2,), spec.dtype, 0, 0).shape == (2,)
+
+
+def test_sizes_say_what_was_reduced() -> None:
+    # Whisper's encoder has all its weights and less audio.
+    assert {m.name for m in registry.match("all") if m.size == "reduced"} >= {*REDUCED, "whisper_tiny_encoder"}
+
+
+def test_a_training_step_is_what_finite_differences_say() -> None:
+    jax = pytest.importorskip("jax")
+    built = registry.get("mnist_mlp_train").build("float32")
+    values = {s.name: draw(s.law, s.shape, s.dtype, 0, i) for i, s in enumerate(built.arguments)}
+    step = jax.jit(built.forward)
+    loss, trained = step(values)
+    scores = np.asarray(registry.get("mnist_mlp").build("float32").forward(values))
+    assert float(loss) == pytest.approx(-scores[np.arange(8), values["label"]].mean(), rel=1e-5)
+    changed = np.asarray(trained["dense2.bias"]) - values["dense2.bias"]
+    for place in range(3):
+        moved = dict(values)
+        moved["dense2.bias"] = values["dense2.bias"] + np.float32(0.05) * (np.arange(10) == place)
+        above = float(step(moved)[0])
+        moved["dense2.bias"] = values["dense2.bias"] - np.float32(0.05) * (np.arange(10) == place)
+        slope = (above - float(step(moved)[0])) / 0.1
+        assert changed[place] == pytest.approx(-0.1 * slope, rel=2e-2, abs=1e-4)
+    assert float(step(values | trained)[0]) < float(loss)

@@ -59,7 +59,7 @@ def popcnt(x: np.ndarray) -> np.ndarray:
 
 def count_leading_zeros(x: np.ndarray) -> np.ndarray:
     """Number of zero bits above the highest bit set."""
-    value = _unsigned(np.ascontiguousarray(x)).copy()
+    value = _unsigned(np.asarray(x, order="C")).copy()
     shift = 1
     while shift < _bits(x):
         value |= value >> value.dtype.type(shift)
@@ -69,9 +69,9 @@ def count_leading_zeros(x: np.ndarray) -> np.ndarray:
 
 def _shifted(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     a, b = np.broadcast_arrays(a, b)
-    count = _unsigned(np.ascontiguousarray(b))
+    count = _unsigned(np.asarray(b, order="C"))
     beyond = count >= _bits(a)
-    return np.ascontiguousarray(a), np.where(beyond, count.dtype.type(0), count), beyond
+    return np.asarray(a, order="C"), np.where(beyond, count.dtype.type(0), count), beyond
 
 
 def shift_left(a: np.ndarray, b: np.ndarray) -> np.ndarray:

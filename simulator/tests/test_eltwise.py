@@ -186,5 +186,20 @@ def test_a_type_that_a_kernel_has_not_is_refused() -> None:
         run_kernel("add", NONE, [np.float32([1])], (1,), "f32")
 
 
+@pytest.mark.parametrize(
+    ("kernel", "operands", "expected"),
+    [
+        ("count_leading_zeros", (5,), 29),
+        ("logical_left_shift", (5, 2), 20),
+        ("logical_right_shift", (-1, 28), 15),
+        ("right_shift", (-8, 1), -4),
+    ],
+)
+def test_bits_of_a_scalar_are_a_scalar(kernel: str, operands: tuple[int, ...], expected: int) -> None:
+    got = run_kernel(kernel, NONE, [np.array(value, np.int32) for value in operands], (), "i32")
+    assert got.shape == ()
+    assert got == expected
+
+
 def test_every_row_is_a_kernel() -> None:
     assert {row[0] for row in (*UNARY, *BINARY)} <= set(KERNELS)
