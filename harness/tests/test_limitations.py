@@ -69,6 +69,8 @@ def test_conditions_narrow_a_row(tmp_path):
         ({"op_kinds": frozenset({"eltwise"})}, True),
         ({"op_kinds": frozenset({"matmul"})}, False),
         ({"card": "sim-e*"}, False),
+        ({"but": (row.op_name,)}, False),
+        ({"but": ("stablehlo.other",)}, True),
     ]:
         assert (match(row, "null", [dataclasses.replace(ROW, **change)]) is not None) is hit, change
 

@@ -17,7 +17,7 @@ WIDTH, LAYERS, INNER, STATE, RANK, TAPS = 256, 4, 512, 16, 16, 4
 EPSILON = 1e-5
 
 
-@model(name="mamba_reduced", family="state space", size="reduced")
+@model(name="mamba_reduced", family="state_space", size="reduced")
 def build(dtype: str) -> Built:
     """One sequence; returns the logits of the next token, (1, SEQUENCE, VOCABULARY)."""
     import jax

@@ -18,7 +18,7 @@ EXPERTS, CHOSEN = 8, 2
 EPSILON = 1e-5
 
 
-@model(name="moe_decoder", family="mixture of experts", size="reduced")
+@model(name="moe_decoder", family="mixture_of_experts", size="reduced")
 def build(dtype: str) -> Built:
     """The decoder of one sequence; returns the logits of the next token, (1, SEQUENCE, VOCABULARY)."""
     import jax

@@ -18,7 +18,7 @@ BUCKETS, FARTHEST = 32, 128
 EPSILON = 1e-6
 
 
-@model(name="t5_small", family="encoder-decoder")
+@model(name="t5_small", family="encoder_decoder")
 def build(dtype: str) -> Built:
     """One source and one target sequence; returns the logits of the next target token, (1, TARGET, VOCABULARY)."""
     import jax

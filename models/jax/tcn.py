@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 LENGTH, CHANNELS, LEVELS, TAPS, CLASSES = 784, 25, 8, 7, 10
 
 
-@model(name="tcn", family="time series")
+@model(name="tcn", family="time_series")
 def build(dtype: str) -> Built:
     """One series of `LENGTH` values; returns the logits of its class, (1, CLASSES)."""
     import jax
