@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import statistics
 import subprocess
 import sys
-import time
 
 import jax
 import jax.numpy as jnp
@@ -128,23 +126,8 @@ def test_fingerprint_is_a_hash():
 
 
 def test_import_loads_no_jaxlib():
-    code = (
-        "import sys, time; t = time.process_time(); import compiler.api; s = time.process_time() - t;"
-        "assert not {'jax', 'jaxlib'} & set(sys.modules); print(s)"
-    )
-    seconds = float(subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout)
-    assert seconds < 1.0  # 0.25 s on a quiet machine
-
-
-def test_a_single_op_compiles_in_milliseconds():
-    source = programs.stablehlo(jnp.matmul, np.ones((8, 8), np.float32), np.ones((8, 8), np.float32))
-    api.compile(source, programs.BOARD)
-    times = []
-    for _ in range(15):
-        start = time.process_time()
-        api.compile(source, programs.BOARD)
-        times.append(time.process_time() - start)
-    assert statistics.median(times) < 0.015
+    code = "import sys, compiler.api; assert not {'jax', 'jaxlib'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 @pytest.mark.slow

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import time
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -399,18 +398,3 @@ def chain(length: int) -> str:
         + "\n".join(lines)
         + f"\nreturn %v{length} : tensor<32x32xf32>\n}}"
     )
-
-
-def test_time_grows_with_the_ops_and_not_faster() -> None:
-    def seconds(length: int) -> float:
-        text, best = chain(length), float("inf")
-        for _ in range(3):
-            start = time.process_time()
-            split = split_module(text)
-            best = min(best, time.process_time() - start)
-            assert (len(split.ops), split.uses) == (1, length)
-        return best
-
-    short, long = seconds(500), seconds(4000)
-    assert long < 8 * short * 2.5  # a quadratic splitter needs 64 times as long
-    assert long < 4000 * 250e-6

@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import subprocess
-import time
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -141,14 +140,6 @@ def test_a_run_without_a_single_result_still_has_a_page(tmp_path: Path) -> None:
 def test_a_folder_that_is_no_run_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="expected a run folder"):
         write_report(tmp_path)
-
-
-def test_it_is_quick_for_150_ops(tmp_path: Path) -> None:
-    run = make_run(tmp_path / "run", repeat=12)
-    vega.javascript()
-    started = time.process_time()
-    write_report(run)
-    assert time.process_time() - started < 1.5
 
 
 @pytest.mark.slow
