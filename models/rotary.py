@@ -5,7 +5,8 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from models.layers import softmax
+from models.arguments import ArgSpec
+from models.layers import linear_arguments, softmax
 
 
 def rotate(x: jax.Array, base: float = 10000.0) -> jax.Array:
@@ -35,3 +36,16 @@ def grouped_attention(q: jax.Array, k: jax.Array, v: jax.Array, heads: int, grou
         keys, values = (jnp.repeat(x, heads // groups, axis=1) for x in (rotate(split(k, groups)), split(v, groups)))
         scores = jnp.matmul(queries, keys.transpose(0, 1, 3, 2)) * depth**-0.5
         return jnp.matmul(softmax(scores + mask), values).transpose(0, 2, 1, 3).reshape(batch, tokens, width)
+
+
+def grouped_attention_arguments(name: str, width: int, keys: int, dtype: str, gain: float) -> list[ArgSpec]:
+    """The arguments of the projections around `grouped_attention`: `.q`, `.k`, `.v`, `.o`, the last scaled by `gain`.
+
+    `width` is that of the queries and of the result, `keys` that of keys and of values.
+    """
+    projections = (("q", width, 1.0), ("k", keys, 1.0), ("v", keys, 1.0), ("o", width, gain))
+    return [
+        spec
+        for part, outputs, g in projections
+        for spec in linear_arguments(f"{name}.{part}", width, outputs, dtype, g)
+    ]

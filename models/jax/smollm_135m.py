@@ -26,16 +26,14 @@ def build(dtype: str) -> Built:
     import jax
 
     from models.layers import causal_mask, linear, linear_arguments, rms_norm, rms_norm_arguments
-    from models.rotary import grouped_attention
+    from models.rotary import grouped_attention, grouped_attention_arguments
 
     residual = 1 / math.sqrt(2 * LAYERS)
     keys = WIDTH // HEADS * GROUPS
     specs = [ArgSpec("embedding", (VOCABULARY, WIDTH), dtype, "normal:0.1")]
     for i in range(LAYERS):
         specs += rms_norm_arguments(f"layer{i}.norm1", WIDTH, dtype)
-        for name, outputs in (("q", WIDTH), ("k", keys), ("v", keys)):
-            specs += linear_arguments(f"layer{i}.{name}", WIDTH, outputs, dtype)
-        specs += linear_arguments(f"layer{i}.o", WIDTH, WIDTH, dtype, residual)
+        specs += grouped_attention_arguments(f"layer{i}", WIDTH, keys, dtype, residual)
         specs += rms_norm_arguments(f"layer{i}.norm2", WIDTH, dtype)
         specs += linear_arguments(f"layer{i}.gate", WIDTH, INNER, dtype)
         specs += linear_arguments(f"layer{i}.up", WIDTH, INNER, dtype)
