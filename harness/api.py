@@ -64,6 +64,7 @@ class _Asked:
     golden_memory: int
     cache_dir: str | None
     no_cache: bool
+    reruns: int
 
 
 def run_op_by_op(
@@ -83,6 +84,7 @@ def run_op_by_op(
     golden_memory: int = 2 << 30,
     cache_dir: str | Path | None = None,
     no_cache: bool = False,
+    reruns: int = 2,
     run_dir: str | Path | None = None,
     name: str = "module",
     on_test: Callable[[OpTest], None] | None = None,
@@ -91,13 +93,13 @@ def run_op_by_op(
 
     The run folder (default: a new one below ./.opscope/runs) holds what the pytest plugin's would: `opscope show` and
     `opscope publish` read it. `name` is what a module without a file is called; `on_test` hears of each record as it is
-    made. A verdict that an earlier run found for the same op is taken from there, unless `no_cache`. `op_memory` and
-    `golden_memory` are bytes. Ops that fail are records, not exceptions; InputError says what is wrong with the
-    arguments.
+    made. A verdict that an earlier run found for the same op is taken from there, unless `no_cache`; a failed op is run
+    again `reruns` times, for the label `stability`. `op_memory` and `golden_memory` are bytes. Ops that fail are
+    records, not exceptions; InputError says what is wrong with the arguments.
     """
     asked = _Asked(
         backend, arch, data_format, math_fidelity, until, keep_ir, dtype, inputs, seed, op_timeout, op_memory,
-        golden_memory, str(cache_dir) if cache_dir is not None else None, no_cache,
+        golden_memory, str(cache_dir) if cache_dir is not None else None, no_cache, reruns,
     )  # fmt: skip
     registry.check_name(backend)
     started = now()
@@ -133,7 +135,7 @@ def run_op_by_op(
         store.write_run(folder, record)
         outcome = "interrupted"
         try:
-            with Climber(context, lane, "main", Terms(kept)) as climber:
+            with Climber(context, lane, "main", Terms(kept, reruns=reruns)) as climber:
                 tests = _climb_all(climber, rows, on_test)
             outcome = "complete"
         finally:

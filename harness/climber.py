@@ -12,6 +12,7 @@ from harness.lane import Lane
 from harness.limitations import Verdict, judged
 from harness.optest import RunContext, unrun_test
 from harness.records import OpRow, OpTest
+from harness.reruns import Reruns
 from harness.result_cache import ResultCache
 from harness.stages import Status
 
@@ -28,6 +29,8 @@ class Terms:
     """Number of the next attempt at each op that was run before."""
     deadline: float | None = None
     """Moment (time.time) from which on no op is started."""
+    reruns: int = 0
+    """How often an op is run again whose failure no limitation names."""
 
 
 class Climber:
@@ -36,6 +39,7 @@ class Climber:
     def __init__(self, context: RunContext, lane: Lane, writer: str, terms: Terms) -> None:
         self._context, self._lane, self._terms = context, lane, terms
         self._journal = store.Journal(Path(context.run_dir), writer)
+        self._reruns = Reruns(terms.reruns)
 
     def climb(self, row: OpRow) -> tuple[OpTest, Verdict]:
         """The record of one op and what it means. Raises InputError where no later op would fare better."""
@@ -50,16 +54,31 @@ class Climber:
         """The record of an op that this run has none of."""
         terms = self._terms
         known = terms.cache.find(row, attempt) if terms.cache is not None else None
-        if known is not None:
+        if known is not None and (self._reruns.settled(known) or not self._is_news(known)):
             return known
-        if terms.deadline is not None and time.time() >= terms.deadline:
+        if not self._in_time():
             unrun = unrun_test(row, self._context, Status.NOT_RUN, budget.REASON)
             return unrun.model_copy(update={"attempt": attempt})
         test = self._lane.run(row, attempt=attempt)
+        if self._is_news(test):
+            test = self._reruns.label(test, lambda: self._once_more(row, attempt), self._in_time)
         if terms.cache is not None and self._lane.said is not None:
             # What the child that ran it said: sources may have changed since the run began.
             terms.cache.keep(row, test, self._lane.said)
         return test
+
+    def _is_news(self, test: OpTest) -> bool:
+        """Whether no limitation names this failure."""
+        return judged(test)[1].outcome == "fail"
+
+    def _in_time(self) -> bool:
+        """Whether an op may still be started."""
+        return self._terms.deadline is None or time.time() < self._terms.deadline
+
+    def _once_more(self, row: OpRow, attempt: int) -> OpTest:
+        """Another run of an op, in a child in which no other op has run."""
+        self._lane.close()
+        return self._lane.run(row, attempt=attempt)
 
     def needs_lane(self, row: OpRow) -> bool:
         """Whether an op will have to be run, as far as can be told without reading anything."""

@@ -93,6 +93,10 @@ def failure_lines(test: OpTest, why: str = "") -> list[str]:
         lines.append(f"result {n}: {r.reason or 'outside its tolerance'} ({told or 'no numbers'}; row {r.tolerance})")
     if test.error_signature:
         lines.append(f"signature {test.error_signature}")
+    if test.flaky:
+        lines.append(f"{test.stability}: its runs ended as {', '.join(test.outcomes)}")
+    elif test.stability:
+        lines.append(f"{test.stability}: so in each of {len(test.outcomes)} runs")
     if test.artifact:
         lines.append(f"diagnostic {test.artifact} in the run folder")
     lines.append(f"again: {test.repro}")

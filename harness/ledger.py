@@ -20,7 +20,8 @@ def ledger(header: ManifestHeader, rows: Iterable[OpRow], tests: Iterable[OpTest
     whole = [row for row in rows if not _unsplittable(row)]
     broken = [row for row in rows if _unsplittable(row)]
     apart = {row.op_id for row in broken}
-    by_status = Counter(test.status for test in latest(tests) if test.op_id not in apart)
+    counted = [test for test in latest(tests) if test.op_id not in apart]
+    by_status = Counter(test.status for test in counted)
     return Ledger(
         unique=len(whole),
         by_status={status: by_status[status] for status in Status if by_status[status]},
@@ -29,6 +30,7 @@ def ledger(header: ManifestHeader, rows: Iterable[OpRow], tests: Iterable[OpTest
         unsplittable_uses=_uses(header, broken),
         structural=dict(header.structural),
         module_ops=dict(header.module_ops),
+        stability=dict(sorted(Counter(test.stability for test in counted if test.stability).items())),
     )
 
 

@@ -45,6 +45,8 @@ class Orders:
     """What the backend says, by which kept verdicts are found; None: none is used."""
     deadline: float | None = None
     """Moment (time.time) from which on no op is started."""
+    reruns: int = 0
+    """How often a failed op is run again."""
     order: tuple[str, ...] = ()
     """Ids of the ops in the order in which they are run; empty: the model's."""
     resumed: bool = False
@@ -107,6 +109,7 @@ class Plan:
             recorded=resume.recorded(test for test in tests if test.backend == label),
             attempts=orders.attempts,
             deadline=orders.deadline,
+            reruns=orders.reruns,
         )
         return Climber(orders.context, lane, writer, terms)
 
@@ -186,6 +189,7 @@ def _orders(request: Request, run_id: str, run_dir: Path, settings: dict[str, An
         op_timeout=settings["op_timeout"],
         op_memory=settings["op_memory"],
         cache_dir=settings["cache_dir"],
+        reruns=settings["reruns"],
         globs=request.ops,
         nodeids=request.nodeids,
     )

@@ -11,7 +11,7 @@ import sys
 
 import pytest
 
-from harness import rooms
+from harness import neighbours, rooms
 from harness.errors import InputError
 from harness.settings import SETTINGS
 
@@ -29,7 +29,7 @@ SESSION = "opscope-session"
 """Name under which the plugin of an op-by-op run is registered."""
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
+def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
     """The options of group `opscope`."""
     group = parser.getgroup("opscope", "op-by-op runs of ML compilers (opscope)")
     group.addoption(
@@ -78,7 +78,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="Go on with a run that was killed, interrupted or out of budget, with its own options.",
     )
     for setting in SETTINGS:
-        if not setting.option:
+        if not setting.option or neighbours.owned(setting.name, pluginmanager):
             continue
         if not setting.metavar:
             group.addoption(setting.flag, action="store_true", dest=setting.dest, default=None, help=setting.help)
@@ -156,6 +156,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.option.opscope_op_by_op and not (config.option.help or config.option.version):
         from harness.session import OpByOp
 
+        for setting in neighbours.OWNERS:
+            neighbours.take(setting, config)  # an xdist worker parses the command line anew
         # Else pytest's header would name the folders of the project's own tests, which this run does not collect.
         config.args_source = pytest.Config.ArgsSource.INVOCATION_DIR
         config.pluginmanager.register(OpByOp(config), SESSION)

@@ -172,6 +172,11 @@ class OpTest(Record):
     """Reason of the limitation that names this failure, with its kind in front; empty: none does. Of an op that did
     not fail as one says: `unexpected pass: ...`."""
     flaky: bool = False
+    """Whether it ended otherwise when it was run again."""
+    stability: str = ""
+    """Of a failure that was run again: `deterministic`, `flaky` or `infrastructure` (harness/reruns.py)."""
+    outcomes: tuple[str, ...] = ()
+    """How each of these runs ended, the record's own first."""
     cached_from: str = ""
     """Run that found this verdict, with the times of its stages; empty: this one did."""
     cycles: int | None = None
@@ -206,6 +211,7 @@ VOLATILE = frozenset(
         "filepath",
         "full_test_name",
         "cached_from",
+        "outcomes",
     }
 )
 """Fields of OpTest that may differ between two equal runs."""
@@ -256,6 +262,8 @@ class Ledger(Record):
     unsplittable_uses: dict[str, int]
     structural: dict[str, int]
     module_ops: dict[str, int]
+    stability: dict[str, int] = Field(default_factory=dict)
+    """Failures that were run again, by label: a column beside the status, no part of the sum."""
 
     @property
     def adds_up(self) -> bool:

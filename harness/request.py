@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from harness import neighbours
 from harness.errors import InputError
 from harness.kinds import op_kind
 from harness.records import OpRow
@@ -51,7 +52,8 @@ KEY = pytest.StashKey[Request]()
 def read(config: pytest.Config) -> Request:
     """The request of a command line. Raises InputError for whatever can be refused without exporting a model."""
     option = config.option
-    given = {setting.name: getattr(option, setting.dest, None) for setting in SETTINGS}
+    given = {s.name: getattr(option, s.dest, None) for s in SETTINGS}
+    given |= {name: value for name in neighbours.OWNERS if (value := neighbours.take(name, config)) is not None}
     settings = resolve(given, project_folder(config.invocation_params.dir))
     paths = [str(arg) for arg in option.file_or_dir or ()]
     for path in paths:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from dataclasses import asdict
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from harness import judge
 from harness.flight import Ready
 from harness.optest import RunContext, backend_label, build_test
 from harness.records import SCHEMA_VERSION, OpRow, OpTest
+from harness.reruns import OF_THE_MACHINE
 from harness.shelf import Shelf
 from harness.stages import Stage, Status
 from harness.store import artifact_dir
@@ -31,9 +31,6 @@ FOLDER = "results"
 
 KEPT = frozenset({Status.SUCCESS, Status.COMPILE_FAILED, Status.RUN_FAILED, Status.GOLDEN_FAILED})
 """Verdicts that the same op will come to again."""
-
-OF_THE_MACHINE = re.compile(r"\b(MemoryError|OSError|Errno|bad_alloc|RESOURCE_EXHAUSTED|KeyboardInterrupt)\b")
-"""In an error: it says more about the machine at that moment than about the op."""
 
 OF_THE_RUN = (
     "run_id", "attempt", "test_case_name", "full_test_name", "filepath", "test_start_ts", "test_end_ts", "frontend",
@@ -87,7 +84,7 @@ class ResultCache:
 
     def keep(self, row: OpRow, test: OpTest, ready: Ready) -> None:
         """Keeps a verdict for later runs; `ready` is what the child that found it had said."""
-        if test.status not in KEPT or OF_THE_MACHINE.search(test.error_message or ""):
+        if test.status not in KEPT or test.flaky or OF_THE_MACHINE.search(test.error_message or ""):
             return
         diagnostic = ""
         if test.artifact is not None:

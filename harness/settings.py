@@ -43,6 +43,13 @@ def _integer(where: str, value: object) -> int:
         raise InputError(where, "an integer", repr(value)) from None
 
 
+def _count(where: str, value: object) -> int:
+    number = _integer(where, value)
+    if number < 0:
+        raise InputError(where, "a number from 0 on", str(number), "0")
+    return number
+
+
 def _seconds(where: str, value: object) -> float:
     try:
         number = float(str(value))
@@ -138,6 +145,8 @@ SETTINGS: tuple[Setting, ...] = (
             2 << 30, _bytes, "SIZE"),
     Setting("budget", "Start no op after this time, e.g. 30m; what failed last and is used most comes first.",
             read=_span, metavar="TIME"),
+    Setting("reruns", "How often a failed op is run again, to tell deterministic, flaky and infrastructure apart.",
+            2, _count, "N"),
     Setting("no_cache", "Run every op, also where an earlier run's verdict still holds.", False, _flag),
     Setting("keep_ir", "Keep the IR after each stage in the run folder.", False, _flag),
     Setting("until", "Stop each op after this stage; such an op counts as stopped.",

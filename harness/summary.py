@@ -145,6 +145,9 @@ def show(run: Run, console: Console) -> None:
         line(f"{kept} of {len(run.tests)} verdicts are from earlier runs (--no-cache runs every op)", "cyan")
     for part in run.ledger_line.split("; "):
         line(part, "green" if run.ledger.adds_up else "bold red")
+    if run.ledger.stability:
+        labels = ", ".join(f"{count} {label}" for label, count in run.ledger.stability.items())
+        line(f"failures that were run again: {labels}", "yellow")
     for name, place in run.places.items():
         line(f"{name:<9} {here(place, run.folder)}")
 
@@ -161,7 +164,8 @@ def failure_text(test: OpTest) -> str:
     stage = f" at {test.failed_stage}" if test.failed_stage else ""
     reason = " ".join((test.error_message or test.crash_kind or "").split())[:200]
     told = test.expected if test.status not in FAILED else ""
-    said = told or f"{test.status.value}{stage}: {reason}".removesuffix(": ")
+    flaky = f"{test.stability}: " if test.flaky else ""
+    said = told or f"{flaky}{test.status.value}{stage}: {reason}".removesuffix(": ")
     uses = f" and {test.uses - 1} more" if test.uses > 1 else ""
     return f"{said}; from {test.locations[0]}{uses}" if test.locations else said
 

@@ -3,6 +3,7 @@
 SELECT run_id, backend, arch, card_type, ran_on, status,
        CASE WHEN expected <> '' AND NOT is_failure THEN 1 ELSE 0 END AS known_limitation,
        COUNT(*) AS ops,
+       SUM(CASE WHEN flaky THEN 1 ELSE 0 END) AS flaky,
        SUM(uses) AS uses
 FROM op_tests
 GROUP BY run_id, backend, arch, card_type, ran_on, status, CASE WHEN expected <> '' AND NOT is_failure THEN 1 ELSE 0 END

@@ -18,6 +18,15 @@ from harness.records import TensorDesc
 from harness.stages import Stage
 
 
+def _first(job: Job) -> bool:
+    """Whether this op was not asked for before, by whichever child."""
+    mark = Path(os.environ["FAULTY_MARKS"]) / job.op_id
+    if mark.exists():
+        return False
+    mark.touch()
+    return True
+
+
 class Faulty:
     """Adds its inputs, unless the module's text names a fault: `<stage>:<fault>`."""
 
@@ -63,6 +72,20 @@ class Faulty:
 
     def sigsegv(self, job: Job) -> None:
         ctypes.string_at(0)
+
+    def once(self, job: Job) -> None:
+        """Refuses the first time that it is asked for this op."""
+        if _first(job):
+            self.refuse(job)
+
+    def other(self, job: Job) -> None:
+        """Refuses each time, the second time for another reason."""
+        raise StageError("no kernel" if _first(job) else "no room")
+
+    def killed_once(self, job: Job) -> None:
+        """Killed from outside the first time, as a machine without memory does."""
+        if _first(job):
+            self.sigkill(job)
 
     def exit_0(self, job: Job) -> None:
         os._exit(0)

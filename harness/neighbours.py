@@ -1,0 +1,33 @@
+"""Options that another pytest plugin owns by the name of one of our settings: it keeps the option, we read its value.
+
+pytest ends with an error where two plugins declare one option, whichever comes first, so ours must know beforehand.
+"""
+
+from __future__ import annotations
+
+import os
+from importlib import util
+
+import pytest
+
+OWNERS = {"reruns": ("rerunfailures", "pytest_rerunfailures")}
+"""Setting -> name of pytest's entry point and module of the plugin that declares an option of that name."""
+
+
+def owned(setting: str, manager: pytest.PytestPluginManager) -> bool:
+    """Whether another plugin of this process declares the option of a setting."""
+    if setting not in OWNERS:
+        return False
+    entry, module = OWNERS[setting]
+    if manager.is_blocked(entry):
+        return False
+    alone = bool(os.environ.get("PYTEST_DISABLE_PLUGIN_AUTOLOAD"))
+    return manager.hasplugin(entry) or manager.hasplugin(module) or (not alone and util.find_spec(module) is not None)
+
+
+def take(setting: str, config: pytest.Config) -> object:
+    """What was given for a setting whose option another plugin owns; that plugin finds none, as the run is ours."""
+    given = getattr(config.option, setting, None)
+    if setting in OWNERS and given is not None:
+        setattr(config.option, setting, None)
+    return given if setting in OWNERS else None

@@ -1,0 +1,162 @@
+"""Failures run again, in real lanes: every time, now and then, or the machine's doing; and what is kept of that."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness import reruns
+from harness.climber import Climber, Terms
+from harness.lane import Lane, LaneConfig
+from harness.optest import RunContext, build_test, now
+from harness.records import OpTest
+from harness.reruns import Reruns
+from harness.result_cache import ResultCache
+from harness.stages import Stage, Status
+from harness.tests.ops import FAULTY, add_row
+
+REFUSED = "compile_failed at compile"
+ENDS = {
+    "compile:refuse": ("deterministic", [REFUSED] * 3),
+    "run:wrong": ("deterministic", ["golden_failed at compare"] * 3),
+    "compile:once": ("flaky", [REFUSED, "success", "success"]),
+    "compile:other": ("flaky", [REFUSED] * 3),
+    "run:killed-once": ("infrastructure", ["crashed (signal SIGKILL) at run", "success", "success"]),
+}
+
+
+@pytest.fixture(scope="module")
+def climb(tmp_path_factory: pytest.TempPathFactory):
+    """Climbs one faulty op in a run of its own; all runs share one cache."""
+    folder = tmp_path_factory.mktemp("reruns")
+    (folder / "marks").mkdir()
+    runs: list[Lane] = []
+
+    def climb(module: str, count: int = 2, op_id: str = "") -> tuple[OpTest, int]:
+        context = RunContext(f"r{len(runs)}", str(folder / f"run{len(runs)}"), FAULTY)
+        lane = Lane(LaneConfig(context, {"toy": str(folder)}, environment={"FAULTY_MARKS": str(folder / "marks")}))
+        runs.append(lane)
+        with lane:
+            cache = ResultCache(folder / "cache", context, lane.ready())
+            with Climber(context, lane, "main", Terms(cache, reruns=count)) as climber:
+                row = add_row(folder, op_id or module.replace(":", "-"), module.encode())
+                test, verdict = climber.climb(row)
+        assert verdict.outcome == ("pass" if test.success else "fail"), "no rerun makes a failure green"
+        return test, lane.starts
+
+    return climb
+
+
+QUICK = ("compile:once", "run:killed-once")
+
+
+@pytest.mark.parametrize("module", [pytest.param(m, marks=[] if m in QUICK else [pytest.mark.slow]) for m in ENDS])
+def test_label(climb, module: str) -> None:
+    label, ends = ENDS[module]
+    test, starts = climb(module)
+    assert test.stability == label
+    assert test.flaky is (label != "deterministic")
+    assert [re.sub(" [0-9a-f]{12}$", "", end) for end in test.outcomes] == ends
+    assert starts == 3, "each run has a child of its own"
+    assert test.status.value == ends[0].split()[0], "the record stays the failure that it was"
+
+
+def test_a_success_is_not_run_again_and_0_runs_nothing_again(climb) -> None:
+    test, starts = climb("fine")
+    assert (test.stability, test.outcomes, starts) == ("", (), 1)
+    test, starts = climb("compile:refuse", 0, "unlabelled")
+    assert (test.status, test.stability, starts) == (Status.COMPILE_FAILED, "", 1)
+
+
+@pytest.mark.slow
+def test_the_cache_keeps_labels_and_no_flaky_verdict(climb) -> None:
+    climb("compile:refuse", 2, "kept")
+    kept, starts = climb("compile:refuse", 2, "kept")
+    assert (kept.cached_from != "", kept.stability, starts) == (True, "deterministic", 1)
+    climb("compile:refuse", 0, "later")
+    assert climb("compile:refuse", 0, "later")[0].cached_from
+    labelled, starts = climb("compile:refuse", 2, "later")  # kept without a label: run once more, for the label
+    assert (labelled.cached_from, labelled.stability, starts) == ("", "deterministic", 3)
+    climb("compile:other", 2, "unsteady")
+    assert not climb("compile:other", 2, "unsteady")[0].cached_from
+
+
+def record(tmp_path: Path, op_id: str, message: str = "no kernel", **fields) -> OpTest:
+    status = fields.pop("status", Status.COMPILE_FAILED)
+    return build_test(add_row(tmp_path, op_id), RunContext("r", "run"), status=status, started=now(), error=message,
+                      failed_stage=Stage.COMPILE, **fields)  # fmt: skip
+
+
+def test_a_refusal_proved_often_enough_is_not_run_again(tmp_path: Path) -> None:
+    again, ran = Reruns(2), []
+
+    def label(op_id: str, message: str = "no kernel") -> OpTest:
+        test = record(tmp_path, op_id, message)
+        return again.label(test, lambda: ran.append(op_id) or test)
+
+    for number in range(5):
+        assert label(f"op{number}").stability == "deterministic"
+    assert ran == [f"op{number}" for number in range(reruns.KNOWN_AFTER) for _ in range(2)]
+    label("op9", "another reason")
+    assert ran[-1] == "op9"
+
+
+def test_no_run_after_the_deadline_leaves_no_label(tmp_path: Path) -> None:
+    test = record(tmp_path, "op")
+    assert Reruns(2).label(test, lambda: test, lambda: False) == test
+
+
+@pytest.mark.parametrize(
+    ("fields", "lacking", "fault"),
+    [
+        ({"status": Status.CRASHED, "crash_kind": "signal SIGKILL"}, "", True),
+        ({"status": Status.CRASHED, "crash_kind": "signal SIGSEGV"}, "", False),
+        ({"status": Status.CRASHED, "crash_kind": "memory"}, "", False),
+        ({"status": Status.CRASHED, "crash_kind": "signal SIGSEGV"}, "1% of memory free", True),
+        ({"status": Status.TIMEOUT}, "load 9.0 on 2 processors", True),
+        ({"status": Status.TIMEOUT}, "", False),
+        ({"message": "OSError: [Errno 28] No space left on device"}, "", True),
+        ({}, "load 9.0 on 2 processors", False),
+    ],
+)
+def test_what_is_put_down_to_the_machine(tmp_path: Path, fields: dict, lacking: str, fault: bool) -> None:
+    assert reruns.fault_of_machine(record(tmp_path, "op", **fields), lacking) is fault
+
+
+def test_pressure_is_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reruns, "LOADED", -1.0)
+    assert reruns.pressure().startswith("load ")
+    monkeypatch.setattr(reruns, "LOADED", 1e9)
+    monkeypatch.setattr(reruns, "SCARCE", 1.1)
+    assert reruns.pressure().endswith("of memory free")
+
+
+OWNER = """
+def pytest_addoption(parser):
+    parser.getgroup("rerunfailures").addoption("--reruns", action="store", dest="reruns", type=int)
+
+def pytest_configure(config):
+    print("they see", config.option.reruns)
+"""
+
+
+@pytest.mark.parametrize("ops", [pytest.param(True, marks=pytest.mark.slow), False])
+def test_another_plugins_option_of_that_name_is_read_and_left_to_it(tmp_path: Path, ops: bool) -> None:
+    """pytest-rerunfailures has `--reruns` too; a module of its name with its option stands for it here."""
+    (tmp_path / "pytest_rerunfailures.py").write_text(OWNER)
+    (tmp_path / "net.mlir").write_text(
+        "func.func @main(%a: tensor<2xf32>) -> tensor<2xf32> {\n"
+        "  %0 = stablehlo.custom_call @nobody(%a) : (tensor<2xf32>) -> tensor<2xf32>\n  return %0 : tensor<2xf32>\n}\n"
+    )
+    words = ["--model", "net.mlir", "--op-by-op", "--no-report", "--no-cache"] if ops else ["--collect-only", "-q"]
+    command = [sys.executable, "-P", "-m", "pytest", "-p", "no:benchmark", "-p", "pytest_rerunfailures", *words]
+    run = subprocess.run([*command, "--reruns", "1"], cwd=tmp_path, capture_output=True, text=True, check=False,
+                         env={**os.environ, "PYTHONPATH": str(tmp_path)})  # fmt: skip
+    assert f"they see {'None' if ops else '1'}" in run.stdout, run.stdout + run.stderr
+    if ops:
+        assert "deterministic: so in each of 2 runs" in run.stdout
