@@ -21,6 +21,7 @@ from harness import export_folder, prepare, store
 from harness.backends import registry
 from harness.claims import Claims
 from harness.climber import Climber, Terms
+from harness.errors import InputError
 from harness.lane import Lane, LaneConfig
 from harness.optest import RunContext, now
 from harness.origin import origin
@@ -125,7 +126,10 @@ def run_op_by_op(
     caches = export_folder.cache_dir(asked.cache_dir)
     with Lane(config) as lane, Claims() as claims:
         lane.start()  # its imports run beside the export; a board that the backend refuses ends both
-        header, rows = prepare.prepare(request, _loaded(lane), claims)
+        header, rows = prepare.prepare(request, _loaded(lane), claims, folder / store.ARTIFACT_DIR)
+        for failure in header.failed:
+            raise InputError(f"--model {failure.model}", "a model that can be exported",
+                             f"{failure.status.value}: {failure.error}")  # fmt: skip
         kept = ResultCache(caches, context, None if no_cache else lane.ready())
         record = RunRecord(
             run_id=run_id, models=header.models, backend=backend, arch=arch, started=started,

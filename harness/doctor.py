@@ -8,7 +8,6 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -103,12 +102,20 @@ def _backend(name: str) -> tuple[str, str]:
     return (f"stages {stages}", "") if remedy is None else ("not usable here", remedy)
 
 
+def _framework(name: str) -> tuple[str, str]:
+    """The packages of a framework: text and remedy."""
+    from models import frontends
+
+    found = ", ".join(f"{package} {version}" for package, version in frontends.versions(name).items() if version)
+    return (found or "not installed", frontends.install(name) if frontends.missing(name) else "")
+
+
 def _frameworks() -> Iterator[Finding]:
     from models import registry
 
     for framework in sorted({registry.get(name).framework for name in registry.names()}):
-        found, remedy = _tried(lambda name=framework: (f"{name} {metadata.version(name)}", ""))
-        yield Finding("framework", framework, not remedy, found, f"pip install {framework}" if remedy else "")
+        found, remedy = _tried(lambda name=framework: _framework(name))
+        yield Finding("framework", framework, not remedy, found, remedy, needed=framework == "jax")
 
 
 def _database(settings: Resolved, folder: Path) -> Finding:

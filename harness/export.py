@@ -1,47 +1,28 @@
-"""From a registered model, or a file, to a StableHLO module as bytecode with locations. No weight is made."""
+"""From what an exporter handed over, or a file, to a StableHLO module as bytecode with locations."""
 
 from __future__ import annotations
 
-import io
-from dataclasses import dataclass
 from pathlib import Path
 
-from models.arguments import ArgSpec
+from models import frontends
+from models.frontends import child
+from models.frontends.base import Handed, Source
 from models.registry import Model
-from models.seeding import dtype_of
 
-
-@dataclass(frozen=True)
-class Exported:
-    """A model as StableHLO."""
-
-    bytecode: bytes
-    arguments: tuple[ArgSpec, ...]
-    """One per argument of the module's entry function; none for a file, whose arguments have no law."""
-    frontend: str
-    """Who exported it, with its version: `jax 0.10.2`; `file` for a StableHLO file."""
+Exported = Handed
+"""A model as StableHLO, and its arguments: none for a file, whose arguments have no law."""
 
 
 def export_model(model: Model, dtype: str = "float32") -> Exported:
-    """Traces a registered model with `jax.jit(...).lower(...)` on shapes alone.
+    """A registered model, exported in this process. Raises what the model or its framework raises."""
+    frontend = frontends.get(model.framework)
+    source = Source(model.name, str(model.path), dtype)
+    return frontend.export(frontend.build(source), source)
 
-    `keep_unused` keeps the arguments of the module in the order of the specs. Raises what the model raises.
-    """
-    import jax
 
-    built = model.build(dtype)
-    names = [spec.name for spec in built.arguments]
-
-    def entry(*arrays: jax.Array) -> object:
-        return built.forward(dict(zip(names, arrays, strict=True)))
-
-    entry.__name__ = entry.__qualname__ = model.name
-    structs = [jax.ShapeDtypeStruct(spec.shape, dtype_of(spec.dtype)) for spec in built.arguments]
-    module = jax.jit(entry, keep_unused=True).lower(*structs).compiler_ir("stablehlo")
-    assert module is not None
-    file = io.BytesIO()
-    module.operation.write_bytecode(file)
-    return Exported(file.getvalue(), built.arguments, f"jax {jax.__version__}")
+def handed_over(folder: Path) -> Exported:
+    """What an exporter left in its folder. Raises OSError or ValueError where that is not whole."""
+    return child.read(folder)
 
 
 def export_file(path: Path) -> Exported:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from harness.kinds import op_kind
-from harness.records import OpRow, OpTest
-from harness.stages import FAILED, Status
+from harness.records import ModelFailure, OpRow, OpTest
+from harness.stages import FAILED, ModelStatus, Status
 from harness.summary import here, title
 
 if TYPE_CHECKING:
@@ -74,6 +74,46 @@ class OpItem(pytest.Item):
         """The heading of the test in pytest's output."""
         # Not the end of the id: there pytest would show dots as colons, and what -v lists could not be given back.
         return self.path, None, f"{self.row.uses[0].model}: {self.row.op_name} [{self.row.op_id}]"
+
+
+class ModelFailed(Exception):  # noqa: N818 - it is the outcome of a test, not an error of ours
+    """A model was not exported."""
+
+
+class FailedModel(pytest.Collector):
+    """A model of which no op could be run: one test, which says so."""
+
+    def __init__(self, *, failure: ModelFailure, **kwargs: Any) -> None:
+        super().__init__(nodeid=kwargs["name"], **kwargs)
+        self._failure = failure
+
+    def collect(self) -> Iterable[pytest.Item]:
+        """The one test."""
+        yield ModelItem.from_parent(self, name="export", failure=self._failure)
+
+
+class ModelItem(pytest.Item):
+    """Fails with what the model raised; is skipped where its framework is not installed."""
+
+    def __init__(self, *, failure: ModelFailure, **kwargs: Any) -> None:
+        super().__init__(nodeid=f"{kwargs['parent'].name}::{kwargs['name']}", **kwargs)
+        self._failure = failure
+
+    def runtest(self) -> None:
+        """Tells the failure."""
+        told = self._failure
+        if told.status is ModelStatus.FRAMEWORK_MISSING:
+            pytest.skip(told.error)
+        traceback = f"\ntraceback {told.artifact} in the run folder" if told.artifact else ""
+        raise ModelFailed(f"{told.status.value}: {told.error}{traceback}")
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        """The failure in two lines; the traceback is an artifact."""
+        return str(excinfo.value) if isinstance(excinfo.value, ModelFailed) else super().repr_failure(excinfo)
+
+    def reportinfo(self) -> tuple[Any, int | None, str]:
+        """The heading of the test in pytest's output."""
+        return self.path, None, f"{self._failure.model}: export"
 
 
 def failure_lines(test: OpTest, why: str = "") -> list[str]:

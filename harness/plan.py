@@ -216,7 +216,8 @@ def _from_models(
     cached = not request.settings["no_cache"]
     try:
         known = _said(orders, lane, cached)
-        header, rows = prepare.prepare(asked, _beside(lane, known, report), claims)
+        artifacts = None if dry else run_dir / store.ARTIFACT_DIR
+        header, rows = prepare.prepare(asked, _beside(lane, known, report), claims, artifacts)
         ready = _ready(orders, lane, known)
         plan = Plan(_settled(orders, request, rows, ready if cached else None, started), header, rows)
         if not dry:

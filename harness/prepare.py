@@ -1,7 +1,7 @@
-"""Parent side of preparing a run: models in, manifest out; all heavy work happens in a child process.
+"""Parent side of preparing a run: models in, manifest out; all heavy work happens in child processes.
 
-`prepare` finds each model's export folder in the cache, or has a child make it (export, split, golden walk). This file
-imports neither jax nor numpy: pytest processes call it.
+`prepare` finds each model's export folder in the cache, or has an exporter make the StableHLO (`harness.exporting`) and
+a child the rest (split, golden walk). This file imports neither jax nor numpy: pytest processes call it.
 """
 
 from __future__ import annotations
@@ -21,30 +21,24 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from harness import export_folder, upkeep
+from harness import export_folder, exporting, store, upkeep
 from harness.claims import Claims
 from harness.errors import InputError
 from harness.export_folder import JOURNAL
-from harness.records import ManifestHeader, OpRow
-from models import registry
+from harness.exporting import Export, ExportFailed
+from harness.records import ManifestHeader, ModelFailure, OpRow
+from harness.stages import ModelStatus
+from models import frontends, registry
+from models.frontends.base import Source
 
 Event = dict[str, Any]
 """`{"event": "stage", "model", "stage": "export" | "split" | "golden", "done", "total"}` while it works,
-`{"event": "done", "model", "export_dir", "cached"}` per model."""
+`{"event": "done", "model", "export_dir", "cached"}` or `{"event": "failed", "model", "status", "error"}` per model."""
 
 DTYPES = {"float32": "float32", "f32": "float32", "bfloat16": "bfloat16", "bf16": "bfloat16"}
 INPUTS = ("captured", "random")
 MAX_CRASHES = 20
 """How many ops of one model may bring the child down before we give up."""
-
-THREADS = {
-    "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false",
-    "NPROC": "1",
-    "OPENBLAS_NUM_THREADS": "1",
-    "OMP_NUM_THREADS": "1",
-    "MKL_NUM_THREADS": "1",
-}
-"""Environment that makes XLA and BLAS single-threaded, so that digits repeat."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +56,8 @@ class Request:
     """Bytes that all caches together may take."""
     folders: tuple[str, ...] = ()
     """Folders with models besides our own."""
+    training: bool = False
+    """Each model's training step in place of its forward pass."""
     max_tensor_bytes: int = 2 << 30
     """A value above is not captured: its users get random inputs, its op no golden."""
     max_live_bytes: int = 8 << 30
@@ -77,33 +73,72 @@ class Task:
     name: str
     path: str
     """The model's Python file, or the StableHLO file."""
-    registered: bool
+    export: Export | None
+    """What its exporter is asked for; None for a StableHLO file."""
+    missing: str
+    """What of its framework is not installed, with the line that installs it; empty: it is all there."""
     folder: str
     request: Request
 
 
+class Unpreparable(Exception):  # noqa: N818 - the outcome of one model, not an error of ours
+    """A model that was exported could not be split or evaluated."""
+
+
 def prepare(
-    request: Request | Mapping[str, Any], on_event: Callable[[Event], None] | None = None, claims: Claims | None = None
+    request: Request | Mapping[str, Any],
+    on_event: Callable[[Event], None] | None = None,
+    claims: Claims | None = None,
+    artifacts: Path | None = None,
 ) -> tuple[ManifestHeader, list[OpRow]]:
     """Prepares all models of the request and merges their manifests by op id.
 
     A row that several models share keeps the files and the chosen use of the first; uses are joined. The export folders
-    stay for as long as `claims` holds them. Raises InputError
-    for an unknown model, a file that is no StableHLO, a model that does not export, a cache that cannot be written.
+    stay for as long as `claims` holds them. A model that is not prepared is in the header's `failed`, its traceback in
+    a file below `artifacts`. Raises InputError for an unknown model, a file that is no StableHLO, a request of which no
+    model has its framework here, a cache that cannot be written.
     """
     if not isinstance(request, Request):
         request = Request(**{**request, **{k: tuple(request[k]) for k in ("models", "folders") if k in request}})
     report = on_event or (lambda event: None)
-    manifests = []
-    for task in tasks(request):
+    asked = tasks(request)
+    if all(task.missing for task in asked):
+        what, _, hint = asked[0].missing.partition("; try ")
+        raise InputError(f"--model {asked[0].name}", "its framework to be installed", what, hint)
+    manifests: list[tuple[ManifestHeader, list[OpRow]]] = []
+    failed: list[ModelFailure] = []
+    for task in asked:
         folder = Path(task.folder)
         cached = _claimed(folder, claims)
-        while not _claimed(folder, claims):  # again where somebody clears up just now
-            _make(task, report)
-        export_folder.used(folder)
-        manifests.append(export_folder.read_manifest(folder))
-        report({"event": "done", "model": task.name, "export_dir": task.folder, "cached": cached})
-    return merge(manifests)
+        try:
+            if task.missing:
+                raise ExportFailed("", task.missing, "")
+            while not _claimed(folder, claims):  # again where somebody clears up just now
+                _make(task, report)
+        except ExportFailed as error:
+            status = ModelStatus(f"{error.stage}_failed") if error.stage else ModelStatus.FRAMEWORK_MISSING
+            failed.append(_failure(task, status, error.error, error.trace, artifacts))
+        except Unpreparable as error:
+            failed.append(_failure(task, ModelStatus.PREPARE_FAILED, str(error), "", artifacts))
+        else:
+            export_folder.used(folder)
+            manifests.append(export_folder.read_manifest(folder))
+            report({"event": "done", "model": task.name, "export_dir": task.folder, "cached": cached})
+            continue
+        report({"event": "failed", "model": task.name, "status": failed[-1].status.value, "error": failed[-1].error})
+    header, rows = merge(manifests)
+    return header.model_copy(update={"failed": tuple(failed)}), rows
+
+
+def _failure(task: Task, status: ModelStatus, error: str, trace: str, artifacts: Path | None) -> ModelFailure:
+    """The row of a model that was not prepared; its traceback becomes a file where there is one and a place for it."""
+    artifact = None
+    if trace and artifacts is not None:
+        path = artifacts / store.MODELS_DIR / f"{store.file_name(task.name)}.txt"
+        store.write_whole(path, trace)
+        artifact = path.relative_to(artifacts.parent).as_posix()
+    framework = task.export.framework if task.export else ""
+    return ModelFailure(model=task.name, framework=framework, status=status, error=error, artifact=artifact)
 
 
 def _claimed(folder: Path, claims: Claims | None) -> bool:
@@ -131,59 +166,111 @@ def tasks(request: Request) -> list[Task]:
     request = replace(request, cache_dir=str(cache))
     found: dict[str, Task] = {}
     for word in request.models:
-        for name, path, files in _resolve(word, request.folders):
+        for named in _resolve(word, request):
+            name, path = named.name, named.path
             known = found.get(name)
             if known is not None:
                 if known.path != str(path):
                     raise InputError("--model", "models of different names", f"two named {name!r}", "renaming a file")
                 continue
-            settings: dict[str, object] = {
-                "name": name,
-                # A file has its own types.
-                "dtype": request.dtype if files else None,
-                "inputs": request.inputs,
-                "seed": request.seed,
-                "limits": (request.max_tensor_bytes, request.max_live_bytes),
-            }
-            name_of_folder = export_folder.key(files or [path], settings)
-            folder = cache / "exports" / name_of_folder
-            found[name] = Task(name, str(path), bool(files), str(folder), request)
+            found[name] = _task(named, request, cache)
     if not found:
         raise InputError("--model", "at least one model", "none", ", ".join(registry.names(request.folders)))
     return list(found.values())
 
 
-def _resolve(word: str, folders: Sequence[str]) -> list[tuple[str, Path, list[Path]]]:
-    """(name, file, source files) of each model that `word` names; no source files: it is a StableHLO file."""
+def _task(named: Named, request: Request, cache: Path) -> Task:
+    """What is to be done for one model."""
+    inputs = "random" if named.giant else request.inputs
+    request = replace(request, inputs=inputs)
+    settings: dict[str, object] = {
+        "name": named.name,
+        "inputs": inputs,
+        "seed": request.seed,
+        "limits": (request.max_tensor_bytes, request.max_live_bytes),
+    }
+    if not named.framework:  # a file has its own types
+        key = export_folder.key([named.path], settings)
+        return Task(named.name, str(named.path), None, "", str(cache / "exports" / key), request)
+    source = Source(named.name, str(named.path), request.dtype, request.training, named.entry)
+    export = Export(named.framework, source, tuple(map(str, named.files)))
+    key = export_folder.key([], {**settings, "export": export.key()})
+    missing = frontends.missing(named.framework)
+    return Task(named.name, str(named.path), export, missing, str(cache / "exports" / key), request)
+
+
+@dataclass(frozen=True)
+class Named:
+    """One model that a word of the request names."""
+
+    name: str
+    """What records call it."""
+    path: Path
+    framework: str = ""
+    """Whose exporter takes it; empty: it is a StableHLO file."""
+    files: tuple[Path, ...] = ()
+    """What its program depends on."""
+    entry: str = ""
+    giant: bool = False
+
+
+TRAINING = "+training"
+"""What the name of a model ends in where records are of its training step."""
+
+
+def _resolve(word: str, request: Request) -> list[Named]:
+    """The models that `word` names. Raises InputError where it names none."""
     path = Path(word)
     looks_like_path = "/" in word or path.suffix in {".mlir", ".mlirbc", ".stablehlo", ".bc", ".vhlo"}
     if path.suffix == ".py":
-        return _models_in(path)
-    if looks_like_path or (path.is_file() and word not in registry.names(folders)):
+        return _models_in(path, request.training)
+    if looks_like_path or (path.is_file() and word not in registry.names(request.folders)):
         # A file whose own name holds a bracket or a star is that file, not a pattern.
         globbed = [] if path.is_file() else glob.glob(word)  # noqa: PTH207 - Path.glob takes no absolute pattern
         paths = [path] if path.is_file() else sorted(found for found in map(Path, globbed) if found.is_file())
         if not paths:
             raise InputError("--model", "the path of a StableHLO file", f"{word!r}, which is not a file")
-        return [(found.stem, found.absolute(), []) for found in paths]
+        if request.training:
+            raise InputError("--training", "a model that is differentiated", f"{word!r}, a StableHLO file")
+        return [Named(found.stem, found.absolute()) for found in paths]
     try:
-        return [(m.name, m.path, m.sources()) for m in registry.match(word, folders)]
+        models = registry.match(word, request.folders)
     except ValueError as error:
         raise _as_input_error(error) from None
+    declared = [(m.path, registry.Declared(m.name, m.framework, m.giant, m.trainable)) for m in models]
+    return _named(declared, word, request.training)
 
 
-def _models_in(path: Path) -> list[tuple[str, Path, list[Path]]]:
+def _models_in(path: Path, training: bool) -> list[Named]:
     """The models in a Python file, without importing it here."""
     path = path.resolve()
     try:
-        names = registry.declared(path)
+        declared = registry.declared(path)
     except FileNotFoundError:
         raise InputError("--model", "the path of a Python file", f"{str(path)!r}, which is not a file") from None
     except (ValueError, OSError) as error:
         raise _as_input_error(error) from None
-    if not names:
+    if not declared:
         raise InputError("--model", "a Python file with a function decorated @model", str(path))
-    return [(name, path, registry.sources_of(path)) for name in names]
+    return _named([(path, model) for model in declared], str(path), training)
+
+
+def _named(declared: Sequence[tuple[Path, registry.Declared]], word: str, training: bool) -> list[Named]:
+    """Registered models, for their forward pass or for `training`. Raises InputError where none can be trained."""
+    chosen = [(path, model) for path, model in declared if model.trainable or not training]
+    if not chosen:
+        raise InputError("--training", "a model that can be trained", repr(word))
+    return [
+        Named(
+            model.name + (TRAINING if training else ""),
+            path,
+            model.framework,
+            tuple(registry.sources_of(path, model.framework)),
+            entry=model.name,
+            giant=model.giant,
+        )
+        for path, model in chosen
+    ]
 
 
 def _as_input_error(error: Exception) -> InputError:
@@ -215,16 +302,20 @@ def _make(task: Task, report: Callable[[Event], None]) -> None:
     """Has children make one export folder: a new one for each op that brought the last one down."""
     exports = export_folder.make_dir(Path(task.folder).parent)
     upkeep.trim(exports.parent, task.request.max_cache)
+    claims = Claims()
+    module = ""
+    if task.export is not None:
+        report({"event": "stage", "model": task.name, "stage": "export", "done": 0, "total": 1})
+        module = str(exporting.exported(task.export, exports.parent, task.request.max_cache, claims))
     try:
         temporary = Path(tempfile.mkdtemp(prefix=upkeep.MAKING, dir=exports))
     except OSError as error:
         raise export_folder.unwritable("cache folder", exports, error) from None
     guilty: dict[str, str] = {}
-    claims = Claims()
     claims.hold(temporary)
     try:
         while True:
-            code, log, late = _run_child(task, temporary, guilty, report)
+            code, log, late = _run_child(task, module, temporary, guilty, report)
             if code == 0 or export_folder.complete(Path(task.folder)):  # whole, however its maker ended afterwards
                 return
             op_id = _evaluating(temporary)
@@ -232,7 +323,7 @@ def _make(task: Task, report: Callable[[Event], None]) -> None:
             if late:
                 how = f"more than {task.request.op_seconds:g} s"
             if op_id is None or op_id in guilty or len(guilty) >= MAX_CRASHES:
-                raise InputError(f"--model {task.name}", "a model that can be prepared", f"{how}: {_last_line(log)}")
+                raise Unpreparable(f"{how}: {_last_line(log)}")
             guilty[op_id] = f"XLA gave no value ({how}): {_last_line(log)}"
     finally:
         claims.close()
@@ -253,19 +344,14 @@ def _last_line(log: Path) -> str:
 
 
 def _run_child(
-    task: Task, temporary: Path, guilty: Mapping[str, str], report: Callable[[Event], None]
+    task: Task, module: str, temporary: Path, guilty: Mapping[str, str], report: Callable[[Event], None]
 ) -> tuple[int, Path, bool]:
     """One child at work until it ends: its exit code, the file with what it printed, whether it was killed as late.
 
-    Raises InputError where the child reports one.
+    `module` is the exporter's folder, empty for a StableHLO file. Raises InputError or Unpreparable where the child
+    reports one.
     """
     log = temporary / "log.txt"
-    root = str(Path(__file__).resolve().parent.parent)
-    # First on the path, so that no folder of the user's shadows the rooms.
-    path = os.pathsep.join(p for p in (root, os.environ.get("PYTHONPATH", "")) if p)
-    flags = " ".join(f for f in (os.environ.get("XLA_FLAGS", ""), THREADS["XLA_FLAGS"]) if f)
-    environment = {**os.environ, **THREADS, "XLA_FLAGS": flags, "PYTHONPATH": path, "TF_CPP_MIN_LOG_LEVEL": "2",
-                   "JAX_PLATFORMS": "cpu"}  # fmt: skip
     error: Event | None = None
     journal = temporary / JOURNAL
     journal.unlink(missing_ok=True)
@@ -273,16 +359,18 @@ def _run_child(
     with log.open("wb") as output:
         child = subprocess.Popen(
             [sys.executable, "-P", "-m", "harness.prepare_child"],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=output, env=environment, start_new_session=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=output,
+            env=exporting.environment(), start_new_session=True,
         )  # fmt: skip
         watch = threading.Thread(target=_watch, args=(child.pid, journal, task.request.op_seconds, ended, late))
         watch.start()
         try:
-            # The child's own first word comes after seconds of imports.
-            report({"event": "stage", "model": task.name, "stage": "export", "done": 0, "total": 1})
+            if not module:  # the child's own first word comes after seconds of imports
+                report({"event": "stage", "model": task.name, "stage": "export", "done": 0, "total": 1})
             assert child.stdin is not None
             assert child.stdout is not None
-            child.stdin.write(json.dumps({**asdict(task), "temporary": str(temporary), "guilty": guilty}).encode())
+            told = {**asdict(task), "exported": module, "temporary": str(temporary), "guilty": guilty}
+            child.stdin.write(json.dumps(told).encode())
             child.stdin.close()
             for line in child.stdout:
                 event = json.loads(line)
@@ -301,6 +389,8 @@ def _run_child(
             for pipe in (child.stdin, child.stdout):
                 if pipe is not None:
                     pipe.close()
+    if error is not None and "where" not in error:
+        raise Unpreparable(error["got"])
     if error is not None:
         raise InputError(error["where"], error["expected"], error["got"], error.get("hint", ""))
     return code, log, late.is_set()

@@ -1,4 +1,4 @@
-"""The child of `harness.prepare`: exports one model, splits it, walks it, and writes its export folder.
+"""The child of `harness.prepare`: splits one exported model, walks it, and writes its export folder.
 
 Reads a task as JSON on stdin and prints one JSON event per line; run as `python -P -m harness.prepare_child`.
 """
@@ -22,7 +22,6 @@ from harness.errors import InputError
 from harness.records import ManifestHeader
 
 if TYPE_CHECKING:
-    from harness.export import Exported
     from harness.program import SplitModule
 
 PR_SET_PDEATHSIG = 1
@@ -50,10 +49,10 @@ def main() -> int:
     except OSError as error:
         refused = export_folder.unwritable("cache folder", Path(task["temporary"]).parent, error)
         emit("error", where=refused.where, expected=refused.expected, got=refused.got, hint=refused.hint)
-    except Exception as error:  # noqa: BLE001 - whatever a model raises is reported in one line
+    except Exception as error:  # noqa: BLE001 - whatever a module does to us is reported in one line
         traceback.print_exc()
         got = f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}"[:200]
-        emit("error", where=f"--model {task['name']}", expected="a model that can be prepared", got=got)
+        emit("error", got=got)
     return 0
 
 
@@ -64,8 +63,9 @@ def make(task: dict[str, Any], emit: Emit) -> None:
     def stage(which: str, done: int, total: int) -> None:
         emit("stage", model=name, stage=which, done=done, total=total)
 
-    stage("export", 0, 1)
-    exported = export(task)
+    from harness.export import export_file, handed_over
+
+    exported = handed_over(Path(task["exported"])) if task["exported"] else export_file(Path(task["path"]))
     (temporary / export_folder.MODULE).write_bytes(exported.bytecode)
     stage("export", 1, 1)
     stage("split", 0, 1)
@@ -106,18 +106,6 @@ def make(task: dict[str, Any], emit: Emit) -> None:
             (temporary / leftover).unlink()
     export_folder.write_manifest(temporary, header, walked.rows)
     export_folder.publish(temporary, Path(task["folder"]))
-
-
-def export(task: dict[str, Any]) -> Exported:
-    """The model of the task as StableHLO."""
-    from harness.export import export_file, export_model
-
-    if not task["registered"]:
-        return export_file(Path(task["path"]))
-    from models import registry
-
-    found = {model.name: model for model in registry.add_file(task["path"])}
-    return export_model(found[task["name"]], task["request"]["dtype"])
 
 
 def program_digest(split: SplitModule, laws: Sequence[str]) -> str:

@@ -6,12 +6,13 @@ names of tenstorrent/tt-github-actions' `OpTest` and adds ours; `RunRecord` says
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import datetime
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from harness.stages import FAILED, Stage, Status
+from harness.stages import FAILED, ModelStatus, Stage, Status
 
 SCHEMA_VERSION = 1
 
@@ -83,6 +84,19 @@ class OpRow(Record):
     """Why no module could be made of it; then `module` is None."""
 
 
+class ModelFailure(Record):
+    """A model that was asked for and of which no op could be run."""
+
+    model: str
+    framework: str
+    """Empty for a StableHLO file."""
+    status: ModelStatus
+    error: str
+    """One line: what was raised, or how to install what is missing."""
+    artifact: str | None = None
+    """File with the traceback, relative to the run folder."""
+
+
 class ManifestHeader(Record):
     """First line of a manifest: the export it belongs to and the counts that must add up."""
 
@@ -94,6 +108,12 @@ class ManifestHeader(Record):
     """Per model: all ops of the module (nested ones and called functions' ops counted once per use)."""
     structural: dict[str, int]
     """Per model: ops that only hold the program together (constant, return, call, ...)."""
+    failed: tuple[ModelFailure, ...] = ()
+    """The models that are not among `models` though they were asked for."""
+
+    def by_outcome(self) -> dict[str, int]:
+        """How many of the models that were asked for ran, and how many of the others failed how."""
+        return {"ran": len(self.models), **Counter(failure.status.value for failure in self.failed)}
 
 
 class StageTime(Record):

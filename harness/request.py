@@ -121,6 +121,7 @@ def to_prepare(
         cache_dir=settings["cache_dir"],
         max_tensor_bytes=settings["golden_memory"],
         max_cache=settings["max_cache"],
+        training=settings["training"],
     )
 
 

@@ -17,7 +17,7 @@ import pytest
 from harness import closing, plan, progress, request, resume, upkeep
 from harness.claims import Claims
 from harness.errors import InputError
-from harness.items import PROPERTY, ModelOps, OpItem
+from harness.items import PROPERTY, FailedModel, ModelOps, OpItem
 from harness.limitations import Verdict
 from harness.records import OpRow, OpTest
 from harness.stages import Status
@@ -124,8 +124,15 @@ class OpByOp:
         items: list[pytest.Item] = []
         session.items = items
         try:
-            for model, rows in chosen.by_model().items():
-                collector = ModelOps.from_parent(session, name=model, run=self, rows=rows)
+            collectors: list[pytest.Collector] = [
+                FailedModel.from_parent(session, name=failure.model, failure=failure)
+                for failure in ([] if chosen.again else chosen.header.failed)
+            ]
+            collectors += [
+                ModelOps.from_parent(session, name=model, run=self, rows=rows)
+                for model, rows in chosen.by_model().items()
+            ]
+            for collector in collectors:
                 hook.pytest_collectstart(collector=collector)
                 report = hook.pytest_make_collect_report(collector=collector)
                 hook.pytest_collectreport(report=report)
@@ -145,7 +152,7 @@ class OpByOp:
 
     def _deselect(self, items: list[pytest.Item], chosen: plan.Plan) -> None:
         """Leaves the ops that --ops, --op and test names on the command line ask for."""
-        keep = [i for i in items if isinstance(i, OpItem) and chosen.asks_for(i.row)]
+        keep = [i for i in items if not isinstance(i, OpItem) or chosen.asks_for(i.row)]
         out = [i for i in items if i not in keep]
         if out:
             self.config.hook.pytest_deselected(items=out)

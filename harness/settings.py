@@ -137,6 +137,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("inputs", "Values the ops are run on: captured (from the model) or random.", "captured",
             _one_of(*INPUTS), "KIND"),
     Setting("seed", "Seed of weights and inputs.", 0, _integer, "N"),
+    Setting("training", "The model's training step (forward, backward, Adam), not its forward pass.", False, _flag),
     Setting("dtype", "Float type of the model: float32 or bfloat16.", "float32", _dtype, "TYPE"),
     Setting("op_timeout", "Seconds that one op may take.", 120.0, _seconds, "SECONDS"),
     Setting("op_memory", "Memory that one op's process may take, e.g. 8GiB; default: three quarters of the machine's.",

@@ -32,6 +32,18 @@ class Status(StrEnum):
     NOT_RUN = "not_run"
 
 
+class ModelStatus(StrEnum):
+    """Why no op of a model could be run."""
+
+    BUILD_FAILED = "build_failed"
+    """The model's own code raised."""
+    EXPORT_FAILED = "export_failed"
+    """The framework did not make StableHLO of it."""
+    PREPARE_FAILED = "prepare_failed"
+    """Its StableHLO could not be split or evaluated."""
+    FRAMEWORK_MISSING = "framework_missing"
+
+
 FAILED = frozenset(
     {
         Status.COMPILE_FAILED,

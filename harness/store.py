@@ -4,6 +4,7 @@
     RUN/manifest.jsonl    ManifestHeader, then one OpRow a line
     RUN/journal/<writer>.jsonl   one OpTest a line, appended as each op ends; one writer a file
     RUN/artifacts/<op_id>/       full diagnostics and dumped IR
+    RUN/artifacts/models/        traceback of each model that could not be exported
 
 A journal survives SIGKILL at any moment: each line is one `write` to an O_APPEND file, and a torn last line is ignored.
 Of several attempts at an op the highest counts. A full or read-only disk is an InputError of one line.
@@ -28,6 +29,9 @@ from harness.records import SCHEMA_VERSION, ManifestHeader, OpRow, OpTest, Recor
 
 RUN_FILE, MANIFEST_FILE, JOURNAL_DIR, ARTIFACT_DIR = "run.json", "manifest.jsonl", "journal", "artifacts"
 
+MODELS_DIR = "models"
+"""Folder below the artifacts for what concerns a whole model."""
+
 Upgrader = Callable[[dict[str, Any]], dict[str, Any]]
 
 UPGRADERS: dict[type[Record], dict[int, Upgrader]] = {RunRecord: {}, ManifestHeader: {}, OpTest: {}}
@@ -50,13 +54,18 @@ class StoredRun(NamedTuple):
 
 def default_run_dir(models: Iterable[str], started: datetime, root: Path | None = None) -> Path:
     """`<root>/.opscope/runs/<UTC yyyymmdd-hhmmss>-<models>`, not yet taken; `root` is the current folder by default."""
-    label = re.sub(r"[^\w.+-]+", "_", "+".join(Path(model).name for model in models))[:60] or "run"
+    label = file_name("+".join(Path(model).name for model in models))[:60] or "run"
     base = runs_root(root) / f"{started:%Y%m%d-%H%M%S}-{label}"
     path, count = base, 1
     while path.exists():
         count += 1
         path = base.with_name(f"{base.name}-{count}")
     return path
+
+
+def file_name(text: str) -> str:
+    """`text` as the name of a file or folder."""
+    return re.sub(r"[^\w.+-]+", "_", text)
 
 
 def runs_root(root: Path | None = None) -> Path:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.records import Ledger, ManifestHeader, OpRow, OpTest, RunRecord
+from harness.records import Ledger, ManifestHeader, ModelFailure, OpRow, OpTest, RunRecord
 from harness.stages import FAILED, Stage, Status
 from harness.store import artifact_dir
 
@@ -68,6 +68,11 @@ def as_json(run: Run) -> dict[str, Any]:
     return {
         "run": run.record.model_dump(mode="json"),
         "ledger": {**run.ledger.model_dump(mode="json"), "adds_up": run.ledger.adds_up},
+        "models": {
+            **run.header.by_outcome(),
+            "asked": sum(run.header.by_outcome().values()),
+            "failed": [failure.model_dump(mode="json") for failure in run.header.failed],
+        },
         "op_tests": [test.model_dump(mode="json") for test in run.tests],
     }
 
@@ -123,6 +128,9 @@ def show(run: Run, console: Console) -> None:
             names = sorted({t.op_name for t in expected if t.expected == reason})
             rows.append((f"{count} x", f"{', '.join(names)}: {reason}"))
         hanging(rows)
+    if run.header.failed:
+        line(f"\nModels of which no op ran ({len(run.header.failed)})", "bold red")
+        hanging((f.model, f"{f.status.value}: {f.error}{_place(f)}") for f in run.header.failed)
     lost = [row for row in run.rows if row.unsplittable]
     if lost:
         line(f"\nOps that could not be split off ({len(lost)})", "bold yellow")
@@ -148,8 +156,17 @@ def show(run: Run, console: Console) -> None:
     if run.ledger.stability:
         labels = ", ".join(f"{count} {label}" for label, count in run.ledger.stability.items())
         line(f"failures that were run again: {labels}", "yellow")
+    outcomes = run.header.by_outcome()
+    asked = sum(outcomes.values())
+    if asked > 1 or run.header.failed:
+        line(f"{asked} models asked for = {' + '.join(f'{n} {word}' for word, n in outcomes.items())}", "green")
     for name, place in run.places.items():
         line(f"{name:<9} {here(place, run.folder)}")
+
+
+def _place(failure: ModelFailure) -> str:
+    """Where the traceback of a model lies."""
+    return f" ({failure.artifact})" if failure.artifact else ""
 
 
 def title(test: OpTest) -> str:

@@ -22,7 +22,7 @@ from harness.store import MANIFEST_FILE
 MAX_CACHE: int = BY_NAME["max_cache"].default
 """Bytes that all caches together take unless `max_cache` says otherwise."""
 
-KINDS = {"exports": 1, "executables": 1, "results": 2, "javascript": 1}
+KINDS = {"exports": 1, "modules": 1, "executables": 1, "results": 2, "javascript": 1}
 """Folder of each cache -> at which depth below it one thing lies that is removed as a whole."""
 
 FRESH_SECONDS = 60.0

@@ -39,6 +39,8 @@ class Built:
     forward: Callable[[Mapping[str, Any]], Any]
     arguments: tuple[ArgSpec, ...]
     """In the order in which the exported function takes them; the index seeds the draw."""
+    loss: Callable[[Any], Any] | None = None
+    """For `--training`: from the results of `forward` to a scalar; None: the mean square of the first floating one."""
 
     def __post_init__(self) -> None:
         names = [spec.name for spec in self.arguments]

@@ -1,6 +1,6 @@
 """The registry of models: one file per model, found by path, importable without any framework.
 
-Adding a model is adding one file to `models/jax/` (or to a folder of your own, see `add_folder`) that holds
+Adding a model is adding one file to `models/<framework>/` (or to a folder of your own, see `add_folder`) that holds
 
     @model(name="my_model", family="mlp")
     def build(dtype: str) -> Built:
@@ -19,14 +19,17 @@ import zlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from models.arguments import Built
+from models import frontends
 
 ROOT = Path(__file__).resolve().parent
-FRAMEWORK_FOLDERS = (ROOT / "jax",)
+FRAMEWORK_FOLDERS = tuple(sorted(p.parent for p in ROOT.glob("*/__init__.py") if p.parent.name in frontends.names()))
 """Folders that are searched in any case; every `*.py` in them that uses `@model` is a model."""
 
-Build = Callable[[str], Built]
+SIZES = ("full", "reduced")
+
+Build = Callable[[str], Any]
 
 
 @dataclass(frozen=True)
@@ -37,36 +40,66 @@ class Model:
     family: str
     framework: str
     size: str
+    """`full`, or `reduced`; why it is that is in the model's docstring."""
     build: Build
-    """Takes NumPy's name of the float type (`float32`, `bfloat16`) and returns the callable and its arguments."""
+    """Takes NumPy's name of the float type (`float32`, `bfloat16`) and returns what the framework's frontend exports:
+    for JAX the callable and its arguments."""
     path: Path
     """The file that holds the model: what it is cached by."""
+    giant: bool = False
+    """Its weights fit in no memory here: each op gets random inputs of its own, and `all` leaves the model out."""
+    trainable: bool = True
+    """Whether `--training` makes sense for it."""
 
     def sources(self) -> list[Path]:
         """The files that the model's program depends on (see `sources_of`)."""
-        return sources_of(self.path)
+        return sources_of(self.path, self.framework)
 
 
 _models: dict[str, Model] = {}
 _searched: set[Path] = set()
 
 
-def model(*, name: str, family: str, framework: str = "jax", size: str = "full") -> Callable[[Build], Build]:
-    """Decorator that registers a `build(dtype)` function. Raises ValueError where another file took the name."""
+def model(
+    *,
+    name: str,
+    family: str,
+    framework: str = "jax",
+    size: str = "full",
+    giant: bool = False,
+    trainable: bool = True,
+) -> Callable[[Build], Build]:
+    """Decorator that registers a `build(dtype)` function.
+
+    Raises ValueError where another file took the name, or framework or size is none of those there are.
+    """
+    frontends.get(framework)
+    if size not in SIZES:
+        raise ValueError(f"@model {name}: expected size {' or '.join(SIZES)}, got {size!r}")
 
     def register(build: Build) -> Build:
         path = Path(build.__code__.co_filename).resolve()
         known = _models.get(name)
         if known is not None and known.path != path:
             raise ValueError(f"@model: expected a new name, got {name!r}, which {known.path} already has")
-        _models[name] = Model(name, family, framework, size, build, path)
+        _models[name] = Model(name, family, framework, size, build, path, giant, trainable)
         return build
 
     return register
 
 
-def declared(path: Path) -> list[str]:
-    """Names of the models in a file, from its `@model(name="...")` decorators; nothing is executed.
+@dataclass(frozen=True)
+class Declared:
+    """What a file says of a model of its own, without being imported."""
+
+    name: str
+    framework: str = "jax"
+    giant: bool = False
+    trainable: bool = True
+
+
+def declared(path: Path) -> list[Declared]:
+    """The models in a file, from its `@model(name="...")` decorators; nothing is executed.
 
     Raises ValueError where the file is no Python.
     """
@@ -78,9 +111,11 @@ def declared(path: Path) -> list[str]:
     for node in tree.body:
         for decorator in getattr(node, "decorator_list", []):
             if isinstance(decorator, ast.Call) and _called(decorator) == "model":
-                values = {k.arg: k.value for k in decorator.keywords}
-                name = values.get("name")
-                found.append(str(name.value) if isinstance(name, ast.Constant) else path.stem)
+                words = {
+                    k.arg: k.value.value for k in decorator.keywords if k.arg and isinstance(k.value, ast.Constant)
+                }
+                said = {key: words[key] for key in ("framework", "giant", "trainable") if key in words}
+                found.append(Declared(str(words.get("name", path.stem)), **said))  # type: ignore[arg-type]
     return found
 
 
@@ -89,13 +124,14 @@ def _called(call: ast.Call) -> str:
     return getattr(call.func, "id", getattr(call.func, "attr", ""))
 
 
-def sources_of(path: Path) -> list[Path]:
-    """The files that a model's program depends on: its own, and the ones that its folder shares.
+def sources_of(path: Path, framework: str = "jax") -> list[Path]:
+    """The files that a model's program depends on: its own, those that its folder shares, and its exporter's.
 
     A folder's other models are left out, so that editing one model does not export all again.
     """
-    shared = ROOT if path.parent in FRAMEWORK_FOLDERS else path.parent
-    return [path, *(p for p in sorted(shared.glob("*.py")) if p != path and not _is_model(p))]
+    folders = (ROOT, path.parent) if path.parent in FRAMEWORK_FOLDERS else (path.parent,)
+    shared = [p for folder in folders for p in sorted(folder.glob("*.py")) if p != path and not _is_model(p)]
+    return [path, *shared, *frontends.sources(framework)]
 
 
 def _is_model(path: Path) -> bool:
@@ -153,6 +189,14 @@ def add_file(path: Path | str) -> list[Model]:
     return [m for m in _models.values() if m.path == path]
 
 
+def add_file_model(path: Path | str, name: str) -> Model:
+    """The model `name` of one Python file. Raises ValueError where the file holds no such model."""
+    found = {model.name: model for model in add_file(path)}
+    if name not in found:
+        raise ValueError(f"{path}: expected a model {name!r}, got {', '.join(found)}")
+    return found[name]
+
+
 def names(folders: Iterable[Path | str] = ()) -> list[str]:
     """All registered names, sorted; `folders` are searched besides our own."""
     for folder in (*FRAMEWORK_FOLDERS, *folders):
@@ -176,9 +220,14 @@ def _unknown(word: str, known: Sequence[str]) -> str:
 
 
 def match(pattern: str, folders: Iterable[Path | str] = ()) -> list[Model]:
-    """The models that `pattern` (a name, a glob, or `all`) names, sorted. Raises ValueError where it names none."""
+    """The models that `pattern` (a name, a glob, or `all`) names, sorted; giants are not among `all`.
+
+    Raises ValueError where it names none.
+    """
     known = names(folders)
-    found = known if pattern == "all" else [n for n in known if fnmatch.fnmatchcase(n, pattern)]
+    if pattern == "all":
+        return [_models[n] for n in known if not _models[n].giant]
+    found = [n for n in known if fnmatch.fnmatchcase(n, pattern)]
     if not found:
         raise ValueError(_unknown(pattern, known))
     return [_models[n] for n in found]

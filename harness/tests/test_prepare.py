@@ -154,13 +154,20 @@ def test_a_file_that_is_no_mlir_is_one_line(cache: Path, tmp_path: Path) -> None
     assert "\n" not in str(caught.value)
 
 
-def test_a_model_that_raises_is_one_line(cache: Path, tmp_path: Path) -> None:
+def test_a_model_that_raises_is_a_row_with_its_traceback(cache: Path, tmp_path: Path) -> None:
     (tmp_path / "raises.py").write_text(
         "from models.registry import model\n@model(name='raises', family='toy')\n"
         "def build(dtype):\n    raise RuntimeError('two\\nlines')\n"
     )
-    with pytest.raises(InputError, match=r"^--model raises: expected .*, got RuntimeError: two$"):
-        prepare(request_for(cache, str(tmp_path / "raises.py")))
+    artifacts = tmp_path / "run" / "artifacts"
+    header, rows = prepare(request_for(cache, str(tmp_path / "raises.py"), "mnist_mlp"), artifacts=artifacts)
+    assert header.models == ("mnist_mlp",)
+    assert rows
+    [failed] = header.failed
+    assert (failed.model, failed.status, failed.error) == ("raises", "build_failed", "RuntimeError: two")
+    trace = (tmp_path / "run" / str(failed.artifact)).read_text()
+    assert "line 4, in build\n    raise RuntimeError" in trace
+    assert header.by_outcome() == {"ran": 1, "build_failed": 1}
 
 
 def test_a_cache_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:

@@ -50,7 +50,8 @@ def test_adding_a_model_is_adding_one_file(tmp_path: Path) -> None:
     assert registry.add_folder(tmp_path) == ["added_by_test"]
     found = registry.get("added_by_test", [tmp_path])
     assert found.build("float32").arguments[0].shape == (2, 3)
-    assert {p.name for p in found.sources()} == {"added.py", "shared.py"}
+    exporter = {"__init__.py", "base.py", "child.py", "jax.py"}
+    assert {p.name for p in found.sources()} == {"added.py", "shared.py", *exporter}
 
 
 def test_two_files_cannot_take_one_name(tmp_path: Path) -> None:

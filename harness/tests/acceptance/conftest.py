@@ -78,7 +78,7 @@ def place(tmp_path: Path, cache: Path) -> Place:
         "OPSCOPE_CACHE_DIR": str(cache),
         "COLUMNS": "120",
         # Plugins of the tests' own venv that a sweep does not need and that take long to import.
-        "PYTEST_ADDOPTS": "-p no:hypothesispytest -p no:benchmark",
+        "PYTEST_ADDOPTS": "-p no:hypothesispytest -p no:benchmark -p no:jaxtyping",
     }
     return Place(tmp_path, keep | ours)
 

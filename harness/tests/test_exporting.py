@@ -1,0 +1,128 @@
+"""Exporters as processes: what is kept, what keys it, and how each way of failing is told."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness import exporting, prepare
+from harness.claims import Claims
+from harness.errors import InputError
+from harness.export import handed_over
+from harness.exporting import Export, ExportFailed, exported
+from models import frontends, registry
+from models.frontends.base import Frontend, Source
+
+HEAD = "from models.arguments import ArgSpec, Built\nfrom models.registry import model\n"
+MODEL = (
+    HEAD
+    + """
+@model(name="made", family="toy")
+def build(dtype):
+    {before}
+    return Built(lambda w: {result}, (ArgSpec("x", (2, 3), dtype, "normal:1", "input"),))
+"""
+)
+
+
+def export_of(path: Path, **options: object) -> Export:
+    files = tuple(map(str, registry.sources_of(path)))
+    return Export("jax", Source("made", str(path), "float32", entry="made", **options), files)
+
+
+def made(tmp_path: Path, result: str = 'w["x"] + w["x"]', before: str = "pass", **options: object) -> Path:
+    path = tmp_path / "made.py"
+    path.write_text(MODEL.format(result=result, before=before))
+    with Claims() as claims:
+        return exported(export_of(path, **options), tmp_path / "cache", 1 << 30, claims)
+
+
+def test_what_is_handed_over_is_kept_until_a_source_changes(tmp_path: Path) -> None:
+    folder = made(tmp_path)
+    handed = handed_over(folder)
+    assert [(s.name, s.shape, s.role) for s in handed.arguments] == [("x", (2, 3), "input")]
+    assert handed.frontend.startswith("jax 0.")
+    assert {p.name for p in folder.iterdir()} == {"module.mlirbc", "arguments.json"}
+    stamp = (folder / "module.mlirbc").stat().st_ino
+    assert made(tmp_path) == folder
+    assert (folder / "module.mlirbc").stat().st_ino == stamp
+    assert made(tmp_path, 'w["x"] * w["x"]') != folder
+    assert not list((tmp_path / "cache" / "modules").glob(".making-*"))
+
+
+def test_the_framework_is_part_of_the_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "made.py").write_text(MODEL.format(result='w["x"]', before="pass"))
+    before = export_of(tmp_path / "made.py").key()
+    assert export_of(tmp_path / "made.py", training=True).key() != before
+    monkeypatch.setattr(frontends, "versions", lambda framework: {"jax": "another"})
+    assert export_of(tmp_path / "made.py").key() != before
+
+
+@pytest.mark.parametrize(
+    ("before", "result", "stage", "error"),
+    [
+        ("raise KeyError('weights')", "0", "build", "KeyError: 'weights'"),
+        ("pass", 'w["x"] @ w["x"]', "export", "TypeError: dot_general requires"),
+        ("import os; os._exit(0)", "0", "build", r"the exporter ended \(exit 0\): no output"),
+        ("import os; os.abort()", "0", "build", r"the exporter ended \(signal SIGABRT\): Fatal .*: Aborted"),
+        ("print('a word'); import os; os._exit(3)", "0", "build", r"the exporter ended \(exit 3\)"),
+    ],
+)
+def test_every_way_to_fail_has_its_stage(tmp_path: Path, before: str, result: str, stage: str, error: str) -> None:
+    with pytest.raises(ExportFailed, match=error) as caught:
+        made(tmp_path, result, before)
+    assert caught.value.stage == stage
+    assert not list((tmp_path / "cache" / "modules").iterdir())
+
+
+def test_an_exporter_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exporting, "EXPORT_SECONDS", 1.0)
+    with pytest.raises(ExportFailed, match="more than 1 s"):
+        made(tmp_path, before="import time; time.sleep(60)")
+
+
+def test_frontends_are_listed_without_a_framework() -> None:
+    code = (
+        "import sys; from models import frontends as f; [f.missing(n) for n in f.names()];"
+        "print(sorted({'jax', 'torch', 'tensorflow', 'onnx', 'numpy'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("name", frontends.names())
+def test_every_frontend_says_what_it_needs(name: str) -> None:
+    frontend: Frontend = frontends.get(name)
+    assert frontend.name == name
+    assert frontend.packages
+    extras = (Path(registry.ROOT).parent / "pyproject.toml").read_text()
+    assert not frontend.extra or f"\n{frontend.extra} = [" in extras
+
+
+class TestAbsent:
+    """A framework that is not installed; a package of that name would have to be."""
+
+    @pytest.fixture(autouse=True)
+    def absent(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        found = {"no-such-package": ""}
+        monkeypatch.setattr(frontends, "versions", lambda framework: found if framework == "jax" else {})
+
+    def test_is_one_line_where_nothing_else_is_asked_for(self, tmp_path: Path) -> None:
+        line = (
+            r"^--model mnist_mlp: expected its framework to be installed, got no-such-package not .*; try pip install"
+        )
+        with pytest.raises(InputError, match=line):
+            prepare.prepare(prepare.Request(("mnist_mlp",), cache_dir=str(tmp_path)))
+
+    def test_is_a_row_beside_models_that_run(self, tmp_path: Path) -> None:
+        (tmp_path / "file.mlir").write_text(
+            "func.func @main(%a: tensor<2xf32>) -> tensor<2xf32> { return %a : tensor<2xf32> }"
+        )
+        header, _ = prepare.prepare(
+            prepare.Request(("mnist_mlp", str(tmp_path / "file.mlir")), cache_dir=str(tmp_path / "cache"))
+        )
+        assert header.by_outcome() == {"ran": 1, "framework_missing": 1}
+        assert header.failed[0].error == "no-such-package not installed; try pip install -e ."

@@ -1,0 +1,57 @@
+"""Exporters: from what a framework calls a model to StableHLO bytecode, each in a process of its own.
+
+A file `models/frontends/<framework>.py` holds one `FRONTEND` (see `base.Frontend`). Importing the file imports no
+framework, so that a listing, and a pytest process, can ask which frontends there are and what they need.
+"""
+
+from __future__ import annotations
+
+import importlib
+from importlib import metadata
+from pathlib import Path
+
+from models.frontends.base import Frontend
+
+HERE = Path(__file__).resolve().parent
+SHARED = ("base", "child", "__init__")
+"""Files of this folder that every exporter runs through."""
+
+
+def names() -> list[str]:
+    """All frontends, sorted."""
+    return sorted(path.stem for path in HERE.glob("*.py") if path.stem not in SHARED)
+
+
+def get(framework: str) -> Frontend:
+    """The frontend of a framework. Raises ValueError where there is none."""
+    if framework not in names():
+        raise ValueError(f"framework: expected one of {', '.join(names())}, got {framework!r}")
+    return importlib.import_module(f"models.frontends.{framework}").FRONTEND
+
+
+def versions(framework: str) -> dict[str, str]:
+    """The packages that decide what the frontend exports, with their versions; what is absent has none ('')."""
+    found = {}
+    for package in get(framework).packages:
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            found[package] = ""
+    return found
+
+
+def missing(framework: str) -> str:
+    """What of the framework is not installed, and the line that installs it; empty where all is there."""
+    absent = [package for package, version in versions(framework).items() if not version]
+    return f"{', '.join(absent)} not installed; try {install(framework)}" if absent else ""
+
+
+def install(framework: str) -> str:
+    """The command that installs what a frontend needs."""
+    extra = get(framework).extra
+    return f"pip install -e '.[{extra}]'" if extra else "pip install -e ."
+
+
+def sources(framework: str) -> list[Path]:
+    """The files whose change makes what the frontend exported worthless."""
+    return [HERE / f"{name}.py" for name in (*SHARED, framework)]

@@ -1,0 +1,70 @@
+"""JAX: `jax.jit(...).lower(...)` on shapes alone; no weight is made."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import metadata
+from typing import TYPE_CHECKING
+
+from models.arguments import Built
+from models.frontends.base import Handed, Source
+
+if TYPE_CHECKING:
+    import jax
+
+
+@dataclass(frozen=True)
+class Jax:
+    """The exporter of models that are functions of named arrays."""
+
+    name: str = "jax"
+    packages: tuple[str, ...] = ("jax", "jaxlib")
+    extra: str = ""
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    def build(self, source: Source) -> Built:
+        """What the registered `build` returns."""
+        from models import registry
+
+        return registry.add_file_model(source.path, source.entry or source.name).build(source.dtype)
+
+    def export(self, built: Built, source: Source) -> Handed:
+        """The module of the forward pass, or of a whole training step."""
+        if source.training:
+            from models.training import step
+
+            built = step(built)
+        return Handed(lower(built, source.name), built.arguments, said(self.packages[:1]))
+
+
+def said(packages: tuple[str, ...]) -> str:
+    """The packages with their versions, as records tell them."""
+    return ", ".join(f"{package} {metadata.version(package)}" for package in packages)
+
+
+def lower(built: Built, name: str) -> bytes:
+    """Bytecode of a model that JAX can trace.
+
+    `keep_unused` keeps the arguments of the module in the order of the specs. Raises what the model raises.
+    """
+    import jax
+
+    from models.seeding import dtype_of
+
+    names = [spec.name for spec in built.arguments]
+
+    def entry(*arrays: jax.Array) -> object:
+        return built.forward(dict(zip(names, arrays, strict=True)))
+
+    entry.__name__ = entry.__qualname__ = name
+    structs = [jax.ShapeDtypeStruct(spec.shape, dtype_of(spec.dtype)) for spec in built.arguments]
+    module = jax.jit(entry, keep_unused=True).lower(*structs).compiler_ir("stablehlo")
+    assert module is not None
+    file = io.BytesIO()
+    module.operation.write_bytecode(file)
+    return file.getvalue()
+
+
+FRONTEND = Jax()
