@@ -44,6 +44,7 @@ __all__ = [
     "load_board",
     "op_table",
     "pipeline",
+    "ran_on",
     "register",
     "stablehlo_to_ttir",
     "ttir_to_ttnn",
@@ -73,7 +74,7 @@ def stablehlo_to_ttir(module: Source, options: CompileOptions | None = None) -> 
     with _stage(STAGES[0]):
         found = door.read(_bytes_or_text(module))
         _dump(options, "0-stablehlo", lambda: found)
-        run(ttir_passes(), found)
+        run(ttir_passes(options.unsupported_types), found)
         _dump(options, "1-ttir", lambda: found)
         return found
 
@@ -105,7 +106,7 @@ def ttir_to_ttnn(ttir: ModuleOp, system_desc: SystemDesc, options: CompileOption
     options = options or CompileOptions()
     with _stage(STAGES[1]):
         module = ttir.clone()
-        run(ttnn_passes(system_desc.board, options), module, before=ttir_passes())
+        run(ttnn_passes(system_desc.board, options), module, before=ttir_passes(options.unsupported_types))
         _dump(options, "2-ttnn", lambda: module)
         return module
 
@@ -126,6 +127,7 @@ def ttnn_to_flatbuffer(ttnn: ModuleOp, system_desc: SystemDesc, options: Compile
 def _again(board: SystemDesc, options: CompileOptions) -> str:
     words = [f"--arch {board.board}", f"--math-fidelity {options.math_fidelity}"]
     words += [f"--data-format {options.data_format}"] if options.data_format else []
+    words += ["--unsupported-types fallback"] if options.unsupported_types == "fallback" else []
     return f"stage {STAGES[2]} failed; to reproduce: opscope compile {' '.join(words)} FILE"
 
 
@@ -139,8 +141,8 @@ def pipeline(options: CompileOptions | None = None, system_desc: SystemDesc | No
     """The passes that `options` ask for, as a string that `opscope opt -p` replays."""
     from compiler.passes.pipeline import spell, ttir_passes, ttnn_passes
 
-    board = (system_desc or load_board("n150")).board
-    return spell((*ttir_passes(), *ttnn_passes(board, options or CompileOptions())))
+    board, options = (system_desc or load_board("n150")).board, options or CompileOptions()
+    return spell((*ttir_passes(options.unsupported_types), *ttnn_passes(board, options)))
 
 
 def describe_io(compiled: ModuleOp | bytes) -> IoDesc:
@@ -169,6 +171,17 @@ def _follow(program: Program, moves: dict[int, int], tensor: int) -> TensorDesc:
     while tensor in moves and program.tensors[tensor].buffer_type == "system_memory":
         tensor = moves[tensor]
     return program.tensors[tensor]
+
+
+def ran_on(compiled: bytes) -> str:
+    """Where a binary's work is done: `simulator` (the device), `host` (host ops alone) or `mixed`."""
+    from compiler.ops.layout import MOVES
+    from compiler.target import binary
+
+    kernels = {op.kernel for program in binary.read(compiled).programs for op in program.operations}
+    if kernels and "host_op" not in kernels:
+        return "simulator"
+    return "mixed" if kernels - MOVES - {"host_op"} else "host"
 
 
 def op_table() -> tuple[OpRow, ...]:

@@ -15,7 +15,14 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
 TARGETS = ("ttir", "ttnn", "flatbuffer")
-PASS_NAMES = ("stablehlo-to-ttir", "ttir-narrow-indices", "ttir-to-ttnn", "ttnn-compute-config", "ttnn-deallocate")
+PASS_NAMES = (
+    "stablehlo-host-fallback",
+    "stablehlo-to-ttir",
+    "ttir-narrow-indices",
+    "ttir-to-ttnn",
+    "ttnn-compute-config",
+    "ttnn-deallocate",
+)
 """In the order in which `opscope compile` runs them; spelled out so that `--help` imports no compiler."""
 PIPELINE_NAMES = ("stablehlo-to-ttir-pipeline", "ttir-to-ttnn-backend-pipeline")
 """What tt-mlir calls the passes of the first stage, and of the second."""
@@ -34,6 +41,13 @@ class InputProblem(click.ClickException):
 @click.option("--data-format", help="Format of all floats, such as Bfp8_b; default: each tensor's own type.")
 @click.option("--math-fidelity", default="HiFi4", show_default=True, help="LoFi, HiFi2, HiFi3 or HiFi4.")
 @click.option(
+    "--unsupported-types",
+    type=click.Choice(("fail", "fallback")),
+    default="fail",
+    show_default=True,
+    help="Ops of f64, i64, complex and other types that the device has not: refused, or computed by the host.",
+)
+@click.option(
     "-o", "--output", type=click.Path(path_type=Path), help="Default: standard output; FILE.ttnn for binaries."
 )
 @click.option(
@@ -45,6 +59,7 @@ def compile_command(
     arch: str,
     data_format: str | None,
     math_fidelity: str,
+    unsupported_types: str,
     output: Path | None,
     dump_ir: Path | None,
 ) -> None:
@@ -56,7 +71,7 @@ def compile_command(
         system_desc = api.load_board(arch)
     except ValueError as error:
         raise InputProblem(str(error)) from error
-    options = api.CompileOptions(data_format, math_fidelity, str(dump_ir) if dump_ir else None)
+    options = api.CompileOptions(data_format, math_fidelity, unsupported_types, str(dump_ir) if dump_ir else None)
     try:
         ir = api.stablehlo_to_ttir(module, options)
         if target != "ttir":

@@ -11,6 +11,8 @@ class StageFailure(Exception):  # noqa: N818  (the outcome of a stage, not a fau
 
     def __init__(self, stage: str, op: str, message: str, *, kind: str = "error", diagnostic: str = "") -> None:
         self.stage, self.op, self.message, self.kind, self.diagnostic = stage, op, message, kind, diagnostic
+        self.source: int | None = None
+        """Number of the op that was refused, in a module whose ops are numbered (`ttcore.source`)."""
         super().__init__(f"{stage}: {op}: {message}")
 
 

@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+UNSUPPORTED_TYPES = ("fail", "fallback")
+"""What can become of an op whose element types the device has not: it is refused, or the host computes it."""
+
+WAY_OUT = "; try --unsupported-types=fallback"
+"""End of the message of an op that is refused for its types."""
+
 
 @dataclass(frozen=True)
 class CompileOptions:
@@ -12,5 +18,7 @@ class CompileOptions:
     data_format: str | None = None
     """Format in which the device computes and stores floats; None: the module's own types."""
     math_fidelity: str = "HiFi4"
+    unsupported_types: str = "fail"
+    """One of `UNSUPPORTED_TYPES`."""
     dump_dir: str | None = None
     """Folder for the IR after each stage."""

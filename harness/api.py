@@ -55,6 +55,7 @@ class _Asked:
     arch: str
     data_format: str | None
     math_fidelity: str | None
+    unsupported_types: str
     until: str | None
     keep_ir: bool
     dtype: str
@@ -75,6 +76,7 @@ def run_op_by_op(
     arch: str = "n150",
     data_format: str | None = None,
     math_fidelity: str | None = None,
+    unsupported_types: str = "fail",
     until: str | None = None,
     keep_ir: bool = False,
     dtype: str = "float32",
@@ -99,8 +101,8 @@ def run_op_by_op(
     records, not exceptions; InputError says what is wrong with the arguments.
     """
     asked = _Asked(
-        backend, arch, data_format, math_fidelity, until, keep_ir, dtype, inputs, seed, op_timeout, op_memory,
-        golden_memory, str(cache_dir) if cache_dir is not None else None, no_cache, reruns,
+        backend, arch, data_format, math_fidelity, unsupported_types, until, keep_ir, dtype, inputs, seed, op_timeout,
+        op_memory, golden_memory, str(cache_dir) if cache_dir is not None else None, no_cache, reruns,
     )  # fmt: skip
     registry.check_name(backend)
     started = now()

@@ -18,6 +18,7 @@ from harness.stages import FAILED, Stage, Status
 
 DEFAULT_BACKEND = "reference"
 DEFAULT_ARCH = "n150"
+DEFAULT_UNSUPPORTED_TYPES = "fail"
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,8 @@ class RunContext:
     arch: str = DEFAULT_ARCH
     data_format: str | None = None
     math_fidelity: str | None = None
+    unsupported_types: str = DEFAULT_UNSUPPORTED_TYPES
+    """`fail`, or `fallback`: the host computes what the device has no types for."""
     until: str | None = None
     """Last stage to climb (a Stage's value); None: all of them."""
     keep_ir: bool = False
@@ -51,6 +54,7 @@ def repro_line(op_id: str, context: RunContext) -> str:
         ("--arch", context.arch, DEFAULT_ARCH),
         ("--data-format", context.data_format, None),
         ("--math-fidelity", context.math_fidelity, None),
+        ("--unsupported-types", context.unsupported_types, DEFAULT_UNSUPPORTED_TYPES),
         ("--until", context.until, None),
     ):
         if value is not None and value != default:

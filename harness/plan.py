@@ -29,7 +29,9 @@ from harness.stages import Stage
 MAIN = "main"
 """Writer of the journal where there are no xdist workers."""
 
-FROM_THE_RUN = ("backend", "arch", "data_format", "math_fidelity", "until", "op_timeout", "op_memory")
+FROM_THE_RUN = (
+    "backend", "arch", "data_format", "math_fidelity", "unsupported_types", "until", "op_timeout", "op_memory",
+)  # fmt: skip
 """Settings that an op of an earlier run takes from that run, unless they are given anew."""
 
 
@@ -181,6 +183,7 @@ def _orders(request: Request, run_id: str, run_dir: Path, settings: dict[str, An
         arch=settings["arch"],
         data_format=settings["data_format"],
         math_fidelity=settings["math_fidelity"],
+        unsupported_types=settings["unsupported_types"],
         until=settings["until"],
         keep_ir=settings["keep_ir"],
     )

@@ -109,7 +109,13 @@ def key(row: OpRow, context: RunContext, ready: Ready) -> str:
         "sources": [source.model_dump(exclude={"path"}) for source in row.sources],
         "golden": bool(row.golden),
         "backend": backend_label(context.backend),
-        "asked": (context.arch, context.data_format, context.math_fidelity, context.until),
+        "asked": (
+            context.arch,
+            context.data_format,
+            context.math_fidelity,
+            context.unsupported_types,
+            context.until,
+        ),
         "ready": asdict(ready),
     }
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]

@@ -21,6 +21,7 @@ DTYPES = {"float32": "float32", "f32": "float32", "bfloat16": "bfloat16", "bf16"
 """The float types of a model, and their short names."""
 INPUTS = ("captured", "random")
 FIDELITIES = ("LoFi", "HiFi2", "HiFi3", "HiFi4")
+UNSUPPORTED_TYPES = ("fail", "fallback")
 
 
 def _text(where: str, value: object) -> str:
@@ -134,6 +135,8 @@ SETTINGS: tuple[Setting, ...] = (
             metavar="FORMAT"),
     Setting("math_fidelity", "Passes of the matrix unit: LoFi, HiFi2, HiFi3 or HiFi4; default: the backend's.",
             read=_one_of(*FIDELITIES), metavar="FIDELITY"),
+    Setting("unsupported_types", "Ops of types that the device has not (f64, i64): fail, or fallback to the host.",
+            "fail", _one_of(*UNSUPPORTED_TYPES), "WORD"),
     Setting("inputs", "Values the ops are run on: captured (from the model) or random.", "captured",
             _one_of(*INPUTS), "KIND"),
     Setting("seed", "Seed of weights and inputs.", 0, _integer, "N"),

@@ -71,7 +71,9 @@ def serve(link: Link) -> None:
         missing = backend.available()
         if missing:
             raise InputError(f"--backend {context.backend}", "a usable backend", "one that lacks something", missing)
-        options = BackendOptions(context.arch, context.data_format, context.math_fidelity, context.keep_ir)
+        options = BackendOptions(
+            context.arch, context.data_format, context.math_fidelity, context.keep_ir, context.unsupported_types
+        )
         target = backend.target(options)
         _check_until(context, backend.stages)
         fingerprint = backend.fingerprint()

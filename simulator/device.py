@@ -32,8 +32,8 @@ from simulator.profile import OpCost, Profile
 from simulator.scalar import Scalar, applies_to_scalars
 from simulator.timing import operation_cost
 
-MOVING = ("move", "control")
-"""Units that hand data on as they are."""
+MOVING = ("move", "control", "host")
+"""Units that hand data on as they are, or make it elsewhere."""
 
 
 @dataclass(frozen=True)
@@ -229,7 +229,7 @@ def execute(
             raise KernelError(f"{where}: expected a result of shape {desc.shape}, got {np.shape(value)}")
         source = call.inputs[number : number + 1]
         moved = kernel.unit in MOVING and all(d.data_format == desc.data_format for d in source)
-        moved |= kernel.unit == "control"
+        moved |= kernel.unit in ("control", "host")
         dst = "Float32" if kernel.unit in MOVING else op.numerics.dst_format
         packed.append(pack(value, desc, moved=moved, dst_format=dst))
     return packed

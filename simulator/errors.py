@@ -33,6 +33,10 @@ class KernelError(DeviceError):
     """A kernel's result is not the tensor that the program declares for it, or its operands do not go together."""
 
 
+class HostOpError(DeviceError):
+    """The host could not compute what the program leaves to it."""
+
+
 class OutOfMemory(DeviceError):
     """A buffer does not fit. Sizes in bytes per bank: a DRAM channel, or one core's L1."""
 

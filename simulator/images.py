@@ -16,6 +16,8 @@ from compiler.target.rounding import quantise
 def from_host(array: np.ndarray, desc: TensorDesc) -> np.ndarray:
     """Image of a host array of the declared element type; float bits are kept, denormals and NaN included."""
     fmt = FORMATS[desc.data_format]
+    if fmt.kind == "host":
+        return array.reshape(desc.shape)
     if fmt.is_float:
         if array.dtype == np.float32:
             image = array
@@ -45,6 +47,8 @@ def pack(value: np.ndarray, desc: TensorDesc, *, moved: bool = False, dst_format
     register that a computed float passes first. Integers wrap to the element type's own width; booleans are 0 or 1.
     """
     fmt = FORMATS[desc.data_format]
+    if fmt.kind == "host":
+        return np.asarray(value)
     if fmt.is_float:
         image = np.asarray(value, dtype=np.float32)
         if moved:

@@ -167,7 +167,7 @@ class _Plan:
             self.banks[kind].free(address)
 
 
-_NO_CORES = frozenset({"to_device", "from_device", "deallocate", "if", "case", "while"})
+_NO_CORES = frozenset({"to_device", "from_device", "deallocate", "if", "case", "while", "host_op"})
 """Kernels that the host's DMA does, or nobody."""
 
 

@@ -34,7 +34,7 @@ from simulator.profile import OpCost
 LAUNCH_NS = 3000.0
 """Time from one program to the next with trace on: the intercept of the out-of-box GEMM rows (GEMM_FLOPS.md)."""
 
-HOST_KERNELS = frozenset({"to_device", "from_device", "deallocate"})
+HOST_KERNELS = frozenset({"to_device", "from_device", "deallocate", "host_op"})
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ class GetDeviceOp(IRDLOperation):
 
 class TtnnOp(RowOp):
     """Base of ttnn ops from rows: every tensor has a layout that fits its shape, and kernels read and write tiles on
-    the device.
+    the device, host ops rows on the host.
     """
 
     def verify_(self) -> None:
@@ -49,7 +49,10 @@ class TtnnOp(RowOp):
                 fitting = layout.host_layout(shape, found.memref.element_type)
             if found != fitting:
                 raise VerifyException(f"{self.name}: expected layout {fitting} for its shape, got {found}")
-            if self.ROW.family != "layout" and (found.layout, found.buffer_type == "system_memory") != ("tile", False):
+            place = (found.layout, found.buffer_type == "system_memory")
+            if self.ROW.family == "host" and place != ("row_major", True):
+                raise VerifyException(f"{self.name}: expected rows on the host, got {found}")
+            if self.ROW.family not in ("layout", "host") and place != ("tile", False):
                 raise VerifyException(f"{self.name}: expected tiles on the device, got {found}")
 
 

@@ -7,6 +7,7 @@ floats travel as bit patterns.
 
 from __future__ import annotations
 
+import io
 import math
 import re
 from functools import cache
@@ -102,6 +103,15 @@ def parses(source: str) -> bool:
         ctx.allow_unregistered_dialects = True
         mlir.Module.parse(source)
     return True
+
+
+def bytecode(source: str) -> bytes:
+    """MLIR bytecode of a StableHLO module in generic text. Raises CompilerInputError where it is none."""
+    ctx = _context()
+    with ctx, mlir.Location.unknown():
+        data = io.BytesIO()
+        _parse(ctx, source).operation.write_bytecode(data)
+    return data.getvalue()
 
 
 def read(module: bytes | str) -> b.ModuleOp:
@@ -246,7 +256,7 @@ class _Walk:
         try:
             old = op.attributes[name]
         except TypeError as error:
-            found = re.search(r"Attribute\((.*)\)\)?$", str(error), re.DOTALL)
+            found = re.search(r"\(Attribute\((.*)\)\)$", str(error), re.DOTALL)
             return spec_attr(found.group(1) if found else "unit", {})
         new = self.attributes.get(old)
         if new is None:

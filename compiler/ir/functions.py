@@ -13,6 +13,12 @@ SCALAR = "scalar"
 """Applied by a kernel to whole tensors: its values are scalars in the Dst register."""
 
 
+SOURCE = "ttcore.source"
+"""Number of the StableHLO op that a ttir op comes from, where somebody numbered them."""
+FALLBACK = "ttcore.host_fallback"
+"""Attribute of a module whose inputs and outputs may have types that only the host has."""
+
+
 def functions(module: ModuleOp) -> list[FuncOp]:
     """All functions at the module's top level, in order; none of a module that was parsed empty."""
     return [op for block in module.body.blocks for op in block.ops if isinstance(op, FuncOp)]

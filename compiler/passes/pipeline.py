@@ -12,6 +12,8 @@ from xdsl.utils.exceptions import ArgSpecParseError
 
 from compiler.errors import CompilerInputError, noted
 from compiler.ir.context import context
+from compiler.options import UNSUPPORTED_TYPES
+from compiler.passes.stablehlo_host_fallback import StablehloHostFallback
 from compiler.passes.stablehlo_to_ttir import StablehloToTtir
 from compiler.passes.tt_mlir_pipelines import BACKEND, FRONT, backend_options, no_options
 from compiler.passes.ttir_narrow_indices import TtirNarrowIndices
@@ -23,14 +25,27 @@ if TYPE_CHECKING:
     from compiler.options import CompileOptions
 
 PASSES: dict[str, type[ModulePass]] = {
-    cls.name: cls for cls in (StablehloToTtir, TtirNarrowIndices, TtirToTtnn, TtnnComputeConfig, TtnnDeallocate)
+    cls.name: cls
+    for cls in (
+        StablehloHostFallback,
+        StablehloToTtir,
+        TtirNarrowIndices,
+        TtirToTtnn,
+        TtnnComputeConfig,
+        TtnnDeallocate,
+    )
 }
 """Pass name -> class."""
 
 
-def ttir_passes() -> tuple[ModulePass, ...]:
-    """The passes of stage `stablehlo-to-ttir`."""
-    return (StablehloToTtir(), TtirNarrowIndices())
+def ttir_passes(unsupported_types: str = "fail") -> tuple[ModulePass, ...]:
+    """The passes of stage `stablehlo-to-ttir`. Raises CompilerInputError for an unknown word."""
+    if unsupported_types not in UNSUPPORTED_TYPES:
+        raise CompilerInputError(
+            f"unsupported types: expected {' or '.join(UNSUPPORTED_TYPES)}, got {unsupported_types!r}"
+        )
+    front = (StablehloHostFallback(),) if unsupported_types == "fallback" else ()
+    return (*front, StablehloToTtir(), TtirNarrowIndices())
 
 
 def ttnn_passes(board: str, options: CompileOptions) -> tuple[ModulePass, ...]:

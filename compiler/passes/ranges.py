@@ -9,6 +9,7 @@ from xdsl.dialects.builtin import IntegerType, Signedness
 from xdsl.ir import Operation, SSAValue
 
 from compiler.ops.shapes import shape_of
+from compiler.target.formats import INDEX_LIMIT
 
 Range = tuple[int, int] | None
 """Both ends included; None: not known."""
@@ -17,20 +18,30 @@ MOVES = frozenset({"broadcast", "concat", "gather", "permute", "reshape", "rever
 
 
 class Ranges:
-    """Ranges of a function's values, each found once."""
+    """Ranges of a function's values, each found once.
 
-    def __init__(self) -> None:
+    `saturated`: of 64-bit values that come from the host, the range that is left when they are narrowed
+    (`formats.INDEX_LIMIT`); otherwise nothing is known of those.
+    """
+
+    def __init__(self, saturated: bool = False) -> None:
         self._known: dict[SSAValue, Range] = {}
+        self._saturated = saturated
 
-    def fits(self, value: SSAValue, margin: int = 0) -> bool:
-        """Whether every element fits 32 bits of the value's signedness, `margin` away from both ends."""
+    def within_limit(self, value: SSAValue) -> bool:
+        """Whether every element is nearer to 0 than what saturates."""
+        found = self.of(value)
+        return found is not None and found[0] > -INDEX_LIMIT and found[1] < INDEX_LIMIT
+
+    def fits(self, value: SSAValue) -> bool:
+        """Whether every element fits 32 bits of the value's signedness."""
         found = self.of(value)
         if found is None:
             return False
         element: Any = value.type
         unsigned = element.element_type.signedness.data == Signedness.UNSIGNED
         low, high = (0, 2**32 - 1) if unsigned else (-(2**31), 2**31 - 1)
-        return low + margin <= found[0] and found[1] <= high - margin
+        return low <= found[0] and found[1] <= high
 
     def of(self, value: SSAValue) -> Range:
         """The range of a value."""
@@ -42,8 +53,10 @@ class Ranges:
     def _find(self, value: SSAValue) -> Range:
         own = _of_type(value)
         op = value.owner
-        if own is not None or not isinstance(op, Operation):
+        if own is not None:
             return own
+        if not isinstance(op, Operation) or op.name == "ttir.host_op":
+            return (-INDEX_LIMIT, INDEX_LIMIT) if self._saturated else None
         name = op.name.removeprefix("ttir.")
         if name == "constant":
             return _of_constant(op)
@@ -61,13 +74,16 @@ class Ranges:
         known = [r for r in ranges if r is not None]
         if len(known) < len(ranges) or not known:
             return None
-        return _computed(name, known)
+        found = _computed(name, known)
+        if name == "typecast" and self._saturated and found is not None and found[1] > 2**31 - 1:
+            return found[0], INDEX_LIMIT  # from 32 bits without a sign
+        return found
 
 
 def is_source(value: SSAValue) -> bool:
-    """Whether a value comes from arguments or conversions, moved at most: narrowing it saturates it, once."""
+    """Whether a value comes from arguments, the host or conversions, moved at most: narrowing it saturates it, once."""
     op = value.owner
-    if not isinstance(op, Operation) or op.name == "ttir.typecast":
+    if not isinstance(op, Operation) or op.name in ("ttir.typecast", "ttir.host_op"):
         return True
     moves = ("ttir.reshape", "ttir.broadcast", "ttir.permute", "ttir.concat", "ttir.slice_static")
     return op.name in moves and all(is_source(v) for v in op.operands)
@@ -75,14 +91,16 @@ def is_source(value: SSAValue) -> bool:
 
 def _bounded(name: str, operands: list[SSAValue], ranges: list[Range]) -> Range:
     """Range of a value that is not known, held between bounds that are: saturating it first changes nothing."""
+    # Beyond the limit a source has saturated: bounds there would hold it back too late.
+    near = [r if r is not None and r[0] >= -INDEX_LIMIT and r[1] <= INDEX_LIMIT else None for r in ranges]
     if name == "minimum":
-        for value, limit in ((operands[0], ranges[1]), (operands[1], ranges[0])):
+        for value, limit in ((operands[0], near[1]), (operands[1], near[0])):
             kind: Any = value.type
             unsigned = kind.element_type.signedness.data == Signedness.UNSIGNED
             if limit is not None and unsigned and is_source(value):
                 return 0, limit[1]
-    if name == "clamp_tensor" and ranges[1] is not None and ranges[2] is not None and is_source(operands[0]):
-        return min(ranges[1][0], ranges[2][0]), max(ranges[1][1], ranges[2][1])
+    if name == "clamp_tensor" and near[1] is not None and near[2] is not None and is_source(operands[0]):
+        return min(near[1][0], near[2][0]), max(near[1][1], near[2][1])
     return None
 
 
@@ -120,6 +138,16 @@ def _computed(name: str, known: list[tuple[int, int]]) -> Range:
         if name == "multiply":
             products = (a * c, a * d, b * c, b * d)
             return min(products), max(products)
+        if name == "div":  # by zero: all ones
+            most = max(abs(a), abs(b), 1)
+            return -most, most
+        if name == "remainder":  # by zero: the dividend
+            most = max(abs(a), abs(b))
+            return (0 if a >= 0 else -most), most
     if name == "neg":
         return -high, -low
+    if name == "abs":
+        return 0, max(abs(low), abs(high))
+    if name == "sign":
+        return -1, 1
     return None

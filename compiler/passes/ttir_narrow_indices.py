@@ -1,9 +1,11 @@
 """Pass `ttir-narrow-indices`: 64-bit integers that need no 64 bits are held in 32.
 
 The device has no 64-bit datum. Two kinds of values do not need one: those whose range, as `ranges.py` finds it, fits
-32 bits, which lose nothing; and those that only say where to read or write, which saturate: no tensor of the device
-has so many elements that a start beyond 2^31 is not clamped or dropped just the same. A value that is computed with
-for any other purpose stays, and is refused later. What was narrowed is noted on the function
+32 bits, which lose nothing; and those that only say where to read or write, which saturate (`formats.INDEX_LIMIT`): no
+dim of a tensor on the device is so long that a start beyond it is not clamped or dropped just the same. On the way
+there they may be compared, chosen among, and shifted by a number that is known, as far as 32 bits go; a product or a
+remainder of what saturated would be another. A value that is computed with for any other purpose stays, and is refused
+later. What was narrowed is noted on the function
 (`ttcore.narrowed_indices`), and in the binary by the tensors' own types.
 """
 
@@ -24,7 +26,7 @@ from xdsl.dialects.builtin import (
     i32,
     i64,
 )
-from xdsl.dialects.func import FuncOp
+from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, SSAValue, Use
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
@@ -34,6 +36,7 @@ from compiler.dialects.from_row import write_attrs
 from compiler.ir.functions import functions, kind_of
 from compiler.ops.shapes import shape_of
 from compiler.passes.ranges import Ranges, is_source
+from compiler.target.formats import INDEX_LIMIT
 
 NOTE = "ttcore.narrowed_indices"
 COMPARE = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
@@ -46,6 +49,10 @@ CHAIN = COMPARE | frozenset(
     }
 )  # fmt: skip
 """Ops that compute an index from indices, or move one."""
+ARITHMETIC = frozenset({"add", "subtract", "neg", "abs", "multiply", "div", "remainder"})
+"""Those whose result may need more bits than its operands, or depend on bits that saturation takes."""
+FOLDING = frozenset({"multiply", "div", "remainder"})
+"""Those of which a saturated operand gives a result that is no longer out of every tensor's bounds."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +84,16 @@ def _is_index(use: Use) -> bool:
     return op.name == "ttir.scatter" and use.index == len(op.results)
 
 
+def _on_host(value: SSAValue) -> bool:
+    """Whether a value of the entry function is the host's: an argument, or what the host computed."""
+    return not isinstance(value.owner, Operation) or value.owner.name == "ttir.host_op"
+
+
+def _reads_host(use: Use) -> bool:
+    """Whether a use takes the host's own 64 bits."""
+    return use.operation.name in ("ttir.host_op", "ttir.split_words") or isinstance(use.operation, ReturnOp)
+
+
 def _narrow(func: FuncOp) -> None:
     block = func.body.blocks[0]
     wide = [v for v in _values(block) if _width(v) == 64]
@@ -85,10 +102,15 @@ def _narrow(func: FuncOp) -> None:
     found = _indices(block)
     narrowed = [v for v in wide if v in found]
     for value in narrowed:
-        if value in block.args:
+        if _on_host(value):
             kind = TensorType(_half(value), shape_of(value))
             made = ttir.CLASSES["narrow_index"].create(operands=[value], result_types=[kind])
-            value.replace_uses_with_if(made.results[0], lambda use, made=made: use.operation is not made)
+            value.replace_uses_with_if(
+                made.results[0], lambda use, made=made: use.operation is not made and not _reads_host(use)
+            )
+            if isinstance(value.owner, Operation):
+                block.insert_op_after(made, value.owner)
+                continue
             first = block.first_op
             assert first is not None
             block.insert_op_before(made, first)
@@ -104,24 +126,40 @@ def _values(block: Block) -> list[SSAValue]:
 
 def _indices(block: Block) -> set[SSAValue]:
     """Integers and booleans that can be narrowed, or only lead to an index: what is left when all others are struck."""
-    found = {v for v in _values(block) if _width(v) and list(v.uses)}
-    ranges = Ranges()
+    found = {v for v in _values(block) if _width(v) and not all(_reads_host(u) for u in v.uses)}
+    ranges, saturated = Ranges(), Ranges(saturated=True)
     struck = True
     while struck:
-        bad = {v for v in found if not all(_is_index(u) or _carries(u.operation, found, ranges) for u in v.uses)}
-        bad |= {v for v in found if _width(v) == 64 and not _makes(v, found, ranges)}
+        bad = {
+            v
+            for v in found
+            if not all(
+                _is_index(u) or (_on_host(v) and _reads_host(u)) or _carries(u.operation, found, ranges, saturated)
+                for u in v.uses
+            )
+        }
+        bad |= {v for v in found if _width(v) == 64 and not _makes(v, found, ranges, saturated)}
         struck = bool(bad)
         found -= bad
     return found
 
 
-def _carries(op: Operation, found: set[SSAValue], ranges: Ranges) -> bool:
+def _keeps(op: Operation, ranges: Ranges, saturated: Ranges) -> bool:
+    """Whether arithmetic on narrowed operands gives the narrowed result: none overflows, none folds what saturated."""
+    name = op.name.removeprefix("ttir.")
+    if name not in ARITHMETIC or _width(op.results[0]) != 64:
+        return True
+    exact = all(ranges.fits(v) for v in op.operands)
+    return saturated.fits(op.results[0]) and (exact or name not in FOLDING)
+
+
+def _carries(op: Operation, found: set[SSAValue], ranges: Ranges, saturated: Ranges) -> bool:
     """Whether an op hands indices on, or loses nothing: all 64 bits that it takes and gives can be narrowed, and what
     else it gives is an index too, or the same as before.
     """
     if op.name.removeprefix("ttir.") not in CHAIN and op.name != "ttir.gather":
         return False
-    if not all(v in found for v in op.operands if _width(v) == 64):
+    if not all(v in found for v in op.operands if _width(v) == 64) or not _keeps(op, ranges, saturated):
         return False
     return all(r in found or (_width(r) != 64 and _exact(op, ranges)) for r in op.results)
 
@@ -136,14 +174,14 @@ def _exact(op: Operation, ranges: Ranges) -> bool:
         return all(known)
     if op.name.removeprefix("ttir.") not in COMPARE:
         return False
-    # Saturation keeps the order against any value that is not itself the limit.
-    return all(known) or (any(known) and all(ranges.fits(v, 1) or is_source(v) for v in wide))
+    # Saturation keeps the order against any value within the limit.
+    return all(known) or (any(known) and all(ranges.within_limit(v) or is_source(v) for v in wide))
 
 
-def _makes(value: SSAValue, found: set[SSAValue], ranges: Ranges) -> bool:
+def _makes(value: SSAValue, found: set[SSAValue], ranges: Ranges, saturated: Ranges) -> bool:
     """Whether a 64-bit value can be made narrow where it comes from."""
     owner = value.owner
-    return not isinstance(owner, Operation) or _carries(owner, found, ranges)
+    return not isinstance(owner, Operation) or _on_host(value) or _carries(owner, found, ranges, saturated)
 
 
 def _half(value: SSAValue) -> IntegerType:
@@ -168,14 +206,15 @@ def _retype(value: SSAValue) -> None:
 
 
 def _limit(op: Operation) -> None:
-    """Puts a minimum before a conversion of ui32 to i32, which would turn large values negative."""
+    """Puts a minimum before a conversion of ui32 to i32, so that none turns negative or is beyond the limit."""
     (value,) = op.operands
     block = op.parent
     assert block is not None
     scalar = TensorType(element_type(value), [])
     cls = ttir.CLASSES["full"]
     limit = cls.create(
-        result_types=[scalar], properties=write_attrs(cls.ROW, {"shape": [], "fill_value": IntegerAttr(2**31 - 1, i32)})
+        result_types=[scalar],
+        properties=write_attrs(cls.ROW, {"shape": [], "fill_value": IntegerAttr(INDEX_LIMIT, i32)}),
     )
     least = ttir.CLASSES["minimum"].create(operands=[value, limit.results[0]], result_types=[value.type])
     block.insert_ops_before([limit, least], op)

@@ -20,10 +20,11 @@ from xdsl.passes import ModulePass
 from compiler.dialects import ttnn
 from compiler.dialects import ttnn_layout as layout
 from compiler.errors import CompilerInputError, StageFailure
-from compiler.ir.functions import KIND, PROGRAM, SCALAR, functions, kind_of
+from compiler.ir.functions import FALLBACK, KIND, PROGRAM, SCALAR, functions, kind_of
 from compiler.ops.row import TABLE, OpRow
 from compiler.ops.shapes import shape_of
-from compiler.target.formats import NumberFormat, element_type, number_format
+from compiler.options import WAY_OUT
+from compiler.target.formats import ELEMENT_TYPES, NumberFormat, element_type, number_format
 from compiler.target.system_desc import SystemDesc, load_board
 
 STAGE = "ttir-to-ttnn"
@@ -31,6 +32,7 @@ NOT_COMPUTING = frozenset({"data_movement", "creation", "layout"})
 """Families whose kernels only move bits: they need no Dst."""
 ON_HOST = frozenset({"ttir.narrow_index", "ttir.split_words"})
 """What the host does to 64-bit arguments, before they become tiles."""
+HOST_OP = "ttir.host_op"
 _TILE = layout.LayoutAttr.of("tile")
 _ROW_MAJOR = layout.LayoutAttr.of("row_major")
 _DRAM = layout.MemoryConfigAttr(layout.BufferTypeAttr.of("dram"), layout.TensorMemoryLayoutAttr.of("interleaved"))
@@ -49,7 +51,7 @@ class TtirToTtnn(ModulePass):
         """Rewrites every function. Raises StageFailure where the device has no format for a tensor."""
         formats = _Formats(board(self.board), forced_format(self.data_format))
         for func in functions(op):
-            new = _Function(func, formats).convert()
+            new = _Function(func, formats, FALLBACK in op.attributes).convert()
             op.body.block.insert_op_before(new, func)
             func.detach()
             func.erase()
@@ -95,7 +97,7 @@ class _Formats:
         except ValueError as error:
             raise StageFailure(STAGE, user, str(error), kind="notimpl") from error
         if row.data_format is None:
-            message = f"expected an element type that the device has, got {element}: {row.why_not}"
+            message = f"expected an element type that the device has, got {element}: {row.why_not}{WAY_OUT}"
             raise StageFailure(STAGE, user, message, kind="never")
         found = number_format(row.data_format)
         if register and found.is_float and self.system.has_fp32_dst:
@@ -106,6 +108,11 @@ class _Formats:
             message = f"expected a format that {self.system.arch} has, got {found.name} for {element}"
             raise StageFailure(STAGE, user, message, kind="never")
         return found
+
+    def holds(self, value: SSAValue) -> bool:
+        """Whether the device has a format for the elements of a value."""
+        row = ELEMENT_TYPES.get(str(cast(TensorType, value.type).element_type))
+        return row is not None and row.data_format is not None
 
     def check_dst(self, element: str, user: str) -> None:
         """Raises StageFailure (never) where the board's Dst cannot hold a datum of `element` that is computed with.
@@ -128,8 +135,10 @@ def _shape_type(kind: TensorType, encoding: layout.TTNNLayoutAttr) -> TensorType
 class _Function:
     """One function on its way to ttnn."""
 
-    def __init__(self, func: FuncOp, formats: _Formats) -> None:
+    def __init__(self, func: FuncOp, formats: _Formats, fallback: bool = False) -> None:
         self.func, self.formats, self.kind = func, formats, kind_of(func)
+        self.fallback = fallback
+        self.hosted: dict[SSAValue, SSAValue] = {}
         self.old = func.body.blocks[0]
         self.block = Block()
         self.device: SSAValue | None = None
@@ -148,24 +157,49 @@ class _Function:
         self.device = get_device.device
         values: dict[SSAValue, SSAValue] = {}
         for arg, new in zip(self.old.args, self.block.args, strict=True):
-            readers = [use.operation for use in arg.uses]
-            if readers and all(op.name in ON_HOST for op in readers):
-                for op in readers:
-                    values[op.results[0]] = self.halved(op, new)
-            else:
-                # An argument that nobody reads stays where it is.
-                values[arg] = self.upload(arg, new) if readers else new
+            self.enter(arg, new, values)
         results: list[SSAValue] = []
         for op in self.old.ops:
             if isinstance(op, ReturnOp):
-                results = [self.download(v, values[v]) for v in op.operands]
+                results = [self.taken(v, values) for v in op.operands]
                 self.block.add_op(ReturnOp(*results))
+            elif op.name == HOST_OP:
+                self.host_op(op, values)
             elif op.name == "ttir.join_words":
                 values[op.results[0]] = values[op.operands[0]]
             elif op.name not in ON_HOST:
                 values.update(zip(op.results, self.kernel(op, [values[v] for v in op.operands]), strict=True))
         types = ([a.type for a in self.block.args], [r.type for r in results])
         return FuncOp(self.func.sym_name.data, types, Region(self.block))
+
+    def enter(self, value: SSAValue, host: SSAValue, values: dict[SSAValue, SSAValue]) -> None:
+        """Notes where a value of the host is, there and, where a kernel reads it, on the device."""
+        self.hosted[value] = host
+        readers = list(dict.fromkeys(use.operation for use in value.uses))
+        for op in readers:
+            if op.name in ON_HOST:
+                values[op.results[0]] = self.halved(op, host)
+        others = [op for op in readers if op.name not in (*ON_HOST, HOST_OP)]
+        stays = self.fallback and not self.formats.holds(value) and all(isinstance(op, ReturnOp) for op in others)
+        # A value that no kernel reads stays where it is.
+        values[value] = self.upload(value, host) if others and not stays else host
+
+    def taken(self, value: SSAValue, values: dict[SSAValue, SSAValue]) -> SSAValue:
+        """A value on the host: where it is already, or brought back."""
+        return self.hosted[value] if values[value] is self.hosted.get(value) else self.download(value, values[value])
+
+    def host_op(self, op: Operation, values: dict[SSAValue, SSAValue]) -> None:
+        """What the host computes: its operands are brought to it, its results stay until a kernel reads them."""
+        operands = [self.hosted[v] if v in self.hosted else self.download(v, values[v]) for v in op.operands]
+        made = ttnn.CLASSES["host_op"].create(
+            operands=operands,
+            result_types=[self.host(r) for r in op.results],
+            properties=dict(op.properties),
+            location=op.location,
+        )
+        self.block.add_op(made)
+        for old, new in zip(op.results, made.results, strict=True):
+            self.enter(old, new, values)
 
     def callee(self) -> FuncOp:
         """A function without moves between host and device."""
@@ -189,7 +223,7 @@ class _Function:
         kind = cast(TensorType, value.type)
         owner = value.owner.name if isinstance(value.owner, Operation) else ""
         readers = {use.operation.name for use in value.uses}
-        if owner != "ttir.join_words" and not (readers and readers <= ON_HOST):
+        if not self.fallback and owner != "ttir.join_words" and not (readers and readers <= ON_HOST):
             self.formats.of(str(kind.element_type), _user(value))
         return _shape_type(kind, layout.host_layout(shape_of(value), kind.element_type))
 

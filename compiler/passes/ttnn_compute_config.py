@@ -39,7 +39,7 @@ class TtnnComputeConfig(ModulePass):
             for wide in (True, False)
         }
         for inner in op.walk():
-            if not isinstance(inner, RowOp) or inner.ROW.family == "layout":
+            if not isinstance(inner, RowOp) or inner.ROW.family in ("layout", "host"):
                 continue
             found = [layout.layout_of(v) for v in [*inner.operands, *inner.results]]
             formats = [number_format(x.data_type) for x in found if x is not None]

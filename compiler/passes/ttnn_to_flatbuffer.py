@@ -51,10 +51,10 @@ def describe(value: SSAValue) -> TensorDesc:
 
 
 def _host_format(element: str) -> str:
-    found = host_format(element)
-    if found is None:
-        raise StageFailure(STAGE, "tensor", f"expected an element type with a data format, got {element}")
-    return found.name
+    try:
+        return host_format(element).name
+    except ValueError as error:
+        raise StageFailure(STAGE, "tensor", str(error), kind="notimpl") from error
 
 
 class _Program:

@@ -15,6 +15,10 @@ import numpy as np
 
 TILE = 32
 """Rows and columns of a tile."""
+INDEX_LIMIT = 2**30
+"""Where 64-bit integers that say a place saturate on their way to the device's 32. No dim of a tensor in tiles is as
+long: with the other one padded to 32 it would take 32 GiB. So one more step, add or subtract, still fits 32 bits.
+"""
 FACE = 16
 """Rows and columns of a face; a tile is 2x2 faces."""
 
@@ -27,7 +31,7 @@ class NumberFormat:
     ttcore: str
     """tt-mlir's name; empty where it has none."""
     kind: str
-    """`float`, `block` (16 datums share an exponent), `int` or `uint`."""
+    """`float`, `block` (16 datums share an exponent), `int`, `uint`, or `host` (the element type itself, in NumPy)."""
     bits: int
     """Stored bits per datum, a shared exponent not counted."""
     exponent_bits: int = 0
@@ -53,7 +57,10 @@ class NumberFormat:
 
     @property
     def image(self) -> np.dtype:
-        """NumPy type in which the simulator holds it: float32 for every float, else the integer itself."""
+        """NumPy type in which the simulator holds it: float32 for every float, else the integer itself.
+
+        A `host` format has none of its own: its tensors are in that of their element type.
+        """
         return np.dtype(np.float32) if self.is_float else np.dtype(f"{self.kind}{self.bits}")
 
     def datum_bytes(self) -> float:
@@ -81,9 +88,14 @@ FORMATS: dict[str, NumberFormat] = {
         NumberFormat("UInt8", "u8", "uint", 8),
         NumberFormat("Int64", "", "int", 64, on_device=False),
         NumberFormat("UInt64", "", "uint", 64, on_device=False),
+        NumberFormat("Float64", "", "host", 64, on_device=False),
+        NumberFormat("Complex64", "", "host", 64, on_device=False),
+        NumberFormat("Complex128", "", "host", 128, on_device=False),
+        NumberFormat("Byte", "", "host", 8, on_device=False),
     )
 }
-"""Every format, by TT-Buda's name. `Tf32` lives only in the matrix unit's source registers, 64 bits on the host."""
+"""Every format, by TT-Buda's name. `Tf32` lives only in the matrix unit's source registers; 64 bits, and bytes
+that hold a narrower float or integer, only on the host."""
 
 _ALIASES = {f.ttcore.lower(): f.name for f in FORMATS.values() if f.ttcore}
 _ALIASES |= {f.name.lower(): f.name for f in FORMATS.values()}
@@ -173,9 +185,16 @@ def default_format(name: str) -> NumberFormat | None:
     return FORMATS[row.data_format] if row.data_format else None
 
 
-def host_format(name: str) -> NumberFormat | None:
-    """The format in which the host holds MLIR element type `name`; None where no program can take it."""
-    return {"i64": FORMATS["Int64"], "ui64": FORMATS["UInt64"]}.get(name) or default_format(name)
+_ON_HOST = {
+    "i64": "Int64", "ui64": "UInt64", "f64": "Float64", "complex<f32>": "Complex64", "complex<f64>": "Complex128",
+}  # fmt: skip
+
+
+def host_format(name: str) -> NumberFormat:
+    """The format in which the host holds MLIR element type `name`. Raises ValueError for an unknown one."""
+    if (found := default_format(name)) is not None:
+        return found
+    return FORMATS[_ON_HOST.get(name, "Byte")]
 
 
 def host_dtype(name: str) -> np.dtype:

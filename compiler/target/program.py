@@ -210,6 +210,14 @@ class LayoutParams:
     """`to_layout`, `to_device`, `from_device`, `to_memory_config`, `deallocate`: the result's TensorDesc says what."""
 
 
+@dataclass(frozen=True)
+class HostParams:
+    """`host_op`: a StableHLO module that the host computes, for types that the device has not."""
+
+    module: bytes
+    """MLIR bytecode; one function `main` from the operation's inputs to its outputs, all of them host tensors."""
+
+
 Params = (
     EltwiseParams
     | MatmulParams
@@ -239,6 +247,7 @@ Params = (
     | CholeskyParams
     | TriangularSolveParams
     | Conv3dParams
+    | HostParams
 )
 
 

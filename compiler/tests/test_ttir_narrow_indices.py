@@ -124,3 +124,23 @@ def test_the_binary_says_so():
     (given,) = [main.tensors[t] for t in main.inputs if main.tensors[t].element_type == "i64"]
     assert given.data_format == "Int64"
     assert {d.data_format for d in main.tensors if d.buffer_type != "system_memory"} <= {"Float32", "Int32", "UInt8"}
+
+
+@pytest.mark.parametrize("expression", [lambda i: i % 5, lambda i: i * 2**31, lambda i: i // 2**39, lambda i: i + BIG])
+def test_arithmetic_that_saturation_would_change_is_refused(expression):
+    """The index is in bounds although what it is computed from is not."""
+    source, _ = wide(
+        lambda t, i: jax.lax.dynamic_index_in_dim(t, expression(i)[0]), random((8, 2)), np.array([BIG + 3])
+    )
+    with pytest.raises(StageFailure) as caught:
+        api.compile(source, programs.BOARD)
+    assert caught.value.kind == "never"
+
+
+def test_a_step_from_a_place_far_outside_stays_outside():
+    for far in (2**63 - 1, -(2**63), 2**31 - 3, -(2**31) + 3, 2**30 - 1):
+        source, want = wide(lambda t, i: jax.lax.dynamic_index_in_dim(t, i + 5), random((8, 2)), np.int64(2))
+        del want
+        rows = random((8, 2))
+        (row,) = programs.simulate(source, rows, np.int64(far))
+        np.testing.assert_array_equal(row, rows[7:8] if 0 < far < 2**63 - 5 else row)

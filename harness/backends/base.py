@@ -31,6 +31,8 @@ class BackendOptions:
     """Format the device computes floats in; None: the module's own types."""
     math_fidelity: str | None = None
     keep_ir: bool = False
+    unsupported_types: str = "fail"
+    """What becomes of ops whose element types the target has not: `fail`, or `fallback` to the host."""
 
 
 @dataclass

@@ -106,11 +106,12 @@ def _to_flatbuffer(job: Job, board: SystemDesc) -> None:
 
 
 def _run(job: Job, board: SystemDesc) -> None:
+    from compiler.api import ran_on
     from simulator.api import Device
 
-    executable = Device(board.board).load(job.state.pop(Stage.TTNN_TO_FLATBUFFER))
-    result = executable.run(job.inputs)
-    job.outputs, job.ran_on = result.outputs, "simulator"
+    binary = job.state.pop(Stage.TTNN_TO_FLATBUFFER)
+    result = Device(board.board).load(binary).run(job.inputs)
+    job.outputs, job.ran_on = result.outputs, ran_on(binary)
     profile = result.profile
     job.cycles, job.device_ns = profile.total_cycles, profile.device_ns
     job.l1_peak_bytes, job.dram_peak_bytes = profile.l1_peak_bytes, profile.dram_peak_bytes
@@ -131,6 +132,7 @@ def _compile_options(job: Job) -> CompileOptions:
     return CompileOptions(
         data_format=_float_format(board, job.options.data_format),
         math_fidelity=_fidelity(job.options.math_fidelity),
+        unsupported_types=job.options.unsupported_types,
         dump_dir=str(job.ir_dir) if job.ir_dir else None,
     )
 

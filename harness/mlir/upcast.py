@@ -16,7 +16,7 @@ OWN_TYPE = frozenset(
 )
 """Ops (without dialect) whose meaning lies in the type itself: computed as declared, also inside a region."""
 
-NARROW = ("bf16", "f16", "tf32", "f8", "f6", "f4")
+NARROW = ("bf16", "f16", "tf32", "f8E", "f6E", "f4E")
 """Beginnings of the names of floating types narrower than float32."""
 
 _KEPT = ("func.return", "stablehlo.return")

@@ -137,6 +137,16 @@ def test_xla_has_no_device_formats():
         registry.load("xla").target(BackendOptions(data_format="Bfp8_b"))
 
 
+def test_what_the_device_has_no_type_for_runs_on_the_host_where_that_is_asked_for(operands):
+    module = MATMUL.replace(b"xf32", b"xf64")
+    operands = [array.astype(np.float64) / 3 for array in operands]
+    with pytest.raises(StageError, match=r"f64.*try --unsupported-types=fallback"):
+        climb_all(registry.load("reference"), module, operands)
+    job = climb_all(registry.load("reference"), module, operands, unsupported_types="fallback")
+    assert job.ran_on == "host"
+    np.testing.assert_allclose(job.outputs[0], operands[0] @ operands[1], rtol=1e-13)
+
+
 def test_unknown_backends_offer_the_closest():
     with pytest.raises(InputError, match="--backend: expected a backend, got 'refrence'; try reference"):
         registry.load("refrence")

@@ -59,8 +59,9 @@ def test_ops_whose_meaning_is_their_type_are_left_alone(line: str) -> None:
     assert out.tolist() == (x.view(np.int16) if "bitcast" in line else x.astype(np.int16)).tolist()
 
 
-def test_a_float32_module_needs_no_widening() -> None:
-    assert widened(mlir.load(SUM.replace("bf16", "f32"))) is None
+@pytest.mark.parametrize("wide", ["f32", "f64"])
+def test_a_module_of_wide_floats_needs_no_widening(wide: str) -> None:
+    assert widened(mlir.load(SUM.replace("bf16", wide))) is None
 
 
 def test_regions_constants_and_captures_are_widened() -> None:

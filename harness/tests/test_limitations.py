@@ -53,6 +53,14 @@ def test_without_a_row_a_failure_fails_and_the_rest_passes(tmp_path):
         assert verdict(outcome(tmp_path, status), None).outcome == "pass"
 
 
+@pytest.mark.parametrize(("kind", "place", "said"), [
+    ("never", "host", "pass"), ("never", "mixed", "pass"), ("never", "simulator", "fail"), ("notimpl", "host", "fail"),
+])  # fmt: skip
+def test_what_the_hardware_cannot_the_host_may(tmp_path, kind, place, said):
+    row = dataclasses.replace(ROW, kind=kind)
+    assert judged(outcome(tmp_path, Status.SUCCESS, ran_on=place), [row])[1].outcome == said
+
+
 def test_conditions_narrow_a_row(tmp_path):
     row = add_row(tmp_path, "op1").model_copy(update={"op_params": {"dims": "array<i64: 1>"}})
     for change, hit in [

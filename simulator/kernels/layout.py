@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from compiler.target.formats import FORMATS, host_dtype
+from compiler.target.formats import FORMATS, INDEX_LIMIT, host_dtype
 from compiler.target.program import EltwiseParams, LayoutParams
 from compiler.target.rounding import bits
 from simulator.images import from_host, to_host
@@ -18,8 +18,8 @@ def _same(images: Images, call: Call) -> np.ndarray:
     """
     source, target = call.inputs[0], call.outputs[0]
     if source.data_format in ("Int64", "UInt64") and target.data_format != source.data_format:
-        limits = np.iinfo(host_dtype(target.element_type))
-        return np.clip(images[0], limits.min, limits.max).astype(limits.dtype)
+        dtype = host_dtype(target.element_type)
+        return np.clip(images[0], 0 if dtype.kind == "u" else -INDEX_LIMIT, INDEX_LIMIT).astype(dtype)
     return images[0]
 
 

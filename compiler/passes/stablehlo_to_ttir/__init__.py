@@ -10,15 +10,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import DYNAMIC_INDEX, ComplexType, IntegerType, ModuleOp, TensorType
+from xdsl.dialects.builtin import DYNAMIC_INDEX, ComplexType, IntAttr, IntegerType, ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
 from compiler.dialects import ttir
 from compiler.errors import StageFailure
-from compiler.ir.functions import functions
+from compiler.ir.functions import SOURCE, functions
 from compiler.ops.row import TABLE, OpRow
+from compiler.options import WAY_OUT
 from compiler.passes.stablehlo_to_ttir import (  # noqa: F401  (each fills PATTERNS)
     batch_norm,
     control,
@@ -63,7 +64,7 @@ def choose(op: Operation) -> OpRow:
     values = [*op.operands, *op.results]
     kinds = [type_class(v) for v in values]
     if "complex" in kinds:
-        message = "complex numbers: the device's registers and packers know no complex number format"
+        message = f"complex numbers: the device's registers and packers know no complex number format{WAY_OUT}"
         raise StageFailure(STAGE, op.name, message, kind="never")
     if any(isinstance(v.type, TensorType) and DYNAMIC_INDEX in v.type.get_shape() for v in values):
         message = "dynamic shape: a program's buffers are placed when it is compiled"
@@ -112,16 +113,27 @@ def lower_ops(
         if op.name.startswith("ttir."):
             results: Any = _copy(op, operands, block)
         else:
-            row = choose(op)
-            emit = Emit(op, operands, block, made, values)
-            if row.lowering == "row":
-                results = emit.emit(row.ttir, operands, op.results[0].type)
-            else:
-                results = PATTERNS[op.name](emit)
+            try:
+                results = _lower(op, Emit(op, operands, block, made, values))
+            except StageFailure as refused:
+                refused.source = _number(op) if refused.source is None else refused.source
+                raise
         if isinstance(results, SSAValue):
             results = [results]
         values.update(zip(op.results, results, strict=True))
     return []
+
+
+def _lower(op: Operation, emit: Emit) -> Any:
+    row = choose(op)
+    if row.lowering == "row":
+        return emit.emit(row.ttir, emit.operands, op.results[0].type)
+    return PATTERNS[op.name](emit)
+
+
+def _number(op: Operation) -> int | None:
+    number = op.attributes.get(SOURCE)
+    return number.data if isinstance(number, IntAttr) else None
 
 
 def _copy(op: Operation, operands: list[SSAValue], block: Block) -> list[SSAValue]:

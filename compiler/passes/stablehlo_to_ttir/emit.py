@@ -13,6 +13,7 @@ from compiler.dialects import ttir
 from compiler.dialects.from_row import element_of, write_attrs
 from compiler.dialects.stablehlo import SpecAttr
 from compiler.errors import StageFailure
+from compiler.ir.functions import SOURCE
 from compiler.ops.shapes import Shape, shape_of
 
 if TYPE_CHECKING:
@@ -102,6 +103,7 @@ class Emit:
             operands=operands,
             result_types=results,
             properties=write_attrs(cls.ROW, attrs) if attrs else {},
+            attributes={SOURCE: self.op.attributes[SOURCE]} if SOURCE in self.op.attributes else {},
             location=self.op.location,
         )
         self.block.add_op(made)

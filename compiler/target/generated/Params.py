@@ -32,6 +32,7 @@ class Params(object):
     CholeskyParams = 26
     TriangularSolveParams = 27
     Conv3dParams = 28
+    HostParams = 29
 
 def ParamsCreator(unionType, table):
     from flatbuffers.table import Table
@@ -121,4 +122,7 @@ def ParamsCreator(unionType, table):
     if unionType == Params().Conv3dParams:
         import compiler.target.generated.Conv3dParams
         return compiler.target.generated.Conv3dParams.Conv3dParamsT.InitFromBuf(table.Bytes, table.Pos)
+    if unionType == Params().HostParams:
+        import compiler.target.generated.HostParams
+        return compiler.target.generated.HostParams.HostParamsT.InitFromBuf(table.Bytes, table.Pos)
     return None

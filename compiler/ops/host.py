@@ -1,0 +1,31 @@
+"""The row of what the host computes: a StableHLO module inside one op, between tensors that never leave the host."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from compiler.ops import shapes
+from compiler.ops.codec import TEXT
+from compiler.ops.row import ANY, OpRow, register
+from compiler.target.program import HostParams, Params
+
+
+def _params(attrs: dict[str, Any], op: Any) -> Params:
+    from compiler.ir.door import bytecode
+
+    return HostParams(bytecode(attrs["module"]))
+
+
+register(
+    OpRow(
+        "",
+        "host_op",
+        family="host",
+        arity=None,
+        dtypes=ANY,
+        shape_rule=shapes.unchecked,
+        attrs={"module": TEXT},
+        params=_params,
+        lowering="device",
+    )
+)

@@ -1,0 +1,115 @@
+"""Which ops of a function the host must compute, because the device has no format for their types.
+
+A type that no part of the device can hold decides at once. A 64-bit integer does not: most only say where to read, and
+`ttir-narrow-indices` makes them 32 bits. So the function is lowered on trial, numbered op by op; an op of which 64 bits
+are left goes to the host, and the trial is repeated with what it leaves behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from xdsl.dialects.builtin import IntAttr, IntegerType, ModuleOp, TensorType
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Operation, SSAValue
+
+from compiler.errors import StageFailure
+from compiler.ir.context import context
+from compiler.ir.functions import SOURCE, functions
+from compiler.ops.row import TABLE
+from compiler.passes.stablehlo_to_ttir import StablehloToTtir
+from compiler.passes.stablehlo_to_ttir.regions import captured
+from compiler.passes.ttir_narrow_indices import TtirNarrowIndices
+from compiler.target.formats import ELEMENT_TYPES
+
+Outline = Callable[[FuncOp, Iterable[int]], None]
+BETWEEN = frozenset({"ttir.host_op", "ttir.narrow_index", "ttir.split_words", "ttir.join_words"})
+"""Ops of the host, which may have 64 bits."""
+PATIENCE = 8
+"""Trials that look for the fewest ops; after them all that is left goes to the host at once."""
+
+
+def choose(module: ModuleOp, func: FuncOp, outline: Outline) -> set[int]:
+    """Numbers (places in the function's block) of the ops that the host must compute; nothing is changed."""
+    (*ops, _) = func.body.blocks[0].ops
+    chosen = {number for number, op in enumerate(ops) if _needs_host(op)}
+    wide = {number for number, op in enumerate(ops) if any(_is_wide(v) for v in _values(op))}
+    trials = 0
+    while wide - chosen and (found := _left_on_trial(module, chosen, outline) & wide - chosen):
+        # What only reads the first of them may be narrowed once those have gone.
+        chosen |= _first(ops, found) if trials < PATIENCE else found
+        trials += 1
+    return chosen | _sources_only(ops, chosen)
+
+
+def _first(ops: list[Operation], found: set[int]) -> set[int]:
+    """Those of `found` that read no other of them."""
+    members = {ops[number] for number in found}
+    return {n for n in found if not any(v.owner in members for v in (*ops[n].operands, *captured(ops[n].regions)))}
+
+
+def _values(op: Operation) -> list[SSAValue]:
+    """All values that an op and its regions name."""
+    inner = [value for part in op.walk() for value in (*part.operands, *part.results)]
+    return inner + [
+        arg for part in op.walk() for region in part.regions for block in region.blocks for arg in block.args
+    ]
+
+
+def _element(value: SSAValue) -> Any:
+    return value.type.element_type if isinstance(value.type, TensorType) else None
+
+
+def _is_wide(value: SSAValue) -> bool:
+    element = _element(value)
+    return isinstance(element, IntegerType) and element.width.data == 64
+
+
+def _needs_host(op: Operation) -> bool:
+    """Whether an op has a type that no format of the device stands for, or its row says that the host computes it."""
+    rows = TABLE.stablehlo(op.name)
+    if rows and rows[0].lowering == "host":
+        return True
+    for value in _values(op):
+        row = ELEMENT_TYPES.get(str(_element(value)))
+        if row is not None and row.data_format is None and not _is_wide(value):
+            return True
+    return False
+
+
+def _left_on_trial(module: ModuleOp, chosen: set[int], outline: Outline) -> set[int]:
+    """Numbers of the ops that still have 64 bits after lowering, or that were refused."""
+    trial = module.clone()
+    (func, *_) = functions(trial)
+    for number, op in enumerate(func.body.blocks[0].ops):
+        for part in op.walk():
+            part.attributes[SOURCE] = IntAttr(number)
+    outline(func, chosen)
+    try:
+        StablehloToTtir().apply(context(), trial)
+    except StageFailure as refused:
+        return set() if refused.source is None else {refused.source}
+    TtirNarrowIndices().apply(context(), trial)
+    left: set[int] = set()
+    for op in trial.walk():
+        number = op.attributes.get(SOURCE)
+        if isinstance(number, IntAttr) and op.name not in BETWEEN and any(_is_wide(v) for v in _touched(op)):
+            left.add(number.data)
+    return left
+
+
+def _touched(op: Operation) -> list[SSAValue]:
+    return [*op.operands, *op.results]
+
+
+def _sources_only(ops: list[Operation], chosen: set[int]) -> set[int]:
+    """Ops without operands that only chosen ops read: what makes a value for the host is made there."""
+    numbers = {op: number for number, op in enumerate(ops)}
+    readers: dict[Operation, set[int | None]] = {}
+    for op in (*ops, *(o.next_op for o in ops[-1:] if o.next_op is not None)):
+        for value in (*op.operands, *captured(op.regions)):
+            if isinstance(value.owner, Operation):
+                reader = None if isinstance(op, ReturnOp) else numbers[op]
+                readers.setdefault(value.owner, set()).add(reader)
+    return {numbers[op] for op in ops if not op.operands and not op.regions and op in readers and readers[op] <= chosen}

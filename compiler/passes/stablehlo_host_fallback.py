@@ -1,0 +1,113 @@
+"""Pass `stablehlo-host-fallback`: ops whose element types the device has not become host ops.
+
+Neighbours are gathered: ops between which no value passes through the device are one `ttir.host_op`, which holds them
+as a StableHLO module of its own. All other ops stay as they are and run on the device. Which ops go is decided in
+`host_choice.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, StringAttr, UnitAttr
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.passes import ModulePass
+
+from compiler.dialects import ttir
+from compiler.ir.functions import FALLBACK, SOURCE, functions
+from compiler.ir.text import to_text
+from compiler.passes.host_choice import choose
+from compiler.passes.stablehlo_to_ttir.regions import captured
+
+
+@dataclass(frozen=True)
+class StablehloHostFallback(ModulePass):
+    """Outlines what the device has no types for."""
+
+    name = "stablehlo-host-fallback"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Rewrites the entry function, and notes on the module that its interface may have any host type."""
+        op.attributes[FALLBACK] = UnitAttr()
+        for func in functions(op):
+            chosen = choose(op, func, outline)
+            if chosen:
+                outline(func, chosen)
+
+
+def outline(func: FuncOp, chosen: Iterable[int]) -> None:
+    """Makes host ops of the ops with these numbers (places in the function's block)."""
+    block = func.body.blocks[0]
+    (*ops, _) = block.ops
+    host = {ops[number] for number in chosen}
+    levels = _levels(ops, host)
+    for op in ops:
+        op.detach()
+    end = block.last_op
+    assert end is not None
+    for level in range(max(levels.values(), default=0) + 1):
+        group = [op for op in ops if op in host and levels[op] == level]
+        if group and (made := _host_op(group)) is not None:
+            block.insert_op_before(made, end)
+        for op in group:
+            op.erase(safe_erase=False)
+        block.insert_ops_before([op for op in ops if op not in host and levels[op] == level], end)
+
+
+def _reads(op: Operation) -> list[SSAValue]:
+    """Operands, and what the op's regions read from outside; each once."""
+    return list(dict.fromkeys([*op.operands, *captured(op.regions)]))
+
+
+def _levels(ops: list[Operation], host: set[Operation]) -> dict[Operation, int]:
+    """How often the longest way to each op has gone from the device to the host; a host op's own step counted."""
+    levels: dict[Operation, int] = {}
+    for op in ops:
+        before = [value.owner for value in _reads(op) if isinstance(value.owner, Operation)]
+        if op in host:
+            levels[op] = max((levels[b] + (b not in host) for b in before), default=1)
+            levels[op] = max(levels[op], 1)
+        else:
+            levels[op] = max((levels[b] for b in before), default=0)
+    return levels
+
+
+def _host_op(group: list[Operation]) -> Operation | None:
+    """One host op of a group, in whose place it stands; None where nobody reads what the group computes."""
+    inside = {result for op in group for result in op.results}
+    read = dict.fromkeys(value for op in group for value in _reads(op) if value not in inside)
+    constants = [v.owner for v in read if isinstance(v.owner, Operation) and v.owner.name == "stablehlo.constant"]
+    inputs = [value for value in read if value.owner not in constants]
+    members = set(group)
+    outputs = [v for op in group for v in op.results if any(_top(use.operation) not in members for use in v.uses)]
+    if not outputs:
+        return None
+    body = Block(arg_types=[value.type for value in inputs])
+    values: dict[SSAValue, SSAValue] = dict(zip(inputs, body.args, strict=True))
+    for op in [*constants, *group]:
+        copy = op.clone(values)
+        for inner in copy.walk():
+            inner.attributes.pop(SOURCE, None)
+        body.add_op(copy)
+    body.add_op(ReturnOp(*(values[v] for v in outputs)))
+    types = ([value.type for value in inputs], [value.type for value in outputs])
+    module = ModuleOp([FuncOp("main", types, Region(body))])
+    made = ttir.CLASSES["host_op"].create(
+        operands=inputs,
+        result_types=[value.type for value in outputs],
+        properties={"module": StringAttr(to_text(module))},
+        location=group[0].location,
+    )
+    for old, new in zip(outputs, made.results, strict=True):
+        old.replace_uses_with_if(new, lambda use: _top(use.operation) not in members)
+    return made
+
+
+def _top(op: Operation) -> Operation:
+    """The op of the function's own block that holds `op`, itself included; ops that were detached are at the top."""
+    while (parent := op.parent_op()) is not None and not isinstance(parent, FuncOp):
+        op = parent
+    return op

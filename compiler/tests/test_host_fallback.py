@@ -1,0 +1,167 @@
+"""Types that the device has not: the host computes exactly the ops that need them, and nothing is narrowed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from compiler import api
+from compiler.errors import CompilerInputError, StageFailure
+from compiler.passes.pipeline import parse, run
+from compiler.target import binary
+from compiler.tests import programs
+from simulator.api import Device
+
+FALLBACK = api.CompileOptions(unsupported_types="fallback")
+
+
+def kernels(data: bytes) -> list[str]:
+    """Kernels of the entry, without moves."""
+    moves = ("to_layout", "to_device", "from_device", "deallocate")
+    return [op.kernel for op in binary.read(data).programs[0].operations if op.kernel not in moves]
+
+
+def both(body: str, signature: str, *inputs: np.ndarray) -> tuple[bytes, list[np.ndarray]]:
+    """The binary of a function, and its outputs, which are checked against XLA's."""
+    source = programs.module(body, signature)
+    data = api.compile(source, programs.BOARD, FALLBACK)
+    outputs = Device("n150").load(data).run(list(inputs)).outputs
+    for got, want in zip(outputs, programs.xla(source, *inputs), strict=True):
+        assert got.dtype == want.dtype
+        assert np.allclose(got, want, rtol=1e-6, atol=1e-6)
+    return data, outputs
+
+
+def test_a_double_is_computed_as_a_double():
+    x = programs.random((3, 5), dtype=np.float64)
+    data, (y,) = both(
+        "%0 = stablehlo.sine %x : tensor<3x5xf64>\nreturn %0 : tensor<3x5xf64>",
+        "(%x: tensor<3x5xf64>) -> tensor<3x5xf64>",
+        x,
+    )
+    assert kernels(data) == ["host_op"]
+    assert api.ran_on(data) == "host"
+    assert np.allclose(y, np.sin(x), rtol=1e-15, atol=0)
+
+
+def test_without_the_option_it_is_refused_and_never_narrowed():
+    source = programs.module(
+        "%0 = stablehlo.sine %x : tensor<2xf64>\nreturn %0 : tensor<2xf64>", "(%x: tensor<2xf64>) -> tensor<2xf64>"
+    )
+    with pytest.raises(StageFailure) as caught:
+        api.compile(source, programs.BOARD)
+    assert caught.value.kind == "never"
+    assert "fallback" in str(caught.value)
+
+
+def test_an_unknown_word_is_refused():
+    with pytest.raises(CompilerInputError, match="expected fail or fallback, got 'host'"):
+        api.stablehlo_to_ttir(programs.module("return", "()"), api.CompileOptions(unsupported_types="host"))
+
+
+def test_the_rest_of_a_mixed_program_stays_on_the_device():
+    data, _ = both(
+        """%0 = stablehlo.tanh %x : tensor<4x4xf32>
+           %1 = stablehlo.convert %0 : (tensor<4x4xf32>) -> tensor<4x4xf64>
+           %2 = stablehlo.multiply %1, %1 : tensor<4x4xf64>
+           %3 = stablehlo.convert %2 : (tensor<4x4xf64>) -> tensor<4x4xf32>
+           %4 = stablehlo.abs %3 : tensor<4x4xf32>
+           %5 = stablehlo.convert %4 : (tensor<4x4xf32>) -> tensor<4x4xf64>
+           return %5, %4 : tensor<4x4xf64>, tensor<4x4xf32>""",
+        "(%x: tensor<4x4xf32>) -> (tensor<4x4xf64>, tensor<4x4xf32>)",
+        programs.random((4, 4)),
+    )
+    assert kernels(data) == ["tanh", "host_op", "abs", "host_op"]
+    assert api.ran_on(data) == "mixed"
+
+
+def test_neighbours_share_one_host_op_and_bring_their_constants():
+    data, _ = both(
+        """%c = stablehlo.constant dense<(1.0, 2.0)> : tensor<complex<f32>>
+           %0 = stablehlo.broadcast_in_dim %c, dims = [] : (tensor<complex<f32>>) -> tensor<4xcomplex<f32>>
+           %1 = stablehlo.complex %x, %y : tensor<4xcomplex<f32>>
+           %2 = stablehlo.multiply %0, %1 : tensor<4xcomplex<f32>>
+           %3 = stablehlo.real %2 : (tensor<4xcomplex<f32>>) -> tensor<4xf32>
+           return %3 : tensor<4xf32>""",
+        "(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32>",
+        programs.random((4,), 1),
+        programs.random((4,), 2),
+    )
+    assert kernels(data) == ["host_op"]
+
+
+def test_long_integers_keep_all_their_bits():
+    x = np.array([2**62, -(2**40) - 1, 3, 2**33 + 5], np.int64)
+    data, (y, z) = both(
+        """%0 = stablehlo.add %x, %x : tensor<4xi64>
+           %1 = stablehlo.constant dense<3> : tensor<4xi64>
+           %2 = stablehlo.remainder %x, %1 : tensor<4xi64>
+           return %0, %2 : tensor<4xi64>, tensor<4xi64>""",
+        "(%x: tensor<4xi64>) -> (tensor<4xi64>, tensor<4xi64>)",
+        x,
+    )
+    assert kernels(data) == ["host_op"]
+    assert np.array_equal(y, x + x)
+    assert np.array_equal(z, np.fmod(x, 3))
+
+
+def test_a_long_index_needs_no_host():
+    source = programs.module(
+        """%0 = "stablehlo.gather"(%t, %i) <{dimension_numbers = #stablehlo.gather<offset_dims = [1],
+             collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>,
+             slice_sizes = array<i64: 1, 8>}> : (tensor<16x8xf32>, tensor<3x1xi64>) -> tensor<3x8xf32>
+           return %0 : tensor<3x8xf32>""",
+        "(%t: tensor<16x8xf32>, %i: tensor<3x1xi64>) -> tensor<3x8xf32>",
+    )
+    assert api.compile(source, programs.BOARD, FALLBACK) == api.compile(source, programs.BOARD)
+
+
+def test_an_index_that_the_host_computed_is_read_on_the_device():
+    data, _ = both(
+        """%c = stablehlo.constant dense<4294967296> : tensor<1xi64>
+           %0 = stablehlo.remainder %i, %c : tensor<1xi64>
+           %1 = stablehlo.reshape %0 : (tensor<1xi64>) -> tensor<i64>
+           %z = stablehlo.constant dense<0> : tensor<i64>
+           %2 = stablehlo.dynamic_slice %t, %1, %z, sizes = [1, 8]
+             : (tensor<16x8xf32>, tensor<i64>, tensor<i64>) -> tensor<1x8xf32>
+           return %2 : tensor<1x8xf32>""",
+        "(%t: tensor<16x8xf32>, %i: tensor<1xi64>) -> tensor<1x8xf32>",
+        programs.random((16, 8)),
+        np.array([2**40 + 5], np.int64),
+    )
+    assert "host_op" in kernels(data)
+    assert api.ran_on(data) == "mixed"
+
+
+def test_a_loop_that_counts_in_64_bits_goes_whole():
+    data, (n, _) = both(
+        """%c = stablehlo.constant dense<0> : tensor<i64>
+           %r:2 = stablehlo.while(%i = %c, %a = %x) : tensor<i64>, tensor<4xf32> cond {
+             %n = stablehlo.constant dense<5> : tensor<i64>
+             %p = stablehlo.compare LT, %i, %n : (tensor<i64>, tensor<i64>) -> tensor<i1>
+             stablehlo.return %p : tensor<i1>
+           } do {
+             %one = stablehlo.constant dense<1> : tensor<i64>
+             %j = stablehlo.add %i, %one : tensor<i64>
+             %b = stablehlo.multiply %a, %x : tensor<4xf32>
+             stablehlo.return %j, %b : tensor<i64>, tensor<4xf32>
+           }
+           return %r#0, %r#1 : tensor<i64>, tensor<4xf32>""",
+        "(%x: tensor<4xf32>) -> (tensor<i64>, tensor<4xf32>)",
+        programs.random((4,)),
+    )
+    assert kernels(data) == ["host_op"]
+    assert n == 5
+
+
+def test_the_pipeline_string_does_the_same():
+    source = programs.module(
+        "%0 = stablehlo.sine %x : tensor<2xf64>\nreturn %0 : tensor<2xf64>", "(%x: tensor<2xf64>) -> tensor<2xf64>"
+    )
+    from compiler.ir import door
+
+    spec = api.pipeline(FALLBACK)
+    assert spec.startswith("stablehlo-host-fallback,stablehlo-to-ttir")
+    module = door.read(source)
+    run(parse(spec), module)
+    assert api.ttnn_to_flatbuffer(module, programs.BOARD) == api.compile(source, programs.BOARD, FALLBACK)

@@ -1,0 +1,69 @@
+"""Runs host ops: StableHLO modules on XLA's CPU, with 64-bit types as they are.
+
+The only file of the simulator that knows XLA, and only once a program with a host op runs.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from simulator.errors import HostOpError
+
+
+@functools.cache
+def _client() -> Any:
+    """The client of this process: the host, synchronous, one thread where nobody has asked for more."""
+    os.environ.setdefault("NPROC", "1")
+    import jax  # noqa: F401  registers what XLA's arrays need to become NumPy's
+    from jaxlib import xla_client
+
+    return xla_client.make_cpu_client(asynchronous=False)
+
+
+@functools.cache
+def _initialise_lapack() -> None:
+    """Loads the functions behind `lapack_*` custom calls; without them such a call ends the process."""
+    from jaxlib.cpu import _lapack
+
+    _lapack.initialize()
+
+
+@functools.lru_cache(maxsize=256)
+def _compiled(module: bytes) -> Any:
+    from jaxlib import xla_client
+
+    if b"lapack_" in module:
+        _initialise_lapack()
+    options = xla_client.CompileOptions()
+    options.executable_build_options.debug_options.xla_cpu_enable_fast_math = False
+    client = _client()
+    return client.compile_and_load(module, xla_client.DeviceList((client.devices()[0],)), options)
+
+
+def _put(array: np.ndarray) -> Any:
+    import jax
+    from jax.core import ShapedArray
+    from jax.sharding import SingleDeviceSharding
+    from jaxlib import xla_client
+
+    device = _client().devices()[0]
+    array = np.ascontiguousarray(array).reshape(array.shape)
+    with jax.enable_x64(True):
+        aval = ShapedArray(array.shape, array.dtype)
+    return xla_client.batched_device_put(aval, SingleDeviceSharding(device), [array], [device], True, enable_x64=True)
+
+
+def run(module: bytes, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Fresh arrays that `module` (MLIR bytecode) makes of `inputs`. Raises HostOpError where XLA refuses it."""
+    try:
+        results = _compiled(module).execute_sharded([_put(array) for array in inputs])
+        shards = results.disassemble_into_single_device_arrays()
+        return [np.array(parts[0], copy=True, order="C") for parts in shards]
+    except Exception as error:  # the client raises many types
+        text = (str(error).strip() or type(error).__name__).splitlines()[0][:200]
+        raise HostOpError(f"host_op: expected a module that XLA computes on the host, got: {text}") from error
