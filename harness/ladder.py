@@ -13,7 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from harness.backends.base import Backend, BackendOptions, Job, StageError, Target
+from harness.backends.base import Backend, BackendOptions, Declined, Job, StageCrashError, StageError, Target
 from harness.compare import compare
 from harness.inputs import row_golden, row_inputs
 from harness.optest import RunContext, build_test, now
@@ -21,6 +21,7 @@ from harness.records import OpRow, OpTest, ResultCheck, StageTime
 from harness.stages import Stage, Status, failed_status
 from harness.store import artifact_dir
 from harness.terms import term_sizes
+from harness.untouched import Untouched
 
 
 @dataclass
@@ -37,6 +38,7 @@ class _Climb:
     times: list[StageTime] = field(default_factory=list)
     job: Job | None = None
     results: list[ResultCheck] = field(default_factory=list)
+    overwritten: tuple[int, ...] = ()
 
     def timed(self, stage: Stage, step: Callable[[], Any]) -> Any:
         """Takes `step` as `stage`: announced, timed (also when it raises), and reached when it returns."""
@@ -52,7 +54,7 @@ class _Climb:
     def ended(self, status: Status, error: str | None = None, failed: Stage | None = None, **fields: Any) -> OpTest:
         """The record of the way so far."""
         if self.job is not None:
-            fields |= _chosen(self.row, self.job)
+            fields |= _chosen(self.row, self.job) | {"overwritten_inputs": self.overwritten}
         return build_test(
             self.row,
             self.context,
@@ -73,6 +75,8 @@ class _Climb:
         """The record of an op that `stage` refused, its full diagnostic stored as the artifact."""
         message, text, suffix = _diagnose(error)
         artifact = _store(self.context, self.row.op_id, f"{stage}{suffix}", f"{message}\n\n{text}".rstrip() + "\n")
+        if isinstance(error, StageCrashError):
+            return self.ended(Status.CRASHED, message, stage, artifact=artifact, crash_kind=error.kind)
         return self.ended(failed_status(stage), message, stage, artifact=artifact)
 
 
@@ -101,17 +105,18 @@ def climb(
         ir_dir = artifact_dir(Path(context.run_dir), row.op_id) if options.keep_ir else None
         if ir_dir:
             ir_dir.mkdir(parents=True, exist_ok=True)
-        way.job = job = Job(row.op_id, (export_dir / row.module).read_bytes(), [], options, ir_dir)
+        way.job = job = Job(row.op_id, (export_dir / row.module).read_bytes(), [], options, row.outputs, ir_dir=ir_dir)
         for stage in backend.stages:
-            if stage is Stage.RUN:
-                if row.inputs and not row.sources:
-                    return way.ended(Status.NO_GOLDEN, row.no_golden or "there are no inputs to run it on")
-                job.inputs = row_inputs(row, export_dir)
-            way.timed(stage, lambda stage=stage: backend.climb(stage, job))
-            if stage is Stage.RUN:
-                job.inputs = []
+            if stage is not Stage.RUN:
+                way.timed(stage, lambda stage=stage: backend.climb(stage, job))
+            elif row.inputs and not row.sources:
+                return way.ended(Status.NO_GOLDEN, row.no_golden or "there are no inputs to run it on")
+            else:
+                _run(way, job, backend, export_dir)
             if context.until == stage:
                 return way.ended(Status.STOPPED, f"stopped after {stage}")
+    except Declined as reason:
+        return way.ended(Status.SKIPPED, f"{backend.name}: {reason}")
     except Exception as error:  # noqa: BLE001  every refusal of a stage is the op's verdict
         return way.failed(stage, error)
     if job.ran_on == "none":
@@ -119,6 +124,16 @@ def climb(
     if not row.golden:
         return way.ended(Status.NO_GOLDEN, row.no_golden or "there is no golden")
     return _compared(way, job, export_dir)
+
+
+def _run(way: _Climb, job: Job, backend: Backend, export_dir: Path) -> None:
+    """The stage `run` on fresh copies of the inputs, and what it did to them."""
+    job.inputs = row_inputs(way.row, export_dir)
+    before = Untouched(job.inputs)
+    way.timed(Stage.RUN, lambda: backend.climb(Stage.RUN, job))
+    after = job.inputs if job.inputs_after is None else job.inputs_after
+    way.overwritten = before.overwritten(after)
+    job.inputs, job.inputs_after = [], None
 
 
 def _compared(way: _Climb, job: Job, export_dir: Path) -> OpTest:

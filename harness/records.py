@@ -188,6 +188,8 @@ class OpTest(Record):
     provenance: str = ""
     ran_on: str = "none"
     """`simulator`, `silicon`, `host`, `mixed`, `none`; no rate adds these kinds together."""
+    overwritten_inputs: tuple[int, ...] = ()
+    """Positions of the inputs that the backend had written into when it was done: another op would have read them."""
     expected: str = ""
     """Reason of the limitation that names this failure, with its kind in front; empty: none does. Of an op that did
     not fail as one says: `unexpected pass: ...`."""

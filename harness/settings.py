@@ -92,6 +92,13 @@ def _one_of(*words: str) -> Callable[[str, object], str]:
     return read
 
 
+def _stage(where: str, value: object) -> str:
+    try:
+        return str(Stage(str(value)))
+    except ValueError:
+        raise InputError(where, "the name of a stage", repr(value), closest(str(value), list(Stage))) from None
+
+
 def _dtype(where: str, value: object) -> str:
     return DTYPES[_one_of(*DTYPES)(where, value)]
 
@@ -154,7 +161,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("no_cache", "Run every op, also where an earlier run's verdict still holds.", False, _flag),
     Setting("keep_ir", "Keep the IR after each stage in the run folder.", False, _flag),
     Setting("until", "Stop each op after this stage; such an op counts as stopped.",
-            read=_one_of(*(str(s) for s in Stage)), metavar="STAGE"),
+            read=_stage, metavar="STAGE"),
     Setting("publish", "Database that gets the run; default: .opscope/opscope.sqlite.", read=_text, metavar="URL",
             optional=True),
     Setting("no_report", "Write neither report.html nor the database.", False, _flag),

@@ -2,19 +2,69 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
+from itertools import pairwise
+
+_WORD = re.compile(r"[a-z0-9][a-z0-9_.-]{0,39}")
 
 
 class Stage(StrEnum):
-    """One step of the ladder. A backend names the ones it has, in order; `split` is where every op starts."""
+    """One step of the ladder. A backend names the ones it has, in order; `split` is where every op starts.
+
+    The members are the words of the backends in this tree. Any other word of small letters, digits, `-`, `_` and `.`
+    is a stage of somebody's own backend: `Stage("link")` makes it, and always gives the same object.
+    """
 
     SPLIT = "split"
+    LEGALIZE = "legalize"
     STABLEHLO_TO_TTIR = "stablehlo-to-ttir"
     TTIR_TO_TTNN = "ttir-to-ttnn"
     TTNN_TO_FLATBUFFER = "ttnn-to-flatbuffer"
+    INPUT = "input"
+    FLOW = "flow"
+    STREAM = "stream"
+    EXECUTABLE = "executable"
+    VM = "vm"
     COMPILE = "compile"
     RUN = "run"
     COMPARE = "compare"
+
+    @classmethod
+    def _missing_(cls, value: object) -> Stage | None:
+        """A stage that no backend of this tree has; None, and so a ValueError, where it is no such word."""
+        if not isinstance(value, str) or not _WORD.fullmatch(value):
+            return None
+        known = _OWN.get(value)
+        if known is None:
+            known = str.__new__(cls, value)
+            known._name_ = value.upper().replace("-", "_").replace(".", "_")
+            known._value_ = value
+            _OWN[value] = known
+        return known
+
+
+_OWN: dict[str, Stage] = {}
+"""Stages that are no members, by their word: each exists once, so that `is` compares them."""
+
+
+def in_order(stages: Iterable[str], climbs: Iterable[Sequence[str]]) -> list[str]:
+    """Stages from the foot of the ladder to its top.
+
+    `climbs` are the stages that ops climbed, each in its order: they say where a backend's own words belong. The
+    members come in the order in which they are written down.
+    """
+    members = [str(stage) for stage in Stage]
+    found = [word for word in members if word in set(stages)]
+    for climb in sorted(map(tuple, climbs), key=len, reverse=True):
+        words = [str(Stage.SPLIT), *map(str, climb)]
+        for before, word in pairwise(words):
+            if word not in found and word in stages:
+                found.insert(found.index(before) + 1 if before in found else 0, word)
+    last = found.index(Stage.COMPARE) if Stage.COMPARE in found else len(found)
+    lost = sorted(set(stages) - set(found))
+    return [*found[:last], *lost, *found[last:]]
 
 
 class Status(StrEnum):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.records import Ledger, ManifestHeader, ModelFailure, OpRow, OpTest, RunRecord
-from harness.stages import FAILED, Stage, Status
+from harness.stages import FAILED, Status, in_order
 from harness.store import artifact_dir
 
 if TYPE_CHECKING:
@@ -21,8 +21,8 @@ SLOWEST = 5
 FAILING = 30
 """How many are listed; the rest is in the report."""
 
-WIDEST = 120
-"""Columns that the ladder table takes at most: eight stages with five-digit counts."""
+STAGE_WIDTH = 13
+"""Columns of a terminal that the ladder table takes for a stage: five-digit counts below a broken word."""
 
 NO_CLIMB = frozenset({Status.SKIPPED, Status.NOT_RUN})
 """Statuses of ops that never set foot on the ladder."""
@@ -99,8 +99,9 @@ def show(run: Run, console: Console) -> None:
     what = f"{', '.join(record.models)} on {record.backend} ({record.arch})"
     line(f"Furthest stage that each op passed: {what}, unique ops (uses)", "bold")
     # Wider than a narrow terminal where it must be: numbers are better wrapped by the terminal than left out.
-    width, console.width = console.width, max(console.width, WIDEST)
-    console.print(_ladder_table(run))
+    table = _ladder_table(run)
+    width, console.width = console.width, max(console.width, STAGE_WIDTH * len(table.columns))
+    console.print(table)
     console.width = width
     again = [t for t in run.tests if t.op_id in run.again]
     if again:
@@ -132,6 +133,10 @@ def show(run: Run, console: Console) -> None:
         line(f"\nModels of which no op ran ({len(run.header.failed)})", "bold red")
         hanging((f.model, f"{f.status.value}: {f.error}{_place(f)}") for f in run.header.failed)
     lost = [row for row in run.rows if row.unsplittable]
+    wrote = sorted((t for t in run.tests if t.overwritten_inputs), key=lambda t: -t.uses)
+    if wrote:
+        line(f"\nOps whose inputs the backend overwrote ({len(wrote)})", "bold yellow")
+        hanging(_overwritten(wrote))
     if lost:
         line(f"\nOps that could not be split off ({len(lost)})", "bold yellow")
         hanging([(f"{len(row.uses)} x", f"{row.op_name} [{row.op_id}]: {row.unsplittable}") for row in lost])
@@ -204,13 +209,25 @@ def here(text: str, folder: Path | None) -> str:
     return re.sub(rf"(?:(?<![\w/.-])|(?<=sqlite:///)){re.escape(str(folder))}/(?=[\w.])", "", text)
 
 
+def _overwritten(tests: Sequence[OpTest]) -> Iterator[tuple[str, str]]:
+    """Kinds of op that write into their inputs, each with how many of its ops do and which input."""
+    kinds: dict[tuple[str, str, tuple[int, ...]], int] = Counter(
+        (test.backend, test.op_name, test.overwritten_inputs) for test in tests
+    )
+    for (backend, name, positions), count in kinds.items():
+        inputs = f"input{'s' if len(positions) > 1 else ''} {', '.join(map(str, positions))}"
+        yield f"{count} x", f"{name} on {backend}: {inputs}"
+
+
 def _ladder_table(run: Run) -> Table:
     """Kinds of ops against the furthest stage each op passed."""
     from rich import box
     from rich.table import Table
 
     cells = ladder(run.tests)
-    columns = [c for c in (*(s.value for s in Stage), "not run") if any(c in row for row in cells.values())]
+    reached = {column for row in cells.values() for column in row}
+    climbs = [[time.stage for time in test.stages] for test in run.tests]
+    columns = [*in_order(reached - {"not run"}, climbs), *(["not run"] if "not run" in reached else [])]
     table = Table(box=box.SIMPLE_HEAD, show_footer=len(cells) > 1, pad_edge=False)  # fmt: skip
 
     def total(column: str) -> str:

@@ -22,7 +22,7 @@ from typing import Any
 from harness import frames, judge, tolerance
 from harness.backends import registry
 from harness.backends.base import BackendOptions
-from harness.errors import InputError
+from harness.errors import InputError, closest
 from harness.ladder import climb
 from harness.optest import RunContext, backend_label
 from harness.records import OpRow
@@ -131,7 +131,10 @@ def _check_until(context: RunContext, stages: tuple[Stage, ...]) -> None:
     known = [Stage.SPLIT, *stages, Stage.COMPARE]
     if context.until is not None and context.until not in known:
         raise InputError(
-            "--until", f"a stage of {backend_label(context.backend)}", f"'{context.until}'", ", ".join(known)
+            "--until",
+            f"a stage of {backend_label(context.backend)}",
+            f"'{context.until}'",
+            closest(context.until, known),
         )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from harness.stages import Stage, Status
+from harness.stages import Stage, Status, in_order
 
 Row = dict[str, Any]
 
@@ -18,14 +18,22 @@ NOT_RUN = "not run"
 STAGE_COLOURS: dict[str, str] = {
     NOT_RUN: "#9aa4b2",
     Stage.SPLIT: "#d1495b",
+    Stage.LEGALIZE: "#e9b44c",
     Stage.STABLEHLO_TO_TTIR: "#e8833a",
     Stage.TTIR_TO_TTNN: "#e9b44c",
     Stage.TTNN_TO_FLATBUFFER: "#a3b763",
+    Stage.INPUT: "#e8833a",
+    Stage.FLOW: "#e9a04c",
+    Stage.STREAM: "#e9b44c",
+    Stage.EXECUTABLE: "#c6b85a",
+    Stage.VM: "#a3b763",
     Stage.COMPILE: "#a3b763",
     Stage.RUN: "#4f9ec4",
     Stage.COMPARE: "#2a9d76",
 }
 """From the foot of the ladder to its top."""
+OWN_STAGE_COLOUR = "#c6b85a"
+"""Of a stage that only a user's own backend has."""
 
 STATUS_COLOURS: dict[str, str] = {
     Status.SUCCESS: "#2a9d76",
@@ -78,7 +86,9 @@ def _ladder(alt: Any, rows: Sequence[Row], weight: str, title: str) -> Any:
         key = (row["kind"], row["furthest"])
         cells[key] = cells.get(key, 0) + (row["uses"] if weight == "uses" else 1)
     stages = {stage for _, stage in cells}
-    order = [str(stage) for stage in STAGE_COLOURS]
+    climbs = [[stage for stage, _ in row["stages"]] for row in rows]
+    order = [NOT_RUN, *in_order(stages - {NOT_RUN}, climbs)]
+    colours = {stage: STAGE_COLOURS.get(stage, OWN_STAGE_COLOUR) for stage in order}
     data = [
         {"kind": kind, "stage": stage, "count": count, "step": order.index(stage)}
         for (kind, stage), count in cells.items()
@@ -89,7 +99,7 @@ def _ladder(alt: Any, rows: Sequence[Row], weight: str, title: str) -> Any:
         .encode(
             y=alt.Y("kind:N", title=None, sort="-x"),
             x=alt.X("count:Q", title=title, axis=alt.Axis(tickMinStep=1)),
-            color=alt.Color("stage:N", title="furthest stage", scale=_scale(alt, STAGE_COLOURS, stages)),
+            color=alt.Color("stage:N", title="furthest stage", scale=_scale(alt, colours, stages)),
             order=alt.Order("step:Q", sort="descending"),
             tooltip=[alt.Tooltip(f"{name}:N") for name in ("kind", "stage")] + [alt.Tooltip("count:Q", title=title)],
         )

@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import quote
 
 from harness.records import OpRow, OpTest
-from harness.stages import FAILED, Stage, Status
+from harness.stages import FAILED, Stage, Status, in_order
 from harness.store import StoredRun
 from reports.charts import NOT_RUN
 from reports.publish import is_failure, signature
@@ -90,7 +90,8 @@ def ladder(rows: Sequence[Row]) -> Row:
     seen = {row["furthest"] for row in rows} | {stage for row in rows for stage, _ in row["stages"]}
     if seen - {NOT_RUN}:
         seen.add(str(Stage.SPLIT))
-    stages = [stage for stage in (*map(str, Stage), NOT_RUN) if stage in seen]
+    climbs = [[stage for stage, _ in row["stages"]] for row in rows]
+    stages = [*in_order(seen - {NOT_RUN}, climbs), *([NOT_RUN] if NOT_RUN in seen else [])]
     ops: dict[str, Counter[str]] = {}
     uses: dict[str, Counter[str]] = {}
     for row in rows:

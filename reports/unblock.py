@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from harness.stages import Stage
+from harness.stages import in_order
 from reports.outcomes import Outcome, RunView
 
 BY = ("cluster", "op")
@@ -184,7 +184,7 @@ def as_json(found: Plan) -> dict[str, Any]:
 
 def missing(view: RunView, model: str) -> list[dict[str, Any]]:
     """Each op that keeps `model` from being whole or was not attempted, the one with the most uses first."""
-    ladder = [str(stage) for stage in Stage]
+    ladder = in_order({op.stage for op in view.ops.values()}, ())
     rows = [
         {
             "op_id": op.op_id,

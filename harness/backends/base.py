@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -19,6 +19,19 @@ class StageError(Exception):
     def __init__(self, message: str, diagnostic: str = "", suffix: str = ".txt") -> None:
         super().__init__(message)
         self.message, self.diagnostic, self.suffix = message, diagnostic, suffix
+
+
+class StageCrashError(StageError):
+    """A program that a stage started was ended by a signal: the op's record says `crashed` with this kind."""
+
+    def __init__(self, kind: str, message: str, diagnostic: str = "") -> None:
+        super().__init__(message, diagnostic)
+        self.kind = kind
+        """As in a record: `signal SIGSEGV`."""
+
+
+class Declined(Exception):  # noqa: N818 - it is no error: the op is not for this backend
+    """The backend does not take such an op, and says nothing about it: the record says `skipped` and why."""
 
 
 @dataclass(frozen=True)
@@ -45,11 +58,15 @@ class Job:
     inputs: list[np.ndarray]
     """Fresh copies: a backend that writes to them harms nobody. Filled just before `run`, empty in earlier stages."""
     options: BackendOptions
+    results: tuple[TensorDesc, ...] = ()
+    """Shapes and types of the results, as the module declares them."""
     ir_dir: Path | None = None
     """Where to dump each stage's IR when `keep_ir` is set."""
     state: dict[Stage, Any] = field(default_factory=dict)
     # filled by the stages
     outputs: list[np.ndarray] = field(default_factory=list)
+    inputs_after: list[np.ndarray] | None = None
+    """What the device's copies of the inputs held after the run; None: `inputs` themselves are what it worked on."""
     input_descs: list[TensorDesc] = field(default_factory=list)
     """With the layout, buffer and grid that the compiler chose."""
     output_descs: list[TensorDesc] = field(default_factory=list)
@@ -87,9 +104,15 @@ class Backend(Protocol):
     verdicts are all kept need not ask for them.
     """
 
-    name: ClassVar[str]
-    stages: ClassVar[tuple[Stage, ...]]
-    """In climbing order, without `split` and `compare`, which are the harness's own."""
+    @property
+    def name(self) -> str:
+        """What records and `--backend` call it; a class attribute where the file decides it."""
+        ...
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        """In climbing order, without `split` and `compare`, which are the harness's own. The last one is `run`."""
+        ...
 
     def target(self, options: BackendOptions) -> Target:
         """What `options` asks for. Raises InputError where there is no such board or format."""
@@ -100,7 +123,7 @@ class Backend(Protocol):
         ...
 
     def climb(self, stage: Stage, job: Job) -> None:
-        """Takes `job` through `stage`. Raises StageError where the stage refuses it."""
+        """Takes `job` through `stage`. Raises StageError where the stage refuses it, Declined for an op not for it."""
         ...
 
     def available(self) -> str | None:

@@ -9,6 +9,7 @@ import importlib
 import importlib.util
 import pkgutil
 import sys
+from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import ModuleType
@@ -25,8 +26,20 @@ _NOT_BACKENDS = frozenset({"base", "registry", "tests"})
 
 def own_names() -> list[str]:
     """The backends that are files of this folder; imports none of them."""
-    folder = str(Path(__file__).parent)
-    return sorted(info.name for info in pkgutil.iter_modules([folder]) if info.name not in _NOT_BACKENDS)
+    return sorted(_own_files())
+
+
+@cache
+def _own_files() -> dict[str, str]:
+    """Name of each backend of this folder -> its module; `_` in a file's name stands for the `-` of a class's."""
+    folder = Path(__file__).parent
+    stems = [info.name for info in pkgutil.iter_modules([str(folder)]) if info.name not in _NOT_BACKENDS]
+    found = {}
+    for stem in stems:
+        dashed = stem.replace("_", "-")
+        spelled = dashed != stem and f'"{dashed}"' in (folder / f"{stem}.py").read_text(encoding="utf-8")
+        found[dashed if spelled else stem] = stem
+    return found
 
 
 def names() -> list[str]:
@@ -49,7 +62,7 @@ def load(backend: str) -> Backend:
     if _is_path(backend):
         return _class_in(_import_file(Path(backend)), Path(backend).stem)()
     if backend in own_names():
-        return _class_in(importlib.import_module(f"harness.backends.{backend}"), backend)()
+        return _class_in(importlib.import_module(f"harness.backends.{_own_files()[backend]}"), backend)()
     return _entry_points()[backend].load()()
 
 

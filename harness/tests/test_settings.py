@@ -62,7 +62,7 @@ def test_values_are_read(tmp_path: Path, name: str, text: str, value: object) ->
         ("op_timeout", "nan", "--op-timeout: expected a number of seconds"),
         ("seed", "one", "--seed: expected an integer"),
         ("dtype", "float46", "--dtype: expected one of"),
-        ("until", "runn", "; try run"),
+        ("until", "Run", "expected the name of a stage, got 'Run'; try run"),
         ("inputs", "captred", "; try captured"),
         ("keep_ir", "maybe", "--keep-ir: expected true or false"),
     ],

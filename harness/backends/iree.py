@@ -1,0 +1,248 @@
+"""IREE on this machine's processor: its compiler phase by phase, then its runtime, both inside the lane's process."""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cache
+from importlib import import_module, metadata, util
+from typing import Any, ClassVar
+
+import numpy as np
+
+from harness.backends.base import BackendOptions, Job, StageError, Target
+from harness.element_types import numpy_dtype
+from harness.errors import InputError
+from harness.records import TensorDesc
+from harness.stages import Stage
+
+FLAGS = (
+    "--iree-input-type=stablehlo",
+    "--iree-hal-target-device=local",
+    "--iree-hal-local-target-device-backends=llvm-cpu",
+    "--iree-llvmcpu-target-cpu=host",
+    "--iree-input-demote-f64-to-f32=false",  # else the answer is of another type than the op's
+)
+DRIVER = "local-sync"
+"""Runs on the calling thread: digits and times repeat."""
+
+PHASES = {
+    Stage.INPUT: "input",
+    Stage.FLOW: "flow",
+    Stage.STREAM: "stream",
+    Stage.EXECUTABLE: "hal",
+    Stage.VM: "vm",
+}
+"""Stage -> the phase of `iree-compile --compile-to` that ends it. Device code is generated on the way to `hal`."""
+
+BUFFERS = {
+    "i1": "BOOL_8", "i8": "INT_8", "i16": "INT_16", "i32": "INT_32", "i64": "INT_64", "ui8": "UINT_8",
+    "ui16": "UINT_16", "ui32": "UINT_32", "ui64": "UINT_64", "f16": "FLOAT_16", "bf16": "BFLOAT_16",
+    "f32": "FLOAT_32", "f64": "FLOAT_64", "complex<f32>": "COMPLEX_64", "complex<f64>": "COMPLEX_128",
+    "f8E4M3FN": "FLOAT_8_E4M3_FN", "f8E4M3FNUZ": "FLOAT_8_E4M3_FNUZ", "f8E5M2": "FLOAT_8_E5M2",
+    "f8E5M2FNUZ": "FLOAT_8_E5M2_FNUZ", "f8E8M0FNU": "FLOAT_8_E8M0_FNU",
+}  # fmt: skip
+"""MLIR's element types -> the runtime's; of those that it has, all whose elements take whole bytes."""
+
+_ERROR = 2
+"""Severity of an error among the compiler's diagnostics."""
+_LISTENER = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p)
+_PACKAGES = ("iree-base-compiler", "iree-base-runtime")
+_SMALLEST = b"""func.func @main(%a: tensor<2x2xf32>) -> tensor<2x2xf32> {
+  %0 = stablehlo.negate %a : tensor<2x2xf32>
+  return %0 : tensor<2x2xf32>
+}"""
+
+
+class Iree:
+    """IREE's CPU code in IREE's runtime. Has no board: `arch` is ignored, formats but the module's own are refused."""
+
+    name: ClassVar[str] = "iree"
+    lasting: ClassVar[bool] = True
+    stages: ClassVar[tuple[Stage, ...]] = (*PHASES, Stage.RUN)
+
+    def __init__(self) -> None:
+        self._invocation: _Invocation | None = None
+
+    def target(self, options: BackendOptions) -> Target:
+        """The host in exact IEEE arithmetic. Raises InputError where a device's format or fidelity is asked for."""
+        for flag, value in (("--data-format", options.data_format), ("--math-fidelity", options.math_fidelity)):
+            if value is not None:
+                raise InputError(flag, "none with --backend iree", f"'{value}'", "--backend reference")
+        return Target(card_type="host", float_format=None, math_fidelity="exact")
+
+    def fingerprint(self) -> str:
+        """Versions of compiler and runtime, and how they are called."""
+        versions = "-".join(metadata.version(package) for package in _PACKAGES)
+        return f"iree-{versions}-{DRIVER} {' '.join(FLAGS)}"
+
+    def climb(self, stage: Stage, job: Job) -> None:
+        """One phase of the compiler, or the run. Raises StageError with IREE's own diagnostics."""
+        if stage is Stage.RUN:
+            _run(job, job.state.pop(Stage.VM))
+            return
+        if stage is Stage.INPUT:
+            self._close()  # of an op that went no further
+            self._invocation = _Invocation(job.module)
+        assert self._invocation is not None
+        try:
+            self._invocation.advance(PHASES[stage])
+            if job.ir_dir is not None and stage is not Stage.VM:
+                self._invocation.write_ir(str(job.ir_dir / f"{stage}.mlir"))
+            if stage is Stage.VM:
+                job.state[stage] = self._invocation.program()
+                job.pipeline = " ".join(FLAGS)
+                self._close()
+        except BaseException:
+            self._close()
+            raise
+
+    def warm_up(self) -> None:
+        """Compiles and runs one small op: both libraries load."""
+        desc = TensorDesc(shape=(2, 2), data_type="f32")
+        job = Job("warm-up", _SMALLEST, [np.ones((2, 2), np.float32)], BackendOptions(), (desc,))
+        for stage in self.stages:
+            self.climb(stage, job)
+
+    def available(self) -> str | None:
+        """None where compiler and runtime are installed."""
+        # `find_spec` of a submodule imports its parent, which is not there without either of them.
+        there = util.find_spec("iree") and util.find_spec("iree.compiler") and util.find_spec("iree.runtime")
+        return None if there else "pip install 'opscope[iree]'"
+
+    def _close(self) -> None:
+        if self._invocation is not None:
+            self._invocation.close()
+            self._invocation = None
+
+
+class _Invocation:
+    """One module on its way through the compiler; must be closed, as the session holds it until then."""
+
+    def __init__(self, module: bytes) -> None:
+        """Parses the module. Raises StageError where IREE cannot read it."""
+        library, session = _compiler()
+        self._library, self._said = library, []
+        self._phase: str | None = None
+        self._listener = _LISTENER(self._hear)
+        self._held = session.invocation()
+        library.ireeCompilerInvocationEnableCallbackDiagnostics(self._held._inv_p, 0, self._listener, None)
+        if not self._held.parse_source(_api().Source.wrap_buffer(session, module, buffer_name="op.mlirbc")):
+            error = self._refusal("the module cannot be read")
+            self.close()
+            raise error
+
+    def advance(self, phase: str) -> None:
+        """Compiles from where it stands to the end of `phase`. Raises StageError."""
+        if self._phase is not None:
+            self._library.ireeCompilerInvocationSetCompileFromPhase(self._held._inv_p, self._phase.encode())
+        self._library.ireeCompilerInvocationSetCompileToPhase(self._held._inv_p, phase.encode())
+        if not self._held.execute():
+            raise self._refusal(f"phase {phase} failed without a word")
+        self._phase = phase
+
+    def write_ir(self, path: str) -> None:
+        """Writes the module as it is now."""
+        with _api().Output.open_file(path) as output:
+            self._held.output_ir(output)
+            output.keep()
+
+    def program(self) -> bytes:
+        """The compiled module, for the runtime."""
+        with _api().Output.open_membuffer() as output:
+            self._held.output_vm_bytecode(output)
+            return bytes(output.map_memory())
+
+    def close(self) -> None:
+        """Frees the module."""
+        self._held.close()
+
+    def _hear(self, severity: int, message: int, size: int, _: Any) -> None:
+        self._said.append((severity, ctypes.string_at(message, size).decode(errors="replace")))
+
+    def _refusal(self, otherwise: str) -> StageError:
+        """What the compiler said: its first error for the record, everything for the artifact."""
+        errors = [text for severity, text in self._said if severity == _ERROR] or [otherwise]
+        first = errors[0].partition("\n")[0]
+        return StageError(first.partition("op.mlirbc:")[2] or first, "\n".join(text for _, text in self._said))
+
+
+@cache
+def _api(part: str = "compiler.api") -> Any:
+    """A package of the extra `iree`, imported at its first use."""
+    return import_module(f"iree.{part}")
+
+
+@cache
+def _compiler() -> tuple[Any, Any]:
+    """The compiler's library, with the three functions that its Python does not wrap, and this process's session."""
+    library = _api().ctypes_dl._dylib
+    for name in ("ireeCompilerInvocationSetCompileFromPhase", "ireeCompilerInvocationSetCompileToPhase"):
+        function = getattr(library, name)
+        function.restype, function.argtypes = None, [ctypes.c_void_p, ctypes.c_char_p]
+    hear = library.ireeCompilerInvocationEnableCallbackDiagnostics
+    hear.restype, hear.argtypes = None, [ctypes.c_void_p, ctypes.c_int, _LISTENER, ctypes.c_void_p]
+    session = _api().Session()
+    session.set_flags(*FLAGS)
+    return library, session
+
+
+@cache
+def _runtime() -> tuple[Any, Any, Any]:
+    """The runtime's instance, device and the module that stands for the device in every program."""
+    runtime = _api("runtime")
+    instance, device = runtime.VmInstance(), runtime.get_device(DRIVER)
+    return instance, device, runtime.create_hal_module(instance, device)
+
+
+def _run(job: Job, program: bytes) -> None:
+    """Loads the program and calls it once, on fresh buffers. Raises StageError with the runtime's words."""
+    runtime = _api("runtime")
+    instance, device, hal = _runtime()
+    arguments, results = runtime.VmVariantList(len(job.inputs)), runtime.VmVariantList(len(job.results))
+    views = [_put(array, device) for array in job.inputs]
+    for view in views:
+        arguments.push_ref(view)
+    try:
+        module = runtime.VmModule.copy_buffer(instance, program)
+        context = runtime.VmContext(instance, modules=[hal, module])
+        context.invoke(module.lookup_function("main"), arguments, results)
+    except (RuntimeError, ValueError) as error:
+        raise StageError(str(error).partition("\n")[0], str(error)) from error
+    found = [results.get_as_object(index, runtime.HalBufferView) for index in range(results.size)]
+    job.outputs = [_take(view, numpy_dtype(desc.data_type)) for view, desc in zip(found, job.results, strict=True)]
+    # IREE may compute in place, on the buffers that it was given.
+    job.inputs_after = [_take(view, array.dtype) for view, array in zip(views, job.inputs, strict=True)]
+    job.ran_on = "host"
+
+
+@cache
+def _buffer_types() -> dict[np.dtype, Any]:
+    """NumPy's types -> the runtime's."""
+    runtime = _api("runtime")
+    return {numpy_dtype(name): getattr(runtime.HalElementType, word) for name, word in BUFFERS.items()}
+
+
+def _put(array: np.ndarray, device: Any) -> Any:
+    """A view of a fresh buffer with the value of `array`. Raises StageError for a type that no buffer has."""
+    runtime = _api("runtime")
+    kind = _buffer_types().get(array.dtype)
+    if kind is None:
+        raise StageError(f"the runtime has no buffer of {array.dtype}")
+    # What Python's buffer protocol cannot name (bf16, f8, booleans) goes as the bits that it is.
+    plain = array.dtype.kind in "iufc" and array.dtype.isbuiltin == 1
+    return device.allocator.allocate_buffer_copy(
+        memory_type=runtime.MemoryType.DEVICE_LOCAL,
+        allowed_usage=runtime.BufferUsage.DEFAULT | runtime.BufferUsage.MAPPING,
+        device=device,
+        buffer=np.ascontiguousarray(array if plain else array.view(f"u{array.dtype.itemsize}")).reshape(array.shape),
+        element_type=kind,
+    )
+
+
+def _take(view: Any, dtype: np.dtype) -> np.ndarray:
+    """The value of a buffer view as a fresh array. Raises StageError where its elements have another width."""
+    shape = tuple(view.shape)
+    bits = int(view.element_type) & 0xFF
+    if bits != 8 * dtype.itemsize:
+        raise StageError(f"a result of {bits} bits an element, where {dtype} is declared")
+    return np.array(view.map().asarray(shape, np.dtype(f"V{dtype.itemsize}")), copy=True).view(dtype).reshape(shape)

@@ -1,0 +1,70 @@
+"""StableHLO's reference interpreter: what the specification says an op computes, for small tensors.
+
+An op that the interpreter does not know ends the process: that is what a lane is for.
+"""
+
+from __future__ import annotations
+
+from importlib import metadata, util
+from typing import ClassVar
+
+import numpy as np
+
+from harness.backends.base import BackendOptions, Declined, Job, StageError, Target
+from harness.errors import InputError
+from harness.stages import Stage
+
+MOST_WORK = 1 << 20
+"""Elements touched one by one that an op may take: about three seconds."""
+
+_SMALLEST = b"""func.func @main(%a: tensor<2x2xf32>) -> tensor<2x2xf32> {
+  %0 = stablehlo.negate %a : tensor<2x2xf32>
+  return %0 : tensor<2x2xf32>
+}"""
+
+
+class StablehloInterpreter:
+    """`eval_module` of jaxlib. Has no board: `arch` is ignored, and formats other than the module's own are refused."""
+
+    name: ClassVar[str] = "stablehlo-interpreter"
+    lasting: ClassVar[bool] = True
+    stages: ClassVar[tuple[Stage, ...]] = (Stage.LEGALIZE, Stage.RUN)
+
+    def target(self, options: BackendOptions) -> Target:
+        """The host in exact IEEE arithmetic. Raises InputError where a device's format or fidelity is asked for."""
+        for flag, value in (("--data-format", options.data_format), ("--math-fidelity", options.math_fidelity)):
+            if value is not None:
+                raise InputError(flag, f"none with --backend {self.name}", f"'{value}'", "--backend reference")
+        return Target(card_type="host", float_format=None, math_fidelity="exact")
+
+    def fingerprint(self) -> str:
+        """Version of jaxlib, which the interpreter is a part of."""
+        return f"stablehlo-interpreter-{metadata.version('jaxlib')}"
+
+    def climb(self, stage: Stage, job: Job) -> None:
+        """Writes chlo in StableHLO, or evaluates. Raises Declined for an op that would take too long."""
+        from harness.mlir import interpreter
+
+        try:
+            if stage is Stage.LEGALIZE:
+                module = interpreter.legalised(job.module)
+                if reason := interpreter.refusal(module):
+                    raise StageError(reason)
+                if (work := interpreter.work(module)) > MOST_WORK:
+                    raise Declined(f"{work:,} elements to compute one by one, at most {MOST_WORK:,} are taken")
+                job.state[stage] = module
+            else:
+                job.outputs = interpreter.evaluate(job.state.pop(Stage.LEGALIZE), job.inputs)
+                job.ran_on = "host"
+        except interpreter.InterpreterError as error:
+            raise StageError(str(error).partition("\n")[0], str(error)) from error
+
+    def warm_up(self) -> None:
+        """Evaluates one small op: MLIR loads."""
+        job = Job("warm-up", _SMALLEST, [np.ones((2, 2), np.float32)], BackendOptions())
+        for stage in self.stages:
+            self.climb(stage, job)
+
+    def available(self) -> str | None:
+        """None where jaxlib is installed."""
+        return None if util.find_spec("jaxlib") else "pip install jax jaxlib"

@@ -1,0 +1,32 @@
+"""Stages: the words of this tree, and those that a user's own backend brings."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.records import StageTime
+from harness.stages import Stage, in_order
+
+
+def test_a_word_of_somebodys_own_is_a_stage_and_always_the_same_one():
+    link = Stage("link-it.2")
+    assert link is Stage("link-it.2")
+    assert link == "link-it.2"
+    assert link not in tuple(Stage)
+    read = StageTime.model_validate_json(StageTime(stage=link, seconds=1).model_dump_json())
+    assert read.stage is link
+    assert Stage("run") is Stage.RUN
+
+
+@pytest.mark.parametrize("word", ["", "Link", "a b", "-x", "x" * 41, "x/y"])
+def test_other_words_are_none(word):
+    with pytest.raises(ValueError, match="not a valid Stage"):
+        Stage(word)
+
+
+def test_own_stages_stand_where_ops_climbed_them():
+    climbs = [["compile", "link"], ["compile", "link", "pack", "run", "compare"], []]
+    seen = {"split", "compare", "pack", "link", "run", "compile"}
+    assert in_order(seen, climbs) == ["split", "compile", "link", "pack", "run", "compare"]
+    assert in_order({"compare", "never-climbed", "split"}, []) == ["split", "never-climbed", "compare"]
+    assert in_order({"vm", "flow", "input"}, []) == ["input", "flow", "vm"]

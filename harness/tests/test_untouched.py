@@ -1,0 +1,36 @@
+"""What a backend did to its inputs, found bit by bit: copies and digests say the same."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from harness import untouched
+from harness.untouched import Untouched
+
+
+@pytest.mark.parametrize("copied", [1 << 20, 0])
+def test_a_changed_bit_is_found_in_copies_and_in_digests(monkeypatch, copied):
+    monkeypatch.setattr(untouched, "COPIED", copied)
+    inputs = [
+        np.array([np.nan, -0.0, 1.0], np.float32),
+        np.ones((2, 3), ml_dtypes.bfloat16),
+        np.array(True),
+        np.zeros((0, 4), np.int8),
+    ]
+    before = Untouched(inputs)
+    assert before.overwritten(inputs) == ()
+    assert before.overwritten([array.copy() for array in inputs]) == ()
+    inputs[0][1] = 0.0  # equal as a number, another bit
+    assert before.overwritten(inputs) == (0,)
+    inputs[2][...] = False
+    assert before.overwritten(inputs) == (0, 2)
+
+
+def test_a_view_that_is_not_contiguous_counts_by_its_elements():
+    whole = np.arange(12).reshape(3, 4)
+    before = Untouched([whole.T])
+    assert before.overwritten([whole.T]) == ()
+    whole[1, 1] = -1
+    assert before.overwritten([whole.T]) == (0,)
