@@ -81,12 +81,14 @@ def _backends(settings: Resolved) -> Iterator[Finding]:
     from harness.backends import registry
 
     for name in registry.names():
-        needed = name == settings["backend"]
+        needed = name in settings["backend"].split(",")
         found, remedy = _tried(lambda name=name: _backend(name))
         yield Finding("backend", name, not remedy, found, remedy, needed)
+    yield Finding("backend", "FILE.yaml", True, "any compiler by its stage commands (docs/backends.md)", needed=False)
     asked = settings["backend"]
     try:
-        registry.check_name(asked)
+        for name in registry.several(asked):
+            registry.check_name(name)
     except InputError as error:
         source = settings.sources["backend"]
         yield Finding("backend", asked, False, f"no such backend, asked for by {source}", f"--backend {error.hint}")

@@ -16,7 +16,7 @@ from harness import export_folder
 
 ROOT = Path(__file__).resolve().parent.parent
 
-SUFFIXES = (".py", ".yaml", ".fbs")
+SUFFIXES = (".py", ".yaml", ".yml", ".fbs")
 """Files of a room that decide what it computes."""
 
 NO_JUDGE = (
@@ -47,7 +47,7 @@ def digest(paths: Iterable[Path], *words: str) -> str:
 
 def own_file(backend: str) -> list[Path]:
     """The file of a backend that is given by its path."""
-    return [Path(backend)] if backend.endswith(".py") and Path(backend).is_file() else []
+    return [Path(backend)] if backend.endswith(SUFFIXES) and Path(backend).is_file() else []
 
 
 def judgement(backend: str) -> str:

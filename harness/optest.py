@@ -43,7 +43,8 @@ class RunContext:
 
 def backend_label(backend: str) -> str:
     """The name under which records know a backend given by name or by file."""
-    return backend.replace("\\", "/").rsplit("/", 1)[-1].removesuffix(".py")
+    file = backend.replace("\\", "/").rsplit("/", 1)[-1]
+    return file.removesuffix(".py").removesuffix(".yaml").removesuffix(".yml")
 
 
 def repro_line(op_id: str, context: RunContext) -> str:

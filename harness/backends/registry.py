@@ -1,6 +1,7 @@
 """Finding a backend: a file in this folder, an entry point of the group `opscope.backends`, or a path to a file.
 
-Adding a backend is one file: a class with the members of `base.Backend`, whose `name` is the file's name.
+Adding a backend is one file: a class with the members of `base.Backend`, whose `name` is the file's name, or a YAML
+file of stage commands (docs/backends.md). Several are asked for as `a,b`.
 """
 
 from __future__ import annotations
@@ -16,17 +17,27 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from harness.errors import InputError, closest
+from harness.optest import backend_label
 
 if TYPE_CHECKING:
     from harness.backends.base import Backend
 
 GROUP = "opscope.backends"
-_NOT_BACKENDS = frozenset({"base", "registry", "tests"})
+_NOT_BACKENDS = frozenset({"base", "command", "commands", "registry", "tests"})
+FILES = (".py", ".yaml", ".yml")
+"""Endings of the path of a backend's file: a class, or stage commands."""
+COMMAND = "command"
+"""What stands for any compiler behind commands; `command:FILE.yaml` says the same as `FILE.yaml`."""
 
 
 def own_names() -> list[str]:
-    """The backends that are files of this folder; imports none of them."""
+    """The backends that are Python files of this folder; imports none of them."""
     return sorted(_own_files())
+
+
+def own_commands() -> list[str]:
+    """The backends that are YAML files of this folder."""
+    return sorted(path.stem for path in Path(__file__).parent.glob("*.yaml"))
 
 
 @cache
@@ -44,11 +55,25 @@ def _own_files() -> dict[str, str]:
 
 def names() -> list[str]:
     """Every backend that can be asked for by name; imports none of them."""
-    return sorted({*own_names(), *_entry_points()})
+    return sorted({*own_names(), *own_commands(), *_entry_points()})
+
+
+def several(backends: str) -> tuple[str, ...]:
+    """The backends of one word, `xla` or `xla,iree`. Raises InputError for one that is named twice, or for none."""
+    found = tuple(word.strip().removeprefix(COMMAND + ":") for word in backends.split(",") if word.strip())
+    if not found:
+        raise InputError("--backend", "a backend", repr(backends), closest("", names()))
+    labels = [backend_label(word) for word in found]
+    twice = next((label for label in labels if labels.count(label) > 1), None)
+    if twice is not None:
+        raise InputError("--backend", "each backend once", f"'{twice}' twice", f"--backend {twice}")
+    return found
 
 
 def check_name(backend: str) -> None:
     """Raises InputError, with the closest names, where there is no such backend. Imports none."""
+    if backend == COMMAND:
+        raise InputError("--backend command", "a YAML file of stage commands", "none", "--backend FILE.yaml")
     if _is_path(backend):
         if not Path(backend).is_file():
             raise InputError("--backend", "the path of a backend's file", f"no file {backend}", _closest(backend))
@@ -59,15 +84,24 @@ def check_name(backend: str) -> None:
 def load(backend: str) -> Backend:
     """The backend of that name, or in that file. Raises InputError where there is none or it is incomplete."""
     check_name(backend)
+    if backend.endswith(FILES[1:]):
+        return _commands()(backend)
     if _is_path(backend):
         return _class_in(_import_file(Path(backend)), Path(backend).stem)()
     if backend in own_names():
         return _class_in(importlib.import_module(f"harness.backends.{_own_files()[backend]}"), backend)()
+    if backend in own_commands():
+        return _commands()(Path(__file__).parent / f"{backend}.yaml")
     return _entry_points()[backend].load()()
 
 
+def _commands() -> Any:
+    """The class of backends that are stage commands."""
+    return importlib.import_module("harness.backends.command").Command
+
+
 def _is_path(backend: str) -> bool:
-    return backend.endswith(".py")
+    return backend.endswith(FILES)
 
 
 def _entry_points() -> dict[str, EntryPoint]:

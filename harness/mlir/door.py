@@ -119,3 +119,9 @@ def to_bytecode(module: Module) -> bytes:
     buffer = io.BytesIO()
     module.operation.write_bytecode(buffer)
     return buffer.getvalue()
+
+
+def portable(module: Module) -> bytes:
+    """`module` as a portable artifact of the oldest version that this one still writes: what other compilers read."""
+    with module.context:
+        return stablehlo.serialize_portable_artifact(module, stablehlo.get_minimum_version())

@@ -53,6 +53,7 @@ def test_entry_points_and_files_agree():
     points = {point.name: point for point in entry_points(group=registry.GROUP)}
     assert set(OWN) <= set(registry.names())
     assert registry.own_names() == sorted(OWN)
+    assert registry.own_commands() == ["ttmlir"]
     for name in OWN:
         assert points[name].load() is type(registry.load(name))
 
@@ -146,6 +147,16 @@ def test_what_the_device_has_no_type_for_runs_on_the_host_where_that_is_asked_fo
     job = climb_all(registry.load("reference"), module, operands, unsupported_types="fallback")
     assert job.ran_on == "host"
     np.testing.assert_allclose(job.outputs[0], operands[0] @ operands[1], rtol=1e-13)
+
+
+def test_several_backends_are_named_in_one_word():
+    assert registry.several("xla, iree") == ("xla", "iree")
+    assert registry.several("command:a/mine.yaml,xla") == ("a/mine.yaml", "xla")
+    for word in ("xla,xla", "a/mine.yaml,b/mine.py"):
+        with pytest.raises(InputError, match=r"--backend: expected each backend once, got '.*' twice"):
+            registry.several(word)
+    with pytest.raises(InputError, match="--backend: expected a backend, got ','"):
+        registry.several(",")
 
 
 def test_unknown_backends_offer_the_closest():

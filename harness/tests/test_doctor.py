@@ -65,6 +65,7 @@ def test_a_database_that_is_there_is_usable(tmp_path: Path) -> None:
 def test_a_backend_that_there_is_not(tmp_path: Path) -> None:
     got = found(tmp_path, backend="referense")
     finding = got["backend referense"]
-    assert (finding.usable, finding.remedy) == (False, "--backend reference")
+    assert not finding.usable
+    assert finding.remedy.startswith("--backend reference")
     assert finding.found == "no such backend, asked for by command line"
     assert not doctor.in_order(list(got.values()))

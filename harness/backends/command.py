@@ -1,0 +1,160 @@
+"""Any compiler, described by a YAML file of stage commands (harness/backends/commands/, docs/backends.md).
+
+`--backend FILE.yaml` takes a file; a YAML file in this folder is a backend by its name. Tools run in the lane's
+process group, so that time, memory and crashes are the lane's business.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from harness.backends.base import BackendOptions, Job, StageCrashError, StageError, Target
+from harness.backends.commands.description import CommandFile, CommandStage, read
+from harness.backends.commands.values import OpFiles
+from harness.stages import Stage
+
+OUTPUT_HEAD, OUTPUT_TAIL = 1 << 20, 1 << 16
+"""Bytes of a tool's output that are kept from its beginning and from its end."""
+_SHELL = {128 + number: number for number in (4, 6, 7, 8, 9, 11)}
+"""Exit codes by which a shell tells that its command died of a signal."""
+
+
+class Command:
+    """A compiler behind commands; one object per YAML file."""
+
+    def __init__(self, path: str | Path) -> None:
+        """Reads the file. Raises InputError for whatever is wrong with it."""
+        self._file: CommandFile = read(Path(path))
+        self.name = self._file.name
+        self.stages = tuple(stage.stage for stage in self._file.stages)
+        self._commands = {stage.stage: stage for stage in self._file.stages}
+        self._files: OpFiles | None = None
+
+    def target(self, options: BackendOptions) -> Target:
+        """What the file says of the numbers that the compiler computes in; --data-format goes to the commands."""
+        told = self._file.numbers
+        return Target(
+            card_type=self._file.card.replace("{arch}", options.arch),
+            float_format=options.data_format or told.get("float_format"),
+            math_fidelity=options.math_fidelity or told.get("math_fidelity", "exact"),
+            matrix_format=told.get("matrix_format"),
+        )
+
+    def fingerprint(self) -> str:
+        """Hash over the YAML file, the tools' files, what they say of their version, and the files it names."""
+        digest = hashlib.sha256(self._file.path.read_bytes())
+        for tool in self._file.requires:
+            digest.update(_contents(Path(_found(tool) or tool)))
+        for pattern in self._file.fingerprint:
+            for path in sorted(Path(self._file.path.parent).glob(pattern)):
+                digest.update(_contents(path))
+        if self._file.version:
+            done = subprocess.run(
+                [_found(self._file.version[0]) or self._file.version[0], *self._file.version[1:]],
+                stdin=subprocess.DEVNULL, capture_output=True, env=self._environment(), check=False,
+            )  # fmt: skip
+            digest.update(done.stdout + done.stderr)
+        return f"{self.name}-{digest.hexdigest()[:16]}"
+
+    def climb(self, stage: Stage, job: Job) -> None:
+        """Runs the stage's command. Raises StageError with the tool's own words, StageCrashError where it died."""
+        if self._files is None or self._files.op_id != job.op_id or stage is self.stages[0]:
+            self._files = OpFiles(job, self._file.form)
+        files, step = self._files, self._commands[stage]
+        if stage is Stage.RUN:
+            files.write_inputs(job, step.command)
+        output = files.folder / step.writes
+        words = files.words(step.command, job, output, self._file.path.parent.resolve())
+        text = self._called(step, words, output)
+        if stage is Stage.RUN:
+            try:
+                job.outputs = files.results(job, step.command)
+            except (OSError, ValueError) as error:
+                raise StageError(f"{step.command[0]} left with exit code 0 and {error}", text) from error
+            job.ran_on = self._file.ran_on
+            return
+        if not output.is_file() or not output.stat().st_size:
+            what = "an empty" if output.is_file() else "no"
+            raise StageError(f"{step.command[0]} left with exit code 0 and wrote {what} {step.writes}", text)
+        files.previous = output
+        if job.ir_dir is not None:
+            shutil.copyfile(output, job.ir_dir / f"{stage}{output.suffix}")
+
+    def available(self) -> str | None:
+        """None where every tool is found; else which are not, and the file's line to get them."""
+        missing = [tool for tool in self._file.requires if _found(tool) is None]
+        if not missing:
+            return None
+        return f"{self._file.install or 'an absolute path, or another PATH'} (not on PATH: {', '.join(missing)})"
+
+    def _environment(self) -> dict[str, str]:
+        return {**os.environ, **self._file.environment}
+
+    def _called(self, step: CommandStage, words: list[str], output: Path) -> str:
+        """Runs one command to its end; what it printed. Raises StageError, StageCrashError."""
+        tool = _found(words[0]) or words[0]
+        with output.open("wb") if step.stdout else open(os.devnull, "wb") as file:  # noqa: PTH123
+            try:
+                process = subprocess.Popen(
+                    [tool, *words[1:]], stdin=subprocess.DEVNULL, stdout=file if step.stdout else subprocess.PIPE,
+                    stderr=subprocess.PIPE if step.stdout else subprocess.STDOUT, env=self._environment(),
+                    cwd=output.parent,
+                )  # fmt: skip
+            except OSError as error:
+                raise StageError(f"{words[0]}: {error.strerror or error}") from error
+            text = _read(process)
+        text = text.replace(f"{output.parent}{os.sep}", "")
+        code = _SHELL.get(process.returncode, -process.returncode)
+        if process.returncode < 0 or process.returncode in _SHELL:
+            name = signal.Signals(code).name
+            raise StageCrashError(f"signal {name}", f"{words[0]} was killed by {name}", text)
+        if process.returncode:
+            raise StageError(_said(text) or f"{words[0]} left with exit code {process.returncode}", text)
+        return text
+
+
+def _found(tool: str) -> str | None:
+    """Where a tool is: on PATH, or beside the interpreter; None where it is neither."""
+    if tool in ("{python}", "python"):
+        return sys.executable
+    beside = Path(sys.executable).parent
+    return shutil.which(tool) or shutil.which(tool, path=str(beside))
+
+
+def _contents(path: Path) -> bytes:
+    """The digest of a file; its name alone where it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").digest()
+    except OSError:
+        return str(path).encode()
+
+
+def _read(process: subprocess.Popen[bytes]) -> str:
+    """What a tool prints, until it ends: the beginning and the end of it."""
+    pipe = process.stdout or process.stderr
+    head, tail, left_out = bytearray(), bytearray(), 0
+    assert pipe is not None
+    with pipe:
+        while data := pipe.read1(1 << 16):  # type: ignore[attr-defined]
+            room = OUTPUT_HEAD - len(head)
+            head += data[:room]
+            tail += data[room:] if room > 0 else data
+            if len(tail) > 2 * OUTPUT_TAIL:
+                left_out += len(tail) - OUTPUT_TAIL
+                del tail[:-OUTPUT_TAIL]
+    process.wait()
+    gap = f"\n[{left_out} bytes left out]\n".encode() if left_out else b""
+    return bytes(head + gap + tail).decode(errors="replace")
+
+
+def _said(text: str) -> str:
+    """The line of a tool's output that says what is wrong: the first that speaks of an error, else the last."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return next((line for line in lines if "error" in line.lower()), lines[-1] if lines else "")

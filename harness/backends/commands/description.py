@@ -1,0 +1,206 @@
+"""The YAML file that describes a compiler by the commands of its stages: read and checked before anything is run."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from harness.errors import InputError, closest
+from harness.stages import Stage
+
+SUFFIXES = (".yaml", ".yml")
+
+FORMS = ("bytecode", "text", "portable")
+"""How the op's module is written for the first stage."""
+
+PLACES = ("host", "silicon", "simulator")
+
+PLACEHOLDERS: dict[str, str] = {
+    "module": "the op's StableHLO module",
+    "input": "what the stage before wrote; in the first stage the module",
+    "output": "the file that the stage must write",
+    "work_dir": "an empty folder of this op",
+    "here": "the folder of the YAML file",
+    "python": "the interpreter that opscope runs in",
+    "arch": "--arch",
+    "data_format": "--data-format, or nothing",
+    "math_fidelity": "--math-fidelity, or nothing",
+    "inputs_npz": "all inputs, arr_0 to arr_n",
+    "outputs_npz": "the file for all results, arr_0 to arr_n",
+    "input_npy": "one input as .npy; its word is repeated for each input",
+    "input_bin": "one input as its raw elements; its word is repeated for each input",
+    "input_shape": "shape and type of that input, `2x3xbf16`",
+    "output_npy": "the file for one result as .npy; its word is repeated for each result",
+    "output_bin": "the file for one result as its raw elements; its word is repeated for each result",
+    "output_shape": "shape and type of that result",
+}
+"""What may stand between braces in a command, and what takes its place; `{env:NAME}` is an environment variable."""
+
+OF_AN_INPUT = frozenset({"input_npy", "input_bin", "input_shape"})
+OF_A_RESULT = frozenset({"output_npy", "output_bin", "output_shape"})
+RUN_ONLY = OF_AN_INPUT | OF_A_RESULT | {"inputs_npz", "outputs_npz"}
+TAKES, GIVES = ("inputs_npz", "input_npy", "input_bin"), ("outputs_npz", "output_npy", "output_bin")
+
+_BRACES = re.compile(r"\{\{|\}\}|\{([^{}]*)\}")
+_KEYS = frozenset(
+    {"stages", "module", "requires", "install", "version", "fingerprint", "environment", "card", "ran_on", "numbers"}
+)
+_STAGE_KEYS = frozenset({"name", "command", "writes", "stdout"})
+_NUMBERS = ("float_format", "math_fidelity", "matrix_format")
+
+
+@dataclass(frozen=True)
+class CommandStage:
+    """One stage: the command, and the name of the file that it writes."""
+
+    stage: Stage
+    command: tuple[str, ...]
+    writes: str
+    stdout: bool
+    """Whether what the tool prints is its output."""
+
+
+@dataclass(frozen=True)
+class CommandFile:
+    """A checked description of a compiler."""
+
+    path: Path
+    stages: tuple[CommandStage, ...]
+    form: str = "bytecode"
+    requires: tuple[str, ...] = ()
+    install: str = ""
+    version: tuple[str, ...] = ()
+    fingerprint: tuple[str, ...] = ()
+    """Patterns of files, beside the tools themselves, that decide what the compiler makes."""
+    environment: dict[str, str] = field(default_factory=dict)
+    card: str = "host"
+    ran_on: str = "host"
+    numbers: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """What the backend is called: the file's name."""
+        return self.path.stem
+
+
+def read(path: Path) -> CommandFile:
+    """The description in a file. Raises InputError with the place and the word that is wrong."""
+    import yaml
+
+    try:
+        told = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(str(path), "a YAML file of stage commands", str(error)) from error
+    except yaml.YAMLError as error:
+        raise InputError(str(path), "YAML", " ".join(str(error).split())[:160]) from error
+    where = str(path)
+    table = _table(told, where, _KEYS)
+    rows = table.get("stages")
+    if not isinstance(rows, list) or not rows:
+        raise InputError(where, "a list `stages`", "none", "docs/backends.md")
+    stages = tuple(_stage(row, f"{where}: stage {number}", number == 1) for number, row in enumerate(rows, 1))
+    _check_order(stages, where)
+    return CommandFile(
+        path=path,
+        stages=stages,
+        form=_word(table, "module", where, FORMS, "bytecode"),
+        requires=_words(table, "requires", where) or tuple(dict.fromkeys(_tool(stage) for stage in stages)),
+        install=str(table.get("install") or ""),
+        version=_words(table, "version", where),
+        fingerprint=_words(table, "fingerprint", where),
+        environment={str(key): str(value) for key, value in _table(table.get("environment"), where).items()},
+        card=str(table.get("card") or "host"),
+        ran_on=_word(table, "ran_on", where, PLACES, "host"),
+        numbers={k: str(v) for k, v in _table(table.get("numbers"), f"{where}: numbers", frozenset(_NUMBERS)).items()},
+    )
+
+
+def placeholders(word: str) -> list[str]:
+    """The names between braces in a word of a command; `{{` and `}}` are braces themselves."""
+    return [found[1] for found in _BRACES.finditer(word) if found[1] is not None]
+
+
+def filled(word: str, values: dict[str, str]) -> str:
+    """The word with every placeholder replaced."""
+    return _BRACES.sub(lambda found: found[0][0] if found[1] is None else values[found[1]], word)
+
+
+def _stage(row: Any, where: str, first: bool) -> CommandStage:
+    table = _table(row, where, _STAGE_KEYS)
+    try:
+        stage = Stage(str(table.get("name")))
+    except ValueError:
+        raise InputError(where, "a `name` of small letters, digits and -", repr(table.get("name"))) from None
+    where = f"{where} ({stage})"
+    if stage in (Stage.SPLIT, Stage.COMPARE):
+        raise InputError(where, "a name that the harness does not use itself", f"'{stage}'")
+    command = _words(table, "command", where)
+    if not command:
+        raise InputError(where, "a `command` as a list of words", repr(table.get("command")))
+    made = CommandStage(stage, command, str(table.get("writes") or f"{stage}.out"), bool(table.get("stdout", False)))
+    if Path(made.writes).name != made.writes:
+        raise InputError(where, "a file's name after `writes`", repr(made.writes))
+    used = [name for word in command for name in placeholders(word)]
+    for name in used:
+        known = PLACEHOLDERS if stage is Stage.RUN else PLACEHOLDERS.keys() - RUN_ONLY
+        if name not in known and not re.fullmatch(r"env:\w+", name):
+            only = " (only `run` has values)" if name in RUN_ONLY else ""
+            raise InputError(where, f"a placeholder{only}", f"{{{name}}}", closest(name, known))
+    _check_used(made, set(used), where, first)
+    return made
+
+
+def _check_used(stage: CommandStage, used: set[str], where: str, first: bool) -> None:
+    """Raises InputError where a command could not take part: it reads nothing, or nobody learns what it wrote."""
+    if not used & {"module", "input"}:
+        raise InputError(where, "a word with {input}", "none", "{module}" if first else "{input}")
+    if stage.stage is not Stage.RUN:
+        if "output" not in used and not stage.stdout:
+            raise InputError(where, "a word with {output}", "none", "-o {output}, or stdout: true")
+        return
+    for kind, words in (("the inputs", TAKES), ("the results", GIVES)):
+        if not used & set(words):
+            raise InputError(where, f"a placeholder for {kind}", "none", " or ".join(f"{{{word}}}" for word in words))
+    for word in stage.command:
+        names = set(placeholders(word))
+        if names & OF_AN_INPUT and names & OF_A_RESULT:
+            raise InputError(where, "inputs and results in words of their own", repr(word))
+
+
+def _check_order(stages: tuple[CommandStage, ...], where: str) -> None:
+    names = [stage.stage for stage in stages]
+    if len(set(names)) != len(names):
+        raise InputError(where, "stages of different names", ", ".join(names))
+    if Stage.RUN in names[:-1]:
+        raise InputError(where, "`run` as the last stage", ", ".join(names))
+
+
+def _tool(stage: CommandStage) -> str:
+    return stage.command[0]
+
+
+def _table(value: Any, where: str, known: frozenset[str] | None = None) -> dict[str, Any]:
+    if value is None and known is not _KEYS:
+        return {}
+    if not isinstance(value, dict):
+        raise InputError(where, "a table of keys and values", repr(value)[:60])
+    for key in value:
+        if known is not None and key not in known:
+            raise InputError(where, "a known key", repr(key), closest(str(key), known))
+    return value
+
+
+def _words(table: dict[str, Any], key: str, where: str) -> tuple[str, ...]:
+    value = table.get(key) or ()
+    if isinstance(value, (str, dict)) or not all(isinstance(word, (str, int, float)) for word in value):
+        raise InputError(f"{where}: {key}", "a list of words", repr(value)[:60], f"[{value}]" if value else "")
+    return tuple(str(word) for word in value)
+
+
+def _word(table: dict[str, Any], key: str, where: str, known: tuple[str, ...], default: str) -> str:
+    value = str(table.get(key) or default)
+    if value not in known:
+        raise InputError(f"{where}: {key}", f"one of {', '.join(known)}", repr(value), closest(value, known))
+    return value

@@ -1,0 +1,177 @@
+"""The files of one op that commands read and write: its module, its inputs, its results, in a folder of its own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from harness.backends.base import Job, StageError
+from harness.backends.commands.description import OF_A_RESULT, OF_AN_INPUT, filled, placeholders
+from harness.element_types import numpy_dtype
+from harness.records import TensorDesc
+
+PREFIX = "opscope-op-"
+_SUFFIX = {"text": "mlir", "bytecode": "mlirbc", "portable": "mlirbc"}
+
+
+class OpFiles:
+    """One op's folder; it goes with the next op's, or with the process."""
+
+    def __init__(self, job: Job, form: str) -> None:
+        """Writes the module. Raises StageError where it cannot be written in that form."""
+        self.op_id = job.op_id
+        self.folder = _folder()
+        self.module = self.folder / f"op.{_SUFFIX[form]}"
+        self.module.write_bytes(_module(job.module, form))
+        self.previous = self.module
+        """What the stage before wrote."""
+
+    def words(self, command: Sequence[str], job: Job, output: Path, here: Path) -> list[str]:
+        """The words of a command with everything filled in. Raises StageError for an unset environment variable."""
+        values = {
+            "module": str(self.module), "input": str(self.previous), "output": str(output),
+            "work_dir": str(self.folder), "here": str(here), "python": sys.executable, "arch": job.options.arch,
+            "data_format": job.options.data_format or "", "math_fidelity": job.options.math_fidelity or "",
+            "inputs_npz": str(self.folder / "inputs.npz"), "outputs_npz": str(self.folder / "outputs.npz"),
+        }  # fmt: skip
+        found = []
+        for word in command:
+            names = set(placeholders(word))
+            for name in names:
+                if name.startswith("env:"):
+                    if name[4:] not in os.environ:
+                        raise StageError(f"the environment has no {name[4:]}, which the stage's command names")
+                    values[name] = os.environ[name[4:]]
+            if names & OF_AN_INPUT:
+                rows = [self._of_an_input(index, _desc(array)) for index, array in enumerate(job.inputs)]
+            elif names & OF_A_RESULT:
+                rows = [self._of_a_result(index, desc) for index, desc in enumerate(job.results)]
+            else:
+                rows = [{}]
+            found += [filled(word, {**values, **row}) for row in rows]
+        return found
+
+    def write_inputs(self, job: Job, command: Sequence[str]) -> None:
+        """Writes the inputs in the forms that the command asks for."""
+        asked = {name for word in command for name in placeholders(word)}
+        if "inputs_npz" in asked:
+            np.savez(self.folder / "inputs.npz", *map(_plain, job.inputs))
+        for index, array in enumerate(job.inputs):
+            row = self._of_an_input(index, _desc(array))
+            if "input_npy" in asked:
+                np.save(row["input_npy"], _plain(array), allow_pickle=False)
+            if "input_bin" in asked:
+                np.ascontiguousarray(array).tofile(row["input_bin"])
+
+    def results(self, job: Job, command: Sequence[str]) -> list[np.ndarray]:
+        """The results that the command wrote.
+
+        Raises ValueError, in words that follow "left with exit code 0 and", where one is missing or of another size.
+        """
+        asked = {name for word in command for name in placeholders(word)}
+        if "outputs_npz" in asked:
+            path = self.folder / "outputs.npz"
+            _must_exist(path)
+            with np.load(path, allow_pickle=False) as stored:
+                arrays = [stored[name] for name in stored.files]
+            if len(arrays) != len(job.results):
+                raise ValueError(f"wrote {len(arrays)} results into {path.name}, where {len(job.results)} are declared")
+            return [_as_declared(array, desc, path) for array, desc in zip(arrays, job.results, strict=True)]
+        found = []
+        for index, desc in enumerate(job.results):
+            row = self._of_a_result(index, desc)
+            path = Path(row["output_npy" if "output_npy" in asked else "output_bin"])
+            _must_exist(path)
+            dtype = numpy_dtype(desc.data_type)
+            array = np.load(path, allow_pickle=False) if path.suffix == ".npy" else np.fromfile(path, np.uint8)
+            if path.suffix == ".bin":
+                if array.nbytes != dtype.itemsize * int(np.prod(desc.shape)):
+                    raise ValueError(f"wrote {array.nbytes} bytes into {path.name}, where {_word(desc)} is declared")
+                array = array.view(dtype).reshape(desc.shape)
+            found.append(_as_declared(array, desc, path))
+        return found
+
+    def _of_an_input(self, index: int, desc: TensorDesc) -> dict[str, str]:
+        base = self.folder / f"input_{index}"
+        return {"input_npy": f"{base}.npy", "input_bin": f"{base}.bin", "input_shape": _word(desc)}
+
+    def _of_a_result(self, index: int, desc: TensorDesc) -> dict[str, str]:
+        base = self.folder / f"output_{index}"
+        return {"output_npy": f"{base}.npy", "output_bin": f"{base}.bin", "output_shape": _word(desc)}
+
+
+def _folder() -> Path:
+    """An empty folder of this process; those of processes that were killed are taken away."""
+    root = Path(tempfile.gettempdir())
+    for old in root.glob(f"{PREFIX}*"):
+        owner = old.name.removeprefix(PREFIX)
+        if owner.isdigit() and (int(owner) == os.getpid() or not _alive(int(owner))):
+            shutil.rmtree(old, ignore_errors=True)
+    folder = root / f"{PREFIX}{os.getpid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    return folder
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _module(module: bytes, form: str) -> bytes:
+    """The op's module as the first tool is to read it."""
+    from harness import mlir
+
+    if form == "bytecode":
+        return module
+    loaded = mlir.load(module)
+    if form == "text":
+        return str(loaded.operation.get_asm(enable_debug_info=False)).encode()
+    return mlir.portable(loaded)
+
+
+def _desc(array: np.ndarray) -> TensorDesc:
+    return TensorDesc(shape=array.shape, data_type=_mlir_name(array.dtype))
+
+
+def _mlir_name(dtype: np.dtype) -> str:
+    from harness.element_types import NUMPY_NAMES
+
+    return next(name for name, numpy_name in NUMPY_NAMES.items() if numpy_name == dtype.name)
+
+
+def _word(desc: TensorDesc) -> str:
+    """`2x3xf32`; a scalar is `f32`."""
+    return "x".join([*map(str, desc.shape), desc.data_type])
+
+
+def _plain(array: np.ndarray) -> np.ndarray:
+    """The array as NumPy can store it: types that are not its own as unsigned integers of their bits."""
+    return array.view(f"u{array.dtype.itemsize}") if array.dtype.isbuiltin != 1 else array
+
+
+def _must_exist(path: Path) -> None:
+    if not path.is_file():
+        raise ValueError(f"wrote no {path.name}")
+
+
+def _as_declared(array: np.ndarray, desc: TensorDesc, path: Path) -> np.ndarray:
+    """The array in the declared type: as it is, from its bits, or shaped as declared where only extents of 1 differ.
+
+    Types that differ in more are left: the comparison tells.
+    """
+    dtype = numpy_dtype(desc.data_type)
+    if array.dtype != dtype and array.dtype.itemsize == dtype.itemsize and array.dtype.kind in "uiV":
+        array = np.ascontiguousarray(array).view(dtype)
+    return array.reshape(desc.shape) if array.shape != desc.shape and array.size == int(np.prod(desc.shape)) and (
+        [n for n in array.shape if n != 1] == [n for n in desc.shape if n != 1]) else array  # fmt: skip
