@@ -161,6 +161,16 @@ class NodeKind(StrEnum):
 
 
 @dataclass(frozen=True)
+class Slices:
+    """What a splice takes of its operand, whose elements are seen as an array of `dims`."""
+
+    dims: tuple[int, ...]
+    begins: tuple[int, ...]
+    ends: tuple[int, ...]
+    steps: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class OpSpec:
     """What an op node computes, and how precisely."""
 
@@ -172,6 +182,12 @@ class OpSpec:
     """Empty: the output's."""
     reduce_dim: str = ""
     """Of a reduce: r, c or z."""
+    reduce_type: str = "sum"
+    """Of a reduce: sum, mean or max."""
+    relu: bool = False
+    """Negative results become zero while they are packed."""
+    slices: Slices | None = None
+    """Of a splice."""
     approximate: bool = False
     vector: str = ""
     """Of an SFPU op on one row or column of each tile: r or c."""
@@ -205,6 +221,13 @@ class Node:
     shape: TensorShape
     data_format: str = "Float16_b"
     op: OpSpec | None = None
+    elements: tuple[int, int, int] | None = None
+    """Elements along z, rows and columns, where these do not fill the tiles."""
+
+    @property
+    def extent(self) -> tuple[int, int, int]:
+        """Elements along z (w counted in), rows and columns."""
+        return self.elements or (self.shape.w * self.shape.z, self.shape.rt * TILE, self.shape.ct * TILE)
 
     @property
     def spec(self) -> OpSpec:

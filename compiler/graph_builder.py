@@ -32,9 +32,16 @@ class GraphBuilder:
     nodes: dict[str, Node] = field(default_factory=dict)
     edges: list[Edge] = field(default_factory=list)
 
-    def source(self, name: str, kind: NodeKind, shape: TensorShape, data_format: str = "") -> Operand:
+    def source(
+        self,
+        name: str,
+        kind: NodeKind,
+        shape: TensorShape,
+        data_format: str = "",
+        elements: tuple[int, int, int] | None = None,
+    ) -> Operand:
         """Adds where data comes from."""
-        self._add(Node(name, kind, shape, data_format or self.data_format))
+        self._add(Node(name, kind, shape, data_format or self.data_format, elements=elements))
         return Operand(name)
 
     def op(
@@ -44,16 +51,18 @@ class GraphBuilder:
         operands: Sequence[Operand],
         data_format: str = "",
         shape: TensorShape | None = None,
+        elements: tuple[int, int, int] | None = None,
     ) -> Operand:
         """Adds an op; its shape follows from its operands, unless it is given. Raises CompilerInputError."""
         shape = shape or _result(name, spec, [self.shape(operand) for operand in operands])
-        self._add(Node(name, NodeKind.OP, shape, data_format or self.data_format, spec))
+        self._add(Node(name, NodeKind.OP, shape, data_format or self.data_format, spec, elements))
         self.edges += [Edge(operand.producer, name, i, operand.tms) for i, operand in enumerate(operands)]
         return Operand(name)
 
-    def output(self, name: str, operand: Operand) -> None:
+    def output(self, name: str, operand: Operand, elements: tuple[int, int, int] | None = None) -> None:
         """Adds where a result goes."""
-        self._add(Node(name, NodeKind.OUTPUT, self.shape(operand), self.nodes[operand.producer].data_format))
+        data_format = self.nodes[operand.producer].data_format
+        self._add(Node(name, NodeKind.OUTPUT, self.shape(operand), data_format, elements=elements))
         self.edges.append(Edge(operand.producer, name, 0, operand.tms))
 
     def shape(self, operand: Operand) -> TensorShape:

@@ -27,7 +27,7 @@ from compiler.sparse_pattern import SparsePattern
 from compiler.target.formats import TILE, number_format
 
 SOURCES = {kind.value: kind for kind in (NodeKind.INPUT, NodeKind.PARAMETER, NodeKind.CONSTANT)}
-OP_KEYS = frozenset(f.name for f in fields(OpSpec)) - {"type", "sparse"}
+OP_KEYS = frozenset(f.name for f in fields(OpSpec)) - {"type", "sparse", "slices"}
 PICKER_FORMAT = "Bfp2_b"
 """Zeros and ones need no more."""
 

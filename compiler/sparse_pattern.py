@@ -7,7 +7,7 @@ below the other) and then a dense one with the weights.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from itertools import pairwise, product
 from math import prod
@@ -35,6 +35,17 @@ class SparseShare:
     encoding_bytes: int
 
 
+@dataclass(frozen=True)
+class Windows:
+    """The windows of a 2-D convolution or pool over `size` pixels: what its picker picks."""
+
+    size: tuple[int, int]
+    kernel: tuple[int, int]
+    stride: tuple[int, int]
+    padding: tuple[tuple[int, int], tuple[int, int]]
+    dilation: tuple[int, int] = (1, 1)
+
+
 @dataclass(frozen=True, eq=False)
 class SparsePattern:
     """The tiles that are not zero, as (row, column, identity): equal tiles have the same identity.
@@ -47,6 +58,8 @@ class SparsePattern:
     tiles: tuple[tuple[int, int, int], ...]
     taps: int = 1
     """Equal parts one below the other; a convolution has one per kernel tap."""
+    windows: Windows | None = None
+    """The convolution that it is the picker of, if any."""
 
     @classmethod
     def of(cls, entries: Iterable[tuple[int, int]], rows: int, cols: int, taps: int = 1) -> SparsePattern:
@@ -73,7 +86,8 @@ class SparsePattern:
         """The picker of a 2-D convolution over `size` pixels; the same object for equal ones."""
         entries, per_tap = picked_pixels(size, kernel, stride, padding, dilation)
         taps = prod(kernel)
-        return cls.of(entries, taps * per_tap, -(-prod(size) // TILE) * TILE, taps)
+        found = cls.of(entries, taps * per_tap, -(-prod(size) // TILE) * TILE, taps)
+        return replace(found, windows=Windows(size, kernel, stride, padding, dilation))
 
     @cached_property
     def unique_tiles(self) -> int:

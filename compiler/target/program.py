@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from compiler.target.plan import Plan
 from compiler.target.region_params import (
     BodyReduceParams,
     BodyWindowParams,
@@ -218,6 +219,32 @@ class HostParams:
     """MLIR bytecode; one function `main` from the operation's inputs to its outputs, all of them host tensors."""
 
 
+@dataclass(frozen=True)
+class TmsParams:
+    """`tms`: TT-Buda's tensor manipulations of a tensor of z, rows, columns, as their names print.
+
+    They move whole 32x32 tiles, filled up with zeros; `elements` is what is kept of the result.
+    """
+
+    tms: tuple[str, ...]
+    elements: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class SparseMatmulParams:
+    """`sparse_matmul`: the picker of a convolution's windows times an image of (1, pixels, channels).
+
+    The result has, for each tap of the window, a row per output pixel, filled up to whole tiles.
+    """
+
+    size: tuple[int, int]
+    window: tuple[int, int]
+    stride: tuple[int, int]
+    padding: tuple[int, int, int, int]
+    """Top, bottom, left, right."""
+    dilation: tuple[int, int]
+
+
 Params = (
     EltwiseParams
     | MatmulParams
@@ -248,6 +275,8 @@ Params = (
     | TriangularSolveParams
     | Conv3dParams
     | HostParams
+    | TmsParams
+    | SparseMatmulParams
 )
 
 
@@ -294,3 +323,5 @@ class Binary:
     programs: tuple[Program, ...] = field(default_factory=tuple)
     compiler: str = ""
     """Version of the compiler that wrote it."""
+    plan: Plan = Plan()
+    """Where and when the entry's operations run; empty: one after another over all cores."""

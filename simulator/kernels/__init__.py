@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from simulator.kernels import (
+    buda,
     control,
     conv,
     conv3d,
@@ -28,6 +29,7 @@ __all__ = [
     "KERNELS",
     "Call",
     "Kernel",
+    "buda",
     "control",
     "conv",
     "conv3d",

@@ -11,10 +11,11 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from compiler.errors import CompilerInputError, StageFailure
-from compiler.graph import BudaGraph, NodeKind, OpSpec, TensorShape, Tm
+from compiler.graph import BudaGraph, NodeKind, OpSpec, Slices, TensorShape, Tm
 from compiler.graph_builder import GraphBuilder, Operand
 from compiler.passes.ttir_to_graph import windows
 from compiler.passes.ttir_to_graph.arguments import parameters
+from compiler.passes.ttir_to_graph.contents import Content
 from compiler.passes.ttir_to_graph.layout import Dims, Layout, broadcast, permuted
 from compiler.passes.ttir_to_graph.names import BINARY, HOST, MOVES, REDUCE, UNARY
 from compiler.passes.ttir_to_graph.values import DeviceValue, HostValue, Value, folded
@@ -24,20 +25,27 @@ STAGE = "ttir-to-graph"
 
 def lower(module: ModuleOp, name: str, fidelity: str = "HiFi3", data_format: str = "Float16_b") -> BudaGraph:
     """The graph of a TTIR module's entry function. Raises StageFailure for an op that is not lowered."""
+    return lowered(module, name, fidelity, data_format).builder.graph()
+
+
+def lowered(
+    module: ModuleOp, name: str, fidelity: str = "HiFi3", data_format: str = "Float16_b", acc_format: str = "Float16_b"
+) -> Lowering:
+    """The walk over a TTIR module's entry function, done: graph, and what its sources hold. Raises StageFailure."""
     entry = next((op for op in module.body.block.ops if isinstance(op, FuncOp)), None)
     if entry is None:
         raise CompilerInputError(f"{name}: expected a function, got none")
-    lowering = Lowering(GraphBuilder(name, data_format), fidelity)
+    lowering = Lowering(GraphBuilder(name, data_format), fidelity, acc_format)
     block, weights = entry.body.block, parameters(entry.body.block)
     for i, arg in enumerate(block.args):
         kind = NodeKind.PARAMETER if i in weights else NodeKind.INPUT
-        lowering.values[arg] = HostValue(kind, f"arg{i}", dims_of(arg), dims_of(arg))
+        lowering.values[arg] = HostValue(kind, f"arg{i}", dims_of(arg), dims_of(arg), arg, arg)
     for op in block.ops:
         if op.name == "func.return":
             lowering.finish(list(op.operands))
         else:
             lowering.op(op)
-    return lowering.builder.graph()
+    return lowering
 
 
 def dims_of(value: SSAValue) -> Dims:
@@ -56,8 +64,12 @@ def ints(attr: Attribute) -> tuple[int, ...]:
 class Lowering:
     """The state of one walk: a graph that grows, and what each TTIR value is."""
 
-    def __init__(self, builder: GraphBuilder, fidelity: str) -> None:
-        self.builder, self.fidelity = builder, fidelity
+    def __init__(self, builder: GraphBuilder, fidelity: str, acc_format: str) -> None:
+        self.builder, self.fidelity, self.acc_format = builder, fidelity, acc_format
+        self.contents: dict[str, Content] = {}
+        """Source of the graph -> what it holds."""
+        self.results: list[tuple[int, str, Dims]] = []
+        """Results that the device makes: their number, the output's name, their dims."""
         self.values: dict[SSAValue, Value] = {}
         self._sources: dict[tuple[str, Dims, tuple[int, int, int]], Operand] = {}
         self._count: dict[str, int] = {}
@@ -82,17 +94,25 @@ class Lowering:
         for i, value in enumerate(results):
             found = self.values[value]
             if isinstance(found, DeviceValue):
-                self.builder.output(f"output{i}", found.operand)
+                self.builder.output(f"output{i}", found.operand, found.layout.sizes)
+                self.results.append((i, f"output{i}", dims_of(value)))
 
     def fresh(self, kind: str) -> str:
         """A name for a node: its kind, counted."""
         self._count[kind] = self._count.get(kind, 0) + 1
         return f"{kind}_{self._count[kind] - 1}"
 
-    def node(self, kind: str, operands: list[Operand], shape: TensorShape | None = None, **spec: Any) -> Operand:
-        """Adds an op node."""
-        options = {"math_fidelity": self.fidelity, **spec}
-        return self.builder.op(self.fresh(kind), OpSpec(kind, **options), operands, shape=shape)
+    def node(
+        self,
+        kind: str,
+        operands: list[Operand],
+        elements: tuple[int, int, int],
+        shape: TensorShape | None = None,
+        **spec: Any,
+    ) -> Operand:
+        """Adds an op node of so many elements along z, rows and columns."""
+        options = {"math_fidelity": self.fidelity, "acc_format": self.acc_format, **spec}
+        return self.builder.op(self.fresh(kind), OpSpec(kind, **options), operands, shape=shape, elements=elements)
 
     def on_device(self, value: Value, layout: Layout) -> Operand:
         """The value as an operand of that layout. Raises StageFailure where no TM gets it there."""
@@ -107,12 +127,14 @@ class Lowering:
             return value.operand
         source = layout.like(value.source) if value.dims == layout.dims else None
         tms = broadcast(source, layout) if source is not None else None
+        held = value.origin
         if source is None or tms is None:
-            source, tms = layout, ()
+            source, tms, held = layout, (), value.full
         key = (value.name, source.dims, source.sizes)
         if key not in self._sources:
             name = value.name if value.name not in self.builder.nodes else self.fresh(value.name)
-            self._sources[key] = self.builder.source(name, value.kind, source.tiles)
+            self._sources[key] = self.builder.source(name, value.kind, source.tiles, elements=source.sizes)
+            self.contents[name] = Content(name, held, source.sizes, value.inverted)
         return Operand(self._sources[key].producer, tms)
 
     def _stays(self, op: Operation, name: str, hosts: list[HostValue]) -> bool:
@@ -125,10 +147,10 @@ class Lowering:
         if name == "broadcast":
             (value,) = hosts
             if value.dims == value.source or len(value.dims) == len(dims):
-                return HostValue(value.kind, value.name, dims, value.source)
+                return HostValue(value.kind, value.name, dims, value.source, op.results[0], value.origin)
         if name == "reshape" and hosts[0].dims == hosts[0].source:
-            return HostValue(hosts[0].kind, hosts[0].name, dims, dims)
-        return folded(hosts, self.fresh("host"), dims)
+            return HostValue(hosts[0].kind, hosts[0].name, dims, dims, op.results[0], op.results[0])
+        return folded(hosts, self.fresh("host"), dims, op.results[0])
 
     def _maker(self, name: str) -> Callable[[Operation, str, list[Value], Dims], Value] | None:
         if name in UNARY:
@@ -152,7 +174,7 @@ class Lowering:
         layout = self._common(operands, dims)
         operand = self.on_device(operands[0], layout)
         for kind in UNARY[name]:
-            operand = self.node(kind, [operand])
+            operand = self.node(kind, [operand], layout.sizes, relu=name == "relu")
         return DeviceValue(operand, layout)
 
     def _binary(self, op: Operation, name: str, operands: list[Value], dims: Dims) -> Value:
@@ -160,11 +182,11 @@ class Lowering:
         first, second = operands
         fixed = isinstance(second, HostValue) and second.kind is not NodeKind.INPUT
         if name == "div" and isinstance(second, HostValue) and fixed:  # The host inverts it, once.
-            second = replace(second, name=f"{second.name}.reciprocal")
+            second = replace(second, name=f"{second.name}.reciprocal", inverted=True)
         left, right = self.on_device(first, layout), self.on_device(second, layout)
         if name == "div" and not fixed:
-            right = self.node("reciprocal", [right])
-        return DeviceValue(self.node(BINARY[name], [left, right]), layout)
+            right = self.node("reciprocal", [right], layout.sizes)
+        return DeviceValue(self.node(BINARY[name], [left, right], layout.sizes), layout)
 
     def _common(self, operands: list[Value], dims: Dims) -> Layout:
         layouts = [value.layout for value in operands if isinstance(value, DeviceValue)]
@@ -179,7 +201,8 @@ class Lowering:
             if isinstance(turned, IntegerAttr) and turned.value.data:
                 operand = Operand(operand.producer, (*operand.tms, Tm("transpose")))
             found.append(operand)
-        return DeviceValue(self.node("matmul", found), Layout.matrix(dims))
+        layout = Layout.matrix(dims)
+        return DeviceValue(self.node("matmul", found, layout.sizes), layout)
 
     def _reduce(self, op: Operation, name: str, operands: list[Value], dims: Dims) -> Value:
         layout = self._common(operands, dims_of(op.operands[0]))
@@ -187,6 +210,7 @@ class Lowering:
         reduced = [d for d in range(len(layout.dims)) if d in ints(op.properties["dim_arg"])]
         rest = [d for d in range(len(layout.dims)) if d not in reduced]
         kept = Layout(tuple(1 if d in reduced else n for d, n in enumerate(layout.dims)), layout.rows, layout.cols)
+        sizes = list(layout.sizes)
         for group in "rcz":
             mine = [d for d in reduced if layout.group(d) == group and layout.dims[d] > 1]
             if not mine:
@@ -195,7 +219,9 @@ class Lowering:
                 raise StageFailure(
                     STAGE, op.name, f"dims {reduced} of {layout.dims} are part of a group", kind="notimpl"
                 )
-            operand = self.node("reduce", [operand], reduce_dim=group)
+            sizes["zrc".index(group)] = 1
+            elements = (sizes[0], sizes[1], sizes[2])
+            operand = self.node("reduce", [operand], elements, reduce_dim=group, reduce_type=name)
         after = kept if len(dims) == len(layout.dims) else kept.reshaped(dims)
         assert after is not None
         return DeviceValue(operand, after)
@@ -232,7 +258,11 @@ class Lowering:
         (value,) = operands
         assert isinstance(value, DeviceValue)
         layout = value.layout.like(dims)
-        return DeviceValue(self.node("splice", [value.operand], layout.tiles), layout)
+        taken = (ints(op.properties[key]) for key in ("begins", "ends", "step"))
+        slices = Slices(value.layout.dims, *taken)
+        return DeviceValue(
+            self.node("splice", [value.operand], layout.sizes, shape=layout.tiles, slices=slices), layout
+        )
 
     def _window(self, op: Operation, name: str, operands: list[Value], dims: Dims) -> Value:
         image = dims_of(op.operands[0])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from xdsl.ir import SSAValue
+
 from compiler.graph import NodeKind
 from compiler.graph_builder import Operand
 from compiler.passes.ttir_to_graph.layout import Dims, Layout
@@ -21,6 +23,12 @@ class HostValue:
     dims: Dims
     source: Dims
     """Dims before broadcasts: 1 where it repeats."""
+    full: SSAValue
+    """The value in TTIR."""
+    origin: SSAValue
+    """The value before broadcasts."""
+    inverted: bool = False
+    """The graph takes its reciprocal."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +45,7 @@ RANK = {NodeKind.CONSTANT: 0, NodeKind.PARAMETER: 1, NodeKind.INPUT: 2}
 """How often a value changes: what is made of several changes as often as the one that changes most."""
 
 
-def folded(operands: list[HostValue], name: str, dims: Dims) -> HostValue:
+def folded(operands: list[HostValue], name: str, dims: Dims, result: SSAValue) -> HostValue:
     """What the host makes of `operands`."""
     kind = max((value.kind for value in operands), key=lambda kind: RANK[kind], default=NodeKind.CONSTANT)
-    return HostValue(kind, name, dims, dims)
+    return HostValue(kind, name, dims, dims, result, result)

@@ -11,7 +11,8 @@ from xdsl.ir import Operation
 from compiler.errors import StageFailure
 from compiler.graph import NodeKind, TensorShape, Tm
 from compiler.graph_builder import Operand
-from compiler.passes.ttir_to_graph.layout import Dims
+from compiler.passes.ttir_to_graph.contents import Content
+from compiler.passes.ttir_to_graph.layout import Dims, Layout
 from compiler.passes.ttir_to_graph.values import HostValue
 from compiler.sparse_pattern import SparsePattern
 from compiler.target.formats import TILE
@@ -41,9 +42,12 @@ def convolution(
     # Each tap's channels fill whole tiles, so that taps lie side by side.
     inner = prod(kernel) * -(-image[3] // TILE) * TILE
     name = weights.name if weights.name not in lowering.builder.nodes else lowering.fresh(weights.name)
-    right = lowering.builder.source(name, NodeKind.PARAMETER, TensorShape.of((inner, dims[3])))
+    sizes = (1, inner, dims[3])
+    right = lowering.builder.source(name, NodeKind.PARAMETER, TensorShape.of(sizes), elements=sizes)
+    lowering.contents[name] = Content(name, weights.full, sizes, channels=image[3])
     tms = (Tm("vslice", pattern.taps), Tm("hstack", pattern.taps)) if pattern is not None and pattern.taps > 1 else ()
-    return lowering.node("matmul", [Operand(gathered.producer, (*gathered.tms, *tms)), right])
+    left = Operand(gathered.producer, (*gathered.tms, *tms))
+    return lowering.node("matmul", [left, right], Layout.pixels(dims).sizes)
 
 
 def max_pool(lowering: Lowering, op: Operation, image: Dims, source: Operand, dims: Dims) -> Operand:
@@ -57,7 +61,7 @@ def max_pool(lowering: Lowering, op: Operation, image: Dims, source: Operand, di
     if pattern is None:
         return gathered
     behind = Operand(gathered.producer, (*gathered.tms, Tm("vslice", pattern.taps)))
-    return lowering.node("reduce", [behind], reduce_dim="z")
+    return lowering.node("reduce", [behind], Layout.pixels(dims).sizes, reduce_dim="z", reduce_type="max")
 
 
 def _gather(
@@ -78,4 +82,6 @@ def _gather(
     )
     shape = TensorShape(1, 1, pattern.rows, pattern.cols)
     picker = lowering.builder.source(lowering.fresh("picker"), NodeKind.CONSTANT, shape, PICKER_FORMAT)
-    return lowering.node("sparse_matmul", [picker, source], math_fidelity=GATHER_FIDELITY, sparse=pattern), pattern
+    elements = (1, pattern.rows * TILE, image[3])
+    options = {"math_fidelity": GATHER_FIDELITY, "sparse": pattern}
+    return lowering.node("sparse_matmul", [picker, source], elements, **options), pattern

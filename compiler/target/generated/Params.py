@@ -33,6 +33,8 @@ class Params(object):
     TriangularSolveParams = 27
     Conv3dParams = 28
     HostParams = 29
+    TmsParams = 30
+    SparseMatmulParams = 31
 
 def ParamsCreator(unionType, table):
     from flatbuffers.table import Table
@@ -125,4 +127,10 @@ def ParamsCreator(unionType, table):
     if unionType == Params().HostParams:
         import compiler.target.generated.HostParams
         return compiler.target.generated.HostParams.HostParamsT.InitFromBuf(table.Bytes, table.Pos)
+    if unionType == Params().TmsParams:
+        import compiler.target.generated.TmsParams
+        return compiler.target.generated.TmsParams.TmsParamsT.InitFromBuf(table.Bytes, table.Pos)
+    if unionType == Params().SparseMatmulParams:
+        import compiler.target.generated.SparseMatmulParams
+        return compiler.target.generated.SparseMatmulParams.SparseMatmulParamsT.InitFromBuf(table.Bytes, table.Pos)
     return None

@@ -35,21 +35,135 @@ class Plan(object):
             return self._tab.String(o + self._tab.Pos)
         return None
 
-def PlanStart(builder): builder.StartObject(1)
+    # Plan
+    def Policy(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(6))
+        if o != 0:
+            return self._tab.String(o + self._tab.Pos)
+        return None
+
+    # Plan
+    def Epochs(self, j):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(8))
+        if o != 0:
+            x = self._tab.Vector(o)
+            x += flatbuffers.number_types.UOffsetTFlags.py_type(j) * 4
+            x = self._tab.Indirect(x)
+            from compiler.target.generated.EpochPlan import EpochPlan
+            obj = EpochPlan()
+            obj.Init(self._tab.Bytes, x)
+            return obj
+        return None
+
+    # Plan
+    def EpochsLength(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(8))
+        if o != 0:
+            return self._tab.VectorLen(o)
+        return 0
+
+    # Plan
+    def EpochsIsNone(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(8))
+        return o == 0
+
+    # Plan
+    def Ops(self, j):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(10))
+        if o != 0:
+            x = self._tab.Vector(o)
+            x += flatbuffers.number_types.UOffsetTFlags.py_type(j) * 4
+            x = self._tab.Indirect(x)
+            from compiler.target.generated.PlacedOp import PlacedOp
+            obj = PlacedOp()
+            obj.Init(self._tab.Bytes, x)
+            return obj
+        return None
+
+    # Plan
+    def OpsLength(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(10))
+        if o != 0:
+            return self._tab.VectorLen(o)
+        return 0
+
+    # Plan
+    def OpsIsNone(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(10))
+        return o == 0
+
+    # Plan
+    def Queues(self, j):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(12))
+        if o != 0:
+            x = self._tab.Vector(o)
+            x += flatbuffers.number_types.UOffsetTFlags.py_type(j) * 4
+            x = self._tab.Indirect(x)
+            from compiler.target.generated.QueuePlan import QueuePlan
+            obj = QueuePlan()
+            obj.Init(self._tab.Bytes, x)
+            return obj
+        return None
+
+    # Plan
+    def QueuesLength(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(12))
+        if o != 0:
+            return self._tab.VectorLen(o)
+        return 0
+
+    # Plan
+    def QueuesIsNone(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(12))
+        return o == 0
+
+def PlanStart(builder): builder.StartObject(5)
 def Start(builder):
     return PlanStart(builder)
 def PlanAddName(builder, name): builder.PrependUOffsetTRelativeSlot(0, flatbuffers.number_types.UOffsetTFlags.py_type(name), 0)
 def AddName(builder, name):
     return PlanAddName(builder, name)
+def PlanAddPolicy(builder, policy): builder.PrependUOffsetTRelativeSlot(1, flatbuffers.number_types.UOffsetTFlags.py_type(policy), 0)
+def AddPolicy(builder, policy):
+    return PlanAddPolicy(builder, policy)
+def PlanAddEpochs(builder, epochs): builder.PrependUOffsetTRelativeSlot(2, flatbuffers.number_types.UOffsetTFlags.py_type(epochs), 0)
+def AddEpochs(builder, epochs):
+    return PlanAddEpochs(builder, epochs)
+def PlanStartEpochsVector(builder, numElems): return builder.StartVector(4, numElems, 4)
+def StartEpochsVector(builder, numElems):
+    return PlanStartEpochsVector(builder, numElems)
+def PlanAddOps(builder, ops): builder.PrependUOffsetTRelativeSlot(3, flatbuffers.number_types.UOffsetTFlags.py_type(ops), 0)
+def AddOps(builder, ops):
+    return PlanAddOps(builder, ops)
+def PlanStartOpsVector(builder, numElems): return builder.StartVector(4, numElems, 4)
+def StartOpsVector(builder, numElems):
+    return PlanStartOpsVector(builder, numElems)
+def PlanAddQueues(builder, queues): builder.PrependUOffsetTRelativeSlot(4, flatbuffers.number_types.UOffsetTFlags.py_type(queues), 0)
+def AddQueues(builder, queues):
+    return PlanAddQueues(builder, queues)
+def PlanStartQueuesVector(builder, numElems): return builder.StartVector(4, numElems, 4)
+def StartQueuesVector(builder, numElems):
+    return PlanStartQueuesVector(builder, numElems)
 def PlanEnd(builder): return builder.EndObject()
 def End(builder):
     return PlanEnd(builder)
+import compiler.target.generated.EpochPlan
+import compiler.target.generated.PlacedOp
+import compiler.target.generated.QueuePlan
+try:
+    from typing import List
+except:
+    pass
 
 class PlanT(object):
 
     # PlanT
     def __init__(self):
         self.name = None  # type: str
+        self.policy = None  # type: str
+        self.epochs = None  # type: List[compiler.target.generated.EpochPlan.EpochPlanT]
+        self.ops = None  # type: List[compiler.target.generated.PlacedOp.PlacedOpT]
+        self.queues = None  # type: List[compiler.target.generated.QueuePlan.QueuePlanT]
 
     @classmethod
     def InitFromBuf(cls, buf, pos):
@@ -68,13 +182,72 @@ class PlanT(object):
         if plan is None:
             return
         self.name = plan.Name()
+        self.policy = plan.Policy()
+        if not plan.EpochsIsNone():
+            self.epochs = []
+            for i in range(plan.EpochsLength()):
+                if plan.Epochs(i) is None:
+                    self.epochs.append(None)
+                else:
+                    epochPlan_ = compiler.target.generated.EpochPlan.EpochPlanT.InitFromObj(plan.Epochs(i))
+                    self.epochs.append(epochPlan_)
+        if not plan.OpsIsNone():
+            self.ops = []
+            for i in range(plan.OpsLength()):
+                if plan.Ops(i) is None:
+                    self.ops.append(None)
+                else:
+                    placedOp_ = compiler.target.generated.PlacedOp.PlacedOpT.InitFromObj(plan.Ops(i))
+                    self.ops.append(placedOp_)
+        if not plan.QueuesIsNone():
+            self.queues = []
+            for i in range(plan.QueuesLength()):
+                if plan.Queues(i) is None:
+                    self.queues.append(None)
+                else:
+                    queuePlan_ = compiler.target.generated.QueuePlan.QueuePlanT.InitFromObj(plan.Queues(i))
+                    self.queues.append(queuePlan_)
 
     # PlanT
     def Pack(self, builder):
         if self.name is not None:
             name = builder.CreateString(self.name)
+        if self.policy is not None:
+            policy = builder.CreateString(self.policy)
+        if self.epochs is not None:
+            epochslist = []
+            for i in range(len(self.epochs)):
+                epochslist.append(self.epochs[i].Pack(builder))
+            PlanStartEpochsVector(builder, len(self.epochs))
+            for i in reversed(range(len(self.epochs))):
+                builder.PrependUOffsetTRelative(epochslist[i])
+            epochs = builder.EndVector()
+        if self.ops is not None:
+            opslist = []
+            for i in range(len(self.ops)):
+                opslist.append(self.ops[i].Pack(builder))
+            PlanStartOpsVector(builder, len(self.ops))
+            for i in reversed(range(len(self.ops))):
+                builder.PrependUOffsetTRelative(opslist[i])
+            ops = builder.EndVector()
+        if self.queues is not None:
+            queueslist = []
+            for i in range(len(self.queues)):
+                queueslist.append(self.queues[i].Pack(builder))
+            PlanStartQueuesVector(builder, len(self.queues))
+            for i in reversed(range(len(self.queues))):
+                builder.PrependUOffsetTRelative(queueslist[i])
+            queues = builder.EndVector()
         PlanStart(builder)
         if self.name is not None:
             PlanAddName(builder, name)
+        if self.policy is not None:
+            PlanAddPolicy(builder, policy)
+        if self.epochs is not None:
+            PlanAddEpochs(builder, epochs)
+        if self.ops is not None:
+            PlanAddOps(builder, ops)
+        if self.queues is not None:
+            PlanAddQueues(builder, queues)
         plan = PlanEnd(builder)
         return plan

@@ -1,0 +1,99 @@
+"""Kernels of the Buda route: tensor manipulations on the way between ops, and the gather of a convolution's windows.
+
+Tensors have three dims, z, rows and columns. The network moves whole tiles, so a manipulation sees rows and columns
+filled up to tiles with zeros.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import product
+
+import numpy as np
+
+from compiler.target.formats import TILE
+from compiler.target.program import SparseMatmulParams, TmsParams
+from simulator.kernels.registry import Call, Images, kernel, params_of
+
+_TM = re.compile(r"(\w+)(?:\((\w+)(?:, (\d+))?\))?")
+
+
+def to_tiles(x: np.ndarray) -> np.ndarray:
+    """Rows and columns filled up to whole tiles with zeros."""
+    pad = [(0, 0), (0, -x.shape[1] % TILE), (0, -x.shape[2] % TILE)]
+    return np.pad(x, pad) if any(after for _, after in pad) else x
+
+
+def manipulate(x: np.ndarray, tm: str) -> np.ndarray:
+    """One manipulation of whole tiles, named as it prints. Raises ValueError for one that it does not know."""
+    found = _TM.fullmatch(tm)
+    name, first, second = found.groups() if found else ("", None, None)
+    z, r, c = x.shape
+    match name:
+        case "transpose":
+            return np.swapaxes(x, 1, 2)
+        case "hslice":
+            n = int(first)
+            return x.reshape(z, r, n, c // n).transpose(0, 2, 1, 3).reshape(z * n, r, c // n)
+        case "vslice":
+            return x.reshape(z * int(first), r // int(first), c)
+        case "hstack":
+            n = int(first)
+            return x.reshape(z // n, n, r, c).transpose(0, 2, 1, 3).reshape(z // n, r, n * c)
+        case "vstack":
+            return x.reshape(z // int(first), int(first) * r, c)
+        case "tile_broadcast":
+            return np.repeat(x[:, ::TILE], TILE, axis=1) if first == "r" else np.repeat(x[:, :, ::TILE], TILE, axis=2)
+        case "broadcast":
+            return np.tile(x, {"z": (int(second), 1, 1), "r": (1, int(second), 1), "c": (1, 1, int(second))}[first])
+        case "buda_pad":
+            return np.pad(x, [(0, 0), (0, int(first) * TILE), (0, int(second) * TILE)])
+        case "buda_unpad":
+            return x[:, : r - int(first) * TILE, : c - int(second) * TILE]
+    raise ValueError(f"tm: expected a manipulation such as hslice(4), got {tm!r}")
+
+
+def resized(x: np.ndarray, elements: tuple[int, ...]) -> np.ndarray:
+    """The first elements along each dim, zeros where there are no more."""
+    x = x[tuple(slice(0, size) for size in elements)]
+    pad = [(0, size - have) for size, have in zip(elements, x.shape, strict=True)]
+    return np.pad(x, pad) if any(after for _, after in pad) else x
+
+
+@kernel("tms", TmsParams, unit="move")
+def tms(images: Images, call: Call) -> np.ndarray:
+    """Manipulations one after another."""
+    params = params_of(call, TmsParams)
+    x = images[0]
+    if params.tms:
+        x = to_tiles(x)
+        for tm in params.tms:
+            x = manipulate(x, tm)
+    return resized(x, params.elements)
+
+
+def picked_rows(params: SparseMatmulParams) -> np.ndarray:
+    """The pixel that each row of the result is; -1 for none."""
+    axes = range(2)
+    low, high = (params.padding[0], params.padding[2]), (params.padding[1], params.padding[3])
+    out = [
+        (params.size[a] + low[a] + high[a] - (params.window[a] - 1) * params.dilation[a] - 1) // params.stride[a] + 1
+        for a in axes
+    ]
+    per_tap = -(-out[0] * out[1] // TILE) * TILE
+    rows = np.full((params.window[0] * params.window[1], per_tap), -1, np.int64)
+    for tap, at in enumerate(product(range(params.window[0]), range(params.window[1]))):
+        y, x = (np.arange(out[a]) * params.stride[a] + at[a] * params.dilation[a] - low[a] for a in axes)
+        inside = ((y >= 0) & (y < params.size[0]))[:, None] & ((x >= 0) & (x < params.size[1]))[None, :]
+        pixel = y[:, None] * params.size[1] + x[None, :]
+        rows[tap, : out[0] * out[1]] = np.where(inside, pixel, -1).ravel()
+    return rows.ravel()
+
+
+@kernel("sparse_matmul", SparseMatmulParams, unit="matrix")
+def sparse_matmul(images: Images, call: Call) -> np.ndarray:
+    """Rows picked from the image: a product with zeros and ones, exact with two phases or more."""
+    rows = picked_rows(params_of(call, SparseMatmulParams))
+    picked = images[0][:, np.maximum(rows, 0)]
+    picked[:, rows < 0] = 0
+    return picked
