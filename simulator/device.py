@@ -10,6 +10,7 @@ import numpy as np
 
 from compiler.target.binary import BinaryError, read
 from compiler.target.formats import FORMATS, host_dtype
+from compiler.target.plan import PlacedOp, Plan
 from compiler.target.program import ControlParams, Operation, Program, TensorDesc, programs_of
 from compiler.target.system_desc import Profile as CoreProfile
 from compiler.target.system_desc import SystemDesc, load_board
@@ -28,6 +29,7 @@ from simulator.kernels.matmul import FIDELITIES
 from simulator.kernels.registry import Body, Call, Images
 from simulator.memory import MemoryPlan, plan_memory
 from simulator.per_core import run_per_core
+from simulator.placed import check_plan, run_placed
 from simulator.profile import OpCost, Profile
 from simulator.scalar import Scalar, applies_to_scalars
 from simulator.timing import operation_cost
@@ -77,14 +79,17 @@ class Device:
         for program in decoded.programs:
             _check_program(program, self.system)
         _check_bodies(decoded.programs)
-        return Executable(decoded.programs, self)
+        check_plan(decoded.plan, decoded.programs[0], self.system)
+        return Executable(decoded.programs, self, decoded.plan)
 
 
 class Executable:
     """A loaded program and those that it calls; it may run any number of times."""
 
-    def __init__(self, programs: Sequence[Program], device: Device) -> None:
+    def __init__(self, programs: Sequence[Program], device: Device, plan: Plan | None = None) -> None:
         self.program, self.device = programs[0], device
+        self.placed = {op.operation: op for op in (plan or Plan()).ops}
+        """Operation of the entry -> where the plan has it."""
         self.programs = {program.name: program for program in programs}
         self._costs: dict[str, list[OpCost]] = {}
         self._scalars: dict[str, Scalar] = {}
@@ -162,10 +167,11 @@ class _Run:
     def call(self, program: Program, images: Images) -> Images:
         """Images of a program's outputs."""
         values = dict(zip(program.inputs, images, strict=True))
-        for op, cost in zip(program.operations, self.executable.costs(program), strict=True):
+        placed = self.executable.placed if program is self.executable.program and self.cores else {}
+        for number, (op, cost) in enumerate(zip(program.operations, self.executable.costs(program), strict=True)):
             if not isinstance(op.params, ControlParams):
                 self.costs.append(cost)
-            results = execute(op, program, values, self.cores, self.bodies(op, cost))
+            results = execute(op, program, values, self.cores, self.bodies(op, cost), placed.get(number))
             for tensor, image in zip(op.outputs, results, strict=True):
                 values[tensor] = image
             if op.kernel == "deallocate":
@@ -199,8 +205,9 @@ def execute(
     values: dict[int, np.ndarray],
     cores: CoreProfile | None = None,
     bodies: tuple[Body, ...] = (),
+    placed: PlacedOp | None = None,
 ) -> Images:
-    """Images of one operation's results, made core by core where `cores` is given.
+    """Images of one operation's results, made core by core where `cores` is given, by the plan's where it has any.
 
     Raises KernelError where they are not what the program declares.
     """
@@ -215,7 +222,10 @@ def execute(
     kernel = KERNELS[op.kernel]
     images = [_value(values, t, where) for t in op.inputs]
     try:
-        result = kernel.function(images, call) if cores is None else run_per_core(kernel, images, call, cores)
+        if placed is not None:
+            result = run_placed(kernel, images, call, placed)
+        else:
+            result = kernel.function(images, call) if cores is None else run_per_core(kernel, images, call, cores)
     except DeviceError:
         raise
     except (ValueError, TypeError, IndexError, KeyError, ZeroDivisionError, OverflowError) as error:

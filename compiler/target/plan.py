@@ -94,7 +94,7 @@ class QueuePlan:
     """In the entry."""
     source: str
     """`HOST`, or the op that writes it."""
-    type: str
+    kind: str
     """`queue`, or `ram` for what stays the same from one input to the next."""
     entries: int
     grid: tuple[int, int]

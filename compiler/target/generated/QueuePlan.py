@@ -50,7 +50,7 @@ class QueuePlan(object):
         return None
 
     # QueuePlan
-    def Type(self):
+    def Kind(self):
         o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(10))
         if o != 0:
             return self._tab.String(o + self._tab.Pos)
@@ -166,9 +166,9 @@ def AddTensor(builder, tensor):
 def QueuePlanAddSource(builder, source): builder.PrependUOffsetTRelativeSlot(2, flatbuffers.number_types.UOffsetTFlags.py_type(source), 0)
 def AddSource(builder, source):
     return QueuePlanAddSource(builder, source)
-def QueuePlanAddType(builder, type): builder.PrependUOffsetTRelativeSlot(3, flatbuffers.number_types.UOffsetTFlags.py_type(type), 0)
-def AddType(builder, type):
-    return QueuePlanAddType(builder, type)
+def QueuePlanAddKind(builder, kind): builder.PrependUOffsetTRelativeSlot(3, flatbuffers.number_types.UOffsetTFlags.py_type(kind), 0)
+def AddKind(builder, kind):
+    return QueuePlanAddKind(builder, kind)
 def QueuePlanAddEntries(builder, entries): builder.PrependInt64Slot(4, entries, 0)
 def AddEntries(builder, entries):
     return QueuePlanAddEntries(builder, entries)
@@ -216,7 +216,7 @@ class QueuePlanT(object):
         self.name = None  # type: str
         self.tensor = 0  # type: int
         self.source = None  # type: str
-        self.type = None  # type: str
+        self.kind = None  # type: str
         self.entries = 0  # type: int
         self.grid = None  # type: List[int]
         self.block = None  # type: Optional[compiler.target.generated.BlockPlan.BlockPlanT]
@@ -245,7 +245,7 @@ class QueuePlanT(object):
         self.name = queuePlan.Name()
         self.tensor = queuePlan.Tensor()
         self.source = queuePlan.Source()
-        self.type = queuePlan.Type()
+        self.kind = queuePlan.Kind()
         self.entries = queuePlan.Entries()
         if not queuePlan.GridIsNone():
             if np is None:
@@ -275,8 +275,8 @@ class QueuePlanT(object):
             name = builder.CreateString(self.name)
         if self.source is not None:
             source = builder.CreateString(self.source)
-        if self.type is not None:
-            type = builder.CreateString(self.type)
+        if self.kind is not None:
+            kind = builder.CreateString(self.kind)
         if self.grid is not None:
             if np is not None and type(self.grid) is np.ndarray:
                 grid = builder.CreateNumpyVector(self.grid)
@@ -305,8 +305,8 @@ class QueuePlanT(object):
         QueuePlanAddTensor(builder, self.tensor)
         if self.source is not None:
             QueuePlanAddSource(builder, source)
-        if self.type is not None:
-            QueuePlanAddType(builder, type)
+        if self.kind is not None:
+            QueuePlanAddKind(builder, kind)
         QueuePlanAddEntries(builder, self.entries)
         if self.grid is not None:
             QueuePlanAddGrid(builder, grid)

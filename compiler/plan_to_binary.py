@@ -1,0 +1,190 @@
+"""A plan as a device follows it: each op's cores, blocks and buffers, and each queue's place in DRAM."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from compiler.balancer.op_model import OpModel
+from compiler.balancer.shapes import BlockShape, Grid, StreamFactor, UBlock
+from compiler.graph import BudaGraph, Node, NodeKind, TensorShape
+from compiler.graph_to_program import GraphProgram, to_program
+from compiler.placer.dram import Request, place_queues
+from compiler.placer.epochs import Placement
+from compiler.planner import Plan as Planned
+from compiler.target.formats import number_format
+from compiler.target.plan import BlockPlan, CoreBuffer, EpochPlan, PlacedOp, Plan, QueuePlan
+from compiler.target.program import Binary
+from compiler.target.system_desc import SystemDesc
+
+HOST_ENTRIES = 2
+"""Entries of a queue that the host fills or empties: one is in use while the other is written."""
+
+
+@dataclass(frozen=True)
+class PlannedProgram:
+    """A program with its plan."""
+
+    graph: GraphProgram
+    binary: Binary
+
+
+def to_binary(
+    planned: Planned, board: SystemDesc, *, dram: str = "ROUND_ROBIN", version: str = "", chips: int = 1
+) -> PlannedProgram:
+    """The binary of a planned graph. Raises CompilerInputError where a kernel or room in DRAM is missing."""
+    models = {name: choice.model for name, choice in planned.choices.items()}
+    graph = planned.graph
+    program = to_program(graph, {name: model.u_kt for name, model in models.items()})
+    plan = Plan(
+        graph.name,
+        planned.policy,
+        tuple(
+            EpochPlan(e.number, e.chip, e.placements[0].op.epoch_type if e.placements else "forward")
+            for e in planned.epochs
+        ),
+        tuple(
+            placed_op(graph, models[p.op.name], p, program.operation[p.op.name])
+            for epoch in planned.epochs
+            for p in epoch.placements
+        ),
+        queues(planned, program, dram),
+    )
+    binary = Binary(board.board, board.arch, (program.program,), f"opscope {version}".strip(), plan)
+    return PlannedProgram(program, binary)
+
+
+def placed_op(graph: BudaGraph, model: OpModel, placement: Placement, operation: int) -> PlacedOp:
+    """One op of the plan."""
+    return PlacedOp(
+        placement.op.name,
+        operation,
+        placement.epoch,
+        placement.chip,
+        placement.row,
+        placement.col,
+        (model.grid.r, model.grid.c),
+        placement.transposed,
+        model.stream.dir,
+        (model.stream.r, model.stream.c),
+        block_plan(model.block),
+        model.m_k,
+        model.u_kt,
+        graph.ublock_orders.get(placement.op.name, "r"),
+        buffers(model),
+    )
+
+
+def block_plan(block: BlockShape) -> BlockPlan:
+    """A block shape as the binary names it."""
+    return BlockPlan(block.t, block.mblock_m, block.mblock_n, block.ublock.rt, block.ublock.ct)
+
+
+def buffers(model: OpModel) -> tuple[CoreBuffer, ...]:
+    """What an op model holds in each core's L1."""
+    held = [CoreBuffer("input", i, b.data_format, b.l1_size_tiles, _tile(b.data_format)) for i, b in enumerate(model.inputs)]
+    out = model.output
+    times = out.block_shape.t if model.spec.gradient else 1
+    held.append(CoreBuffer("output", 0, out.data_format, out.l1_size_tiles * times, _tile(out.data_format)))
+    for i, b in enumerate(model.intermediates):
+        held.append(CoreBuffer("intermediate", i, b.data_format, b.l1_size_tiles, _tile(b.data_format)))
+    for i, b in enumerate(model.parameters):
+        if b is not None:
+            tiles = b.l1_size_tiles * b.block_shape.t
+            held.append(CoreBuffer("parameter", i, b.data_format, tiles, _tile(b.data_format)))
+    return tuple(held)
+
+
+def _tile(data_format: str) -> int:
+    return number_format(data_format).buda_tile_bytes
+
+
+def queues(planned: Planned, program: GraphProgram, dram: str) -> tuple[QueuePlan, ...]:
+    """Inputs, parameters and outputs, and what one epoch leaves to another or an edge was cut for."""
+    graph = planned.graph
+    models = {name: choice.model for name, choice in planned.choices.items()}
+    placed = {p.op.name: p for epoch in planned.epochs for p in epoch.placements}
+    cut = {edge.producer for edge in planned.cuts}
+    made: list[QueuePlan] = []
+    requests: dict[int, list[Request]] = {}
+    for node in graph.nodes:
+        if node.kind is NodeKind.OUTPUT:
+            (edge,) = graph.operands(node.name)
+            grid, block = Grid(1, 1), BlockShape.of(node.shape, Grid(1, 1), StreamFactor(), UBlock(1, 1))
+            made.append(_queue(node, edge.producer, program, "queue", grid, block, "host", 0))
+            continue
+        readers = [placed[e.consumer] for e in graph.users(node.name) if e.consumer in placed]
+        if not readers:
+            continue
+        last = max(p.epoch for p in readers)
+        if node.kind is NodeKind.OP:
+            mine = placed[node.name]
+            leaves = any((p.epoch, p.chip) != (mine.epoch, mine.chip) for p in readers)
+            if not leaves and node.name not in cut:
+                continue
+            model = models[node.name]
+            queue = _queue(node, node.name, program, "queue", model.grid, model.block, "dram", mine.chip)
+            request = Request(queue.name, queue.entry_bytes, tuple(_cores(mine)), False, mine.epoch, last)
+        else:
+            first = readers[0]
+            operand = next(e.operand for e in graph.users(node.name) if e.consumer == first.op.name)
+            grid, block = _read_as(node.shape, models[first.op.name], operand)
+            resident = node.kind.is_resident
+            queue = _queue(
+                node, "HOST", program, "ram" if resident else "queue", grid if resident else Grid(1, 1), block,
+                "dram" if resident else "host", first.chip,
+            )  # fmt: skip
+            cores = tuple(_cores(first))[: queue.grid[0] * queue.grid[1]]
+            request = Request(queue.name, queue.entry_bytes * queue.entries, cores, True, first.epoch, last)
+        made.append(queue)
+        if queue.location == "dram":
+            requests.setdefault(queue.chip, []).append(request)
+    return tuple(_placed_queues(made, requests, planned, dram))
+
+
+def _placed_queues(
+    made: list[QueuePlan], requests: Mapping[int, list[Request]], planned: Planned, dram: str
+) -> list[QueuePlan]:
+    from dataclasses import replace
+
+    from compiler.target.plan import Allocation
+
+    found = {}
+    for asked in requests.values():
+        found.update(place_queues(asked, planned.budget, dram))
+    address, done = 0, []
+    for queue in made:
+        if queue.location == "host":
+            done.append(replace(queue, allocations=(Allocation(0, address),)))
+            address += queue.entry_bytes * queue.entries
+        else:
+            done.append(replace(queue, allocations=found[queue.name]))
+    return done
+
+
+def _queue(
+    node: Node, source: str, program: GraphProgram, kind: str, grid: Grid, block: BlockShape, location: str, chip: int
+) -> QueuePlan:
+    if grid == Grid(1, 1):
+        block = BlockShape.of(node.shape, grid, StreamFactor(), UBlock(1, 1))
+    name = f"e2e_{node.name}_0" if node.kind is NodeKind.OP else node.name
+    held = block.t * block.tiles * _tile(node.data_format)
+    entries = HOST_ENTRIES if location == "host" else 1
+    return QueuePlan(
+        name, program.tensor.get(node.name, -1), source, kind, entries, (grid.r, grid.c), block_plan(block),
+        node.data_format, location, chip, (), held,
+    )  # fmt: skip
+
+
+def _read_as(shape: TensorShape, model: OpModel, operand: int) -> tuple[Grid, BlockShape]:
+    """The grid over which a queue lies so that each core of its reader has a part, where the shape divides so."""
+    wanted = model.input_grid(operand)
+    grid = Grid(
+        wanted.r if shape.rt % wanted.r == 0 else 1,
+        wanted.c if shape.ct % wanted.c == 0 else 1,
+    )
+    return grid, BlockShape.of(shape, grid, StreamFactor(), UBlock(1, 1))
+
+
+def _cores(placement: Placement) -> list[tuple[int, int]]:
+    return list(placement.cores())

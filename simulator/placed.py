@@ -1,0 +1,122 @@
+"""A planned program: its plan is checked before it runs, and each result can be made as the planned cores make it.
+
+A core makes, for each piece in time, one rectangle of each matrix of its op's result, from the parts of the operands
+that the network brings it. Which core that is never changes a bit: `run(per_core=True)` is the test that it is true.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Iterator
+
+import numpy as np
+
+from compiler.target.plan import PlacedOp, Plan
+from compiler.target.program import Program, SliceParams, SparseMatmulParams
+from compiler.target.system_desc import SystemDesc
+from simulator.errors import BadBinary, OutOfMemory
+from simulator.kernels.buda import picked_rows
+from simulator.kernels.registry import Call, Images, Kernel
+from simulator.per_core import Rectangle, operand_parts
+
+
+def check_plan(plan: Plan, program: Program, system: SystemDesc) -> None:
+    """Raises BadBinary for a plan that no chip can follow, OutOfMemory where a core's buffers do not fit."""
+    rows, cols = system.buda.grid
+    taken: dict[tuple[int, int, int, int], str] = {}
+    where = {op.operation: op for op in plan.ops}
+    waiting = {queue.source for queue in plan.queues}
+    epochs = {(epoch.number, epoch.chip) for epoch in plan.epochs}
+    for op in plan.ops:
+        if not 0 <= op.operation < len(program.operations) or (op.epoch, op.chip) not in epochs:
+            raise BadBinary(f"plan: expected {op.name} to name an operation and an epoch of the program, got neither")
+        for row, col in op.cores():
+            key = (op.epoch, op.chip, row, col)
+            if not (0 <= row < rows and 0 <= col < cols):
+                raise BadBinary(f"plan: expected {op.name} on the {rows}x{cols} cores of a chip, got ({row}, {col})")
+            if key in taken:
+                raise BadBinary(f"plan: expected one op on core ({row}, {col}), got {taken[key]} and {op.name}")
+            taken[key] = op.name
+        allocate(op, system)
+    for op in plan.ops:
+        for producer in _producers(program, where, op.operation):
+            if (producer.epoch, producer.chip) != (op.epoch, op.chip) and producer.name not in waiting:
+                raise BadBinary(f"plan: expected a queue between {producer.name} and {op.name}, got none")
+            if producer.epoch > op.epoch:
+                raise BadBinary(f"plan: expected {producer.name} not after {op.name}, got epoch {producer.epoch}")
+
+
+def allocate(op: PlacedOp, system: SystemDesc) -> tuple[int, ...]:
+    """Address in L1 of each of an op's buffers. Raises OutOfMemory where they do not fit beside the firmware."""
+    profile = system.buda
+    address, found = profile.l1_unreserved_base, []
+    for buffer in op.buffers:
+        found.append(address)
+        address += -(-buffer.bytes // profile.l1_alignment) * profile.l1_alignment
+    if address > profile.l1_bytes:
+        raise OutOfMemory(
+            f"l1: expected {op.name} to take at most {profile.l1_bytes - profile.l1_unreserved_base} bytes of each "
+            f"core, got {address - profile.l1_unreserved_base}; try a larger grid or a larger t"
+        )
+    return tuple(found)
+
+
+def _producers(program: Program, where: dict[int, PlacedOp], operation: int) -> Iterator[PlacedOp]:
+    """The planned ops whose results an operation reads, however moved on the way."""
+    made = {tensor: i for i, op in enumerate(program.operations[:operation]) for tensor in op.outputs}
+    left = list(program.operations[operation].inputs)
+    while left:
+        maker = made.get(left.pop())
+        if maker is None:
+            continue
+        if maker in where:
+            yield where[maker]
+        else:
+            left += program.operations[maker].inputs
+
+
+def rectangles(op: PlacedOp, shape: tuple[int, ...]) -> Iterator[Rectangle]:
+    """What each core makes of a result of (z, rows, columns), piece after piece, rows of cores first."""
+    z, rows, cols = shape
+    height = op.block.mblock_m * op.block.ublock_rt * 32
+    width = op.block.mblock_n * op.block.ublock_ct * 32
+    pieces = itertools.product(range(op.stream[0]), range(op.stream[1]), range(op.grid[0]), range(op.grid[1]), range(z))
+    for tr, tc, r, c, matrix in pieces:
+        top, left = (tr * op.grid[0] + r) * height, (tc * op.grid[1] + c) * width
+        if top < rows and left < cols:
+            yield (
+                slice(matrix, matrix + 1),
+                slice(top, min(top + height, rows)),
+                slice(left, min(left + width, cols)),
+            )
+
+
+def run_placed(kernel: Kernel, images: Images, call: Call, op: PlacedOp) -> np.ndarray | Images:
+    """The kernel's result, made as the planned cores make it; a splice, which the network does, whole."""
+    desc = call.outputs[0]
+    if isinstance(call.params, SliceParams):
+        return kernel.function(images, call)
+    result: np.ndarray | None = None
+    rows = picked_rows(call.params) if isinstance(call.params, SparseMatmulParams) else None
+    for out in rectangles(op, desc.shape):
+        value = _gathered(images[0], rows, out) if rows is not None else _computed(kernel, images, call, out)
+        if result is None:
+            result = np.zeros(desc.shape, value.dtype)
+        result[out] = value
+    return result if result is not None else kernel.function(images, call)
+
+
+def _gathered(image: np.ndarray, rows: np.ndarray, out: Rectangle) -> np.ndarray:
+    mine = rows[out[1]]
+    return np.where((mine >= 0)[:, None], image[:, np.maximum(mine, 0), out[2]], np.float32(0))
+
+
+def _computed(kernel: Kernel, images: Images, call: Call, out: Rectangle) -> np.ndarray:
+    parts = operand_parts(call, out)
+    assert parts is not None, "matmul, reduce and elementwise kernels can be cut"
+    pieces = [image[part] for image, part in zip(images, parts, strict=True)]
+    descs = [dataclasses.replace(d, shape=p.shape) for d, p in zip(call.inputs, pieces, strict=True)]
+    shape = tuple(part.stop - part.start for part in out)
+    own = dataclasses.replace(call.outputs[0], shape=shape)
+    return np.asarray(kernel.function(pieces, dataclasses.replace(call, inputs=tuple(descs), outputs=(own,))))
