@@ -1,0 +1,117 @@
+"""A netlist as dataclasses. Field names and their order are those of the file (tt-budabackend: netlist/README.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+HOST = "HOST"
+
+Pair = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Queue:
+    """Data that waits outside the cores."""
+
+    name: str
+    input: str
+    """`HOST`, or the op that writes it."""
+    type: str
+    """`queue` or `ram`."""
+    entries: int
+    grid_size: Pair
+    t: int
+    mblock: Pair
+    ublock: Pair
+    df: str
+    target_device: int
+    loc: str
+    """`dram` or `host`."""
+    addresses: tuple[Pair, ...]
+    """Channel and address of each part, row by row of the grid; under the key `dram` or `host`."""
+    ublock_order: str = "r"
+    tile_dim: Pair = (32, 32)
+    elements: tuple[int, int, int] | None = None
+    """Elements of one entry along z, rows and columns, where they do not fill the tiles (ours)."""
+
+    @property
+    def tiles(self) -> int:
+        """Tiles of one part of one entry."""
+        return self.t * self.mblock[0] * self.mblock[1] * self.ublock[0] * self.ublock[1]
+
+
+@dataclass(frozen=True)
+class Op:
+    """One op of a graph."""
+
+    name: str
+    type: str
+    grid_loc: Pair
+    """Row and column of its first core."""
+    grid_size: Pair
+    inputs: tuple[str, ...]
+    t: int
+    mblock: Pair
+    ublock: Pair
+    in_df: tuple[str, ...]
+    out_df: str
+    intermed_df: str
+    acc_df: str
+    math_fidelity: str
+    buf_size_mb: int = 2
+    """Macro blocks that the output buffer holds."""
+    ublock_order: str = "r"
+    input_buf_min_size_tiles: tuple[int, ...] = ()
+    """Tiles of each input buffer."""
+    grid_transpose: bool = False
+    untilize_output: bool = False
+    tms: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    """Operand -> its manipulations; the keys `input_<i>_tms`."""
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def cores(self) -> tuple[Pair, ...]:
+        """Its cores, as (row, column)."""
+        rows, cols = reversed(self.grid_size) if self.grid_transpose else self.grid_size
+        return tuple((self.grid_loc[0] + r, self.grid_loc[1] + c) for r in range(rows) for c in range(cols))
+
+    @property
+    def mblock_tiles(self) -> int:
+        """Tiles of one macro block of the output on one core."""
+        return self.mblock[0] * self.mblock[1] * self.ublock[0] * self.ublock[1]
+
+
+@dataclass(frozen=True)
+class Graph:
+    """What runs at once on one chip: one epoch."""
+
+    name: str
+    target_device: int
+    input_count: int
+    ops: tuple[Op, ...]
+
+
+@dataclass(frozen=True)
+class Program:
+    """Instructions of the host's interpreter, in order: (name, argument)."""
+
+    name: str
+    instructions: tuple[tuple[str, Any], ...]
+
+
+@dataclass(frozen=True)
+class Netlist:
+    """The whole file."""
+
+    arch: str
+    queues: Mapping[str, Queue]
+    graphs: tuple[Graph, ...]
+    programs: tuple[Program, ...]
+    name: str = "netlist"
+
+    @property
+    def ops(self) -> dict[str, Op]:
+        """Every op, by name."""
+        return {op.name: op for graph in self.graphs for op in graph.ops}
