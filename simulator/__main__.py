@@ -27,6 +27,7 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--inputs", type=Path, help=".npz with the inputs, in order")
     parser.add_argument("--outputs", type=Path, help=".npz to write")
     parser.add_argument("--board", help="board to simulate; default: the one that the program was compiled for")
+    parser.add_argument("--per-core", action="store_true", help="make each result core by core, by the plan if any")
     parser.add_argument("--json", action="store_true", help="print the profile as JSON")
     return parser.parse_args(argv)
 
@@ -56,7 +57,7 @@ def main(argv: list[str] | None = None) -> int:
         data = args.binary.read_bytes()
         device = Device(args.board or read(data).board)
         executable = device.load(data)
-        result = executable.run(load_arrays(args.inputs, executable))
+        result = executable.run(load_arrays(args.inputs, executable), per_core=args.per_core)
         if args.outputs:
             _save(args.outputs, result.outputs)
     except (DeviceError, BinaryError, ValueError, OSError, zipfile.BadZipFile) as error:

@@ -184,6 +184,11 @@ def to_yaml(netlist: Netlist) -> str:
     return "\n".join(lines) + "\n"
 
 
+def op_line(op: Op) -> str:
+    """An op as its line in the file."""
+    return f"{op.name}: {_flow(_op_row(op))}"
+
+
 def _flow(value: Any) -> str:
     text = yaml.dump(value, Dumper=_Dumper, default_flow_style=True, width=1 << 30, sort_keys=False)
     return text.removesuffix("\n").removesuffix("\n...")

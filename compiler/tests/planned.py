@@ -1,0 +1,80 @@
+"""Small models as Buda graphs, planned and run on the simulator, for tests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from xdsl.dialects.func import FuncOp
+
+from compiler import api
+from compiler.graph import BudaGraph
+from compiler.passes.ttir_to_graph.host import host_part
+from compiler.passes.ttir_to_graph.lowering import lowered
+from compiler.plan_to_binary import PlannedProgram
+from compiler.target import binary
+from compiler.target.plan import Plan
+from compiler.target.system_desc import load_board
+from simulator.api import Device
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """A function as a Buda graph, its arguments, what they put into the queues, and XLA's results."""
+
+    graph: BudaGraph
+    queues: dict[str, np.ndarray]
+    golden: list[np.ndarray]
+
+
+def lowered_function(function: Callable[..., Any], *shapes: tuple[int, ...], seed: int = 0) -> Lowered:
+    rng = np.random.default_rng(seed)
+    args = [(rng.standard_normal(shape) / max(1, shape[0]) ** 0.5).astype(np.float32) for shape in shapes]
+    jitted = jax.jit(function)
+    ttir = api.stablehlo_to_ttir(jitted.lower(*args).as_text())
+    low = lowered(ttir, "test")
+    entry = next(op for op in ttir.body.block.ops if isinstance(op, FuncOp))
+    host, board = host_part(entry, low.contents), load_board("n150")
+    data = api.ttnn_to_flatbuffer(api.ttir_to_ttnn(host.module, board), board)
+    results = Device("n150").load(data).run(args).outputs
+    return Lowered(low.builder.graph(), host.queues(results), [np.asarray(r) for r in jax.tree.leaves(jitted(*args))])
+
+
+def run(program: PlannedProgram, queues: dict[str, np.ndarray], *, placed: bool = True, per_core: bool = False) -> Any:
+    held = program.binary if placed else replace(program.binary, plan=Plan())
+    executable = Device(held.board).load(binary.write(held))
+    return executable.run([queues[name] for name in program.graph.sources], per_core=per_core).outputs
+
+
+def pcc(a: np.ndarray, b: np.ndarray) -> float:
+    return float(np.corrcoef(np.ravel(a).astype(np.float64), np.ravel(b).astype(np.float64))[0, 1])
+
+
+def attention(x, q, k, v, o):  # type: ignore[no-untyped-def]
+    """Four heads over 64 positions, and a projection."""
+
+    def heads(y):  # type: ignore[no-untyped-def]
+        return y.reshape(1, 64, 4, 32).transpose(0, 2, 1, 3)
+
+    scores = jax.nn.softmax(heads(x @ q) @ heads(x @ k).transpose(0, 1, 3, 2) / 8.0)
+    return (scores @ heads(x @ v)).transpose(0, 2, 1, 3).reshape(1, 64, 128) @ o
+
+
+def convnet(x, w, b, u, v):  # type: ignore[no-untyped-def]
+    """Two convolutions, one with a stride, a max-pool, the mean of all pixels, and a classifier."""
+    same = ("NHWC", "HWIO", "NHWC")
+    y = jax.nn.relu(jax.lax.conv_general_dilated(x, w, (2, 2), "SAME", dimension_numbers=same) + b)
+    y = jax.lax.reduce_window(y, -jnp.inf, jax.lax.max, (1, 3, 3, 1), (1, 2, 2, 1), "VALID")
+    y = jax.nn.relu(jax.lax.conv_general_dilated(y, u, (1, 1), "SAME", dimension_numbers=same))
+    return y.mean((1, 2)) @ v
+
+
+MODELS = {
+    "attention": (attention, ((1, 64, 128), *[(128, 128)] * 4)),
+    "convnet": (convnet, ((1, 28, 28, 3), (3, 3, 3, 40), (40,), (3, 3, 40, 64), (64, 10))),
+    "layer": (lambda x, w, b: jnp.tanh(x @ w + b), ((70, 100), (100, 130), (130,))),
+}
