@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @click.option("--board", default="", help="Board of the binary; default: the arch's default board.")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def netlist_command(file: Path, op: str, loops: int, output: Path | None, board: str, as_json: bool) -> None:
-    """Check a netlist FILE: cores, queues, formats, L1, DRAM, loops. Then show it, or make a binary that a device runs."""
+    """Check a netlist FILE: cores, queues, formats, L1, DRAM, loops. Then show it, or make a binary of it."""
     from compiler.netlist.check import check
     from compiler.netlist.parse import read
 
@@ -31,7 +31,9 @@ def netlist_command(file: Path, op: str, loops: int, output: Path | None, board:
         found = read(file)
         check(found)
         if op and op not in found.ops:
-            raise CompilerInputError(f"--op: expected an op of {file}, got {op!r}; try {', '.join(list(found.ops)[:4])}")
+            raise CompilerInputError(
+                f"--op: expected an op of {file}, got {op!r}; try {', '.join(list(found.ops)[:4])}"
+            )
         if output is not None:
             _write(found, output, board, loops)
     except (CompilerInputError, ValueError) as error:
@@ -102,7 +104,7 @@ def _show(netlist: Netlist, op: str, loops: int) -> None:
         cores, used = _used(netlist, graph), _l1(netlist, graph)
         table.add_row(graph.name, str(graph.target_device), str(len(graph.ops)), str(cores), f"{used:,} bytes")
     Console().print(table)
-    kinds = {}
+    kinds: dict[str, int] = {}
     for queue in netlist.queues.values():
         key = f"{queue.type} in {queue.loc}"
         kinds[key] = kinds.get(key, 0) + 1

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from compiler.balancer.op_model import OpModel
-from compiler.balancer.shapes import BlockShape, Grid, StreamFactor, UBlock
+from compiler.balancer.shapes import BlockShape, BufferModel, Grid, StreamFactor, UBlock
 from compiler.graph import BudaGraph, Node, NodeKind, TensorShape
 from compiler.graph_to_program import GraphProgram, to_program
 from compiler.placer.dram import Request, place_queues
 from compiler.placer.epochs import Placement
 from compiler.planner import Plan as Planned
 from compiler.target.formats import number_format
-from compiler.target.plan import BlockPlan, CoreBuffer, EpochPlan, PlacedOp, Plan, QueuePlan
+from compiler.target.plan import Allocation, BlockPlan, CoreBuffer, EpochPlan, PlacedOp, Plan, QueuePlan
 from compiler.target.program import Binary
 from compiler.target.system_desc import SystemDesc
 
@@ -29,9 +29,7 @@ class PlannedProgram:
     binary: Binary
 
 
-def to_binary(
-    planned: Planned, board: SystemDesc, *, dram: str = "ROUND_ROBIN", version: str = "", chips: int = 1
-) -> PlannedProgram:
+def to_binary(planned: Planned, board: SystemDesc, *, dram: str = "ROUND_ROBIN", version: str = "") -> PlannedProgram:
     """The binary of a planned graph. Raises CompilerInputError where a kernel or room in DRAM is missing."""
     models = {name: choice.model for name, choice in planned.choices.items()}
     graph = planned.graph
@@ -82,21 +80,18 @@ def block_plan(block: BlockShape) -> BlockPlan:
 
 def buffers(model: OpModel) -> tuple[CoreBuffer, ...]:
     """What an op model holds in each core's L1."""
-    held = [CoreBuffer("input", i, b.data_format, b.l1_size_tiles, _tile(b.data_format)) for i, b in enumerate(model.inputs)]
     out = model.output
-    times = out.block_shape.t if model.spec.gradient else 1
-    held.append(CoreBuffer("output", 0, out.data_format, out.l1_size_tiles * times, _tile(out.data_format)))
-    for i, b in enumerate(model.intermediates):
-        held.append(CoreBuffer("intermediate", i, b.data_format, b.l1_size_tiles, _tile(b.data_format)))
-    for i, b in enumerate(model.parameters):
-        if b is not None:
-            tiles = b.l1_size_tiles * b.block_shape.t
-            held.append(CoreBuffer("parameter", i, b.data_format, tiles, _tile(b.data_format)))
-    return tuple(held)
+    return (
+        *(_core_buffer("input", i, buffer) for i, buffer in enumerate(model.inputs)),
+        _core_buffer("output", 0, out, out.block_shape.t if model.spec.gradient else 1),
+        *(_core_buffer("intermediate", i, buffer) for i, buffer in enumerate(model.intermediates)),
+        *(_core_buffer("parameter", i, b, b.block_shape.t) for i, b in enumerate(model.parameters) if b is not None),
+    )
 
 
-def _tile(data_format: str) -> int:
-    return number_format(data_format).buda_tile_bytes
+def _core_buffer(role: str, operand: int, buffer: BufferModel, times: int = 1) -> CoreBuffer:
+    tile = number_format(buffer.data_format).buda_tile_bytes
+    return CoreBuffer(role, operand, buffer.data_format, buffer.l1_size_tiles * times, tile)
 
 
 def queues(planned: Planned, program: GraphProgram, dram: str) -> tuple[QueuePlan, ...]:
@@ -145,10 +140,6 @@ def queues(planned: Planned, program: GraphProgram, dram: str) -> tuple[QueuePla
 def _placed_queues(
     made: list[QueuePlan], requests: Mapping[int, list[Request]], planned: Planned, dram: str
 ) -> list[QueuePlan]:
-    from dataclasses import replace
-
-    from compiler.target.plan import Allocation
-
     found = {}
     for asked in requests.values():
         found.update(place_queues(asked, planned.budget, dram))
@@ -168,7 +159,7 @@ def _queue(
     if grid == Grid(1, 1):
         block = BlockShape.of(node.shape, grid, StreamFactor(), UBlock(1, 1))
     name = f"e2e_{node.name}_0" if node.kind is NodeKind.OP else node.name
-    held = block.t * block.tiles * _tile(node.data_format)
+    held = block.t * block.tiles * node.tile_bytes
     entries = HOST_ENTRIES if location == "host" else 1
     return QueuePlan(
         name, program.tensor.get(node.name, -1), source, kind, entries, (grid.r, grid.c), block_plan(block),

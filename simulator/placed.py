@@ -55,10 +55,8 @@ def allocate(op: PlacedOp, system: SystemDesc) -> tuple[int, ...]:
         found.append(address)
         address += -(-buffer.bytes // profile.l1_alignment) * profile.l1_alignment
     if address > profile.l1_bytes:
-        raise OutOfMemory(
-            f"l1: expected {op.name} to take at most {profile.l1_bytes - profile.l1_unreserved_base} bytes of each "
-            f"core, got {address - profile.l1_unreserved_base}; try a larger grid or a larger t"
-        )
+        base = profile.l1_unreserved_base
+        raise OutOfMemory(f"plan: {op.name}", "l1", address - base, profile.l1_bytes - base)
     return tuple(found)
 
 

@@ -26,6 +26,8 @@ class Illegal:
 
     reason: Reason
     detail: str = ""
+    model: OpModel | None = None
+    """What it would be with more L1."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +110,7 @@ def _candidate(
     u_kt = options.override(node.name).u_kt
     first = _shrinking(graph, node, budget, options, grid, stream, u_kt)
     if isinstance(first, Illegal):
-        return Candidate(grid, stream, (), first.reason, first.detail)
+        return Candidate(grid, stream, (), first.reason, first.detail, first.model)
     models = [first]
     if options.enumerate_u_kt and node.spec.type in ("matmul", "sparse_matmul") and not u_kt:
         smaller = (_shrinking(graph, node, budget, options, grid, stream, step) for step in _smaller_steps(first))
@@ -243,14 +245,15 @@ def _fit(
             f"Output[{output.l1_bytes}] leaves {max(0, budget.l1_usable - used)} of L1 Max[{budget.l1_usable}]",
         )
     usage = l1_usage(node.spec, inputs, output, resident, intermediates)
+    reduced_z = graph.operand_shape(graph.operands(node.name)[0]).z
+    cycles = estimate(budget.arch, node, grid, stream, output.block_shape, inputs, reduced_z)
+    model = OpModel(node.spec, grid, stream, inputs, output, resident, intermediates, tuple(dram), cycles)
     if usage > budget.l1_usable:
-        return Illegal(Reason.L1UsageOverMaxLimit, f"L1 Usage[{usage}] > L1 Max[{budget.l1_usable}]")
+        return Illegal(Reason.L1UsageOverMaxLimit, f"L1 Usage[{usage}] > L1 Max[{budget.l1_usable}]", model)
     for buffer in dram:
         if buffer is not None and buffer.total_bytes > budget.dram_channel_bytes:
             return Illegal(
                 Reason.ExceededDramChannelCapacity,
                 f"Buffer Usage[{buffer.total_bytes}] > DRAM Channel[{budget.dram_channel_bytes}]",
             )
-    reduced_z = graph.operand_shape(graph.operands(node.name)[0]).z
-    cycles = estimate(budget.arch, node, grid, stream, output.block_shape, inputs, reduced_z)
-    return OpModel(node.spec, grid, stream, inputs, output, resident, intermediates, tuple(dram), cycles)
+    return model

@@ -62,6 +62,8 @@ class Candidate:
     """First the primary model, then the same with smaller inner blocks; empty where it is illegal."""
     failure: OpModelFailureReason | None = None
     detail: str = ""
+    rejected: OpModel | None = None
+    """What it would be, where only L1 is too small for it."""
 
 
 def l1_usage(

@@ -50,7 +50,7 @@ def _order(netlist: Netlist) -> dict[str, int]:
 
 
 def _check_names(netlist: Netlist) -> None:
-    seen: dict[str, str] = {name: "queues" for name in netlist.queues}
+    seen: dict[str, str] = dict.fromkeys(netlist.queues, "queues")
     for graph in netlist.graphs:
         for op in graph.ops:
             if op.name in seen:

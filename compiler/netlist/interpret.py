@@ -78,7 +78,9 @@ def _loops(program: Program) -> dict[int, int]:
                 raise CompilerInputError(f"programs.{program.name}[{at}]: expected a loop before endloop, got none")
             ends[at] = open_.pop()
     if open_:
-        raise CompilerInputError(f"programs.{program.name}[{open_[-1]}]: expected an endloop, got none (loops for ever)")
+        raise CompilerInputError(
+            f"programs.{program.name}[{open_[-1]}]: expected an endloop, got none (loops for ever)"
+        )
     return ends
 
 

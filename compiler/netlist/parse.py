@@ -15,17 +15,19 @@ from compiler.target.formats import number_format
 from compiler.target.system_desc import load_board
 
 GRAPH_KEYS = ("target_device", "input_count")
-OP_KEYS = frozenset(
-    "type grid_loc grid_size inputs grid_transpose untilize_output t mblock ublock buf_size_mb ublock_order "
-    "input_buf_min_size_tiles in_df out_df intermed_df acc_df math_fidelity attributes gradient_op tile_dim".split()
-)
-QUEUE_KEYS = frozenset(
-    "input type entries grid_size t mblock ublock ublock_order tile_dim df target_device loc dram host elements "
-    "layout alias".split()
-)
-INSTRUCTIONS = frozenset(
-    "param var staticvar varinst loop endloop execute allocate_queue deallocate_queue endprogram".split()
-)
+OP_KEYS = frozenset({
+    "type", "grid_loc", "grid_size", "inputs", "grid_transpose", "untilize_output", "t", "mblock", "ublock",
+    "buf_size_mb", "ublock_order", "input_buf_min_size_tiles", "in_df", "out_df", "intermed_df", "acc_df",
+    "math_fidelity", "attributes", "gradient_op", "tile_dim",
+})  # fmt: skip
+QUEUE_KEYS = frozenset({
+    "input", "type", "entries", "grid_size", "t", "mblock", "ublock", "ublock_order", "tile_dim", "df",
+    "target_device", "loc", "dram", "host", "elements", "layout", "alias",
+})  # fmt: skip
+INSTRUCTIONS = frozenset({
+    "param", "var", "staticvar", "varinst", "loop", "endloop", "execute", "allocate_queue", "deallocate_queue",
+    "endprogram",
+})  # fmt: skip
 LARGEST = 1 << 20
 """No count of a netlist is larger: what is may only take memory."""
 

@@ -8,9 +8,8 @@ from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 from compiler.errors import CompilerInputError
-from compiler.graph import BudaGraph, NodeKind, OpSpec, Slices, TensorShape
+from compiler.graph import BudaGraph, NodeKind, OpSpec, Slices, TensorShape, Tm
 from compiler.graph_builder import GraphBuilder, Operand
-from compiler.graph import Tm
 from compiler.graph_to_program import GraphProgram, to_program
 from compiler.netlist.check import check, core_buffers
 from compiler.netlist.interpret import executions
@@ -89,7 +88,9 @@ def _producers_first(netlist: Netlist) -> Iterator[Op]:
     try:
         yield from (ops[name] for name in sorter.static_order())
     except CycleError as error:
-        raise CompilerInputError(f"graphs: expected ops that do not wait for each other, got {error.args[1]}") from error
+        raise CompilerInputError(
+            f"graphs: expected ops that do not wait for each other, got {error.args[1]}"
+        ) from error
 
 
 def _queue_shape(queue: Queue) -> TensorShape:

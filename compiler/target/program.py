@@ -323,5 +323,5 @@ class Binary:
     programs: tuple[Program, ...] = field(default_factory=tuple)
     compiler: str = ""
     """Version of the compiler that wrote it."""
-    plan: Plan = Plan()
+    plan: Plan = field(default_factory=Plan)
     """Where and when the entry's operations run; empty: one after another over all cores."""

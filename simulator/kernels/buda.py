@@ -27,7 +27,7 @@ def to_tiles(x: np.ndarray) -> np.ndarray:
 def manipulate(x: np.ndarray, tm: str) -> np.ndarray:
     """One manipulation of whole tiles, named as it prints. Raises ValueError for one that it does not know."""
     found = _TM.fullmatch(tm)
-    name, first, second = found.groups() if found else ("", None, None)
+    name, first, second = (str(part) for part in found.groups()) if found else ("", "", "")
     z, r, c = x.shape
     match name:
         case "transpose":
