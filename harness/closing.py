@@ -7,7 +7,7 @@ from pathlib import Path
 
 from harness import budget, ledger, store
 from harness.errors import InputError
-from harness.optest import RunContext, now, unrun_test
+from harness.optest import RunContext, backend_label, now, unrun_test
 from harness.plan import Plan, nodeid
 from harness.records import OpRow, OpTest
 from harness.stages import Status
@@ -37,8 +37,13 @@ def close(plan: Plan, selected: set[str] | None, *, interrupted: bool) -> Closed
     where the run folder cannot be read.
     """
     stored = store.load_run(plan.run_dir)
-    recorded = {test.op_id for test in stored.tests}
-    unrun = [_unrun(row, plan, selected) for row in plan.rows if row.module is not None and row.op_id not in recorded]
+    recorded = {(test.op_id, test.backend) for test in stored.tests}
+    unrun = [
+        _unrun(row, side, selected)
+        for side in plan.sides()
+        for row in plan.rows
+        if row.module is not None and (row.op_id, backend_label(side.orders.context.backend)) not in recorded
+    ]
     missing = [test for test in (*stored.tests, *unrun) if test.status is Status.NOT_RUN]
     outcome = "out_of_budget" if missing else "complete"
     if interrupted or not all(budget.left_out(test) for test in missing):
@@ -53,14 +58,14 @@ def close(plan: Plan, selected: set[str] | None, *, interrupted: bool) -> Closed
     except InputError as error:
         problem = str(error)
     page = page_of(stored._replace(record=record, tests=[*stored.tests, *unrun]), plan.run_dir)
-    if not page.ledger.adds_up:
+    if not all(books.adds_up for books in page.ledgers.values()):
         problem = "the ledger does not add up: an op of the manifest or of a model is lost"
     return Closed(page, problem)
 
 
 def _unrun(row: OpRow, plan: Plan, selected: set[str] | None) -> OpTest:
     """The record of an op that no lane saw."""
-    deselected = not plan.again and selected is not None and nodeid(row) not in selected
+    deselected = not plan.again and selected is not None and nodeid(row, plan.tag) not in selected
     if deselected:
         return unrun_test(row, plan.orders.context, Status.SKIPPED, "deselected")
     return unrun_test(row, plan.orders.context, Status.NOT_RUN, "the run ended before this op")
@@ -68,16 +73,18 @@ def _unrun(row: OpRow, plan: Plan, selected: set[str] | None) -> OpTest:
 
 def page_of(run: StoredRun, run_dir: Path) -> Run:
     """The page of a stored run; ops that a killed run left without a record count as not_run."""
-    recorded = {test.op_id for test in run.tests}
-    context = RunContext(run.record.run_id, str(run_dir), backend=run.record.backend, arch=run.record.arch)
+    recorded = {(test.op_id, test.backend) for test in run.tests}
+    backends = run.record.backend.split(",")
     lost = [
-        unrun_test(row, context, Status.NOT_RUN, "the run ended before this op")
+        unrun_test(row, RunContext(run.record.run_id, str(run_dir), backend=backend, arch=run.record.arch),
+                   Status.NOT_RUN, "the run ended before this op")
+        for backend in backends
         for row in run.rows
-        if row.module is not None and row.op_id not in recorded
-    ]
+        if row.module is not None and (row.op_id, backend) not in recorded
+    ]  # fmt: skip
     tests = [*run.tests, *lost]
-    counts = ledger.ledger(run.header, run.rows, tests)
-    return Run(run.record, run.header, run.rows, tests, counts, ledger.line(counts))
+    books = ledger.by_backend(run.header, run.rows, tests, backends)
+    return Run(run.record, run.header, run.rows, tests, books)
 
 
 def stored_page(run_dir: Path) -> Run:

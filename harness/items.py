@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from harness import plan
 from harness.kinds import op_kind
 from harness.records import ModelFailure, OpRow, OpTest
 from harness.stages import FAILED, ModelStatus, Status
@@ -37,24 +38,25 @@ class ModelOps(pytest.Collector):
     def collect(self) -> Iterable[pytest.Item]:
         """One test per op, in the model's order."""
         for row in self._rows:
-            yield OpItem.from_parent(self, name=f"{row.op_name}[{row.op_id}]", run=self._run, row=row)
+            for tag in self._run.tags:
+                yield OpItem.from_parent(self, name=plan.name(row, tag), run=self._run, row=row, tag=tag)
 
 
 class OpItem(pytest.Item):
-    """One unique op on its way up the ladder."""
+    """One unique op on its way up the ladder of one backend; `tag` is its name where the run has several."""
 
-    def __init__(self, *, run: OpByOp, row: OpRow, **kwargs: Any) -> None:
+    def __init__(self, *, run: OpByOp, row: OpRow, tag: str = "", **kwargs: Any) -> None:
         parent = kwargs["parent"]
         # As text: pytest then parses it as it parses the ids that --lf kept, so that the two compare equal.
         super().__init__(nodeid=f"{parent.name}::{kwargs['name']}", **kwargs)
-        self.run, self.row = run, row
+        self.run, self.row, self.tag = run, row, tag
         # What -k matches besides the name: every model that uses the op, and the family of the op.
         self.extra_keyword_matches.update(use.model for use in row.uses)
         self.extra_keyword_matches.add(op_kind(row.op_name))
 
     def runtest(self) -> None:
         """Climbs, keeps the record, and turns it into the outcome of a test."""
-        test, verdict = self.run.climb(self.row)
+        test, verdict = self.run.climb(self.row, self.tag)
         self.user_properties.append((PROPERTY, {"status": test.status.value, "expected": bool(test.expected)}))
         if verdict.outcome == "xfail":
             pytest.xfail(verdict.reason)
@@ -73,7 +75,8 @@ class OpItem(pytest.Item):
     def reportinfo(self) -> tuple[Any, int | None, str]:
         """The heading of the test in pytest's output."""
         # Not the end of the id: there pytest would show dots as colons, and what -v lists could not be given back.
-        return self.path, None, f"{self.row.uses[0].model}: {self.row.op_name} [{self.row.op_id}]"
+        return self.path, None, f"{self.row.uses[0].model}: {self.row.op_name} [{self.row.op_id}]" + (
+            f" on {self.tag}" if self.tag else "")  # fmt: skip
 
 
 class ModelFailed(Exception):  # noqa: N818 - it is the outcome of a test, not an error of ours

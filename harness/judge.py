@@ -20,8 +20,8 @@ SUFFIXES = (".py", ".yaml", ".yml", ".fbs")
 """Files of a room that decide what it computes."""
 
 NO_JUDGE = (
-    "budget", "claims", "cli", "closing", "doctor", "history", "items", "ledger", "limitations", "main", "neighbours",
-    "plugin", "progress", "reruns", "resume", "session", "settings", "summary", "upkeep",
+    "agreement", "budget", "claims", "cli", "closing", "doctor", "history", "items", "ledger", "limitations", "main",
+    "neighbours", "plugin", "progress", "reruns", "resume", "session", "settings", "summary", "upkeep",
 )  # fmt: skip
 """Files of this room that choose, order, count or show: no verdict follows from them."""
 

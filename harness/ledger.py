@@ -7,7 +7,7 @@ is filled in here: an op without a record makes the sum fall short.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
 from harness.records import Ledger, ManifestHeader, OpRow, OpTest
 from harness.stages import Status
@@ -34,11 +34,25 @@ def ledger(header: ManifestHeader, rows: Iterable[OpRow], tests: Iterable[OpTest
     )
 
 
-def line(counts: Ledger) -> str:
-    """The ledger in one line per sum: unique ops by status, then each model's ops by what became of them."""
-    parts = " + ".join(f"{count} {status.value}" for status, count in counts.by_status.items()) or "0"
-    total = sum(counts.by_status.values())
-    lines = [f"{counts.unique} unique ops {_sign(counts.unique == total)} {parts}"]
+def by_backend(
+    header: ManifestHeader, rows: Iterable[OpRow], tests: Iterable[OpTest], backends: Sequence[str]
+) -> dict[str, Ledger]:
+    """One ledger per backend of a run, by name."""
+    rows, tests = list(rows), list(tests)
+    if len(backends) == 1:
+        return {backends[0]: ledger(header, rows, tests)}
+    return {name: ledger(header, rows, [test for test in tests if test.backend == name]) for name in backends}
+
+
+def line(books: Mapping[str, Ledger]) -> str:
+    """The ledgers in one line per sum: unique ops by status, then each model's ops by what became of them."""
+    lines = []
+    for backend, counts in books.items():
+        parts = " + ".join(f"{count} {status.value}" for status, count in counts.by_status.items()) or "0"
+        total = sum(counts.by_status.values())
+        whose = f"{backend}: " if len(books) > 1 else ""
+        lines.append(f"{whose}{counts.unique} unique ops {_sign(counts.unique == total)} {parts}")
+    counts = next(iter(books.values()))
     for model, ops in counts.module_ops.items():
         terms = (counts.uses.get(model, 0), counts.unsplittable_uses.get(model, 0), counts.structural.get(model, 0))
         lines.append(

@@ -58,6 +58,8 @@ class Orders:
     globs: tuple[str, ...] = ()
     op_ids: tuple[str, ...] = ()
     nodeids: tuple[str, ...] = ()
+    others: tuple[Orders, ...] = ()
+    """The same for each further backend of the run: another context, and what that backend says."""
 
     @property
     def caches(self) -> Path:
@@ -73,11 +75,24 @@ class Plan:
     header: ManifestHeader
     rows: Sequence[OpRow]
     again: bool = False
+    tag: str = ""
+    """Name of the backend that these orders are for, where the run has several; its tests carry it."""
 
     @property
     def run_dir(self) -> Path:
         """The run folder."""
         return Path(self.orders.context.run_dir)
+
+    def sides(self) -> list[Plan]:
+        """The plan as each backend of the run sees it; with one backend, itself."""
+        if self.tag or not self.orders.others:
+            return [self]
+        each = (replace(self.orders, others=()), *self.orders.others)
+        return [replace(self, orders=orders, tag=backend_label(orders.context.backend)) for orders in each]
+
+    def writer(self, process: str) -> str:
+        """Name of the journal segment and log that a process keeps for this backend."""
+        return f"{process}-{self.tag}" if self.tag else process
 
     def by_model(self) -> dict[str, list[OpRow]]:
         """The ops that can be run, by the model of their first use."""
@@ -87,13 +102,13 @@ class Plan:
                 found.setdefault(row.uses[0].model, []).append(row)
         return found
 
-    def asks_for(self, row: OpRow) -> bool:
-        """Whether `--ops`, `--op` and the tests named on the command line leave this op in."""
+    def asks_for(self, row: OpRow, tag: str = "") -> bool:
+        """Whether `--ops`, `--op` and the tests named on the command line leave this op of a backend in."""
         orders = self.orders
         return (
             (not orders.globs or wanted(row, orders.globs))
             and (not orders.op_ids or row.op_id in orders.op_ids)
-            and (not orders.nodeids or nodeid(row) in orders.nodeids)
+            and (not orders.nodeids or nodeid(row, tag) in orders.nodeids)
         )
 
     def lane(self, writer: str) -> Lane:
@@ -122,27 +137,39 @@ class Plan:
     @classmethod
     def heard(cls, told: dict[str, Any]) -> Plan:
         """The plan in an xdist worker."""
-        words = {name: tuple(told[name]) for name in ("order", "globs", "op_ids", "nodeids")}
-        ready = told["ready"]
-        if ready is not None:
-            ready = Ready(**{**ready, "stages": tuple(Stage(stage) for stage in ready["stages"])})
-        orders = Orders(**{**told, **words, "ready": ready, "context": RunContext(**told["context"])})
+        orders = _heard(told)
         header, rows = store.read_manifest(Path(orders.context.run_dir))
         return cls(orders, header, rows)
 
 
-def nodeid(row: OpRow) -> str:
+def _heard(told: dict[str, Any]) -> Orders:
+    """Orders from their JSON."""
+    words = {name: tuple(told[name]) for name in ("order", "globs", "op_ids", "nodeids")}
+    ready = told["ready"]
+    if ready is not None:
+        ready = Ready(**{**ready, "stages": tuple(Stage(stage) for stage in ready["stages"])})
+    others = tuple(_heard(other) for other in told["others"])
+    return Orders(**{**told, **words, "ready": ready, "context": RunContext(**told["context"]), "others": others})
+
+
+def name(row: OpRow, tag: str = "") -> str:
+    """The name of an op's test; `tag` is its backend's where a run has several."""
+    return f"{row.op_name}[{row.op_id}{f'@{tag}' if tag else ''}]"
+
+
+def nodeid(row: OpRow, tag: str = "") -> str:
     """The id of an op's test: stable over runs, so that --lf finds it again."""
-    return f"{row.uses[0].model}::{row.op_name}[{row.op_id}]"
+    return f"{row.uses[0].model}::{name(row, tag)}"
 
 
 def make(
     request: Request, report: Callable[[Event], None], command_line: Sequence[str], dry: bool, claims: Claims
-) -> tuple[Plan, Lane]:
+) -> tuple[Plan, list[Lane]]:
     """Prepares what was asked for and writes the run folder (`dry`: writes nothing).
 
-    The backend has taken its options: in the lane, or in an earlier one to which nothing has changed since. What the
-    run needs to stay is in `claims`. Raises InputError for bad input, wherever it shows.
+    Each backend has taken its options: in its lane, or in an earlier one to which nothing has changed since. The lanes
+    are in the order of `Plan.sides`. What the run needs to stay is in `claims`. Raises InputError for bad input,
+    wherever it shows.
     """
     if request.resume is not None:
         return _resumed(request, request.resume, report, dry, claims)
@@ -153,9 +180,14 @@ def make(
         if not resume.exports_there(plan.header):
             raise InputError("--op", f"the exports of {plan.run_dir}", "some that were cleared away since",
                              f"--model {' --model '.join(plan.header.models)} --ops ID")  # fmt: skip
-        lane = plan.lane(MAIN)
-        lane.ready()
-        return plan, lane
+        lanes = [side.lane(side.writer(MAIN)) for side in plan.sides()]
+        try:
+            for lane in lanes:
+                lane.ready()
+        except BaseException:
+            _close(lanes)
+            raise
+        return plan, lanes
     return _from_models(request, report, command_line, dry, claims)
 
 
@@ -174,12 +206,20 @@ def _lane(orders: Orders, export_dirs: dict[str, str], writer: str, dry: bool = 
 
 
 def _orders(request: Request, run_id: str, run_dir: Path, settings: dict[str, Any]) -> Orders:
-    """The orders of a request for a run."""
-    registry.check_name(settings["backend"])
+    """The orders of a request for a run, those of its first backend holding the others'."""
+    names = registry.several(settings["backend"])
+    for backend in names:
+        registry.check_name(backend)
+    first, *others = [_orders_of(backend, request, run_id, run_dir, settings) for backend in names]
+    return replace(first, others=tuple(others))
+
+
+def _orders_of(backend: str, request: Request, run_id: str, run_dir: Path, settings: dict[str, Any]) -> Orders:
+    """The orders of a request for one backend of a run."""
     context = RunContext(
         run_id=run_id,
         run_dir=str(run_dir),
-        backend=settings["backend"],
+        backend=backend,
         arch=settings["arch"],
         data_format=settings["data_format"],
         math_fidelity=settings["math_fidelity"],
@@ -200,8 +240,8 @@ def _orders(request: Request, run_id: str, run_dir: Path, settings: dict[str, An
 
 def _from_models(
     request: Request, report: Callable[[Event], None], command_line: Sequence[str], dry: bool, claims: Claims
-) -> tuple[Plan, Lane]:
-    """The plan of a new run, and a lane that has loaded its backend meanwhile, unless that is not needed."""
+) -> tuple[Plan, list[Lane]]:
+    """The plan of a new run, and lanes that have loaded their backends meanwhile, unless that is not needed."""
     from harness import prepare
 
     started = now()
@@ -215,22 +255,23 @@ def _from_models(
     if not dry:
         _claim(run_dir)
         claims.hold(run_dir)
-    lane = _lane(orders, {t.name: t.folder for t in tasks}, MAIN, dry)
+    sides = Plan(orders, ManifestHeader(models=(), export_dirs=(), module_ops={}, structural={}), ()).sides()
+    lanes = [_lane(side.orders, {t.name: t.folder for t in tasks}, side.writer(MAIN), dry) for side in sides]
     cached = not request.settings["no_cache"]
     try:
-        known = _said(orders, lane, cached)
+        known = _said(sides, lanes, cached)
         artifacts = None if dry else run_dir / store.ARTIFACT_DIR
-        header, rows = prepare.prepare(asked, _beside(lane, known, report), claims, artifacts)
-        ready = _ready(orders, lane, known)
-        plan = Plan(_settled(orders, request, rows, ready if cached else None, started), header, rows)
+        header, rows = prepare.prepare(asked, _beside(lanes, known, report), claims, artifacts)
+        ready = _ready(sides, lanes, known)
+        plan = Plan(_settled(orders, request, rows, ready, cached, started), header, rows)
         if not dry:
-            _write(plan, request, started, command_line, ready.fingerprint)
+            _write(plan, request, started, command_line, _fingerprint(ready))
     except BaseException:
-        lane.close()
+        _close(lanes)
         if not dry:
             _abandon(run_dir)
         raise
-    return plan, lane
+    return plan, lanes
 
 
 def _claim(run_dir: Path) -> None:
@@ -263,42 +304,75 @@ def from_run(request: Request) -> Plan:
             settings[name] = stored
     ids = chosen(run.rows, request.op_ids) if request.op_ids else set()
     attempts = resume.attempts(store.read_journal(run_dir))
-    orders = replace(_orders(request, run.record.run_id, run_dir, settings), attempts=attempts, op_ids=tuple(ids))
+    orders = _orders(request, run.record.run_id, run_dir, settings)
+    rest: dict[str, Any] = {"attempts": attempts, "op_ids": tuple(ids)}
+    orders = replace(orders, **rest, others=tuple(replace(other, **rest) for other in orders.others))
     return Plan(orders, run.header, run.rows, again=True)
 
 
-def _said(orders: Orders, lane: Lane, cached: bool) -> Ready | None:
-    """What the backend is known to say; where it is not known, or every op will be run, the lane starts at once."""
-    known = result_cache.recall(orders.caches, orders.context) if cached else None
-    if known is None:
-        lane.start()
-    return known
+def _said(sides: Sequence[Plan], lanes: Sequence[Lane], cached: bool) -> list[Ready | None]:
+    """What each backend is known to say; where it is not known, or every op will be run, its lane starts at once."""
+    found: list[Ready | None] = []
+    for side, lane in zip(sides, lanes, strict=True):
+        known = result_cache.recall(side.orders.caches, side.orders.context) if cached else None
+        if known is None:
+            lane.start()
+        found.append(known)
+    return found
 
 
-def _beside(lane: Lane, known: Ready | None, report: Callable[[Event], None]) -> Callable[[Event], None]:
-    """Hears of the export: the lane's imports run beside it, and an option that the backend refuses ends both."""
+def _beside(
+    lanes: Sequence[Lane], known: Sequence[Ready | None], report: Callable[[Event], None]
+) -> Callable[[Event], None]:
+    """Hears of the export: the lanes' imports run beside it, and an option that a backend refuses ends it all."""
 
     def told(event: Event) -> None:
         report(event)
-        if known is None:
-            lane.ready()
-        elif event["event"] == "stage":  # something is made anew: so will be its verdicts
-            lane.start()
+        for lane, said in zip(lanes, known, strict=True):
+            if said is None:
+                lane.ready()
+            elif event["event"] == "stage":  # something is made anew: so will be its verdicts
+                lane.start()
 
     return told
 
 
-def _ready(orders: Orders, lane: Lane, known: Ready | None) -> Ready:
-    """What the backend says, noted for later runs. Raises InputError where it refuses its options."""
-    if known is not None:
-        return known
-    ready = lane.ready()
-    result_cache.note(orders.caches, orders.context, ready)
-    return ready
+def _ready(sides: Sequence[Plan], lanes: Sequence[Lane], known: Sequence[Ready | None]) -> list[Ready]:
+    """What each backend says, noted for later runs. Raises InputError where one refuses its options."""
+    found = []
+    for side, lane, said in zip(sides, lanes, known, strict=True):
+        if said is None:
+            said = lane.ready()
+            result_cache.note(side.orders.caches, side.orders.context, said)
+        found.append(said)
+    return found
 
 
-def _settled(orders: Orders, request: Request, rows: Sequence[OpRow], ready: Ready | None, started: datetime) -> Orders:
+def _fingerprint(ready: Sequence[Ready]) -> str:
+    """The fingerprint of a run's backends."""
+    return ",".join(said.fingerprint for said in ready)
+
+
+def _close(lanes: Sequence[Lane]) -> None:
+    for lane in lanes:
+        lane.close()
+
+
+def _settled(
+    orders: Orders, request: Request, rows: Sequence[OpRow], ready: Sequence[Ready], cached: bool, started: datetime
+) -> Orders:
     """The orders with what only shows when the ops are known: kept verdicts, and how a budget is spent."""
+    each = [
+        _settled_one(one, request, rows, said if cached else None, started)
+        for one, said in zip((orders, *orders.others), ready, strict=True)
+    ]
+    return replace(each[0], others=tuple(each[1:]))
+
+
+def _settled_one(
+    orders: Orders, request: Request, rows: Sequence[OpRow], ready: Ready | None, started: datetime
+) -> Orders:
+    """The orders of one backend, settled."""
     orders = replace(orders, ready=ready)
     seconds = request.settings["budget"]
     if seconds is None:
@@ -311,7 +385,7 @@ def _settled(orders: Orders, request: Request, rows: Sequence[OpRow], ready: Rea
 
 def _resumed(
     request: Request, run_dir: Path, report: Callable[[Event], None], dry: bool, claims: Claims
-) -> tuple[Plan, Lane]:
+) -> tuple[Plan, list[Lane]]:
     """The plan of the rest of a run. Raises InputError where it cannot end as it would have."""
     from harness import prepare
 
@@ -319,27 +393,29 @@ def _resumed(
     run = resume.unfinished(run_dir)
     settings = resume.options(run, request.settings.values, request.settings.sources)
     orders = _orders(request, run.record.run_id, run_dir, settings)
-    orders = replace(
-        orders, resumed=True, attempts=resume.attempts(store.read_journal(run_dir)),
-        op_ids=resume.selection(run_dir) or (),
-    )  # fmt: skip
+    rest: dict[str, Any] = {
+        "resumed": True, "attempts": resume.attempts(store.read_journal(run_dir)),
+        "op_ids": resume.selection(run_dir) or (),
+    }  # fmt: skip
+    orders = replace(orders, **rest, others=tuple(replace(other, **rest) for other in orders.others))
     plan = Plan(orders, run.header, run.rows)
     for folder in (run_dir, *map(Path, run.header.export_dirs)):
         claims.hold(folder)
-    lane = plan.lane(MAIN)
+    sides = plan.sides()
+    lanes = [side.lane(side.writer(MAIN)) for side in sides]
     try:
-        known = _said(orders, lane, not settings["no_cache"])
+        known = _said(sides, lanes, not settings["no_cache"])
         resume.prepared(run, to_prepare(request, settings, run.record.origin.options["models"]),
-                        lambda asked: prepare.prepare(asked, _beside(lane, known, report), claims))  # fmt: skip
-        ready = _ready(orders, lane, known)
-        resume.check_backend(run, ready.fingerprint)
-        orders = _settled(orders, request, run.rows, None if settings["no_cache"] else ready, started)
+                        lambda asked: prepare.prepare(asked, _beside(lanes, known, report), claims))  # fmt: skip
+        ready = _ready(sides, lanes, known)
+        resume.check_backend(run, _fingerprint(ready))
+        orders = _settled(orders, request, run.rows, ready, not settings["no_cache"], started)
         if not dry:
             store.write_run(run_dir, run.record.model_copy(update={"ended": None, "outcome": "running"}))
     except BaseException:
-        lane.close()
+        _close(lanes)
         raise
-    return replace(plan, orders=orders), lane
+    return replace(plan, orders=orders), lanes
 
 
 def _write(plan: Plan, request: Request, started: datetime, command_line: Sequence[str], fingerprint: str) -> None:
@@ -353,7 +429,7 @@ def _write(plan: Plan, request: Request, started: datetime, command_line: Sequen
     record = RunRecord(
         run_id=plan.orders.context.run_id,
         models=plan.header.models,
-        backend=backend_label(plan.orders.context.backend),
+        backend=",".join(backend_label(side.orders.context.backend) for side in plan.sides()),
         arch=plan.orders.context.arch,
         started=started,
         origin=origin.origin(command_line, options),

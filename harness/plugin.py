@@ -80,7 +80,10 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
     for setting in SETTINGS:
         if not setting.option or neighbours.owned(setting.name, pluginmanager):
             continue
-        if not setting.metavar:
+        if setting.repeated:
+            group.addoption(setting.flag, action="append", dest=setting.dest, default=None, metavar=setting.metavar,
+                            help=setting.help)  # fmt: skip
+        elif not setting.metavar:
             group.addoption(setting.flag, action="store_true", dest=setting.dest, default=None, help=setting.help)
         elif setting.optional:
             group.addoption(setting.flag, nargs="?", const="", dest=setting.dest, default=None,

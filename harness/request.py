@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from harness import neighbours
+from harness.backends import registry
 from harness.errors import InputError
 from harness.kinds import op_kind
 from harness.records import OpRow
@@ -63,9 +64,11 @@ def read(config: pytest.Config) -> Request:
         raise InputError("--op", "an op of an earlier run (no --model)", "--model beside it", "--ops GLOB")
     folder = config.invocation_params.dir
     _check_resume(option)
-    if settings["backend"].endswith(".py"):
-        # The record's command line must find the file from any folder.
-        settings.values["backend"] = str((folder / settings["backend"]).resolve())
+    # The record's command line must find a backend's file from any folder.
+    settings.values["backend"] = ",".join(
+        str((folder / name).resolve()) if name.endswith(registry.FILES) else name
+        for name in registry.several(settings["backend"])
+    )
     run_dir = None if option.opscope_run_dir is None else (folder / option.opscope_run_dir).resolve()
     request = Request(
         models=tuple(option.opscope_model or ()),
@@ -100,9 +103,9 @@ def _check_resume(option: Any) -> None:
 def _check_models(request: Request) -> None:
     """Raises InputError for a model or a backend that does not exist, before any work starts."""
     from harness import prepare
-    from harness.backends import registry
 
-    registry.check_name(request.settings["backend"])
+    for backend in registry.several(request.settings["backend"]):
+        registry.check_name(backend)
     prepare.tasks(to_prepare(request))
 
 
@@ -127,9 +130,9 @@ def to_prepare(
 
 def model_list() -> str:
     """The text that `--op-by-op` alone prints."""
-    from models import registry
+    from models import registry as zoo
 
-    models = [registry.get(name) for name in registry.names()]
+    models = [zoo.get(name) for name in zoo.names()]
     width = max((len(m.name) for m in models), default=0)
     lines = [f"  {m.name:<{width}}  {m.family}, {m.framework}" for m in models]
     return "\n".join(["models for --model (or the path of a StableHLO file):", *lines, ""])

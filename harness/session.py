@@ -49,8 +49,8 @@ class OpByOp:
         self._refused = False
         self._given_up = ""
         self._claims = Claims()
-        self._lane: Lane | None = None
-        self._climber: Climber | None = None
+        self._lanes: list[Lane] = []
+        self._climbers: dict[str, Climber] = {}
         handed = getattr(config, "workerinput", {}).get(WORKER_INPUT)
         if handed is not None:
             self.worker = config.workerinput["workerid"]  # type: ignore[attr-defined]
@@ -75,7 +75,7 @@ class OpByOp:
         if self.plan is None:
             dry = self.config.option.collectonly
             try:
-                self.plan, lane = plan.make(
+                self.plan, lanes = plan.make(
                     self.config.stash[request.KEY], self.display.prepared,
                     command_line=("pytest", *map(str, self.config.invocation_params.args)), dry=dry,
                     claims=self._claims,
@@ -92,9 +92,10 @@ class OpByOp:
             if self.plan.orders.order and getattr(self.config.option, "maxschedchunk", 1) is None:
                 self.config.option.maxschedchunk = 1  # xdist hands out long stretches otherwise: the last ones first
             if dry or self.config.pluginmanager.hasplugin("dsession"):
-                lane.close()
+                for lane in lanes:
+                    lane.close()
             else:
-                self._lane = lane
+                self._lanes = lanes
             if not dry:
                 self.config.opscope_run_dir = self.plan.run_dir  # type: ignore[attr-defined]
         return self.plan
@@ -152,7 +153,7 @@ class OpByOp:
 
     def _deselect(self, items: list[pytest.Item], chosen: plan.Plan) -> None:
         """Leaves the ops that --ops, --op and test names on the command line ask for."""
-        keep = [i for i in items if not isinstance(i, OpItem) or chosen.asks_for(i.row)]
+        keep = [i for i in items if not isinstance(i, OpItem) or chosen.asks_for(i.row, i.tag)]
         out = [i for i in items if i not in keep]
         if out:
             self.config.hook.pytest_deselected(items=out)
@@ -164,7 +165,11 @@ class OpByOp:
     def _remember_selection(self, chosen: plan.Plan) -> None:
         """Stores which ops were chosen, for the case that the run is cut short."""
         assert self.selected is not None
-        ids = [row.op_id for row in chosen.rows if row.module is not None and plan.nodeid(row) in self.selected]
+        ids = [
+            row.op_id
+            for row in chosen.rows
+            if row.module is not None and any(plan.nodeid(row, tag) in self.selected for tag in self.tags)
+        ]
         resume.select(chosen.run_dir, chosen.rows, ids)
 
     @pytest.hookimpl(optionalhook=True)
@@ -176,25 +181,34 @@ class OpByOp:
 
     # --- the ops
 
-    def climb(self, row: OpRow) -> tuple[OpTest, Verdict]:
-        """Takes one op up the ladder in this process's lane, and writes its record at once."""
+    @property
+    def tags(self) -> list[str]:
+        """Names of the run's backends; one empty name where there is only one."""
+        assert self.plan is not None
+        return [side.tag for side in self.plan.sides()]
+
+    def climb(self, row: OpRow, tag: str = "") -> tuple[OpTest, Verdict]:
+        """Takes one op up the ladder of a backend in this process's lane, and writes its record at once."""
         try:
-            return self._begin(()).climb(row)
+            self._begin(())
+            return self._climbers[tag].climb(row)
         except InputError as error:
             # The backend went away or the disk is full: no later op would fare better.
             self._give_up(str(error))
             raise pytest.exit.Exception("no further op is run", returncode=2) from None
 
-    def _begin(self, rows: Sequence[OpRow]) -> Climber:
-        """The way up of this process; where one of `rows` will need a lane, that starts now, beside the collection."""
+    def _begin(self, rows: Sequence[OpRow]) -> None:
+        """Opens this process's ways up; where one of `rows` needs a lane, that starts now, beside the collection."""
         assert self.plan is not None
-        if self._climber is None:
-            writer = self.worker or plan.MAIN
-            self._lane = self._lane or self.plan.lane(writer)
-            self._climber = self.plan.climber(self._lane, writer)
-            if any(self._climber.needs_lane(row) for row in rows):
-                self._climber.start()
-        return self._climber
+        if self._climbers:
+            return
+        sides = self.plan.sides()
+        writers = [side.writer(self.worker or plan.MAIN) for side in sides]
+        self._lanes = self._lanes or [side.lane(writer) for side, writer in zip(sides, writers, strict=True)]
+        for side, lane, writer in zip(sides, self._lanes, writers, strict=True):
+            climber = self._climbers[side.tag] = side.climber(lane, writer)
+            if any(climber.needs_lane(row) for row in rows):
+                climber.start()
 
     def pytest_runtest_logstart(self) -> None:
         """Opens the display when the first op starts."""
@@ -297,8 +311,6 @@ class OpByOp:
 
     def _close(self) -> None:
         """Ends the lane and the journal of this process."""
-        if self._climber is not None:
-            self._climber.close()
-        if self._lane is not None:
-            self._lane.close()
-        self._climber = self._lane = None
+        for open_ in (*self._climbers.values(), *self._lanes):
+            open_.close()
+        self._climbers, self._lanes = {}, []

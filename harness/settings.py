@@ -116,6 +116,8 @@ class Setting:
     """Empty: the command-line option takes no value."""
     optional: bool = False
     """Whether the command-line option may stand without its value."""
+    repeated: bool = False
+    """Whether the command-line option may be given several times; the values are joined by commas."""
     option: bool = True
     """Whether it is an option of the command line."""
 
@@ -136,7 +138,9 @@ class Setting:
 
 
 SETTINGS: tuple[Setting, ...] = (
-    Setting("backend", "The compiler, and what runs its output.", "reference", metavar="NAME"),
+    Setting("backend", "The compiler, and what runs its output: a name, or a file (.py, or .yaml with its stage "
+            "commands); given several times, or as a,b: each op on each of them.", "reference", metavar="NAME",
+            repeated=True),
     Setting("arch", "A board (n150, e150, p150) or an arch (then its default board).", "n150", metavar="BOARD"),
     Setting("data_format", "Number format the device computes floats in; default: the module's own types.",
             metavar="FORMAT"),
@@ -230,10 +234,12 @@ def resolve(command_line: Mapping[str, Any], rootdir: Path, environment: Mapping
     for setting in SETTINGS:
         if command_line.get(setting.name) is not None:
             where, value, source = setting.flag, command_line[setting.name], "command line"
+            value = ",".join(map(str, value)) if setting.repeated and not isinstance(value, str) else value
         elif environment.get(setting.variable):
             where, value, source = setting.variable, environment[setting.variable], "environment"
         elif setting.name in project:
             where, value = f"[tool.opscope] {setting.name}", project[setting.name]
+            value = ",".join(map(str, value)) if setting.repeated and isinstance(value, list) else value
             source = str(rootdir / "pyproject.toml")
         else:
             values[setting.name], sources[setting.name] = setting.default, "default"

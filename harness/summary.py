@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from harness import ledger
+from harness.agreement import Disagreement, disagreements
 from harness.records import Ledger, ManifestHeader, ModelFailure, OpRow, OpTest, RunRecord
 from harness.stages import FAILED, Status, in_order
 from harness.store import artifact_dir
@@ -36,14 +38,29 @@ class Run:
     header: ManifestHeader
     rows: Sequence[OpRow]
     tests: Sequence[OpTest]
-    ledger: Ledger
-    ledger_line: str
+    ledgers: Mapping[str, Ledger]
+    """Per backend."""
     places: Mapping[str, str] = field(default_factory=dict)
     """What was written where: `report`, `run`, `database`."""
     again: frozenset[str] = frozenset()
     """Ids of the ops that were run once more: their results come first."""
     folder: Path | None = None
     """The user's folder: what lies in it is shown by its path from there."""
+
+    @property
+    def ledger(self) -> Ledger:
+        """The ledger of the first backend; the only one of most runs."""
+        return next(iter(self.ledgers.values()))
+
+    @property
+    def ledger_line(self) -> str:
+        """All ledgers in one line."""
+        return ledger.line(self.ledgers)
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether every ledger does."""
+        return all(books.adds_up for books in self.ledgers.values())
 
 
 def seconds(test: OpTest) -> float:
@@ -67,7 +84,17 @@ def as_json(run: Run) -> dict[str, Any]:
     """The run as `--json` prints it."""
     return {
         "run": run.record.model_dump(mode="json"),
-        "ledger": {**run.ledger.model_dump(mode="json"), "adds_up": run.ledger.adds_up},
+        "ledger": _books(run.ledger),
+        "ledgers": {backend: _books(books) for backend, books in run.ledgers.items()},
+        "disagreements": [
+            {
+                "op_id": split.first.op_id,
+                "op_name": split.first.op_name,
+                "alone": split.alone,
+                "status": {name: test.status.value for name, test in split.tests.items()},
+            }
+            for split in disagreements(run.tests)
+        ],
         "models": {
             **run.header.by_outcome(),
             "asked": sum(run.header.by_outcome().values()),
@@ -75,6 +102,10 @@ def as_json(run: Run) -> dict[str, Any]:
         },
         "op_tests": [test.model_dump(mode="json") for test in run.tests],
     }
+
+
+def _books(books: Ledger) -> dict[str, Any]:
+    return {**books.model_dump(mode="json"), "adds_up": books.adds_up}
 
 
 def show(run: Run, console: Console) -> None:
@@ -96,13 +127,23 @@ def show(run: Run, console: Console) -> None:
         console.print(grid)
 
     record = run.record
-    what = f"{', '.join(record.models)} on {record.backend} ({record.arch})"
-    line(f"Furthest stage that each op passed: {what}, unique ops (uses)", "bold")
-    # Wider than a narrow terminal where it must be: numbers are better wrapped by the terminal than left out.
-    table = _ladder_table(run)
-    width, console.width = console.width, max(console.width, STAGE_WIDTH * len(table.columns))
-    console.print(table)
-    console.width = width
+    for backend in run.ledgers:
+        what = f"{', '.join(record.models)} on {backend} ({record.arch})"
+        line(f"Furthest stage that each op passed: {what}, unique ops (uses)", "bold")
+        # Wider than a narrow terminal where it must be: numbers are better wrapped by the terminal than left out.
+        table = _ladder_table([t for t in run.tests if t.backend == backend or len(run.ledgers) == 1])
+        width, console.width = console.width, max(console.width, STAGE_WIDTH * len(table.columns))
+        console.print(table)
+        console.width = width
+    splits = disagreements(run.tests)
+    if len(run.ledgers) > 1:
+        line(f"Ops on which the backends disagree ({len(splits)})", "bold magenta" if splits else "bold green")
+        for split in splits[:FAILING]:
+            line(title(split.first), indent=2)
+            hanging(_votes(split))
+        if len(splits) > FAILING:
+            line(f"and {len(splits) - FAILING} more: opscope show --json", indent=2)
+    several = len(run.ledgers) > 1
     again = [t for t in run.tests if t.op_id in run.again]
     if again:
         line(f"\nRun again ({len(again)})", "bold")
@@ -117,7 +158,7 @@ def show(run: Run, console: Console) -> None:
     if failing:
         line(f"\nFailing ops ({len(failing)})", "bold red")
         for test in failing[:FAILING]:
-            line(title(test), indent=2)
+            line(f"{title(test)} on {test.backend}" if several else title(test), indent=2)
             hanging([("", failure_text(test))])
             line(here(test.repro, run.folder), "dim", indent=4)
         if len(failing) > FAILING:
@@ -157,7 +198,7 @@ def show(run: Run, console: Console) -> None:
     if kept:
         line(f"{kept} of {len(run.tests)} verdicts are from earlier runs (--no-cache runs every op)", "cyan")
     for part in run.ledger_line.split("; "):
-        line(part, "green" if run.ledger.adds_up else "bold red")
+        line(part, "green" if run.adds_up else "bold red")
     if run.ledger.stability:
         labels = ", ".join(f"{count} {label}" for label, count in run.ledger.stability.items())
         line(f"failures that were run again: {labels}", "yellow")
@@ -209,6 +250,13 @@ def here(text: str, folder: Path | None) -> str:
     return re.sub(rf"(?:(?<![\w/.-])|(?<=sqlite:///)){re.escape(str(folder))}/(?=[\w.])", "", text)
 
 
+def _votes(split: Disagreement) -> Iterator[tuple[str, str]]:
+    """What each backend made of an op, the one that stands alone first and named so."""
+    for name, test in sorted(split.tests.items(), key=lambda vote: vote[0] != split.alone):
+        said = failure_text(test) if test.status in FAILED else test.status.value
+        yield name, f"only here: {said}" if name == split.alone else said
+
+
 def _overwritten(tests: Sequence[OpTest]) -> Iterator[tuple[str, str]]:
     """Kinds of op that write into their inputs, each with how many of its ops do and which input."""
     kinds: dict[tuple[str, str, tuple[int, ...]], int] = Counter(
@@ -219,14 +267,14 @@ def _overwritten(tests: Sequence[OpTest]) -> Iterator[tuple[str, str]]:
         yield f"{count} x", f"{name} on {backend}: {inputs}"
 
 
-def _ladder_table(run: Run) -> Table:
+def _ladder_table(tests: Sequence[OpTest]) -> Table:
     """Kinds of ops against the furthest stage each op passed."""
     from rich import box
     from rich.table import Table
 
-    cells = ladder(run.tests)
+    cells = ladder(tests)
     reached = {column for row in cells.values() for column in row}
-    climbs = [[time.stage for time in test.stages] for test in run.tests]
+    climbs = [[time.stage for time in test.stages] for test in tests]
     columns = [*in_order(reached - {"not run"}, climbs), *(["not run"] if "not run" in reached else [])]
     table = Table(box=box.SIMPLE_HEAD, show_footer=len(cells) > 1, pad_edge=False)  # fmt: skip
 
@@ -237,7 +285,7 @@ def _ladder_table(run: Run) -> Table:
     for column in columns:
         # Broken by hand: rich would break the words.
         table.add_column(column.replace("-to-", "\nto "), justify="right", footer=total(column), no_wrap=True)
-    everything = (len(run.tests), sum(t.uses for t in run.tests))
+    everything = (len(tests), sum(t.uses for t in tests))
     table.add_column("ops", justify="right", footer=_cell(*everything))
     for kind, row in cells.items():
         whole = (sum(n for n, _ in row.values()), sum(u for _, u in row.values()))

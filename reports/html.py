@@ -47,10 +47,10 @@ def render(run: StoredRun, url: str | None = None) -> str:
 
 def context(run: StoredRun, url: str | None = None) -> dict[str, Any]:
     """What the template fills in."""
-    from harness.ledger import ledger, line
+    from harness.ledger import by_backend, line
 
     rows = plain(page_rows.op_rows(run.tests))
-    books = ledger(run.header, run.rows, run.tests)
+    books = by_backend(run.header, run.rows, run.tests, run.record.backend.split(","))
     beyond = sections(run, url)
     specifications = charts.charts(rows)
     if beyond["fixes"] and (curve := unlock_chart(beyond["fixes"]["plan"])):
@@ -65,11 +65,12 @@ def context(run: StoredRun, url: str | None = None) -> dict[str, Any]:
         "chips": chips(run),
         "tiles": page_rows.tiles(run, rows),
         "ledger_line": line(books),
-        "adds_up": books.adds_up,
+        "adds_up": all(counts.adds_up for counts in books.values()),
         "ladder": ladder,
         "colours": {str(name): colour for name, colour in charts.STAGE_COLOURS.items()},
         "rows": rows,
         "failing": page_rows.failing(rows),
+        "splits": page_rows.splits(run.tests) if len(books) > 1 else None,
         "known": sorted((row for row in rows if row["tone"] == "known"), key=lambda row: -row["uses"]),
         "unsplittable": page_rows.unsplittable(run.rows),
         "charts": specifications,

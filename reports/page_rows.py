@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
 
+from harness.agreement import disagreements
 from harness.records import OpRow, OpTest
 from harness.stages import FAILED, Stage, Status, in_order
 from harness.store import StoredRun
@@ -23,14 +24,36 @@ UNATTEMPTED = UNTRIED | {Status.STOPPED}
 
 
 def op_rows(tests: Sequence[OpTest]) -> list[Row]:
-    """One row per op, in the order of the manifest."""
-    return [_op_row(test) for test in tests]
+    """One row per op, in the order of the manifest; with several backends one per op and backend, named so."""
+    several = len({test.backend for test in tests}) > 1
+    rows = [_op_row(test) for test in tests]
+    return [row | {"name": f"{row['name']} on {row['backend']}"} for row in rows] if several else rows
+
+
+def splits(tests: Sequence[OpTest]) -> list[Row]:
+    """The ops on which backends disagree: what each made of it, the one that stands alone first."""
+    return [
+        {
+            "id": split.first.op_id,
+            "name": split.first.op_name,
+            "types": signature(split.first.inputs, split.first.outputs),
+            "uses": split.first.uses,
+            "alone": split.alone,
+            "votes": [
+                {"backend": name, "status": str(test.status), "failed": str(test.failed_stage or ""),
+                 "error": test.error_message or ""}
+                for name, test in sorted(split.tests.items(), key=lambda vote: vote[0] != split.alone)
+            ],
+        }
+        for split in disagreements(tests)
+    ]  # fmt: skip
 
 
 def _op_row(test: OpTest) -> Row:
     return {
         "id": test.op_id,
         "name": test.op_name,
+        "backend": test.backend,
         "kind": test.op_kind or "other",
         "types": signature(test.inputs, test.outputs),
         "status": str(test.status),
@@ -115,10 +138,11 @@ def ladder(rows: Sequence[Row]) -> Row:
 def tiles(run: StoredRun, rows: Sequence[Row]) -> list[Row]:
     """The headline figures: label, value, a line below it, and a tone."""
     attempted = [test for test in run.tests if test.status not in UNATTEMPTED]
+    uses = {row["id"]: row["uses"] for row in rows}
     bad = sum(row["tone"] == "bad" for row in rows)
     known = sum(row["tone"] == "known" for row in rows)
     found = [
-        _tile("unique ops", f"{len(rows):,}", f"{sum(row['uses'] for row in rows):,} uses in {_models(run)}"),
+        _tile("unique ops", f"{len(uses):,}", f"{sum(uses.values()):,} uses in {_models(run)}"),
         *_rates(attempted),
         _tile("failing", f"{bad:,}", "ops that no limitation names", "bad" if bad else "good"),
         _tile("known limitations", f"{known:,}", "ops that fail as expected", "known" if known else "idle"),

@@ -24,7 +24,7 @@ def parts(tmp_path):
 def test_it_adds_up(tmp_path):
     counts = ledger(*parts(tmp_path))
     assert counts.adds_up
-    assert line(counts) == (
+    assert line({"null": counts}) == (
         "2 unique ops = 2 success; toy: 11 ops = 4 uses of unique ops + 2 unsplittable + 5 structural"
     )
 
@@ -44,7 +44,7 @@ def test_a_lost_record_a_lost_row_and_a_foreign_record_show(tmp_path):
     header, rows, tests = parts(tmp_path)
     lost = ledger(header, rows, tests[:1])
     assert not lost.adds_up
-    assert "2 unique ops ≠ 1 success" in line(lost)
+    assert "2 unique ops ≠ 1 success" in line({"null": lost})
     assert not ledger(header, rows[1:], tests[1:]).adds_up
     assert not ledger(header, rows, [*tests, tests[0].model_copy(update={"op_id": "other"})]).adds_up
 
