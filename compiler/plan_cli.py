@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,11 +14,24 @@ from compiler.cli import InputProblem
 from compiler.errors import CompilerInputError, StageFailure
 
 if TYPE_CHECKING:
+    from compiler.configuration import Configuration
     from compiler.graph import BudaGraph
+    from compiler.planner import Plan
+
+
+def _list_options(ctx: click.Context, _: click.Parameter, value: bool) -> None:
+    """Prints TT-Buda's options and what each does here, and ends."""
+    if not value or ctx.resilient_parsing:
+        return
+    from compiler.configuration import OPTIONS
+
+    for name, option in OPTIONS.items():
+        click.echo(f"{name:34} {option.does or f'no effect: {option.no_effect}'}")
+    ctx.exit()
 
 
 @click.command("plan", short_help="Plan a graph onto a grid of cores as TT-Buda does.")
-@click.argument("what", metavar="FILE|matmul:MxKxN[:FORMAT[:FIDELITY]]")
+@click.argument("what", metavar="MODEL|FILE|matmul:MxKxN[:FORMAT[:FIDELITY]]")
 @click.option("--arch", default="grayskull", show_default=True, help="A board, or an arch (then its default board).")
 @click.option("--policy", default="default", show_default=True, help="MinimizeGrid, NLP, Ribbon and so on.")
 @click.option("--op", default="", help="Show every candidate of this op.")
@@ -29,6 +43,15 @@ if TYPE_CHECKING:
 @click.option("--chip-break", multiple=True, metavar="OP", help="OP starts an epoch on the next chip.")
 @click.option("--op-size", multiple=True, metavar="OP=RxC", help="OP has this grid.")
 @click.option("--parameters-in-l1", is_flag=True, help="Parameters stay in L1 where they fit.")
+@click.option("--set", "settings", multiple=True, metavar="OPTION=VALUE", help="One of TT-Buda's compile options.")
+@click.option("--list-options", is_flag=True, is_eager=True, expose_value=False, callback=_list_options,
+              help="List TT-Buda's compile options and what each does here.")  # fmt: skip
+@click.option("--netlist", type=click.Path(path_type=Path), help="Write the netlist here, as YAML.")
+@click.option("--picture", type=click.Path(path_type=Path), help="Write a page here: cores of each epoch, by op.")
+@click.option(
+    "--backend-output", type=click.Path(path_type=Path), help="Write kernels, pipes and epochs here (a folder)."
+)
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the binary here.")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def plan_command(
     what: str,
@@ -43,29 +66,44 @@ def plan_command(
     chip_break: tuple[str, ...],
     op_size: tuple[str, ...],
     parameters_in_l1: bool,
+    settings: tuple[str, ...],
+    netlist: Path | None,
+    picture: Path | None,
+    backend_output: Path | None,
+    output: Path | None,
     as_json: bool,
 ) -> None:
-    """Plan a graph onto a grid of cores as TT-Buda does: a YAML graph, a StableHLO module, or a single matmul."""
+    """Plan a model, a StableHLO file, a YAML graph or a single matmul onto a grid of cores as TT-Buda does."""
     from compiler import plan_report, planner
     from compiler.balancer.options import LegalizerOptions
     from compiler.balancer.policies import PolicyOptions
-    from compiler.placer.epochs import PlacerOptions
+    from compiler.configuration import Configuration
 
     try:
-        graph = _graph(what)
-        for name in (*epoch_break, *chip_break, *((op,) if op else ())):
-            graph.node(name)
-        options = LegalizerOptions(dram_parameters=not parameters_in_l1, overrides=_overrides(graph, op_size))
         with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always", DeprecationWarning)
+            warnings.simplefilter("always")
+            config = Configuration()
+            for text in settings:
+                name, _, value = text.partition("=")
+                config.set_configuration_options(**{name: value})
+            graph = config.applied(_graph(what))
+            for name in (*epoch_break, *chip_break, *((op,) if op else ())):
+                graph.node(name)
+            config.set_epoch_break(epoch_break)
+            config.set_chip_break(chip_break)
+            for name, size in _sizes(graph, op_size):
+                config.override_op_size(name, size)
+            board, mask = config.device
             found = planner.plan(
                 graph,
-                planner.budget_of(arch, harvested),
-                policy,
-                options,
+                planner.budget_of(board or arch, harvested or mask),
+                config.get("balancer_policy", policy),
+                config.legalizer(graph, LegalizerOptions(dram_parameters=not parameters_in_l1)),
                 PolicyOptions(seed, target_cycles),
-                PlacerOptions(epoch_break, chip_break, chips),
+                config.placer(graph, chips),
             )
+            folder = backend_output or (Path(value) if (value := config.get("backend_output_dir")) else None)
+            _write(found, board or arch, config, netlist, picture, folder, output)
     except (StageFailure, CompilerInputError, ValueError) as error:
         raise InputProblem(" ".join(str(error).split())) from error
     for one in caught:
@@ -88,24 +126,76 @@ def _graph(what: str) -> BudaGraph:
     from compiler import api
     from compiler.passes.ttir_to_graph import lower
 
+    return lower(api.stablehlo_to_ttir(_stablehlo(what)), path.stem)
+
+
+def _stablehlo(what: str) -> bytes:
+    """The bytes of a StableHLO file, or of a model that an entry point of `opscope.sources` knows by name."""
+    path = Path(what)
+    if path.exists() or path.suffix or path.parent != Path():
+        try:
+            return path.read_bytes()
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            raise CompilerInputError(f"{path}: expected a readable graph or StableHLO file, got: {reason}") from error
+    from importlib.metadata import entry_points
+
+    for entry in entry_points(group="opscope.sources"):
+        return entry.load()(what)
+    raise CompilerInputError(f"{what}: expected a file, got none; no installed package knows models by name")
+
+
+def _write(
+    plan: Plan,
+    arch: str,
+    config: Configuration,
+    netlist: Path | None,
+    picture: Path | None,
+    backend: Path | None,
+    out: Path | None,
+) -> None:
+    """The files that were asked for. Raises CompilerInputError where one cannot be written or made."""
+    wanted = [path for path in (netlist, picture, backend, out) if path is not None]
+    if not wanted:
+        return
     try:
-        data = path.read_bytes()
+        if picture is not None:
+            from compiler.picture import page
+
+            picture.write_text(page(plan), encoding="utf-8")
+        if netlist is not None or out is not None or backend is not None:
+            from compiler.netlist.emit import netlist_of, to_yaml
+            from compiler.plan_to_binary import to_binary
+            from compiler.target import binary
+            from compiler.target.system_desc import load_board
+
+            program = to_binary(
+                plan,
+                load_board(arch),
+                dram=config.get("dram_placement_algorithm", "ROUND_ROBIN"),
+                host_inputs=config.get("input_queues_on_host", True),
+                host_outputs=config.get("output_queues_on_host", True),
+            )
+            text = to_yaml(netlist_of(plan, program))
+            if netlist is not None:
+                netlist.write_text(text, encoding="utf-8")
+            if out is not None:
+                out.write_bytes(binary.write(program.binary))
+            if backend is not None:
+                from compiler.backend_output import write_folder
+
+                write_folder(backend, plan, program, text)
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise CompilerInputError(f"{path}: expected a readable graph or StableHLO file, got: {reason}") from error
-    return lower(api.stablehlo_to_ttir(data), path.stem)
+        raise CompilerInputError(f"{error.filename}: expected a place to write, got: {error.strerror}") from error
+    for path in wanted:
+        click.echo(f"wrote {path}", err=True)
 
 
-def _overrides(graph: BudaGraph, sizes: tuple[str, ...]) -> dict:
-    from compiler.balancer.options import OpOverride
-    from compiler.balancer.shapes import Grid
-
-    found = {}
+def _sizes(graph: BudaGraph, sizes: tuple[str, ...]) -> Iterator[tuple[str, tuple[int, int]]]:
     for text in sizes:
         name, _, size = text.rpartition("=")
         try:
             r, c = (int(part) for part in size.split("x"))
         except ValueError:
             raise CompilerInputError(f"--op-size: expected OP=RxC, got {text!r}") from None
-        found[graph.node(name).name] = OpOverride(Grid(r, c))
-    return found
+        yield graph.node(name).name, (r, c)

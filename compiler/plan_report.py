@@ -150,6 +150,12 @@ def op_lines(plan: Plan, name: str) -> Iterator[str]:
     yield f"why: {choice.why}"
 
 
+def dram_queues_note(plan: Plan) -> str:
+    """What waits in DRAM between epochs, in a sentence."""
+    total, switches = sum(plan.crossing_bytes()), sum(plan.switch_cycles())
+    return f"Epoch switches write {total:,} bytes of activations to DRAM and read them back: {switches:,} cycles."
+
+
 def _head(plan: Plan) -> Iterator[str]:
     yield f"{plan.graph.name}: {len(plan.graph.ops)} ops on {plan.budget.arch} {plan.budget.grid}, policy {plan.policy}"
     if plan.budget.placeholder:

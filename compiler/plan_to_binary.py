@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from compiler.balancer.op_model import OpModel
 from compiler.balancer.shapes import BlockShape, BufferModel, Grid, StreamFactor, UBlock
-from compiler.graph import BudaGraph, Node, NodeKind, TensorShape
+from compiler.graph import BudaGraph, Node, NodeKind
 from compiler.graph_to_program import GraphProgram, to_program
 from compiler.placer.dram import Request, place_queues
 from compiler.placer.epochs import Placement
@@ -29,7 +29,15 @@ class PlannedProgram:
     binary: Binary
 
 
-def to_binary(planned: Planned, board: SystemDesc, *, dram: str = "ROUND_ROBIN", version: str = "") -> PlannedProgram:
+def to_binary(
+    planned: Planned,
+    board: SystemDesc,
+    *,
+    dram: str = "ROUND_ROBIN",
+    host_inputs: bool = True,
+    host_outputs: bool = True,
+    version: str = "",
+) -> PlannedProgram:
     """The binary of a planned graph. Raises CompilerInputError where a kernel or room in DRAM is missing."""
     models = {name: choice.model for name, choice in planned.choices.items()}
     graph = planned.graph
@@ -46,7 +54,7 @@ def to_binary(planned: Planned, board: SystemDesc, *, dram: str = "ROUND_ROBIN",
             for epoch in planned.epochs
             for p in epoch.placements
         ),
-        queues(planned, program, dram),
+        queues(planned, program, dram, host_inputs, host_outputs),
     )
     binary = Binary(board.board, board.arch, (program.program,), f"opscope {version}".strip(), plan)
     return PlannedProgram(program, binary)
@@ -94,7 +102,9 @@ def _core_buffer(role: str, operand: int, buffer: BufferModel, times: int = 1) -
     return CoreBuffer(role, operand, buffer.data_format, buffer.l1_size_tiles * times, tile)
 
 
-def queues(planned: Planned, program: GraphProgram, dram: str) -> tuple[QueuePlan, ...]:
+def queues(
+    planned: Planned, program: GraphProgram, dram: str, host_inputs: bool = True, host_outputs: bool = True
+) -> tuple[QueuePlan, ...]:
     """Inputs, parameters and outputs, and what one epoch leaves to another or an edge was cut for."""
     graph = planned.graph
     models = {name: choice.model for name, choice in planned.choices.items()}
@@ -106,7 +116,11 @@ def queues(planned: Planned, program: GraphProgram, dram: str) -> tuple[QueuePla
         if node.kind is NodeKind.OUTPUT:
             (edge,) = graph.operands(node.name)
             grid, block = Grid(1, 1), BlockShape.of(node.shape, Grid(1, 1), StreamFactor(), UBlock(1, 1))
-            made.append(_queue(node, edge.producer, program, "queue", grid, block, "host", 0))
+            where = "host" if host_outputs else "dram"
+            made.append(_queue(node, edge.producer, program, "queue", grid, block, where, 0))
+            if not host_outputs:
+                size = made[-1].entry_bytes * made[-1].entries
+                requests.setdefault(0, []).append(Request(node.name, size, ((0, 0),), True))
             continue
         readers = [placed[e.consumer] for e in graph.users(node.name) if e.consumer in placed]
         if not readers:
@@ -123,11 +137,11 @@ def queues(planned: Planned, program: GraphProgram, dram: str) -> tuple[QueuePla
         else:
             first = readers[0]
             operand = next(e.operand for e in graph.users(node.name) if e.consumer == first.op.name)
-            grid, block = _read_as(node.shape, models[first.op.name], operand)
+            grid, block = _read_as(node, models[first.op.name], operand)
             resident = node.kind.is_resident
             queue = _queue(
                 node, "HOST", program, "ram" if resident else "queue", grid if resident else Grid(1, 1), block,
-                "dram" if resident else "host", first.chip,
+                "host" if host_inputs and not resident else "dram", first.chip,
             )  # fmt: skip
             cores = tuple(_cores(first))[: queue.grid[0] * queue.grid[1]]
             request = Request(queue.name, queue.entry_bytes * queue.entries, cores, True, first.epoch, last)
@@ -156,20 +170,25 @@ def _placed_queues(
 def _queue(
     node: Node, source: str, program: GraphProgram, kind: str, grid: Grid, block: BlockShape, location: str, chip: int
 ) -> QueuePlan:
-    if grid == Grid(1, 1):
+    if grid == Grid(1, 1) and kind == "queue":
         block = BlockShape.of(node.shape, grid, StreamFactor(), UBlock(1, 1))
     name = f"e2e_{node.name}_0" if node.kind is NodeKind.OP else node.name
     held = block.t * block.tiles * node.tile_bytes
-    entries = HOST_ENTRIES if location == "host" else 1
+    entries = HOST_ENTRIES if kind == "queue" and node.kind is not NodeKind.OP else 1
     return QueuePlan(
         name, program.tensor.get(node.name, -1), source, kind, entries, (grid.r, grid.c), block_plan(block),
         node.data_format, location, chip, (), held,
     )  # fmt: skip
 
 
-def _read_as(shape: TensorShape, model: OpModel, operand: int) -> tuple[Grid, BlockShape]:
-    """The grid over which a queue lies so that each core of its reader has a part, where the shape divides so."""
-    wanted = model.input_grid(operand)
+def _read_as(node: Node, model: OpModel, operand: int) -> tuple[Grid, BlockShape]:
+    """The grid over which a queue lies so that each core of its reader has a part, where the shape divides so.
+
+    Of a picker each row of cores has the different tiles of its share, once each.
+    """
+    wanted, shape = model.input_grid(operand), node.shape
+    if model.spec.sparse is not None and operand == 0:
+        return Grid(wanted.r, 1), model.inputs[0].block_shape
     grid = Grid(
         wanted.r if shape.rt % wanted.r == 0 else 1,
         wanted.c if shape.ct % wanted.c == 0 else 1,

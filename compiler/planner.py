@@ -12,6 +12,7 @@ from compiler.balancer.legalizer import LegalModels, legalize_graph
 from compiler.balancer.options import LegalizerOptions
 from compiler.balancer.policies import Choice, PolicyOptions, policy
 from compiler.balancer.solver import Solver
+from compiler.errors import CompilerInputError
 from compiler.graph import BudaGraph, Edge
 from compiler.placer.epochs import Epoch, OpToPlace, PlacerOptions, harvested_grid, place
 from compiler.target.system_desc import load_board
@@ -57,7 +58,14 @@ class Plan:
 
 
 def budget_of(arch: str, harvested: int = 0) -> Budget:
-    """The budget of a board or arch, without the rows of the mask. Raises ValueError, CompilerInputError."""
+    """The budget of a board or arch, without the rows of the mask; `a,b` are several cards of one kind.
+
+    Raises ValueError, CompilerInputError.
+    """
+    kinds = {load_board(name.strip()).arch for name in arch.split(",")}
+    if len(kinds) > 1:
+        raise CompilerInputError(f"arch: expected one kind of card in a device, got {', '.join(sorted(kinds))}")
+    arch = arch.split(",")[0].strip()
     budget = Budget.of(load_board(arch))
     return replace(budget, grid=harvested_grid(budget.grid, harvested)) if harvested else budget
 

@@ -20,6 +20,13 @@ def export_model(model: Model, dtype: str = "float32") -> Exported:
     return frontend.export(frontend.build(source), source)
 
 
+def stablehlo_of(name: str) -> bytes:
+    """StableHLO bytecode of a registered model (entry point `opscope.sources`). Raises ValueError for another name."""
+    from models import registry
+
+    return export_model(registry.get(name)).bytecode
+
+
 def handed_over(folder: Path) -> Exported:
     """What an exporter left in its folder. Raises OSError or ValueError where that is not whole."""
     return child.read(folder)

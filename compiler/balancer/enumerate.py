@@ -28,7 +28,7 @@ def grids(node: Node, budget: Budget, options: LegalizerOptions) -> tuple[Grid, 
     found = tuple(
         Grid(r, c)
         for r in divisors(rows)
-        if r <= budget.grid.r
+        if r <= (1 if options.one_row else budget.grid.r)
         for c in divisors(cols)
         if c <= budget.grid.c
     )  # fmt: skip
@@ -81,7 +81,15 @@ def stream_factors(
     spec, fixed = node.spec, options.override(node.name)
     first = graph.operands(node.name)[0]
     reduces_z = spec.type == "reduce" and spec.reduce_dim == "z" and graph.node(first.producer).shape.z != 1
-    if not options.streaming or fixed.stream_dir == "n" or reduces_z or spec.padding_nop or spec.type in ONE_ROW_OPS:
+    manual = options.manual_streaming and not fixed.stream_dir and fixed.stream_shape is None
+    if (
+        manual
+        or not options.streaming
+        or fixed.stream_dir == "n"
+        or reduces_z
+        or spec.padding_nop
+        or spec.type in ONE_ROW_OPS
+    ):
         return (StreamFactor(direction),)
     rows, cols = parallelization(node)
     if direction == "C":

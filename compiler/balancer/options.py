@@ -31,6 +31,10 @@ class LegalizerOptions:
     single_buffer_fallback: bool = False
     """An output that does not fit twice is held once."""
     streaming: bool = True
+    manual_streaming: bool = False
+    """Only ops whose direction is overridden are cut in time."""
+    one_row: bool = False
+    """Grids have one row of cores."""
     max_matmul_t: int = 0
     """Matmuls that stream more often than this are illegal; 0: no limit."""
     overrides: Mapping[str, OpOverride] = field(default_factory=dict)

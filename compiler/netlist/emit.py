@@ -19,7 +19,7 @@ def netlist_of(planned: Plan, program: PlannedProgram) -> Netlist:
     """The netlist of a plan whose queues have their places."""
     graph, plan = planned.graph, program.binary.plan
     queues = {queue.name: _queue(queue, graph) for queue in plan.queues}
-    waits = {queue.source: queue.name for queue in plan.queues if queue.source != HOST and queue.location == "dram"}
+    waits = {queue.source: queue.name for queue in plan.queues if queue.name.startswith("e2e_")}
     where = {p.op.name: (epoch.number, epoch.chip) for epoch in planned.epochs for p in epoch.placements}
     cut = {(edge.producer, edge.consumer) for edge in planned.cuts}
     graphs = []
@@ -49,8 +49,8 @@ def graph_name(planned: Plan, number: int) -> str:
 
 
 def _queue(queue: QueuePlan, graph: BudaGraph) -> Queue:
-    node = graph.node(queue.name.removeprefix("e2e_").removesuffix("_0") if queue.source != HOST else queue.name) \
-        if queue.location == "dram" else graph.node(queue.name)  # fmt: skip
+    between = queue.name.removeprefix("e2e_").removesuffix("_0")
+    node = graph.node(between if queue.source == between else queue.name)
     block = queue.block
     return Queue(
         queue.name, queue.source, queue.kind, queue.entries, queue.grid, block.t, (block.mblock_m, block.mblock_n),

@@ -54,11 +54,15 @@ def graph_of(netlist: Netlist) -> BudaGraph:
     """The graph that a netlist describes. Raises CompilerInputError where shapes do not go together."""
     builder = GraphBuilder(netlist.name)
     outputs = []
+    pickers = {op.inputs[0]: _spec(op).pattern for op in netlist.ops.values() if op.attributes.get("identity")}
     for queue in netlist.queues.values():
-        if queue.input == HOST:
+        if queue.name in pickers:
+            shape = TensorShape(1, 1, pickers[queue.name].rows, pickers[queue.name].cols)
+            builder.source(queue.name, NodeKind.CONSTANT, shape, queue.df)
+        elif queue.input == HOST:
             kind = NodeKind.PARAMETER if queue.type == "ram" else NodeKind.INPUT
             builder.source(queue.name, kind, _queue_shape(queue), queue.df, queue.elements)
-        elif queue.loc == "host":
+        elif _is_output(netlist, queue):
             outputs.append(queue)
     for op in _producers_first(netlist):
         operands = [
@@ -72,6 +76,11 @@ def graph_of(netlist: Netlist) -> BudaGraph:
     for queue in outputs:
         builder.output(queue.name, Operand(queue.input), queue.elements)
     return builder.graph()
+
+
+def _is_output(netlist: Netlist, queue: Queue) -> bool:
+    """Whether an op writes it for the host: nobody else reads it."""
+    return queue.input != HOST and not any(queue.name in op.inputs for op in netlist.ops.values())
 
 
 def _producer(netlist: Netlist, name: str) -> str:
@@ -151,7 +160,7 @@ def _placed(netlist: Netlist, graph: Graph, op: Op, epoch: int, program: GraphPr
 
 
 def _queue_plan(queue: Queue, program: GraphProgram) -> QueuePlan:
-    node = queue.name if queue.input == HOST or queue.loc == "host" else queue.input
+    node = queue.name if queue.name in program.tensor else queue.input
     return QueuePlan(
         queue.name, program.tensor.get(node, -1), queue.input, queue.type, queue.entries, queue.grid_size,
         BlockPlan(queue.t, *queue.mblock, *queue.ublock), queue.df, queue.loc, queue.target_device,

@@ -53,6 +53,8 @@ class PlacerOptions:
     """Ops that start an epoch on the next chip."""
     chips: int = 1
     transpose: bool = True
+    chip_order: tuple[int, ...] = ()
+    """Chips in the order in which they are filled; empty: by number."""
 
 
 @dataclass(frozen=True)
@@ -111,11 +113,14 @@ def place(ops: Iterable[OpToPlace], grid: Grid, options: PlacerOptions | None = 
     """Epochs for `ops` on chips of that grid. Raises CompilerInputError for an op that is larger than a chip."""
     options = options or PlacerOptions()
     epochs: list[tuple[int, list[Placement]]] = []
-    cores, kind, chip = CoreGrid(grid), "", 0
+    order = options.chip_order or tuple(range(options.chips))
+    cores, kind, turns = CoreGrid(grid), "", 0
+    chip = order[0]
     for op in ops:
         turn = op.name in options.chip_breaks and bool(epochs)
         if turn:
-            chip = (chip + 1) % options.chips
+            turns += 1
+            chip = order[turns % options.chips]
         if not epochs or turn or op.name in options.epoch_breaks or op.epoch_type != kind:
             cores = _start(epochs, chip, grid)
         found = try_place(op, cores, chip, len(epochs) - 1, options.transpose)
