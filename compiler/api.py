@@ -19,6 +19,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from xdsl.utils.exceptions import VerifyException
 
+from compiler.configuration import Configuration
+from compiler.depths import Compilation, CompileDepth
+from compiler.depths import binaries as planned_binaries
+from compiler.depths import step as take_step
 from compiler.errors import CompilerInputError, StageFailure, noted
 from compiler.ops.families import family
 from compiler.ops.row import TABLE, OpRow, register
@@ -31,8 +35,11 @@ if TYPE_CHECKING:
     from compiler.target.program import Program, TensorDesc
 
 __all__ = [
+    "Compilation",
+    "CompileDepth",
     "CompileOptions",
     "CompilerInputError",
+    "Configuration",
     "IoDesc",
     "OpRow",
     "StageFailure",
@@ -44,9 +51,11 @@ __all__ = [
     "load_board",
     "op_table",
     "pipeline",
+    "planned_binaries",
     "ran_on",
     "register",
     "stablehlo_to_ttir",
+    "take_step",
     "ttir_to_ttnn",
     "ttnn_to_flatbuffer",
 ]

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from harness.depths import depth_of
 from harness.kinds import op_kind
 from harness.records import OpRow, OpTest
 from harness.signature import shorten, signature
@@ -114,6 +115,7 @@ def build_test(
         "card_type": context.card_type,
         "backend": backend_label(context.backend),
         "stage_reached": stage_reached,
+        "compile_depth": depth_of(backend_label(context.backend), stage_reached),
         "failed_stage": failed_stage,
         "uses": len(row.uses),
         "locations": tuple(dict.fromkeys(use.location for use in row.uses if use.location)),

@@ -171,6 +171,8 @@ class OpTest(Record):
     # --- ours
     stage_reached: Stage
     """The last stage that the op passed."""
+    compile_depth: str = ""
+    """How deep TT-Buda calls that, of a backend that has depths: `GENERATE_NETLIST`, `FULL`."""
     failed_stage: Stage | None = None
     stages: tuple[StageTime, ...] = ()
     error_signature: str | None = None

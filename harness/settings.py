@@ -93,8 +93,10 @@ def _one_of(*words: str) -> Callable[[str, object], str]:
 
 
 def _stage(where: str, value: object) -> str:
+    from harness.depths import STAGES
+
     try:
-        return str(Stage(str(value)))
+        return str(STAGES.get(str(value)) or Stage(str(value)))
     except ValueError:
         raise InputError(where, "the name of a stage", repr(value), closest(str(value), list(Stage))) from None
 
@@ -164,7 +166,7 @@ SETTINGS: tuple[Setting, ...] = (
             2, _count, "N"),
     Setting("no_cache", "Run every op, also where an earlier run's verdict still holds.", False, _flag),
     Setting("keep_ir", "Keep the IR after each stage in the run folder.", False, _flag),
-    Setting("until", "Stop each op after this stage; such an op counts as stopped.",
+    Setting("until", "Stop each op after this stage, or depth of backend buda; such an op counts as stopped.",
             read=_stage, metavar="STAGE"),
     Setting("publish", "Database that gets the run; default: .opscope/opscope.sqlite.", read=_text, metavar="URL",
             optional=True),

@@ -40,11 +40,11 @@ class Reference:
 
     def target(self, options: BackendOptions) -> Target:
         """The simulated card of a board. Raises InputError: no such board, format or fidelity."""
-        board = _board(options.arch)
+        board = board_of(options.arch)
         return Target(
             card_type=f"sim-{board.board}",
-            float_format=_float_format(board, options.data_format),
-            math_fidelity=_fidelity(options.math_fidelity),
+            float_format=float_format_of(board, options.data_format),
+            math_fidelity=fidelity_of(options.math_fidelity),
             matrix_format="Tf32",
             narrow_dst=not board.has_fp32_dst,
             error_bound=_error_bound,
@@ -60,7 +60,7 @@ class Reference:
         from simulator.api import DeviceError
 
         try:
-            _STEPS[stage](job, _board(job.options.arch))
+            _STEPS[stage](job, board_of(job.options.arch))
         except StageFailure as failure:
             message = failure.message if failure.op == "module" else f"{failure.op}: {failure.message}"
             raise StageError(message, failure.diagnostic or str(failure)) from failure
@@ -128,17 +128,18 @@ _STEPS = {
 def _compile_options(job: Job) -> CompileOptions:
     from compiler.api import CompileOptions
 
-    board = _board(job.options.arch)
+    board = board_of(job.options.arch)
     return CompileOptions(
-        data_format=_float_format(board, job.options.data_format),
-        math_fidelity=_fidelity(job.options.math_fidelity),
+        data_format=float_format_of(board, job.options.data_format),
+        math_fidelity=fidelity_of(job.options.math_fidelity),
         unsupported_types=job.options.unsupported_types,
         dump_dir=str(job.ir_dir) if job.ir_dir else None,
     )
 
 
 @cache
-def _board(arch: str) -> SystemDesc:
+def board_of(arch: str) -> SystemDesc:
+    """The board or arch asked for. Raises InputError."""
     from compiler.api import load_board
 
     try:
@@ -150,7 +151,7 @@ def _board(arch: str) -> SystemDesc:
         raise InputError("--arch", expected or "a board or an arch", got or f"'{arch}'", hint) from error
 
 
-def _float_format(board: SystemDesc, asked: str | None) -> str | None:
+def float_format_of(board: SystemDesc, asked: str | None) -> str | None:
     """The board's name of a float format asked for in any case; None: each tensor's own type."""
     if asked is None:
         return None
@@ -161,7 +162,8 @@ def _float_format(board: SystemDesc, asked: str | None) -> str | None:
     return known[asked.lower()]
 
 
-def _fidelity(asked: str | None) -> str:
+def fidelity_of(asked: str | None) -> str:
+    """The fidelity asked for in any case. Raises InputError."""
     known = {name.lower(): name for name in FIDELITIES}
     if asked is None:
         return DEFAULT_FIDELITY

@@ -16,7 +16,7 @@ from harness.errors import InputError
 from harness.stages import Stage
 from harness.tests.ops import FAULTY
 
-OWN = ("iree", "null", "reference", "stablehlo-interpreter", "xla")
+OWN = ("buda", "iree", "null", "reference", "stablehlo-interpreter", "xla")
 MATMUL = b"""func.func @main(%a: tensor<64x96xf32>, %b: tensor<96x32xf32>) -> tensor<64x32xf32> {
   %0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] : (tensor<64x96xf32>, tensor<96x32xf32>)
     -> tensor<64x32xf32>

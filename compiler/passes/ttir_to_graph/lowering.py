@@ -16,8 +16,9 @@ from compiler.graph_builder import GraphBuilder, Operand
 from compiler.passes.ttir_to_graph import windows
 from compiler.passes.ttir_to_graph.arguments import parameters
 from compiler.passes.ttir_to_graph.contents import Content
+from compiler.passes.ttir_to_graph.hosts import host_ops
 from compiler.passes.ttir_to_graph.layout import Dims, Layout, broadcast, permuted
-from compiler.passes.ttir_to_graph.names import BINARY, HOST, MOVES, REDUCE, UNARY
+from compiler.passes.ttir_to_graph.names import BINARY, REDUCE, UNARY
 from compiler.passes.ttir_to_graph.values import DeviceValue, HostValue, Value, folded
 
 STAGE = "ttir-to-graph"
@@ -29,14 +30,23 @@ def lower(module: ModuleOp, name: str, fidelity: str = "HiFi3", data_format: str
 
 
 def lowered(
-    module: ModuleOp, name: str, fidelity: str = "HiFi3", data_format: str = "Float16_b", acc_format: str = "Float16_b"
+    module: ModuleOp,
+    name: str,
+    fidelity: str = "HiFi3",
+    data_format: str = "Float16_b",
+    acc_format: str = "Float16_b",
+    all_inputs: bool = False,
 ) -> Lowering:
-    """The walk over a TTIR module's entry function, done: graph, and what its sources hold. Raises StageFailure."""
+    """The walk over a TTIR module's entry function, done: graph, and what its sources hold. Raises StageFailure.
+
+    `all_inputs`: no argument is taken for a parameter.
+    """
     entry = next((op for op in module.body.block.ops if isinstance(op, FuncOp)), None)
     if entry is None:
         raise CompilerInputError(f"{name}: expected a function, got none")
-    lowering = Lowering(GraphBuilder(name, data_format), fidelity, acc_format)
-    block, weights = entry.body.block, parameters(entry.body.block)
+    block = entry.body.block
+    weights = frozenset() if all_inputs else parameters(block)
+    lowering = Lowering(GraphBuilder(name, data_format), fidelity, acc_format, host_ops(block, weights))
     for i, arg in enumerate(block.args):
         kind = NodeKind.PARAMETER if i in weights else NodeKind.INPUT
         lowering.values[arg] = HostValue(kind, f"arg{i}", dims_of(arg), dims_of(arg), arg, arg)
@@ -64,7 +74,10 @@ def ints(attr: Attribute) -> tuple[int, ...]:
 class Lowering:
     """The state of one walk: a graph that grows, and what each TTIR value is."""
 
-    def __init__(self, builder: GraphBuilder, fidelity: str, acc_format: str) -> None:
+    def __init__(
+        self, builder: GraphBuilder, fidelity: str, acc_format: str, on_host: dict[Operation, NodeKind]
+    ) -> None:
+        self.on_host = on_host
         self.builder, self.fidelity, self.acc_format = builder, fidelity, acc_format
         self.contents: dict[str, Content] = {}
         """Source of the graph -> what it holds."""
@@ -81,7 +94,7 @@ class Lowering:
         result = op.results[0]
         dims = dims_of(result)
         hosts = [value for value in operands if isinstance(value, HostValue)]
-        if len(hosts) == len(operands) and self._stays(op, name, hosts):
+        if op in self.on_host:
             self.values[result] = self._on_host(op, name, hosts, dims)
             return
         maker = self._maker(name)
@@ -136,12 +149,6 @@ class Lowering:
             self._sources[key] = self.builder.source(name, value.kind, source.tiles, elements=source.sizes)
             self.contents[name] = Content(name, held, source.sizes, value.inverted)
         return Operand(self._sources[key].producer, tms)
-
-    def _stays(self, op: Operation, name: str, hosts: list[HostValue]) -> bool:
-        """Whether the host does it: data movement, integers, embeddings, and what does not depend on inputs."""
-        fixed = all(value.kind is not NodeKind.INPUT for value in hosts)
-        whole = any("f" not in str(value.type).split("x")[-1] for value in (*op.operands, *op.results))
-        return fixed or whole or name in MOVES or name in HOST
 
     def _on_host(self, op: Operation, name: str, hosts: list[HostValue], dims: Dims) -> HostValue:
         if name == "broadcast":

@@ -1,0 +1,261 @@
+"""TT-Buda's fifteen compile depths, for programs that are planned (tt-buda: pybuda/compile.py, CompileDepth).
+
+Depths 0 to 12 are steps of the compiler and in `STEPS`; 13 runs the netlist and 14 is reached when its numbers are
+right, so that both are left to who has a device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any
+
+from compiler.configuration import Configuration
+from compiler.errors import CompilerInputError, StageFailure
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+    from xdsl.dialects.func import FuncOp
+
+    from compiler.graph import BudaGraph
+    from compiler.netlist.model import Netlist
+    from compiler.passes.ttir_to_graph.host import HostPart
+    from compiler.patterns import Repetition
+    from compiler.plan_to_binary import PlannedProgram
+    from compiler.planner import Plan
+
+
+class CompileDepth(IntEnum):
+    """How far a program has got."""
+
+    INIT_COMPILE = 0
+    GENERATE_INITIAL_GRAPH = 1
+    POST_INITIAL_GRAPH_PASS = 2
+    CONSTEVAL_GRAPH = 3
+    POST_PATTERN_MATCHER = 4
+    OPTIMIZED_GRAPH = 5
+    AUTOGRAD = 6
+    POST_AUTOGRAD_PASS = 7
+    PRE_LOWERING_PASS = 8
+    BUDA_GRAPH_PRE_PLACER = 9
+    BALANCER_PASS = 10
+    PRE_NETLIST_PASS = 11
+    GENERATE_NETLIST = 12
+    BACKEND_GOLDEN_VERIFY = 13
+    FULL = 14
+
+    @property
+    def stage(self) -> str:
+        """Its word as a stage of the ladder: `generate-netlist`."""
+        return self.name.lower().replace("_", "-")
+
+    @classmethod
+    def of(cls, word: str) -> CompileDepth:
+        """The depth of a name or stage, in any case. Raises CompilerInputError."""
+        key = word.upper().replace("-", "_")
+        if key not in cls.__members__:
+            import difflib
+
+            near = difflib.get_close_matches(key, cls.__members__, n=3, cutoff=0.4)
+            raise CompilerInputError(f"depth: expected one of TT-Buda's, got {word!r}; try {', '.join(near) or 'FULL'}")
+        return cls[key]
+
+
+@dataclass
+class Compilation:
+    """A program on its way down: each step reads what earlier ones left."""
+
+    source: bytes
+    """StableHLO, text or bytecode."""
+    board: str
+    configuration: Configuration = field(default_factory=Configuration)
+    name: str = "program"
+    single_op: bool = False
+    """An op by itself: its arguments are all inputs, none is a model's parameter."""
+    reached: CompileDepth | None = None
+    initial: ModuleOp | None = None
+    ttir: ModuleOp | None = None
+    on_host: dict[Any, Any] = field(default_factory=dict)
+    repeats: Repetition | None = None
+    lowering: Any = None
+    host: HostPart | None = None
+    graph: BudaGraph | None = None
+    plan: Plan | None = None
+    program: PlannedProgram | None = None
+    netlist: Netlist | None = None
+    netlist_text: str = ""
+
+    @property
+    def entry(self) -> FuncOp:
+        """The program's function in TTIR."""
+        from compiler.ir.functions import functions
+
+        assert self.ttir is not None
+        return functions(self.ttir)[0]
+
+
+def _init(c: Compilation) -> None:
+    """Resolves the board and what was set for it."""
+    from compiler.planner import budget_of
+
+    board, mask = c.configuration.device
+    c.board = board or c.board
+    try:
+        budget_of(c.board, mask)
+    except ValueError as error:
+        raise CompilerInputError(str(error)) from error
+
+
+def _initial(c: Compilation) -> None:
+    """Reads StableHLO: the graph as the framework gave it."""
+    from compiler.ir import door
+
+    c.initial = door.read(c.source)
+
+
+def _decomposed(c: Compilation) -> None:
+    """TTIR: composites and chlo ops in terms of simpler ones, indices narrowed."""
+    from compiler.passes.pipeline import run, ttir_passes
+
+    assert c.initial is not None
+    c.ttir = c.initial.clone()
+    run(ttir_passes(), c.ttir)
+
+
+def _consteval(c: Compilation) -> None:
+    """What the host works out: of parameters alone once, of integers for each input."""
+    from compiler.passes.ttir_to_graph.arguments import parameters
+    from compiler.passes.ttir_to_graph.hosts import host_ops
+
+    block = c.entry.body.block
+    c.on_host = host_ops(block, frozenset() if c.single_op else parameters(block))
+
+
+def _patterns(c: Compilation) -> None:
+    """Finds layers that are alike."""
+    from compiler.patterns import repetition
+
+    c.repeats = repetition(c.entry.body.block)
+
+
+def _optimized(c: Compilation) -> None:
+    """Takes out movements that cancel."""
+    from compiler.ir.context import context
+    from compiler.passes.ttir_erase_inverse import TtirEraseInverse
+
+    assert c.ttir is not None
+    TtirEraseInverse().apply(context(), c.ttir)
+
+
+def _autograd(c: Compilation) -> None:
+    """Nothing to differentiate: a training step comes with its backward pass, which JAX made."""
+
+
+def _verified(c: Compilation) -> None:
+    """Checks the graph, forward and backward together."""
+    assert c.ttir is not None
+    c.ttir.verify()
+
+
+def _lowered(c: Compilation) -> None:
+    """Buda's ops: data movement on edges, convolutions as gather and product; the host's part apart."""
+    from compiler.passes.ttir_to_graph.host import host_part
+    from compiler.passes.ttir_to_graph.lowering import lowered
+
+    assert c.ttir is not None
+    acc = c.configuration.get("accumulate_df", "Float16_b")
+    c.lowering = lowered(c.ttir, c.name, acc_format=acc, all_inputs=c.single_op)
+    if not c.lowering.results:
+        raise StageFailure("pre-lowering-pass", "module", "all of it stays on the host, as in TT-Buda", kind="host")
+    c.host = host_part(c.entry, c.lowering.contents)
+
+
+def _pre_placer(c: Compilation) -> None:
+    """The graph in tiles, in the formats and with the fidelity that were asked for."""
+    c.graph = c.configuration.applied(c.lowering.builder.graph())
+
+
+def _balanced(c: Compilation) -> None:
+    """Op models, policy, placer: every op on its cores."""
+    from compiler.planner import budget_of, plan
+
+    assert c.graph is not None
+    _, mask = c.configuration.device
+    policy = c.configuration.get("balancer_policy", "default")
+    c.plan = plan(
+        c.graph, budget_of(c.board, mask), policy, c.configuration.legalizer(c.graph), None,
+        c.configuration.placer(c.graph),
+    )  # fmt: skip
+
+
+def _pre_netlist(c: Compilation) -> None:
+    """The program, and room in DRAM for its queues."""
+    from compiler.plan_to_binary import to_binary
+    from compiler.target.system_desc import load_board
+
+    assert c.plan is not None
+    dram = c.configuration.get("dram_placement_algorithm", "ROUND_ROBIN")
+    c.program = to_binary(c.plan, load_board(c.board), dram=dram)
+
+
+def _netlist(c: Compilation) -> None:
+    """The netlist, checked as if somebody else had written it."""
+    from compiler.netlist.check import check
+    from compiler.netlist.emit import netlist_of, to_yaml
+    from compiler.netlist.parse import parse
+
+    assert c.plan is not None
+    assert c.program is not None
+    c.netlist_text = to_yaml(netlist_of(c.plan, c.program))
+    c.netlist = parse(c.netlist_text, c.name)
+    check(c.netlist)
+
+
+STEPS: dict[CompileDepth, Callable[[Compilation], None]] = {
+    CompileDepth.INIT_COMPILE: _init,
+    CompileDepth.GENERATE_INITIAL_GRAPH: _initial,
+    CompileDepth.POST_INITIAL_GRAPH_PASS: _decomposed,
+    CompileDepth.CONSTEVAL_GRAPH: _consteval,
+    CompileDepth.POST_PATTERN_MATCHER: _patterns,
+    CompileDepth.OPTIMIZED_GRAPH: _optimized,
+    CompileDepth.AUTOGRAD: _autograd,
+    CompileDepth.POST_AUTOGRAD_PASS: _verified,
+    CompileDepth.PRE_LOWERING_PASS: _lowered,
+    CompileDepth.BUDA_GRAPH_PRE_PLACER: _pre_placer,
+    CompileDepth.BALANCER_PASS: _balanced,
+    CompileDepth.PRE_NETLIST_PASS: _pre_netlist,
+    CompileDepth.GENERATE_NETLIST: _netlist,
+}
+"""Depth -> the step that reaches it."""
+
+
+def step(compilation: Compilation, depth: CompileDepth) -> None:
+    """Takes a compilation one step further. Raises StageFailure, CompilerInputError."""
+    STEPS[depth](compilation)
+    compilation.reached = depth
+
+
+def compile_to(compilation: Compilation, depth: CompileDepth = CompileDepth.GENERATE_NETLIST) -> Compilation:
+    """All steps down to a depth. Raises StageFailure, CompilerInputError."""
+    for one in STEPS:
+        if one <= depth and (compilation.reached is None or one > compilation.reached):
+            step(compilation, one)
+    return compilation
+
+
+def binaries(compilation: Compilation) -> tuple[bytes, bytes]:
+    """The host's part and the placed program, as bytes, of a compilation that has a netlist.
+
+    The host's part is a binary for the board `n150`, whose formats hold float32 and integers.
+    """
+    from compiler import api
+    from compiler.netlist.to_binary import to_binary
+    from compiler.target import binary
+    from compiler.target.system_desc import load_board
+
+    assert compilation.host is not None
+    assert compilation.netlist is not None
+    board = load_board("n150")
+    host = api.ttnn_to_flatbuffer(api.ttir_to_ttnn(compilation.host.module, board), board)
+    return host, binary.write(to_binary(compilation.netlist, compilation.board).binary)

@@ -1,0 +1,128 @@
+"""The Buda route: an op planned onto cores as TT-Buda does, its netlist run on the simulated card.
+
+Stages are TT-Buda's compile depths; `run` is BACKEND_GOLDEN_VERIFY, where the placed program must agree with the same
+graph unplaced bit for bit, `compare` is FULL.
+"""
+
+from __future__ import annotations
+
+from importlib import util
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from harness.backends.base import BackendOptions, Declined, Job, StageError, Target
+from harness.backends.reference import Reference, board_of, fidelity_of, float_format_of
+from harness.stages import Stage
+
+if TYPE_CHECKING:
+    from compiler.depths import Compilation
+
+DEPTHS = (
+    "init-compile", "generate-initial-graph", "post-initial-graph-pass", "consteval-graph", "post-pattern-matcher",
+    "optimized-graph", "autograd", "post-autograd-pass", "pre-lowering-pass", "buda-graph-pre-placer", "balancer-pass",
+    "pre-netlist-pass", "generate-netlist",
+)  # fmt: skip
+"""compiler/depths.py's, spelled out so that a listing imports no compiler."""
+FORMAT, FIDELITY = "Float16_b", "HiFi3"
+"""TT-Buda's defaults."""
+_KEY = Stage(DEPTHS[0])
+
+
+class Buda:
+    """StableHLO -> TTIR -> Buda graph -> plan -> netlist -> simulated device."""
+
+    name: ClassVar[str] = "buda"
+    lasting: ClassVar[bool] = True
+    stages: ClassVar[tuple[Stage, ...]] = (*map(Stage, DEPTHS), Stage.RUN)
+
+    def target(self, options: BackendOptions) -> Target:
+        """The simulated card of a board; floats are Float16_b and fidelity HiFi3 where nothing else is asked for."""
+        board = board_of(options.arch)
+        return Target(
+            card_type=f"sim-{board.board}",
+            float_format=float_format_of(board, options.data_format or FORMAT),
+            math_fidelity=fidelity_of(options.math_fidelity or FIDELITY),
+            matrix_format="Tf32",
+            narrow_dst=True,
+        )
+
+    def fingerprint(self) -> str:
+        """As the reference's: the same compiler and the same device."""
+        return Reference().fingerprint().replace("reference", "buda", 1)
+
+    def climb(self, stage: Stage, job: Job) -> None:
+        """One depth. Raises StageError with the compiler's own words, Declined for what TT-Buda leaves to the host."""
+        from compiler.api import CompilerInputError, StageFailure
+        from simulator.api import DeviceError
+
+        try:
+            if stage is Stage.RUN:
+                _run(job)
+            else:
+                _step(stage, job)
+        except StageFailure as failure:
+            if failure.kind == "host":
+                raise Declined(failure.message) from failure
+            message = failure.message if failure.op == "module" else f"{failure.op}: {failure.message}"
+            raise StageError(message, failure.diagnostic or str(failure)) from failure
+        except (CompilerInputError, DeviceError) as failure:
+            raise StageError(str(failure)) from failure
+
+    def available(self) -> str | None:
+        """None where the compiler's framework is installed."""
+        missing = [name for name in ("xdsl", "jaxlib", "flatbuffers") if util.find_spec(name) is None]
+        return f"pip install {' '.join(missing)}" if missing else None
+
+
+def _step(stage: Stage, job: Job) -> None:
+    from compiler.api import Compilation, CompileDepth, Configuration, take_step
+
+    if stage is _KEY:
+        config, board = Configuration(), board_of(job.options.arch)
+        config.set_configuration_options(
+            default_df_override=float_format_of(board, job.options.data_format or FORMAT),
+            math_fidelity=fidelity_of(job.options.math_fidelity or FIDELITY),
+        )
+        job.state[_KEY] = Compilation(job.module, board.board, config, "op", single_op=True)
+    found: Compilation = job.state[_KEY]
+    take_step(found, CompileDepth.of(stage))
+    if job.ir_dir is not None and found.netlist_text:
+        (job.ir_dir / "netlist.yaml").write_text(found.netlist_text, encoding="utf-8")
+
+
+def _run(job: Job) -> None:
+    from compiler.api import planned_binaries
+    from simulator.api import Device
+
+    found: Compilation = job.state.pop(_KEY)
+    host, data = planned_binaries(found)
+    assert found.host is not None
+    assert found.program is not None
+    queues = found.host.queues(Device("n150").load(host).run(job.inputs).outputs)
+    inputs = [np.ascontiguousarray(queues[name], np.float32) for name in found.program.graph.sources]
+    executable = Device(found.board).load(data)
+    placed, alone = executable.run(inputs, per_core=True), executable.run(inputs)
+    for i, (a, b) in enumerate(zip(placed.outputs, alone.outputs, strict=True)):
+        if not np.array_equal(a, b, equal_nan=True):
+            raise StageError(f"result {i}: expected the same bits placed and unplaced, got others")
+    job.outputs = _outputs(found, placed.outputs, job)
+    job.ran_on = "simulator"
+    profile = placed.profile
+    job.cycles, job.device_ns = found.plan.cycles if found.plan else None, profile.device_ns
+    job.l1_peak_bytes = max((op.l1_bytes for op in found.program.binary.plan.ops), default=None)
+    job.dram_peak_bytes = profile.dram_peak_bytes
+
+
+def _outputs(found: Compilation, results: list[np.ndarray], job: Job) -> list[np.ndarray]:
+    """Results in the shapes and types that the module declares."""
+    from harness.element_types import numpy_dtype
+
+    by_number = {number: results[i] for i, (number, _, _) in enumerate(found.lowering.results)}
+    if sorted(by_number) != list(range(len(job.results))):
+        raise StageError("some results stay on the host, as in TT-Buda, and are not compared")
+    made: list[np.ndarray] = []
+    for number, desc in enumerate(job.results):
+        value: Any = by_number[number]
+        made.append(value.astype(numpy_dtype(desc.data_type)).reshape(desc.shape))
+    return made
