@@ -14,7 +14,7 @@ DEV  := $(VENV)/.stamp-dev
 FROM := pyproject.toml constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help venv sweep test slow lint measure ops flatc clean
+.PHONY: help venv sweep test slow lint measure conformance ops flatc clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -41,6 +41,9 @@ lint: $(DEV) ## ruff, pyright, import contracts, file sizes, generated schema
 
 measure: $(TEST) ## take every figure of docs/measurements.md again
 	$(BIN)/python ci/measure.py $(ARGS)
+
+conformance: $(TEST) ## write docs/conformance.md again: every stored case of the specification
+	$(BIN)/python -m compiler.tests.conformance > docs/conformance.md.new && mv docs/conformance.md.new docs/conformance.md
 
 ops: $(BASE) ## write docs/ops.md again, after a change of the op table
 	$(BIN)/opscope ops --markdown > docs/ops.md.new && mv docs/ops.md.new docs/ops.md

@@ -10,6 +10,7 @@ import datetime
 import json
 import os
 import platform
+import re
 import statistics
 import subprocess
 import sys
@@ -115,6 +116,25 @@ def benchmarks(scratch: Path) -> Iterator[Figure]:
     yield Figure("splitting 64,000 ops against 4,000: time", f"{growth:.1f} x", "16 x is linear", growth <= 24)
 
 
+def conformance() -> Iterator[Figure]:
+    """The specification's stored cases: how many of each class are right, and how long all of them take."""
+    started = time.monotonic()
+    done = subprocess.run(
+        [sys.executable, "-m", "compiler.tests.conformance"], cwd=ROOT, text=True, capture_output=True
+    )
+    seconds = time.monotonic() - started
+    found = re.search(r"device (\d+) of (\d+) right .*host (\d+) of (\d+) right, never (\d+)", done.stdout)
+    if found is None:
+        print(done.stdout, done.stderr, file=sys.stderr)
+        yield Figure("conformance cases", f"exit {done.returncode}", "a score", False)
+        return
+    right, device, host_right, host, never = map(int, found.groups())
+    yield Figure("conformance: device cases right", f"{right}/{device}", "all", right == device > 0)
+    yield Figure("conformance: host cases right", f"{host_right}/{host}", ">= 99 %", host_right >= 0.99 * host)
+    yield Figure("conformance: never, by the hardware's formats", str(never), "<= 21", never <= 21)
+    yield Figure("conformance: all cases", f"{seconds:.0f} s", "<= 180 s", seconds <= 180)
+
+
 def slow_tests() -> Figure:
     """The slow tests, all of them: the 200 mutants, each model's outputs, a page in a browser."""
     done = subprocess.run([BIN / "pytest", "-m", "slow", "-q", "-s", "-rs"], cwd=ROOT)
@@ -124,7 +144,7 @@ def slow_tests() -> Figure:
 def main() -> int:
     """Measures everything; exit code 1 where a number is not met."""
     with tempfile.TemporaryDirectory() as scratch:
-        figures = [*sweeps(Bench(Path(scratch))), *benchmarks(Path(scratch)), slow_tests()]
+        figures = [*sweeps(Bench(Path(scratch))), *benchmarks(Path(scratch)), *conformance(), slow_tests()]
     cpu = next(
         (
             line.split(":")[1].strip()

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatch
 
 from compiler.ops import families as _families  # noqa: F401  (fills the table)
+from compiler.ops.custom_calls import TARGETS
 from compiler.ops.row import TABLE, Lowering, OpRow
 
 TYPE_CLASSES = ("float", "int", "bool", "complex", "quant")
@@ -19,7 +20,6 @@ KINDS: dict[Lowering, str] = {
     "row": "lowered by its row alone, one op to one op",
     "pattern": "lowered by a pattern, or gone before the device",
     "device": "an op of ttir that only patterns emit",
-    "host": "computed by the host where `--unsupported-types=fallback` allows it, else refused",
     "notimpl": "not lowered: this compiler has not",
     "notyet": "not lowered: the target has not",
     "never": "not lowered: the hardware cannot",
@@ -115,6 +115,8 @@ def to_markdown(table: list[Coverage]) -> str:
     for family in dict.fromkeys(entry.family for entry in table):
         lines = [(*map(_code, e.cells()[:-1]), e.reason) for e in table if e.family == family]
         parts += ["", f"## {family}", "", *_table(HEAD, lines)]
+    calls = [(f"`{row.pattern}`", row.way.replace("_", " "), row.reason) for row in TARGETS]
+    parts += ["", "## Targets of custom_call", "", *_table(("target", "way", "reason"), calls)]
     return "\n".join(parts) + "\n"
 
 

@@ -1,8 +1,8 @@
 """The door through which StableHLO enters: jaxlib parses and verifies it, we walk its objects into xDSL.
 
-The only file that imports jaxlib.mlir. Text, bytecode and portable artifacts come in; calls and composites are
-inlined; chlo ops without a row are rewritten by jaxlib's own `chlo-legalize-to-stablehlo`; locations are kept;
-floats travel as bit patterns.
+The only file that imports jaxlib.mlir, beside `legalise.py`, which rewrites what the table has no row for. Text,
+bytecode and portable artifacts come in; calls and composites are inlined; tuples are taken apart and tokens dropped;
+locations are kept; floats travel as bit patterns.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from typing import Any
 
 import jaxlib.mlir.ir as mlir
 import numpy as np
-from jaxlib.mlir import passmanager
 from jaxlib.mlir._mlir_libs import _jax_mlir_ext
 from jaxlib.mlir.dialects import chlo, stablehlo
 from jaxlib.mlir.dialects import sdy as shardy
@@ -26,10 +25,14 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from compiler.dialects.stablehlo import CLASSES, spec_attr
 from compiler.errors import CompilerInputError, StageFailure
 from compiler.ir import text
-from compiler.ops.row import TABLE
+from compiler.ir.legalise import legalised
 
 STAGE = "stablehlo-to-ttir"
 _ENUM = re.compile(r"#(?:stablehlo|chlo)<\w+ (\w+)>")
+CALLS = {"func.call": "callee", "stablehlo.composite": "decomposition", "stablehlo.async_start": "called_computation"}
+"""Ops in whose place the door puts a function's body, and the attribute that names the function."""
+TOKEN = None
+"""In place of a value that only orders side effects, of which a program here has none."""
 _DIMENSIONS: dict[str, tuple[type, tuple[str, ...]]] = {
     "#stablehlo.dot<": (
         stablehlo.DotDimensionNumbers,
@@ -121,13 +124,7 @@ def read(module: bytes | str) -> b.ModuleOp:
     """
     ctx = _context()
     with ctx, mlir.Location.unknown():
-        parsed = _parse(ctx, module)
-        if any(name.startswith("chlo.") and not TABLE.stablehlo(name) for name in _op_names(parsed.operation)):
-            passes = "builtin.module(func.func(chlo-legalize-to-stablehlo),canonicalize)"
-            try:
-                passmanager.PassManager.parse(passes).run(parsed.operation)
-            except mlir.MLIRError as error:
-                raise StageFailure(STAGE, "chlo", _first_line(error), kind="notimpl", diagnostic=str(error)) from error
+        parsed = legalised(_parse(ctx, module))
         return _Walk(parsed).module()
 
 
@@ -148,17 +145,6 @@ def _first_line(error: Exception) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     told = [line for line in lines if line.startswith("error:")]
     return (told or lines or [type(error).__name__])[0].removeprefix("error:").strip()[:300]
-
-
-def _op_names(op: Any) -> set[str]:
-    names: set[str] = set()
-
-    def visit(inner: Any) -> Any:
-        names.add(inner.name)
-        return mlir.WalkResult.ADVANCE
-
-    op.walk(visit)
-    return names
 
 
 class _Walk:
@@ -187,21 +173,31 @@ class _Walk:
         if old is None:
             raise CompilerInputError("module: expected a main of one block, got several or none")
         block = Block(arg_types=[self.type(a.type) for a in old.arguments])
-        values: dict[Any, SSAValue] = dict(zip(old.arguments, block.args, strict=True))
+        values: dict[Any, Any] = dict(zip(old.arguments, block.args, strict=True))
         results = self.body(old, block, values)
         block.add_op(ReturnOp(*results))
         types = ([a.type for a in block.args], [r.type for r in results])
         return b.ModuleOp([FuncOp("main", types, Region(block))])
 
-    def body(self, old: Any, block: Block, values: dict[Any, SSAValue]) -> list[SSAValue]:
+    def body(self, old: Any, block: Block, values: dict[Any, Any]) -> list[Any]:
         """Appends the ops of `old` to `block`; what its terminator returns."""
         for wrapper in old.operations:
             op = wrapper.operation
-            operands = [values[v] for v in op.operands]
+            operands = [found for v in op.operands if (found := values[v]) is not TOKEN]
             if op.name in ("func.return", "stablehlo.return"):
                 return operands
-            if op.name in ("func.call", "stablehlo.composite"):
+            if op.name in CALLS:
                 results: Any = self.call(op, operands, block)
+                if op.name == "stablehlo.async_start":
+                    results = [tuple(results)]
+            elif op.name == "stablehlo.tuple":
+                results = [tuple(operands)]
+            elif op.name in ("stablehlo.after_all", "stablehlo.create_token"):
+                results = [TOKEN]
+            elif op.name == "stablehlo.get_tuple_element":
+                results = [operands[0][op.attributes["index"].value]]
+            elif op.name == "stablehlo.async_done":
+                results = operands[0]
             else:
                 made = self.op(op, operands, values)
                 block.add_op(made)
@@ -209,9 +205,9 @@ class _Walk:
             values.update(zip(op.results, results, strict=True))
         raise CompilerInputError("module: expected a return at the end of a block, got none")
 
-    def call(self, op: Any, operands: list[SSAValue], block: Block) -> list[SSAValue]:
+    def call(self, op: Any, operands: list[Any], block: Block) -> list[Any]:
         """The callee's body, in place of the call."""
-        callee = op.attributes["callee" if op.name == "func.call" else "decomposition"].value
+        callee = op.attributes[CALLS[op.name]].value
         old = self.functions[callee].regions[0].blocks[0]
         return self.body(old, block, dict(zip(old.arguments, operands, strict=True)))
 

@@ -30,10 +30,9 @@ Family = Literal[
     "layout",
     "host",
 ]
-Lowering = Literal["row", "pattern", "device", "host", "notimpl", "notyet", "never"]
+Lowering = Literal["row", "pattern", "device", "notimpl", "notyet", "never"]
 """How StableHLO gets to TTIR: by this row alone; by a pattern in passes/stablehlo_to_ttir/; `device`: the row has no
-StableHLO op, patterns emit it; `host`: only the host computes it, where the caller allows that; or not at all, for
-`reason`: we have not, the target has not, it cannot be."""
+StableHLO op, patterns emit it; or not at all, for `reason`: we have not, the target has not, it cannot be."""
 
 FLOAT = frozenset({"float"})
 INT = frozenset({"int"})

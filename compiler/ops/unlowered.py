@@ -9,7 +9,10 @@ from compiler.ops.row import ANY, Family, Lowering, OpRow, register_all
 
 _COMPLEX = "complex numbers: the device's registers and packers know no complex number format"
 _MANY = "needs more than one chip: one device is compiled for"
-_DYNAMIC = "result shape is known only at run time: a program's buffers are placed when it is compiled"
+_DYNAMIC = (
+    "static where its sizes are constants, which the door refines; never where they are known only at run time: a "
+    "program's buffers are placed when it is compiled"
+)
 _HOST = "talks to the host in the middle of a program: inputs enter at its start, results leave at its end"
 _GONE = "left the StableHLO specification; exporters write other ops"
 
@@ -22,16 +25,26 @@ _UNLOWERED: dict[Family, list[tuple[Lowering, str, str]]] = {
     "control": [
         ("pattern", "optimization_barrier", "hands its operands on: nothing reorders across single ops"),
         ("pattern", "composite", "the door inlines its decomposition"),
-        ("notimpl", "custom_call", "the target is another library's symbol"),
-        ("notimpl", "tuple get_tuple_element", "tensors inside tuples: results are tensors here"),
-        ("notimpl", "after_all create_token", "tokens order side effects, and there are none here"),
-        ("notimpl", "async_start async_done", "start and await collectives: one device is compiled for"),
+        ("pattern", "custom_call", "by its target: the registry in passes/stablehlo_to_ttir/custom_call.py"),
+        ("pattern", "tuple get_tuple_element", "the door takes tuples apart"),
+        (
+            "pattern",
+            "after_all create_token",
+            "the door drops them: tokens order side effects, and there are none",
+        ),
+        ("pattern", "async_start async_done", "the door puts the computation where it starts"),
         ("pattern", "return", "ends a region"),
     ],
     "random": [
         ("notimpl", "rng", "its bits are each implementation's own: no device's result can be held to another's")
     ],
-    "quant": [("notimpl", "uniform_quantize uniform_dequantize", "quantised types are not lowered")],
+    "quant": [
+        (
+            "pattern",
+            "uniform_quantize uniform_dequantize",
+            "the door writes quantised tensors as integers with scales and zero points",
+        )
+    ],
     "ccl": [
         (
             "notimpl",
@@ -39,11 +52,11 @@ _UNLOWERED: dict[Family, list[tuple[Lowering, str, str]]] = {
             "partition_id replica_id cross-replica-sum",
             _MANY,
         ),
-        ("notimpl", "send recv infeed outfeed", _HOST),
+        ("never", "send recv infeed outfeed", _HOST),
     ],
     "dynamic": [
         (
-            "never",
+            "pattern",
             "dynamic_broadcast_in_dim dynamic_conv dynamic_gather dynamic_iota dynamic_pad dynamic_reshape "
             "real_dynamic_slice",
             _DYNAMIC,

@@ -17,8 +17,9 @@ from xdsl.ir import Operation, SSAValue
 from compiler.errors import StageFailure
 from compiler.ir.context import context
 from compiler.ir.functions import SOURCE, functions
-from compiler.ops.row import TABLE
+from compiler.ops.custom_calls import find
 from compiler.passes.stablehlo_to_ttir import StablehloToTtir
+from compiler.passes.stablehlo_to_ttir.custom_call import target_of
 from compiler.passes.stablehlo_to_ttir.regions import captured
 from compiler.passes.ttir_narrow_indices import TtirNarrowIndices
 from compiler.target.formats import ELEMENT_TYPES
@@ -67,9 +68,8 @@ def _is_wide(value: SSAValue) -> bool:
 
 
 def _needs_host(op: Operation) -> bool:
-    """Whether an op has a type that no format of the device stands for, or its row says that the host computes it."""
-    rows = TABLE.stablehlo(op.name)
-    if rows and rows[0].lowering == "host":
+    """Whether an op has a type that no format of the device stands for, or calls code that only the host has."""
+    if op.name == "stablehlo.custom_call" and (row := find(target_of(op))) is not None and row.way == "host":
         return True
     for value in _values(op):
         row = ELEMENT_TYPES.get(str(_element(value)))

@@ -19,6 +19,7 @@ from xdsl.passes import ModulePass
 from compiler.dialects import ttir
 from compiler.ir.functions import FALLBACK, SOURCE, functions
 from compiler.ir.text import to_text
+from compiler.passes import host_spelling
 from compiler.passes.host_choice import choose
 from compiler.passes.stablehlo_to_ttir.regions import captured
 
@@ -91,7 +92,7 @@ def _host_op(group: list[Operation]) -> Operation | None:
         copy = op.clone(values)
         for inner in copy.walk():
             inner.attributes.pop(SOURCE, None)
-        body.add_op(copy)
+        values.update(zip(op.results, host_spelling.append(copy, body), strict=True))
     body.add_op(ReturnOp(*(values[v] for v in outputs)))
     types = ([value.type for value in inputs], [value.type for value in outputs])
     module = ModuleOp([FuncOp("main", types, Region(body))])

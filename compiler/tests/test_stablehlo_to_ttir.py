@@ -114,13 +114,6 @@ def test_a_body_of_another_op_is_a_function_of_scalars():
             "stablehlo.abs",
             "never",
         ),
-        (
-            "%0 = stablehlo.abs %a : tensor<2x!quant.uniform<i8:f32, 0.1>>\n"
-            " return %0 : tensor<2x!quant.uniform<i8:f32, 0.1>>",
-            "(%a: tensor<2x!quant.uniform<i8:f32, 0.1>>) -> tensor<2x!quant.uniform<i8:f32, 0.1>>",
-            None,
-            "notimpl",
-        ),
     ],
 )
 def test_refusals_are_typed(line, signature, op, kind):

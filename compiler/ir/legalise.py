@@ -1,0 +1,173 @@
+"""What jaxlib's own passes rewrite before we walk a module: quantised types, dynamic shapes, chlo ops without a row.
+
+Each runs only where a module has something for it.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import jaxlib.mlir.ir as mlir
+from jaxlib.mlir import passmanager
+from jaxlib.mlir.dialects import stablehlo
+
+from compiler.errors import StageFailure
+from compiler.ops.row import TABLE
+
+STAGE = "stablehlo-to-ttir"
+QUANT = "func.func(stablehlo-legalize-quant-to-math)"
+"""Quantised tensors are integers, and arithmetic on them integer arithmetic with scales and zero points."""
+QUANT_BY_FLOATS = f"func.func(stablehlo-legalize-quantized-op-to-qdq),{QUANT}"
+"""The same for ops without integer arithmetic of their own: dequantised, computed, quantised."""
+CHLO = "func.func(chlo-legalize-to-stablehlo),canonicalize"
+STATIC = "func.func(stablehlo-canonicalize-dynamism),stablehlo-refine-shapes,func.func(stablehlo-canonicalize-dynamism)"
+"""Ops whose sizes are constants become static ones, and so do the shapes that follow from them."""
+DYNAMIC = re.compile(r"stablehlo\.(dynamic_(?!slice|update_slice)|real_dynamic_slice)")
+_BOUNDED = re.compile(r"tensor<([^,]*), #stablehlo\.bounds<([^>]*)>>")
+
+
+def legalised(module: mlir.Module) -> mlir.Module:
+    """`module` rewritten, in place where that is possible. Raises StageFailure where a pass refuses it."""
+    names, types = _survey(module.operation)
+    if any("!quant" in word for word in types):
+        module = _without_quantised(module)
+        names, types = _survey(module.operation)
+    if any(name.startswith("chlo.") and not TABLE.stablehlo(name) for name in names):
+        _scans_forward(module)
+        _run(module, CHLO, "chlo")
+        names, types = _survey(module.operation)
+    if any("?" in word for word in types) or any(DYNAMIC.match(name) for name in names):
+        if any(_BOUNDED.search(word) for word in types):
+            module = _at_its_bounds(module)
+        _run(module, STATIC, "dynamic shape", "never")
+        _static_slices(module)
+    return module
+
+
+def _survey(op: Any) -> tuple[set[str], set[str]]:
+    """Names of all ops, and all types as text, those of signatures included."""
+    names: set[str] = set()
+    types: dict[Any, str] = {}
+
+    def visit(inner: Any) -> Any:
+        names.add(inner.name)
+        kinds = [result.type for result in inner.results]
+        kinds += [arg.type for region in inner.regions for block in region.blocks for arg in block.arguments]
+        for kind in kinds:
+            if kind not in types:
+                types[kind] = str(kind)
+        return mlir.WalkResult.ADVANCE
+
+    op.walk(visit)
+    return names, set(types.values())
+
+
+def _scans_forward(module: mlir.Module) -> None:
+    """A scan from the end is one over reversed tensors; jaxlib's pass does not look at `is_reverse`."""
+    found: list[Any] = []
+
+    def visit(op: Any) -> Any:
+        if (
+            op.name == "chlo.scan"
+            and "is_reverse" in op.attributes
+            and mlir.BoolAttr(op.attributes["is_reverse"]).value
+        ):
+            found.append(op)
+        return mlir.WalkResult.ADVANCE
+
+    module.operation.walk(visit)
+    for op in found:
+        dim = mlir.IntegerAttr(op.attributes["dimension"]).value
+        inputs, outputs = (
+            mlir.DenseI32ArrayAttr(op.attributes[name])[0] for name in ("operandSegmentSizes", "resultSegmentSizes")
+        )
+        with mlir.InsertionPoint(op), op.location:
+            for index in range(inputs):
+                op.operands[index] = stablehlo.reverse(op.operands[index], [dim])
+        op.attributes["is_reverse"] = mlir.BoolAttr.get(False)
+        for result in list(op.results)[:outputs]:
+            with mlir.InsertionPoint.after(op), op.location:
+                turned = stablehlo.reverse(result, [dim])
+            result.replace_all_uses_except(turned, turned.owner.operation)
+
+
+def _static_slices(module: mlir.Module) -> None:
+    """Slices from a place that is computed, of a size that is known, are dynamic slices."""
+    found: list[Any] = []
+
+    def visit(op: Any) -> Any:
+        if (
+            op.name == "stablehlo.real_dynamic_slice"
+            and "?" not in str(op.results[0].type)
+            and _is_ones(op.operands[3])
+        ):
+            found.append(op)
+        return mlir.WalkResult.ADVANCE
+
+    module.operation.walk(visit)
+    for op in found:
+        shape = mlir.RankedTensorType(op.results[0].type).shape
+        element = mlir.RankedTensorType(op.operands[1].type).element_type
+        with mlir.InsertionPoint(op), op.location:
+            starts = []
+            for dim in range(len(shape)):
+                one = stablehlo.slice(op.operands[1], [dim], [dim + 1], [1])
+                starts.append(stablehlo.reshape(mlir.RankedTensorType.get([], element), one))
+            made = stablehlo.dynamic_slice(op.operands[0], starts, shape)
+        op.results[0].replace_all_uses_with(made)
+        op.erase()
+
+
+def _is_set(op: Any, name: str) -> bool:
+    return name in op.attributes and mlir.BoolAttr(op.attributes[name]).value
+
+
+def _is_static(value: Any) -> bool:
+    return "?" not in str(value.type)
+
+
+def _is_ones(value: Any) -> bool:
+    owner = value.owner
+    if getattr(owner, "name", "") != "stablehlo.constant":
+        return False
+    dense = mlir.DenseIntElementsAttr(owner.attributes["value"])
+    return all(number == 1 for number in dense)
+
+
+def _without_quantised(module: mlir.Module) -> mlir.Module:
+    spare = mlir.Module.parse(module.operation.get_asm(enable_debug_info=True))
+    try:
+        _run(module, QUANT, "quantised types")
+    except StageFailure:
+        _run(spare, QUANT_BY_FLOATS, "quantised types")
+        return spare
+    return module
+
+
+def _at_its_bounds(module: mlir.Module) -> mlir.Module:
+    """The module with every bounded size at its bound: a program's buffers are placed when it is compiled."""
+    source = module.operation.get_asm(enable_debug_info=True, print_generic_op_form=True)
+    try:
+        return mlir.Module.parse(_BOUNDED.sub(lambda found: f"tensor<{_sized(*found.groups())}>", source))
+    except mlir.MLIRError as error:
+        raise StageFailure(
+            STAGE, "dynamic shape", "expected ops that are valid at the bounds of their shapes, got one that is not",
+            kind="never", diagnostic=str(error),
+        ) from error  # fmt: skip
+
+
+def _sized(shape: str, bounds: str) -> str:
+    """`?x3xf32` with bounds `7, ?` is `7x3xf32`."""
+    limits = [limit.strip() for limit in bounds.split(",")]
+    *sizes, element = shape.split("x", len(limits))
+    return "x".join([*(limit if size == "?" else size for size, limit in zip(sizes, limits, strict=True)), element])
+
+
+def _run(module: mlir.Module, passes: str, what: str, kind: str = "notimpl") -> None:
+    try:
+        passmanager.PassManager.parse(f"builtin.module({passes})").run(module.operation)
+    except mlir.MLIRError as error:
+        told = [line.strip() for line in str(error).splitlines() if line.strip().startswith("error:")]
+        words = (told or str(error).splitlines() or [passes])[0].removeprefix("error:").strip()[:300]
+        raise StageFailure(STAGE, what, words, kind=kind, diagnostic=str(error)) from error

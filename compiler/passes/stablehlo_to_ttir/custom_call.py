@@ -1,0 +1,91 @@
+"""Custom calls, by the registry in compiler/ops/custom_calls.py."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from xdsl.dialects.builtin import StringAttr
+from xdsl.ir import Operation, SSAValue
+
+from compiler.ops.custom_calls import find
+from compiler.ops.shapes import shape_of
+from compiler.options import WAY_OUT
+from compiler.passes.stablehlo_to_ttir.emit import Emit, lowers
+
+FLAGS = {"L": 76, "U": 85, "N": 78}
+"""BLAS letters as the codes in which XLA hands them on."""
+
+
+def target_of(op: Operation) -> str:
+    """Name of the function that a custom call names."""
+    name = op.attributes.get("call_target_name")
+    return name.data if isinstance(name, StringAttr) else ""
+
+
+@lowers("stablehlo.custom_call")
+def custom_call(e: Emit) -> list[SSAValue]:
+    """By the target's row. Raises StageFailure where it has none, or only the host has its code."""
+    name = target_of(e.op)
+    row = find(name)
+    if row is None:
+        raise e.refuse(f"expected a target of the registry, got {name}: another library's symbol; try `opscope ops`")
+    if row.way == "never":
+        raise e.refuse(f"{name}: {row.reason}", "never")
+    if row.way == "host":
+        raise e.refuse(f"{name}: {row.reason}{WAY_OUT}")
+    if row.way == "lower":
+        return PATTERNS[row.pattern](e)
+    results = e.operands[: len(e.op.results)]
+    if [v.type for v in results] != e.result_types:
+        raise e.refuse(f"{name}: expected operands and results alike on one chip, got other shapes")
+    return results
+
+
+def _number(e: Emit, key: str, *places: str) -> int | None:
+    """The integer `key = n` of the first of these attributes that has one."""
+    for place in places:
+        found = re.search(rf"\b{key} = (-?\d+)", str(e.attr(place) or ""))
+        if found:
+            return int(found[1])
+    return None
+
+
+def _top_k(e: Emit) -> list[SSAValue]:
+    shape = shape_of(e.operands[0])
+    k = _number(e, "k", "mhlo.attributes", "mhlo.backend_config")
+    if k is None or "largest = false" in str(e.attr("mhlo.attributes")) or shape_of(e.op.results[0])[-1] != k:
+        raise e.refuse(f"expected the k largest along the last of {len(shape)} dims, got another order")
+    return e.emit_all("topk", e.operands[:1], e.result_types, k=k)
+
+
+def _approx_top_k(e: Emit) -> list[SSAValue]:
+    last = len(shape_of(e.operands[0])) - 1
+    k, dim = (_number(e, key, "mhlo.backend_config") for key in ("top_k", "reduction_dim"))
+    if k is None or dim != last or "_gt_" not in str(e.attr("called_computations")):
+        raise e.refuse("expected the k largest along the last dim, got another order")
+    return e.emit_all("topk", e.operands[:1], e.result_types, k=k)
+
+
+def _triangular_solve(e: Emit) -> SSAValue:
+    flags = {key: _number(e, key, "mhlo.backend_config") for key in ("side", "uplo", "trans_x", "diag")}
+    if None in flags.values():
+        raise e.refuse(f"expected the flags of trsm, got {e.attr('mhlo.backend_config')}")
+    return e.emit(
+        "triangular_solve",
+        e.operands,
+        e.result_type,
+        left_side=flags["side"] == FLAGS["L"],
+        lower=flags["uplo"] == FLAGS["L"],
+        unit_diagonal=flags["diag"] == FLAGS["U"],
+        transpose_a=flags["trans_x"] != FLAGS["N"],
+    )
+
+
+PATTERNS: dict[str, Callable[[Emit], list[SSAValue]]] = {
+    "mhlo.topk": _top_k,
+    "TopK": _top_k,
+    "ApproxTopK": _approx_top_k,
+    "lapack_strsm*": lambda e: [_triangular_solve(e)],
+}
+"""Pattern of a `lower` row -> what it emits."""

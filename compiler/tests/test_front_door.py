@@ -1,0 +1,181 @@
+"""What the door rewrites: tuples, tokens, asynchronous starts, quantised types, dynamic shapes; and custom calls."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from compiler import api
+from compiler.errors import StageFailure
+from compiler.tests import programs
+from simulator.api import Device
+
+Q8 = "!quant.uniform<i8:f32, 0.5:3>"
+FALLBACK = api.CompileOptions(unsupported_types="fallback")
+
+
+def simulate(body: str, signature: str, *inputs: np.ndarray) -> list[np.ndarray]:
+    return programs.simulate(programs.module(body, signature), *inputs)
+
+
+def test_tuples_and_tokens_leave_nothing_behind():
+    x, y = programs.random((2, 3), 1), programs.random((2, 3), 2)
+    (got,) = simulate(
+        """%t = stablehlo.tuple %x, %y : tuple<tensor<2x3xf32>, tensor<2x3xf32>>
+           %k = stablehlo.create_token : !stablehlo.token
+           %l = stablehlo.after_all %k, %k : !stablehlo.token
+           %0 = stablehlo.get_tuple_element %t[1] : (tuple<tensor<2x3xf32>, tensor<2x3xf32>>) -> tensor<2x3xf32>
+           %1 = stablehlo.subtract %0, %x : tensor<2x3xf32>
+           return %1 : tensor<2x3xf32>""",
+        "(%x: tensor<2x3xf32>, %y: tensor<2x3xf32>) -> tensor<2x3xf32>",
+        x,
+        y,
+    )
+    np.testing.assert_array_equal(got, y - x)
+
+
+def test_quantised_numbers_are_integers():
+    """Against the specification's formulas: (stored - zero point) * scale, rounded to even and clamped."""
+    x = np.array([-100.0, -0.25, 0.25, 0.75, 3.3, 100.0], np.float32)
+    stored, back = simulate(
+        f"""%0 = stablehlo.uniform_quantize %x : (tensor<6xf32>) -> tensor<6x{Q8}>
+            %1 = stablehlo.uniform_dequantize %0 : (tensor<6x{Q8}>) -> tensor<6xf32>
+            return %0, %1 : tensor<6x{Q8}>, tensor<6xf32>""",
+        f"(%x: tensor<6xf32>) -> (tensor<6x{Q8}>, tensor<6xf32>)",
+        x,
+    )
+    want = np.clip(np.rint(x / np.float32(0.5) + 3), -128, 127)
+    assert stored.dtype == np.int8
+    np.testing.assert_array_equal(stored, want)
+    np.testing.assert_array_equal(back, (want - 3) * 0.5)
+
+
+def test_a_quantised_product_is_one_of_integers():
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-128, 128, shape).astype(np.int8) for shape in ((4, 40), (40, 5)))
+    wide = "!quant.uniform<i32:f32, 0.25>"
+    (got,) = simulate(
+        f"""%0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0]
+              : (tensor<4x40x{Q8}>, tensor<40x5x!quant.uniform<i8<-127:127>:f32, 0.5>>) -> tensor<4x5x{wide}>
+            return %0 : tensor<4x5x{wide}>""",
+        f"(%a: tensor<4x40x{Q8}>, %b: tensor<40x5x!quant.uniform<i8<-127:127>:f32, 0.5>>) -> tensor<4x5x{wide}>",
+        a,
+        b,
+    )
+    np.testing.assert_array_equal(got, (a.astype(np.int32) - 3) @ b.astype(np.int32))
+
+
+def test_an_op_without_integer_arithmetic_goes_by_floats():
+    x = np.array([-20, 3, 4, 100], np.int8)
+    (got,) = simulate(
+        f"%0 = stablehlo.tanh %x : tensor<4x{Q8}>\nreturn %0 : tensor<4x{Q8}>",
+        f"(%x: tensor<4x{Q8}>) -> tensor<4x{Q8}>",
+        x,
+    )
+    np.testing.assert_array_equal(got, np.rint(np.tanh((x.astype(np.float32) - 3) * 0.5) / 0.5 + 3))
+
+
+def test_sizes_that_are_constants_become_static():
+    x = programs.random((6,))
+    (got,) = simulate(
+        """%s = stablehlo.constant dense<[2, 3]> : tensor<2xi32>
+           %0 = stablehlo.dynamic_reshape %x, %s : (tensor<6xf32>, tensor<2xi32>) -> tensor<?x?xf32>
+           %1 = stablehlo.abs %0 : tensor<?x?xf32>
+           %a = stablehlo.constant dense<[0, 1]> : tensor<2xi32>
+           %o = stablehlo.constant dense<1> : tensor<2xi32>
+           %2 = stablehlo.real_dynamic_slice %1, %a, %s, %o
+             : (tensor<?x?xf32>, tensor<2xi32>, tensor<2xi32>, tensor<2xi32>) -> tensor<?x?xf32>
+           return %2 : tensor<?x?xf32>""",
+        "(%x: tensor<6xf32>) -> tensor<?x?xf32>",
+        x,
+    )
+    np.testing.assert_array_equal(got, np.abs(x.reshape(2, 3))[:, 1:])
+
+
+def test_a_bounded_size_is_its_bound():
+    kind = "tensor<?x3xf32, #stablehlo.bounds<7, ?>>"
+    x = programs.random((7, 3))
+    (got,) = simulate(f"%0 = stablehlo.abs %x : {kind}\nreturn %0 : {kind}", f"(%x: {kind}) -> {kind}", x)
+    np.testing.assert_array_equal(got, np.abs(x))
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_scan_goes_the_way_it_says(reverse):
+    x = np.array([1, 2, 3, 4], np.int32)
+    source = programs.module(
+        f"""%0:2 = "chlo.scan"(%x, %c) <{{dimension = 0 : i64, is_reverse = {str(reverse).lower()},
+              operandSegmentSizes = array<i32: 1, 1>, resultSegmentSizes = array<i32: 1, 1>}}> ({{
+            ^bb0(%a: tensor<i32>, %b: tensor<i32>):
+              %1 = stablehlo.add %a, %b : tensor<i32>
+              stablehlo.return %1, %1 : tensor<i32>, tensor<i32>
+            }}) : (tensor<4xi32>, tensor<i32>) -> (tensor<4xi32>, tensor<i32>)
+            return %0#0, %0#1 : tensor<4xi32>, tensor<i32>""",
+        "(%x: tensor<4xi32>, %c: tensor<i32>) -> (tensor<4xi32>, tensor<i32>)",
+    )
+    sums, last = programs.simulate(source, x, np.int32(0), unsupported_types="fallback")
+    np.testing.assert_array_equal(sums, np.cumsum(x[::-1])[::-1] if reverse else np.cumsum(x))
+    assert last == 10
+
+
+def test_a_size_that_only_the_run_knows_is_refused():
+    source = programs.module(
+        """%0 = stablehlo.dynamic_iota %n, dim = 0 : (tensor<1xi32>) -> tensor<?xi32>
+           return %0 : tensor<?xi32>""",
+        "(%n: tensor<1xi32>) -> tensor<?xi32>",
+    )
+    with pytest.raises(StageFailure) as caught:
+        api.compile(source, programs.BOARD)
+    assert caught.value.kind == "never"
+
+
+def _symmetric(n: int) -> np.ndarray:
+    x = programs.random((n, n))
+    return x @ x.T + n * np.eye(n, dtype=np.float32)
+
+
+@pytest.mark.parametrize(
+    ("function", "where"),
+    [
+        (jnp.linalg.cholesky, "mixed"),
+        (lambda a: jnp.linalg.qr(a)[1], "mixed"),
+        (jnp.linalg.eigvalsh, "mixed"),
+        (lambda a: jnp.linalg.svd(a, compute_uv=False), "mixed"),
+        (lambda a: jax.scipy.linalg.lu_factor(a)[0], "mixed"),
+        (jnp.linalg.inv, "mixed"),
+        (lambda a: jax.scipy.linalg.solve_triangular(a, a[:, :2]), "simulator"),
+        (lambda a: jax.lax.approx_max_k(a, 2)[0], "simulator"),
+        (lambda a: jnp.abs(jnp.fft.rfft(a)), "host"),
+    ],
+    ids=["cholesky", "qr", "eigh", "svd", "lu", "inv", "trsm", "approx", "fft"],
+)
+def test_routines_of_the_host(function, where):
+    a = _symmetric(6)
+    source = programs.stablehlo(function, a)
+    data = api.compile(source, programs.BOARD, FALLBACK)
+    (got,) = Device("n150").load(data).run([a]).outputs
+    np.testing.assert_allclose(got, np.asarray(jax.jit(function)(a)), rtol=2e-3, atol=2e-3)
+    assert api.ran_on(data) == where
+
+
+def _call(target: str) -> str:
+    return programs.module(
+        f"%0 = stablehlo.custom_call @{target}(%x) : (tensor<4xf32>) -> tensor<4xf32>\nreturn %0 : tensor<4xf32>",
+        "(%x: tensor<4xf32>) -> tensor<4xf32>",
+    )
+
+
+def test_an_annotation_hands_its_operand_on():
+    x = programs.random((4,))
+    np.testing.assert_array_equal(programs.simulate(_call("annotate_device_placement"), x)[0], x)
+
+
+@pytest.mark.parametrize(
+    ("target", "kind"), [("xla_ffi_python_cpu_callback", "never"), ("tpu_custom_call", "never"), ("Mine", "notimpl")]
+)
+def test_other_targets_are_refused_with_a_reason(target, kind):
+    with pytest.raises(StageFailure) as caught:
+        api.compile(_call(target), programs.BOARD, FALLBACK)
+    assert caught.value.kind == kind
+    assert target in caught.value.message
