@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from harness.backends.buda import DEPTHS, Buda
 from harness.stages import Stage
 
+BACKEND = "buda"
+"""The backend that has depths."""
+DEPTHS = (
+    "init-compile", "generate-initial-graph", "post-initial-graph-pass", "consteval-graph", "post-pattern-matcher",
+    "optimized-graph", "autograd", "post-autograd-pass", "pre-lowering-pass", "buda-graph-pre-placer", "balancer-pass",
+    "pre-netlist-pass", "generate-netlist",
+)  # fmt: skip
+"""Its stages before `run`; compiler/depths.py has the steps."""
 NAMES = {Stage(word): word.upper().replace("-", "_") for word in DEPTHS} | {
     Stage.RUN: "BACKEND_GOLDEN_VERIFY",
     Stage.COMPARE: "FULL",
@@ -15,4 +22,4 @@ STAGES = {name: stage for stage, name in NAMES.items()}
 
 def depth_of(backend: str, stage: Stage) -> str:
     """The depth that an op of the backend has reached with a stage; empty for a backend without depths."""
-    return NAMES.get(stage, "") if backend == Buda.name else ""
+    return NAMES.get(stage, "") if backend == BACKEND else ""

@@ -13,17 +13,12 @@ import numpy as np
 
 from harness.backends.base import BackendOptions, Declined, Job, StageError, Target
 from harness.backends.reference import Reference, board_of, fidelity_of, float_format_of
+from harness.depths import BACKEND, DEPTHS
 from harness.stages import Stage
 
 if TYPE_CHECKING:
-    from compiler.depths import Compilation
+    from compiler.api import Compilation
 
-DEPTHS = (
-    "init-compile", "generate-initial-graph", "post-initial-graph-pass", "consteval-graph", "post-pattern-matcher",
-    "optimized-graph", "autograd", "post-autograd-pass", "pre-lowering-pass", "buda-graph-pre-placer", "balancer-pass",
-    "pre-netlist-pass", "generate-netlist",
-)  # fmt: skip
-"""compiler/depths.py's, spelled out so that a listing imports no compiler."""
 FORMAT, FIDELITY = "Float16_b", "HiFi3"
 """TT-Buda's defaults."""
 _KEY = Stage(DEPTHS[0])
@@ -32,7 +27,7 @@ _KEY = Stage(DEPTHS[0])
 class Buda:
     """StableHLO -> TTIR -> Buda graph -> plan -> netlist -> simulated device."""
 
-    name: ClassVar[str] = "buda"
+    name: ClassVar[str] = BACKEND
     lasting: ClassVar[bool] = True
     stages: ClassVar[tuple[Stage, ...]] = (*map(Stage, DEPTHS), Stage.RUN)
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from harness.api import run_op_by_op
-from harness.backends.buda import DEPTHS, Buda
-from harness.depths import STAGES
+from harness.backends.buda import Buda
+from harness.depths import DEPTHS, STAGES
 from harness.records import OpTest
 from harness.stages import Stage, Status
 
