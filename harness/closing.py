@@ -10,6 +10,7 @@ from harness.errors import InputError
 from harness.optest import RunContext, backend_label, now, unrun_test
 from harness.plan import Plan, nodeid
 from harness.records import OpRow, OpTest
+from harness.scale.shard import ELSEWHERE
 from harness.stages import Status
 from harness.store import StoredRun
 from harness.summary import Run
@@ -66,6 +67,9 @@ def close(plan: Plan, selected: set[str] | None, *, interrupted: bool) -> Closed
 def _unrun(row: OpRow, plan: Plan, selected: set[str] | None) -> OpTest:
     """The record of an op that no lane saw."""
     deselected = not plan.again and selected is not None and nodeid(row, plan.tag) not in selected
+    if not plan.owns(row):
+        return unrun_test(row, plan.orders.context, Status.SKIPPED, ELSEWHERE)
+    deselected = not plan.again and selected is not None and nodeid(row) not in selected
     if deselected:
         return unrun_test(row, plan.orders.context, Status.SKIPPED, "deselected")
     return unrun_test(row, plan.orders.context, Status.NOT_RUN, "the run ended before this op")

@@ -21,6 +21,8 @@ WORKFLOW = (
     "opt",
     "plan",
     "show",
+    "costs",
+    "merge",
     "publish",
     "diff",
     "unblock",

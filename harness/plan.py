@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from harness.optest import RunContext, backend_label, now
 from harness.progress import Event
 from harness.records import ManifestHeader, OpRow, RunRecord
 from harness.request import Request, chosen, to_prepare, wanted
+from harness.scale import costs, shard
 from harness.stages import Stage
 
 MAIN = "main"
@@ -60,6 +62,8 @@ class Orders:
     nodeids: tuple[str, ...] = ()
     others: tuple[Orders, ...] = ()
     """The same for each further backend of the run: another context, and what that backend says."""
+    share: tuple[str, ...] | None = None
+    """Ids of the ops that are this job's share; None: all are."""
 
     @property
     def caches(self) -> Path:
@@ -109,7 +113,27 @@ class Plan:
             (not orders.globs or wanted(row, orders.globs))
             and (not orders.op_ids or row.op_id in orders.op_ids)
             and (not orders.nodeids or nodeid(row, tag) in orders.nodeids)
+            and (not orders.op_ids or row.op_id in self._op_ids)
+            and (not orders.nodeids or nodeid(row) in self._nodeids)
+            and self.owns(row)
         )
+
+    def owns(self, row: OpRow) -> bool:
+        """Whether an op is of the share that this job runs."""
+        return self._share is None or row.op_id in self._share
+
+    # Looked up for each of what may be 20,000 ops.
+    @cached_property
+    def _op_ids(self) -> frozenset[str]:
+        return frozenset(self.orders.op_ids)
+
+    @cached_property
+    def _nodeids(self) -> frozenset[str]:
+        return frozenset(self.orders.nodeids)
+
+    @cached_property
+    def _share(self) -> frozenset[str] | None:
+        return None if self.orders.share is None else frozenset(self.orders.share)
 
     def lane(self, writer: str) -> Lane:
         """A lane for this run; not started."""
@@ -138,6 +162,12 @@ class Plan:
     def heard(cls, told: dict[str, Any]) -> Plan:
         """The plan in an xdist worker."""
         orders = _heard(told)
+        words = {name: tuple(told[name]) for name in ("order", "globs", "op_ids", "nodeids", "share")
+                 if told[name] is not None}  # fmt: skip
+        ready = told["ready"]
+        if ready is not None:
+            ready = Ready(**{**ready, "stages": tuple(Stage(stage) for stage in ready["stages"])})
+        orders = Orders(**{**told, **words, "ready": ready, "context": RunContext(**told["context"])})
         header, rows = store.read_manifest(Path(orders.context.run_dir))
         return cls(orders, header, rows)
 
@@ -247,6 +277,7 @@ def _from_models(
     started = now()
     asked = to_prepare(request)
     tasks = prepare.tasks(asked)
+    measured = _measured(request)
     run_dir = request.run_dir or store.default_run_dir([t.name for t in tasks], started, request.folder)
     if (run_dir / store.RUN_FILE).exists():
         raise InputError("--run-dir", "a new folder beside --model", f"{run_dir}, which holds a run",
@@ -266,12 +297,28 @@ def _from_models(
         plan = Plan(_settled(orders, request, rows, ready, cached, started), header, rows)
         if not dry:
             _write(plan, request, started, command_line, _fingerprint(ready))
+        header, rows = prepare.prepare(asked, _beside(lane, known, report), claims, artifacts)
+        ready = _ready(orders, lane, known)
+        mine = shard.share(rows, request.settings["shard"], measured) if request.settings["shard"] else None
+        if mine is not None:
+            orders = replace(orders, share=mine.ops)
+        plan = Plan(_settled(orders, request, rows, ready if cached else None, started), header, rows)
+        if not dry:
+            if mine is not None:
+                shard.write(run_dir, mine)
+            _write(plan, request, started, command_line, ready.fingerprint)
     except BaseException:
         _close(lanes)
         if not dry:
             _abandon(run_dir)
         raise
     return plan, lanes
+
+
+def _measured(request: Request) -> dict[str, float]:
+    """Seconds by op id, as the file that `--shard-costs` names says. Raises InputError where it says nothing."""
+    path = request.settings["shard_costs"]
+    return {} if path is None else costs.read(request.folder / path)
 
 
 def _claim(run_dir: Path) -> None:
@@ -398,6 +445,10 @@ def _resumed(
         "op_ids": resume.selection(run_dir) or (),
     }  # fmt: skip
     orders = replace(orders, **rest, others=tuple(replace(other, **rest) for other in orders.others))
+    orders = replace(
+        orders, resumed=True, attempts=resume.attempts(store.read_journal(run_dir)),
+        op_ids=resume.selection(run_dir) or (), share=mine.ops if (mine := shard.read(run_dir)) else None,
+    )  # fmt: skip
     plan = Plan(orders, run.header, run.rows)
     for folder in (run_dir, *map(Path, run.header.export_dirs)):
         claims.hold(folder)

@@ -271,7 +271,7 @@ class RunRecord(Record):
     started: datetime
     ended: datetime | None = None
     outcome: str = "running"
-    """`running`, `complete`, `interrupted`, `out_of_budget`."""
+    """`running`, `complete`, `interrupted`, `out_of_budget`; `partial`: merged from some of its shares."""
     origin: Origin
 
 

@@ -69,6 +69,11 @@ def read(config: pytest.Config) -> Request:
         str((folder / name).resolve()) if name.endswith(registry.FILES) else name
         for name in registry.several(settings["backend"])
     )
+    if option.opscope_shard and not (option.opscope_model or option.opscope_resume):
+        raise InputError("--shard", "--model beside it", "an op of an earlier run")
+    if settings["backend"].endswith(".py"):
+        # The record's command line must find the file from any folder.
+        settings.values["backend"] = str((folder / settings["backend"]).resolve())
     run_dir = None if option.opscope_run_dir is None else (folder / option.opscope_run_dir).resolve()
     request = Request(
         models=tuple(option.opscope_model or ()),

@@ -105,6 +105,20 @@ def _dtype(where: str, value: object) -> str:
     return DTYPES[_one_of(*DTYPES)(where, value)]
 
 
+MOST_SHARES = 10_000
+"""More is a slip of the pen."""
+
+
+def _share(where: str, value: object) -> str:
+    match = re.fullmatch(r"\s*(\d{1,6})\s*/\s*(\d{1,6})\s*", str(value))
+    if match is None or not 1 <= int(match[2]) <= MOST_SHARES:
+        raise InputError(where, f"I/N, this share of 1 to {MOST_SHARES}", repr(value), "1/4")
+    index, of = int(match[1]), int(match[2])
+    if not 1 <= index <= of:
+        raise InputError(where, f"a share from 1/{of} to {of}/{of}", repr(value), f"{min(max(index, 1), of)}/{of}")
+    return f"{index}/{of}"
+
+
 @dataclass(frozen=True)
 class Setting:
     """One row of the table."""
@@ -164,6 +178,10 @@ SETTINGS: tuple[Setting, ...] = (
             read=_span, metavar="TIME"),
     Setting("reruns", "How often a failed op is run again, to tell deterministic, flaky and infrastructure apart.",
             2, _count, "N"),
+    Setting("shard", "Run this share of the ops, e.g. 2/4: equal in cost; `opscope merge` joins the run folders.",
+            read=_share, metavar="I/N"),
+    Setting("shard_costs", "What ops cost, equal for all shares: a run folder, or a file by `opscope costs`.",
+            metavar="PATH"),
     Setting("no_cache", "Run every op, also where an earlier run's verdict still holds.", False, _flag),
     Setting("keep_ir", "Keep the IR after each stage in the run folder.", False, _flag),
     Setting("until", "Stop each op after this stage, or depth of backend buda; such an op counts as stopped.",

@@ -194,6 +194,8 @@ def show(run: Run, console: Console) -> None:
         line("ended early: the ops that ran are in the journal, the others count as not_run", "bold yellow")
     if record.outcome == "out_of_budget":
         line("the budget is spent: the ops that it did not reach count as not_run", "bold yellow")
+    if record.outcome == "partial":
+        line("shares are missing or did not end: their ops count as not_run", "bold yellow")
     kept = sum(1 for test in run.tests if test.cached_from)
     if kept:
         line(f"{kept} of {len(run.tests)} verdicts are from earlier runs (--no-cache runs every op)", "cyan")

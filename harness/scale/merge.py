@@ -1,0 +1,191 @@
+"""Run folders of shares joined to the folder that one run of the whole sweep would have left.
+
+Every op's record comes from the share that owned it. The shares must be of one division (`harness/scale/shard.py`),
+one manifest and one backend; what is missing is an error, or, where that is asked for, `not_run`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness import export_folder, store
+from harness.claims import in_use
+from harness.errors import InputError
+from harness.optest import RunContext, repro_line, unrun_test
+from harness.records import OpRow, OpTest, RunRecord
+from harness.resume import FREE
+from harness.scale import shard
+from harness.stages import Status
+from harness.store import StoredRun
+
+WHERE = "opscope merge"
+
+OF_THE_SHARE = FREE | {"shard", "shard_costs", "cache_dir", "cluster"}
+"""Options that may differ between shares: none of them decides a record."""
+
+PARTIAL = "partial"
+"""Outcome of a run some of whose shares are missing or did not end."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One share, as it lies on disk."""
+
+    folder: Path
+    share: shard.Share
+    run: StoredRun
+
+
+def merge(folders: Sequence[Path], into: Path, *, partial: bool = False) -> RunRecord:
+    """Writes the run folder `into` and returns its record.
+
+    With `partial`, shares that are missing or did not end leave `not_run` rows and the outcome `partial`. Raises
+    InputError: a folder that is no share, shares that do not belong together, one given twice or missing, a folder
+    that holds a run already.
+    """
+    parts = _read(folders)
+    _check(parts)
+    missing = sorted(set(range(1, parts[0].share.of + 1)) - {part.share.index for part in parts})
+    if missing and not partial:
+        told = ", ".join(f"{index}/{parts[0].share.of}" for index in missing)
+        raise InputError(WHERE, f"all {parts[0].share.of} shares", f"none of {told}", "--partial")
+    cut = [part for part in parts if part.run.record.outcome != "complete"]
+    if cut and not partial:
+        got = f"{cut[0].folder}, which is {cut[0].run.record.outcome}"
+        raise InputError(WHERE, "shares that ran to their end", got, f"--resume {cut[0].folder}, or --partial")
+    if (into / store.RUN_FILE).exists():
+        raise InputError("--into", "a new folder", f"{into}, which holds a run", "another folder")
+    record = _record(parts, PARTIAL if missing or cut else "complete")
+    tests = [test for part in parts for test in _own(part, record, into)]
+    _write(parts, record, [*tests, *_lost(parts[0].run.rows, tests, record, into)], into)
+    return record
+
+
+def _read(folders: Sequence[Path]) -> list[Part]:
+    """The shares, first to last. Raises InputError where a folder holds none, or one that still runs."""
+    parts = []
+    for folder in folders:
+        run, share = store.load_run(folder), shard.read(folder)
+        if share is None:
+            raise InputError(WHERE, "runs of --shard", f"{folder}, a run of all ops", "the folders of the shares")
+        if in_use(folder):
+            raise InputError(WHERE, "runs that have ended", f"{folder}, which is running", "when it has ended")
+        parts.append(Part(folder, share, run))
+    if not parts:
+        raise InputError(WHERE, "the run folders of shares", "none")
+    return sorted(parts, key=lambda part: part.share.index)
+
+
+def _check(parts: Sequence[Part]) -> None:
+    """Raises InputError where two parts are the same share, or of different sweeps."""
+    first = parts[0]
+    for before, part in zip(parts, parts[1:], strict=False):
+        if part.share.index == before.share.index:
+            got = f"share {part.share.index}/{part.share.of} in {before.folder} and in {part.folder}"
+            raise InputError(WHERE, "every share once", got, "one of the two")
+    for part in parts[1:]:
+        differing = _difference(first, part)
+        if differing:
+            raise InputError(WHERE, "shares of one sweep", f"{first.folder} and {part.folder}, {differing}",
+                             "running the odd one again")  # fmt: skip
+
+
+def _difference(one: Part, other: Part) -> str:
+    """In what two shares are not of one sweep; empty: they are."""
+    a, b = one.run, other.run
+    if one.share.of != other.share.of:
+        return f"which are of {one.share.of} and of {other.share.of}"
+    if a.record.models != b.record.models:
+        return f"of the models {', '.join(a.record.models)} and {', '.join(b.record.models)}"
+    rows = {row.op_id: row for row in b.rows}
+    odd = next((row for row in a.rows if rows.get(row.op_id) != row), None)
+    if odd is not None or len(a.rows) != len(b.rows):
+        return f"whose manifests differ (op {odd.op_id})" if odd else "whose manifests differ"
+    mine, theirs = a.record.origin.options, b.record.origin.options
+    for name in sorted({*mine, *theirs} - OF_THE_SHARE):
+        if mine.get(name) != theirs.get(name):
+            return f"with {name} {mine.get(name)!r} and {theirs.get(name)!r}"
+    if one.share.division != other.share.division:
+        return "which divide the ops in two ways (did each job have the same --shard-costs?)"
+    return ""
+
+
+def _record(parts: Sequence[Part], outcome: str) -> RunRecord:
+    """The record of the whole run; of the same shares always the same, so that publishing it twice changes nothing."""
+    records = [part.run.record for part in parts]
+    started = min(record.started for record in records)
+    digest = hashlib.sha256("\0".join(record.run_id for record in records).encode()).hexdigest()[:8]
+    origin = records[0].origin
+    options = {**origin.options, "shard": None, "shard_costs": None}
+    hosts = ", ".join(dict.fromkeys(record.origin.host for record in records if record.origin.host))
+    return records[0].model_copy(
+        update={
+            "run_id": f"{started:%Y%m%d-%H%M%S}-{digest}",
+            "started": started,
+            "ended": max((record.ended for record in records if record.ended is not None), default=None),
+            "outcome": outcome,
+            "origin": origin.model_copy(update={"options": options, "host": hosts}),
+        }
+    )
+
+
+def _own(part: Part, record: RunRecord, into: Path) -> list[OpTest]:
+    """The records of the ops that a share owned, as the whole run would have written them."""
+    mine = frozenset(part.share.ops)
+    options = part.run.record.origin.options
+    found = []
+    for test in part.run.tests:
+        if test.op_id in mine:
+            context = _context(record, into, str(options.get("backend") or test.backend))
+            update = {"run_id": record.run_id, "repro": repro_line(test.op_id, context)}
+            found.append(test.model_copy(update=update))
+    return found
+
+
+def _context(record: RunRecord, into: Path, backend: str) -> RunContext:
+    """What all ops of the whole run have in common."""
+    options = record.origin.options
+    return RunContext(
+        record.run_id, str(into), backend=backend, arch=record.arch, data_format=options.get("data_format"),
+        math_fidelity=options.get("math_fidelity"), until=options.get("until"),
+    )  # fmt: skip
+
+
+def _lost(rows: Sequence[OpRow], tests: Sequence[OpTest], record: RunRecord, into: Path) -> list[OpTest]:
+    """`not_run` records of the ops that no share has one of."""
+    there = {test.op_id for test in tests}
+    context = _context(record, into, record.backend)
+    return [
+        unrun_test(row, context, Status.NOT_RUN, "its shard is missing or did not get to it")
+        for row in rows
+        if row.module is not None and row.op_id not in there
+    ]
+
+
+def _write(parts: Sequence[Part], record: RunRecord, tests: Sequence[OpTest], into: Path) -> None:
+    """Writes the folder: run.json last, so that a merge that was cut short can be done again."""
+    # Exports lie where each job had them: a folder of this machine is worth more than one of another.
+    headers = [part.run.header for part in parts]
+    header = next((h for h in headers if all(export_folder.complete(Path(d)) for d in h.export_dirs)), headers[0])
+    store.write_manifest(into, header, parts[0].run.rows)
+    lines = "".join(test.model_dump_json() + "\n" for test in tests)
+    store.write_whole(into / store.JOURNAL_DIR / "merged.jsonl", lines)
+    for part in parts:
+        for op_id in part.share.ops:
+            source = store.artifact_dir(part.folder, op_id)
+            if source.is_dir():
+                _copy(source, store.artifact_dir(into, op_id))
+    store.write_run(into, record)
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Copies the diagnostics of one op."""
+    try:
+        shutil.copytree(source, target, dirs_exist_ok=True)
+    except (OSError, shutil.Error) as error:
+        reason = OSError(str(error)) if isinstance(error, shutil.Error) else error
+        raise store.refused(target, reason) from error

@@ -1,0 +1,90 @@
+"""`--shard I/N`: which ops of a sweep are this job's, by cost, and decided alike in every job.
+
+The share follows from the manifest and from a file of costs that all jobs are given, never from what one machine
+happens to remember. Each run folder says which ops were its own and a digest of the whole division, by which
+`opscope merge` knows shares that belong together.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import heapq
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from harness import store
+from harness.errors import InputError
+from harness.records import OpRow
+from harness.scale import costs
+
+SHARD_FILE = "shard.json"
+"""In the run folder of a share."""
+
+ELSEWHERE = "in another shard"
+"""What the record of an op says that another job runs."""
+
+
+@dataclass(frozen=True)
+class Share:
+    """One job's part of a sweep, as its run folder stores it."""
+
+    index: int
+    """From 1."""
+    of: int
+    division: str
+    """Digest of who runs what; equal in all shares of one sweep."""
+    ops: tuple[str, ...]
+    """Ids of the ops that are this share's, in the order of the manifest."""
+    seconds: float
+    """What they are taken to cost."""
+    all_seconds: float
+    """What all ops of the sweep are taken to cost."""
+
+
+def divide(microseconds: Mapping[str, int], of: int) -> list[list[str]]:
+    """`of` lists of op ids of nearly equal cost: the dearest first, each to the share that has least so far.
+
+    Whole numbers and ids decide, so that every machine comes to the same lists. The costliest share exceeds the mean
+    by at most one op (R. L. Graham, Bounds on Multiprocessing Timing Anomalies, 1969).
+    """
+    shares: list[list[str]] = [[] for _ in range(of)]
+    heap = [(0, index) for index in range(of)]
+    for op_id in sorted(microseconds, key=lambda op_id: (-microseconds[op_id], op_id)):
+        load, index = heapq.heappop(heap)
+        shares[index].append(op_id)
+        heapq.heappush(heap, (load + microseconds[op_id], index))
+    return shares
+
+
+def share(rows: Collection[OpRow], asked: str, measured: Mapping[str, float] | None = None) -> Share:
+    """The share `asked` (`I/N`) of the ops that can be run."""
+    index, of = (int(word) for word in asked.split("/"))
+    microseconds = costs.of_rows([row for row in rows if row.module is not None], measured)
+    shares = divide(microseconds, of)
+    owner = {op_id: position for position, ops in enumerate(shares, 1) for op_id in ops}
+    division = hashlib.sha256(json.dumps([of, sorted(owner.items())]).encode()).hexdigest()[:16]
+    mine = tuple(row.op_id for row in rows if owner.get(row.op_id) == index)
+    return Share(
+        index, of, division, mine, sum(microseconds[op_id] for op_id in mine) / 1e6, sum(microseconds.values()) / 1e6
+    )
+
+
+def write(run_dir: Path, mine: Share) -> None:
+    """Writes RUN/shard.json. Raises InputError where the disk refuses it."""
+    store.write_whole(run_dir / SHARD_FILE, json.dumps(asdict(mine)) + "\n")
+
+
+def read(run_dir: Path) -> Share | None:
+    """The share that a run is; None: it is a whole one. Raises InputError for a file that is none of ours."""
+    path = run_dir / SHARD_FILE
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+        return Share(**{**value, "ops": tuple(map(str, value["ops"]))})
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise InputError(
+            str(path), "a share of a sweep", f"no such file ({error})", "running that share again"
+        ) from error

@@ -1,0 +1,48 @@
+"""A sweep in shares, joined again, through the command lines that a CI job has."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness import store
+from harness.records import VOLATILE, OpTest
+from harness.tests.acceptance.conftest import MODEL, Place
+
+
+def records(run: Path) -> list[dict[str, object]]:
+    return [test.model_dump(exclude=set(VOLATILE)) for test in store.load_run(run).tests]
+
+
+def sweep(place: Place, name: str, *words: str) -> Path:
+    run = place.folder / name
+    done = place.run(
+        "pytest", "--model", MODEL, "--op-by-op", "--no-report", "--no-cache", "--run-dir", str(run), *words
+    )
+    assert done.code == 0, done.out + done.err
+    return run
+
+
+@pytest.mark.slow
+def test_shares_joined_are_the_whole_sweep(place: Place) -> None:
+    whole = sweep(place, "whole")
+    costs = place.run("opscope", "costs", str(whole))
+    (place.folder / "costs.json").write_text(costs.out)
+    shares = [
+        sweep(place, f"s{index}", "--shard", f"{index}/3", "--shard-costs", "costs.json", *(("-n", "2") * (index == 2)))
+        for index in (1, 2, 3)
+    ]
+    done = place.run("opscope", "merge", *map(str, shares), "--into", "joined", "--publish", "sqlite:///all.sqlite")
+    assert done.code == 0, done.out + done.err
+    assert records(place.folder / "joined") == records(whole)
+    seconds = [sum(s.seconds for test in _ran(share) for s in test.stages) for share in shares]
+    assert max(seconds) < 0.6 * sum(seconds), "none of three shares is most of the work"
+    assert (place.folder / "joined" / "report.html").is_file()
+    assert (place.folder / "all.sqlite").is_file()
+    wrong = place.run("opscope", "merge", str(shares[0]), str(shares[2]), "--into", "wrong")
+    assert (wrong.code, wrong.out, len(wrong.err.splitlines())) == (2, "", 1)
+
+
+def _ran(run: Path) -> list[OpTest]:
+    return [test for test in store.load_run(run).tests if test.stages]
