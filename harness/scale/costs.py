@@ -60,7 +60,7 @@ def of_tests(tests: Iterable[OpTest]) -> dict[str, float]:
 
 
 def read(path: Path, where: str = "--shard-costs") -> dict[str, float]:
-    """Seconds by op id, of a run folder or of a file that `opscope costs` wrote. Raises InputError for anything else."""
+    """Seconds by op id, of a run folder or a file that `opscope costs` wrote. Raises InputError for anything else."""
     hint = "a run folder, or a file that `opscope costs RUN` wrote"
     if path.is_dir():
         return of_tests(store.load_run(path).tests)

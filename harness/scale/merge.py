@@ -10,6 +10,7 @@ import hashlib
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 from harness import export_folder, store
@@ -83,7 +84,7 @@ def _read(folders: Sequence[Path]) -> list[Part]:
 def _check(parts: Sequence[Part]) -> None:
     """Raises InputError where two parts are the same share, or of different sweeps."""
     first = parts[0]
-    for before, part in zip(parts, parts[1:], strict=False):
+    for before, part in pairwise(parts):
         if part.share.index == before.share.index:
             got = f"share {part.share.index}/{part.share.of} in {before.folder} and in {part.folder}"
             raise InputError(WHERE, "every share once", got, "one of the two")

@@ -29,8 +29,16 @@ def rows(count: int = 7) -> list[OpRow]:
     ]  # fmt: skip
 
 
-def write(folder: Path, asked: str | None = None, *, manifest: list[OpRow] | None = None, outcome: str = "complete",
-          skip: frozenset[str] = frozenset(), costs: dict[str, float] | None = None, **options: object) -> Path:  # fmt: skip
+def write(
+    folder: Path,
+    asked: str | None = None,
+    *,
+    manifest: list[OpRow] | None = None,
+    outcome: str = "complete",
+    skip: frozenset[str] = frozenset(),
+    costs: dict[str, float] | None = None,
+    **options: object,
+) -> Path:
     """A run of all ops or of a share, as the plugin leaves it; ops in `skip` have no record."""
     manifest = manifest or rows()
     mine = shard.share(manifest, asked, costs) if asked else None
@@ -60,7 +68,7 @@ def write(folder: Path, asked: str | None = None, *, manifest: list[OpRow] | Non
                     stage_reached=Stage.COMPARE,
                     error="no room" if failed else None,
                     artifact=artifact.relative_to(folder).as_posix() if failed else None,
-                )  # fmt: skip
+                )
             )
     origin = Origin(options={**OPTIONS, **options, "shard": asked}, host=folder.name)
     store.write_run(folder, RunRecord(run_id=f"run-{folder.name}", models=("m",), backend="null", arch="n150",
