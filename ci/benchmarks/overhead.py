@@ -1,0 +1,132 @@
+"""What the harness itself costs: a sweep of synthetic ops on the backend that does nothing, timed and weighed.
+
+    python ci/benchmarks/overhead.py --ops 20000 --uses 200000
+
+The export folders are written here, so that neither export, compiler, simulator nor goldens take any time: all of the
+command is overhead, report and database included. Prints one JSON object.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import psutil
+
+from harness import export_folder, prepare
+from harness.records import ManifestHeader, OpRow, Source, TensorDesc, Use
+
+MODULE = "func.func @main(%x: tensor<{n}xf32>) -> tensor<{n}xf32> {{ return %x : tensor<{n}xf32> }}"
+KINDS = ("add", "multiply", "dot_general", "reshape", "reduce", "convolution", "exponential", "select")
+BIN = Path(sys.executable).parent
+
+
+def rows(model: str, first: int, ops: int, uses: int) -> list[OpRow]:
+    """`ops` rows of one model with `uses` uses each, told as fully as a real export tells them."""
+    made = []
+    for n in range(first, first + ops):
+        shape = (1 + n % 61, 1 + n // 61)
+        desc = TensorDesc(shape=shape, data_type="f32")
+        made.append(
+            OpRow(
+                op_id=f"{n * 0x9E3779B97F4A7C15 % 2**64:016x}",
+                op_name=f"stablehlo.{KINDS[n % len(KINDS)]}",
+                module="ops/op.mlirbc",
+                inputs=(desc, desc),
+                outputs=(desc,),
+                sources=(Source(kind="random", law="normal:1", seed=0, index=0),) * 2,
+                no_golden="synthetic",
+                op_params={"dimension_numbers": "[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]", "padding": "dense<0>"},
+                uses=tuple(
+                    Use(
+                        model=model,
+                        path=f"main/{n * uses + k}",
+                        location=f"layer_{k}/block_{n % 12}/op (models/jax/{model}.py:{n % 400})",
+                        framework_op=KINDS[n % len(KINDS)],
+                    )
+                    for k in range(uses)
+                ),
+                provenance=f"random:{n}",
+                frontend="jax",
+            )
+        )
+    return made
+
+
+def export(folder: Path, cache: Path, models: int, ops: int, uses: int) -> None:
+    """Files of `models` models, and the finished export folder of each, as if it had been made before."""
+    for index in range(models):
+        path = folder / f"synthetic{index:02d}.mlir"
+        path.write_text(MODULE.format(n=index + 1))
+        (task,) = prepare.tasks(prepare.Request((str(path),), cache_dir=str(cache)))
+        target = Path(task.folder)
+        (target / "ops").mkdir(parents=True)
+        (target / "ops" / "op.mlirbc").write_bytes(path.read_bytes())
+        share = ops // models
+        header = ManifestHeader(
+            models=(task.name,),
+            export_dirs=(task.folder,),
+            module_ops={task.name: share * (uses // ops)},
+            structural={task.name: 0},
+        )
+        export_folder.write_manifest(target, header, rows(task.name, index * share, share, uses // ops))
+
+
+def run(folder: Path, cache: Path, *options: str) -> dict[str, float]:
+    """Seconds of the sweep by the clock and of all its processes, and the most memory that all its processes held at once."""
+    command = [BIN / "pytest", "-p", "no:benchmark", "--model", str(folder / "*.mlir"), "--op-by-op", "-q",
+               "--backend", "null", *options]  # fmt: skip
+    environment = {**os.environ, "OPSCOPE_CACHE_DIR": str(cache)}
+    started, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
+    child = psutil.Popen(command, cwd=folder, env=environment, stdout=subprocess.DEVNULL)
+    most = 0
+    while child.poll() is None:
+        held = 0
+        for process in (child, *_below(child)):
+            try:
+                held += process.memory_info().rss
+            except psutil.Error:  # it ended meanwhile
+                continue
+        most = max(most, held)
+        time.sleep(0.1)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return {"seconds": time.monotonic() - started, "cpu_seconds": cpu, "bytes": most, "exit": child.returncode}
+
+
+def _below(process: psutil.Process) -> list[psutil.Process]:
+    try:
+        return process.children(recursive=True)
+    except psutil.Error:
+        return []
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Measures one sweep; options after `--` go to pytest."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--ops", type=int, default=20_000, help="unique ops")
+    parser.add_argument("--uses", type=int, default=200_000, help="uses of them, a multiple of the former")
+    parser.add_argument("--models", type=int, default=20)
+    parser.add_argument("--again", action="store_true", help="run a second time, on kept verdicts")
+    parser.add_argument("rest", nargs="*", help="options of the sweep")
+    asked = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory() as scratch:
+        folder, cache = Path(scratch) / "here", Path(scratch) / "cache"
+        folder.mkdir()
+        export(folder, cache, asked.models, asked.ops, asked.uses)
+        figures = run(folder, cache, *asked.rest)
+        if asked.again:
+            figures["again"] = run(folder, cache, *asked.rest)["seconds"]
+    print(json.dumps({"ops": asked.ops, "uses": asked.uses, **figures}))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
