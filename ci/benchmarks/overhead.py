@@ -80,7 +80,7 @@ def export(folder: Path, cache: Path, models: int, ops: int, uses: int) -> None:
 
 
 def run(folder: Path, cache: Path, *options: str) -> dict[str, float]:
-    """Seconds of the sweep by the clock and of all its processes, and the most memory that all its processes held at once."""
+    """Seconds of the sweep by the clock and of all processors, and the most memory that its processes held at once."""
     command = [BIN / "pytest", "-p", "no:benchmark", "--model", str(folder / "*.mlir"), "--op-by-op", "-q",
                "--backend", "null", *options]  # fmt: skip
     environment = {**os.environ, "OPSCOPE_CACHE_DIR": str(cache)}
