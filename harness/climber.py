@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from harness.optest import RunContext, unrun_test
 from harness.records import OpRow, OpTest
 from harness.reruns import Reruns
 from harness.result_cache import ResultCache
+from harness.scale.cluster import ClusterLane
 from harness.stages import Status
 
 
@@ -36,7 +37,7 @@ class Terms:
 class Climber:
     """Takes ops up the ladder in one lane and writes each record at once; a context manager."""
 
-    def __init__(self, context: RunContext, lane: Lane, writer: str, terms: Terms) -> None:
+    def __init__(self, context: RunContext, lane: Lane | ClusterLane, writer: str, terms: Terms) -> None:
         self._context, self._lane, self._terms = context, lane, terms
         self._journal = store.Journal(Path(context.run_dir), writer)
         self._reruns = Reruns(terms.reruns)
@@ -56,7 +57,7 @@ class Climber:
         known = terms.cache.find(row, attempt) if terms.cache is not None else None
         if known is not None and (self._reruns.settled(known) or not self._is_news(known)):
             return known
-        if not self._in_time():
+        if not self._lane.holds(row) and not self._in_time():
             unrun = unrun_test(row, self._context, Status.NOT_RUN, budget.REASON)
             return unrun.model_copy(update={"attempt": attempt})
         test = self._lane.run(row, attempt=attempt)
@@ -77,8 +78,20 @@ class Climber:
 
     def _once_more(self, row: OpRow, attempt: int) -> OpTest:
         """Another run of an op, in a child in which no other op has run."""
-        self._lane.close()
+        self._lane.fresh()
         return self._lane.run(row, attempt=attempt)
+
+    def arrivals(self, rows: Sequence[OpRow]) -> Iterator[OpRow]:
+        """The ops in the order in which their records come, where a cluster runs many at once."""
+        lane = self._lane
+        waiting = {row.op_id: row for row in rows}
+        if isinstance(lane, ClusterLane):
+            for op_id in list(waiting):
+                if not self.needs_lane(waiting[op_id]):
+                    yield waiting.pop(op_id)
+            for op_id in lane.arrivals(list(waiting.values()), self._terms.attempts, self._in_time):
+                yield waiting.pop(op_id)
+        yield from waiting.values()
 
     def needs_lane(self, row: OpRow) -> bool:
         """Whether an op will have to be run, as far as can be told without reading anything."""

@@ -137,6 +137,14 @@ class Lane:
             self._stop()  # an op was in flight: its answer must never be taken for the next one's
             raise
 
+    def holds(self, row: OpRow) -> bool:
+        """Whether the record of an op is there without running it: never here."""
+        return False
+
+    def fresh(self) -> None:
+        """Has the next op run in a child in which no other op has run."""
+        self._stop()
+
     def close(self) -> None:
         """Ends the child. The lane may be used again."""
         self._stop()

@@ -26,7 +26,10 @@ from harness.progress import Event
 from harness.records import ManifestHeader, OpRow, RunRecord
 from harness.request import Request, chosen, to_prepare, wanted
 from harness.scale import costs, shard
+from harness.scale.cluster import ClusterLane
 from harness.stages import Stage
+
+AnyLane = Lane | ClusterLane
 
 MAIN = "main"
 """Writer of the journal where there are no xdist workers."""
@@ -62,6 +65,8 @@ class Orders:
     nodeids: tuple[str, ...] = ()
     others: tuple[Orders, ...] = ()
     """The same for each further backend of the run: another context, and what that backend says."""
+    cluster: str | None = None
+    """Address of the scheduler on whose workers the ops are run; None: here."""
     share: tuple[str, ...] | None = None
     """Ids of the ops that are this job's share; None: all are."""
 
@@ -135,12 +140,12 @@ class Plan:
     def _share(self) -> frozenset[str] | None:
         return None if self.orders.share is None else frozenset(self.orders.share)
 
-    def lane(self, writer: str) -> Lane:
+    def lane(self, writer: str) -> AnyLane:
         """A lane for this run; not started."""
         folders = dict(zip(self.header.models, self.header.export_dirs, strict=True))
         return _lane(self.orders, folders, writer)
 
-    def climber(self, lane: Lane, writer: str) -> Climber:
+    def climber(self, lane: AnyLane, writer: str) -> Climber:
         """What takes the ops of this run up the ladder in one process."""
         orders = self.orders
         tests = store.latest(store.read_journal(self.run_dir)) if orders.resumed else ()
@@ -195,6 +200,7 @@ def nodeid(row: OpRow, tag: str = "") -> str:
 def make(
     request: Request, report: Callable[[Event], None], command_line: Sequence[str], dry: bool, claims: Claims
 ) -> tuple[Plan, list[Lane]]:
+) -> tuple[Plan, AnyLane]:
     """Prepares what was asked for and writes the run folder (`dry`: writes nothing).
 
     Each backend has taken its options: in its lane, or in an earlier one to which nothing has changed since. The lanes
@@ -221,18 +227,17 @@ def make(
     return _from_models(request, report, command_line, dry, claims)
 
 
-def _lane(orders: Orders, export_dirs: dict[str, str], writer: str, dry: bool = False) -> Lane:
+def _lane(orders: Orders, export_dirs: dict[str, str], writer: str, dry: bool = False) -> AnyLane:
     """A lane that follows the orders."""
-    return Lane(
-        LaneConfig(
-            context=orders.context,
-            export_dirs=export_dirs,
-            op_timeout=orders.op_timeout,
-            memory_limit=orders.op_memory,
-            log=None if dry else Path(orders.context.run_dir) / "logs" / f"{writer}.txt",
-            environment={"OPSCOPE_CACHE_DIR": cache_dir} if (cache_dir := orders.cache_dir) else {},
-        )
+    config = LaneConfig(
+        context=orders.context,
+        export_dirs=export_dirs,
+        op_timeout=orders.op_timeout,
+        memory_limit=orders.op_memory,
+        log=None if dry else Path(orders.context.run_dir) / "logs" / f"{writer}.txt",
+        environment={"OPSCOPE_CACHE_DIR": cache_dir} if (cache_dir := orders.cache_dir) else {},
     )
+    return Lane(config) if orders.cluster is None else ClusterLane(orders.cluster, config)
 
 
 def _orders(request: Request, run_id: str, run_dir: Path, settings: dict[str, Any]) -> Orders:
@@ -262,6 +267,7 @@ def _orders_of(backend: str, request: Request, run_id: str, run_dir: Path, setti
         op_timeout=settings["op_timeout"],
         op_memory=settings["op_memory"],
         cache_dir=settings["cache_dir"],
+        cluster=settings["cluster"],
         reruns=settings["reruns"],
         globs=request.ops,
         nodeids=request.nodeids,
@@ -272,6 +278,8 @@ def _from_models(
     request: Request, report: Callable[[Event], None], command_line: Sequence[str], dry: bool, claims: Claims
 ) -> tuple[Plan, list[Lane]]:
     """The plan of a new run, and lanes that have loaded their backends meanwhile, unless that is not needed."""
+) -> tuple[Plan, AnyLane]:
+    """The plan of a new run, and a lane that has loaded its backend meanwhile, unless that is not needed."""
     from harness import prepare
 
     started = now()
@@ -372,6 +380,16 @@ def _beside(
     lanes: Sequence[Lane], known: Sequence[Ready | None], report: Callable[[Event], None]
 ) -> Callable[[Event], None]:
     """Hears of the export: the lanes' imports run beside it, and an option that a backend refuses ends it all."""
+def _said(orders: Orders, lane: AnyLane, cached: bool) -> Ready | None:
+    """What the backend is known to say; where it is not known, or every op will be run, the lane starts at once."""
+    known = result_cache.recall(orders.caches, orders.context) if cached else None
+    if known is None:
+        lane.start()
+    return known
+
+
+def _beside(lane: AnyLane, known: Ready | None, report: Callable[[Event], None]) -> Callable[[Event], None]:
+    """Hears of the export: the lane's imports run beside it, and an option that the backend refuses ends both."""
 
     def told(event: Event) -> None:
         report(event)
@@ -393,6 +411,13 @@ def _ready(sides: Sequence[Plan], lanes: Sequence[Lane], known: Sequence[Ready |
             result_cache.note(side.orders.caches, side.orders.context, said)
         found.append(said)
     return found
+def _ready(orders: Orders, lane: AnyLane, known: Ready | None) -> Ready:
+    """What the backend says, noted for later runs. Raises InputError where it refuses its options."""
+    if known is not None:
+        return known
+    ready = lane.ready()
+    result_cache.note(orders.caches, orders.context, ready)
+    return ready
 
 
 def _fingerprint(ready: Sequence[Ready]) -> str:
@@ -433,6 +458,7 @@ def _settled_one(
 def _resumed(
     request: Request, run_dir: Path, report: Callable[[Event], None], dry: bool, claims: Claims
 ) -> tuple[Plan, list[Lane]]:
+) -> tuple[Plan, AnyLane]:
     """The plan of the rest of a run. Raises InputError where it cannot end as it would have."""
     from harness import prepare
 

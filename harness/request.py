@@ -69,6 +69,8 @@ def read(config: pytest.Config) -> Request:
         str((folder / name).resolve()) if name.endswith(registry.FILES) else name
         for name in registry.several(settings["backend"])
     )
+    if settings["cluster"] is not None and (getattr(option, "numprocesses", None) or getattr(option, "tx", None)):
+        raise InputError("--cluster", "no -n beside it: each device of the cluster is a lane", "-n", "one of the two")
     if option.opscope_shard and not (option.opscope_model or option.opscope_resume):
         raise InputError("--shard", "--model beside it", "an op of an earlier run")
     if settings["backend"].endswith(".py"):

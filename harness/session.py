@@ -24,7 +24,6 @@ from harness.stages import Status
 
 if TYPE_CHECKING:
     from harness.climber import Climber
-    from harness.lane import Lane
 
 WORKER_INPUT = "opscope"
 """Key under which the controller tells an xdist worker what it needs."""
@@ -51,6 +50,8 @@ class OpByOp:
         self._claims = Claims()
         self._lanes: list[Lane] = []
         self._climbers: dict[str, Climber] = {}
+        self._lane: plan.AnyLane | None = None
+        self._climber: Climber | None = None
         handed = getattr(config, "workerinput", {}).get(WORKER_INPUT)
         if handed is not None:
             self.worker = config.workerinput["workerid"]  # type: ignore[attr-defined]
@@ -156,6 +157,10 @@ class OpByOp:
         keep = [i for i in items if not isinstance(i, OpItem) or chosen.asks_for(i.row, i.tag)]
         out = [i for i in items if i not in keep]
         if out:
+        keep = [i for i in items if not isinstance(i, OpItem) or chosen.asks_for(i.row)]
+        if len(keep) < len(items):
+            kept = set(map(id, keep))
+            out = [item for item in items if id(item) not in kept]
             self.config.hook.pytest_deselected(items=out)
             items[:] = keep
         if chosen.orders.order:
@@ -189,6 +194,22 @@ class OpByOp:
 
     def climb(self, row: OpRow, tag: str = "") -> tuple[OpTest, Verdict]:
         """Takes one op up the ladder of a backend in this process's lane, and writes its record at once."""
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
+        """On a cluster, runs the ops in the order in which their records come."""
+        if self.plan is None or self.plan.orders.cluster is None or self.config.option.collectonly:
+            return None
+        from harness.scale import loop
+
+        try:
+            loop.run(session, self._begin(()))
+        except InputError as error:
+            self._give_up(str(error))
+            raise pytest.exit.Exception("no further op is run", returncode=2) from None
+        return True
+
+    def climb(self, row: OpRow) -> tuple[OpTest, Verdict]:
+        """Takes one op up the ladder in this process's lane, and writes its record at once."""
         try:
             self._begin(())
             return self._climbers[tag].climb(row)

@@ -105,6 +105,12 @@ def _dtype(where: str, value: object) -> str:
     return DTYPES[_one_of(*DTYPES)(where, value)]
 
 
+def _scheduler(where: str, value: object) -> str:
+    if re.fullmatch(r"(tcp|tls|ws|wss)://\S+:\d+/?", str(value)) is None:
+        raise InputError(where, "the address of a Dask scheduler", repr(value), "tcp://127.0.0.1:8786")
+    return str(value)
+
+
 MOST_SHARES = 10_000
 """More is a slip of the pen."""
 
@@ -182,6 +188,8 @@ SETTINGS: tuple[Setting, ...] = (
             read=_share, metavar="I/N"),
     Setting("shard_costs", "What ops cost, equal for all shares: a run folder, or a file by `opscope costs`.",
             metavar="PATH"),
+    Setting("cluster", "Run the ops on the workers of this Dask scheduler, one lane per resource `device`.",
+            read=_scheduler, metavar="ADDRESS"),
     Setting("no_cache", "Run every op, also where an earlier run's verdict still holds.", False, _flag),
     Setting("keep_ir", "Keep the IR after each stage in the run folder.", False, _flag),
     Setting("until", "Stop each op after this stage, or depth of backend buda; such an op counts as stopped.",

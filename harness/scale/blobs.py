@@ -1,0 +1,73 @@
+"""Files by their content: what a worker was sent once, it has for every later op that needs it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+from pathlib import Path, PurePosixPath
+
+STORE_BYTES = 8 << 30
+"""So much is kept; what was used longest ago goes, and is sent again when it is needed."""
+
+
+def digest_of(path: Path) -> str:
+    """SHA-256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+class Blobs:
+    """The files below one folder."""
+
+    def __init__(self, root: Path, limit: int = STORE_BYTES) -> None:
+        self._root, self._limit, self._lock = root, limit, threading.Lock()
+
+    def has(self, digest: str) -> bool:
+        """Whether a file is here; noted as used."""
+        try:
+            os.utime(self._root / digest)
+        except OSError:
+            return False
+        return True
+
+    def keep(self, digest: str, offset: int, total: int, data: bytes) -> str:
+        """Takes one part of a file; the last one puts it into the store. Empty, or why it cannot be kept."""
+        if len(digest) != 64 or not set(digest) <= set("0123456789abcdef"):
+            return f"expected a SHA-256, got {digest[:80]!r}"
+        part = self._root / f"{digest}.part"
+        with self._lock:
+            try:
+                self._root.mkdir(parents=True, exist_ok=True)
+                with part.open("r+b" if offset else "wb") as file:
+                    file.seek(offset)
+                    file.write(data)
+                if offset + len(data) < total:
+                    return ""
+                if digest_of(part) != digest:
+                    part.unlink()
+                    return f"expected the content of {digest[:12]}, got another"
+                part.replace(self._root / digest)
+                self._shrink()
+            except OSError as error:
+                return error.strerror or str(error)
+        return ""
+
+    def place(self, digest: str, folder: Path, path: str) -> None:
+        """Puts a file at `path` below `folder`. Raises FileNotFoundError where it is not here any more."""
+        parts = PurePosixPath(path)
+        if parts.is_absolute() or ".." in parts.parts:
+            raise ValueError(f"expected a path below the folder, got {path!r}")
+        target = folder / parts
+        target.parent.mkdir(parents=True, exist_ok=True)
+        os.link(self._root / digest, target)
+
+    def _shrink(self) -> None:
+        """Removes the longest unused files until the rest fits."""
+        held = sorted((p.stat().st_mtime, p.stat().st_size, p) for p in self._root.iterdir() if p.suffix != ".part")
+        over = sum(size for _, size, _ in held) - self._limit
+        for _, size, path in held[:-1]:
+            if over <= 0:
+                return
+            path.unlink(missing_ok=True)
+            over -= size

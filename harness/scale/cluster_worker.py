@@ -1,0 +1,200 @@
+"""What runs on a Dask worker: lanes for the ops of a sweep, and a store of their files by content.
+
+The scheduler is given the names of the functions below and bytes and JSON for them; what they return is JSON. Each
+device slot of a worker has one lane (`harness/lane.py`): a child process, so that no op can harm the worker.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import shutil
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from harness import judge
+from harness.errors import InputError
+from harness.lane import Lane, LaneConfig
+from harness.optest import RunContext
+from harness.records import OpRow
+from harness.scale.blobs import Blobs
+from harness.store import artifact_dir
+
+ARTIFACT_BYTES = 32 << 20
+"""Of the files that an op leaves (diagnostics, IR), so much travels back."""
+
+Json = dict[str, Any]
+
+
+def hello() -> str:
+    """JSON: the code that this worker would run."""
+    return json.dumps({"sources": sources()})
+
+
+@cache
+def sources() -> str:
+    """Digest of the code that turns an op into a record: equal on both sides, or records would not agree."""
+    return judge.digest(judge.sources("harness", "compiler", "simulator"))
+
+
+def ready(message: str) -> str:
+    """JSON: what the backend of a sweep says here (`ready`), or the parts of its refusal (`input_error`)."""
+    with _here().lane(json.loads(message)) as slot:
+        try:
+            return json.dumps({"ready": asdict(slot.lane.ready())})
+        except InputError as error:
+            return json.dumps({"input_error": [error.where, error.expected, error.got, error.hint]})
+
+
+def keep(digest: str, offset: int, total: int, data: bytes, dask_worker: Any = None) -> str:
+    """Takes one part of a file; the last one puts it into the store. Empty, or why it cannot be kept.
+
+    Dask fills in `dask_worker`.
+    """
+    return _here(dask_worker).blobs.keep(digest, offset, total, data)
+
+
+def climb(message: str, files: dict[str, bytes]) -> str:
+    """Takes one op up the ladder; `files` by their digests are kept first.
+
+    JSON: `test`, `files` and `ready`; or `missing` (digests), or `input_error`.
+    """
+    for digest, data in files.items():
+        _here().blobs.keep(digest, 0, len(data), data)  # what cannot be kept is missing
+    return json.dumps(_here().climb(json.loads(message)))
+
+
+def leave(token: str, dask_worker: Any = None) -> str:
+    """Ends the lanes of a sweep."""
+    _here(dask_worker).leave(token)
+    return ""
+
+
+class _Slot:
+    """A lane with a folder for the files of its op and one for what the op leaves."""
+
+    def __init__(self, token: str, task: Json, folder: Path) -> None:
+        self.token, self.export, self.run = token, folder / "export", folder / "run"
+        self.folder = folder
+        context = RunContext(**{**task["context"], "run_dir": str(self.run)})
+        self.lane = Lane(
+            LaneConfig(
+                context=context,
+                export_dirs=_Anywhere(str(self.export)),
+                op_timeout=task["op_timeout"],
+                memory_limit=task["op_memory"],
+            )
+        )
+
+    def close(self) -> None:
+        """Ends the child and takes its folders away."""
+        self.lane.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class _Anywhere(Mapping[str, str]):
+    """One folder for the files of every model."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+
+    def __getitem__(self, model: str) -> str:
+        return self._folder
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
+
+
+class _Here:
+    """The lanes and the store of this worker process."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._lock = folder, threading.Lock()
+        self._idle: dict[str, list[_Slot]] = {}
+        self.blobs = Blobs(folder / "blobs")
+
+    @contextlib.contextmanager
+    def lane(self, task: Json) -> Iterator[_Slot]:
+        """A lane of the task's sweep that nobody else uses; a new one where all are at work."""
+        token = str(task["token"])
+        with self._lock:
+            for other in [known for known in self._idle if known != token]:
+                # A controller that was killed could not say that it leaves.
+                for slot in self._idle.pop(other):
+                    slot.close()
+            idle = self._idle.setdefault(token, [])
+            slot = idle.pop() if idle else None
+        slot = slot or _Slot(token, task, Path(tempfile.mkdtemp(prefix="lane-", dir=self._folder)))
+        try:
+            yield slot
+        finally:
+            with self._lock:
+                self._idle.setdefault(token, []).append(slot)
+
+    def climb(self, task: Json) -> Json:
+        """The record of one op, or what keeps it from being made."""
+        files: dict[str, str] = task["files"]
+        missing = [digest for digest in dict.fromkeys(files.values()) if not self.blobs.has(digest)]
+        if missing:
+            return {"missing": missing}
+        row = OpRow.model_validate_json(task["row"])
+        with self.lane(task) as slot:
+            for folder in (slot.export, slot.run):
+                shutil.rmtree(folder, ignore_errors=True)
+            try:
+                for path, digest in files.items():
+                    self.blobs.place(digest, slot.export, path)
+            except FileNotFoundError:
+                return {"missing": list(dict.fromkeys(files.values()))}  # cleared away a moment ago
+            if task["fresh"]:
+                slot.lane.close()
+            try:
+                said = slot.lane.ready()
+                test = slot.lane.run(row, attempt=task["attempt"])
+            except InputError as error:
+                return {"input_error": [error.where, error.expected, error.got, error.hint]}
+            left = _left(artifact_dir(slot.run, row.op_id))
+            return {"test": test.model_dump_json(), "files": left, "ready": asdict(said)}
+
+    def leave(self, token: str) -> None:
+        """Ends the idle lanes of a sweep."""
+        with self._lock:
+            slots = self._idle.pop(token, [])
+        for slot in slots:
+            slot.close()
+
+
+def _left(folder: Path) -> dict[str, str]:
+    """What an op left in its folder, smallest first: name to content in base64."""
+    paths = sorted((p for p in folder.rglob("*") if p.is_file()), key=lambda p: p.stat().st_size)
+    found, total = {}, 0
+    for path in paths:
+        total += path.stat().st_size
+        if total > ARTIFACT_BYTES:
+            break
+        found[path.relative_to(folder).as_posix()] = base64.b64encode(path.read_bytes()).decode()
+    return found
+
+
+def _here(worker: Any = None) -> _Here:
+    """The state of a worker (default: of the one whose task this is)."""
+    from distributed import get_worker
+
+    return _state(str((worker or get_worker()).local_directory))
+
+
+@cache
+def _state(scratch: str) -> _Here:
+    """The state that belongs to a worker's own scratch folder, which Dask removes with it."""
+    folder = Path(scratch) / "opscope"
+    folder.mkdir(parents=True, exist_ok=True)
+    return _Here(folder)

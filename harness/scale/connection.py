@@ -1,0 +1,157 @@
+"""The one place that knows Dask's client: connecting, which workers have devices, sending files and ops.
+
+A worker's devices are its resource `device` (`dask worker tcp://... --resources device=1`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+import warnings
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from harness.errors import InputError
+
+RESOURCE = "device"
+PART_BYTES = 16 << 20
+"""So much of a file travels in one message."""
+
+CONNECT_SECONDS = 10
+WORKER_SECONDS = 30.0
+"""So long is waited for the first worker with a device."""
+
+FRESH_SECONDS = 0.5
+"""So long what the scheduler said of its workers is believed."""
+
+Slots = dict[str, int]
+"""Worker address to the ops that it can run at once: the least of its devices and its threads."""
+
+
+class Connection:
+    """A client of one scheduler. Raises InputError from whatever says that the cluster cannot be used."""
+
+    def __init__(self, address: str, sources: str) -> None:
+        self._where = f"--cluster {address}"
+        try:
+            from distributed import Client
+        except ImportError:
+            raise InputError("--cluster", "the package distributed", "none", "pip install -e '.[cluster]'") from None
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of other versions on the other side: what counts is compared below
+            try:
+                self._client: Any = Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
+            except (OSError, ValueError, ImportError) as error:
+                got = " ".join(str(error).split())[:160]
+                raise InputError(self._where, "a Dask scheduler", got, "`dask scheduler` there") from None
+        self._sources = sources
+        self._slots: tuple[float, Slots] = (0.0, {})
+        self._same: dict[str, bool] = {}
+        self._shipped: dict[str, set[str]] = {}
+        try:
+            self._await_workers()
+        except BaseException:
+            self._client.close()
+            raise
+
+    def _await_workers(self) -> None:
+        """Waits for the first worker that has a device and runs the same opscope."""
+        deadline = time.monotonic() + WORKER_SECONDS
+        while not self.slots():
+            if time.monotonic() > deadline:
+                workers = self._client.scheduler_info()["workers"]
+                got = f"{len(workers)} workers without one" if workers else "no worker"
+                hint = f"dask worker {self._where.partition(' ')[2]} --resources {RESOURCE}=1"
+                raise InputError(self._where, f"workers with a resource `{RESOURCE}`", got, hint)
+            time.sleep(0.2)
+
+    def slots(self) -> Slots:
+        """The workers that have devices, as of now."""
+        moment, slots = self._slots
+        if time.monotonic() - moment < FRESH_SECONDS:
+            return dict(slots)
+        workers = self._client.scheduler_info()["workers"]
+        slots = {}
+        for address, told in workers.items():
+            number = min(int(told.get("resources", {}).get(RESOURCE, 0)), int(told.get("nthreads", 1)))
+            if number > 0 and self._is_same(address):
+                slots[address] = number
+        for gone in set(self._shipped) - set(workers):
+            del self._shipped[gone]
+        self._slots = time.monotonic(), slots
+        return dict(slots)
+
+    def _is_same(self, worker: str) -> bool:
+        """Whether a worker runs the same code. Raises InputError where it does not: its records would not agree."""
+        from harness.scale import cluster_worker
+
+        if worker not in self._same:
+            try:
+                answer = self._client.run(cluster_worker.hello, workers=[worker])[worker]
+            except Exception as error:  # noqa: BLE001 - whatever unpickling a name there raises
+                if isinstance(error, OSError):
+                    return False  # it is gone already
+                got = f"{worker}, which has none ({type(error).__name__}: {str(error)[:80]})"
+                raise InputError(self._where, "workers with opscope", got, "the same installation there") from None
+            self._same[worker] = json.loads(answer)["sources"] == self._sources
+            if not self._same[worker]:
+                raise InputError(self._where, "workers with this opscope", f"another on {worker}",
+                                 "the same revision there")  # fmt: skip
+        return True
+
+    def ask(self, function: Callable[[str], str], message: str, seconds: float) -> dict[str, Any]:
+        """A worker's answer to one question, asked where a device is free."""
+        future = self._client.submit(function, message, pure=False, resources={RESOURCE: 1})
+        try:
+            return json.loads(future.result(timeout=seconds))
+        except Exception as error:  # noqa: BLE001 - Dask's errors have no common base
+            got = f"{type(error).__name__}: {' '.join(str(error).split())[:120]}"
+            raise InputError(self._where, "an answer of a worker", got, "the log of a worker") from None
+
+    def submit(self, function: Callable[..., str], message: str, files: dict[str, bytes], key: str, worker: str) -> Any:
+        """A future of a function's answer: on `worker`, or on another should that one die."""
+        return self._client.submit(
+            function, message, files, key=key, pure=False, workers=[worker], allow_other_workers=True,
+            resources={RESOURCE: 1},
+        )  # fmt: skip
+
+    def has(self, worker: str, digest: str) -> bool:
+        """Whether a worker was sent a file."""
+        return digest in self._shipped.get(worker, ())
+
+    def note(self, worker: str, digests: Iterable[str]) -> None:
+        """Notes that a worker is sent files."""
+        self._shipped.setdefault(worker, set()).update(digests)
+
+    def ship(self, keep: Callable[..., str], worker: str, path: Path, digest: str) -> bool:
+        """Sends a file to a worker, in parts; False where the worker is gone."""
+        total, offset = path.stat().st_size, 0
+        with path.open("rb") as file:
+            while offset < total or offset == 0:
+                data = file.read(PART_BYTES)
+                try:
+                    refused = self._client.run(keep, digest, offset, total, data, workers=[worker])[worker]
+                except (OSError, KeyError, ValueError):
+                    self._shipped.pop(worker, None)
+                    self._slots = (0.0, {})
+                    return False
+                if refused:
+                    raise InputError(self._where, f"{worker} to keep {path.name}", refused, "room on its disk")
+                offset += len(data)
+                if not data:
+                    break
+        self.note(worker, [digest])
+        return True
+
+    def forget(self, digests: Iterable[str]) -> None:
+        """Notes that a worker did not have these: they are sent again."""
+        for there in self._shipped.values():
+            there.difference_update(digests)
+
+    def close(self, leave: Callable[[str], str], token: str) -> None:
+        """Ends the lanes on all workers and the connection."""
+        with contextlib.suppress(Exception):  # a cluster that is gone has no lanes
+            self._client.run(leave, token, on_error="ignore")
+        self._client.close()
