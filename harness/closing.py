@@ -66,10 +66,9 @@ def close(plan: Plan, selected: set[str] | None, *, interrupted: bool) -> Closed
 
 def _unrun(row: OpRow, plan: Plan, selected: set[str] | None) -> OpTest:
     """The record of an op that no lane saw."""
-    deselected = not plan.again and selected is not None and nodeid(row, plan.tag) not in selected
     if not plan.owns(row):
         return unrun_test(row, plan.orders.context, Status.SKIPPED, ELSEWHERE)
-    deselected = not plan.again and selected is not None and nodeid(row) not in selected
+    deselected = not plan.again and selected is not None and nodeid(row, plan.tag) not in selected
     if deselected:
         return unrun_test(row, plan.orders.context, Status.SKIPPED, "deselected")
     return unrun_test(row, plan.orders.context, Status.NOT_RUN, "the run ended before this op")

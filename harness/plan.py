@@ -63,12 +63,12 @@ class Orders:
     globs: tuple[str, ...] = ()
     op_ids: tuple[str, ...] = ()
     nodeids: tuple[str, ...] = ()
-    others: tuple[Orders, ...] = ()
-    """The same for each further backend of the run: another context, and what that backend says."""
     cluster: str | None = None
     """Address of the scheduler on whose workers the ops are run; None: here."""
     share: tuple[str, ...] | None = None
     """Ids of the ops that are this job's share; None: all are."""
+    others: tuple[Orders, ...] = ()
+    """The same for each further backend of the run: another context, and what that backend says."""
 
     @property
     def caches(self) -> Path:
@@ -116,10 +116,8 @@ class Plan:
         orders = self.orders
         return (
             (not orders.globs or wanted(row, orders.globs))
-            and (not orders.op_ids or row.op_id in orders.op_ids)
-            and (not orders.nodeids or nodeid(row, tag) in orders.nodeids)
             and (not orders.op_ids or row.op_id in self._op_ids)
-            and (not orders.nodeids or nodeid(row) in self._nodeids)
+            and (not orders.nodeids or nodeid(row, tag) in self._nodeids)
             and self.owns(row)
         )
 
@@ -167,19 +165,14 @@ class Plan:
     def heard(cls, told: dict[str, Any]) -> Plan:
         """The plan in an xdist worker."""
         orders = _heard(told)
-        words = {name: tuple(told[name]) for name in ("order", "globs", "op_ids", "nodeids", "share")
-                 if told[name] is not None}  # fmt: skip
-        ready = told["ready"]
-        if ready is not None:
-            ready = Ready(**{**ready, "stages": tuple(Stage(stage) for stage in ready["stages"])})
-        orders = Orders(**{**told, **words, "ready": ready, "context": RunContext(**told["context"])})
         header, rows = store.read_manifest(Path(orders.context.run_dir))
         return cls(orders, header, rows)
 
 
 def _heard(told: dict[str, Any]) -> Orders:
     """Orders from their JSON."""
-    words = {name: tuple(told[name]) for name in ("order", "globs", "op_ids", "nodeids")}
+    words = {name: tuple(told[name]) for name in ("order", "globs", "op_ids", "nodeids", "share")
+             if told[name] is not None}  # fmt: skip
     ready = told["ready"]
     if ready is not None:
         ready = Ready(**{**ready, "stages": tuple(Stage(stage) for stage in ready["stages"])})
@@ -199,8 +192,7 @@ def nodeid(row: OpRow, tag: str = "") -> str:
 
 def make(
     request: Request, report: Callable[[Event], None], command_line: Sequence[str], dry: bool, claims: Claims
-) -> tuple[Plan, list[Lane]]:
-) -> tuple[Plan, AnyLane]:
+) -> tuple[Plan, list[AnyLane]]:
     """Prepares what was asked for and writes the run folder (`dry`: writes nothing).
 
     Each backend has taken its options: in its lane, or in an earlier one to which nothing has changed since. The lanes
@@ -276,16 +268,14 @@ def _orders_of(backend: str, request: Request, run_id: str, run_dir: Path, setti
 
 def _from_models(
     request: Request, report: Callable[[Event], None], command_line: Sequence[str], dry: bool, claims: Claims
-) -> tuple[Plan, list[Lane]]:
+) -> tuple[Plan, list[AnyLane]]:
     """The plan of a new run, and lanes that have loaded their backends meanwhile, unless that is not needed."""
-) -> tuple[Plan, AnyLane]:
-    """The plan of a new run, and a lane that has loaded its backend meanwhile, unless that is not needed."""
     from harness import prepare
 
     started = now()
     asked = to_prepare(request)
     tasks = prepare.tasks(asked)
-    measured = _measured(request)
+    measured = costs.given(request.settings["shard_costs"], request.folder)
     run_dir = request.run_dir or store.default_run_dir([t.name for t in tasks], started, request.folder)
     if (run_dir / store.RUN_FILE).exists():
         raise InputError("--run-dir", "a new folder beside --model", f"{run_dir}, which holds a run",
@@ -302,19 +292,14 @@ def _from_models(
         artifacts = None if dry else run_dir / store.ARTIFACT_DIR
         header, rows = prepare.prepare(asked, _beside(lanes, known, report), claims, artifacts)
         ready = _ready(sides, lanes, known)
-        plan = Plan(_settled(orders, request, rows, ready, cached, started), header, rows)
-        if not dry:
-            _write(plan, request, started, command_line, _fingerprint(ready))
-        header, rows = prepare.prepare(asked, _beside(lane, known, report), claims, artifacts)
-        ready = _ready(orders, lane, known)
         mine = shard.share(rows, request.settings["shard"], measured) if request.settings["shard"] else None
         if mine is not None:
-            orders = replace(orders, share=mine.ops)
-        plan = Plan(_settled(orders, request, rows, ready if cached else None, started), header, rows)
+            orders = _shared(orders, mine)
+        plan = Plan(_settled(orders, request, rows, ready, cached, started), header, rows)
         if not dry:
             if mine is not None:
                 shard.write(run_dir, mine)
-            _write(plan, request, started, command_line, ready.fingerprint)
+            _write(plan, request, started, command_line, _fingerprint(ready))
     except BaseException:
         _close(lanes)
         if not dry:
@@ -323,10 +308,10 @@ def _from_models(
     return plan, lanes
 
 
-def _measured(request: Request) -> dict[str, float]:
-    """Seconds by op id, as the file that `--shard-costs` names says. Raises InputError where it says nothing."""
-    path = request.settings["shard_costs"]
-    return {} if path is None else costs.read(request.folder / path)
+def _shared(orders: Orders, mine: shard.Share | None) -> Orders:
+    """The orders for one share of the ops; None: for all."""
+    ops = None if mine is None else mine.ops
+    return replace(orders, share=ops, others=tuple(replace(other, share=ops) for other in orders.others))
 
 
 def _claim(run_dir: Path) -> None:
@@ -365,7 +350,7 @@ def from_run(request: Request) -> Plan:
     return Plan(orders, run.header, run.rows, again=True)
 
 
-def _said(sides: Sequence[Plan], lanes: Sequence[Lane], cached: bool) -> list[Ready | None]:
+def _said(sides: Sequence[Plan], lanes: Sequence[AnyLane], cached: bool) -> list[Ready | None]:
     """What each backend is known to say; where it is not known, or every op will be run, its lane starts at once."""
     found: list[Ready | None] = []
     for side, lane in zip(sides, lanes, strict=True):
@@ -377,19 +362,9 @@ def _said(sides: Sequence[Plan], lanes: Sequence[Lane], cached: bool) -> list[Re
 
 
 def _beside(
-    lanes: Sequence[Lane], known: Sequence[Ready | None], report: Callable[[Event], None]
+    lanes: Sequence[AnyLane], known: Sequence[Ready | None], report: Callable[[Event], None]
 ) -> Callable[[Event], None]:
     """Hears of the export: the lanes' imports run beside it, and an option that a backend refuses ends it all."""
-def _said(orders: Orders, lane: AnyLane, cached: bool) -> Ready | None:
-    """What the backend is known to say; where it is not known, or every op will be run, the lane starts at once."""
-    known = result_cache.recall(orders.caches, orders.context) if cached else None
-    if known is None:
-        lane.start()
-    return known
-
-
-def _beside(lane: AnyLane, known: Ready | None, report: Callable[[Event], None]) -> Callable[[Event], None]:
-    """Hears of the export: the lane's imports run beside it, and an option that the backend refuses ends both."""
 
     def told(event: Event) -> None:
         report(event)
@@ -402,7 +377,7 @@ def _beside(lane: AnyLane, known: Ready | None, report: Callable[[Event], None])
     return told
 
 
-def _ready(sides: Sequence[Plan], lanes: Sequence[Lane], known: Sequence[Ready | None]) -> list[Ready]:
+def _ready(sides: Sequence[Plan], lanes: Sequence[AnyLane], known: Sequence[Ready | None]) -> list[Ready]:
     """What each backend says, noted for later runs. Raises InputError where one refuses its options."""
     found = []
     for side, lane, said in zip(sides, lanes, known, strict=True):
@@ -411,13 +386,6 @@ def _ready(sides: Sequence[Plan], lanes: Sequence[Lane], known: Sequence[Ready |
             result_cache.note(side.orders.caches, side.orders.context, said)
         found.append(said)
     return found
-def _ready(orders: Orders, lane: AnyLane, known: Ready | None) -> Ready:
-    """What the backend says, noted for later runs. Raises InputError where it refuses its options."""
-    if known is not None:
-        return known
-    ready = lane.ready()
-    result_cache.note(orders.caches, orders.context, ready)
-    return ready
 
 
 def _fingerprint(ready: Sequence[Ready]) -> str:
@@ -425,7 +393,7 @@ def _fingerprint(ready: Sequence[Ready]) -> str:
     return ",".join(said.fingerprint for said in ready)
 
 
-def _close(lanes: Sequence[Lane]) -> None:
+def _close(lanes: Sequence[AnyLane]) -> None:
     for lane in lanes:
         lane.close()
 
@@ -457,8 +425,7 @@ def _settled_one(
 
 def _resumed(
     request: Request, run_dir: Path, report: Callable[[Event], None], dry: bool, claims: Claims
-) -> tuple[Plan, list[Lane]]:
-) -> tuple[Plan, AnyLane]:
+) -> tuple[Plan, list[AnyLane]]:
     """The plan of the rest of a run. Raises InputError where it cannot end as it would have."""
     from harness import prepare
 
@@ -471,11 +438,7 @@ def _resumed(
         "op_ids": resume.selection(run_dir) or (),
     }  # fmt: skip
     orders = replace(orders, **rest, others=tuple(replace(other, **rest) for other in orders.others))
-    orders = replace(
-        orders, resumed=True, attempts=resume.attempts(store.read_journal(run_dir)),
-        op_ids=resume.selection(run_dir) or (), share=mine.ops if (mine := shard.read(run_dir)) else None,
-    )  # fmt: skip
-    plan = Plan(orders, run.header, run.rows)
+    plan = Plan(_shared(orders, shard.read(run_dir)), run.header, run.rows)
     for folder in (run_dir, *map(Path, run.header.export_dirs)):
         claims.hold(folder)
     sides = plan.sides()
@@ -486,7 +449,7 @@ def _resumed(
                         lambda asked: prepare.prepare(asked, _beside(lanes, known, report), claims))  # fmt: skip
         ready = _ready(sides, lanes, known)
         resume.check_backend(run, _fingerprint(ready))
-        orders = _settled(orders, request, run.rows, ready, not settings["no_cache"], started)
+        orders = _settled(plan.orders, request, run.rows, ready, not settings["no_cache"], started)
         if not dry:
             store.write_run(run_dir, run.record.model_copy(update={"ended": None, "outcome": "running"}))
     except BaseException:

@@ -64,18 +64,15 @@ def read(config: pytest.Config) -> Request:
         raise InputError("--op", "an op of an earlier run (no --model)", "--model beside it", "--ops GLOB")
     folder = config.invocation_params.dir
     _check_resume(option)
+    if settings["cluster"] is not None and (getattr(option, "numprocesses", None) or getattr(option, "tx", None)):
+        raise InputError("--cluster", "no -n beside it: each device of the cluster is a lane", "-n", "one of the two")
+    if option.opscope_shard and not (option.opscope_model or option.opscope_resume):
+        raise InputError("--shard", "--model beside it", "an op of an earlier run")
     # The record's command line must find a backend's file from any folder.
     settings.values["backend"] = ",".join(
         str((folder / name).resolve()) if name.endswith(registry.FILES) else name
         for name in registry.several(settings["backend"])
     )
-    if settings["cluster"] is not None and (getattr(option, "numprocesses", None) or getattr(option, "tx", None)):
-        raise InputError("--cluster", "no -n beside it: each device of the cluster is a lane", "-n", "one of the two")
-    if option.opscope_shard and not (option.opscope_model or option.opscope_resume):
-        raise InputError("--shard", "--model beside it", "an op of an earlier run")
-    if settings["backend"].endswith(".py"):
-        # The record's command line must find the file from any folder.
-        settings.values["backend"] = str((folder / settings["backend"]).resolve())
     run_dir = None if option.opscope_run_dir is None else (folder / option.opscope_run_dir).resolve()
     request = Request(
         models=tuple(option.opscope_model or ()),

@@ -48,10 +48,8 @@ class OpByOp:
         self._refused = False
         self._given_up = ""
         self._claims = Claims()
-        self._lanes: list[Lane] = []
+        self._lanes: list[plan.AnyLane] = []
         self._climbers: dict[str, Climber] = {}
-        self._lane: plan.AnyLane | None = None
-        self._climber: Climber | None = None
         handed = getattr(config, "workerinput", {}).get(WORKER_INPUT)
         if handed is not None:
             self.worker = config.workerinput["workerid"]  # type: ignore[attr-defined]
@@ -155,9 +153,6 @@ class OpByOp:
     def _deselect(self, items: list[pytest.Item], chosen: plan.Plan) -> None:
         """Leaves the ops that --ops, --op and test names on the command line ask for."""
         keep = [i for i in items if not isinstance(i, OpItem) or chosen.asks_for(i.row, i.tag)]
-        out = [i for i in items if i not in keep]
-        if out:
-        keep = [i for i in items if not isinstance(i, OpItem) or chosen.asks_for(i.row)]
         if len(keep) < len(items):
             kept = set(map(id, keep))
             out = [item for item in items if id(item) not in kept]
@@ -192,8 +187,6 @@ class OpByOp:
         assert self.plan is not None
         return [side.tag for side in self.plan.sides()]
 
-    def climb(self, row: OpRow, tag: str = "") -> tuple[OpTest, Verdict]:
-        """Takes one op up the ladder of a backend in this process's lane, and writes its record at once."""
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
         """On a cluster, runs the ops in the order in which their records come."""
@@ -202,14 +195,15 @@ class OpByOp:
         from harness.scale import loop
 
         try:
-            loop.run(session, self._begin(()))
+            self._begin(())
+            loop.run(session, self._climbers)
         except InputError as error:
             self._give_up(str(error))
             raise pytest.exit.Exception("no further op is run", returncode=2) from None
         return True
 
-    def climb(self, row: OpRow) -> tuple[OpTest, Verdict]:
-        """Takes one op up the ladder in this process's lane, and writes its record at once."""
+    def climb(self, row: OpRow, tag: str = "") -> tuple[OpTest, Verdict]:
+        """Takes one op up the ladder of a backend in this process's lane, and writes its record at once."""
         try:
             self._begin(())
             return self._climbers[tag].climb(row)

@@ -59,6 +59,11 @@ def of_tests(tests: Iterable[OpTest]) -> dict[str, float]:
     return found
 
 
+def given(path: str | None, folder: Path) -> dict[str, float]:
+    """Seconds by op id, of what `--shard-costs` names, seen from `folder`; none where it names nothing."""
+    return {} if path is None else read(folder / path)
+
+
 def read(path: Path, where: str = "--shard-costs") -> dict[str, float]:
     """Seconds by op id, of a run folder or a file that `opscope costs` wrote. Raises InputError for anything else."""
     hint = "a run folder, or a file that `opscope costs RUN` wrote"

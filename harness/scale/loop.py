@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -12,17 +13,24 @@ if TYPE_CHECKING:
     from harness.climber import Climber
 
 
-def run(session: pytest.Session, climber: Climber) -> None:
-    """Runs every test of the session; many ops are under way at once, one test at a time is told."""
-    items = {item.row.op_id: item for item in session.items if isinstance(item, OpItem)}
-    left = len(items)
-    for row in climber.arrivals([item.row for item in items.values()]):
-        left -= 1
-        item = items[row.op_id]
-        # Which test is next is not known yet: what is set up for the model of this one is taken down.
-        following = session if left else None
-        item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
-        if session.shouldfail:
-            raise session.Failed(session.shouldfail)
-        if session.shouldstop:
-            raise session.Interrupted(session.shouldstop)
+def run(session: pytest.Session, climbers: Mapping[str, Climber]) -> None:
+    """Runs every test of the session; many ops are under way at once, one test at a time is told.
+
+    `climbers` by the tag of their backend: one backend comes after the other.
+    """
+    for item in [item for item in session.items if not isinstance(item, OpItem)]:
+        _tell(session, item)
+    for tag, climber in climbers.items():
+        items = {item.row.op_id: item for item in session.items if isinstance(item, OpItem) and item.tag == tag}
+        for row in climber.arrivals([item.row for item in items.values()]):
+            _tell(session, items[row.op_id])
+
+
+def _tell(session: pytest.Session, item: pytest.Item) -> None:
+    """One test. Which is next is not known yet: what is set up for the model of this one is taken down."""
+    following: Any = session
+    item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+    if session.shouldfail:
+        raise session.Failed(session.shouldfail)
+    if session.shouldstop:
+        raise session.Interrupted(session.shouldstop)

@@ -16,7 +16,7 @@ from pathlib import Path
 from harness import export_folder, store
 from harness.claims import in_use
 from harness.errors import InputError
-from harness.optest import RunContext, repro_line, unrun_test
+from harness.optest import RunContext, backend_label, repro_line, unrun_test
 from harness.records import OpRow, OpTest, RunRecord
 from harness.resume import FREE
 from harness.scale import shard
@@ -141,7 +141,9 @@ def _own(part: Part, record: RunRecord, into: Path) -> list[OpTest]:
     found = []
     for test in part.run.tests:
         if test.op_id in mine:
-            context = _context(record, into, str(options.get("backend") or test.backend))
+            given = str(options.get("backend") or "").split(",")
+            backend = next((name for name in given if backend_label(name) == test.backend), test.backend)
+            context = _context(record, into, backend)
             update = {"run_id": record.run_id, "repro": repro_line(test.op_id, context)}
             found.append(test.model_copy(update=update))
     return found
@@ -158,12 +160,12 @@ def _context(record: RunRecord, into: Path, backend: str) -> RunContext:
 
 def _lost(rows: Sequence[OpRow], tests: Sequence[OpTest], record: RunRecord, into: Path) -> list[OpTest]:
     """`not_run` records of the ops that no share has one of."""
-    there = {test.op_id for test in tests}
-    context = _context(record, into, record.backend)
+    there = {(test.op_id, test.backend) for test in tests}
     return [
-        unrun_test(row, context, Status.NOT_RUN, "its shard is missing or did not get to it")
+        unrun_test(row, _context(record, into, backend), Status.NOT_RUN, "its shard is missing or did not get to it")
+        for backend in record.backend.split(",")
         for row in rows
-        if row.module is not None and row.op_id not in there
+        if row.module is not None and (row.op_id, backend) not in there
     ]
 
 
