@@ -67,11 +67,23 @@ def columns(record: type[BaseModel], *, keys: tuple[str, ...] = (), without: tup
     ]
 
 
+AS_IS = frozenset({int, bool, type(None)})
+"""Types whose values every database takes."""
+
+
 def plain(value: Any) -> Any:
     """`value` as every database takes it: records as maps, NaN and infinities as None, NUL shown as `\\0`."""
+    # Called for each field of each use of a run, of which there may be 200,000: the common types come first.
+    kind = type(value)
+    if kind is str:
+        return value.replace("\0", "\\0") if "\0" in value else value
+    if kind in AS_IS:
+        return value
+    if kind is tuple or kind is list:
+        return [plain(item) for item in value]
+    if isinstance(value, BaseModel):
+        return {name: plain(item) for name, item in value.__dict__.items()}
     match value:
-        case BaseModel():
-            return {name: plain(item) for name, item in value}
         case dict():
             return {str(name): plain(item) for name, item in value.items()}
         case list() | tuple():

@@ -1,10 +1,43 @@
-"""`opscope costs`: what ops took, as the file by which shares of a sweep are made equal."""
+"""`opscope merge`: run folders of `--shard` joined to one; `opscope costs`: what ops took, for the next division."""
 
 from __future__ import annotations
 
+import importlib
 from pathlib import Path
 
 import click
+
+
+@click.command(short_help="Join the run folders of --shard.")
+@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN...")
+@click.option("--into", required=True, type=click.Path(path_type=Path), metavar="DIR", help="The new run folder.")
+@click.option("--partial", is_flag=True, help="Take what there is: ops of missing shards are not_run.")
+@click.option("--publish", "url", metavar="URL", help="Write the joined run to this database too.")
+def merge(runs: tuple[Path, ...], into: Path, partial: bool, url: str | None) -> None:
+    """Join the run folders of all shares of a sweep to the one that a run without --shard would have left.
+
+    Exit code 1 where an op fails that no limitation names, as the whole run would have ended.
+    """
+    from rich.console import Console
+
+    from harness import closing, summary
+    from harness.scale.merge import merge as join
+
+    # As in a run, the reports room comes by its name: this room may not import it.
+    database = importlib.import_module("reports.database")
+    if url is not None:
+        database.usable_url(url, "--publish")
+    into = into.absolute()
+    join(runs, into, partial=partial)
+    importlib.import_module("reports.html").write_report(into, url or database.default_url())
+    if url is not None:
+        importlib.import_module("reports.publish").publish(into, url, "--publish")
+    page = closing.stored_page(into)
+    summary.show(page, Console(highlight=False, emoji=False))
+    told = f"published to {database.shown(database.parse_url(url))}" if url else f"publish it: opscope publish {into}"
+    click.echo(told)
+    if any(test.fails_run for test in page.tests):
+        raise SystemExit(1)
 
 
 @click.command(short_help="What the ops of runs took, for --shard-costs.")
