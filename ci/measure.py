@@ -135,6 +135,16 @@ def conformance() -> Iterator[Figure]:
     yield Figure("conformance: all cases", f"{seconds:.0f} s", "<= 180 s", seconds <= 180)
 
 
+def faults(scratch: Path) -> Figure:
+    """500 faults of all kinds in one sweep of 1,000 ops."""
+    command = [sys.executable, ROOT / "ci" / "faults.py", "--faults", "500", "--workers", "2"]
+    environment = {**os.environ, "OPSCOPE_CACHE_DIR": str(scratch / "cache")}
+    done = subprocess.run(command, env=environment, text=True, capture_output=True)
+    said = done.stdout.strip().splitlines()
+    target = "500 right labels, 0 other verdicts changed, 0 records lost"
+    return Figure("injected faults", said[-1] if said else f"exit {done.returncode}", target, done.returncode == 0)
+
+
 def slow_tests() -> Figure:
     """The slow tests, all of them: the 200 mutants, each model's outputs, a page in a browser."""
     done = subprocess.run([BIN / "pytest", "-m", "slow", "-q", "-s", "-rs"], cwd=ROOT)
@@ -144,7 +154,13 @@ def slow_tests() -> Figure:
 def main() -> int:
     """Measures everything; exit code 1 where a number is not met."""
     with tempfile.TemporaryDirectory() as scratch:
-        figures = [*sweeps(Bench(Path(scratch))), *benchmarks(Path(scratch)), *conformance(), slow_tests()]
+        figures = [
+            *sweeps(Bench(Path(scratch))),
+            *benchmarks(Path(scratch)),
+            *conformance(),
+            faults(Path(scratch)),
+            slow_tests(),
+        ]
     cpu = next(
         (
             line.split(":")[1].strip()

@@ -20,13 +20,15 @@ from harness.flight import Flight, Ready
 from harness.lane_log import CappedLog
 from harness.lane_process import LaneDownError, LaneProcess
 from harness.optest import RunContext
-from harness.process_tree import usage
+from harness.process_tree import stopped, usage
 from harness.records import OpRow, OpTest
 from harness.stages import Stage, Status
 
 _POLL_SECONDS = 0.05
 """How often memory and threads are looked at."""
 _START_ATTEMPTS = 2
+_SPENT = 0.75
+"""Share of the memory or the threads allowed that a child may still hold when an op has ended."""
 
 
 @dataclass(frozen=True)
@@ -126,7 +128,9 @@ class Lane:
                 if "stage" in message:
                     flight.enter(Stage(message["stage"]))
                 elif message.get("op") == self._number:
-                    return OpTest.model_validate_json(message["test"])
+                    test = OpTest.model_validate_json(message["test"])
+                    self._stop_if_spent()
+                    return test
                 else:
                     raise LaneDownError(Status.CRASHED, "protocol", f"unexpected frame {str(message)[:80]}")
         except (LaneDownError, ValueError) as error:
@@ -150,6 +154,13 @@ class Lane:
         self._stop()
         self._log.close()
 
+    def _stop_if_spent(self) -> None:
+        """Ends a child that an op has left so full that the next op could be blamed for it."""
+        assert self._child is not None
+        resident, threads = usage(self._child.pid)
+        if resident > self._limit * _SPENT or threads > self.config.thread_limit * _SPENT:
+            self._stop()
+
     def _stop(self) -> None:
         child, self._child, self._ready = self._child, None, None
         if child is not None:
@@ -170,7 +181,8 @@ class Lane:
             if not alive:
                 raise child.died()
             if time.monotonic() >= deadline:
-                raise LaneDownError(Status.TIMEOUT, "timeout", f"no answer within {self.config.op_timeout:g} s")
+                still = " (stopped)" if stopped(child.pid) else ""
+                raise LaneDownError(Status.TIMEOUT, "timeout", f"no answer within {self.config.op_timeout:g} s{still}")
             resident, threads = usage(child.pid)
             if resident > self._limit:
                 text = f"{resident >> 20} MiB resident, {self._limit >> 20} MiB allowed"

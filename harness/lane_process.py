@@ -16,6 +16,7 @@ from typing import Any
 
 from harness import frames
 from harness.lane_log import CappedLog
+from harness.process_tree import descendants
 from harness.stages import Status
 
 _SINGLE_THREADED = {
@@ -109,8 +110,12 @@ class LaneProcess:
 
     def kill(self) -> None:
         """Ends the child and its process group, and closes everything."""
+        strays = descendants(self.pid)  # also those in sessions of their own
         with contextlib.suppress(ProcessLookupError):  # it and all its children have ended
             os.killpg(self.pid, signal.SIGKILL)
+        for stray in strays:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(stray, signal.SIGKILL)
         self._process.wait()
         self._take_output()
         self._selector.close()

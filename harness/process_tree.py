@@ -28,6 +28,29 @@ def usage(pid: int) -> tuple[int, int]:
     return resident, threads
 
 
+def descendants(pid: int) -> list[int]:
+    """The processes below `pid` that can still be found, whatever group or session they made for themselves."""
+    found: list[int] = []
+    waiting = [pid]
+    while waiting:
+        try:
+            tasks = list((_PROC / str(waiting.pop()) / "task").iterdir())
+            children = [int(child) for task in tasks for child in (task / "children").read_text().split()]
+        except OSError:
+            continue  # ended between two reads, or there is no /proc
+        found += children
+        waiting += children
+    return found
+
+
+def stopped(pid: int) -> bool:
+    """Whether a process stands still at a signal (SIGSTOP, a debugger); False where that cannot be told."""
+    try:
+        return (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()[0] in ("T", "t")
+    except (OSError, IndexError):
+        return False
+
+
 def _usage_elsewhere(pid: int) -> tuple[int, int]:
     import psutil
 

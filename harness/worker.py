@@ -27,6 +27,7 @@ from harness.ladder import climb
 from harness.optest import RunContext, backend_label
 from harness.records import OpRow
 from harness.stages import Stage
+from harness.surroundings import Surroundings
 
 _PR_SET_PDEATHSIG = 1
 
@@ -112,6 +113,7 @@ def serve(link: Link) -> None:
             }
         }
     )
+    surroundings = Surroundings()
     while (message := link.receive()) is not None:
         test = climb(
             OpRow.model_validate_json(message["row"]),
@@ -122,8 +124,7 @@ def serve(link: Link) -> None:
             attempt=message["attempt"],
             on_stage=lambda stage: link.send({"stage": stage}),
         )
-        sys.stdout.flush()
-        sys.stderr.flush()
+        surroundings.restore()
         link.send({"op": message["number"], "test": test.model_dump_json()})
 
 

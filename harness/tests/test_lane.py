@@ -33,6 +33,7 @@ def shared(tmp_path_factory):
 FAULTS = [
     ("sigkill", "signal SIGKILL"),
     ("sigsegv", "signal SIGSEGV"),
+    ("abort", "signal SIGABRT"),
     ("exit-0", "exit 0"),
     ("sys-exit", "exit 3"),
     ("garbage", "protocol"),
@@ -64,6 +65,50 @@ def test_a_crash_is_the_record_of_its_op_and_the_next_gets_a_fresh_lane(shared, 
     assert lane.starts == before + 1
     assert lane.run(add_row(folder, "fine")).status is Status.SUCCESS
     assert lane.starts == before + 1
+
+
+@pytest.mark.parametrize("fault", ["sigstop", "stray"])
+def test_a_stopped_group_and_a_stray_child_end_at_the_time_limit(tmp_path, fault):
+    mark = tmp_path / "mark"
+    with Lane(config(tmp_path, op_timeout=2, environment={"FAULTY_MARK": str(mark)})) as lane:
+        test = lane.run(add_row(tmp_path, fault, f"run:{fault}".encode()))
+        assert (test.status, test.failed_stage) == (Status.TIMEOUT, Stage.RUN)
+        if fault == "sigstop":
+            assert test.error_message.endswith("(stopped) at run"), test.error_message
+            assert "about to stop" in (tmp_path / "run" / test.artifact).read_text()
+        else:
+            assert not _with_variable(f"STRAY={mark}")
+        assert lane.run(add_row(tmp_path, "fine")).status is Status.SUCCESS
+
+
+def test_a_flood_of_output_and_closed_outputs_are_no_faults_of_the_op(tmp_path):
+    log = tmp_path / "lane.log"
+    with Lane(config(tmp_path, log=log)) as lane:
+        assert lane.run(add_row(tmp_path, "flood", b"run:flood")).status is Status.SUCCESS
+        assert lane.run(add_row(tmp_path, "closed", b"run:close-output")).status is Status.SUCCESS
+        assert lane.run(add_row(tmp_path, "fine")).status is Status.SUCCESS
+        assert lane.starts == 1
+    assert log.stat().st_size < 4_300_000
+
+
+def test_what_an_op_leaves_behind_is_not_laid_on_the_next(tmp_path):
+    log = tmp_path / "lane.log"
+    with Lane(config(tmp_path, log=log, memory_limit=400 << 20)) as lane:
+        assert lane.run(add_row(tmp_path, "timer", b"run:leave-timer")).status is Status.SUCCESS
+        assert lane.run(add_row(tmp_path, "speak", b"run:speak")).status is Status.SUCCESS
+        assert lane.starts == 1
+        assert f"said in {Path.cwd()}" in log.read_text()
+        assert lane.run(add_row(tmp_path, "leak", b"run:leave-memory")).status is Status.SUCCESS
+        assert lane.run(add_row(tmp_path, "take", b"run:take-memory")).status is Status.SUCCESS
+        assert lane.starts == 2
+
+
+def test_overwritten_inputs_are_told_and_harm_no_later_op(tmp_path):
+    with Lane(config(tmp_path)) as lane:
+        wrote = lane.run(add_row(tmp_path, "wrote", b"run:scribble"))
+        assert (wrote.status, wrote.overwritten_inputs) == (Status.GOLDEN_FAILED, (0, 1))
+        fine = lane.run(add_row(tmp_path, "fine"))
+        assert (fine.status, fine.overwritten_inputs) == (Status.SUCCESS, ())
 
 
 def test_a_hang_ends_with_its_whole_process_group(tmp_path):
@@ -170,6 +215,18 @@ def _group(leader):
         except ProcessLookupError:
             continue
     return members
+
+
+def _with_variable(word):
+    """Processes that live with this word in their environment."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if word.encode() in (process / "environ").read_bytes().split(b"\0") and _running(int(process.name)):
+                found.append(int(process.name))
+        except OSError:
+            continue
+    return found
 
 
 def _running(pid):

@@ -6,6 +6,7 @@ import ctypes
 import os
 import signal
 import socket
+import subprocess
 import sys
 import threading
 import time
@@ -87,6 +88,14 @@ class Faulty:
         if _first(job):
             self.sigkill(job)
 
+    def abort(self, job: Job) -> None:
+        ctypes.CDLL(None).abort()
+
+    def sigstop(self, job: Job) -> None:
+        """Stops the whole group, as a debugger or a shell's Ctrl-Z would."""
+        print("about to stop", flush=True)
+        os.killpg(os.getpgid(0), signal.SIGSTOP)
+
     def exit_0(self, job: Job) -> None:
         os._exit(0)
 
@@ -135,6 +144,53 @@ class Faulty:
         for _ in range(40):
             threading.Thread(target=stop.wait, daemon=True).start()
         time.sleep(60)
+
+    def many_threads(self, job: Job) -> None:
+        """More than any lane allows."""
+        threading.stack_size(64 << 10)
+        for _ in range(600):
+            threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
+        time.sleep(60)
+
+    def flood(self, job: Job) -> None:
+        """100 MB of output, some of it at once."""
+        for _ in range(100):
+            os.write(1, b"y" * 999_999 + b"\n")
+
+    def close_output(self, job: Job) -> None:
+        """Closes what the log is read from: whatever is printed later goes nowhere."""
+        os.close(1)
+        os.close(2)
+
+    def leave_memory(self, job: Job) -> None:
+        """A leak within the limit, which the next op would go beyond."""
+        Faulty.leaked = np.ones(320 << 20, np.uint8)
+
+    def leave_timer(self, job: Job) -> None:
+        """An alarm that goes off while a later op runs, in a folder that is not the run's, with stdout shut."""
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        os.chdir("/")
+        sys.stdout.close()
+
+    def speak(self, job: Job) -> None:
+        print("said in", Path.cwd(), flush=True)
+        time.sleep(0.2)
+        job.outputs = [np.sum(job.inputs, axis=0, dtype=job.inputs[0].dtype)]
+
+    def take_memory(self, job: Job) -> None:
+        held = np.ones(100 << 20, np.uint8)
+        time.sleep(0.2)
+        assert held[-1]
+
+    def stray(self, job: Job) -> None:
+        """A child in a session of its own, which the group's end does not reach, and then a hang."""
+        subprocess.Popen(
+            [sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True,
+            env={**os.environ, "STRAY": os.environ.get("FAULTY_MARK", "")},
+        )  # fmt: skip
+        Path(os.environ.get("FAULTY_MARK", os.devnull)).write_text("hanging")
+        time.sleep(600)
 
     def chatter(self, job: Job) -> None:
         for _ in range(200):

@@ -1,0 +1,24 @@
+"""A sample of the injected faults that `make measure` takes by the hundred: real faults in one real sweep."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@pytest.mark.slow
+def test_each_fault_has_its_own_label_and_touches_no_other_verdict(cache):
+    done = subprocess.run(
+        [sys.executable, ROOT / "ci" / "faults.py", "--faults", "15", "--ops", "45", "--seed", "3"],
+        env={**os.environ, "OPSCOPE_CACHE_DIR": str(cache)},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "15 of 15 faults under their own label (15 kinds)" in done.stdout
+    assert "0 of 30 other verdicts changed, 0 records lost" in done.stdout
