@@ -71,12 +71,14 @@ def several(backends: str) -> tuple[str, ...]:
 
 
 def check_name(backend: str) -> None:
-    """Raises InputError, with the closest names, where there is no such backend. Imports none."""
+    """Raises InputError where there is no such backend, with the closest names, or its YAML file cannot work."""
     if backend == COMMAND:
         raise InputError("--backend command", "a YAML file of stage commands", "none", "--backend FILE.yaml")
     if _is_path(backend):
         if not Path(backend).is_file():
             raise InputError("--backend", "the path of a backend's file", f"no file {backend}", _closest(backend))
+        if backend.endswith(FILES[1:]):
+            importlib.import_module("harness.backends.commands.description").read(Path(backend))  # for what it raises
     elif backend not in names():
         raise InputError("--backend", "a backend", f"'{backend}'", _closest(backend))
 

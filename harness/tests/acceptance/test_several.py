@@ -21,8 +21,11 @@ func.func @main(%x: tensor<8x16xf64>, %y: tensor<8x16xf32>) -> (tensor<8x16xf64>
 BOTH = ("--backend", "reference", "--backend", "xla")
 
 
-def test_one_that_is_named_twice_and_one_that_there_is_not(place: Place):
+def test_what_cannot_be_asked_for_is_one_line(place: Place):
+    (place.folder / "bad.yaml").write_text("stages: [{name: pack, command: [cp, '{inptu}', '{output}']}]\n")
+    bad = f"{place.folder}/bad.yaml: stage 1 (pack): expected a placeholder, got {{inptu}}; try input"
     for words, line in (
+        (("--backend", "bad.yaml"), bad),
         (("--backend", "xla"), "--backend: expected each backend once, got 'xla' twice; try --backend xla"),
         (("--backend", "nul"), "--backend: expected a backend, got 'nul'; try null"),
         (("--backend", "command"), "--backend command: expected a YAML file of stage commands, got none"),
