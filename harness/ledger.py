@@ -37,10 +37,8 @@ def ledger(header: ManifestHeader, rows: Iterable[OpRow], tests: Iterable[OpTest
 def by_backend(
     header: ManifestHeader, rows: Iterable[OpRow], tests: Iterable[OpTest], backends: Sequence[str]
 ) -> dict[str, Ledger]:
-    """One ledger per backend of a run, by name."""
+    """One ledger per backend of a run, by name; an op that was run again on yet another one counts in none."""
     rows, tests = list(rows), list(tests)
-    if len(backends) == 1:
-        return {backends[0]: ledger(header, rows, tests)}
     return {name: ledger(header, rows, [test for test in tests if test.backend == name]) for name in backends}
 
 
