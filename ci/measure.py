@@ -145,6 +145,18 @@ def faults(scratch: Path) -> Figure:
     return Figure("injected faults", said[-1] if said else f"exit {done.returncode}", target, done.returncode == 0)
 
 
+def mutants(count: int = 10_000) -> Figure:
+    """Changed texts of the specification's cases: whatever becomes of one is typed."""
+    done = subprocess.run(
+        [sys.executable, "-m", "compiler.tests.mutations", "--count", str(count)],
+        cwd=ROOT, text=True, capture_output=True,
+    )  # fmt: skip
+    counts = ", ".join(" ".join(line.split()) for line in done.stdout.splitlines())
+    return Figure(
+        f"{count} mutants of the cases", counts or f"exit {done.returncode}", "all typed", not done.returncode
+    )
+
+
 def slow_tests() -> Figure:
     """The slow tests, all of them: the 200 mutants, each model's outputs, a page in a browser."""
     done = subprocess.run([BIN / "pytest", "-m", "slow", "-q", "-s", "-rs"], cwd=ROOT)
@@ -158,6 +170,7 @@ def main() -> int:
             *sweeps(Bench(Path(scratch))),
             *benchmarks(Path(scratch)),
             *conformance(),
+            mutants(),
             faults(Path(scratch)),
             slow_tests(),
         ]

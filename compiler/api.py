@@ -58,6 +58,7 @@ __all__ = [
     "take_step",
     "ttir_to_ttnn",
     "ttnn_to_flatbuffer",
+    "vet",
 ]
 Source: TypeAlias = "bytes | str | Path | Any"
 """StableHLO: bytecode, portable artifact or text, the path of a file of these, what JAX lowered, an MLIR module."""
@@ -86,6 +87,17 @@ def stablehlo_to_ttir(module: Source, options: CompileOptions | None = None) -> 
         run(ttir_passes(options.unsupported_types), found)
         _dump(options, "1-ttir", lambda: found)
         return found
+
+
+def vet(module: bytes | str) -> None:
+    """Reads input that nobody vouches for in a child, and forgets it: `stablehlo_to_ttir` parses in this process.
+
+    Raises ParserCrashed, a CompilerInputError, where the native parser does not come back from it; what it refuses in
+    words is refused by `stablehlo_to_ttir`. The command lines call it; a sweep has its lanes.
+    """
+    from compiler.ir import guard
+
+    guard.vet(module)
 
 
 def _bytes_or_text(module: Source) -> bytes | str:

@@ -73,6 +73,7 @@ def compile_command(
         raise InputProblem(str(error)) from error
     options = api.CompileOptions(data_format, math_fidelity, unsupported_types, str(dump_ir) if dump_ir else None)
     try:
+        api.vet(module)
         ir = api.stablehlo_to_ttir(module, options)
         if target != "ttir":
             ir = api.ttir_to_ttnn(ir, system_desc, options)
@@ -127,13 +128,13 @@ def _as_pipeline(arg: str) -> list[str]:
 @click.option("--locations", is_flag=True, help="Print where each op came from.")
 def opt(file: Path, pipelines: tuple[str, ...], output: Path | None, locations: bool) -> None:
     """Run passes over FILE (default: standard input): StableHLO in any form, or ttir or ttnn as generic text."""
-    from compiler.ir import door, text
+    from compiler.ir import text
     from compiler.passes import pipeline as passes
 
     data = _read(file)
     try:
         chosen = passes.parse(",".join(pipelines))
-        module = text.parse(_decode(file, data), str(file)) if _is_ours(data) else door.read(data)
+        module = text.parse(_decode(file, data), str(file)) if _is_ours(data) else _vetted(data)
         passes.run(chosen, module)
         _print(module, output, locations)
     except (StageFailure, CompilerInputError) as error:
@@ -144,6 +145,13 @@ def opt(file: Path, pipelines: tuple[str, ...], output: Path | None, locations: 
         if isinstance(error, VerifyException):
             raise InputProblem(f"{file}: {str(error).splitlines()[0]}") from error
         raise
+
+
+def _vetted(data: bytes) -> ModuleOp:
+    from compiler.ir import door, guard
+
+    guard.vet(data)
+    return door.read(data)
 
 
 def _is_ours(data: bytes) -> bool:

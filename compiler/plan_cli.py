@@ -134,10 +134,14 @@ def _stablehlo(what: str) -> bytes:
     path = Path(what)
     if path.exists() or path.suffix or path.parent != Path():
         try:
-            return path.read_bytes()
+            data = path.read_bytes()
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
             raise CompilerInputError(f"{path}: expected a readable graph or StableHLO file, got: {reason}") from error
+        from compiler import api
+
+        api.vet(data)
+        return data
     from importlib.metadata import entry_points
 
     for entry in entry_points(group="opscope.sources"):

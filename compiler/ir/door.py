@@ -31,6 +31,8 @@ STAGE = "stablehlo-to-ttir"
 _ENUM = re.compile(r"#(?:stablehlo|chlo)<\w+ (\w+)>")
 CALLS = {"func.call": "callee", "stablehlo.composite": "decomposition", "stablehlo.async_start": "called_computation"}
 """Ops in whose place the door puts a function's body, and the attribute that names the function."""
+LARGEST_CONSTANT = 2**31
+"""Elements: in tiles of bytes, 2 GiB."""
 TOKEN = None
 """In place of a value that only orders side effects, of which a program here has none."""
 _DIMENSIONS: dict[str, tuple[type, tuple[str, ...]]] = {
@@ -115,6 +117,13 @@ def bytecode(source: str) -> bytes:
         data = io.BytesIO()
         _parse(ctx, source).operation.write_bytecode(data)
     return data.getvalue()
+
+
+def read_alone(module: bytes | str) -> b.ModuleOp:
+    """`read` in a process that was forked: without the threads that its parent's context had."""
+    _context.cache_clear()
+    _context().enable_multithreading(False)
+    return read(module)
 
 
 def read(module: bytes | str) -> b.ModuleOp:
@@ -283,8 +292,14 @@ class _Walk:
         return text.parse_attribute(words)
 
     def dense(self, old: Any) -> Attribute:
-        """Dense elements: bytes through NumPy where it knows the type, else from the text, where floats are exact."""
+        """Dense elements: bytes through NumPy where it knows the type, else from the text, where floats are exact.
+
+        Raises StageFailure for a constant that no board could hold: one element may be written for any number of them.
+        """
         kind: Any = self.type(old.type)
+        if math.prod(kind.get_shape()) > LARGEST_CONSTANT:
+            message = f"expected a constant of at most {LARGEST_CONSTANT:,} elements, got {old.type}"
+            raise StageFailure(STAGE, "stablehlo.constant", message, kind="never")
         try:
             return b.DenseIntOrFPElementsAttr(kind, b.BytesAttr(np.ascontiguousarray(np.array(old)).tobytes()))
         except TypeError:

@@ -224,6 +224,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m compiler.tests.conformance", description=main.__doc__)
     parser.add_argument("--every", type=int, default=1, metavar="N")
     every = parser.parse_args().every
+    if not programs.has_conformance():
+        sys.exit("conformance: expected stablehlo_cases.zip beside the checkout, got none")
     sys.stdout.write(to_markdown(list(scores(lambda number: number % every == 0))))
 
 

@@ -58,9 +58,14 @@ def random(
     return np.random.default_rng(seed).uniform(low, high, shape).astype(dtype)
 
 
+def has_conformance() -> bool:
+    """Whether the stored StableHLO conformance cases lie beside this checkout."""
+    return (CASES / "stablehlo_cases.zip").exists()
+
+
 def conformance() -> Iterator[Any]:
     """The stored StableHLO conformance cases. Skips the test where this checkout has none beside it."""
-    if not (CASES / "stablehlo_cases.zip").exists():
+    if not has_conformance():
         pytest.skip("no stablehlo_cases.zip beside the checkout")
     spec = importlib.util.spec_from_file_location("read_cases", CASES / "read_cases.py")
     assert spec is not None

@@ -1,0 +1,77 @@
+"""Input that nobody vouches for: whatever the native parser does to its child is one typed error."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import time
+
+import pytest
+from click.testing import CliRunner
+
+from compiler import api, cli
+from compiler.errors import CompilerInputError
+from compiler.ir import guard
+from compiler.tests.mutations import mutants, run
+
+ADD = "func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> { return %x : tensor<2xf32> }"
+
+
+def test_what_the_parser_reads_or_refuses_in_words_passes():
+    guard.vet(ADD)
+    guard.vet("func.func @main(")
+    guard.vet(b"\xff\xfe")
+
+
+@pytest.mark.parametrize(
+    ("harm", "how"),
+    [
+        (lambda module: os.abort(), "SIGABRT"),
+        (lambda module: ctypes.string_at(0), "SIGSEGV"),
+        (lambda module: os._exit(3), "exit code 3"),
+        (lambda module: time.sleep(60), "not back after 0.2 s"),
+    ],
+    ids=["abort", "fault", "exit", "hang"],
+)
+def test_a_crash_is_an_error_like_others(harm, how):
+    began = time.monotonic()
+    with pytest.raises(guard.ParserCrashed, match=f"got {how}: parser-crashed") as caught:
+        guard.vet(ADD, seconds=0.2 if "back" in how else 60.0, read=harm)
+    assert isinstance(caught.value, CompilerInputError)
+    assert time.monotonic() - began < 50
+
+
+@pytest.mark.parametrize("command", [cli.compile_command, cli.opt])
+def test_the_command_line_says_so_and_leaves(command, monkeypatch, tmp_path):
+    def crash(module, *rest):
+        raise guard.ParserCrashed("module: expected StableHLO, got SIGSEGV: parser-crashed")
+
+    monkeypatch.setattr(guard, "vet", crash)
+    path = tmp_path / "bad.mlir"
+    path.write_text(ADD, encoding="utf-8")
+    words = [str(path), *(["-p", "stablehlo-to-ttir"] if command is cli.opt else [])]
+    result = CliRunner().invoke(command, words)
+    assert result.exit_code == 2
+    assert "parser-crashed" in result.output
+
+
+def test_a_constant_of_any_size_is_one_element_of_text():
+    source = """func.func @main() -> tensor<4000000000000xf32> {
+      %0 = stablehlo.constant dense<1.0> : tensor<4000000000000xf32>
+      return %0 : tensor<4000000000000xf32>
+    }"""
+    with pytest.raises(api.StageFailure, match="expected a constant of at most"):
+        api.compile(source, api.load_board("n150"))
+
+
+def test_mutants_end_in_typed_errors():
+    counts, bad = run(30, seed=5)
+    assert not bad
+    assert sum(counts.values()) == 30
+    assert len(set(mutants(30, seed=5))) > 25
+
+
+@pytest.mark.slow
+def test_more_mutants():
+    _, bad = run(500, seed=6)
+    assert not bad
