@@ -21,7 +21,7 @@ SUFFIXES = (".py", ".yaml", ".yml", ".fbs")
 
 NO_JUDGE = (
     "agreement", "budget", "claims", "cli", "closing", "doctor", "history", "items", "ledger", "limitations", "main",
-    "neighbours", "plugin", "progress", "reruns", "resume", "session", "settings", "summary", "upkeep",
+    "neighbours", "plugin", "progress", "reruns", "resume", "savings", "session", "settings", "summary", "upkeep",
 )  # fmt: skip
 """Files of this room that choose, order, count or show: no verdict follows from them."""
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness import ledger
 from harness.agreement import Disagreement, disagreements
 from harness.records import Ledger, ManifestHeader, ModelFailure, OpRow, OpTest, RunRecord
+from harness.savings import savings
 from harness.stages import FAILED, Status, in_order
 from harness.store import artifact_dir
 
@@ -100,6 +101,7 @@ def as_json(run: Run) -> dict[str, Any]:
             "asked": sum(run.header.by_outcome().values()),
             "failed": [failure.model_dump(mode="json") for failure in run.header.failed],
         },
+        "savings": asdict(savings(run.rows, run.tests)),
         "op_tests": [test.model_dump(mode="json") for test in run.tests],
     }
 
@@ -196,9 +198,8 @@ def show(run: Run, console: Console) -> None:
         line("the budget is spent: the ops that it did not reach count as not_run", "bold yellow")
     if record.outcome == "partial":
         line("shares are missing or did not end: their ops count as not_run", "bold yellow")
-    kept = sum(1 for test in run.tests if test.cached_from)
-    if kept:
-        line(f"{kept} of {len(run.tests)} verdicts are from earlier runs (--no-cache runs every op)", "cyan")
+    for told in savings(run.rows, run.tests).lines:
+        line(told, "cyan")
     for part in run.ledger_line.split("; "):
         line(part, "green" if run.adds_up else "bold red")
     if run.ledger.stability:

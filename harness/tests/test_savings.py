@@ -1,0 +1,31 @@
+"""What a run was spared, counted on a run in which every number differs."""
+
+from __future__ import annotations
+
+from harness.optest import RunContext, build_test
+from harness.records import OpRow, StageTime, Use
+from harness.savings import savings
+from harness.stages import Stage, Status
+from harness.tests.run_folder import START
+
+
+def row(op_id: str, *models: str, module: str | None = "m") -> OpRow:
+    uses = tuple(Use(model=model, path=f"main/{n}") for n, model in enumerate(models))
+    return OpRow(op_id=op_id, op_name="stablehlo.add", module=module, uses=uses)
+
+
+def test_shares_of_merging_and_cache() -> None:
+    rows = [row("a", "x", "x", "y"), row("b", "x"), row("c", "x", "y", "y", "y", "z"), row("d", "x", module=None)]
+    context = RunContext("r", "/r", backend="null")
+    times = (StageTime(stage=Stage.COMPILE, seconds=1.5), StageTime(stage=Stage.RUN, seconds=0.5))
+    tests = [
+        build_test(one, context, status=Status.SUCCESS, started=START, stages=times, cached_from=earlier)
+        for one, earlier in zip(rows, ("", "r0", "r0"), strict=False)
+    ]
+    found = savings(rows, tests)
+    assert (found.uses, found.by_model, found.unique, found.verdicts, found.kept) == (9, 6, 3, 3, 2)
+    assert found.lines == [
+        "merging: 9 uses are 3 unique ops (6 if each model ran alone), 67 % saved",
+        "cache: 2 of 3 verdicts are from earlier runs, 67 % saved, which took 4.0 s then (--no-cache runs every op)",
+    ]
+    assert savings(rows[1:2], tests[:1]).lines == []
