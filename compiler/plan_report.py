@@ -26,6 +26,7 @@ def as_json(plan: Plan, op: str = "") -> dict[str, Any]:
     if op:
         return found | {"op": _op_json(plan, op)}
     crossing, switch = plan.crossing_bytes(), plan.switch_cycles()
+    loads, loading = plan.load_bytes(), plan.load_cycles()
     found["ops"] = [_op_summary(plan, node.name) for node in plan.graph.ops]
     found["epochs"] = [
         {
@@ -35,6 +36,8 @@ def as_json(plan: Plan, op: str = "") -> dict[str, Any]:
             "cycles": epoch.cycles,
             "bytes_to_dram": crossing[i],
             "switch_cycles": switch[i],
+            "bytes_of_programs_and_routes": loads[i],
+            "load_cycles": loading[i],
             "placements": [
                 {"op": p.op.name, "start": [p.row, p.col], "grid": [p.grid.r, p.grid.c], "transposed": p.transposed}
                 for p in epoch.placements
@@ -112,11 +115,12 @@ def _buffer_json(buffer: BufferModel) -> dict[str, Any]:
 def plan_lines(plan: Plan) -> Iterator[str]:
     """The plan: epochs, and in each the ops with their models."""
     yield from _head(plan)
-    crossing, switch = plan.crossing_bytes(), plan.switch_cycles()
+    crossing, switch, loading = plan.crossing_bytes(), plan.switch_cycles(), plan.load_cycles()
     for i, epoch in enumerate(plan.epochs):
         yield (
             f"epoch {epoch.number} chip {epoch.chip}: {epoch.cores} of {plan.budget.grid.volume} cores, "
-            f"{epoch.cycles} cycles; switch: {crossing[i]} bytes to DRAM and back, {switch[i]} cycles"
+            f"{epoch.cycles} cycles; switch: {crossing[i]} bytes to DRAM and back, {switch[i]} cycles; programs and "
+            f"routes to L1: at most {loading[i]} cycles"
         )
         for placed in epoch.placements:
             model = plan.choices[placed.op.name].model

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from compiler.balancer.budget import DRAM_BYTES_PER_CLOCK, Budget
@@ -16,6 +16,11 @@ from compiler.errors import CompilerInputError
 from compiler.graph import BudaGraph, Edge
 from compiler.placer.epochs import Epoch, OpToPlace, PlacerOptions, harvested_grid, place
 from compiler.target.system_desc import load_board
+
+PROGRAM_BYTES = 56 * 1024
+"""L1 of a core that holds the programs of its three compute threads (tt-budabackend: L1 map, TRISC sections)."""
+ROUTE_BYTES = 65_408
+"""L1 of a core that holds its routes: the overlay blob."""
 
 
 @dataclass(frozen=True)
@@ -51,10 +56,21 @@ class Plan:
                 found[where[node.name]] += node.shape.tiles * node.tile_bytes
         return tuple(found)
 
+    def load_bytes(self) -> tuple[int, ...]:
+        """Per epoch, the bytes of programs and routes that its cores are loaded with: TT-Buda's room for both."""
+        return tuple(epoch.cores * (PROGRAM_BYTES + ROUTE_BYTES) for epoch in self.epochs)
+
     def switch_cycles(self) -> tuple[int, ...]:
-        """Per epoch, cycles to write these activations to DRAM and to read them back, all channels busy."""
+        """Per epoch, cycles to write its activations to DRAM and to read them back, all channels busy."""
+        return self._dram_cycles(2 * size for size in self.crossing_bytes())
+
+    def load_cycles(self) -> tuple[int, ...]:
+        """Per epoch, cycles to load programs and routes from DRAM into L1, all channels busy."""
+        return self._dram_cycles(self.load_bytes())
+
+    def _dram_cycles(self, sizes: Iterable[int]) -> tuple[int, ...]:
         rate = DRAM_BYTES_PER_CLOCK[self.budget.arch] * self.budget.dram_channels
-        return tuple(int(2 * size / rate) for size in self.crossing_bytes())
+        return tuple(int(size / rate) for size in sizes)
 
 
 def budget_of(arch: str, harvested: int = 0) -> Budget:
