@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from compiler.balancer.shapes import largest_divisor
 from compiler.errors import CompilerInputError
+from compiler.netlist.fused import check_fused
 from compiler.netlist.interpret import executions
 from compiler.netlist.model import HOST, Graph, Netlist, Op, Queue
 from compiler.placer.dram import FIRST
@@ -22,6 +23,7 @@ def check(netlist: Netlist) -> None:
     board = load_board(netlist.arch)
     order = _order(netlist)
     _check_names(netlist)
+    check_fused(netlist)
     for graph in netlist.graphs:
         _check_cores(graph, board)
         local = {op.name for op in graph.ops}

@@ -9,7 +9,7 @@ import yaml
 
 from compiler.balancer.op_model import OpModel
 from compiler.graph import BudaGraph, Edge, Node, NodeKind
-from compiler.netlist.model import HOST, Graph, Netlist, Op, Program, Queue
+from compiler.netlist.model import HOST, FusedOp, Graph, Netlist, Op, Program, Queue, SubOp
 from compiler.plan_to_binary import PlannedProgram
 from compiler.planner import Plan
 from compiler.target.plan import QueuePlan
@@ -181,7 +181,22 @@ def to_yaml(netlist: Netlist) -> str:
         lines.append(f"  - {program.name}:")
         for name, argument in program.instructions:
             lines.append(f"    - {name}" if argument is None else f"    - {name}: {_flow(argument)}")
+    if netlist.fused_ops:
+        lines.append("fused_ops:")
+        lines += [f"  {number}: {_flow(_fused_row(fused))}" for number, fused in netlist.fused_ops.items()]
     return "\n".join(lines) + "\n"
+
+
+def _fused_row(fused: FusedOp) -> dict[str, Any]:
+    schedules = [[{step.name: _step_row(step)} for step in schedule] for schedule in fused.schedules]
+    return {"inputs": fused.inputs, "intermediates": fused.intermediates, "schedules": schedules}
+
+
+def _step_row(step: SubOp) -> dict[str, Any]:
+    row: dict[str, Any] = {"type": step.type, "inputs": list(step.inputs)}
+    row |= {f"input_{i}_tms": [_tm_row(tm) for tm in tms] for i, tms in step.tms.items()}
+    row |= {"attributes": dict(step.attributes)} if step.attributes else {}
+    return row | {"output": step.output}
 
 
 def op_line(op: Op) -> str:

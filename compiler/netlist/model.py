@@ -84,6 +84,30 @@ class Op:
 
 
 @dataclass(frozen=True)
+class SubOp:
+    """One step of a fused op, `name` counted in the file as `add.0`."""
+
+    name: str
+    type: str
+    inputs: tuple[str, ...]
+    """`input0` and so on, `intermed0` and so on, or `dest`: the step before, still in Dst."""
+    output: str
+    """`dest`, `intermed0` and so on, or `output`."""
+    tms: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class FusedOp:
+    """What ops of type `fused_op` with this id do: schedules of steps, Dst kept within each."""
+
+    id: int
+    inputs: int
+    intermediates: int
+    schedules: tuple[tuple[SubOp, ...], ...]
+
+
+@dataclass(frozen=True)
 class Graph:
     """What runs at once on one chip: one epoch."""
 
@@ -110,6 +134,7 @@ class Netlist:
     graphs: tuple[Graph, ...]
     programs: tuple[Program, ...]
     name: str = "netlist"
+    fused_ops: Mapping[int, FusedOp] = field(default_factory=dict)
 
     @property
     def ops(self) -> dict[str, Op]:

@@ -10,7 +10,7 @@ import yaml
 
 from compiler.errors import CompilerInputError
 from compiler.graph import FIDELITIES, Tm
-from compiler.netlist.model import HOST, Graph, Netlist, Op, Program, Queue
+from compiler.netlist.model import HOST, FusedOp, Graph, Netlist, Op, Program, Queue, SubOp
 from compiler.target.formats import number_format
 from compiler.target.system_desc import load_board
 
@@ -137,15 +137,14 @@ def parse(text: str, name: str = "netlist") -> Netlist:
     for key in ("devices", "queues", "graphs", "programs"):
         if key not in top.raw:
             raise CompilerInputError(f"netlist: expected a section {key}, got {', '.join(map(str, top.raw)) or 'none'}")
-    if top.raw.get("fused_ops"):
-        raise CompilerInputError("netlist.fused_ops: expected none, got some; the device here runs single ops")
     queues = {str(key): _queue(f"queues.{key}", str(key), row) for key, row in _items(top, "queues")}
     graphs = tuple(_graph(f"graphs.{key}", str(key), row) for key, row in _items(top, "graphs"))
     programs = top.raw["programs"]
     if not isinstance(programs, list):
         raise top.fail("programs", "a list")
     made = tuple(_program(entry) for entry in programs)
-    return Netlist(_arch(top.raw["devices"]), queues, graphs, made, name)
+    fused = {number: _fused(number, row) for number, row in (top.raw.get("fused_ops") or {}).items()}
+    return Netlist(_arch(top.raw["devices"]), queues, graphs, made, name, fused)
 
 
 def _items(top: _Reader, key: str) -> list[tuple[Any, Any]]:
@@ -220,8 +219,37 @@ def _op(where: str, name: str, raw: Any) -> Op:
     )  # fmt: skip
 
 
+def _fused(number: Any, raw: Any) -> FusedOp:
+    row = _Reader(f"fused_ops.{number}", raw)
+    schedules = []
+    for schedule in _list(row, "schedules"):
+        if not isinstance(schedule, list):
+            raise row.fail("schedules", "a list of lists of steps")
+        steps = []
+        for entry in schedule:
+            for name, step in _Reader(row.where, entry).raw.items():
+                steps.append(_step(f"{row.where}.{name}", str(name), step))
+        schedules.append(tuple(steps))
+    return FusedOp(int(number), row.count("inputs"), row.count("intermediates", 0, 0), tuple(schedules))
+
+
+def _step(where: str, name: str, raw: Any) -> SubOp:
+    row = _Reader(where, raw)
+    inputs = row.raw.get("inputs")
+    if not isinstance(inputs, list) or not inputs or not all(isinstance(one, str) for one in inputs):
+        raise row.fail("inputs", "a list of inputs, intermediates or dest")
+    tms = {
+        i: tuple(_tm(f"{where}.{key}", one) for one in _list(row, key))
+        for i in range(len(inputs))
+        for key in (f"input_{i}_tms",)
+        if key in row.raw
+    }
+    attributes = _Reader(f"{where}.attributes", row.raw.get("attributes") or {}).raw
+    return SubOp(name, row.word("type"), tuple(inputs), row.word("output"), tms, dict(attributes))
+
+
 def _list(row: _Reader, key: str) -> list[Any]:
-    value = row.raw[key]
+    value = row.raw.get(key)
     if not isinstance(value, list):
         raise row.fail(key, "a list")
     return value

@@ -12,6 +12,7 @@ from compiler.graph import BudaGraph, NodeKind, OpSpec, Slices, TensorShape, Tm
 from compiler.graph_builder import GraphBuilder, Operand
 from compiler.graph_to_program import GraphProgram, to_program
 from compiler.netlist.check import check, core_buffers
+from compiler.netlist.fused import add_fused
 from compiler.netlist.interpret import executions
 from compiler.netlist.model import HOST, Graph, Netlist, Op, Queue
 from compiler.plan_to_binary import PlannedProgram
@@ -69,6 +70,10 @@ def graph_of(netlist: Netlist) -> BudaGraph:
             Operand(_producer(netlist, name), tuple(Tm.parse(tm) for tm in op.tms.get(i, ())))
             for i, name in enumerate(op.inputs)
         ]
+        if op.type == "fused_op":
+            for _ in add_fused(builder, netlist, op, operands, _spec(op)):
+                pass
+            continue
         elements = op.attributes.get("elements")
         builder.op(
             op.name, _spec(op), operands, op.out_df, _shape(op), tuple(elements) if elements else None
