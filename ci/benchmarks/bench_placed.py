@@ -1,0 +1,90 @@
+"""Whole models planned and run: the placed program against the same graph unplaced, the TTNN route and XLA.
+
+`python -m ci.benchmarks.bench_placed [MODEL ...] [--arch A ...] [--policy P ...]` prints a line per plan. A Dst of 16 bits
+rounds after every 16 products, so that a model takes minutes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import warnings
+
+import numpy as np
+
+from compiler import api
+from compiler.configuration import Configuration
+from compiler.depths import Compilation, binaries, compile_to
+from compiler.target.system_desc import load_board
+from harness.export import export_model
+from models import registry
+from models.seeding import draw
+from simulator.api import Device
+
+SEED = 0
+
+
+def pcc(a: np.ndarray, b: np.ndarray) -> float:
+    """Pearson's correlation of all elements."""
+    return float(np.corrcoef(np.ravel(a).astype(np.float64), np.ravel(b).astype(np.float64))[0, 1])
+
+
+def golden(name: str, arguments: list[np.ndarray]) -> list[np.ndarray]:
+    """XLA's results."""
+    import jax
+
+    built = registry.get(name).build("float32")
+    names = [spec.name for spec in built.arguments]
+    forward = jax.jit(lambda *arrays: built.forward(dict(zip(names, arrays, strict=True))))
+    return [np.asarray(leaf) for leaf in jax.tree.leaves(forward(*arguments))]
+
+
+def row(name: str, arch: str, policy: str) -> str:
+    """One line of the table."""
+    exported = export_model(registry.get(name))
+    arguments = [draw(spec.law, spec.shape, spec.dtype, SEED, i) for i, spec in enumerate(exported.arguments)]
+    config = Configuration()
+    config.set_configuration_options(balancer_policy=policy)
+    found = compile_to(Compilation(exported.bytecode, load_board(arch).board, config, name))
+    host, data = binaries(found)
+    assert found.host is not None
+    assert found.program is not None
+    assert found.plan is not None
+    queues = found.host.queues(Device("n150").load(host).run(arguments).outputs)
+    inputs = [np.ascontiguousarray(queues[source], np.float32) for source in found.program.graph.sources]
+    executable = Device(found.board).load(data)
+    started = time.monotonic()
+    alone = executable.run(inputs).outputs
+    seconds = time.monotonic() - started
+    placed = executable.run(inputs, per_core=True).outputs
+    same = all(np.array_equal(a, b) for a, b in zip(alone, placed, strict=True))
+    board = load_board("n150")
+    ttnn = api.compile(exported.bytecode, board, api.CompileOptions(data_format="Float16_b"))
+    route = Device("n150").load(ttnn).run(arguments).outputs
+    exact = golden(name, arguments)
+    shown = [(pcc(p, route[i]), pcc(p, exact[i])) for p, (i, _, _) in zip(placed, found.lowering.results, strict=True)]
+    against = " ".join(f"{a:.5f}" for a, _ in shown), " ".join(f"{b:.5f}" for _, b in shown)
+    return (
+        f"| {name} | {arch} | {policy} | {len(found.plan.epochs)} | {'yes' if same else 'NO'} | {against[0]} "
+        f"| {against[1]} | {seconds:.0f} |"
+    )
+
+
+def main() -> None:
+    """Prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("models", nargs="*", default=["resnet50", "bert_base"])
+    parser.add_argument("--arch", action="append")
+    parser.add_argument("--policy", action="append")
+    asked = parser.parse_args()
+    warnings.simplefilter("ignore", DeprecationWarning)
+    print("| model | arch | policy | epochs | placed = unplaced | PCC against TTNN | against XLA | unplaced run s |")
+    print("|---|---|---|---|---|---|---|---|")
+    for name in asked.models:
+        for arch in asked.arch or ["n150"]:
+            for policy in asked.policy or ["NLP"]:
+                print(row(name, arch, policy), flush=True)
+
+
+if __name__ == "__main__":
+    main()
