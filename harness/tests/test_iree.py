@@ -86,6 +86,7 @@ def test_values_of_every_type_come_back_as_they_are_declared(iree, kind, dtype, 
     np.testing.assert_array_equal(job.outputs[0], numpy(array))
 
 
+@pytest.mark.slow
 def test_scalars_and_empty_tensors_have_buffers_too(iree):
     job = climbed(iree, job_of(unary("negate", "f32", ()), [np.array(2, np.float32)], ((), "f32")))
     assert job.outputs[0].shape == ()

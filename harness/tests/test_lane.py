@@ -67,7 +67,7 @@ def test_a_crash_is_the_record_of_its_op_and_the_next_gets_a_fresh_lane(shared, 
     assert lane.starts == before + 1
 
 
-@pytest.mark.parametrize("fault", ["sigstop", "stray"])
+@pytest.mark.parametrize("fault", ["sigstop", pytest.param("stray", marks=pytest.mark.slow)])
 def test_a_stopped_group_and_a_stray_child_end_at_the_time_limit(tmp_path, fault):
     mark = tmp_path / "mark"
     with Lane(config(tmp_path, op_timeout=2, environment={"FAULTY_MARK": str(mark)})) as lane:
