@@ -7,15 +7,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 import sqlalchemy as sa
 
 from harness.errors import InputError
 from harness.store import RUN_FILE, read_run, runs_root
-from reports.outcomes import RunView, from_database, from_folder, series
+from reports.outcomes import RunView, from_database, from_folder
 from reports.reading import database_url, exists, read_database
-from reports.schema import MODULES, OP_TESTS, RUNS
+from reports.rows import RAN, series_text
+from reports.schema import MODELS, RUNS
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Listed:
 
     run_id: str
     started: datetime
-    series: tuple[Any, ...]
+    series: str
     models: frozenset[str]
     folder: Path | None = None
 
@@ -85,9 +85,9 @@ class Runs:
             raise InputError("RUN", "a run", "none", "pytest --model mnist_mlp --op-by-op")
         return runs[0]
 
-    def before(self, run_id: str, started: datetime, key: tuple[Any, ...], models: Sequence[str]) -> list[Listed]:
+    def before(self, run_id: str, started: datetime, series: str, models: Sequence[str]) -> list[Listed]:
         """Earlier runs of the same series with a model in common, the newest first."""
-        this = Listed(run_id, started, key, frozenset(models))
+        this = Listed(run_id, started, series, frozenset(models))
         return [run for run in self.listed() if run.run_id != run_id and this.follows(run)]
 
     def pair(self) -> tuple[Listed, Listed]:
@@ -100,20 +100,6 @@ class Runs:
         got = f"{len(runs)} of which no two share backend, board, options and a model" if runs else "none"
         hint = f"opscope diff {runs[1].run_id} {runs[0].run_id}" if len(runs) > 1 else "publishing a second one"
         raise InputError("opscope diff", "two comparable runs", got, hint)
-
-    def stages_of(self, run_ids: Sequence[str], op_ids: Sequence[str]) -> Iterator[tuple[str, str, list[Any]]]:
-        """(run, op, times of its stages) for those runs and ops that came out right; none without a database."""
-        if self.connection is None:
-            return
-        # The lists of both are cut into pieces below the limit of parameters of SQLite.
-        for start in range(0, len(op_ids), 500):
-            wanted = sa.select(OP_TESTS.c.run_id, OP_TESTS.c.op_id, OP_TESTS.c.stages).where(
-                OP_TESTS.c.run_id.in_(run_ids),
-                OP_TESTS.c.op_id.in_(op_ids[start : start + 500]),
-                OP_TESTS.c.status == "success",
-            )
-            for row in self.connection.execute(wanted):
-                yield row[0], row[1], row[2]
 
 
 @contextmanager
@@ -132,14 +118,13 @@ def open_runs(url: str | None, *, needed: bool = False) -> Iterator[Runs]:
 
 def _in_database(connection: sa.Connection) -> list[Listed]:
     models: dict[str, set[str]] = {}
-    for run_id, model in connection.execute(sa.select(MODULES.c.run_id, MODULES.c.model)):
+    ran = sa.select(MODELS.c.run_id, MODELS.c.model).where(MODELS.c.outcome == RAN)
+    for run_id, model in connection.execute(ran):
         models.setdefault(run_id, set()).add(model)
-    wanted = sa.select(RUNS.c.run_id, RUNS.c.started, RUNS.c.backend, RUNS.c.arch, RUNS.c.options).where(
-        RUNS.c.outcome != "running"
-    )
+    wanted = sa.select(RUNS.c.run_id, RUNS.c.started, RUNS.c.series).where(RUNS.c.outcome != "running")
     return [
-        Listed(run_id, started, series(backend, arch, options), frozenset(models.get(run_id, ())))
-        for run_id, started, backend, arch, options in connection.execute(wanted)
+        Listed(run_id, started, series, frozenset(models.get(run_id, ())))
+        for run_id, started, series in connection.execute(wanted)
     ]
 
 
@@ -150,5 +135,5 @@ def _in_folders(root: Path) -> Iterator[Listed]:
         except InputError:
             continue  # another schema, or no run of ours: it can still be named
         if record.outcome != "running":
-            key = series(record.backend, record.arch, record.origin.options)
+            key = series_text(record.backend, record.arch, record.origin.options)
             yield Listed(record.run_id, record.started, key, frozenset(record.models), path.parent)

@@ -31,6 +31,9 @@ SETTINGS = sa.Table(
 )
 """Which views the database has: `views` (their names) and `views_digest` (of their texts)."""
 
+COUNTED_SINCE = "0004"
+"""The schema that first had the tables of reports/schema_nights.py."""
+
 ADVISORY_LOCK = 0x6F7073636F7065
 """Key of PostgreSQL's lock around a migration (the bytes of `opscope`)."""
 
@@ -159,7 +162,20 @@ def _bring_up_to_date(connection: sa.Connection, where: str) -> None:
             raise InputError(where, f"a database of schema {head()} or older", f"schema {version}", "a newer opscope")
         _drop_views(connection)
         _migrate(connection)
+        if version is not None and version < COUNTED_SINCE:
+            _count_all(connection, where)
     _renew_views(connection, version != head())
+
+
+def _count_all(connection: sa.Connection, where: str) -> None:
+    """Counts what was published before anything was counted, the oldest first."""
+    from reports.counting import count_night
+    from reports.schema import NIGHTS
+
+    for night_id in connection.scalars(
+        sa.select(NIGHTS.c.night_id).order_by(NIGHTS.c.started, NIGHTS.c.night_id)
+    ).all():
+        count_night(connection, night_id, where)
 
 
 def schema_version(connection: sa.Connection) -> str | None:

@@ -70,6 +70,8 @@ class Row:
     status_b: str
     stage_a: str
     stage_b: str
+    failed_stage: str
+    """Where it goes wrong in the later run; in the earlier, if it is right now."""
     error_a: str
     error_b: str
     cluster: str
@@ -84,6 +86,8 @@ class Row:
     flaky: bool
     note: str
     repro: str
+    owner: str = ""
+    """The team that looks after it (ci/owners.yaml); empty where no rule fits, and for rows that are no failure."""
 
     @property
     def news(self) -> bool:
@@ -122,7 +126,9 @@ def compare(a: RunView, b: RunView, slower: Slower | None = None) -> Diff:
     counts = Counter(row.label for row in rows)
     notes = [] if slower else ["compile times are not judged: that takes five comparable runs in a database"]
     for run, which in ((a, "earlier"), (b, "later")):
-        if run.outcome != "complete":
+        if run.missing:
+            notes.append(f"the {which} night is partial, without {', '.join(run.missing)}: what is absent is not gone")
+        elif run.outcome != "complete":
             notes.append(f"the {which} run is {run.outcome}: ops without a result count as not run")
     return Diff(
         a, b, tuple(rows), {str(label): counts[label] for label in Label if counts[label]}, tuple(rates(a, b)),
@@ -147,6 +153,7 @@ def _row(old: Outcome | None, new: Outcome | None, b: RunView, slower: Slower | 
         status_b=new.status if new else "",
         stage_a=old.stage if old else "",
         stage_b=new.stage if new else "",
+        failed_stage=(failing.failed_stage or failing.stage) if failing else "",
         error_a=old.error if old else "",
         error_b=new.error if new else "",
         cluster=failing.cluster if failing else "",
@@ -173,9 +180,12 @@ def _label(old: Outcome | None, new: Outcome | None, b: RunView, slower: Slower 
         here = set(old.uses_of) & set(b.models)
         if here or not old.uses_of:
             return Label.VANISHED, ""
+        if set(old.uses_of) <= {name.removeprefix("model ") for name in b.missing}:
+            return Label.NEVER_RUN, f"missing from the later night: {', '.join(sorted(old.uses_of))}"
         return Label.NEVER_RUN, f"not in the later run: {', '.join(sorted(old.uses_of))}"
     if not new.attempted:
-        return Label.NEVER_RUN, new.status.replace("_", " ")
+        gone = [name for name in b.missing if not name.startswith("model ")]
+        return Label.NEVER_RUN, new.status.replace("_", " ") + (f" ({', '.join(gone)} missing)" if gone else "")
     seen = old is not None and old.attempted
     if new.bad:
         if not seen or old is None or not old.bad:
@@ -271,6 +281,7 @@ def clusters(rows: Iterable[Row]) -> list[dict[str, Any]]:
 def changes(a: RunView, b: RunView) -> list[dict[str, Any]]:
     """What differs between the runs besides their results: revisions, versions, models, options, machine."""
     pairs: list[tuple[str, Any, Any]] = [
+        ("compiler", str(a.origin["compiler"]), str(b.origin["compiler"])),
         ("compiler revision", _revision(a, "backend_"), _revision(b, "backend_")),
         ("opscope revision", _revision(a), _revision(b)),
         ("backend", a.backend, b.backend),

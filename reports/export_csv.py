@@ -8,7 +8,7 @@ from harness.records import OpTest
 from reports.ask import Answer, as_csv
 from reports.exported import Exported
 from reports.frames import COLUMNS
-from reports.publish import is_failure, signature
+from reports.rows import is_failure, signature
 
 
 def file_name(run: Exported) -> str:

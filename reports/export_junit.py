@@ -13,7 +13,7 @@ from xml.etree import ElementTree as Xml
 from harness.records import OpTest
 from harness.stages import FAILED, Stage, Status
 from reports.exported import Exported
-from reports.publish import is_failure
+from reports.rows import is_failure
 
 ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Characters that XML 1.0 has no way to write."""

@@ -15,7 +15,7 @@ from harness.stages import Stage, Status
 from harness.store import load_run
 from reports.choosing import Runs
 from reports.outcomes import UNSPLITTABLE, RunView, from_database, from_stored
-from reports.schema import OP_TESTS, OPS
+from reports.schema import DROPPED, MODELS, OP_TESTS, OPS, USES
 
 
 @dataclass(frozen=True)
@@ -56,14 +56,34 @@ def _from_folder(folder: Path) -> Exported:
 
 def _from_database(connection: sa.Connection, run_id: str) -> Exported:
     view = from_database(connection, run_id)
-    rows = connection.execute(
-        sa.select(OP_TESTS).where(OP_TESTS.c.run_id == run_id).order_by(OP_TESTS.c.op_id)
-    ).mappings()
-    tests = [OpTest.model_validate({name: row[name] for name in OpTest.model_fields if name in row}) for row in rows]
+    kept = [name for name in OpTest.model_fields if name not in DROPPED]
+    wanted = sa.select(*(OP_TESTS.c[name] for name in kept), OPS.c.op_params)
+    wanted = wanted.join(OPS, OPS.c.op_id == OP_TESTS.c.op_id)
+    wanted = wanted.where(OP_TESTS.c.run_id == run_id, OP_TESTS.c.superseded_by != run_id)
+    places = _places(connection, run_id)
+    tests = []
+    for row in connection.execute(wanted.order_by(OP_TESTS.c.op_id)).mappings():
+        found = places.get(row["op_id"], [])
+        more = {"models": tuple(dict.fromkeys(model for model, _ in found)), "locations": [place for _, place in found]}
+        tests.append(OpTest.model_validate({**row, **more}))
     lost = [op_id for op_id, op in view.ops.items() if op.status == UNSPLITTABLE]
     described = sa.select(OPS.c.op_id, OPS.c.inputs, OPS.c.outputs).where(OPS.c.op_id.in_(lost))
     broken = {row.op_id: {"inputs": row.inputs, "outputs": row.outputs} for row in connection.execute(described)}
     return _exported(view, tests, broken)
+
+
+def _places(connection: sa.Connection, run_id: str) -> dict[str, list[tuple[str, str]]]:
+    """Op -> (model, location) of each of its uses."""
+    wanted = (
+        sa.select(USES.c.op_id, MODELS.c.model, USES.c.location)
+        .join(MODELS, MODELS.c.module_id == USES.c.module_id)
+        .where(MODELS.c.run_id == run_id)
+        .order_by(MODELS.c.position, USES.c.position)
+    )
+    found: dict[str, list[tuple[str, str]]] = {}
+    for op_id, model, location in connection.execute(wanted):
+        found.setdefault(op_id, []).append((model, location))
+    return found
 
 
 def _exported(view: RunView, tests: Iterable[OpTest], broken: dict[str, dict[str, Any]]) -> Exported:

@@ -16,7 +16,7 @@ from harness.errors import InputError
 from reports.choosing import open_runs
 from reports.history import compared
 from reports.reading import database_url, read_database
-from reports.schema import OP_TESTS, OPS, RUNS
+from reports.schema import MODELS, MODULE_OPS, OP_TESTS, OPS, RUNS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -92,6 +92,7 @@ COLUMNS: dict[str, dict[str, Column]] = {
         "status_b": Column(TEXT, "how it ended in the later run"),
         "stage_a": Column(TEXT, "furthest stage in the earlier run"),
         "stage_b": Column(TEXT, "furthest stage in the later run"),
+        "failed_stage": Column(TEXT, "where it goes wrong in the later run; in the earlier, if it is right now"),
         "error_a": Column(TEXT, "what the error said in the earlier run"),
         "error_b": Column(TEXT, "what it said in the later run"),
         "cluster": Column(TEXT, "the failure's cause, equal for equal causes"),
@@ -113,18 +114,26 @@ COLUMNS: dict[str, dict[str, Column]] = {
 
 def op_tests(url: str | None = None, run_id: str | None = None) -> pd.DataFrame:
     """One row per op and run: what became of it. `url`: the database (default: this folder's); `run_id`: of one run."""
-    own = ("started", "types")
+    own = ("started", "types", "models")
     wanted = sa.select(
         *(OP_TESTS.c[name] for name in COLUMNS["op_tests"] if name not in own),
         RUNS.c.started,
         OPS.c.signature.label("types"),
     )
     wanted = wanted.join(RUNS, RUNS.c.run_id == OP_TESTS.c.run_id).join(OPS, OPS.c.op_id == OP_TESTS.c.op_id)
+    wanted = wanted.where(OP_TESTS.c.superseded_by != OP_TESTS.c.run_id)
+    placed = sa.select(MODELS.c.run_id, MODULE_OPS.c.op_id, MODELS.c.model)
+    placed = placed.join(MODULE_OPS, MODULE_OPS.c.module_id == MODELS.c.module_id)
     if run_id is not None:
         wanted = wanted.where(OP_TESTS.c.run_id == run_id)
+        placed = placed.where(MODELS.c.run_id == run_id)
     with read_database(database_url(url), "url") as connection:
-        rows = connection.execute(wanted.order_by(RUNS.c.started, OP_TESTS.c.run_id, OP_TESTS.c.op_id)).mappings()
-        return _frame("op_tests", rows)
+        models: dict[tuple[str, str], list[str]] = {}
+        for run, op_id, model in connection.execute(placed.order_by(MODELS.c.position)):
+            models.setdefault((run, op_id), []).append(model)
+        ordered = wanted.order_by(RUNS.c.started, OP_TESTS.c.run_id, OP_TESTS.c.op_id)
+        rows = connection.execute(ordered).mappings()
+        return _frame("op_tests", [{**row, "models": models.get((row["run_id"], row["op_id"]), [])} for row in rows])
 
 
 def coverage(url: str | None = None, run_id: str | None = None) -> pd.DataFrame:

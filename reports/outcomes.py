@@ -6,19 +6,20 @@ The comparison of runs, the ranking of fixes and the sections of report.html are
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
 from harness.errors import InputError, closest
 from harness.stages import FAILED, Stage, Status
 from harness.store import StoredRun, load_run
-from reports.publish import run_rows
-from reports.schema import MODULES, OP_TESTS, OPS, RUNS, USES
+from reports.columns import plain
+from reports.rows import RAN, compile_seconds, compiler_of, series_text, signature
+from reports.schema import MODELS, MODULE_OPS, OP_ALIAS, OP_TESTS, OPS, RUNS
 
 UNSPLITTABLE = "unsplittable"
 """In place of a status: no module could be made of the op, so nothing was tried."""
@@ -26,11 +27,9 @@ UNSPLITTABLE = "unsplittable"
 UNATTEMPTED = frozenset({Status.STOPPED, Status.SKIPPED, Status.NOT_RUN})
 """Statuses of ops that nobody asked the numbers of: they count in no rate."""
 
-AFTER_COMPILE = frozenset({Stage.RUN, Stage.COMPARE})
-
 TAKEN = (
-    "op_id", "op_name", "op_kind", "status", "stage_reached", "failed_stage", "stages", "error_signature",
-    "error_message", "crash_kind", "pcc", "cycles", "ran_on", "expected", "flaky", "repro",
+    "op_id", "op_name", "op_kind", "status", "stage_reached", "failed_stage", "compile_seconds", "error_signature",
+    "error_message", "crash_kind", "pcc", "cycles", "ran_on", "expected", "flaky", "artifact", "repro",
 )  # fmt: skip
 """Columns of `op_tests` that an outcome is made from."""
 
@@ -61,6 +60,8 @@ class Outcome:
     expected: str = ""
     """The limitation that names its failure, if one does."""
     flaky: bool = False
+    artifact: str = ""
+    """Full diagnostic, relative to the run's folder."""
     repro: str = ""
     params: Mapping[str, str] = field(default_factory=dict)
     """Its attributes; from the database only those of ops that did not come out right."""
@@ -95,11 +96,12 @@ class Outcome:
 
 @dataclass(frozen=True)
 class RunView:
-    """One run, op by op."""
+    """One run, or one night in one series, op by op."""
 
     run_id: str
+    """Of a night its id."""
     place: str
-    """Where it was read: the run folder, or `database`."""
+    """Where it was read: the run folder, `database`, or `night`."""
     models: tuple[str, ...]
     """Models that it has a module of."""
     backend: str
@@ -108,15 +110,30 @@ class RunView:
     outcome: str
     origin: Mapping[str, Any]
     ops: Mapping[str, Outcome]
+    series: str
+    """What it has in common with runs that it can be compared with."""
+    missing: tuple[str, ...] = ()
+    """Models and shards of a night that were expected and are not there."""
 
 
-DECIDING = ("dtype", "data_format", "math_fidelity", "inputs", "seed")
-"""Options that decide an op's numbers: runs that differ in them are not of one series."""
+ORIGIN = ("revision", "dirty", "branch", "backend_revision", "backend_dirty", "host", "python", "versions", "options",
+          "compiler")  # fmt: skip
+"""What a view keeps of where a run came from."""
 
 
-def series(backend: str, arch: str, options: Mapping[str, Any]) -> tuple[Any, ...]:
-    """What two runs have in common if a difference between them is news about the code."""
-    return (backend, arch, *(options.get(name) for name in DECIDING))
+class Told(NamedTuple):
+    """What a view says of its run besides the ops."""
+
+    run_id: str
+    place: str
+    backend: str
+    arch: str
+    started: datetime
+    outcome: str
+    origin: Mapping[Any, Any]
+    series: str = ""
+    """Empty: what backend, board and options make it."""
+    missing: tuple[str, ...] = ()
 
 
 # --- from a run folder
@@ -129,21 +146,28 @@ def from_folder(run_dir: Path) -> RunView:
 
 def from_stored(run: StoredRun, place: str) -> RunView:
     """A run as the store read it."""
-    tables = run_rows(run)
     uses: dict[str, Counter[str]] = {}
-    for row in tables[USES.name]:
-        uses.setdefault(row["op_id"], Counter())[row["model"]] += 1
-    ops = {row["op_id"]: row for row in tables[OPS.name]}
-    tests = [row | {"types": ops[row["op_id"]]["signature"]} for row in tables[OP_TESTS.name]]
-    tested = {row["op_id"] for row in tests}
+    for row in run.rows:
+        for use in row.uses:
+            uses.setdefault(row.op_id, Counter())[plain(use.model)] += 1
+    tests = [
+        {name: plain(getattr(test, name, None)) for name in TAKEN}
+        | {"types": signature(test.inputs, test.outputs), "compile_seconds": compile_seconds(test)}
+        | {"op_params": plain(test.op_params)}
+        for test in run.tests
+    ]
+    tested = {test.op_id for test in run.tests}
+    lost = [
+        {"op_id": row.op_id, "op_name": plain(row.op_name), "op_kind": "", "unsplittable": plain(row.unsplittable),
+         "signature": signature(row.inputs, row.outputs)}
+        for row in run.rows if row.op_id not in tested
+    ]  # fmt: skip
+    record = run.record
     return _view(
-        tables[RUNS.name][0] | {"started": run.record.started},
-        [row["model"] for row in tables[MODULES.name]],
-        tests,
-        [row for op_id, row in ops.items() if op_id not in tested],
-        uses,
-        place,
-    )
+        Told(record.run_id, place, record.backend, record.arch, record.started, record.outcome,
+             plain({**record.origin.model_dump(), "compiler": compiler_of(record)})),
+        plain(list(run.header.module_ops)), tests, lost, uses,
+    )  # fmt: skip
 
 
 # --- from the database
@@ -156,27 +180,50 @@ def from_database(connection: sa.Connection, run_id: str, where: str = "RUN") ->
         known = connection.scalars(sa.select(RUNS.c.run_id)).all()
         hint = closest(run_id, known) if known else "opscope publish RUN_DIR"
         raise InputError(where, "a run folder or the id of a published run", f"`{run_id}`", hint)
-    tests = _tests(connection, run_id)
+    of = sa.select(MODELS.c.model, MODELS.c.module_id).where(MODELS.c.run_id == run_id, MODELS.c.outcome == RAN)
+    modules = {row.model: row.module_id for row in connection.execute(of.order_by(MODELS.c.position))}
+    which = (OP_TESTS.c.run_id == run_id) & (OP_TESTS.c.superseded_by != run_id)
+    told = Told(run_id, "database", run["backend"], run["arch"], run["started"], run["outcome"], run)
+    return view_of(connection, told, modules, which)
+
+
+def view_of(
+    connection: sa.Connection, told: Told, modules: Mapping[str, str | None], which: sa.ColumnElement[bool]
+) -> RunView:
+    """The op tests that `which` selects, with the uses of `modules` (model -> module)."""
+    renamed = aliases(connection)
+    tests = _tests(connection, which)
+    for test in tests:
+        test["op_id"] = renamed.get(test["op_id"], test["op_id"])
     uses: dict[str, Counter[str]] = {}
-    counted = sa.select(USES.c.op_id, USES.c.model, sa.func.count()).where(USES.c.run_id == run_id)
-    for op_id, model, count in connection.execute(counted.group_by(USES.c.op_id, USES.c.model)).all():
-        uses.setdefault(op_id, Counter())[model] = count
-    models = connection.scalars(sa.select(MODULES.c.model).where(MODULES.c.run_id == run_id)).all()
+    models: dict[str, list[str]] = {}
+    for model, module_id in modules.items():
+        if module_id is not None:
+            models.setdefault(module_id, []).append(model)
+    counted = sa.select(MODULE_OPS.c.module_id, MODULE_OPS.c.op_id, MODULE_OPS.c.uses)
+    for some in pieces_of(list(models)):
+        for module_id, op_id, count in connection.execute(counted.where(MODULE_OPS.c.module_id.in_(some))):
+            for model in models[module_id]:
+                uses.setdefault(renamed.get(op_id, op_id), Counter())[model] = count
     tested = {test["op_id"] for test in tests}
     lost = _lost(connection, [op_id for op_id in uses if op_id not in tested])
-    return _view(run, models, tests, lost, uses, "database")
+    return _view(told, list(modules), tests, lost, uses)
 
 
-def _tests(connection: sa.Connection, run_id: str) -> list[dict[str, Any]]:
+def aliases(connection: sa.Connection) -> dict[str, str]:
+    """Old id of an op -> the id under which its history goes on."""
+    return {row.old_id: row.new_id for row in connection.execute(sa.select(OP_ALIAS))}
+
+
+def _tests(connection: sa.Connection, which: sa.ColumnElement[bool]) -> list[dict[str, Any]]:
     names = (*TAKEN, "types")
     wanted = sa.select(*(OP_TESTS.c[name] for name in TAKEN), OPS.c.signature)
-    wanted = wanted.join(OPS, OPS.c.op_id == OP_TESTS.c.op_id).where(OP_TESTS.c.run_id == run_id)
+    wanted = wanted.join(OPS, OPS.c.op_id == OP_TESTS.c.op_id).where(which)
     tests: list[dict[str, Any]] = [
         dict(zip(names, row, strict=True)) for row in connection.execute(wanted.order_by(OP_TESTS.c.op_id))
     ]
-    params = sa.select(OP_TESTS.c.op_id, OP_TESTS.c.op_params).where(
-        OP_TESTS.c.run_id == run_id, OP_TESTS.c.status != str(Status.SUCCESS)
-    )
+    params = sa.select(OPS.c.op_id, OPS.c.op_params).join(OP_TESTS, OPS.c.op_id == OP_TESTS.c.op_id)
+    params = params.where(which, OP_TESTS.c.status != str(Status.SUCCESS))
     found = {row[0]: row[1] for row in connection.execute(params)}
     for test in tests:
         test["op_params"] = found.get(test["op_id"], {})
@@ -185,33 +232,41 @@ def _tests(connection: sa.Connection, run_id: str) -> list[dict[str, Any]]:
 
 def _lost(connection: sa.Connection, op_ids: list[str]) -> list[Mapping[Any, Any]]:
     found: list[Mapping[Any, Any]] = []
-    for start in range(0, len(op_ids), LIMIT):
+    for some in pieces_of(op_ids):
         described = sa.select(OPS.c.op_id, OPS.c.op_name, OPS.c.op_kind, OPS.c.signature, OPS.c.unsplittable)
-        some = described.where(OPS.c.op_id.in_(op_ids[start : start + LIMIT]))
-        found.extend(connection.execute(some).mappings())
+        found.extend(connection.execute(described.where(OPS.c.op_id.in_(some))).mappings())
     return found
+
+
+def pieces_of(names: Sequence[str]) -> Iterator[Sequence[str]]:
+    """The names in pieces that one statement takes."""
+    for start in range(0, len(names), LIMIT):
+        yield names[start : start + LIMIT]
 
 
 # --- rows of either
 
 
 def _view(
-    run: Mapping[Any, Any], models: Iterable[str], tests: Iterable[Mapping[Any, Any]],
-    lost: Iterable[Mapping[Any, Any]], uses: Mapping[str, Counter[str]], place: str,
+    told: Told, models: Iterable[str], tests: Iterable[Mapping[Any, Any]], lost: Iterable[Mapping[Any, Any]],
+    uses: Mapping[str, Counter[str]],
 ) -> RunView:  # fmt: skip
-    """`lost`: ops without a test in this run: no module could be made of them."""
+    """`lost`: ops without a test: no module could be made of them, or nobody got to them (yet)."""
     found = {test["op_id"]: _outcome(test, dict(uses.get(test["op_id"], {}))) for test in tests}
     for op in lost:
-        found[op["op_id"]] = Outcome(
-            op["op_id"], op["op_name"], op["op_kind"] or "other", op["signature"], UNSPLITTABLE, str(Stage.SPLIT),
-            failed_stage=str(Stage.SPLIT), error=op["unsplittable"] or "no module could be made of it",
-            uses_of=dict(uses.get(op["op_id"], {})),
-        )  # fmt: skip
+        there = {
+            "op_id": op["op_id"], "op_name": op["op_name"], "op_kind": op["op_kind"] or "other",
+            "types": op["signature"], "stage": str(Stage.SPLIT), "uses_of": dict(uses.get(op["op_id"], {})),
+        }  # fmt: skip
+        if op["unsplittable"]:
+            there |= {"status": UNSPLITTABLE, "failed_stage": str(Stage.SPLIT), "error": op["unsplittable"]}
+        else:
+            there |= {"status": str(Status.NOT_RUN)}
+        found[op["op_id"]] = Outcome(**there)
     return RunView(
-        run["run_id"], place, tuple(sorted(models)), run["backend"], run["arch"], run["started"], run["outcome"],
-        {name: run[name] for name in ("revision", "dirty", "branch", "backend_revision", "backend_dirty", "host",
-                                      "python", "versions", "options")},
-        found,
+        told.run_id, told.place, tuple(sorted(models)), told.backend, told.arch, told.started, told.outcome,
+        {name: told.origin[name] for name in ORIGIN}, found, told.series or
+        series_text(told.backend, told.arch, told.origin["options"]), told.missing,
     )  # fmt: skip
 
 
@@ -229,16 +284,12 @@ def _outcome(test: Mapping[Any, Any], uses: Mapping[str, int]) -> Outcome:
         crash=test["crash_kind"] or "",
         pcc=test["pcc"],
         cycles=test["cycles"],
-        compile_seconds=compile_seconds(test["stages"]),
+        compile_seconds=test["compile_seconds"] or 0.0,
         ran_on=test["ran_on"],
         expected=test["expected"],
         flaky=test["flaky"],
+        artifact=test["artifact"] or "",
         repro=test["repro"],
         params=test["op_params"],
         uses_of=uses,
     )
-
-
-def compile_seconds(stages: Iterable[Mapping[str, Any]]) -> float:
-    """What the stages before `run` took."""
-    return sum(stage["seconds"] or 0.0 for stage in stages if stage["stage"] not in AFTER_COMPILE)

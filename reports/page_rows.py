@@ -15,7 +15,7 @@ from harness.records import OpRow, OpTest
 from harness.stages import FAILED, Stage, Status, in_order
 from harness.store import StoredRun
 from reports.charts import NOT_RUN
-from reports.publish import is_failure, signature
+from reports.rows import is_failure, signature
 
 Row = dict[str, Any]
 UNTRIED = frozenset({Status.SKIPPED, Status.NOT_RUN})

@@ -1,26 +1,25 @@
-"""Stored records of a run -> rows of the results database: idempotent, one transaction, a function of records alone.
+"""A stored run into the results database: idempotent, one transaction, and everything that follows from it counted.
 
-Publishing a run again replaces its rows; what it would write never depends on the clock or on the machine.
+Publishing a run again replaces its rows; what it writes never depends on the clock or on the machine.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import sqlalchemy as sa
 
 from harness.errors import InputError
-from harness.records import OpRow, OpTest, TensorDesc
-from harness.store import StoredRun, load_run
+from reports import bulk, rows
 from reports.columns import plain
+from reports.counting import count_night
 from reports.database import open_database
-from reports.schema import METADATA, MODULES, OP_TESTS, OPS, RESULTS, RUNS, USES
+from reports.rows import Published, Row
+from reports.schema import ERRORS, LIMITATIONS, MODELS, MODULE_OPS, NIGHT_CELLS, NIGHTS, OP_TESTS, OPS, RUNS, USES
+from reports.upsert import upsert
 
-Row = dict[str, Any]
-BATCH = 200
-"""Rows per statement that updates on conflict, below SQLite's limit of parameters."""
+TABLES = (NIGHTS, RUNS, MODELS, OPS, USES, OP_TESTS)
+"""Tables whose rows a publish tells."""
 
 
 def publish(run_dir: Path, url: str, where: str = "--to") -> dict[str, int]:
@@ -29,106 +28,100 @@ def publish(run_dir: Path, url: str, where: str = "--to") -> dict[str, int]:
     Raises InputError for a folder that holds no run of a known schema and for a database that cannot be written;
     then nothing of the run is in the database that was not before.
     """
-    run = load_run(run_dir)
-    rows = run_rows(run)
+    found = rows.read(run_dir)
     with open_database(url, where) as connection:
-        write(connection, run, rows, where)
-    return {table: len(many) for table, many in rows.items()}
+        return write(connection, found, where)
 
 
-def write(connection: sa.Connection, run: StoredRun, rows: dict[str, list[Row]], where: str = "--to") -> None:
-    """Replaces the rows of `run`. Raises InputError if another run of the same name is there."""
-    run_id = run.record.run_id
-    there = connection.execute(sa.select(RUNS.c.started, RUNS.c.host).where(RUNS.c.run_id == run_id)).one_or_none()
-    if there is not None and tuple(there) != (run.record.started, plain(run.record.origin.host)):
+def write(connection: sa.Connection, found: Published, where: str = "--to") -> dict[str, int]:
+    """Replaces the rows of a run and counts its night anew. Raises InputError if another run of its name is there."""
+    run = rows.run_row(found)
+    before = _refuse_another(connection, run, where)
+    night = rows.night_row(found)
+    _night(connection, found, night, where)
+    connection.execute(sa.delete(RUNS).where(RUNS.c.run_id == run["run_id"]))  # its other rows go with it
+    connection.execute(sa.insert(RUNS), [run])
+    of = rows.modules(found.run)
+    described = rows.op_rows(found)
+    upsert(connection, OPS, described)
+    uses = sum(len(module.places) for module in of.values())
+    _modules(connection, of)
+    models = list(rows.model_rows(found, of))
+    if models:
+        connection.execute(sa.insert(MODELS), models)
+    tests = bulk.insert(connection, OP_TESTS, rows.op_test_rows(found, run))
+    _seen(connection, found)
+    if before is not None and before != night["night_id"]:
+        count_night(connection, before, where)  # the run left it
+    count_night(connection, night["night_id"], where)
+    return {"nights": 1, "runs": 1, "models": len(models), "ops": len(described), "uses": uses, "op_tests": tests}
+
+
+def _refuse_another(connection: sa.Connection, run: Row, where: str) -> str | None:
+    """The night that the run was in; None for one that is not there yet."""
+    wanted = sa.select(RUNS.c.started, RUNS.c.host, RUNS.c.night_id).where(RUNS.c.run_id == run["run_id"])
+    there = connection.execute(wanted).one_or_none()
+    if there is None:
+        return None
+    if tuple(there)[:2] != (run["started"], run["host"]):
         got = f"the same id in a run started {there.started:%Y-%m-%d %H:%M:%S} on `{there.host}`"
-        raise InputError(where, f"run `{run_id}` or nothing by its name", got, "another --run-dir for one of them")
-    connection.execute(sa.delete(RUNS).where(RUNS.c.run_id == run_id))  # its other rows go with it
-    _upsert_ops(connection, rows["ops"])
-    for table in METADATA.sorted_tables:
-        many = rows[table.name]
-        if table is not OPS and many:
-            connection.execute(sa.insert(table), many)
+        raise InputError(
+            where, f"run `{run['run_id']}` or nothing by its name", got, "another --run-dir for one of them"
+        )
+    return there.night_id
 
 
-def _upsert_ops(connection: sa.Connection, rows: list[Row]) -> None:
-    """Inserts ops, or updates them: an op's id stays while what is told of it may grow with the exporter."""
-    if connection.dialect.name == "postgresql":
-        from sqlalchemy.dialects.postgresql import insert
-    else:
-        from sqlalchemy.dialects.sqlite import insert
-    for start in range(0, len(rows), BATCH):
-        statement = insert(OPS).values(rows[start : start + BATCH])
-        told = {column.name: statement.excluded[column.name] for column in OPS.columns if not column.primary_key}
-        connection.execute(statement.on_conflict_do_update(index_elements=[OPS.c.op_id], set_=told))
+def _night(connection: sa.Connection, found: Published, night: Row, where: str) -> None:
+    """Writes the night if it is new. Raises InputError where its runs disagree on what is expected."""
+    there = connection.execute(sa.select(NIGHTS).where(NIGHTS.c.night_id == night["night_id"])).mappings().one_or_none()
+    if there is not None:
+        differ = [name for name in night if plain(there[name]) != plain(night[name])]
+        if differ:
+            got = f"the same night with other {', '.join(differ)}"
+            raise InputError(
+                where, f"the night `{night['night_id']}` as published", got, "one night.json for all shards"
+            )
+        return
+    connection.execute(sa.insert(NIGHTS), [night])
+    if found.member is not None:
+        cells = [{"night_id": night["night_id"], **cell._asdict()} for cell in found.member.night.cells()]
+        if cells:
+            connection.execute(sa.insert(NIGHT_CELLS), cells)
 
 
-# --- records to rows
+def _modules(connection: sa.Connection, of: dict[str, rows.Module]) -> None:
+    """Writes the modules that no run before had."""
+    new = {module.module_id: module for module in of.values() if module.module_id is not None}
+    known = sa.select(MODULE_OPS.c.module_id).where(MODULE_OPS.c.module_id.in_(list(new))).distinct()
+    for module_id in connection.scalars(known).all():
+        del new[module_id]
+    for module in new.values():
+        bulk.insert(connection, USES, rows.use_rows(module))
+        bulk.insert(connection, MODULE_OPS, rows.module_op_rows(module))
 
 
-def run_rows(run: StoredRun) -> dict[str, list[Row]]:
-    """The rows of a run, per table."""
-    header, run_id = run.header, run.record.run_id
-    tests = {(test.op_id, test.backend): test for test in run.tests}
-    kinds = {test.op_id: test.op_kind for test in run.tests}
-    uses = {
-        (row.op_id, use.model, use.path): {"run_id": run_id, "op_id": row.op_id, **plain(use)}
-        for row in run.rows
-        for use in row.uses
-    }
-    record = plain(run.record)
-    origin = record.pop("origin")
-    described = {row.op_id: _op(row, kinds.get(row.op_id, "")) for row in run.rows}
-    for test in run.tests:
-        described.setdefault(test.op_id, _op(test, test.op_kind))
-    return {
-        RUNS.name: [record | origin],
-        MODULES.name: [
-            {"run_id": run_id, "model": model, "module_ops": total, "structural": header.structural.get(model, 0)}
-            for model, total in header.module_ops.items()
-        ],
-        OPS.name: list(described.values()),
-        USES.name: list(uses.values()),
-        OP_TESTS.name: [_op_test(test, run_id) for test in tests.values()],
-        RESULTS.name: [
-            {"run_id": run_id, "op_id": test.op_id, "backend": test.backend, "position": position, **plain(check)}
-            for test in tests.values()
-            for position, check in enumerate(test.results)
-        ],
-    }
-
-
-def _op(row: OpRow | OpTest, kind: str) -> Row:
-    return plain(
-        {
-            "op_id": row.op_id,
-            "op_name": row.op_name,
-            "op_kind": kind,
-            "inputs": row.inputs,
-            "outputs": row.outputs,
-            "op_params": row.op_params,
-            "signature": signature(row.inputs, row.outputs),
-            "unsplittable": row.unsplittable if isinstance(row, OpRow) else "",
-        }
-    )
-
-
-def _op_test(test: OpTest, run_id: str) -> Row:
-    row = plain(test)
-    del row["results"]
-    seconds = sum(stage.seconds for stage in test.stages)
-    return row | {"run_id": run_id, "seconds": seconds, "is_failure": is_failure(test)}
-
-
-def is_failure(test: OpTest) -> bool:
-    """Whether an op fails its run: it went wrong and no limitation names that failure, or one does and it passed."""
-    return test.fails_run
-
-
-def signature(inputs: Iterable[TensorDesc], outputs: Iterable[TensorDesc]) -> str:
-    """An op's types in one line: `f32[1,64] * f32[64,10] -> f32[1,10]`; a scalar is `f32[]`."""
-    sides = (
-        " * ".join(f"{tensor.data_type}[{','.join(map(str, tensor.shape))}]" for tensor in tensors)
-        for tensors in (inputs, outputs)
-    )
-    return " -> ".join(sides)
+def _seen(connection: sa.Connection, found: Published) -> None:
+    """Keeps errors and limitations with when they were first and last seen."""
+    started = found.run.record.started
+    seen = {"first_seen": started, "last_seen": started}
+    errors: dict[str, Row] = {}
+    limitations: dict[str, Row] = {}
+    for test in found.run.tests:
+        if test.error_signature:
+            message = plain(test.error_message or test.crash_kind or "")
+            stage = str(test.failed_stage or test.stage_reached)
+            signature = test.error_signature
+            errors.setdefault(signature, {"error_signature": signature, "stage": stage, "message": message, **seen})
+        if test.expected and not test.success:
+            name = plain(test.expected)
+            kind = name.partition(":")[0]
+            limitations.setdefault(name, {"limitation": name, "kind": kind, **seen})
+    for table, many in ((ERRORS, errors), (LIMITATIONS, limitations)):
+        upsert(
+            connection,
+            table,
+            list(many.values()),
+            least=("first_seen",),
+            most=("last_seen",),
+            keep=("message", "stage"),
+        )

@@ -10,8 +10,8 @@ import sqlalchemy as sa
 from harness.errors import InputError, closest
 from harness.stages import FAILED
 from reports.choosing import Listed, Runs
-from reports.outcomes import UNATTEMPTED, RunView, series
-from reports.schema import OP_TESTS, RUNS, USES
+from reports.outcomes import UNATTEMPTED, RunView
+from reports.schema import MODELS, MODULE_OPS, OP_TESTS, OPS, RUNS
 
 HISTORY = 30
 """Runs of a model that are told, the newest ones."""
@@ -54,8 +54,8 @@ def history(runs: Runs, view: RunView, model: str) -> list[dict[str, Any]]:
     """The model's runs of the same series up to this one, oldest first: its ops, how many are right or missing."""
     found = [_counts(view, model)]
     if runs.connection is not None:
-        key = series(view.backend, view.arch, view.origin["options"])
-        earlier = [run for run in runs.before(view.run_id, view.started, key, [model]) if model in run.models]
+        listed = runs.before(view.run_id, view.started, view.series, [model])
+        earlier = [run for run in listed if model in run.models]
         ids = [run.run_id for run in earlier[: HISTORY - 1]]
         found = [*_counted(runs.connection, ids, model), *found]
     return found
@@ -74,21 +74,27 @@ def _row(run_id: str, started: Any, revision: str, ops: int, missing: int, unatt
 
 def _counted(connection: sa.Connection, run_ids: Sequence[str], model: str) -> list[dict[str, Any]]:
     """The same counts by SQL, for runs whose ops nobody needs one by one."""
-    # An op without a test could not be split off: it holds the model back all the same.
-    here = sa.select(USES.c.run_id, USES.c.op_id).where(USES.c.run_id.in_(run_ids), USES.c.model == model).distinct()
-    place = here.subquery()
-    bad = OP_TESTS.c.op_id.is_(None) | OP_TESTS.c.status.in_([str(status) for status in FAILED])
-    idle = OP_TESTS.c.status.in_([str(status) for status in UNATTEMPTED])
+    # An op without a test could not be split off, and holds the model back all the same, or was not reached.
+    lost = OP_TESTS.c.op_id.is_(None)
+    bad = (lost & (OPS.c.unsplittable != "")) | OP_TESTS.c.status.in_([str(status) for status in FAILED])
+    idle = (lost & (OPS.c.unsplittable == "")) | OP_TESTS.c.status.in_([str(status) for status in UNATTEMPTED])
     counted = (
         sa.select(
-            place.c.run_id,
+            MODELS.c.run_id,
             sa.func.count(),
             sa.func.sum(sa.case((bad, 1), else_=0)),
             sa.func.sum(sa.case((idle, 1), else_=0)),
         )
-        .select_from(place)
-        .outerjoin(OP_TESTS, (OP_TESTS.c.run_id == place.c.run_id) & (OP_TESTS.c.op_id == place.c.op_id))
-        .group_by(place.c.run_id)
+        .join(MODULE_OPS, MODULE_OPS.c.module_id == MODELS.c.module_id)
+        .join(OPS, OPS.c.op_id == MODULE_OPS.c.op_id)
+        .outerjoin(
+            OP_TESTS,
+            (OP_TESTS.c.run_id == MODELS.c.run_id)
+            & (OP_TESTS.c.op_id == MODULE_OPS.c.op_id)
+            & (OP_TESTS.c.superseded_by != OP_TESTS.c.run_id),
+        )
+        .where(MODELS.c.run_id.in_(run_ids), MODELS.c.model == model)
+        .group_by(MODELS.c.run_id)
     )
     sums = {row[0]: tuple(int(value) for value in row[1:]) for row in connection.execute(counted)}
     runs = connection.execute(

@@ -1,21 +1,29 @@
 """The tables of the results database, made from the records of a run (database.py builds it and brings it up to date).
 
-    runs      one run and where it came from (RunRecord with its Origin)
-    modules   per run and model: how many ops its module has, and how many only hold it together
-    ops       one unique op for ever: what follows from its id
-    uses      per run: each place where an op stands in a model
-    op_tests  per run and op: what became of it on a backend (OpTest)
-    results   per op test and result: the comparison with the golden (ResultCheck)
+    nights       one night, and what was expected of it (NightRecord); a run that belongs to none is a night of its own
+    night_cells  per night: each backend, board, data format and model that was expected
+    runs         one run and where it came from (RunRecord with its Origin), and the night that it belongs to
+    models       per run and model: whether it ran, or why not, and which module it has
+    uses         per module: each place where an op stands
+    module_ops   per module: how often each op stands in it
+    ops          one unique op for ever: what follows from its id
+    op_tests     per run, op and attempt: what became of it on a backend (OpTest)
+    errors       each fingerprint of an error, with an example of what it says
+    limitations  each limitation that named a failure
+    op_alias     old and new id of an op, where the algorithm of ids changed
+    owners       who looks after which ops (ci/owners.yaml)
 
-Metrics are SQL views beside them (reports/views/), so that command line, report and dashboards agree.
+A module is what a model became: models that did not change share theirs over all runs. Metrics are SQL views beside
+the tables (reports/views/), so that command line, report and dashboards agree; what is too slow to count at every look
+is counted at publish (schema_nights.py).
 """
 
 from __future__ import annotations
 
 import sqlalchemy as sa
 
-from harness.records import OpTest, Origin, ResultCheck, RunRecord, Use
-from reports.columns import column, columns
+from harness.records import OpTest, Origin, RunRecord
+from reports.columns import Utc, columns
 
 # Constraint names that both databases share, for migrations to name.
 METADATA = sa.MetaData(
@@ -26,71 +34,171 @@ METADATA = sa.MetaData(
     }
 )
 
+
+def text(name: str, *more: sa.ForeignKey, key: bool = False) -> sa.Column[str]:
+    """A text column that is never NULL."""
+    return sa.Column(name, sa.Text(), *more, primary_key=key, nullable=False)
+
+
+def count(name: str, *, key: bool = False) -> sa.Column[int]:
+    """A column of whole numbers that is never NULL."""
+    return sa.Column(name, sa.BigInteger(), primary_key=key, nullable=False, autoincrement=False)
+
+
+NIGHTS = sa.Table(
+    "nights",
+    METADATA,
+    text("night_id", key=True),
+    text("kind"),
+    text("name"),
+    text("label"),
+    sa.Column("started", Utc(), nullable=False, index=True),
+    text("zone"),
+    sa.Column("config", sa.JSON(), nullable=False),
+    text("config_hash"),
+    sa.Column("models", sa.JSON(), nullable=False),
+    sa.Column("backends", sa.JSON(), nullable=False),
+    sa.Column("archs", sa.JSON(), nullable=False),
+    sa.Column("data_formats", sa.JSON(), nullable=False),
+    count("shards"),
+    sa.Column("demo", sa.Boolean(), nullable=False),
+)
+"""`kind` is `night`, or `run` for a run by itself; `label` is the local date and time of its zone."""
+
+NIGHT_CELLS = sa.Table(
+    "night_cells",
+    METADATA,
+    text("night_id", sa.ForeignKey("nights.night_id", ondelete="CASCADE"), key=True),
+    text("backend", key=True),
+    text("arch", key=True),
+    text("data_format", key=True),
+    text("model", key=True),
+)
+
 RUNS = sa.Table(
     "runs",
     METADATA,
     *columns(RunRecord, keys=("run_id",), without=("origin",)),
     *columns(Origin),
+    text("night_id", sa.ForeignKey("nights.night_id")),
+    count("shard"),
+    text("series"),
+    text("compiler"),
+    text("jaxlib"),
+    sa.Index(None, "night_id"),
 )
-"""One row per run; the fields of its Origin stand beside its own."""
+"""One row per run; the fields of its Origin stand beside its own. `shard` is 0 where the run is no shard; runs of one
+`series` agree in all that decides an op's numbers; `compiler` is the backend's fingerprint."""
 
-MODULES = sa.Table(
-    "modules",
+MODELS = sa.Table(
+    "models",
     METADATA,
-    sa.Column("run_id", sa.Text(), sa.ForeignKey("runs.run_id", ondelete="CASCADE"), primary_key=True),
-    sa.Column("model", sa.Text(), primary_key=True),
-    sa.Column("module_ops", sa.BigInteger(), nullable=False),
-    sa.Column("structural", sa.BigInteger(), nullable=False),
+    text("run_id", sa.ForeignKey("runs.run_id", ondelete="CASCADE"), key=True),
+    text("model", key=True),
+    text("outcome"),
+    text("reason"),
+    sa.Column("module_id", sa.Text(), nullable=True),
+    count("module_ops"),
+    count("structural"),
+    count("position"),
 )
-"""The counts of ManifestHeader, one row per model."""
+"""One row per model that was asked for. `outcome` is `ran`, `build_failed`, `export_failed` or `framework_missing`;
+the counts are those of ManifestHeader."""
 
 OPS = sa.Table(
     "ops",
     METADATA,
-    sa.Column("op_id", sa.Text(), primary_key=True),
+    text("op_id", key=True),
     sa.Column("op_name", sa.Text(), nullable=False, index=True),
-    sa.Column("op_kind", sa.Text(), nullable=False),
+    text("op_kind"),
     sa.Column("inputs", sa.JSON(), nullable=False),
     sa.Column("outputs", sa.JSON(), nullable=False),
     sa.Column("op_params", sa.JSON(), nullable=False),
-    sa.Column("signature", sa.Text(), nullable=False),
-    sa.Column("unsplittable", sa.Text(), nullable=False),
+    text("signature"),
+    text("dtype"),
+    count("rank"),
+    text("unsplittable"),
 )
-"""One row per op id. `signature` is its types in one line: `f32[1,64] * f32[64,10] -> f32[1,10]`."""
+"""One row per op id. `signature` is its types in one line: `f32[1,64] * f32[64,10] -> f32[1,10]`; `dtype` and `rank`
+are those of its first operand (of its first result where it has none)."""
 
 USES = sa.Table(
     "uses",
     METADATA,
-    sa.Column("run_id", sa.Text(), sa.ForeignKey("runs.run_id", ondelete="CASCADE"), primary_key=True),
-    sa.Column("op_id", sa.Text(), sa.ForeignKey("ops.op_id"), primary_key=True, index=True),
-    *(column(name, field.annotation, key=name in ("model", "path")) for name, field in Use.model_fields.items()),
+    text("module_id", key=True),
+    count("position", key=True),
+    sa.Column("op_id", sa.Text(), sa.ForeignKey("ops.op_id"), nullable=False, index=True),
+    text("path"),
+    text("location"),
+    text("framework_op"),
 )
-"""Where ops stand: one row per place in a model."""
+"""Where ops stand: one row per place in a module, in the manifest's order."""
+
+MODULE_OPS = sa.Table(
+    "module_ops",
+    METADATA,
+    text("module_id", key=True),
+    text("op_id", sa.ForeignKey("ops.op_id"), key=True),
+    count("uses"),
+    sa.Index(None, "op_id"),
+)
+"""The rows of `uses`, counted."""
+
+DROPPED = ("op_params", "models", "locations")
+"""Fields of OpTest that follow from the op and from the modules of its run."""
 
 OP_TESTS = sa.Table(
     "op_tests",
     METADATA,
-    *columns(OpTest, keys=("run_id", "op_id", "backend"), without=("results",)),
+    *columns(OpTest, keys=("run_id", "op_id", "backend", "attempt"), without=DROPPED),
+    text("night_id"),
+    text("series"),
+    text("superseded_by"),
     sa.Column("seconds", sa.Double(), nullable=False),
+    sa.Column("compile_seconds", sa.Double(), nullable=False),
     sa.Column("is_failure", sa.Boolean(), nullable=False),
     sa.ForeignKeyConstraint(["run_id"], ["runs.run_id"], ondelete="CASCADE"),
     sa.ForeignKeyConstraint(["op_id"], ["ops.op_id"]),
     sa.Index(None, "op_id"),
-    sa.Index(None, "status"),
+    sa.Index(None, "night_id", "series", "op_id"),
     sa.Index(None, "error_signature"),
 )
-"""Every field of OpTest, the sum of its stages' seconds, and whether it fails a run (no limitation names it)."""
+"""The fields of OpTest and what follows from them. `superseded_by` is empty in the row that counts in its night; in
+others it names the run that holds that row (their own run, where it is a later attempt). `is_failure`: it fails a run,
+since no limitation names it; `compile_seconds`: of the stages before `run`."""
 
-RESULTS = sa.Table(
-    "results",
+ERRORS = sa.Table(
+    "errors",
     METADATA,
-    sa.Column("run_id", sa.Text(), primary_key=True),
-    sa.Column("op_id", sa.Text(), primary_key=True),
-    sa.Column("backend", sa.Text(), primary_key=True),
-    sa.Column("position", sa.BigInteger(), primary_key=True, autoincrement=False),
-    *columns(ResultCheck),
-    sa.ForeignKeyConstraint(
-        ["run_id", "op_id", "backend"], ["op_tests.run_id", "op_tests.op_id", "op_tests.backend"], ondelete="CASCADE"
-    ),
+    text("error_signature", key=True),
+    text("stage"),
+    text("message"),
+    sa.Column("first_seen", Utc(), nullable=False),
+    sa.Column("last_seen", Utc(), nullable=False),
 )
-"""One row per result of an op, in the op's order."""
+"""`message` is what the error said where it was first published; first and last seen are starts of runs."""
+
+LIMITATIONS = sa.Table(
+    "limitations",
+    METADATA,
+    text("limitation", key=True),
+    text("kind"),
+    sa.Column("first_seen", Utc(), nullable=False),
+    sa.Column("last_seen", Utc(), nullable=False),
+)
+"""`kind` is `notimpl`, `notyet` or `never`."""
+
+OP_ALIAS = sa.Table("op_alias", METADATA, text("old_id", key=True), text("new_id"), text("reason"))
+"""The history of `old_id` goes on under `new_id`."""
+
+OWNERS = sa.Table(
+    "owners",
+    METADATA,
+    count("position", key=True),
+    text("team"),
+    text("op"),
+    text("stage"),
+    text("cluster"),
+    text("model"),
+)
+"""The rules of ci/owners.yaml in their order; the first that fits names the team. Patterns are those of SQL's LIKE."""

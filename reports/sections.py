@@ -14,7 +14,7 @@ from reports import diff as comparison
 from reports.choosing import Runs
 from reports.diff import QUIET, Diff
 from reports.history import slower_between
-from reports.outcomes import RunView, from_stored, series
+from reports.outcomes import RunView, from_stored
 from reports.readiness import views_of
 from reports.reading import exists, read_database
 from reports.terminal import percent
@@ -49,8 +49,7 @@ def since_last(view: RunView, url: str | None) -> Diff | None:
             return None
         with read_database(url) as connection:
             runs = Runs(connection, Path())
-            key = series(view.backend, view.arch, view.origin["options"])
-            earlier = runs.before(view.run_id, view.started, key, view.models)
+            earlier = runs.before(view.run_id, view.started, view.series, view.models)
             if not earlier:
                 return None
             before = runs.read(earlier[0])

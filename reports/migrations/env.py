@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from alembic import context
 
+from reports import schema_nights  # noqa: F401 - its tables join those of METADATA
 from reports.schema import METADATA
 
 connection = context.config.attributes["connection"]

@@ -105,7 +105,8 @@ def _test(
         run_id=run_id, op_id=op_id(number), test_case_name=name, full_test_name=f"demo::{name}[{op_id(number)}]",
         test_start_ts=START + timedelta(seconds=number), test_end_ts=START + timedelta(seconds=number + 1),
         success=status is Status.SUCCESS, skipped=status is Status.SKIPPED, model_name="demo", op_kind=kind,
-        op_name=name, inputs=(tensor,), outputs=(tensor,), status=status, card_type="sim-n150", backend="reference",
+        op_name=name, inputs=(tensor,), outputs=(tensor,), op_params={"axis": NASTY},
+        status=status, card_type="sim-n150", backend="reference",
         stage_reached=reached, stages=tuple(StageTime(stage=stage, seconds=0.01 * (i + 1)) for i, stage in
                                             enumerate(passed)),
         uses=len(places), locations=tuple(use.location for use in places), models=("demo",), arch="n150",

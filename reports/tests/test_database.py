@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -15,9 +17,10 @@ from sqlalchemy.schema import CreateTable
 
 from harness.errors import InputError
 from harness.records import OpTest, Origin
+from reports import rows
 from reports.database import default_url, head, open_database, parse_url, shown, views
 from reports.publish import publish
-from reports.schema import METADATA, OP_TESTS, RUNS
+from reports.schema import DROPPED, METADATA, OP_TESTS, RUNS
 from reports.tests.sample_run import make_run
 
 
@@ -28,7 +31,7 @@ def test_the_migrations_make_the_tables_of_the_records(tmp_path: Path) -> None:
         )
         assert compare_metadata(there, METADATA) == []
         assert set(sa.inspect(connection).get_view_names()) == set(views())
-    assert set(OpTest.model_fields) - {"results"} <= {column.name for column in OP_TESTS.columns}
+    assert set(OpTest.model_fields) - set(DROPPED) <= {column.name for column in OP_TESTS.columns}
     assert set(Origin.model_fields) <= {column.name for column in RUNS.columns}
 
 
@@ -97,20 +100,20 @@ def test_a_failed_publish_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Mon
     url = f"sqlite:///{tmp_path}/db.sqlite"
     publish(make_run(tmp_path / "run"), url)
     run = make_run(tmp_path / "other", run_id="other")
-    # A result whose op test does not exist breaks the last table's foreign key, after all others were written.
-    from reports import publish as module
+    # A test of an op that does not exist breaks a foreign key of the last table, after all others were written.
+    rows_of = rows.op_test_rows
 
-    rows_of = module.run_rows
+    def broken(*args: Any) -> Iterator[list[Any]]:
+        for row in rows_of(*args):
+            row[[column.name for column in OP_TESTS.columns].index("op_id")] = "nobody"
+            yield row
 
-    def broken(stored: object) -> dict[str, list[dict[str, object]]]:
-        rows = rows_of(stored)  # type: ignore[arg-type]
-        return {**rows, "results": [{**rows["results"][0], "op_id": "nobody"}]}
-
-    monkeypatch.setattr(module, "run_rows", broken)
+    monkeypatch.setattr(rows, "op_test_rows", broken)
     with pytest.raises(InputError, match="FOREIGN KEY constraint failed"):
         publish(run, url)
     with open_database(url) as connection:
-        assert connection.execute(sa.text("SELECT DISTINCT run_id FROM uses")).scalars().all() != ["other"]
+        for table in ("runs", "models", "op_tests", "night_models"):
+            assert connection.scalar(sa.text(f"SELECT COUNT(*) FROM {table} WHERE run_id = 'other'")) == 0, table
         assert connection.scalar(sa.text("SELECT COUNT(*) FROM runs")) == 1
 
 

@@ -23,7 +23,8 @@ from harness.store import load_run
 from reports import frames
 from reports.cli_ask import export as command
 from reports.export_optest import tensors
-from reports.publish import is_failure, publish
+from reports.publish import publish
+from reports.rows import is_failure
 from reports.tests.nights import Op, night, op_id
 from reports.tests.sample_run import NASTY, OPS, make_run
 

@@ -1,21 +1,20 @@
--- Per model and kind of op: how many ops were attempted, and how many of them came out right in each place of execution.
-WITH places AS (
-    SELECT run_id, op_id, model, COUNT(*) AS uses
-    FROM uses
-    GROUP BY run_id, op_id, model
+-- Per run, model and kind of op: how many ops were attempted, and how many of them came out right in each place of
+-- execution. Left out: ops that were stopped, deselected or not reached, and ops that could not be split off.
+WITH placed AS (
+    SELECT t.run_id, t.backend, t.arch, t.card_type, t.ran_on, t.status, t.op_kind, m.model, u.uses
+    FROM op_tests t
+    JOIN models m ON m.run_id = t.run_id
+    JOIN module_ops u ON u.module_id = m.module_id AND u.op_id = t.op_id
+    WHERE t.superseded_by <> t.run_id AND t.status NOT IN ('stopped', 'skipped', 'not_run')
 ), attempted AS (
-    SELECT t.run_id, t.backend, t.arch, t.card_type, p.model, t.op_kind, COUNT(*) AS ops, SUM(p.uses) AS uses
-    FROM op_tests t
-    JOIN places p ON p.run_id = t.run_id AND p.op_id = t.op_id
-    WHERE t.status NOT IN ('stopped', 'skipped', 'not_run')
-    GROUP BY t.run_id, t.backend, t.arch, t.card_type, p.model, t.op_kind
+    SELECT run_id, backend, arch, card_type, model, op_kind, COUNT(*) AS ops, SUM(uses) AS uses
+    FROM placed
+    GROUP BY run_id, backend, arch, card_type, model, op_kind
 ), passed AS (
-    SELECT t.run_id, t.backend, t.arch, t.card_type, t.ran_on, p.model, t.op_kind,
-           COUNT(*) AS ops, SUM(p.uses) AS uses
-    FROM op_tests t
-    JOIN places p ON p.run_id = t.run_id AND p.op_id = t.op_id
-    WHERE t.status = 'success'
-    GROUP BY t.run_id, t.backend, t.arch, t.card_type, t.ran_on, p.model, t.op_kind
+    SELECT run_id, backend, arch, card_type, ran_on, model, op_kind, COUNT(*) AS ops, SUM(uses) AS uses
+    FROM placed
+    WHERE status = 'success'
+    GROUP BY run_id, backend, arch, card_type, ran_on, model, op_kind
 )
 SELECT a.run_id, a.backend, a.arch, a.card_type, COALESCE(p.ran_on, 'none') AS ran_on, a.model, a.op_kind,
        a.ops AS attempted_ops, COALESCE(p.ops, 0) AS passed_ops,

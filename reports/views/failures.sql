@@ -4,4 +4,4 @@ SELECT t.run_id, t.backend, t.arch, t.card_type, t.ran_on, t.op_id, t.op_name, t
        t.expected, t.is_failure, t.flaky, t.artifact, t.repro
 FROM op_tests t
 JOIN ops o ON o.op_id = t.op_id
-WHERE t.is_failure OR t.expected <> ''
+WHERE t.superseded_by <> t.run_id AND (t.is_failure OR t.expected <> '')

@@ -6,4 +6,5 @@ SELECT run_id, backend, arch, card_type, ran_on, status,
        SUM(CASE WHEN flaky THEN 1 ELSE 0 END) AS flaky,
        SUM(uses) AS uses
 FROM op_tests
+WHERE superseded_by <> run_id
 GROUP BY run_id, backend, arch, card_type, ran_on, status, CASE WHEN expected <> '' AND NOT is_failure THEN 1 ELSE 0 END

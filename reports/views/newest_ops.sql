@@ -1,31 +1,32 @@
 -- Where each model stands: the ops of its newest run on each backend and board, one row per model and op. `uses` counts
--- its places in that model; an op that could not be split off has the status `unsplittable`.
+-- its places in that model; an op that could not be split off has the status `unsplittable`. Left out: models that did
+-- not become a module, and runs that have not ended.
 WITH ranked AS (
-    SELECT r.run_id, r.backend, r.arch, r.started, m.model,
+    SELECT r.run_id, r.night_id, r.backend, r.arch, r.started, m.model, m.module_id,
            ROW_NUMBER() OVER (PARTITION BY r.backend, r.arch, m.model ORDER BY r.started DESC, r.run_id DESC) AS age
     FROM runs r
-    JOIN modules m ON m.run_id = r.run_id
-    WHERE r.outcome <> 'running'
-), placed AS (
-    SELECT n.run_id, n.backend, n.arch, n.started, n.model, u.op_id, COUNT(*) AS uses
-    FROM ranked n
-    JOIN uses u ON u.run_id = n.run_id AND u.model = n.model
-    WHERE n.age = 1
-    GROUP BY n.run_id, n.backend, n.arch, n.started, n.model, u.op_id
+    JOIN models m ON m.run_id = r.run_id
+    WHERE r.outcome <> 'running' AND m.outcome = 'ran'
 )
-SELECT p.run_id, p.backend, p.arch, p.started, p.model, p.op_id, o.op_name,
-       COALESCE(NULLIF(o.op_kind, ''), 'other') AS op_kind, o.signature, p.uses,
-       COALESCE(t.status, 'unsplittable') AS status,
+SELECT n.run_id, n.night_id, n.backend, n.arch, n.started, n.model, u.op_id, o.op_name,
+       COALESCE(NULLIF(o.op_kind, ''), 'other') AS op_kind, o.signature, o.dtype, o.rank, u.uses,
+       COALESCE(t.status, CASE WHEN o.unsplittable <> '' THEN 'unsplittable' ELSE 'not_run' END) AS status,
        COALESCE(t.stage_reached, 'split') AS stage_reached,
-       COALESCE(t.failed_stage, CASE WHEN t.op_id IS NULL THEN 'split' END) AS failed_stage,
-       COALESCE(t.error_signature, t.crash_kind, CASE WHEN t.op_id IS NULL THEN 'unsplittable' END) AS cause,
-       COALESCE(t.error_message, t.crash_kind, CASE WHEN t.op_id IS NULL THEN o.unsplittable END) AS error,
+       COALESCE(t.failed_stage, CASE WHEN t.op_id IS NULL AND o.unsplittable <> '' THEN 'split' END) AS failed_stage,
+       COALESCE(t.error_signature, t.crash_kind, CASE WHEN t.op_id IS NULL AND o.unsplittable <> '' THEN 'unsplittable' END)
+           AS cause,
+       COALESCE(t.error_message, t.crash_kind, CASE WHEN t.op_id IS NULL AND o.unsplittable <> '' THEN o.unsplittable END)
+           AS error,
        COALESCE(t.expected, '') AS expected,
-       CASE WHEN t.op_id IS NULL
+       CASE WHEN (t.op_id IS NULL AND o.unsplittable <> '')
               OR t.status IN ('compile_failed', 'run_failed', 'golden_failed', 'no_golden', 'timeout', 'crashed')
             THEN 1 ELSE 0 END AS bad,
-       CASE WHEN t.status IN ('stopped', 'skipped', 'not_run') THEN 0 ELSE 1 END AS attempted,
+       CASE WHEN (t.op_id IS NULL AND o.unsplittable = '') OR t.status IN ('stopped', 'skipped', 'not_run')
+            THEN 0 ELSE 1 END AS attempted,
        t.pcc, t.cycles, t.l1_peak_bytes, t.dram_peak_bytes, COALESCE(t.ran_on, 'none') AS ran_on, t.flaky, t.repro
-FROM placed p
-JOIN ops o ON o.op_id = p.op_id
-LEFT JOIN op_tests t ON t.run_id = p.run_id AND t.op_id = p.op_id AND t.backend = p.backend
+FROM ranked n
+JOIN module_ops u ON u.module_id = n.module_id
+JOIN ops o ON o.op_id = u.op_id
+LEFT JOIN op_tests t ON t.run_id = n.run_id AND t.op_id = u.op_id AND t.backend = n.backend
+ AND t.superseded_by <> t.run_id
+WHERE n.age = 1

@@ -3,12 +3,12 @@
 WITH attempted AS (
     SELECT run_id, backend, arch, card_type, COUNT(*) AS ops, SUM(uses) AS uses
     FROM op_tests
-    WHERE status NOT IN ('stopped', 'skipped', 'not_run')
+    WHERE superseded_by <> run_id AND status NOT IN ('stopped', 'skipped', 'not_run')
     GROUP BY run_id, backend, arch, card_type
 ), passed AS (
     SELECT run_id, backend, arch, card_type, ran_on, COUNT(*) AS ops, SUM(uses) AS uses
     FROM op_tests
-    WHERE status = 'success'
+    WHERE superseded_by <> run_id AND status = 'success'
     GROUP BY run_id, backend, arch, card_type, ran_on
 )
 SELECT a.run_id, a.backend, a.arch, a.card_type, COALESCE(p.ran_on, 'none') AS ran_on,

@@ -1,0 +1,58 @@
+"""A night as comparisons take it: its series, and the ops of one of them as a RunView."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from harness.errors import InputError, closest
+from reports.outcomes import RunView, Told, view_of
+from reports.schema import NIGHTS, OP_TESTS, RUNS
+from reports.schema_nights import NIGHT_MODELS, NIGHT_SERIES
+
+
+def is_night(connection: sa.Connection, night_id: str) -> bool:
+    """Whether there is a night of that id, runs by themselves apart."""
+    wanted = sa.select(NIGHTS.c.night_id).where(NIGHTS.c.night_id == night_id, NIGHTS.c.kind == "night")
+    return connection.scalar(wanted) is not None
+
+
+def night_named(connection: sa.Connection, name: str, where: str = "NIGHT") -> str:
+    """The id of the night that `name` is: an id, or the label of one (`2026-11-20` or `2026-11-20 02:00`).
+
+    Of several with one label the newest. Raises InputError where there is none.
+    """
+    if is_night(connection, name):
+        return name
+    wanted = sa.select(NIGHTS.c.night_id, NIGHTS.c.label).where(NIGHTS.c.kind == "night")
+    nights = connection.execute(wanted.order_by(NIGHTS.c.started.desc(), NIGHTS.c.night_id.desc())).all()
+    for night_id, label in nights:
+        if label == name or label.partition(" ")[0] == name:
+            return night_id
+    raise InputError(
+        where, "a night", f"`{name}`", closest(name, [night_id for night_id, _ in nights]) or "opscope publish"
+    )
+
+
+def series_of(connection: sa.Connection, night_id: str) -> list[str]:
+    """The series of a night that have a run."""
+    wanted = sa.select(RUNS.c.series).where(RUNS.c.night_id == night_id).distinct().order_by(RUNS.c.series)
+    return list(connection.scalars(wanted))
+
+
+def night_view(connection: sa.Connection, night_id: str, series: str) -> RunView:
+    """The night in one series, by the rows that count. Its origin is that of its newest run."""
+    newest = sa.select(RUNS).where(RUNS.c.night_id == night_id, RUNS.c.series == series)
+    run = connection.execute(newest.order_by(RUNS.c.started.desc(), RUNS.c.run_id.desc()).limit(1)).mappings().one()
+    told = connection.execute(
+        sa.select(NIGHT_SERIES.c.status, NIGHT_SERIES.c.missing, NIGHTS.c.started)
+        .join(NIGHTS, NIGHTS.c.night_id == NIGHT_SERIES.c.night_id)
+        .where(NIGHT_SERIES.c.night_id == night_id, NIGHT_SERIES.c.series == series)
+    ).one()
+    of = sa.select(NIGHT_MODELS.c.model, NIGHT_MODELS.c.module_id).where(
+        NIGHT_MODELS.c.night_id == night_id, NIGHT_MODELS.c.series == series, NIGHT_MODELS.c.outcome == "ran"
+    )
+    modules = {row.model: row.module_id for row in connection.execute(of)}
+    which = (OP_TESTS.c.night_id == night_id) & (OP_TESTS.c.series == series) & (OP_TESTS.c.superseded_by == "")
+    missing = tuple(told.missing.split(", ")) if told.missing else ()
+    about = Told(night_id, "night", run["backend"], run["arch"], told.started, told.status, run, series, missing)
+    return view_of(connection, about, modules, which)

@@ -1,0 +1,55 @@
+"""Runs that belong to nights, made to measure, for tests of what nights are."""
+
+from __future__ import annotations
+
+import functools
+import tempfile
+from collections.abc import Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from reports.database import open_database
+from reports.night_record import NightRecord, join
+from reports.publish import publish
+from reports.tests.nights import START, Op, night
+
+
+@functools.cache
+def _template() -> bytes:
+    """An empty database, made once: its migrations take longer than most tests."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "db.sqlite"
+        with open_database(f"sqlite:///{path}"):
+            pass
+        return path.read_bytes()
+
+
+def fresh(path: Path) -> str:
+    """The URL of an empty database at `path`."""
+    path.write_bytes(_template())
+    return f"sqlite:///{path}"
+
+
+def record(number: int, **more: Any) -> NightRecord:
+    """The night of that number: one backend, one board, the models `a` and `b`."""
+    told: dict[str, Any] = {
+        "started": START + timedelta(days=number), "models": ("a", "b"), "backends": ("reference",), "archs": ("n150",),
+        "config": {"budget": "30m"},
+    } | more  # fmt: skip
+    return NightRecord(**told)
+
+
+def shard_run(folder: Path, night_record: NightRecord, number: int, ops: Mapping[str, Op], shard: int = 0,
+              models: tuple[str, ...] = (), **more: Any) -> Path:  # fmt: skip
+    """A run of that night; `number` tells runs apart and sets when it started."""
+    run_dir = night(folder, number, ops, models, **more)
+    join(run_dir, night_record, shard)
+    return run_dir
+
+
+def publish_night(url: str, folder: Path, number: int, ops: Mapping[str, Op], **more: Any) -> str:
+    """Publishes a night of one run; its id."""
+    told = record(number, **more)
+    publish(shard_run(folder, told, number, ops), url)
+    return told.night_id

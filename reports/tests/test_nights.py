@@ -1,0 +1,190 @@
+"""Nights as rows: what was expected, what came, in which order it may come, and what counts."""
+
+from __future__ import annotations
+
+import sqlite3
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from harness.errors import InputError
+from reports.database import open_database
+from reports.night_record import NightRecord, join
+from reports.night_views import night_named, night_view
+from reports.publish import publish
+from reports.tests.night_runs import fresh, publish_night, record, shard_run
+from reports.tests.nights import START, Op, night, op_id
+
+SERIES = "reference n150 float32 0"
+OPS = {"add": Op(uses={"a": 2, "b": 1}), "exp": Op("golden_failed", uses={"b": 1})}
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return fresh(tmp_path / "db.sqlite")
+
+
+def rows(url: str, query: str) -> list[tuple[Any, ...]]:
+    with open_database(url) as connection:
+        return [tuple(row) for row in connection.execute(sa.text(query))]
+
+
+def dump(url: str) -> list[str]:
+    with sqlite3.connect(url.removeprefix("sqlite:///")) as connection:
+        lines = sorted(connection.iterdump())
+    connection.close()
+    return lines
+
+
+def test_a_night_is_a_row_with_its_counts(url: str, tmp_path: Path) -> None:
+    night_id = publish_night(url, tmp_path, 1, OPS, zone="Europe/Berlin")
+    assert night_id == "nightly-20261102-020000"
+    assert rows(url, "SELECT kind, label, zone, config_hash FROM nights") == [
+        ("night", "2026-11-02 03:00", "Europe/Berlin", record(1).config_hash)
+    ]
+    assert rows(url, "SELECT series, status, missing, asked, ran FROM night_series") == [(SERIES, "complete", "", 2, 2)]
+    models = "SELECT model, ops, right_ops, bad_ops, uses, right_uses, bad_uses FROM night_models ORDER BY model"
+    assert rows(url, models) == [("a", 1, 1, 0, 2, 2, 0), ("b", 2, 1, 1, 2, 1, 1)]
+    counts = "SELECT op_name, status, ops, uses FROM night_counts WHERE model = '' ORDER BY op_name"
+    assert rows(url, counts) == [("stablehlo.add", "success", 1, 3), ("stablehlo.exp", "golden_failed", 1, 1)]
+
+
+def test_two_nights_on_one_date_are_two(url: str, tmp_path: Path) -> None:
+    for number, hours in ((1, 0), (2, 3)):
+        told = record(1, started=START + timedelta(hours=hours))
+        publish(shard_run(tmp_path, told, number, OPS), url)
+    assert rows(url, "SELECT label FROM nights ORDER BY started") == [("2026-11-01 02:00",), ("2026-11-01 05:00",)]
+    assert rows(url, "SELECT previous_night FROM night_series ORDER BY started")[1] == ("nightly-20261101-020000",)
+    with open_database(url) as connection:
+        assert night_named(connection, "2026-11-01 02:00") == "nightly-20261101-020000"
+        assert night_named(connection, "2026-11-01") == "nightly-20261101-050000"
+        with pytest.raises(InputError, match="expected a night, got `nightly-20261101`"):
+            night_named(connection, "nightly-20261101")
+
+
+def test_a_late_shard_joins_and_the_night_is_whole(url: str, tmp_path: Path) -> None:
+    told = record(1, shards=2)
+    first = shard_run(tmp_path, told, 1, {"add": Op(uses={"a": 1})}, shard=1)
+    late = shard_run(tmp_path, told, 2, {"exp": Op(uses={"b": 1})}, shard=2)
+    publish(first, url)
+    status = "SELECT status, missing, ran, models_missing FROM night_series"
+    assert rows(url, status) == [("partial", "model b, shard 2", 1, 1)]
+    assert rows(url, "SELECT model, outcome FROM night_models ORDER BY model") == [("a", "ran"), ("b", "missing")]
+    publish(late, url)
+    assert rows(url, status) == [("complete", "", 2, 0)]
+    assert rows(url, "SELECT SUM(ops) FROM night_counts WHERE model = ''") == [(2,)]
+
+
+def test_a_run_again_supersedes_and_both_are_kept(url: str, tmp_path: Path) -> None:
+    told = record(1)
+    bad = {**OPS, "exp": Op("crashed", uses={"b": 1})}
+    publish(shard_run(tmp_path, told, 1, bad), url)
+    good = {"add": Op("not_run", uses={"a": 2, "b": 1}), "exp": Op(uses={"b": 1})}
+    publish(shard_run(tmp_path, told, 2, good), url)
+    kept = "SELECT run_id, status, superseded_by FROM op_tests WHERE op_id = '{}' ORDER BY run_id"
+    assert rows(url, kept.format(op_id("exp"))) == [("night01", "crashed", "night02"), ("night02", "success", "")]
+    # An op that was not tried again keeps the verdict that it had.
+    assert rows(url, kept.format(op_id("add"))) == [("night01", "success", ""), ("night02", "not_run", "night01")]
+    assert rows(url, "SELECT status, ops FROM night_counts WHERE model = ''") == [("success", 1), ("success", 1)]
+    with open_database(url) as connection:
+        view = night_view(connection, told.night_id, SERIES)
+    assert {op.op_name: op.status for op in view.ops.values()} == {
+        "stablehlo.add": "success", "stablehlo.exp": "success",
+    }  # fmt: skip
+
+
+def test_the_order_of_arrival_changes_nothing(tmp_path: Path) -> None:
+    nights = [record(number, shards=2) for number in (1, 2)]
+    runs = []
+    for number, told in enumerate(nights):
+        for shard in (1, 2):
+            ops = {"add": Op(uses={"a": 1}), "exp": Op(("run_failed", "success")[(number + shard) % 2], uses={"b": 1})}
+            runs.append(shard_run(tmp_path, told, 2 * number + shard, ops, shard))
+    dumps = []
+    for which, order in enumerate((runs, runs[::-1], runs[2:] + runs[:2])):
+        url = fresh(tmp_path / f"{which}.sqlite")
+        for run_dir in order:
+            publish(run_dir, url)
+        dumps.append(dump(url))
+        publish(order[0], url)
+        assert dump(url) == dumps[-1]
+    assert dumps[0] == dumps[1] == dumps[2]
+
+
+def test_like_for_like_stands_beside_the_overall_rate(url: str, tmp_path: Path) -> None:
+    publish_night(url, tmp_path, 1, {"add": Op(uses={"a": 1}), "exp": Op("crashed", uses={"a": 1})})
+    grown = {name: Op("compile_failed", uses={"b": 1}) for name in ("fft", "sort", "sine")}
+    same = {"add": Op(uses={"a": 3}), "exp": Op(uses={"a": 1})}
+    publish_night(url, tmp_path, 2, {**same, **grown})
+    pairs = (
+        "SELECT model, both_ops, right_before, right_now, both_uses, right_uses_before, right_uses_now FROM night_pairs"
+    )
+    assert sorted(rows(url, pairs)) == [("", 2, 1, 2, 4, 3, 4), ("a", 2, 1, 2, 4, 3, 4)]
+    marks = "SELECT compiler_changed, jaxlib_changed, models_changed FROM night_series ORDER BY started"
+    assert rows(url, marks) == [(0, 0, 0), (1, 0, 1)]
+    changes = "SELECT label, COUNT(*) FROM night_changes GROUP BY label ORDER BY label"
+    assert rows(url, changes) == [("FIXED", 1), ("NEW", 3)]
+
+
+def test_what_is_absent_is_not_gone(url: str, tmp_path: Path) -> None:
+    publish_night(url, tmp_path, 1, {"add": Op(uses={"a": 1}), "exp": Op(uses={"b": 1})})
+    publish_night(url, tmp_path, 2, {"add": Op(uses={"a": 1})})
+    assert rows(url, "SELECT label, note FROM night_changes") == [("NEVER-RUN", "missing from the later night: b")]
+    # Of a shard that is missing the module is known: its ops count as not run.
+    told = record(3, shards=2)
+    run = shard_run(tmp_path, told, 3, {"add": Op(uses={"a": 1}), "exp": Op(uses={"b": 1})}, 1)
+    journal = run / "journal" / "main.jsonl"
+    journal.write_text("\n".join(line for line in journal.read_text().splitlines() if op_id("exp") not in line) + "\n")
+    publish(run, url)
+    after = f"SELECT label, note FROM night_changes WHERE night_id = '{told.night_id}'"
+    assert rows(url, after) == [("NEVER-RUN", "not run (shard 2 missing)")]
+
+
+def test_history_goes_on_under_a_new_id(url: str, tmp_path: Path) -> None:
+    publish_night(url, tmp_path, 1, {"old": Op("crashed", uses={"a": 1})})
+    with open_database(url) as connection:
+        connection.execute(
+            sa.text("INSERT INTO op_alias (old_id, new_id, reason) VALUES (:old, :new, 'ids of version 2')"),
+            {"old": op_id("old"), "new": op_id("new")},
+        )
+    publish_night(url, tmp_path, 2, {"new": Op(uses={"a": 1})})
+    assert rows(url, "SELECT op_id, label FROM night_changes") == [(op_id("new"), "FIXED")]
+    assert rows(url, "SELECT both_ops, right_before, right_now FROM night_pairs WHERE model = ''") == [(1, 0, 1)]
+
+
+def test_a_run_by_itself_is_a_night_of_its_own(url: str, tmp_path: Path) -> None:
+    publish(night(tmp_path, 1, OPS), url)
+    publish_night(url, tmp_path, 2, OPS)
+    assert rows(url, "SELECT night_id, kind FROM nights ORDER BY started") == [
+        ("night01", "run"), ("nightly-20261103-020000", "night"),
+    ]  # fmt: skip
+    assert rows(url, "SELECT previous_night FROM night_series") == [("",), ("",)]
+    join(tmp_path / "night01", record(0))
+    publish(tmp_path / "night01", url)
+    assert rows(url, "SELECT night_id FROM nights ORDER BY started")[0] == ("nightly-20261101-020000",)
+    assert rows(url, "SELECT previous_night FROM night_series ORDER BY started")[1] == ("nightly-20261101-020000",)
+
+
+def test_runs_that_disagree_on_their_night_are_refused(url: str, tmp_path: Path) -> None:
+    publish_night(url, tmp_path, 1, OPS)
+    other = shard_run(tmp_path, record(1, config={"budget": "1h"}), 2, OPS)
+    with pytest.raises(InputError, match="got the same night with other config, config_hash"):
+        publish(other, url)
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [({"zone": "Mars/Base"}, "Mars/Base"), ({"started": "tonight"}, "started"), ({"shards": "many"}, "shards")],
+)
+def test_a_night_that_cannot_be_is_one_line(tmp_path: Path, fields: dict[str, Any], told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        NightRecord.model_validate({"started": datetime(2026, 11, 1, tzinfo=UTC), **fields})
+    run = night(tmp_path, 1, OPS)
+    (run / "night.json").write_text('{"night": {"name": "x"}}')
+    with pytest.raises(InputError, match=r"night\.json: expected the record of a night"):
+        publish(run, f"sqlite:///{tmp_path}/db.sqlite")
+    with pytest.raises(InputError, match="--shard: expected a number up to 0, got 3"):
+        join(run, record(1), 3)

@@ -1,0 +1,41 @@
+"""Rows that may be there already: inserted, or brought up to date by their key."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+BATCH = 200
+"""Rows per statement, below SQLite's limit of parameters."""
+
+
+def upsert(
+    connection: sa.Connection, table: sa.Table, rows: Sequence[dict[str, Any]], *, least: Sequence[str] = (),
+    most: Sequence[str] = (), keep: Sequence[str] = (),
+) -> None:  # fmt: skip
+    """Inserts `rows`; of one that is there each column takes the new value.
+
+    Columns in `least` and `most` take the smaller and the larger of both, those in `keep` stay as they are. Rows go in
+    the order of their key, so that two publishers at once wait for each other and never lock each other out.
+    """
+    if connection.dialect.name == "postgresql":
+        from sqlalchemy.dialects.postgresql import insert
+    else:
+        from sqlalchemy.dialects.sqlite import insert
+    lesser, greater = ("least", "greatest") if connection.dialect.name == "postgresql" else ("min", "max")
+    keys = [column.name for column in table.primary_key]
+    ordered = sorted(rows, key=lambda row: tuple(row[key] for key in keys))
+    for start in range(0, len(ordered), BATCH):
+        statement = insert(table).values(ordered[start : start + BATCH])
+        told: dict[str, Any] = {}
+        for column in table.columns:
+            new = statement.excluded[column.name]
+            if column.name in least:
+                told[column.name] = getattr(sa.func, lesser)(column, new)
+            elif column.name in most:
+                told[column.name] = getattr(sa.func, greater)(column, new)
+            elif not column.primary_key and column.name not in keep:
+                told[column.name] = new
+        connection.execute(statement.on_conflict_do_update(index_elements=keys, set_=told))
