@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.exc import DBAPIError
 
 from reports.columns import Utc, plain
 
@@ -58,7 +59,7 @@ def _wrapped(connection: sa.Connection, error: Exception) -> Exception:
     """A driver's error as SQLAlchemy's, so that whoever opened the database tells it as any other."""
     dbapi = connection.dialect.dbapi
     if dbapi is not None and isinstance(error, dbapi.Error):
-        return sa.exc.DBAPIError.instance("COPY or INSERT", None, error, dbapi.Error, dialect=connection.dialect)
+        return DBAPIError.instance("COPY or INSERT", None, error, dbapi.Error, dialect=connection.dialect)
     return error
 
 

@@ -212,7 +212,7 @@ def view_of(
 
 def aliases(connection: sa.Connection) -> dict[str, str]:
     """Old id of an op -> the id under which its history goes on."""
-    return {row.old_id: row.new_id for row in connection.execute(sa.select(OP_ALIAS))}
+    return {str(row.old_id): str(row.new_id) for row in connection.execute(sa.select(OP_ALIAS))}
 
 
 def _tests(connection: sa.Connection, which: sa.ColumnElement[bool]) -> list[dict[str, Any]]:
