@@ -14,7 +14,7 @@ DEV  := $(VENV)/.stamp-dev
 FROM := pyproject.toml constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help venv sweep test slow lint measure conformance ops flatc clean
+.PHONY: help venv sweep test slow lint measure conformance ops flatc clean metrics
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -47,6 +47,9 @@ conformance: $(TEST) ## write docs/conformance.md again: every stored case of th
 
 ops: $(BASE) ## write docs/ops.md again, after a change of the op table
 	$(BIN)/opscope ops --markdown > docs/ops.md.new && mv docs/ops.md.new docs/ops.md
+
+metrics: $(BASE) ## write docs/metrics.md again, after a change of a view
+	$(BIN)/python -m reports.metrics > docs/metrics.md.new && mv docs/metrics.md.new docs/metrics.md
 
 flatc: $(BASE) ## generate the Python of the flatbuffer schema again (needs flatc)
 	$(BIN)/python -m compiler.target.regenerate

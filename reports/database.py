@@ -139,8 +139,20 @@ def head() -> str:
 
 
 def views() -> dict[str, str]:
-    """Name of each view -> the SELECT that it is."""
-    return {path.stem: path.read_text(encoding="utf-8") for path in sorted((ROOM / "views").glob("*.sql"))}
+    """Name of each view -> the SELECT that it is; a view stands after those that it reads."""
+    found = {path.stem: path.read_text(encoding="utf-8") for path in sorted((ROOM / "views").glob("*.sql"))}
+    ordered: dict[str, str] = {}
+
+    def add(name: str) -> None:
+        for other in found:
+            if other != name and other not in ordered and re.search(rf"\b(?:FROM|JOIN) {other}\b", found[name]):
+                add(other)
+        ordered[name] = found[name]
+
+    for name in found:
+        if name not in ordered:
+            add(name)
+    return ordered
 
 
 def digest_of(selects: dict[str, str]) -> str:
@@ -190,7 +202,7 @@ def _drop_views(connection: sa.Connection) -> None:
     if not sa.inspect(connection).has_table(SETTINGS.name):
         return
     names = connection.scalar(sa.select(SETTINGS.c.value).where(SETTINGS.c.name == "views")) or ""
-    for name in names.split():
+    for name in reversed(names.split()):
         connection.exec_driver_sql(f"DROP VIEW IF EXISTS {name}")
 
 

@@ -128,7 +128,7 @@ def _histories(
                 key.in_(runs), OP_TESTS.c.op_id.in_(some), OP_TESTS.c.status == "success", which
             )
             for run_id, op_id, value in connection.execute(wanted):
-                yield run_id, renamed.get(op_id, op_id), value or 0.0
+                yield str(run_id), renamed.get(str(op_id), str(op_id)), value or 0.0
 
     grown = [op_id for op_id in common if _suspect(measure.get(b.ops[op_id]) or 0.0, 0.0, measure.least)]
     if order[-2] == a.run_id:  # the step may have come with `a` itself, so an op is measured against the run before it

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import sqlalchemy as sa
@@ -14,15 +15,23 @@ from reports.outcomes import RunView
 from reports.schema_nights import NIGHT_CHANGES, NIGHT_CURVE, NIGHT_FIXES
 from reports.unblock import plan
 
+FIRST = "FIRST"
+"""In place of a label: the op goes wrong, and there is no night before this one."""
+
 
 def count_changes(connection: sa.Connection, night_id: str, series: str, previous: str) -> None:
-    """Makes the rows of `night_changes` anew; none without a night to compare with."""
+    """Makes the rows of `night_changes` anew; without a night to compare with, those of the ops that go wrong."""
     _clear(connection, NIGHT_CHANGES, night_id, series)
-    if not previous or series not in series_of(connection, night_id):
+    if series not in series_of(connection, night_id):
         return
-    before, now = (night_view(connection, which, series) for which in (previous, night_id))
-    found = compare(before, now, slower_between_nights(connection, before, now))
-    rows = (_change(night_id, series, row) for row in found.rows if row.label not in QUIET)
+    now = night_view(connection, night_id, series)
+    if previous:
+        before = night_view(connection, previous, series)
+        found = compare(before, now, slower_between_nights(connection, before, now)).rows
+    else:
+        nothing = replace(now, ops={})
+        found = [replace(row, label=FIRST, note="") for row in compare(nothing, now).rows if row.label == Label.NEW]
+    rows = (_change(night_id, series, row) for row in found if row.label not in QUIET)
     bulk.insert(connection, NIGHT_CHANGES, rows)
 
 

@@ -204,7 +204,7 @@ def view_of(
     for some in pieces_of(list(models)):
         for module_id, op_id, count in connection.execute(counted.where(MODULE_OPS.c.module_id.in_(some))):
             for model in models[module_id]:
-                uses.setdefault(renamed.get(op_id, op_id), Counter())[model] = count
+                uses.setdefault(renamed.get(str(op_id), str(op_id)), Counter())[model] = count
     tested = {test["op_id"] for test in tests}
     lost = _lost(connection, [op_id for op_id in uses if op_id not in tested])
     return _view(told, list(modules), tests, lost, uses)

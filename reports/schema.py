@@ -201,4 +201,5 @@ OWNERS = sa.Table(
     text("cluster"),
     text("model"),
 )
-"""The rules of ci/owners.yaml in their order; the first that fits names the team. Patterns are those of SQL's LIKE."""
+"""The rules of ci/owners.yaml in their order; the first that fits names the team. Patterns are SQL's LIKE with
+`!` as escape; those of `op` and `model` fit a list that is written `, one, two,`."""

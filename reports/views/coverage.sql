@@ -1,5 +1,6 @@
 -- Per run, model and kind of op: how many ops were attempted, and how many of them came out right in each place of
 -- execution. Left out: ops that were stopped, deselected or not reached, and ops that could not be split off.
+--   coverage: passed_ops / attempted_ops
 WITH placed AS (
     SELECT t.run_id, t.backend, t.arch, t.card_type, t.ran_on, t.status, t.op_kind, m.model, u.uses
     FROM op_tests t

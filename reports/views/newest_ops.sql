@@ -1,6 +1,10 @@
 -- Where each model stands: the ops of its newest run on each backend and board, one row per model and op. `uses` counts
 -- its places in that model; an op that could not be split off has the status `unsplittable`. Left out: models that did
 -- not become a module, and runs that have not ended.
+--   cause: fingerprint of the error, or what stands in for it
+--   error: what the error said, in one line
+--   bad: 1 where it goes wrong, known limitations among them
+--   attempted: 0 where it was stopped, deselected or not reached
 WITH ranked AS (
     SELECT r.run_id, r.night_id, r.backend, r.arch, r.started, m.model, m.module_id,
            ROW_NUMBER() OVER (PARTITION BY r.backend, r.arch, m.model ORDER BY r.started DESC, r.run_id DESC) AS age

@@ -1,5 +1,7 @@
 -- Share of the attempted ops whose numbers were right, apart for each place of execution: an op that fell back to the
 -- host counts as attempted on the device, and as passed in the row of the host only.
+--   pass_rate: passed_ops / attempted_ops
+--   pass_rate_of_uses: passed_uses / attempted_uses
 WITH attempted AS (
     SELECT run_id, backend, arch, card_type, COUNT(*) AS ops, SUM(uses) AS uses
     FROM op_tests

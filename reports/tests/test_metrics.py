@@ -1,0 +1,37 @@
+"""docs/metrics.md says what the views hold, column by column."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from reports.database import open_database, views
+from reports.metrics import markdown, metrics
+from reports.tests.night_runs import fresh
+
+DOCS = Path(__file__).parents[2] / "docs" / "metrics.md"
+
+
+@pytest.fixture(scope="module")
+def columns_of(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+    with open_database(fresh(tmp_path_factory.mktemp("metrics") / "db.sqlite")) as connection:
+        inspector = sa.inspect(connection)
+        return {name: [column["name"] for column in inspector.get_columns(name)] for name in views()}
+
+
+def test_every_column_of_every_view_is_explained(columns_of: dict[str, list[str]]) -> None:
+    for name, metric in metrics().items():
+        assert metric.holds.endswith("."), name
+        assert all(metric.meaning(column) for column in columns_of[name])
+        assert set(metric.columns) <= set(columns_of[name]), name
+
+
+def test_the_page_is_what_the_views_say(columns_of: dict[str, list[str]]) -> None:
+    assert DOCS.read_text(encoding="utf-8") == markdown(columns_of), "try make metrics"
+
+
+def test_a_view_stands_after_those_that_it_reads() -> None:
+    order = list(views())
+    assert order.index("night_diff") < order.index("night_failures") < order.index("model_blockers")

@@ -1,0 +1,30 @@
+-- How near each model is to running whole, night by night; a model that was expected and is missing has a row too.
+--   outcome: `ran`, `build_failed`, `export_failed`, `framework_missing` or `missing`
+--   reason: why it did not run
+--   ops: its unique ops = right_ops + bad_ops + not_attempted
+--   right_ops: ops whose numbers are right, on the device or on the host
+--   bad_ops: ops that go wrong: what is missing to a whole model
+--   whole: 1 where the model ran and none of its ops goes wrong or was not attempted
+--   readiness: right_ops / ops
+--   readiness_of_uses: right_uses / uses
+--   right_before: like for like on the device, ops that were right in the night before
+--   right_now: like for like on the device, ops that are right now
+--   nights_ago: 0 for the newest night of its series that has the model
+--   not_attempted: ops that were stopped, deselected or not reached
+SELECT m.night_id, n.label, n.kind, s.started, m.series, s.backend, s.arch, s.data_format, m.model, m.outcome, m.reason,
+       m.run_id, m.ops, m.attempted_ops, m.right_ops, m.bad_ops, m.ops - m.attempted_ops AS not_attempted, m.flaky_ops,
+       m.uses, m.right_uses, m.bad_uses,
+       CASE WHEN m.outcome = 'ran' AND m.right_ops = m.ops THEN 1 ELSE 0 END AS whole,
+       CASE WHEN m.ops > 0 THEN 1.0 * m.right_ops / m.ops END AS readiness,
+       CASE WHEN m.uses > 0 THEN 1.0 * m.right_uses / m.uses END AS readiness_of_uses,
+       p.right_before, p.right_now,
+       ROW_NUMBER() OVER (PARTITION BY m.series, n.kind, m.model ORDER BY s.started DESC, m.night_id DESC) - 1 AS nights_ago
+FROM night_models m
+JOIN night_series s ON s.night_id = m.night_id AND s.series = m.series
+JOIN nights n ON n.night_id = m.night_id
+LEFT JOIN (
+    SELECT night_id, series, model, SUM(right_before) AS right_before, SUM(right_now) AS right_now
+    FROM night_pairs
+    WHERE ran_on <> 'host' AND model <> ''
+    GROUP BY night_id, series, model
+) p ON p.night_id = m.night_id AND p.series = m.series AND p.model = m.model

@@ -1,0 +1,26 @@
+-- Every op of every night by the row that counts: what became of it, what it cost, where its inputs came from. One row per
+-- night, series and op; the history of an op whose id changed stands under its new id. Ask it with a night or an op.
+--   op_id: the op; of an op that has another id now, that one
+--   dtype: element type of its first operand
+--   rank: rank of its first operand
+--   bad: 1 where it went wrong, known limitations among them
+--   attempted: 0 where it was stopped, deselected or not reached
+--   cycles: device cycles of one execution
+--   cycles_of_all_uses: cycles * uses
+--   compile_ms: milliseconds of the stages before `run`
+--   cached_from: the run that found the verdict, where it was not found again
+SELECT t.night_id, n.label, n.kind, n.started, t.series, t.backend, t.arch, t.data_format, t.math_fidelity,
+       COALESCE(a.new_id, t.op_id) AS op_id, t.op_name, COALESCE(NULLIF(t.op_kind, ''), 'other') AS op_kind, o.signature,
+       o.dtype, o.rank, t.run_id, t.model_name, t.status, t.stage_reached, t.failed_stage, t.error_signature,
+       t.error_message, t.crash_kind, t.expected, t.flaky, t.is_failure, t.ran_on, t.card_type, t.pcc, t.cycles,
+       t.cycles * t.uses AS cycles_of_all_uses, t.device_ns, t.l1_peak_bytes, t.dram_peak_bytes, t.uses,
+       1000.0 * t.compile_seconds AS compile_ms, t.seconds, t.provenance, t.cached_from, t.attempt,
+       COALESCE(t.artifact, '') AS artifact, t.repro,
+       CASE WHEN t.status IN ('compile_failed', 'run_failed', 'golden_failed', 'no_golden', 'timeout', 'crashed')
+            THEN 1 ELSE 0 END AS bad,
+       CASE WHEN t.status IN ('stopped', 'skipped', 'not_run') THEN 0 ELSE 1 END AS attempted
+FROM op_tests t
+JOIN nights n ON n.night_id = t.night_id
+JOIN ops o ON o.op_id = t.op_id
+LEFT JOIN op_alias a ON a.old_id = t.op_id
+WHERE t.superseded_by = ''

@@ -1,0 +1,12 @@
+-- How the unique ops of each night ended: one row per status; together the rows of a night are its ledger of ops.
+--   status: a status of the ledger; `unsplittable` is an op that no module could be made of
+--   known: whether a limitation names the failure
+--   ops: unique ops that ended so
+--   uses: their places in the models
+SELECT c.night_id, n.label, n.kind, s.started, c.series, s.backend, s.arch, s.data_format, c.status, c.ran_on, c.known,
+       SUM(c.ops) AS ops, SUM(c.uses) AS uses
+FROM night_counts c
+JOIN night_series s ON s.night_id = c.night_id AND s.series = c.series
+JOIN nights n ON n.night_id = c.night_id
+WHERE c.model = ''
+GROUP BY c.night_id, n.label, n.kind, s.started, c.series, s.backend, s.arch, s.data_format, c.status, c.ran_on, c.known
