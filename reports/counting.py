@@ -11,8 +11,10 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from harness.stages import ModelStatus
 from reports import counting_sql
 from reports.night_changes import count_changes, count_fixes
+from reports.rows import RAN
 from reports.schema import MODELS, NIGHT_CELLS, NIGHTS, OP_TESTS, RUNS
 from reports.schema_nights import COUNTED, NIGHT_MODELS, NIGHT_PAIRS, NIGHT_SERIES
 
@@ -22,8 +24,8 @@ COUNTS = ("ops", "attempted_ops", "right_ops", "bad_ops", "flaky_ops", "uses", "
           "bad_uses")  # fmt: skip
 MISSING = "missing"
 """Outcome of a model that was expected and that no run has."""
-OUTCOMES = ("ran", "build_failed", "export_failed", "framework_missing")
-"""What became of a model that was asked for: together they are the ledger of models."""
+OUTCOMES = (RAN, *map(str, ModelStatus))
+"""What became of a model that was asked for: with those that are missing, the ledger of models."""
 UNFINISHED = ("running", "interrupted")
 """Outcomes of a run whose night is not complete."""
 

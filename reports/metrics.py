@@ -51,7 +51,7 @@ SHARED = {
     "expected": "the limitation that names the failure",
     "known": "the limitation that names the failure",
     "is_failure": "whether it fails its run: no limitation names it",
-    "flaky": "whether repeated attempts disagreed",
+    "flaky": "whether it ended otherwise when it was run again",
     "ran_on": "`simulator`, `silicon`, `host`, `mixed` or `none`; shares of two places never add up",
     "pcc": "smallest correlation with the golden over its results",
     "cycles": "device cycles of one execution",

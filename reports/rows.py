@@ -119,14 +119,23 @@ def modules(run: StoredRun) -> dict[str, Module]:
 
 
 def model_rows(found: Published, of: dict[str, Module]) -> Iterator[Row]:
-    """The rows of `models`: one per model that has a module."""
+    """The rows of `models`: one per model that was asked for."""
     header = found.run.header
+    run_id = found.run.record.run_id
     for position, (model, module) in enumerate(of.items()):
         yield {
-            "run_id": found.run.record.run_id, "model": plain(model), "outcome": RAN, "reason": "",
+            "run_id": run_id, "model": plain(model), "framework": "", "outcome": RAN, "reason": "", "artifact": "",
             "module_id": module.module_id, "module_ops": header.module_ops.get(model, 0),
             "structural": header.structural.get(model, 0), "position": position,
         }  # fmt: skip
+    for position, failure in enumerate(header.failed, len(of)):
+        yield plain(
+            {
+                "run_id": run_id, "model": failure.model, "framework": failure.framework, "outcome": failure.status,
+                "reason": failure.error, "artifact": failure.artifact or "", "module_id": None, "module_ops": 0,
+                "structural": 0, "position": position,
+            }
+        )  # fmt: skip
 
 
 def use_rows(module: Module) -> Iterator[tuple[Any, ...]]:

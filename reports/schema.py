@@ -95,15 +95,17 @@ MODELS = sa.Table(
     METADATA,
     text("run_id", sa.ForeignKey("runs.run_id", ondelete="CASCADE"), key=True),
     text("model", key=True),
+    text("framework"),
     text("outcome"),
     text("reason"),
+    text("artifact"),
     sa.Column("module_id", sa.Text(), nullable=True),
     count("module_ops"),
     count("structural"),
     count("position"),
 )
-"""One row per model that was asked for. `outcome` is `ran`, `build_failed`, `export_failed` or `framework_missing`;
-the counts are those of ManifestHeader."""
+"""One row per model that was asked for. `outcome` is `ran` or a ModelStatus, whose traceback is `artifact`; the counts
+are those of ManifestHeader."""
 
 OPS = sa.Table(
     "ops",

@@ -11,6 +11,9 @@ import sqlalchemy as sa
 from reports.columns import Utc
 from reports.schema import METADATA, count, text
 
+LEDGER = ("asked", "ran", "build_failed", "export_failed", "prepare_failed", "framework_missing", "models_missing")
+"""The ledger of models: the first is the sum of the others."""
+
 
 def of_night() -> list[sa.Column[str]]:
     """The two columns that every table here begins with."""
@@ -36,7 +39,7 @@ NIGHT_SERIES = sa.Table(
     sa.Column("models_changed", sa.Boolean(), nullable=False),
     text("status"),
     text("missing"),
-    *(count(name) for name in ("asked", "ran", "build_failed", "export_failed", "framework_missing", "models_missing")),
+    *(count(name) for name in LEDGER),
 )
 """One row per night and series. `previous_night` is the one before it in the series with a model in common; `status` is
 `complete` or `partial`, and `missing` says what is not there."""

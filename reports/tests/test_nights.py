@@ -11,10 +11,13 @@ import pytest
 import sqlalchemy as sa
 
 from harness.errors import InputError
+from harness.records import ModelFailure
+from harness.stages import ModelStatus
 from reports.database import open_database
 from reports.night_record import NightRecord, join
 from reports.night_views import night_named, night_view
 from reports.publish import publish
+from reports.schema_nights import LEDGER
 from reports.tests.night_runs import fresh, publish_night, record, shard_run
 from reports.tests.nights import START, Op, night, op_id
 
@@ -50,6 +53,21 @@ def test_a_night_is_a_row_with_its_counts(url: str, tmp_path: Path) -> None:
     assert rows(url, models) == [("a", 1, 1, 0, 2, 2, 0), ("b", 2, 1, 1, 2, 1, 1)]
     counts = "SELECT op_name, status, ops, uses FROM night_counts WHERE model = '' ORDER BY op_name"
     assert rows(url, counts) == [("stablehlo.add", "success", 1, 3), ("stablehlo.exp", "golden_failed", 1, 1)]
+
+
+def test_the_ledger_of_models_adds_up(url: str, tmp_path: Path) -> None:
+    failed = tuple(
+        ModelFailure(model=model, framework="torch", status=status, error="it broke")
+        for model, status in (("b", ModelStatus.BUILD_FAILED), ("c", ModelStatus.FRAMEWORK_MISSING))
+    )
+    told = record(1, models=("a", "b", "c", "d"))
+    publish(shard_run(tmp_path, told, 1, {"add": Op(uses={"a": 1})}, failed=failed), url)
+    assert rows(url, f"SELECT {', '.join(LEDGER)} FROM night_series") == [(4, 1, 1, 0, 0, 1, 1)]
+    assert rows(url, "SELECT model, outcome, reason FROM night_models ORDER BY model") == [
+        ("a", "ran", ""), ("b", "build_failed", "it broke"), ("c", "framework_missing", "it broke"),
+        ("d", "missing", ""),
+    ]  # fmt: skip
+    assert rows(url, "SELECT missing FROM night_series") == [("model d",)]
 
 
 def test_two_nights_on_one_date_are_two(url: str, tmp_path: Path) -> None:

@@ -7,8 +7,8 @@ from datetime import datetime
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0004"
-down_revision = "0003"
+revision = "0005"
+down_revision = "0004"
 
 
 def t(name: str, nullable: bool = False) -> sa.Column[str]:
@@ -55,6 +55,7 @@ def upgrade() -> None:
         n("ran"),
         n("build_failed"),
         n("export_failed"),
+        n("prepare_failed"),
         n("framework_missing"),
         n("models_missing"),
         sa.ForeignKeyConstraint(

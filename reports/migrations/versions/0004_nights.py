@@ -10,8 +10,8 @@ from typing import Any
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0003"
-down_revision = "0002"
+revision = "0004"
+down_revision = "0003"
 
 OLD = ("runs", "modules", "uses", "op_tests", "results", "ops")
 """Tables that others take the place of; their rows are carried over."""
@@ -114,8 +114,10 @@ def upgrade() -> None:
         "models",
         t("run_id"),
         t("model"),
+        t("framework"),
         t("outcome"),
         t("reason"),
+        t("artifact"),
         t("module_id", True),
         n("module_ops"),
         n("structural"),
@@ -198,6 +200,8 @@ def upgrade() -> None:
         t("ran_on"),
         t("expected"),
         flag("flaky"),
+        t("stability"),
+        json("outcomes"),
         t("cached_from"),
         n("cycles", True),
         real("device_ns", True),

@@ -1,0 +1,58 @@
+"""A database that an earlier opscope made is brought up to date with all that it held."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from reports.database import head, open_database, schema_version
+from reports.outcomes import from_database, from_stored
+from reports.publish import publish
+from reports.tests.nights import Op, night
+
+OLD = Path(__file__).parent / "data" / "schema_0003.sql"
+"""Three runs as schema 0003 held them: the one of sample_run.py, and two nights of nights.py."""
+
+OPS = {"add": Op(uses={"a": 2}, compile_ms=5.0), "exp": Op(uses={"a": 1, "b": 1})}
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    with sqlite3.connect(tmp_path / "db.sqlite") as connection:
+        connection.executescript(OLD.read_text(encoding="utf-8"))
+    connection.close()
+    return f"sqlite:///{tmp_path}/db.sqlite"
+
+
+def test_every_row_of_before_is_there_and_counted(url: str) -> None:
+    with open_database(url) as connection:
+        counts = {
+            table: connection.scalar(sa.text(f"SELECT COUNT(*) FROM {table}"))
+            for table in ("runs", "nights", "models", "ops", "op_tests", "night_series", "night_changes")
+        }
+        assert schema_version(connection) == head()
+        pcc = sa.text("SELECT results FROM op_tests WHERE op_name = 'stablehlo.tanh'")
+        assert '"pcc": 0.42' in str(connection.scalar(pcc))
+        compile_ms = sa.text(
+            "SELECT DISTINCT ROUND(1000 * compile_seconds) FROM op_tests WHERE op_name = 'stablehlo.add'"
+        )
+        assert set(connection.scalars(compile_ms)) == {5.0, 100.0}
+        assert connection.execute(sa.text("PRAGMA foreign_key_check")).all() == []
+    assert counts == {"runs": 3, "nights": 3, "models": 5, "ops": 15, "op_tests": 17, "night_series": 3,
+                      "night_changes": 10}  # fmt: skip
+
+
+def test_a_run_of_before_reads_as_its_folder_and_goes_on(url: str, tmp_path: Path) -> None:
+    run_dir = night(tmp_path, 2, OPS)
+    with open_database(url) as connection:
+        old = from_database(connection, "night02")
+    from harness.store import load_run
+
+    assert old.ops == from_stored(load_run(run_dir), "").ops
+    publish(night(tmp_path, 3, {**OPS, "add": Op("crashed", uses={"a": 2})}), url)
+    with open_database(url) as connection:
+        news = sa.text("SELECT label FROM night_changes WHERE night_id = 'night03'")
+        assert connection.scalars(news).all() == ["NEW"]
