@@ -265,7 +265,7 @@ def upgrade() -> None:
 # --- rows of before
 
 
-def _table(name: str, **kinds: Any) -> sa.TableClause:
+def _table(name: str, /, **kinds: Any) -> sa.TableClause:
     """A table as far as this migration reads or writes it."""
     return sa.table(name, *(sa.column(column, kind) for column, kind in kinds.items()))
 
@@ -363,8 +363,10 @@ def _modules(bind: sa.Connection) -> None:
         "models",
         run_id=TEXT,
         model=TEXT,
+        framework=TEXT,
         outcome=TEXT,
         reason=TEXT,
+        artifact=TEXT,
         module_id=TEXT,
         module_ops=NUMBER,
         structural=NUMBER,
@@ -379,8 +381,10 @@ def _modules(bind: sa.Connection) -> None:
             sa.insert(models).values(
                 run_id=row.run_id,
                 model=row.model,
+                framework="",
                 outcome="ran",
                 reason="",
+                artifact="",
                 module_id=module_id,
                 module_ops=row.module_ops,
                 structural=row.structural,
