@@ -24,6 +24,7 @@ WORKFLOW = (
     "costs",
     "merge",
     "publish",
+    "db",
     "diff",
     "unblock",
     "readiness",

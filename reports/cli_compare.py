@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import click
@@ -19,34 +20,59 @@ def print_json(value: Any) -> None:
     click.echo(json.dumps(plain(value), indent=2, allow_nan=False))
 
 
-@click.command(short_help="Compare two runs, op by op.")
+OWNER = click.option("--owner", "team", metavar="TEAM", help="Only what TEAM looks after (ci/owners.yaml).")
+OWNERS = click.option("--owners", "owners_file", type=click.Path(path_type=Path), metavar="FILE",
+                      help="Rules of owners; default: ci/owners.yaml here, else those of the database.")  # fmt: skip
+
+
+@click.command(short_help="Compare two runs or two nights, op by op.")
 @click.argument("run_a", required=False)
 @click.argument("run_b", required=False)
 @DB
 @click.option("--check", is_flag=True, help="Exit 1 where an op is NEW, REASON-CHANGED or PCC-DROP, known ones apart.")
+@OWNER
+@OWNERS
 @LIMIT
 @JSON
 def diff(
-    run_a: str | None, run_b: str | None, url: str | None, check: bool, limit: int, as_json: bool
+    run_a: str | None, run_b: str | None, url: str | None, check: bool, team: str | None, owners_file: Path | None,
+    limit: int, as_json: bool,
 ) -> None:  # fmt: skip
     """Compare two runs, op by op: NEW, FIXED, PERSISTING, REASON-CHANGED, PCC-DROP, SLOWER, VANISHED, NEVER-RUN.
 
-    RUN_A and RUN_B are run folders or ids in the database; without them the two newest comparable runs (same backend,
-    board and options, a model in common); with one, that run against the newest comparable one before it.
+    RUN_A and RUN_B are run folders, ids in the database, or nights: their ids or dates. Without them the two newest
+    comparable ones (same backend, board and options, a model in common); with one, that run or night against the newest
+    comparable one before it. Nights are compared series by series.
     """
     from reports import diff as comparison
     from reports.choosing import open_runs
     from reports.diff_page import show
     from reports.history import compared
+    from reports.night_diff import compared_nights, names_night, newest_night
+    from reports.owned import own_diff
+    from reports.owners import rules_here
     from reports.terminal import Page
 
     with open_runs(url) as runs:
-        found = compared(runs, run_a, run_b)
+        named = [run for run in (run_a, run_b) if run is not None]
+        nights = runs.connection is not None and (
+            all(runs.folder(run) is None and names_night(runs.connection, run) for run in named)
+            if named else newest_night(runs.connection) is not None
+        )  # fmt: skip
+        if nights and runs.connection is not None:
+            found = compared_nights(runs.connection, run_a, run_b)
+        else:
+            found = [compared(runs, run_a, run_b)]
+        rules = rules_here(runs.connection, owners_file)
+    found = [own_diff(one, rules, team) for one in found]
     if as_json:
-        print_json(comparison.as_json(found))
+        told = [comparison.as_json(one) for one in found]
+        print_json({"series": told} if nights else told[0])
     else:
-        show(found, Page(), limit)
-    if check and found.news:
+        page = Page()
+        for one in found:
+            show(one, page, limit)
+    if check and any(one.news for one in found):
         raise SystemExit(1)
 
 
@@ -54,44 +80,67 @@ def diff(
 @click.argument("run", required=False)
 @DB
 @click.option("--by", type=click.Choice(["cluster", "op"]), default="cluster", show_default=True, help="What a fix is.")
+@OWNER
+@OWNERS
 @LIMIT
 @JSON
-def unblock(run: str | None, url: str | None, by: str, limit: int, as_json: bool) -> None:
+def unblock(
+    run: str | None, url: str | None, by: str, team: str | None, owners_file: Path | None, limit: int, as_json: bool
+) -> None:  # fmt: skip
     """Rank what to fix by the models and uses it holds back, with the shortest way to whole models.
 
-    With RUN (a folder or an id), for the models of that run; else for every model, by its newest run of the series
-    (backend, board, options) of the newest run.
+    With RUN (a folder, an id or a night), for the models of that run; of a night series by series. Else for every
+    model, by its newest run of the series (backend, board, options) of the newest run.
     """
     from reports import unblock as ranking
     from reports.choosing import open_runs
+    from reports.night_diff import names_night
+    from reports.night_views import night_named, night_view, series_of
+    from reports.owned import own_plan
+    from reports.owners import rules_here
     from reports.readiness import newest_views, views_of
     from reports.terminal import Page
     from reports.unblock_page import show_plan
 
     with open_runs(url) as runs:
+        night = run is not None and runs.folder(run) is None and names_night(runs.connection, run)
         if run is None:
             runs.newest()
-            views = newest_views(runs)
+            views = [newest_views(runs)]
+        elif night and runs.connection is not None:
+            night_id = night_named(runs.connection, run)
+            all_series = series_of(runs.connection, night_id)
+            views = [views_of(night_view(runs.connection, night_id, series)) for series in all_series]
         else:
-            views = views_of(runs.view(run))
-    found = ranking.plan(views, by)
+            views = [views_of(runs.view(run))]
+        rules = rules_here(runs.connection, owners_file)
+    found = [own_plan(ranking.plan(one, by), rules, team) for one in views]
     if as_json:
-        print_json(ranking.as_json(found))
+        told = [ranking.as_json(one) for one in found]
+        print_json({"series": told} if night else told[0])
     else:
-        show_plan(found, Page(), limit)
+        page = Page()
+        for one in found:
+            show_plan(one, page, limit)
 
 
 @click.command(short_help="List each op that keeps a model from running whole.")
 @click.argument("model")
 @click.option("--run", default=None, help="A run folder or id; default: the model's newest run.")
 @DB
+@OWNER
+@OWNERS
 @LIMIT
 @JSON
-def readiness(model: str, run: str | None, url: str | None, limit: int, as_json: bool) -> None:
+def readiness(
+    model: str, run: str | None, url: str | None, team: str | None, owners_file: Path | None, limit: int, as_json: bool
+) -> None:  # fmt: skip
     """List each op that keeps MODEL from running whole, and how their count moved from run to run."""
     from harness.errors import InputError, closest
     from reports.choosing import open_runs
-    from reports.readiness import history, newest_views
+    from reports.owned import own_missing
+    from reports.owners import rules_here
+    from reports.readiness import history, newest_views, nights_of
     from reports.terminal import Page
     from reports.unblock import missing
     from reports.unblock_page import show_readiness
@@ -102,8 +151,10 @@ def readiness(model: str, run: str | None, url: str | None, limit: int, as_json:
             hint = closest(model, view.models)
             raise InputError("MODEL", f"a model of run {view.run_id}", f"`{model}`", hint)
         moved = history(runs, view, model)
-    rows = missing(view, model)
+        nights = nights_of(runs.connection, view, model)
+        rules = rules_here(runs.connection, owners_file)
+    rows = own_missing(missing(view, model), model, rules, team)
     if as_json:
-        print_json({"model": model, "run_id": view.run_id, "missing": rows, "history": moved})
+        print_json({"model": model, "run_id": view.run_id, "missing": rows, "history": moved, "nights": nights})
     else:
-        show_readiness(view, model, rows, moved, Page(), limit)
+        show_readiness(view, model, rows, moved, Page(), limit, nights)

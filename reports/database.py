@@ -15,7 +15,7 @@ from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import event
-from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, OperationalError, SQLAlchemyError
 
 from harness.errors import InputError
 
@@ -36,6 +36,10 @@ COUNTED_SINCE = "0005"
 
 ADVISORY_LOCK = 0x6F7073636F7065
 """Key of PostgreSQL's lock around a migration (the bytes of `opscope`)."""
+
+
+class DatabaseAwayError(InputError):
+    """The database could not be reached or written right now: publishing may be tried again later."""
 
 
 def default_url(root: Path | None = None) -> str:
@@ -78,8 +82,8 @@ def shown(url: sa.URL) -> str:
 def open_database(url: str, where: str = "--to") -> Iterator[sa.Connection]:
     """One transaction on the up-to-date database at `url`; committed at the end, rolled back on any error.
 
-    Raises InputError for a bad URL, a missing driver, a server that does not answer, a database that cannot be
-    written or was made by a newer opscope.
+    Raises InputError for a bad URL, a missing driver and a database that a newer opscope made; DatabaseAwayError,
+    which is one, for a server that does not answer or goes away and for a file that cannot be written.
     """
     parsed = usable_url(url, where)
     try:
@@ -92,7 +96,9 @@ def open_database(url: str, where: str = "--to") -> Iterator[sa.Connection]:
             yield connection
     except (SQLAlchemyError, OSError) as error:
         hint = "a path that can be written" if parsed.get_backend_name() == "sqlite" else "whether the server runs"
-        raise InputError(where, f"to write {shown(parsed)}", driver_reason(error, parsed), hint) from error
+        away = isinstance(error, OSError | OperationalError) or getattr(error, "connection_invalidated", False)
+        kind = DatabaseAwayError if away else InputError
+        raise kind(where, f"to write {shown(parsed)}", driver_reason(error, parsed), hint) from error
     finally:
         engine.dispose()
 

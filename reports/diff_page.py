@@ -71,7 +71,12 @@ def _told(row: Row) -> str:
     parts = [f"{row.uses} use{'' if row.uses == 1 else 's'} in {', '.join(row.models) or 'no model'}"]
     if row.status_b and row.status_a != row.status_b:
         parts.append(f"{row.status_a or 'absent'} -> {row.status_b}")
-    for value in (row.note, f"known: {row.known}" if row.known else "", f"error {row.cluster}" if row.cluster else ""):
+    for value in (
+        f"owner {row.owner}" if row.owner else "",
+        row.note,
+        f"known: {row.known}" if row.known else "",
+        f"error {row.cluster}" if row.cluster else "",
+    ):
         if value:
             parts.append(value)
     error = row.error_b or (row.error_a if row.label == Label.FIXED else "")

@@ -11,7 +11,7 @@ from harness.errors import InputError, closest
 from harness.stages import FAILED
 from reports.choosing import Listed, Runs
 from reports.outcomes import UNATTEMPTED, RunView
-from reports.schema import MODELS, MODULE_OPS, OP_TESTS, OPS, RUNS
+from reports.schema import MODELS, MODULE_OPS, NIGHTS, OP_TESTS, OPS, RUNS
 
 HISTORY = 30
 """Runs of a model that are told, the newest ones."""
@@ -103,3 +103,20 @@ def _counted(connection: sa.Connection, run_ids: Sequence[str], model: str) -> l
         .order_by(RUNS.c.started)
     )
     return [_row(run_id, started, revision, *sums.get(run_id, (0, 0, 0))) for run_id, started, revision in runs]
+
+
+def nights_of(connection: sa.Connection | None, view: RunView, model: str) -> list[dict[str, Any]]:
+    """The model's nights in the series of this run, oldest first: the rows of the view `model_readiness`."""
+    if connection is None:
+        return []
+    names = ("night_id", "label", "started", "outcome", "reason", "ops", "right_ops", "bad_ops", "not_attempted")
+    ready = sa.table("model_readiness", *(sa.column(name) for name in (*names, "kind", "series", "model")))
+    started = sa.type_coerce(ready.c.started, NIGHTS.c.started.type).label("started")
+    wanted = (
+        sa.select(*(ready.c[name] for name in names if name != "started"), started)
+        .where(ready.c.model == model, ready.c.series == view.series, ready.c.kind == "night")
+        .order_by(ready.c.started.desc())
+        .limit(HISTORY)
+    )
+    rows = [dict(row) for row in connection.execute(wanted).mappings()]
+    return [{**row, "started": row["started"].isoformat()} for row in reversed(rows)]

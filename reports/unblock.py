@@ -36,6 +36,10 @@ class Fix:
     known: int
     """Ops of it that a limitation names."""
     repro: str
+    cluster: str = ""
+    """The cause; of a single op too."""
+    owner: str = ""
+    """The team that looks after it (ci/owners.yaml)."""
 
 
 @dataclass(frozen=True)
@@ -125,6 +129,7 @@ def _fix(key: str, group: Sequence[Placed], needs: Mapping[str, set[str]]) -> Fi
         alone=sum(needs[model] == {key} for model in models),
         known=sum(bool(op.expected) for op in ops.values()),
         repro=first.repro,
+        cluster=first.cluster,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from reports.outcomes import RunView
@@ -21,12 +22,12 @@ def show_plan(plan: Plan, page: Page, most: int) -> None:
     page.line()
     page.line(f"What holds the most back, by {plan.by}", "bold")
     columns = [(plan.by, ""), ("models", "right"), ("alone", "right"), ("uses", "right"), ("ops", "right"),
-               ("known", "right"), ("fails at", ""), ("ops of it", ""), ("it says", "")]  # fmt: skip
+               ("known", "right"), ("fails at", ""), ("ops of it", ""), ("owner", ""), ("it says", "")]  # fmt: skip
     page.table(
         columns,
         [
             (fix.fix, len(fix.models), fix.alone, fix.uses, fix.ops, fix.known or "", fix.stage,
-             ", ".join(fix.op_names[:3]) + (" ..." if len(fix.op_names) > 3 else ""), fix.error[:90])
+             ", ".join(fix.op_names[:3]) + (" ..." if len(fix.op_names) > 3 else ""), fix.owner, fix.error[:90])
             for fix in plan.fixes[:most]
         ],
     )  # fmt: skip
@@ -48,7 +49,7 @@ def _bar(part: int, whole: int, width: int = 20) -> str:
 
 
 def show_readiness(view: RunView, model: str, rows: list[dict[str, Any]], moved: list[dict[str, Any]], page: Page,
-                   most: int) -> None:  # fmt: skip
+                   most: int, nights: Sequence[dict[str, Any]] = ()) -> None:  # fmt: skip
     """Prints what keeps one model from being whole, and how the count moved."""
     last = moved[-1]
     page.line(f"{model} on {view.backend} ({view.arch}), run {view.run_id}", "bold")
@@ -63,6 +64,7 @@ def show_readiness(view: RunView, model: str, rows: list[dict[str, Any]], moved:
             params = ", ".join(f"{name}={value}" for name, value in row["params"].items())
             page.line(f"{row['op_name']} [{row['op_id']}] {row['types']}{f'  {params}' if params else ''}", indent=2)
             known = f"; known: {row['known']}" if row["known"] else ""
+            known += f"; owner {row['owner']}" if row.get("owner") else ""
             where = f" at {row['failed_stage']}" if row["failed_stage"] else ""
             error = f": {row['error']}" if row["error"] else ""
             uses = f"{row['uses']} use{'' if row['uses'] == 1 else 's'}"
@@ -81,4 +83,14 @@ def show_readiness(view: RunView, model: str, rows: list[dict[str, Any]], moved:
             columns,
             [(one["run_id"], one["started"][:16].replace("T", " "), one["revision"][:12], one["ops"], one["right"],
               one["missing"], one["not_attempted"]) for one in moved],
+        )  # fmt: skip
+    if nights:
+        page.line()
+        page.line("Night by night", "bold")
+        columns = [("night", ""), ("outcome", ""), ("ops", "right"), ("right", "right"), ("missing", "right"),
+                   ("not attempted", "right")]  # fmt: skip
+        page.table(
+            columns,
+            [(one["label"], f"{one['outcome']} {one['reason']}".strip(), one["ops"], one["right_ops"], one["bad_ops"],
+              one["not_attempted"]) for one in nights],
         )  # fmt: skip

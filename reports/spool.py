@@ -1,0 +1,83 @@
+"""Runs whose database was away: kept below .opscope/spool until a later publish delivers them.
+
+    .opscope/spool/<database>/<run id>/    run.json, manifest.jsonl, night.json and the journal, as in the run's folder
+
+A copy of the records stands there, not a pointer: the run's folder may be gone when the database is back. Publishing is
+idempotent, so a run that arrived after all is only published again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from pathlib import Path
+
+from harness.errors import InputError
+from harness.store import JOURNAL_DIR, MANIFEST_FILE, RUN_FILE, read_run
+from reports.database import DatabaseAwayError, parse_url, shown
+from reports.night_record import NIGHT_FILE
+from reports.publish import publish
+
+SPOOL = Path(".opscope") / "spool"
+
+
+def folder_of(url: str, root: Path) -> Path:
+    """Where the runs for that database wait; its name gives no password away."""
+    place = shown(parse_url(url))
+    return root / SPOOL / hashlib.sha256(place.encode()).hexdigest()[:12]
+
+
+def waiting(url: str, root: Path) -> list[Path]:
+    """The runs that wait for that database, in the order of their ids."""
+    folder = folder_of(url, root)
+    return sorted(path.parent for path in folder.glob(f"*/{RUN_FILE}")) if folder.is_dir() else []
+
+
+def keep(run_dir: Path, url: str, root: Path) -> Path:
+    """Copies the records of a run into the spool, whole or not at all; the copy's folder.
+
+    Raises InputError where the disk takes no copy.
+    """
+    target = folder_of(url, root) / read_run(run_dir).run_id
+    temporary = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        temporary.mkdir(parents=True, exist_ok=True)
+        (target.parent / "database").write_text(shown(parse_url(url)) + "\n", encoding="utf-8")
+        for name in (RUN_FILE, MANIFEST_FILE, NIGHT_FILE):
+            if (run_dir / name).exists():
+                shutil.copyfile(run_dir / name, temporary / name)
+        if (run_dir / JOURNAL_DIR).is_dir():
+            shutil.copytree(run_dir / JOURNAL_DIR, temporary / JOURNAL_DIR, dirs_exist_ok=True)
+        shutil.rmtree(target, ignore_errors=True)
+        temporary.rename(target)
+    except OSError as error:
+        shutil.rmtree(temporary, ignore_errors=True)
+        reason = error.strerror or str(error)
+        raise InputError(str(target), "a place that can be written", reason, f"opscope publish {run_dir}") from error
+    return target
+
+
+def drain(url: str, root: Path, where: str = "--to") -> list[str]:
+    """Publishes what waits for that database; ids of the runs that arrived. Raises DatabaseAwayError as before."""
+    arrived = []
+    for run_dir in waiting(url, root):
+        publish(run_dir, url, where)
+        arrived.append(run_dir.name)
+        shutil.rmtree(run_dir, ignore_errors=True)  # what stays is published again, which changes nothing
+    return arrived
+
+
+def deliver(run_dir: Path, url: str, root: Path, where: str = "--to") -> tuple[dict[str, int], list[str]]:
+    """Publishes a run, and what waited before it: the run's rows per table, and the ids that arrived from the spool.
+
+    A run whose database is away is kept in the spool. Raises DatabaseAwayError then, and InputError as `publish` does.
+    """
+    try:
+        arrived = drain(url, root, where)
+        return publish(run_dir, url, where), arrived
+    except DatabaseAwayError as error:
+        kept = keep(run_dir, url, root)
+        raise DatabaseAwayError(
+            error.where, error.expected, error.got, f"opscope publish, which delivers {kept}"
+        ) from error

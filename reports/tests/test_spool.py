@@ -1,0 +1,85 @@
+"""A database that is away costs nothing: its runs wait, and arrive once."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from reports.ask import ask
+from reports.cli import publish as command
+from reports.night_record import join
+from reports.spool import waiting
+from reports.tests.night_runs import record
+from reports.tests.nights import Op, night
+
+OPS = {"add": Op(uses={"a": 1})}
+
+
+@pytest.fixture
+def away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, str]:
+    """A folder that is no folder yet, and the URL of a database in it that cannot be made."""
+    monkeypatch.chdir(tmp_path)
+    place = tmp_path / "server"
+    place.mkdir()
+    (place / "db.sqlite").mkdir()  # what stands in the way
+    return place / "db.sqlite", f"sqlite:///{place}/db.sqlite"
+
+
+def publish(*words: str) -> Result:
+    return CliRunner().invoke(command, list(words), catch_exceptions=False)
+
+
+def test_what_waited_arrives_with_the_next_run(tmp_path: Path, away: tuple[Path, str]) -> None:
+    place, url = away
+    first = night(tmp_path, 1, OPS)
+    join(first, record(1))
+    done = publish(str(first), "--to", url)
+    assert done.exit_code == 1
+    assert "opscope publish, which delivers" in done.output
+    assert [path.name for path in waiting(url, tmp_path)] == ["night01"]
+    assert publish("--to", url).exit_code == 1
+    shutil.rmtree(first)  # the machine that ran it is gone
+    place.rmdir()
+    done = publish(str(night(tmp_path, 2, OPS)), "--to", url, "--json")
+    assert (done.exit_code, json.loads(done.output)["from_spool"]) == (0, ["night01"])
+    assert ask(url, "SELECT run_id, night_id FROM runs ORDER BY run_id").rows == (
+        ("night01", "nightly-20261102-020000"), ("night02", "night02"),
+    )  # fmt: skip
+    assert waiting(url, tmp_path) == []
+
+
+def test_draining_alone_and_twice(tmp_path: Path, away: tuple[Path, str]) -> None:
+    place, url = away
+    for number in (1, 2):
+        assert publish(str(night(tmp_path, number, OPS)), "--to", url).exit_code == 1
+    place.rmdir()
+    done = publish("--to", url)
+    assert (done.exit_code, done.output.count("had waited in the spool")) == (0, 2)
+    assert "nothing waits" in publish("--to", url).output
+    assert ask(url, "SELECT COUNT(*), COUNT(DISTINCT run_id) FROM op_tests").rows == ((2, 2),)
+
+
+def test_another_database_is_not_drained_and_bad_input_never_waits(tmp_path: Path, away: tuple[Path, str]) -> None:
+    _, url = away
+    run = str(night(tmp_path, 1, OPS))
+    publish(run, "--to", url)
+    other = f"sqlite:///{tmp_path}/other.sqlite"
+    assert "nothing waits" in publish("--to", other).output
+    assert publish(run, "--to", "mysql://host/db").exit_code == 2
+    assert publish(str(tmp_path / "nowhere"), "--to", other).exit_code == 2
+    assert len(list((tmp_path / ".opscope" / "spool").iterdir())) == 1
+
+
+def test_one_command_makes_runs_a_night(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "night.json").write_text(record(1, shards=2).model_dump_json())
+    runs = [str(night(tmp_path, number, OPS)) for number in (1, 2)]
+    done = publish(*runs, "--night", "night.json", "--shard", "2", "--json")
+    assert (done.exit_code, list(json.loads(done.output)["runs"])) == (0, runs)
+    url = f"sqlite:///{tmp_path}/.opscope/opscope.sqlite"
+    assert ask(url, "SELECT DISTINCT night_id, shard FROM runs").rows == (("nightly-20261102-020000", 2),)
+    assert publish(runs[0], "--night", "night.json", "--shard", "3").exit_code == 2
