@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from harness.stages import ModelStatus
 from reports import counting_sql
 from reports.night_changes import count_changes, count_fixes
-from reports.rows import RAN
+from reports.rows import RAN, series_by_backend
 from reports.schema import MODELS, NIGHT_CELLS, NIGHTS, OP_TESTS, RUNS
 from reports.schema_nights import COUNTED, NIGHT_MODELS, NIGHT_PAIRS, NIGHT_SERIES
 
@@ -35,7 +35,8 @@ def count_night(connection: sa.Connection, night_id: str, where: str = "--to") -
     night = connection.execute(sa.select(NIGHTS).where(NIGHTS.c.night_id == night_id)).mappings().one_or_none()
     if night is None:
         return
-    runs = [dict(row) for row in connection.execute(sa.select(RUNS).where(RUNS.c.night_id == night_id)).mappings()]
+    there = connection.execute(sa.select(RUNS).where(RUNS.c.night_id == night_id)).mappings()
+    runs = [one for row in there for one in _by_backend(dict(row))]
     was_there = connection.scalars(sa.select(NIGHT_SERIES.c.series).where(NIGHT_SERIES.c.night_id == night_id)).all()
     for table in reversed(COUNTED):
         connection.execute(sa.delete(table).where(table.c.night_id == night_id))
@@ -48,8 +49,14 @@ def count_night(connection: sa.Connection, night_id: str, where: str = "--to") -
         _compare(connection, *later)
 
 
+def _by_backend(run: Row) -> list[Row]:
+    """A run as one per backend: each is of a series of its own."""
+    told = series_by_backend(run["backend"], run["arch"], run["options"])
+    return [{**run, "backend": backend, "series": series} for backend, series in told.items()]
+
+
 def _count(connection: sa.Connection, night: Row, runs: list[Row]) -> None:
-    if len(runs) > 1:
+    if len({run["run_id"] for run in runs}) > 1:
         connection.execute(counting_sql.SUPERSEDE, {"night": night["night_id"]})
     elif runs:
         alone = sa.update(OP_TESTS).where(
@@ -86,14 +93,16 @@ def _models(connection: sa.Connection, night: Row, runs: list[Row]) -> dict[str,
     """Series -> its models, each by the newest run that has it; those that were expected and are missing too."""
     found: dict[str, dict[str, Row]] = {run["series"]: {} for run in runs}
     wanted = (
-        sa.select(MODELS, RUNS.c.series)
+        sa.select(MODELS)
         .join(RUNS, RUNS.c.run_id == MODELS.c.run_id)
         .where(RUNS.c.night_id == night["night_id"])
         .order_by(MODELS.c.outcome == "ran", RUNS.c.started, RUNS.c.run_id)
     )
     for row in connection.execute(wanted).mappings():
         told = {name: row[name] for name in ("model", "outcome", "reason", "run_id", "module_id")}
-        found[row["series"]][row["model"]] = told
+        for run in runs:
+            if run["run_id"] == row["run_id"]:
+                found[run["series"]][row["model"]] = told
     cells = connection.execute(sa.select(NIGHT_CELLS).where(NIGHT_CELLS.c.night_id == night["night_id"])).all()
     for cell in cells:
         fitting = [run["series"] for run in runs if _fits(run, cell)]

@@ -6,6 +6,7 @@ import sqlalchemy as sa
 
 from harness.errors import InputError, closest
 from reports.outcomes import RunView, Told, view_of
+from reports.rows import series_by_backend
 from reports.schema import NIGHTS, OP_TESTS, RUNS
 from reports.schema_nights import NIGHT_MODELS, NIGHT_SERIES
 
@@ -35,14 +36,21 @@ def night_named(connection: sa.Connection, name: str, where: str = "NIGHT") -> s
 
 def series_of(connection: sa.Connection, night_id: str) -> list[str]:
     """The series of a night that have a run."""
-    wanted = sa.select(RUNS.c.series).where(RUNS.c.night_id == night_id).distinct().order_by(RUNS.c.series)
-    return list(connection.scalars(wanted))
+    wanted = sa.select(RUNS.c.backend, RUNS.c.arch, RUNS.c.options).where(RUNS.c.night_id == night_id)
+    runs = connection.execute(wanted).all()
+    return sorted({series for run in runs for series in series_by_backend(run.backend, run.arch, run.options).values()})
 
 
 def night_view(connection: sa.Connection, night_id: str, series: str) -> RunView:
     """The night in one series, by the rows that count. Its origin is that of its newest run."""
-    newest = sa.select(RUNS).where(RUNS.c.night_id == night_id, RUNS.c.series == series)
-    run = connection.execute(newest.order_by(RUNS.c.started.desc(), RUNS.c.run_id.desc()).limit(1)).mappings().one()
+    newest = sa.select(RUNS).where(RUNS.c.night_id == night_id)
+    runs = connection.execute(newest.order_by(RUNS.c.started.desc(), RUNS.c.run_id.desc())).mappings().all()
+    run, backend = next(
+        (run, backend)
+        for run in runs
+        for backend, its in series_by_backend(run["backend"], run["arch"], run["options"]).items()
+        if its == series
+    )
     told = connection.execute(
         sa.select(NIGHT_SERIES.c.status, NIGHT_SERIES.c.missing, NIGHTS.c.started)
         .join(NIGHTS, NIGHTS.c.night_id == NIGHT_SERIES.c.night_id)
@@ -54,5 +62,5 @@ def night_view(connection: sa.Connection, night_id: str, series: str) -> RunView
     modules = {row.model: row.module_id for row in connection.execute(of)}
     which = (OP_TESTS.c.night_id == night_id) & (OP_TESTS.c.series == series) & (OP_TESTS.c.superseded_by == "")
     missing = tuple(told.missing.split(", ")) if told.missing else ()
-    about = Told(night_id, "night", run["backend"], run["arch"], told.started, told.status, run, series, missing)
+    about = Told(night_id, "night", backend, run["arch"], told.started, told.status, run, series, missing)
     return view_of(connection, about, modules, which)

@@ -60,6 +60,11 @@ def series_text(backend: str, arch: str, options: dict[str, Any]) -> str:
     return " ".join(str(plain(word)) for word in words if word is not None)
 
 
+def series_by_backend(backend: str, arch: str, options: dict[str, Any]) -> dict[str, str]:
+    """Backend -> series, of a run that may have several backends (`reference,xla`)."""
+    return {one: series_text(one, arch, options) for one in backend.split(",")}
+
+
 # --- the night and the run
 
 
@@ -190,12 +195,13 @@ def op_test_rows(found: Published, run: Row) -> Iterator[list[Any]]:
         attempts[test.op_id, test.backend, test.attempt] = test
         newest[test.op_id, test.backend] = max(test.attempt, newest.get((test.op_id, test.backend), 0))
     place = own.index("run_id")
+    series = series_by_backend(run["backend"], run["arch"], run["options"])
     for test in attempts.values():
         values = test.model_dump()
         row = [values[name] for name in own]
         row[place] = run_id
         old = test.attempt < newest[test.op_id, test.backend]
-        row += [run["night_id"], run["series"], run_id if old else ""]
+        row += [run["night_id"], series.get(test.backend, run["series"]), run_id if old else ""]
         row += [sum(stage.seconds for stage in test.stages), compile_seconds(test), is_failure(test)]
         yield row
 

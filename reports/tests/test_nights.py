@@ -186,6 +186,24 @@ def test_a_run_by_itself_is_a_night_of_its_own(url: str, tmp_path: Path) -> None
     assert rows(url, "SELECT previous_night FROM night_series ORDER BY started")[1] == ("nightly-20261101-020000",)
 
 
+def test_backends_of_one_run_are_series_of_their_own(url: str, tmp_path: Path) -> None:
+    told = record(1, backends=("reference", "xla"))
+    run = shard_run(tmp_path, told, 1, OPS, backend="reference,xla")
+    journal = run / "journal" / "main.jsonl"
+    other = journal.read_text().replace('"backend":"reference"', '"backend":"xla"').replace("golden_failed", "success")
+    (run / "journal" / "xla.jsonl").write_text(other)
+    publish(run, url)
+    assert rows(url, "SELECT series, status FROM night_series ORDER BY series") == [
+        (SERIES, "complete"), (SERIES.replace("reference", "xla"), "complete"),
+    ]  # fmt: skip
+    assert rows(url, "SELECT COUNT(*) FROM op_tests WHERE superseded_by = ''") == [(4,)]
+    right = "SELECT backend, SUM(right_ops) FROM night_rates WHERE scope = 'all' GROUP BY backend ORDER BY backend"
+    assert rows(url, right) == [("reference", 1), ("xla", 2)]
+    assert rows(url, "SELECT backend, SUM(bad) FROM newest_ops GROUP BY backend ORDER BY backend") == [
+        ("reference", 1), ("xla", 0),
+    ]  # fmt: skip
+
+
 def test_runs_that_disagree_on_their_night_are_refused(url: str, tmp_path: Path) -> None:
     publish_night(url, tmp_path, 1, OPS)
     other = shard_run(tmp_path, record(1, config={"budget": "1h"}), 2, OPS)

@@ -1,15 +1,16 @@
--- Where each model stands: the ops of its newest run on each backend and board, one row per model and op. `uses` counts
--- its places in that model; an op that could not be split off has the status `unsplittable`. Left out: models that did
--- not become a module, and runs that have not ended.
+-- Where each model stands: the ops of its newest night on each backend and board (a run by itself is a night of its own),
+-- one row per model and op. `uses` counts its places in that model; an op that could not be split off has the status
+-- `unsplittable`. Left out: models that did not become a module, and runs that have not ended.
 --   cause: fingerprint of the error, or what stands in for it
 --   error: what the error said, in one line
 --   bad: 1 where it goes wrong, known limitations among them
 --   attempted: 0 where it was stopped, deselected or not reached
 WITH ranked AS (
-    SELECT r.run_id, r.night_id, r.backend, r.arch, r.started, m.model, m.module_id,
-           ROW_NUMBER() OVER (PARTITION BY r.backend, r.arch, m.model ORDER BY r.started DESC, r.run_id DESC) AS age
-    FROM runs r
-    JOIN models m ON m.run_id = r.run_id
+    SELECT m.run_id, m.night_id, m.series, s.backend, s.arch, s.started, m.model, m.module_id,
+           ROW_NUMBER() OVER (PARTITION BY s.backend, s.arch, m.model ORDER BY s.started DESC, m.night_id DESC) AS age
+    FROM night_models m
+    JOIN night_series s ON s.night_id = m.night_id AND s.series = m.series
+    JOIN runs r ON r.run_id = m.run_id
     WHERE r.outcome <> 'running' AND m.outcome = 'ran'
 )
 SELECT n.run_id, n.night_id, n.backend, n.arch, n.started, n.model, u.op_id, o.op_name,
@@ -31,6 +32,6 @@ SELECT n.run_id, n.night_id, n.backend, n.arch, n.started, n.model, u.op_id, o.o
 FROM ranked n
 JOIN module_ops u ON u.module_id = n.module_id
 JOIN ops o ON o.op_id = u.op_id
-LEFT JOIN op_tests t ON t.run_id = n.run_id AND t.op_id = u.op_id AND t.backend = n.backend
- AND t.superseded_by <> t.run_id
+LEFT JOIN op_tests t
+  ON t.night_id = n.night_id AND t.series = n.series AND t.op_id = u.op_id AND t.superseded_by = ''
 WHERE n.age = 1

@@ -7,8 +7,8 @@ from datetime import datetime
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0005"
-down_revision = "0004"
+revision = "0006"
+down_revision = "0005"
 
 
 def t(name: str, nullable: bool = False) -> sa.Column[str]:

@@ -10,8 +10,8 @@ from typing import Any
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0004"
-down_revision = "0003"
+revision = "0005"
+down_revision = "0004"
 
 OLD = ("runs", "modules", "uses", "op_tests", "results", "ops")
 """Tables that others take the place of; their rows are carried over."""
@@ -198,6 +198,7 @@ def upgrade() -> None:
         n("uses"),
         t("provenance"),
         t("ran_on"),
+        json("overwritten_inputs"),
         t("expected"),
         flag("flaky"),
         t("stability"),
