@@ -31,7 +31,7 @@ SETTINGS = sa.Table(
 )
 """Which views the database has: `views` (their names) and `views_digest` (of their texts)."""
 
-COUNTED_SINCE = "0006"
+COUNTED_SINCE = "0007"
 """The schema that first had the tables of reports/schema_nights.py."""
 
 ADVISORY_LOCK = 0x6F7073636F7065

@@ -10,11 +10,13 @@ from typing import Any
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0005"
-down_revision = "0004"
+revision = "0006"
+down_revision = "0005"
 
 OLD = ("runs", "modules", "uses", "op_tests", "results", "ops")
 """Tables that others take the place of; their rows are carried over."""
+DERIVED = ("op_params", "models", "locations")
+"""Columns of op tests that follow from ops and modules."""
 DECIDING = ("dtype", "data_format", "math_fidelity", "inputs", "seed")
 
 
@@ -42,7 +44,14 @@ def json(name: str) -> sa.Column[Any]:
     return sa.Column(name, sa.JSON(), nullable=False)
 
 
+def _columns(table: str, without: tuple[str, ...] = ()) -> list[sa.Column[Any]]:
+    """The columns that a table has so far, but those that follow from others now."""
+    found = sa.inspect(op.get_bind()).get_columns(table)
+    return [sa.Column(c["name"], c["type"], nullable=c["nullable"]) for c in found if c["name"] not in without]
+
+
 def upgrade() -> None:
+    kept = {"runs": _columns("runs"), "op_tests": _columns("op_tests", DERIVED)}
     for name in OLD:  # without constraints, whose names the new tables want
         op.execute(f"CREATE TABLE old_{name} AS SELECT * FROM {name}")
     for name in ("results", "op_tests", "uses", "modules", "runs", "ops"):
@@ -80,27 +89,7 @@ def upgrade() -> None:
     )
     op.create_table(
         "runs",
-        n("schema_version"),
-        t("run_id"),
-        json("models"),
-        t("backend"),
-        t("arch"),
-        at("started"),
-        at("ended", True),
-        t("outcome"),
-        t("revision"),
-        flag("dirty"),
-        t("branch"),
-        t("backend_revision"),
-        flag("backend_dirty"),
-        t("ci_job"),
-        t("ci_url"),
-        t("host"),
-        t("cpu"),
-        t("python"),
-        json("versions"),
-        json("command_line"),
-        json("options"),
+        *kept["runs"],
         t("night_id"),
         n("shard"),
         t("series"),
@@ -163,62 +152,12 @@ def upgrade() -> None:
     op.create_index(op.f("ix_module_ops_op_id"), "module_ops", ["op_id"], unique=False)
     op.create_table(
         "op_tests",
-        n("schema_version"),
-        t("run_id"),
-        t("op_id"),
-        n("attempt"),
-        t("test_case_name"),
-        t("full_test_name"),
-        t("filepath"),
-        at("test_start_ts"),
-        at("test_end_ts"),
-        flag("success"),
-        flag("skipped"),
-        t("error_message", True),
-        json("config"),
-        t("frontend"),
-        t("model_name"),
-        t("op_kind"),
-        t("op_name"),
-        t("framework_op_name"),
-        json("inputs"),
-        json("outputs"),
-        n("github_job_id", True),
-        t("status"),
-        t("card_type"),
-        t("backend"),
-        t("stage_reached"),
-        t("failed_stage", True),
-        json("stages"),
-        t("error_signature", True),
-        t("artifact", True),
-        t("crash_kind", True),
-        real("pcc", True),
+        *kept["op_tests"],
         json("results"),
-        n("uses"),
-        t("provenance"),
-        t("ran_on"),
-        json("overwritten_inputs"),
-        t("expected"),
-        flag("flaky"),
-        t("stability"),
-        json("outcomes"),
-        t("cached_from"),
-        n("cycles", True),
-        real("device_ns", True),
-        n("l1_peak_bytes", True),
-        n("dram_peak_bytes", True),
-        t("arch"),
-        t("data_format"),
-        t("math_fidelity"),
-        t("pipeline"),
-        t("repro"),
         t("night_id"),
         t("series"),
         t("superseded_by"),
-        real("seconds"),
         real("compile_seconds"),
-        flag("is_failure"),
         sa.ForeignKeyConstraint(["op_id"], ["ops.op_id"], name=op.f("fk_op_tests_ops")),
         sa.ForeignKeyConstraint(["run_id"], ["runs.run_id"], name=op.f("fk_op_tests_runs"), ondelete="CASCADE"),
         sa.PrimaryKeyConstraint("run_id", "op_id", "attempt", "backend", name=op.f("pk_op_tests")),

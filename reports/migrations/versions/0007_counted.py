@@ -7,8 +7,8 @@ from datetime import datetime
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0006"
-down_revision = "0005"
+revision = "0007"
+down_revision = "0006"
 
 
 def t(name: str, nullable: bool = False) -> sa.Column[str]:
