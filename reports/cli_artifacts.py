@@ -1,0 +1,36 @@
+"""`opscope artifacts serve`: logs and IR of runs under addresses that stay."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from pathlib import Path
+
+import click
+
+
+@click.group()
+def artifacts() -> None:
+    """What runs left behind: logs, dumped IR, reports."""
+
+
+@artifacts.command()
+@click.argument("roots", nargs=-1, type=click.Path(path_type=Path))
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option("--port", default=8089, show_default=True, type=click.IntRange(0, 65535), help="0 takes a free one.")
+@click.option("--allow-host", "allowed", multiple=True, metavar="NAME", help="Another name of this server (a proxy's).")
+def serve(roots: tuple[Path, ...], host: str, port: int, allowed: tuple[str, ...]) -> None:
+    """Serve run folders below ROOTS (default: .opscope/runs) for reading, until interrupted."""
+    from harness.store import runs_root
+    from reports.artifact_server import ArtifactServer, Runs
+
+    folders = roots or (runs_root(),)
+    with ArtifactServer(host, port, Runs(folders), allowed) as server:
+        name = f"[{host}]" if ":" in host else host
+        click.echo(f"http://{name}:{server.server_address[1]}/ serves runs below {', '.join(map(str, folders))}")
+        sys.stdout.flush()
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+        try:
+            server.serve_forever()
+        except KeyboardInterrupt:
+            click.echo("stopped")
