@@ -1,0 +1,50 @@
+"""`opscope demo`: a database with thirty nights to look at, before there is one of one's own."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import click
+
+
+@click.command()
+@click.option("--to", "url", metavar="URL", help="Database to fill; default: .opscope/demo/opscope.sqlite here.")
+@click.option("--runs", "folder", type=click.Path(path_type=Path), metavar="DIR",
+              help="Folder for the run folders; default: .opscope/demo/runs here.")  # fmt: skip
+@click.option("--nights", "count", default=30, show_default=True, type=click.IntRange(1, 30), help="The last so many.")
+@click.option("--until", type=click.DateTime(["%Y-%m-%d"]), help="Day of the last night; default: today.")
+@click.option("--seed", default=0, show_default=True, help="Another seed breaks other ops.")
+def demo(url: str | None, folder: Path | None, count: int, until: datetime | None, seed: int) -> None:
+    """Fill a database with thirty nights replayed from real runs, for a first look at everything.
+
+    The runs were recorded from this project's models; what happens to them in thirty nights is a story. All of it is
+    marked as demo data, and it is not written into a database that holds runs of yours.
+    """
+    from reports.database import parse_url, shown
+    from reports.demo.guard import refuse_real_runs
+    from reports.demo.replay import nights, write_night
+    from reports.publish import publish
+
+    home = Path.cwd() / ".opscope" / "demo"
+    target = url or f"sqlite:///{home / 'opscope.sqlite'}"
+    place = folder or home / "runs"
+    day = (until or datetime.now(UTC)).replace(hour=2, minute=0, second=0, microsecond=0, tzinfo=UTC)
+    if until is None and day > datetime.now(UTC):
+        day -= timedelta(days=1)
+    refuse_real_runs(target)
+    tests = 0
+    with click.progressbar(nights(day, seed, count), label="nights", item_show_func=_shown) as told:
+        for night in told:
+            for run_dir in write_night(place, night):
+                tests += publish(run_dir, target)["op_tests"]
+    database = shown(parse_url(target))
+    click.echo(f"{count} nights, {tests:,} op tests of a story (seed {seed}) in {database}")
+    click.echo("look at it:")
+    for line in ("opscope dashboard up", "opscope diff", "opscope unblock", "opscope sql top_errors"):
+        click.echo(f"  {line} --db {database}")
+
+
+def _shown(night: object) -> str:
+    started = getattr(night, "started", None)
+    return f"{started:%Y-%m-%d}" if started else ""

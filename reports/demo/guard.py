@@ -1,0 +1,18 @@
+"""Demo data does not mix with real runs: a trend over both would be a lie."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from harness.errors import InputError
+from reports.database import open_database, parse_url, shown
+from reports.schema import NIGHTS
+
+
+def refuse_real_runs(url: str) -> None:
+    """Raises InputError where the database at `url` holds a run that is no demo's; makes it where there is none."""
+    with open_database(url, "--to") as connection:
+        count = connection.scalar(sa.select(sa.func.count()).select_from(NIGHTS).where(~NIGHTS.c.demo))
+    if count:
+        got = f"{count} nights of yours in {shown(parse_url(url))}"
+        raise InputError("--to", "a database without real runs", got, "a database of its own")

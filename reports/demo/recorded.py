@@ -1,0 +1,111 @@
+"""Real runs in a small file, from which the demo replays its nights.
+
+`python -m reports.demo.recorded RUN_DIR...` makes recorded.jsonl.xz again; what a night changes, and what follows from
+other fields, is left out. Each line is one op of one run: its manifest row and its OpTest.
+"""
+
+from __future__ import annotations
+
+import json
+import lzma
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from harness.records import OpRow, OpTest, RunRecord
+from harness.store import load_run
+
+FILE = Path(__file__).with_name("recorded.jsonl.xz")
+ROW_WITHOUT = {"module", "sources", "golden", "provenance"}
+TEST_WITHOUT = {
+    "run_id", "op_id", "op_name", "inputs", "outputs", "op_params", "uses", "locations", "models", "attempt",
+    "artifact", "repro", "filepath", "full_test_name", "test_start_ts", "test_end_ts", "cached_from", "provenance",
+    "config", "schema_version", "pipeline", "frontend", "framework_op_name",
+}  # fmt: skip
+"""Fields of OpTest that a night makes anew, or that follow from the row."""
+OPTIONS = ("dtype", "seed", "inputs", "data_format", "math_fidelity", "fingerprint")
+"""Options of a run that decide its results; others name places of the machine that it ran on."""
+Line = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Lane:
+    """One recorded run: a backend on a board, over some models."""
+
+    record: RunRecord
+    module_ops: dict[str, int]
+    structural: dict[str, int]
+    ops: tuple[tuple[OpRow, Line], ...]
+    """Row, and the fields of its OpTest that were kept."""
+
+
+def record(run_dirs: Sequence[Path], models: Sequence[str]) -> None:
+    """Writes FILE from run folders, `models` of each."""
+    lines: list[str] = []
+    for run_dir in run_dirs:
+        run = load_run(run_dir)
+        mine = [model for model in run.record.models if model in models]
+        head = {
+            "backend": run.record.backend, "arch": run.record.arch, "models": mine,
+            "versions": run.record.origin.versions,
+            "options": {name: run.record.origin.options[name] for name in OPTIONS},
+            "module_ops": {m: run.header.module_ops[m] for m in mine},
+            "structural": {m: run.header.structural[m] for m in mine},
+        }  # fmt: skip
+        lines.append(json.dumps({"run": head}))
+        tests = {test.op_id: test for test in run.tests}
+        for row in run.rows:
+            uses = tuple(use for use in row.uses if use.model in mine)
+            if uses:
+                kept = row.model_copy(update={"uses": uses}).model_dump(exclude_defaults=True, exclude=ROW_WITHOUT)
+                test = tests[row.op_id].model_dump(mode="json", exclude_defaults=True, exclude=TEST_WITHOUT)
+                lines.append(json.dumps({"row": kept, "test": test}, separators=(",", ":")))
+    FILE.write_bytes(lzma.compress("\n".join(lines).encode(), preset=9 | lzma.PRESET_EXTREME))
+
+
+@cache
+def lanes() -> tuple[Lane, ...]:
+    """The recorded runs."""
+    return tuple(_lanes(lzma.decompress(FILE.read_bytes()).decode().splitlines()))
+
+
+def _lanes(lines: Iterable[str]) -> Iterator[Lane]:
+    head: Line = {}
+    ops: list[tuple[OpRow, Line]] = []
+    for line in lines:
+        one = json.loads(line)
+        if "run" in one:
+            if head:
+                yield _lane(head, ops)
+            head, ops = one["run"], []
+        else:
+            ops.append((OpRow.model_validate({"module": None, **one["row"]}), one["test"]))
+    yield _lane(head, ops)
+
+
+def _lane(head: Line, ops: Sequence[tuple[OpRow, Line]]) -> Lane:
+    origin = {"versions": head["versions"], "options": head["options"]}
+    record = RunRecord.model_validate({
+        "run_id": "", "models": head["models"], "backend": head["backend"], "arch": head["arch"],
+        "started": "2026-01-01T00:00:00Z", "origin": origin,
+    })  # fmt: skip
+    return Lane(record, head["module_ops"], head["structural"], tuple(ops))
+
+
+def test_of(kept: Line, row: OpRow, **fields: Any) -> OpTest:
+    """A recorded OpTest with what its row says; `fields` set the rest."""
+    return OpTest.model_validate({
+        **kept, "op_id": row.op_id, "op_name": row.op_name, "inputs": row.inputs, "outputs": row.outputs,
+        "op_params": row.op_params, "uses": len(row.uses), "frontend": row.frontend,
+        "locations": tuple(dict.fromkeys(use.location for use in row.uses if use.location)),
+        "models": tuple(dict.fromkeys(use.model for use in row.uses)), "model_name": row.uses[0].model, **fields,
+    })  # fmt: skip
+
+
+if __name__ == "__main__":
+    from reports.demo.story import ARRIVALS
+
+    record([Path(word) for word in sys.argv[1:]], tuple(ARRIVALS))

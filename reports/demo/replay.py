@@ -1,0 +1,186 @@
+"""Recorded runs and the story -> run folders, night by night, as if they had been run."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from harness.records import ManifestHeader, OpRow, OpTest, Origin, RunRecord
+from harness.signature import signature
+from harness.stages import FAILED, Stage, Status
+from harness.store import Journal, artifact_dir, write_manifest, write_run
+from reports.demo.recorded import Lane, Line, lanes, test_of
+from reports.demo.story import (
+    ABSENT,
+    ARRIVALS,
+    JAXLIB_BEFORE,
+    JAXLIB_CHANGES,
+    NIGHTS,
+    STEP,
+    STEP_NIGHT,
+    Episode,
+    draw,
+    episode,
+)
+from reports.night_record import NightRecord, join
+
+MARK = "demo data: nothing was run"
+
+
+@dataclass(frozen=True)
+class Night:
+    """One night of the demo: which it is, when it started, and what it was asked for."""
+
+    number: int
+    started: datetime
+    seed: int
+
+    def record(self, lane: Lane) -> NightRecord:
+        """What was expected of it in one lane: each is a night of its own, with models of its own."""
+        run = lane.record
+        return NightRecord(
+            name=f"demo-{run.backend}-{run.arch}", started=self.started, models=present(self.number, lane), demo=True,
+            backends=(run.backend,), archs=(run.arch,), config={"note": MARK, "seed": self.seed},
+        )  # fmt: skip
+
+
+def nights(last: datetime, seed: int, count: int = NIGHTS) -> list[Night]:
+    """The last `count` nights of the story, one a day, the last one started at `last`."""
+    return [Night(n, last - timedelta(days=NIGHTS - 1 - n), seed) for n in range(NIGHTS - count, NIGHTS)]
+
+
+def present(number: int, lane: Lane) -> tuple[str, ...]:
+    """The models that a lane's list holds on a night."""
+    return tuple(model for model, first in ARRIVALS.items() if first <= number and model in lane.record.models)
+
+
+def write_night(folder: Path, night: Night) -> Iterator[Path]:
+    """Writes the runs of a night below `folder`; yields each folder once it is complete."""
+    for lane in lanes():
+        absent = ABSENT.get((night.number, lane.record.backend, lane.record.arch), ())
+        models = tuple(model for model in present(night.number, lane) if model not in absent)
+        if models:
+            yield _write_run(folder, night, lane, models)
+
+
+def _write_run(folder: Path, night: Night, lane: Lane, models: Sequence[str]) -> Path:
+    backend, arch = lane.record.backend, lane.record.arch
+    run_id = f"demo-{night.started:%Y%m%d}-{backend}-{arch}"
+    run_dir = folder / run_id
+    rows, tests = [], []
+    for row, kept in lane.ops:
+        uses = tuple(use for use in row.uses if use.model in models)
+        if uses:
+            rows.append(row.model_copy(update={"uses": uses}))
+            tests.append(_test(run_dir, run_id, night, lane, rows[-1], kept))
+    header = ManifestHeader(
+        models=tuple(models), export_dirs=("",) * len(models), structural={m: lane.structural[m] for m in models},
+        module_ops={m: lane.module_ops[m] for m in models},
+    )  # fmt: skip
+    record = RunRecord(
+        run_id=run_id, models=tuple(models), backend=backend, arch=arch, started=night.started, outcome="complete",
+        ended=night.started + timedelta(minutes=20 + 3 * len(models)), origin=_origin(night, lane),
+    )  # fmt: skip
+    write_run(run_dir, record)
+    write_manifest(run_dir, header, rows)
+    (run_dir / "journal" / "demo.jsonl").unlink(missing_ok=True)
+    with Journal(run_dir, "demo") as journal:
+        for test in tests:
+            journal.append(test)
+    join(run_dir, night.record(lane))
+    return run_dir
+
+
+def _origin(night: Night, lane: Lane) -> Origin:
+    versions = dict(lane.record.origin.versions)
+    if night.number < JAXLIB_CHANGES:
+        versions |= {"jax": JAXLIB_BEFORE, "jaxlib": JAXLIB_BEFORE}
+    revision = hashlib.sha256(f"{night.seed} {night.number} {lane.record.backend}".encode()).hexdigest()[:40]
+    if lane.record.backend != "reference":
+        revision = ""
+    fingerprint = f"{lane.record.backend}-{revision[:16] or versions['jaxlib']}"
+    options = {**lane.record.origin.options, "fingerprint": fingerprint}
+    return Origin(
+        revision=revision, branch="main", backend_revision=revision, host="demo", cpu="none", ci_job=MARK,
+        versions=versions, command_line=("opscope", "demo", "--seed", str(night.seed)), options=options,
+    )  # fmt: skip
+
+
+def _test(run_dir: Path, run_id: str, night: Night, lane: Lane, row: OpRow, kept: Line) -> OpTest:
+    backend, arch = lane.record.backend, lane.record.arch
+    happens = episode(row.op_name, row.op_id, night.number, backend, arch, night.seed)
+    begins = night.started + timedelta(seconds=int(600 * draw(row.op_id)))
+    fields: dict[str, Any] = {
+        "run_id": run_id, "full_test_name": f"{row.uses[0].model}::{row.op_name}[{row.op_id}]",
+        "test_start_ts": begins, "test_end_ts": begins + timedelta(seconds=1), "config": {"note": MARK},
+        "stages": _stages(kept, night, row.op_id, backend), "repro": f"pytest --op-by-op --op {row.op_id}",
+    }  # fmt: skip
+    if happens is not None:
+        fields |= _changed(happens, kept, lane, fields["stages"])
+    if fields.get("error_message"):
+        fields["artifact"] = _log(run_dir, row, fields, night)
+    return test_of(kept, row, **fields)
+
+
+def _stages(kept: Line, night: Night, op_id: str, backend: str) -> list[dict[str, Any]]:
+    """The recorded seconds with a machine's noise, and the step that a change of the compiler made."""
+    noise = random.Random(f"{night.seed} {night.number} {op_id}")
+    step = STEP if backend == "reference" and night.number >= STEP_NIGHT else 1.0
+    return [
+        {**one, "seconds": one["seconds"] * noise.lognormvariate(0, 0.07)
+         * (step if one["stage"] not in (Stage.RUN, Stage.COMPARE) else 1.0)}
+        for one in kept.get("stages", ())
+    ]  # fmt: skip
+
+
+def _changed(happens: Episode, kept: Line, lane: Lane, stages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The fields that an episode changes."""
+    fields: dict[str, Any] = {"flaky": happens.flaky}
+    if happens.cycles != 1 and kept.get("cycles"):
+        fields["cycles"] = round(kept["cycles"] * happens.cycles)
+        fields["device_ns"] = kept["device_ns"] * happens.cycles
+    if happens.pcc is not None:
+        fields["pcc"] = min(happens.pcc, kept.get("pcc") or 1.0)
+        checks = [dict(one) for one in kept.get("results", ())]
+        if checks:
+            checks[0] |= {"pcc": fields["pcc"], "passed": happens.status is not Status.GOLDEN_FAILED}
+        fields["results"] = checks
+    if happens.status is None or happens.failed is None:
+        return fields
+    passed = [one for one in stages if not _from(one["stage"], happens.failed, stages)]
+    text = happens.error
+    fields |= {
+        "status": happens.status, "success": False, "failed_stage": happens.failed, "error_message": text,
+        "stages": passed, "stage_reached": passed[-1]["stage"] if passed else Stage.SPLIT, "expected": happens.expected,
+        "crash_kind": happens.crash, "error_signature": signature(happens.failed, text) if happens.status in FAILED
+        else None,
+    }  # fmt: skip
+    if happens.status is not Status.GOLDEN_FAILED:
+        fields |= {"pcc": None, "results": (), "cycles": None, "device_ns": None, "l1_peak_bytes": None,
+                   "dram_peak_bytes": None, "ran_on": "none"}  # fmt: skip
+    return fields
+
+
+def _from(stage: str, failed: Stage, stages: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether a stage is the failed one or comes after it."""
+    names = [one["stage"] for one in stages]
+    return failed not in names or names.index(stage) >= names.index(failed)
+
+
+def _log(run_dir: Path, row: OpRow, fields: Mapping[str, Any], night: Night) -> str:
+    """The diagnostic that a failing op leaves; its place in the run folder."""
+    folder = artifact_dir(run_dir, row.op_id)
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{fields['failed_stage']}.txt"
+    places = "\n".join(f"  {use.model} {use.path} {use.location}" for use in row.uses[:20])
+    path.write_text(
+        f"{MARK} (night {night.number} of the story, seed {night.seed})\n\n{row.op_name} [{row.op_id}]\n"
+        f"{fields['status']} at {fields['failed_stage']}\n\n{fields['error_message']}\n\nstands in\n{places}\n",
+        encoding="utf-8",
+    )
+    return path.relative_to(run_dir).as_posix()

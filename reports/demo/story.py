@@ -1,0 +1,130 @@
+"""What happens in the demo's thirty nights: models arrive, ops are taught, things break and are mended.
+
+Nights count from 0, the last is 29. Everything is drawn from the seed, the op's id and the name of the episode, so that
+the same seed tells the same story.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import hashlib
+from dataclasses import dataclass
+
+from harness.stages import Stage, Status
+
+NIGHTS = 30
+
+ARRIVALS = {
+    "mnist_mlp": 0, "resnet50": 0, "bert_base": 0, "vit_base": 0, "gpt2_small": 4, "mobilenet_v2": 8, "lstm_ptb": 12,
+    "whisper_tiny_encoder": 18, "dlrm_reduced": 18,
+}  # fmt: skip
+"""Model -> the night that it is there for the first time."""
+
+ABSENT = {(9, "reference", "n150"): ("vit_base",), (15, "xla", "n150"): ("resnet50", "vit_base")}
+"""(night, backend, board) -> models that the night expects and does not get."""
+
+JAXLIB_BEFORE, JAXLIB_CHANGES = "0.10.1", 12
+"""The night that brought the jaxlib of the recorded runs."""
+
+STEP_NIGHT, STEP = 20, 1.35
+"""From that night on the reference compiler takes so much longer."""
+
+
+@dataclass(frozen=True)
+class Episode:
+    """Ops that fare otherwise than recorded, from the night `first` to `last`."""
+
+    name: str
+    first: int
+    last: int
+    op: str
+    """Pattern of the op's name."""
+    share: float = 1.0
+    """Of the ops that match, how many."""
+    arch: str = "*"
+    backend: str = "reference"
+    status: Status | None = None
+    """None: it is as right as recorded, apart from the fields below."""
+    failed: Stage | None = None
+    error: str = ""
+    expected: str = ""
+    crash: str | None = None
+    pcc: float | None = None
+    cycles: float = 1.0
+    """Factor."""
+    flaky: bool = False
+    odds: float = 1.0
+    """How likely it is on each night."""
+
+    def takes(self, op_name: str, op_id: str, night: int, backend: str, arch: str, seed: int) -> bool:
+        """Whether an op is in it on a night."""
+        return (
+            self.first <= night <= self.last
+            and self.backend == backend
+            and fnmatch.fnmatch(arch, self.arch)
+            and fnmatch.fnmatch(op_name.partition(".")[2], self.op)
+            and draw(seed, self.name, op_id) < self.share
+            and draw(seed, self.name, op_id, night, arch) < self.odds
+        )
+
+
+def draw(*of: object) -> float:
+    """A number from 0 up to 1 that depends on nothing but `of`."""
+    return int.from_bytes(hashlib.sha256(repr(of).encode()).digest()[:6]) / 2**48
+
+
+TTIR, TTNN, FLATBUFFER = Stage.STABLEHLO_TO_TTIR, Stage.TTIR_TO_TTNN, Stage.TTNN_TO_FLATBUFFER
+COMPILE, RUN_FAILED, WRONG = Status.COMPILE_FAILED, Status.RUN_FAILED, Status.GOLDEN_FAILED
+
+EPISODES = (
+    # What is taught to the compiler, one after another.
+    Episode("gather", 0, 6, "gather", status=COMPILE, failed=TTIR,
+            error="stablehlo.gather: expected a lowering, got none", expected="notyet: gather"),
+    Episode("windows", 0, 10, "reduce_window", status=COMPILE, failed=TTIR,
+            error="stablehlo.reduce_window: expected a lowering for a window with a body, got none"),
+    Episode("loops", 0, 16, "while", status=COMPILE, failed=FLATBUFFER,
+            error="while: expected a flat program, got a region of 14 ops"),
+    Episode("slices", 0, 13, "dynamic_*slice", share=0.8, status=COMPILE, failed=TTNN,
+            error="ttir.slice_dynamic: expected start indices known at compile time, got operand 1"),
+    Episode("big convolutions", 0, 14, "convolution", share=0.45, status=COMPILE, failed=TTNN,
+            error="ttnn.conv2d: expected at most 1499136 bytes of L1 per core, got 2097152 for circular buffers"),
+    Episode("big convolutions on p150", 0, 28, "convolution", share=0.12, arch="p150", status=COMPILE, failed=TTNN,
+            error="ttnn.conv2d: expected a grid that divides 49 output rows, got 13 x 10"),
+    # What breaks and is mended.
+    Episode("a broken pass", 21, 23, "transpose", share=0.5, status=COMPILE, failed=TTNN,
+            error="ttnn.permute: expected a tiled layout of rank 4, got row-major of rank 3"),
+    Episode("another reason", 22, 23, "transpose", share=0.2, status=RUN_FAILED, failed=Stage.RUN,
+            error="program 0, op 3: expected a buffer in DRAM, got one in L1"),
+    Episode("a segfault", 10, 11, "dot_general", share=0.06, status=Status.CRASHED, crash="signal SIGSEGV",
+            failed=Stage.RUN, error="the lane ended by signal SIGSEGV while it ran the op"),
+    Episode("a hang", 17, 18, "reduce", share=0.05, status=Status.TIMEOUT, failed=Stage.RUN,
+            error="expected an end within 120 s, got none"),
+    Episode("last night, another reason", 29, 29, "exponential", share=0.3, status=COMPILE, failed=FLATBUFFER,
+            error="ttnn.exp: expected a kernel for Float32 in SFPU mode, got Bfp8_b"),
+    Episode("wrong numbers", 26, 29, "exponential", share=0.6, status=WRONG, failed=Stage.COMPARE, pcc=0.9312,
+            error="result 0: expected relative L2 <= 1e-05, got 0.124"),
+    Episode("wrong numbers in few", 13, 28, "rsqrt", share=0.4, arch="p150", status=WRONG, failed=Stage.COMPARE,
+            pcc=0.871, error="result 0: expected relative L2 <= 1e-05, got 0.338"),
+    Episode("last night", 29, 29, "broadcast_in_dim", share=0.14, status=COMPILE, failed=TTIR,
+            error="ttir.broadcast: expected dimensions in ascending order, got [2, 0]"),
+    Episode("last night, tanh", 29, 29, "tanh", share=0.7, status=RUN_FAILED, failed=Stage.RUN,
+            error="program 0, op 0: expected a kernel named `tanh`, got none in this build"),
+    # What becomes worse and stays right.
+    Episode("last night, less exact", 29, 29, "reduce", share=0.4, pcc=0.99714),
+    Episode("slower matmuls", 29, 29, "dot_general", share=0.4, cycles=1.31),
+    Episode("less exact", 24, 29, "dot_general", share=0.3, pcc=0.99871),
+    Episode("slower reductions", 19, 25, "reduce", share=0.5, cycles=1.22),
+    Episode("faster convolutions", 16, 29, "convolution", share=0.7, cycles=0.81),
+    # What now works and now does not.
+    Episode("a race", 2, 29, "reduce", share=0.2, odds=0.25, flaky=True, status=WRONG, failed=Stage.COMPARE, pcc=0.52,
+            error="result 0: expected no NaN, got 3 of 4096"),
+    # The reference of the reference: a compiler that is elsewhere in its life.
+    Episode("xla", 22, 29, "convolution", share=0.1, backend="xla", status=WRONG, failed=Stage.COMPARE, pcc=0.9921,
+            error="result 0: expected relative L2 <= 1e-06, got 3.1e-06"),
+)  # fmt: skip
+"""The first that takes an op decides."""
+
+
+def episode(op_name: str, op_id: str, night: int, backend: str, arch: str, seed: int) -> Episode | None:
+    """What happens to an op on a night; None: it fares as recorded."""
+    return next((one for one in EPISODES if one.takes(op_name, op_id, night, backend, arch, seed)), None)

@@ -1,0 +1,125 @@
+"""The demo's nights: replayed from real runs, the same for the same seed, marked, and never mixed with real ones."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from harness.ledger import ledger
+from harness.main import main
+from harness.stages import Stage, Status
+from harness.store import load_run
+from reports.demo import recorded, replay, story
+from reports.publish import publish
+from reports.tests.sample_run import make_run
+
+LAST = datetime(2026, 11, 20, 2, tzinfo=UTC)
+
+
+@pytest.fixture(scope="module")
+def night(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The run folders of the last night."""
+    folder = tmp_path_factory.mktemp("demo")
+    (last,) = replay.nights(LAST, 0, 1)
+    assert len(list(replay.write_night(folder, last))) == len(recorded.lanes())
+    return folder
+
+
+def test_what_was_recorded_is_small_and_right() -> None:
+    assert recorded.FILE.stat().st_size < 1_000_000
+    lanes = recorded.lanes()
+    assert {lane.record.backend for lane in lanes} == {"reference", "xla"}
+    for lane in lanes:
+        assert lane.ops
+        assert all(kept["status"] == "success" for _, kept in lane.ops), "what fails in the demo is the story's"
+        assert "/" not in json.dumps(lane.record.origin.options)
+
+
+def test_the_runs_of_a_night_are_whole(night: Path) -> None:
+    for lane in recorded.lanes():
+        run = load_run(night / f"demo-20261120-{lane.record.backend}-{lane.record.arch}")
+        assert ledger(run.header, run.rows, run.tests).adds_up
+        assert len(run.tests) == len(run.rows) == len(lane.ops)
+        assert run.record.origin.ci_job == replay.MARK
+        assert {test.config["note"] for test in run.tests} == {replay.MARK}
+
+
+def test_what_fails_leaves_its_log(night: Path) -> None:
+    run_dir = night / "demo-20261120-reference-n150"
+    failed = [test for test in load_run(run_dir).tests if test.error_message]
+    assert failed
+    for test in failed:
+        text = (run_dir / str(test.artifact)).read_text()
+        assert text.startswith(replay.MARK)
+        assert str(test.error_message) in text
+        assert test.failed_stage not in {stage.stage for stage in test.stages}
+
+
+def test_the_same_seed_tells_the_same_story(night: Path, tmp_path: Path) -> None:
+    for seed, same in ((0, True), (1, False)):
+        (last,) = replay.nights(LAST, seed, 1)
+        next(iter(replay.write_night(tmp_path / str(seed), last)))
+        name = "demo-20261120-reference-n150"
+        ours, theirs = (load_run(folder / name).tests for folder in (night, tmp_path / str(seed)))
+        assert (ours == theirs) is same
+
+
+def test_every_episode_happens() -> None:
+    """An episode that takes no op would be a line that nobody sees."""
+    happened = set()
+    for lane in recorded.lanes():
+        for number in range(story.NIGHTS):
+            for row, _ in lane.ops:
+                one = story.episode(row.op_name, row.op_id, number, lane.record.backend, lane.record.arch, 0)
+                happened.add(one.name if one else "")
+    assert {one.name for one in story.EPISODES} <= happened
+
+
+def test_models_arrive_and_are_missed() -> None:
+    (lane, *_) = recorded.lanes()
+    assert len(replay.present(0, lane)) < len(replay.present(29, lane)) == len(story.ARRIVALS)
+    for (number, backend, arch), absent in story.ABSENT.items():
+        (there,) = (one for one in recorded.lanes() if (one.record.backend, one.record.arch) == (backend, arch))
+        assert set(absent) <= set(replay.present(number, there))
+
+
+def test_statuses_are_possible() -> None:
+    for one in story.EPISODES:
+        assert (one.failed is Stage.COMPARE) == (one.status is Status.GOLDEN_FAILED)
+        assert bool(one.error) == (one.status is not None)
+
+
+def test_it_does_not_mix_with_real_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    url = f"sqlite:///{tmp_path / 'real.sqlite'}"
+    publish(make_run(tmp_path / "run"), url)
+    with pytest.raises(SystemExit) as end:
+        main(["demo", "--to", url, "--runs", str(tmp_path / "runs"), "--nights", "1"])
+    assert end.value.code == 2
+    assert capsys.readouterr().err.startswith("--to: expected a database without real runs, got 1 nights of yours in")
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.slow
+def test_thirty_nights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as end:
+        main(["demo", "--until", "2026-11-20"])
+    assert not end.value.code
+    assert "opscope dashboard up --db sqlite:///" in capsys.readouterr().out
+    with closing(sqlite3.connect(tmp_path / ".opscope" / "demo" / "opscope.sqlite")) as found:
+        assert found.execute("SELECT COUNT(DISTINCT started) FROM night_series").fetchone() == (30,)
+        assert found.execute("SELECT COUNT(*) FROM nights WHERE NOT demo").fetchone() == (0,)
+        assert found.execute("SELECT COUNT(*) FROM night_series WHERE status = 'partial'").fetchone() == (2,)
+        labels = {row[0] for row in found.execute("SELECT DISTINCT label FROM night_changes")}
+        assert labels >= {"NEW", "FIXED", "PERSISTING", "REASON-CHANGED", "PCC-DROP", "SLOWER"}
+        tests = found.execute("SELECT COUNT(*) FROM op_tests").fetchone()
+    with pytest.raises(SystemExit) as end:
+        main(["demo", "--until", "2026-11-20", "--nights", "1"])  # again: the same rows
+    assert not end.value.code
+    with closing(sqlite3.connect(tmp_path / ".opscope" / "demo" / "opscope.sqlite")) as found:
+        assert found.execute("SELECT COUNT(*) FROM op_tests").fetchone() == tests
