@@ -1,0 +1,20 @@
+-- One op over the nights, for dashboards: how it ended in each, its numbers, and where its diagnostics lie. The history of an
+-- op whose id changed stands under its new id.
+--   target: backend and board
+--   op_id: the op; of an op that has another id now, that one
+--   op: name and id
+--   dtype: element type of its first operand
+--   error: what the error said
+--   compile_ms: milliseconds of the stages before `run`
+--   all_ms: milliseconds of all stages
+--   flaky: `flaky` where it ended otherwise when it was run again
+SELECT t.night_id, s.started, s.backend, s.arch, s.series, s.backend || ' ' || s.arch AS target,
+       COALESCE(NULLIF(o.op_kind, ''), 'other') AS op_kind, o.op_name, o.op_id, o.op_name || ' ' || o.op_id AS op,
+       o.signature, o.dtype, o.rank, t.status, t.stage_reached, t.failed_stage, t.error_signature AS cluster,
+       t.error_message AS error, t.expected, t.ran_on, t.pcc, t.cycles, t.device_ns, t.l1_peak_bytes, t.dram_peak_bytes,
+       1000 * t.compile_seconds AS compile_ms, 1000 * t.seconds AS all_ms,
+       CASE WHEN t.flaky THEN 'flaky' ELSE '' END AS flaky, t.run_id, t.artifact, t.repro
+FROM ops o
+JOIN (SELECT op_id AS old_id, op_id FROM ops UNION ALL SELECT old_id, new_id FROM op_alias) a ON a.op_id = o.op_id
+JOIN op_tests t ON t.op_id = a.old_id AND t.superseded_by = ''
+JOIN night_series s ON s.night_id = t.night_id AND s.series = t.series

@@ -1,0 +1,16 @@
+-- Where each model stands in each night, for dashboards. Unique ops of the model; a model is whole when every op of it is
+-- right, on whatever it ran.
+--   target: backend and board
+--   newest: 1 in the last night of its series
+--   outcome: `ran`, `build_failed`, `export_failed`, `framework_missing` or `missing`
+--   reason: why it did not run
+--   whole: 1 where every op of it is right
+SELECT s.night_id, s.started, s.backend, s.arch, s.series, s.backend || ' ' || s.arch AS target,
+       CASE WHEN s.started = l.started THEN 1 ELSE 0 END AS newest,
+       m.model, m.outcome, m.reason, m.ops, m.attempted_ops, m.right_ops, m.bad_ops, m.flaky_ops,
+       m.uses, m.attempted_uses, m.right_uses, m.bad_uses,
+       CASE WHEN m.outcome = 'ran' AND m.right_ops = m.ops THEN 1 ELSE 0 END AS whole
+FROM night_series s
+JOIN (SELECT series, MAX(started) AS started FROM night_series GROUP BY series) l ON l.series = s.series
+JOIN night_models m ON m.night_id = s.night_id AND m.series = s.series
+WHERE m.model <> ''

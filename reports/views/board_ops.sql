@@ -1,0 +1,32 @@
+-- The ops of the newest night of each series, for dashboards, one row per model that the op stands in: what it is, how far it
+-- got, and why no further.
+--   target: backend and board
+--   op: name and id
+--   dtype: element type of its first operand
+--   uses: places in that model
+--   stage: the last stage that was passed, numbered in their order
+--   error: what the error said
+--   supported: `yes` for right numbers, `known gap` where a limitation names the failure, `not tried`, else `no`
+--   compile_seconds: what the stages before `run` took
+--   cycles_of_all_uses: cycles times its uses in that model
+--   flaky: `flaky` where it ended otherwise when it was run again
+SELECT s.night_id, s.started, s.backend, s.arch, s.series, s.backend || ' ' || s.arch AS target, m.model,
+       COALESCE(NULLIF(o.op_kind, ''), 'other') AS op_kind, o.op_name, t.op_id, o.op_name || ' ' || t.op_id AS op,
+       o.signature, o.dtype, o.rank, u.uses, t.status,
+       CASE t.stage_reached WHEN 'split' THEN '0 split' WHEN 'stablehlo-to-ttir' THEN '1 stablehlo-to-ttir'
+            WHEN 'ttir-to-ttnn' THEN '2 ttir-to-ttnn' WHEN 'ttnn-to-flatbuffer' THEN '3 ttnn-to-flatbuffer'
+            WHEN 'run' THEN '8 run' WHEN 'compare' THEN '9 compare' ELSE '5 ' || t.stage_reached END AS stage,
+       t.failed_stage, t.error_signature AS cluster, t.error_message AS error, t.expected, t.ran_on,
+       CASE WHEN t.status = 'success' THEN 'yes' WHEN t.status IN ('stopped', 'skipped', 'not_run') THEN 'not tried'
+            WHEN t.expected <> '' THEN 'known gap' ELSE 'no' END AS supported,
+       COALESCE(d.owner, '') AS owner, t.pcc, t.cycles, t.cycles * u.uses AS cycles_of_all_uses, t.l1_peak_bytes,
+       t.dram_peak_bytes, t.compile_seconds, t.seconds, CASE WHEN t.flaky THEN 'flaky' ELSE '' END AS flaky, t.run_id,
+       t.artifact, t.repro
+FROM night_series s
+JOIN (SELECT series, MAX(started) AS started FROM night_series GROUP BY series) l
+  ON l.series = s.series AND l.started = s.started
+JOIN op_tests t ON t.night_id = s.night_id AND t.series = s.series AND t.superseded_by = ''
+JOIN ops o ON o.op_id = t.op_id
+JOIN night_models m ON m.night_id = s.night_id AND m.series = s.series
+JOIN module_ops u ON u.module_id = m.module_id AND u.op_id = t.op_id
+LEFT JOIN night_diff d ON d.night_id = s.night_id AND d.series = s.series AND d.op_id = t.op_id
