@@ -14,7 +14,7 @@ DEV  := $(VENV)/.stamp-dev
 FROM := pyproject.toml constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help venv sweep test slow lint measure conformance ops flatc clean metrics
+.PHONY: help venv sweep test slow lint measure conformance ops flatc clean metrics dashboard
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -53,6 +53,9 @@ metrics: $(BASE) ## write docs/metrics.md again, after a change of a view
 
 flatc: $(BASE) ## generate the Python of the flatbuffer schema again (needs flatc)
 	$(BIN)/python -m compiler.target.regenerate
+
+dashboard: $(BASE) ## serve the results database in Apache Superset, which it installs first (ARGS='--port 8088')
+	$(BIN)/opscope dashboard up $(ARGS)
 
 clean: ## remove .venv, caches and build output; runs in .opscope stay
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .import_linter_cache .benchmarks .hypothesis

@@ -20,6 +20,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import measure_dashboards
+
 MODELS = ("mnist_mlp", "resnet50", "bert_base", "vit_base", "gpt2_small")
 BIN = Path(sys.executable).parent
 ROOT = Path(__file__).resolve().parent.parent
@@ -174,6 +176,7 @@ def main() -> int:
             faults(Path(scratch)),
             slow_tests(),
         ]
+        figures += [Figure(*one) for one in measure_dashboards.figures(Path(scratch))]
     cpu = next(
         (
             line.split(":")[1].strip()

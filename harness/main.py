@@ -30,6 +30,9 @@ WORKFLOW = (
     "readiness",
     "sql",
     "export",
+    "dashboard",
+    "artifacts",
+    "demo",
     "clean",
 )
 """Order in which `opscope --help` lists the verbs; others follow by name."""

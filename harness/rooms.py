@@ -15,7 +15,7 @@ from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from types import ModuleType
 
-ROOMS = ("compiler", "harness", "models", "reports", "simulator")
+ROOMS = ("compiler", "dashboards", "harness", "models", "reports", "simulator")
 HOME = Path(__file__).resolve().parent.parent
 """The folder that holds the rooms."""
 

@@ -199,6 +199,8 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("no_report", "Write neither report.html nor the database.", False, _flag),
     Setting("cache_dir", "Folder of exports and golden executables; default: the user's cache folder.", metavar="DIR",
             option=False),
+    Setting("dashboard_home", "Folder of the dashboard server; default: one of the user's state folder.", metavar="DIR",
+            option=False),
     Setting("max_cache", "Size that all caches together may take before the longest unused goes.", 20 << 30, _bytes,
             "SIZE", option=False),
 )  # fmt: skip

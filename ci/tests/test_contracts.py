@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("importlinter", reason="import-linter comes with the dev extra")
 
 ROOT = Path(__file__).resolve().parents[2]
-ROOMS = ("harness", "compiler", "simulator", "models", "reports")
+ROOMS = ("harness", "compiler", "simulator", "models", "reports", "dashboards")
 
 FORBIDDEN = {
     "models/stray.py": ("import harness.records", "models imports nothing of ours"),
@@ -20,6 +20,8 @@ FORBIDDEN = {
     "simulator/stray.py": ("import compiler.options", "simulator imports compiler.target alone"),
     "harness/stray.py": ("import compiler.api", "harness reaches compiler and simulator through its backends"),
     "reports/stray.py": ("import harness.lane", "reports reads records and runs no op"),
+    "dashboards/stray.py": ("import reports.database", "dashboards imports nothing of ours but in its door"),
+    "dashboards/inside/stray.py": ("import dashboards.home", "what runs inside Superset knows nothing of the project"),
     "compiler/target/stray.py": ("import xdsl.ir", "compiler.target knows no IR"),
     "simulator/stray_jax.py": ("import jax", "simulator and reports import neither jax nor xdsl"),
     "compiler/passes/stray.py": ("import jaxlib.mlir.ir", "jaxlib is imported by its doors alone"),

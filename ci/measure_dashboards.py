@@ -1,0 +1,92 @@
+"""The dashboards' numbers: `python ci/measure_dashboards.py [DATABASE_URL]`; `make measure` prints them too.
+
+From nothing to a served dashboard over the demo's thirty nights, the same again, and how long queries of charts take,
+also over another database where a URL is given.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+BIN = Path(sys.executable).parent
+
+
+class Figure(NamedTuple):
+    """One measured number beside what it should be."""
+
+    what: str
+    value: str
+    target: str
+    met: bool
+
+
+class Dashboard:
+    """`opscope` with caches, home and working folder of its own."""
+
+    def __init__(self, scratch: Path) -> None:
+        self.scratch = scratch
+        self.environment = {**os.environ, "OPSCOPE_CACHE_DIR": str(scratch / "cache"),
+                            "OPSCOPE_DASHBOARD_HOME": str(scratch / "home")}  # fmt: skip
+
+    def timed(self, *words: str) -> tuple[float, str]:
+        """Seconds and stdout of one command."""
+        started = time.monotonic()
+        done = subprocess.run([BIN / "opscope", *words], cwd=self.scratch, env=self.environment, text=True,
+                              stdout=subprocess.PIPE, check=True)  # fmt: skip
+        return time.monotonic() - started, done.stdout
+
+    def charts(self) -> list[float]:
+        """Seconds of every chart's query; raises CalledProcessError where one fails."""
+        return [row["seconds"] for row in json.loads(self.timed("dashboard", "check", "--json")[1])]
+
+
+def p95(seconds: list[float]) -> float:
+    """What 95 % of the queries stay below."""
+    return statistics.quantiles(seconds, n=20)[-1]
+
+
+def figures(scratch: Path, url: str | None = None) -> Iterator[Figure]:
+    """Every figure in order; the server is stopped at the end."""
+    one = Dashboard(scratch)
+    seconds, _ = one.timed("demo")
+    yield Figure("opscope demo: 30 nights", f"{seconds:.1f} s", "<= 120 s", seconds <= 120)
+    up = ("dashboard", "up", "--port", "0", "--artifact-port", "0", "--db")
+    demo = f"sqlite:///{scratch}/.opscope/demo/opscope.sqlite"
+    try:
+        for what, limit in (("from nothing, Superset's installation included", 240), ("again, running", 40)):
+            seconds, _ = one.timed(*up, demo)
+            yield Figure(f"opscope dashboard up, {what}", f"{seconds:.1f} s", f"<= {limit} s", seconds <= limit)
+        one.timed("dashboard", "down")
+        seconds, _ = one.timed(*up, demo)
+        yield Figure("opscope dashboard up, again, stopped", f"{seconds:.1f} s", "<= 40 s", seconds <= 40)
+        for what, database in (("the demo", demo), ("the database given", url)):
+            if database:
+                one.timed(*up, database)
+                spent = one.charts()
+                value = f"p95 {1000 * p95(spent):.0f} ms, most {1000 * max(spent):.0f} ms of {len(spent)}"
+                yield Figure(f"queries of all charts over {what}", value, "p95 <= 1000 ms", p95(spent) <= 1)
+    finally:
+        one.timed("dashboard", "down")
+
+
+def main() -> int:
+    """Measures and prints; exit code 1 where a number is not met."""
+    with tempfile.TemporaryDirectory() as scratch:
+        met = True
+        for figure in figures(Path(scratch), *sys.argv[1:2]):
+            print(f"| {figure.what} | {figure.value} | {figure.target} | {'yes' if figure.met else 'no'} |", flush=True)
+            met = met and figure.met
+    return 0 if met else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

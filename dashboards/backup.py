@@ -1,0 +1,75 @@
+"""Backup and restore of Superset's own database: users, saved work, and the key that its secrets are encrypted with."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import tempfile
+import time
+import zipfile
+from contextlib import closing
+from pathlib import Path
+
+from dashboards.errors import DashboardError
+from dashboards.home import Home
+
+PARTS = ("superset.sqlite", "secret_key", "admin_password")
+LABEL = "opscope-dashboard.json"
+FORMAT = 1
+
+
+def backup(home: Home, archive: Path) -> None:
+    """Writes `archive`, readable by its owner alone; the server may run. Raises DashboardError."""
+    if not home.metadata.is_file():
+        raise DashboardError("opscope dashboard backup", "a dashboard server", f"none in {home.folder}",
+                             "opscope dashboard up")  # fmt: skip
+    with tempfile.TemporaryDirectory(dir=home.folder) as folder:
+        copy = Path(folder) / PARTS[0]
+        with closing(sqlite3.connect(home.metadata)) as ours, closing(sqlite3.connect(copy)) as theirs:
+            ours.backup(theirs)
+        temporary = Path(folder) / "archive"
+        with zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as file:
+            file.writestr(LABEL, json.dumps({"format": FORMAT, "superset": home.venv.name}))
+            for part in PARTS:
+                file.write(copy if part == PARTS[0] else home.folder / part, part)
+        try:
+            descriptor = os.open(archive, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        except OSError as error:
+            raise DashboardError(str(archive), "a place that can be written", str(error.strerror)) from None
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(temporary.read_bytes())
+
+
+def restore(home: Home, archive: Path) -> Path | None:
+    """Puts the parts of `archive` in place; what was there is kept in a folder beside them, which is returned.
+
+    Only the parts that a backup has are read, by name: nothing in an archive can name another place. Raises
+    DashboardError for anything that is no backup, before anything is changed.
+    """
+    found = _parts(archive)
+    home.make()
+    kept = home.folder / f"before-restore-{time.strftime('%Y%m%d-%H%M%S')}"
+    old = [home.folder / part for part in PARTS if (home.folder / part).exists()]
+    if old:
+        kept.mkdir(mode=0o700)
+        for path in old:
+            path.replace(kept / path.name)
+    for part, content in found.items():
+        descriptor = os.open(home.folder / part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+    home.forget_import()
+    return kept if old else None
+
+
+def _parts(archive: Path) -> dict[str, bytes]:
+    try:
+        with zipfile.ZipFile(archive) as file:
+            label = json.loads(file.read(LABEL))
+            found = {part: file.read(part) for part in PARTS}
+    except (OSError, KeyError, ValueError, zipfile.BadZipFile) as error:
+        raise DashboardError(str(archive), "a backup of `opscope dashboard backup`", f"{error}") from None
+    if label.get("format") != FORMAT or not found[PARTS[0]].startswith(b"SQLite format 3\0"):
+        raise DashboardError(str(archive), f"a backup of format {FORMAT}", f"format {label.get('format')}")
+    return found

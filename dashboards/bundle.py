@@ -1,0 +1,195 @@
+"""The files below assets/ -> a bundle in Superset's own format, which its importer takes as it is.
+
+    assets/datasets/<view>.yaml      uuid, columns and metrics over one SQL view; columns that are links or texts of one
+    assets/charts/<name>.yaml        uuid, name, dataset, kind, params
+    assets/dashboards/<name>.yaml    uuid, title, slug, rows of charts, filters
+    assets/filters.yaml              the native filters that dashboards name
+    assets/colours.yaml              label -> colour: a status looks the same everywhere
+    assets/retired.yaml              uuids of objects that a former bundle had, by kind
+
+One object is one file, named by what others call it; a uuid is an object's identity for ever. Superset accepts
+dangling names in silence, so everything is checked here (checks.py).
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from dashboards import links
+from dashboards.home import ROOM
+from dashboards.layout import native_filters, position
+from dashboards.viz import params, query_context
+
+ASSETS = ROOM / "assets"
+NAMESPACE = uuid.UUID("7b1e6c1e-4f0f-5c8e-9d63-0f5a0b6c2d11")
+"""Of the uuids that follow from a name: stored questions have no file here."""
+DATABASE_UUID = str(uuid.uuid5(NAMESPACE, "database"))
+DATABASE_NAME = "opscope results"
+TYPES = {"time": "TIMESTAMP", "text": "TEXT", "number": "DOUBLE PRECISION", "count": "BIGINT", "flag": "BOOLEAN"}
+"""Type of a column in an asset file -> in Superset's."""
+
+Doc = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Assets:
+    """Everything below assets/, by the names of the files."""
+
+    datasets: Mapping[str, Doc]
+    charts: Mapping[str, Doc]
+    dashboards: Mapping[str, Doc]
+    filters: Mapping[str, Doc]
+    colours: Mapping[str, str]
+    retired: Mapping[str, list[str]]
+
+    @property
+    def slugs(self) -> list[str]:
+        """The dashboards in their order."""
+        return [doc["slug"] for doc in self.dashboards.values()]
+
+
+@dataclass(frozen=True)
+class Described:
+    """What the comment of a view says."""
+
+    holds: str = ""
+    columns: Mapping[str, str] = field(default_factory=dict)
+    """Column -> what it means."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """What an installation adds to the files."""
+
+    database_uri: str
+    artifact_url: str = ""
+    descriptions: Mapping[str, Described] = field(default_factory=dict)
+    """SQL view -> what its comment says."""
+    questions: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    """Name of a stored question -> what it asks, and its SQL."""
+
+
+def read(folder: Path = ASSETS) -> Assets:
+    """The files of `folder`; dashboards in the order that they give."""
+
+    def many(kind: str) -> dict[str, Doc]:
+        return {path.stem: _yaml(path) for path in sorted((folder / kind).glob("*.yaml"))}
+
+    boards = sorted(many("dashboards").items(), key=lambda item: item[1]["order"])
+    return Assets(many("datasets"), many("charts"), dict(boards), _yaml(folder / "filters.yaml"),
+                  _yaml(folder / "colours.yaml"), _yaml(folder / "retired.yaml"))  # fmt: skip
+
+
+def _yaml(path: Path) -> Any:
+    return yaml.safe_load(path.read_text(encoding="utf-8"))
+
+
+def render(assets: Assets, source: Source) -> dict[str, Doc]:
+    """Path in the bundle -> its content."""
+    files: dict[str, Doc] = {
+        "metadata.yaml": {"version": "1.0.0", "timestamp": "2026-01-01T00:00:00+00:00"},
+        "databases/results.yaml": _database(source),
+    }
+    for name, doc in assets.datasets.items():
+        files[f"datasets/results/{name}.yaml"] = dataset(name, doc, source)
+    for name, doc in assets.charts.items():
+        files[f"charts/{name}.yaml"] = chart(doc, assets, source)
+    for name, doc in assets.dashboards.items():
+        files[f"dashboards/{name}.yaml"] = _dashboard(doc, assets)
+    for name, (asks, sql) in source.questions.items():
+        files[f"queries/results/{name}.yaml"] = {
+            "uuid": str(uuid.uuid5(NAMESPACE, f"question {name}")), "label": asks, "description": f"opscope sql {name}",
+            "sql": sql, "schema": None, "catalog": None, "version": "1.0.0", "database_uuid": DATABASE_UUID,
+        }  # fmt: skip
+    return files
+
+
+def write(files: Mapping[str, Doc], folder: Path) -> None:
+    """Writes a bundle to `folder`, which holds nothing else."""
+    for name, doc in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(yaml.safe_dump(doc, sort_keys=False, allow_unicode=True), encoding="utf-8")
+
+
+def _database(source: Source) -> Doc:
+    return {
+        "uuid": DATABASE_UUID, "database_name": DATABASE_NAME, "sqlalchemy_uri": source.database_uri,
+        "cache_timeout": None, "expose_in_sqllab": True, "allow_run_async": False, "allow_ctas": False,
+        "allow_cvas": False, "allow_dml": False, "allow_file_upload": False,
+        "extra": {"allows_virtual_table_explore": True}, "version": "1.0.0",
+    }  # fmt: skip
+
+
+def dataset(name: str, doc: Doc, source: Source) -> Doc:
+    """One dataset over the view `name`."""
+    said = source.descriptions.get(name, Described())
+    columns = []
+    for column, about in doc["columns"].items():
+        about = {"type": "text", **about}
+        expression = None
+        if "text_of" in about:
+            expression = links.text(about["text_of"])
+        elif "link" in about:
+            expression = links.LINKS[about["link"]](about["link"], source.artifact_url)
+        columns.append({
+            "column_name": column, "verbose_name": about["label"], "type": TYPES[about["type"]],
+            "is_dttm": about["type"] == "time", "is_active": True, "filterable": True,
+            "groupby": about["type"] != "number", "description": said.columns.get(column), "python_date_format": None,
+            "expression": expression, "extra": None,
+        })  # fmt: skip
+    metrics = [
+        {"metric_name": metric, "verbose_name": about["label"], "metric_type": None, "expression": about["expression"],
+         "d3format": about.get("format", ",d"), "description": about.get("description")}
+        for metric, about in doc["metrics"].items()
+    ]  # fmt: skip
+    return {
+        "uuid": doc["uuid"], "table_name": name, "main_dttm_col": doc.get("time"),
+        "description": said.holds, "default_endpoint": None, "offset": 0, "cache_timeout": None,
+        "catalog": None, "schema": None, "sql": None, "params": None, "template_params": None,
+        "filter_select_enabled": True, "fetch_values_predicate": None, "extra": None, "normalize_columns": False,
+        "always_filter_main_dttm": False, "metrics": metrics, "columns": columns, "version": "1.0.0",
+        "database_uuid": DATABASE_UUID,
+    }  # fmt: skip
+
+
+def chart_params(doc: Doc, assets: Assets) -> Doc:
+    """All params of a chart: its kind's, its dataset's, its own."""
+    time = assets.datasets[doc["dataset"]].get("time")
+    return params(doc["kind"], doc.get("params", {}), doc.get("where", []), time)
+
+
+def chart(doc: Doc, assets: Assets, source: Source) -> Doc:
+    """One chart; it is described by what it says of itself and by the comment of its view."""
+    full = chart_params(doc, assets)
+    about = [doc.get("description", ""), source.descriptions.get(doc["dataset"], Described()).holds]
+    return {
+        "uuid": doc["uuid"], "slice_name": doc["name"], "description": "\n\n".join(filter(None, about)),
+        "certified_by": None, "certification_details": None, "viz_type": doc["kind"], "params": full,
+        "cache_timeout": None, "query_context": json.dumps(query_context(full)), "version": "1.0.0",
+        "dataset_uuid": assets.datasets[doc["dataset"]]["uuid"],
+    }  # fmt: skip
+
+
+def _dashboard(doc: Doc, assets: Assets) -> Doc:
+    numbers = {name: number for number, name in enumerate(assets.charts, 1)}
+    return {
+        "uuid": doc["uuid"], "dashboard_title": doc["title"], "description": doc["description"], "css": "",
+        "slug": doc["slug"], "certified_by": "", "certification_details": "", "published": True, "version": "1.0.0",
+        "position": position(doc, assets.charts, numbers),
+        "metadata": {
+            "color_scheme": "supersetColors", "label_colors": dict(assets.colours),
+            "shared_label_colors": list(assets.colours), "color_scheme_domain": [], "refresh_frequency": 0,
+            "expanded_slices": {}, "timed_refresh_immune_slices": [], "default_filters": "{}",
+            "cross_filters_enabled": True, "chart_configuration": {},
+            "global_chart_configuration": {"scope": {"rootPath": ["ROOT_ID"], "excluded": []}, "chartsInScope": []},
+            "native_filter_configuration": native_filters(doc, assets, numbers),
+        },
+    }  # fmt: skip

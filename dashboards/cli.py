@@ -1,0 +1,250 @@
+"""`opscope dashboard`: the door of this room, and its only file that knows the rest of the project."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import click
+
+from dashboards.errors import DashboardError
+
+JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+HOME = click.option("--home", "folder", type=click.Path(path_type=Path), metavar="DIR",
+                    help="Where the server keeps its own; default: dashboard_home of the settings.")  # fmt: skip
+LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
+
+
+def _home(folder: Path | None) -> Any:
+    """The server's folders, as the option and the settings say."""
+    import platformdirs
+
+    from dashboards.home import Home
+    from harness.export_folder import cache_dir
+    from harness.settings import project_folder, resolve
+
+    settings = resolve({}, project_folder(Path.cwd()))
+    named = folder or settings["dashboard_home"] or platformdirs.user_state_path("opscope") / "dashboard"
+    return Home(Path(named).absolute(), cache_dir(settings["cache_dir"]))
+
+
+def _tell(line: str) -> None:
+    click.echo(line, err=True)
+
+
+@click.group()
+def dashboard() -> None:
+    """Serve the results in Apache Superset, in a virtual environment of its own."""
+
+
+@dashboard.command()
+@click.option("--db", "url", metavar="URL", help="Results database; default: .opscope/opscope.sqlite here.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option("--port", default=8088, show_default=True, type=click.IntRange(0, 65535), help="0 takes a free one.")
+@click.option("--public-url", default="", metavar="URL", help="Address that a proxy in front serves this under.")
+@click.option("--artifact-url", default="", metavar="URL",
+              help="Where run folders are stored, if not here: links go to URL/<run>/<file>.")  # fmt: skip
+@click.option("--artifact-port", default=8089, show_default=True, type=click.IntRange(0, 65535),
+              help="Port of `opscope artifacts serve`, which is started too; 0 takes a free one.")  # fmt: skip
+@click.option("--runs", "roots", multiple=True, type=click.Path(path_type=Path), metavar="DIR",
+              help="Folder of runs to link to; default: runs/ beside the database.")  # fmt: skip
+@click.option("--anonymous", is_flag=True, help="Let anybody who reaches the server see the dashboards, and only them.")
+@click.option("--foreground", is_flag=True, help="Stay until a signal comes, then stop the server (for systemd).")
+@click.option("--python", metavar="PATH", help="Python of Superset's environment; default: one of 3.10 to 3.12.")
+@HOME
+def up(
+    url: str | None, host: str, port: int, public_url: str, artifact_url: str, artifact_port: int,
+    roots: tuple[Path, ...], anonymous: bool, foreground: bool, python: str | None, folder: Path | None,
+) -> None:  # fmt: skip
+    """Install Superset if need be, import the dashboards, serve them.
+
+    Said again it changes what is served, or says that nothing has to change.
+    """
+    from dashboards import processes
+    from dashboards.home import Served
+    from dashboards.results import artifact_roots, results_uri, source
+    from dashboards.up import Wanted, artifact_command, bring_up
+
+    home = _home(folder)
+    before = home.served()
+    running = processes.running(home)
+    for option, text in (("--public-url", public_url), ("--artifact-url", artifact_url)):
+        parts = urlsplit(text)
+        if text and (parts.scheme not in ("http", "https") or not parts.hostname):
+            raise DashboardError(option, "an address with http:// or https://", repr(text), "https://host")
+    if urlsplit(public_url).path.strip("/"):
+        raise DashboardError("--public-url", "an address without a path", public_url, "a host name of its own")
+    database = results_uri(url)
+    if port == 0:
+        port = before.port if before and "superset" in running else processes.free_port(host)
+    if not ("superset" in running and before and (before.host, before.port) == (host, port)):
+        processes.check_port(host, port, "--port")
+    own = "" if artifact_url else host
+    if own and artifact_port == 0:
+        kept = urlsplit(before.artifact_url).port if before and "artifacts" in running else None
+        artifact_port = kept or processes.free_port(host)
+    local = f"http://{'127.0.0.1' if host in ('0.0.0.0', '::') else host}:{artifact_port}"
+    if own and not ("artifacts" in running and before and before.artifact_url == local):
+        processes.check_port(host, artifact_port, "--artifact-port")
+    served = Served(database.uri, database.shown, host, port, public_url.rstrip("/"),
+                    (artifact_url or local).rstrip("/"), anonymous)  # fmt: skip
+    allowed = [name for name in (urlsplit(public_url).hostname,) if name]
+    command = artifact_command(host, artifact_port, list(roots) or artifact_roots(database), allowed) if own else []
+    wanted = Wanted(served, source(database, served.artifact_url), command, f"{local}/healthy", python)
+    bring_up(home, wanted, _tell)
+    if host not in LOOPBACK:
+        _tell(f"note: listening on {host}: whoever reaches this machine reaches the login page")
+    click.echo(f"{served.url}/superset/dashboard/opscope-tonight/")
+    click.echo(f"user admin, password in {home.admin_password}")
+    if foreground:
+        _stay(home)
+
+
+def _stay(home: Any) -> None:
+    """Waits for a signal, or for a server that ends, and stops them all."""
+    from dashboards import processes
+
+    asked: list[int] = []
+    for name in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(name, lambda number, _: asked.append(number))
+    names = set(processes.running(home))
+    while not asked and set(processes.running(home)) == names:
+        time.sleep(0.5)
+    lost = names - set(processes.running(home))
+    processes.stop(home)
+    if lost and not asked:
+        raise DashboardError("opscope dashboard", "its servers to stay", f"{', '.join(lost)} ended", f"{home.log}")
+
+
+@dashboard.command()
+@HOME
+def down(folder: Path | None) -> None:
+    """Stop the server. Everything it keeps stays."""
+    from dashboards import processes
+
+    stopped = processes.stop(_home(folder))
+    click.echo(f"stopped {', '.join(stopped)}" if stopped else "nothing runs")
+
+
+@dashboard.command()
+@JSON
+@HOME
+def status(as_json: bool, folder: Path | None) -> None:
+    """Say what is served and where. Exit code 1 where nothing is."""
+    from dashboards import processes
+
+    home = _home(folder)
+    served, running = home.served(), processes.running(home)
+    state = {
+        "running": "superset" in running,
+        "processes": running,
+        "url": served.url if served else None,
+        "database": served.shown_database if served else None,
+        "artifact_url": served.artifact_url if served else None,
+        "anonymous": served.anonymous if served else None,
+        "installed": home.python.is_file(),
+        "home": str(home.folder),
+        "environment": str(home.venv),
+        "admin_password": str(home.admin_password) if home.admin_password.is_file() else None,
+    }
+    if as_json:
+        click.echo(json.dumps(state, indent=1))
+    else:
+        for name, value in state.items():
+            shown = ", ".join(f"{key} {one}" for key, one in value.items()) if isinstance(value, dict) else value
+            click.echo(f"{name:<15} {'-' if shown in (None, '') else shown}")
+    if not state["running"]:
+        raise SystemExit(1)
+
+
+@dashboard.command()
+@JSON
+@HOME
+def check(as_json: bool, folder: Path | None) -> None:
+    """Run every chart's query. Exit code 1 where one fails; the server need not run."""
+    from dashboards import bundle, superset
+
+    home = _home(folder)
+    lines = superset.run(home, "check_charts", *bundle.read().slugs)
+    rows = []
+    for line in lines:
+        if not line.startswith("{"):
+            continue
+        row = json.loads(line)
+        rows.append(row)
+        if not as_json:
+            mark = click.style("no  ", fg="red") if row["error"] else click.style("ok  ", fg="green")
+            text = f"{row['dashboard']:<16} {row['chart']:<40} {row['rows']:>6} rows {1000 * row['seconds']:>7.0f} ms"
+            click.echo(f"{mark}{text}{'  ' + ' '.join(row['error'].split())[:200] if row['error'] else ''}")
+    if as_json:
+        click.echo(json.dumps(rows, indent=1))
+    bad = sum(bool(row["error"]) for row in rows)
+    if not as_json:
+        click.echo(f"{len(rows) - bad} of {len(rows)} charts answer")
+    if bad or not rows:
+        raise SystemExit(1)
+
+
+@dashboard.group()
+def user() -> None:
+    """Accounts besides `admin`."""
+
+
+@user.command("add")
+@click.argument("name")
+@click.option("--role", required=True, type=click.Choice(["viewer", "editor"]),
+              help="A viewer sees the dashboards; an editor also makes charts and asks SQL.")  # fmt: skip
+@click.option("--password-stdin", is_flag=True, help="Read the password from stdin; default: one is made.")
+@HOME
+def add_user(name: str, role: str, password_stdin: bool, folder: Path | None) -> None:
+    """Add a user NAME, or give one that exists another role and password."""
+    import secrets
+
+    from dashboards import superset
+    from dashboards.home import write_private
+
+    home = _home(folder)
+    if name == "admin" or not name.isprintable() or not name.strip():
+        raise DashboardError("NAME", "a name other than `admin`", repr(name))
+    password = sys.stdin.readline().rstrip("\n") if password_stdin else secrets.token_urlsafe(18)
+    if not password:
+        raise DashboardError("--password-stdin", "a password on stdin", "nothing")
+    for line in superset.run(home, "users", name, role, stdin=password):
+        if line.startswith("step "):
+            click.echo(line.split(" ", 2)[2])
+    if not password_stdin:
+        place = home.folder / f"password-{name.encode().hex() if not name.isalnum() else name}"
+        place.unlink(missing_ok=True)
+        write_private(place, password)
+        click.echo(f"password in {place}")
+
+
+@dashboard.command()
+@click.argument("archive", type=click.Path(path_type=Path))
+@HOME
+def backup(archive: Path, folder: Path | None) -> None:
+    """Write Superset's own database and keys to ARCHIVE (a zip file). The server may run."""
+    from dashboards.backup import backup as write
+
+    write(_home(folder), archive)
+    click.echo(f"{archive}: {archive.stat().st_size:,} bytes, readable by you alone: it holds keys")
+
+
+@dashboard.command()
+@click.argument("archive", type=click.Path(path_type=Path))
+@HOME
+def restore(archive: Path, folder: Path | None) -> None:
+    """Put ARCHIVE in the place of Superset's own database; what was there is kept beside it."""
+    from dashboards import processes
+    from dashboards.backup import restore as read
+
+    home = _home(folder)
+    if processes.running(home):
+        raise DashboardError("opscope dashboard restore", "a stopped server", "one that runs", "opscope dashboard down")
+    kept = read(home, archive)
+    click.echo(f"restored {home.folder}" + (f"; what was there is in {kept}" if kept else ""))

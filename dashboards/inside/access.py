@@ -1,0 +1,79 @@
+"""Who may see what: the roles `viewer` and `editor`, and the dashboards that visitors without an account see."""
+
+from __future__ import annotations
+
+from typing import Any
+
+ROLES = {"viewer": ("Gamma",), "editor": ("Alpha", "sql_lab")}
+"""Role of ours -> the built-in roles whose permissions it has; both read the whole results database."""
+PREFIX = "opscope "
+
+
+def make_roles(database: Any) -> list[Any]:
+    """The roles of ours, with the permissions that they should have now."""
+    from superset import security_manager as sm
+
+    reads = sm.add_permission_view_menu("database_access", database.perm)
+    made = []
+    for name, like in ROLES.items():
+        role = sm.add_role(PREFIX + name)
+        role.permissions = [*{p.id: p for base in like for p in sm.find_role(base).permissions}.values(), reads]
+        made.append(role)
+    return made
+
+
+def open_dashboards(dashboards: list[Any], roles: list[Any], anonymous: bool) -> None:
+    """Shows the dashboards to visitors without an account, or to nobody but users.
+
+    A dashboard that names roles is seen by these alone, so ours are named with Public. Without Public none is named:
+    then whoever may read the data sees the dashboard.
+    """
+    from superset import security_manager as sm
+
+    public = sm.find_role("Public")
+    if not anonymous and public is not None:
+        public.permissions = []
+    for dashboard in dashboards:
+        dashboard.roles = [public, *roles] if anonymous else []
+
+
+def add_user(name: str, role: str, password: str, queries: bool) -> str:
+    """Adds a user, or gives one that exists another role and password; what was done.
+
+    `queries`: the stored questions are put beside the user's own saved queries (Superset shows each user his own).
+    """
+    from superset import db
+    from superset import security_manager as sm
+
+    wanted = sm.find_role(PREFIX + role)
+    user = sm.find_user(username=name)
+    if user is None:
+        user = sm.add_user(name, name, "", f"{name}@localhost.invalid", wanted, password=password)
+        done = "added"
+    else:
+        user.roles = [wanted]
+        sm.reset_password(user.id, password)
+        done = "changed"
+    if queries:
+        own_queries(user)
+    db.session.commit()
+    return done
+
+
+def own_queries(user: Any) -> None:
+    """Copies the stored questions, which belong to `admin`, to `user`."""
+    import uuid
+
+    from superset import db
+    from superset import security_manager as sm
+    from superset.models.sql_lab import SavedQuery
+
+    admin = sm.find_user(username="admin")
+    if user.id == admin.id:
+        return
+    for one in db.session.query(SavedQuery).filter_by(user_id=admin.id).all():
+        copy_id = uuid.uuid5(one.uuid, user.username)
+        copy = db.session.query(SavedQuery).filter_by(uuid=copy_id).first() or SavedQuery(uuid=copy_id)
+        copy.user_id, copy.db_id, copy.label = user.id, one.db_id, one.label
+        copy.description, copy.sql, copy.schema = one.description, one.sql, one.schema
+        db.session.add(copy)

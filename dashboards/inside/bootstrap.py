@@ -1,0 +1,113 @@
+"""Brings Superset's own database to what the bundle says: schema, roles, admin, assets, who sees them. Idempotent.
+
+`bootstrap.py BUNDLE RETIRED`, in one process because each start of Superset takes seconds. The admin's password comes
+in OPSCOPE_ADMIN_PASSWORD; it is set only where the user is new or OPSCOPE_ADMIN_RESET says so.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+from superset.app import create_app
+
+started = time.monotonic()
+
+
+def told(what: str) -> None:
+    """Says what is done, for the command that started this."""
+    print(f"step {time.monotonic() - started:.1f} {what}", flush=True)
+
+
+def main(bundle: Path, retired: Path) -> None:
+    """Everything, in an application context."""
+    import access
+    import flask_migrate
+    import superset
+    from superset import appbuilder, db
+    from superset import security_manager as sm
+    from superset.models.core import Database
+    from superset.models.dashboard import Dashboard
+
+    told("Superset has started")
+    flask_migrate.upgrade(directory=str(Path(superset.__file__).parent / "migrations"))
+    told("its database has the newest schema")
+    appbuilder.add_permissions(update_perms=True)
+    sm.sync_role_definitions()
+    told("its roles are in order")
+    password = os.environ["OPSCOPE_ADMIN_PASSWORD"]
+    admin = sm.find_user(username="admin")
+    if admin is None:
+        admin = sm.add_user("admin", "Admin", "", "admin@localhost.invalid", sm.find_role("Admin"), password=password)
+    elif os.environ.get("OPSCOPE_ADMIN_RESET"):
+        sm.reset_password(admin.id, password)
+    contents = {path.relative_to(bundle).as_posix(): path.read_text(encoding="utf-8") for path in bundle.rglob("*.y*")}
+    import_assets(contents, admin)
+    gone = delete_retired(json.loads(retired.read_text(encoding="utf-8")))
+    told(f"{len(contents)} files are imported, {gone} retired objects are gone")
+    wanted = {line.split()[1] for text in contents.values() for line in text.splitlines() if line.startswith("uuid: ")}
+    roles = access.make_roles(next(d for d in db.session.query(Database).all() if str(d.uuid) in wanted))
+    ours = [one for one in db.session.query(Dashboard).all() if str(one.uuid) in wanted]
+    access.open_dashboards(ours, roles, bool(os.environ.get("OPSCOPE_ANONYMOUS")))
+    give_queries(admin, wanted)
+    db.session.commit()
+    told(f"{len(ours)} dashboards are open")
+
+
+def import_assets(contents: dict[str, str], admin: object) -> None:
+    """All or nothing, everything overwritten by uuid. Exits with the importer's reason."""
+    from superset.commands.exceptions import CommandInvalidError, ImportFailedError
+    from superset.commands.importers.v1.assets import ImportAssetsCommand
+    from superset.utils.core import override_user
+
+    with override_user(admin):
+        try:
+            ImportAssetsCommand(contents).run()
+        except (CommandInvalidError, ImportFailedError) as error:
+            reason = error.__cause__ or error  # what the transaction's wrapper hides
+            reason = reason.normalized_messages() if isinstance(reason, CommandInvalidError) else reason
+            sys.exit(f"import refused, nothing changed: {reason!r}")
+
+
+def delete_retired(uuids: dict[str, list[str]]) -> int:
+    """Deletes what bundles of earlier versions had: an import overwrites, and never deletes."""
+    from superset import db
+    from superset.connectors.sqla.models import SqlaTable
+    from superset.models.dashboard import Dashboard
+    from superset.models.slice import Slice
+    from superset.models.sql_lab import SavedQuery
+
+    kinds = {"dashboards": Dashboard, "charts": Slice, "datasets": SqlaTable, "queries": SavedQuery}
+    gone = 0
+    for kind, model in kinds.items():
+        for one in db.session.query(model).all():
+            if str(one.uuid) in uuids.get(kind, ()):
+                db.session.delete(one)
+                gone += 1
+    db.session.commit()
+    return gone
+
+
+def give_queries(admin: object, wanted: set[str]) -> None:
+    """The importer leaves saved queries without a user, and Superset shows each user his own alone."""
+    import access
+    from superset import db
+    from superset import security_manager as sm
+    from superset.models.sql_lab import SavedQuery
+
+    for one in db.session.query(SavedQuery).all():
+        if str(one.uuid) in wanted:
+            one.user_id = admin.id
+    db.session.flush()
+    for user in sm.get_all_users():
+        if any(role.name == access.PREFIX + "editor" for role in user.roles):
+            access.own_queries(user)
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).parent))
+    with create_app().app_context():
+        main(Path(sys.argv[1]), Path(sys.argv[2]))

@@ -1,0 +1,74 @@
+"""Superset's configuration, read from the file that `opscope dashboard up` writes (its path is in OPSCOPE_SERVED).
+
+No broker, no cache server: caches are files, Superset's own database is SQLite.
+"""
+
+import json
+import os
+from pathlib import Path
+
+_SERVED_FILE = Path(os.environ["OPSCOPE_SERVED"])
+_SERVED = json.loads(_SERVED_FILE.read_text(encoding="utf-8"))
+_HOME = _SERVED_FILE.parent
+_SECURE = _SERVED["public_url"].startswith("https://")
+
+SECRET_KEY = (_HOME / "secret_key").read_text(encoding="utf-8")
+SQLALCHEMY_DATABASE_URI = f"sqlite:///{_HOME / 'superset.sqlite'}?check_same_thread=false"
+
+# Superset refuses SQLite as a source of data unless told; ours is opened read-only.
+PREVENT_UNSAFE_DB_CONNECTIONS = False
+WTF_CSRF_ENABLED = True
+
+# The browser reaches this server and nobody else: no telemetry pixel, no fonts or maps from elsewhere.
+SCARF_ANALYTICS = False
+TALISMAN_ENABLED = True
+TALISMAN_CONFIG = {
+    "content_security_policy": {
+        "base-uri": ["'self'"],
+        "default-src": ["'self'"],
+        "img-src": ["'self'", "blob:", "data:"],
+        "worker-src": ["'self'", "blob:"],
+        "connect-src": ["'self'"],
+        "object-src": "'none'",
+        "style-src": ["'self'", "'unsafe-inline'"],
+        "font-src": ["'self'", "data:"],
+        "script-src": ["'self'", "'strict-dynamic'"],
+    },
+    "content_security_policy_nonce_in": ["script-src"],
+    "force_https": False,  # the proxy in front does
+    "session_cookie_secure": _SECURE,
+}
+SESSION_COOKIE_SECURE = _SECURE
+SESSION_COOKIE_HTTPONLY = True
+SESSION_COOKIE_SAMESITE = "Lax"
+if _SERVED["public_url"]:
+    ENABLE_PROXY_FIX = True
+    PREFERRED_URL_SCHEME = "https" if _SECURE else "http"
+    WEBDRIVER_BASEURL_USER_FRIENDLY = _SERVED["public_url"]
+
+
+def _cache(prefix: str, seconds: int) -> dict:
+    return {
+        "CACHE_TYPE": "FileSystemCache",
+        "CACHE_DIR": str(_HOME / "cache"),
+        "CACHE_KEY_PREFIX": prefix,
+        "CACHE_DEFAULT_TIMEOUT": seconds,
+    }
+
+
+CACHE_CONFIG = _cache("meta_", 300)
+# A night is published once a day, but a newcomer publishes and looks: a minute keeps both quick.
+DATA_CACHE_CONFIG = _cache("data_", 60)
+FILTER_STATE_CACHE_CONFIG = _cache("filter_", 90 * 86400)
+EXPLORE_FORM_DATA_CACHE_CONFIG = _cache("explore_", 7 * 86400)
+RATELIMIT_STORAGE_URI = "memory://"
+
+FEATURE_FLAGS = {"DASHBOARD_RBAC": True, "ALERT_REPORTS": False, "THUMBNAILS": False, "EMBEDDED_SUPERSET": False}
+if _SERVED["anonymous"]:
+    PUBLIC_ROLE_LIKE = "Public"
+
+APP_NAME = "opscope"
+LOG_LEVEL = "WARNING"
+SQLLAB_TIMEOUT = 30
+SUPERSET_WEBSERVER_TIMEOUT = 60
+ROW_LIMIT = 50_000

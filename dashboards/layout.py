@@ -1,0 +1,99 @@
+"""Rows of charts and filters -> Superset's tree of positions and its native filters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dashboards.bundle import Assets, Doc
+
+WIDTH = 12
+"""Columns of Superset's grid."""
+ROOT = ["ROOT_ID", "GRID_ID"]
+
+
+def position(doc: Doc, charts: Mapping[str, Doc], numbers: Mapping[str, int]) -> Doc:
+    """The tree: one ROW per row of the file, in it charts and texts, each `width` wide and a row's `height` high."""
+    tree: Doc = {
+        "DASHBOARD_VERSION_KEY": "v2",
+        "ROOT_ID": {"type": "ROOT", "id": "ROOT_ID", "children": ["GRID_ID"]},
+        "HEADER_ID": {"type": "HEADER", "id": "HEADER_ID", "meta": {"text": doc["title"]}},
+        "GRID_ID": {"type": "GRID", "id": "GRID_ID", "parents": ["ROOT_ID"], "children": []},
+    }
+    for number, row in enumerate(doc["rows"]):
+        name = f"ROW-{number}"
+        tree["GRID_ID"]["children"].append(name)
+        cells = [_text(name, number, row)] if "text" in row else []
+        cells += [_chart(name, chart, width, row["height"], charts, numbers)
+                  for chart, width in row.get("charts", {}).items()]  # fmt: skip
+        tree[name] = {"type": "ROW", "id": name, "parents": ROOT, "children": [cell["id"] for cell in cells],
+                      "meta": {"background": "BACKGROUND_TRANSPARENT"}}  # fmt: skip
+        tree |= {cell["id"]: cell for cell in cells}
+    return tree
+
+
+def _chart(row: str, name: str, width: int, height: int, charts: Mapping[str, Doc], numbers: Mapping[str, int]) -> Doc:
+    # chartId is a number inside the bundle: the importer replaces it, and fails without one.
+    meta = {"chartId": numbers[name], "uuid": charts[name]["uuid"], "sliceName": charts[name]["name"], "width": width,
+            "height": height}  # fmt: skip
+    return {"type": "CHART", "id": f"CHART-{name}", "children": [], "parents": [*ROOT, row], "meta": meta}
+
+
+def _text(row: str, number: int, doc: Doc) -> Doc:
+    meta = {"code": doc["text"], "width": WIDTH, "height": doc["height"]}
+    return {"type": "MARKDOWN", "id": f"MARKDOWN-{number}", "children": [], "parents": [*ROOT, row], "meta": meta}
+
+
+def native_filters(doc: Doc, assets: Assets, numbers: Mapping[str, int]) -> list[Doc]:
+    """The dashboard's filters, in the order that it names them."""
+    here = charts_of(doc)
+    found = []
+    for name, own in doc["filters"].items():
+        about: dict[str, Any] = {**assets.filters[name], **(own or {})}
+        spared = [numbers[chart] for chart in here if _spares(name, assets.charts[chart], assets)]
+        more: Doc = {"sortMetric": about["sort"]} if "sort" in about else {}
+        if about.get("first"):
+            more["requiredFirst"] = True  # applied when the page opens, not at the next *Apply*
+        found.append(more | {
+            "id": f"NATIVE_FILTER-{name}", "name": about["name"], "type": "NATIVE_FILTER",
+            "filterType": "filter_time" if name == "nights" else "filter_select",
+            "description": about.get("description", ""),
+            "controlValues": _controls(name, about),
+            "targets": [{}] if name == "nights" else [
+                {"column": {"name": about["column"]}, "datasetUuid": assets.datasets[about["dataset"]]["uuid"]}],
+            "scope": {"rootPath": ["ROOT_ID"], "excluded": spared},
+            "cascadeParentIds": [],
+            "defaultDataMask": _default(about),
+        })  # fmt: skip
+    return found
+
+
+def _spares(name: str, chart: Doc, assets: Assets) -> bool:
+    """Whether a filter leaves a chart alone: a chart of the newest night is of no other, and a rate over the ops of one
+    status would be 0 or 1."""
+    if name == "nights":
+        newest = assets.datasets[chart["dataset"]].get("newest_only", False)
+        return newest or any(one["column"] == "newest" for one in chart.get("where", ()))
+    return name == "status" and chart.get("rate", False)
+
+
+def charts_of(doc: Doc) -> list[str]:
+    """The charts that a dashboard shows, from the top."""
+    return [chart for row in doc["rows"] for chart in row.get("charts", {})]
+
+
+def _controls(name: str, about: Doc) -> Doc:
+    if name == "nights":
+        return {"enableEmptyFilter": False}
+    first = bool(about.get("first"))
+    order = {"sortAscending": False} if "sort" in about else {}
+    return order | {"enableEmptyFilter": first, "defaultToFirstItem": first, "multiSelect": not about.get("one", False),
+            "searchAllOptions": bool(about.get("many")), "inverseSelection": False, "creatable": False}  # fmt: skip
+
+
+def _default(about: Doc) -> Doc:
+    span = about.get("default")
+    if not span:
+        return {"extraFormData": {}, "filterState": {}, "ownState": {}}
+    return {"extraFormData": {"time_range": span}, "filterState": {"value": span}, "ownState": {}}

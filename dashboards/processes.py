@@ -1,0 +1,109 @@
+"""The two servers behind a dashboard: started apart from the terminal, found again, stopped; never anybody else's.
+
+A process is known by its number and the moment it started, so that a number that the system has given to another
+program since is not taken for ours.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from pathlib import Path
+
+import psutil
+
+from dashboards.errors import DashboardError
+from dashboards.home import Home
+
+FILE = "processes.json"
+PATIENCE = 20.0
+"""Seconds that a server has to end by itself before it is killed."""
+CHILDREN: list[subprocess.Popen[bytes]] = []
+"""What this process started: it has to collect them when they end; those of an earlier command are not its own."""
+
+
+def free_port(host: str) -> int:
+    """A port that nobody listens on now."""
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+        probe.bind((host, 0))
+        return probe.getsockname()[1]
+
+
+def check_port(host: str, port: int, option: str) -> None:
+    """Raises DashboardError where `host` is not this machine's or the port is taken."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except (OSError, OverflowError) as error:
+            got = getattr(error, "strerror", None) or str(error)
+            raise DashboardError(option, f"a free port on {host}", f"{port}: {got}", f"another {option}") from None
+
+
+def running(home: Home) -> dict[str, int]:
+    """Name -> number of each of our processes that runs."""
+    return {name: one["pid"] for name, one in home.read(FILE).items() if _is(one["pid"], one["started"])}
+
+
+def start(home: Home, name: str, command: list[str], environment: Mapping[str, str], log: Path) -> int:
+    """Starts a server in a session of its own, its output in `log`; its number."""
+    with log.open("ab") as output:
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd=home.folder, env=dict(environment),
+            start_new_session=True,
+        )  # fmt: skip
+    CHILDREN.append(process)
+    started = psutil.Process(process.pid).create_time()
+    home.write(FILE, home.read(FILE) | {name: {"pid": process.pid, "started": started}})
+    return process.pid
+
+
+def stop(home: Home) -> list[str]:
+    """Stops what runs; the names."""
+    found = running(home)
+    for pid in found.values():
+        os.kill(pid, signal.SIGTERM)
+    deadline = time.monotonic() + PATIENCE
+    while (left := running(home)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    for pid in left.values():
+        for one in [*psutil.Process(pid).children(recursive=True), psutil.Process(pid)]:
+            one.kill()
+    for child in CHILDREN:
+        child.poll()
+    (home.folder / FILE).unlink(missing_ok=True)
+    return list(found)
+
+
+def wait_until_it_answers(home: Home, name: str, url: str, log: Path, seconds: float) -> None:
+    """Returns once GET `url` answers 200. Raises DashboardError with the log's end where the server ended or hangs."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        try:
+            with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(url, timeout=5) as answer:
+                if answer.status == 200:
+                    return
+        except (urllib.error.URLError, OSError):
+            pass
+        if name not in running(home):
+            break
+        time.sleep(0.1)
+    state = "hangs" if name in running(home) else "ended"
+    raise DashboardError(f"opscope dashboard: {name}", "to be served", f"a server that {state}", f"the end of {log}")
+
+
+def _is(pid: int, started: float) -> bool:
+    for child in CHILDREN:
+        child.poll()
+    try:
+        process = psutil.Process(pid)
+        return abs(process.create_time() - started) < 1 and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False

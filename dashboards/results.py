@@ -1,0 +1,61 @@
+"""The results database as Superset names it, and what the project says of its views and questions.
+
+Beside cli.py the only file of the room that knows the project; nothing of either runs inside Superset.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+from dashboards.bundle import Described, Source
+from dashboards.errors import DashboardError
+
+
+@dataclass(frozen=True)
+class Results:
+    """One results database."""
+
+    url: str
+    """As opscope names it."""
+    uri: str
+    """As Superset's SQLAlchemy 1.4 names it: SQLite read-only, PostgreSQL through psycopg2."""
+    shown: str
+    """Without passwords."""
+    file: Path | None
+    """The file of SQLite."""
+
+
+def results_uri(url: str | None) -> Results:
+    """The database at `url`, by default the one that runs publish to here. Raises an error where none can be read."""
+    from reports.database import parse_url, shown
+    from reports.reading import database_url, read_database
+
+    named = database_url(url)
+    parsed = parse_url(named, "--db")
+    with read_database(named, "--db"):
+        pass  # it is there, it is ours, and its schema is known
+    if parsed.get_backend_name() == "sqlite":
+        if not parsed.database or parsed.query:
+            raise DashboardError("--db", "a file of SQLite", shown(parsed), "sqlite:///results.sqlite")
+        path = Path(parsed.database).absolute()
+        return Results(named, f"sqlite:///file:{quote(str(path))}?mode=ro&uri=true", shown(parsed), path)
+    theirs = parsed.set(drivername="postgresql+psycopg2").update_query_dict({"options": "-c timezone=UTC"}, append=True)
+    return Results(named, theirs.render_as_string(hide_password=False), shown(parsed), None)
+
+
+def artifact_roots(results: Results) -> list[Path]:
+    """Where the runs of a database lie unless told: `runs` beside the file, or below .opscope here."""
+    beside = results.file.parent / "runs" if results.file else None
+    return [beside if beside and beside.is_dir() else Path.cwd() / ".opscope" / "runs"]
+
+
+def source(results: Results, artifact_url: str) -> Source:
+    """What the bundle takes from the project: comments of its views, stored questions."""
+    from reports.ask import questions
+    from reports.metrics import SHARED, metrics
+
+    described = {name: Described(one.holds, SHARED | one.columns) for name, one in metrics().items()}
+    asked = {one.name: (one.asks, one.sql) for one in questions().values()}
+    return Source(results.uri, artifact_url, described, asked)

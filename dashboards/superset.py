@@ -1,0 +1,53 @@
+"""Commands inside Superset's virtual environment: each with Superset's configuration, in the home folder."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator, Mapping
+
+from dashboards.errors import DashboardError
+from dashboards.home import ROOM, Home
+
+INSIDE = ROOM / "inside"
+
+
+def environment(home: Home) -> dict[str, str]:
+    """What Superset needs of the environment, and nothing that would make it load another project's modules."""
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "SUPERSET_", "FLASK_"))}
+    return kept | {
+        "SUPERSET_CONFIG_PATH": str(INSIDE / "superset_config.py"),
+        "OPSCOPE_SERVED": str(home.folder / "served.json"),
+        "HOME": str(home.folder),  # gunicorn keeps a control socket below it
+        "SCARF_ANALYTICS": "false",
+    }
+
+
+def server_command(home: Home, host: str, port: int) -> list[str]:
+    """Superset behind gunicorn, one process of eight threads: its own SQLite database takes one writer."""
+    bind = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    return [str(home.python), "-m", "gunicorn", "--bind", bind, "--workers", "1", "--worker-class", "gthread",
+            "--threads", "8", "--timeout", "60", "--graceful-timeout", "5", "superset.app:create_app()"]  # fmt: skip
+
+
+def run(home: Home, script: str, *words: str, stdin: str = "", extra: Mapping[str, str] | None = None) -> Iterator[str]:
+    """Runs a file of dashboards/inside; yields the lines of its stdout. Raises DashboardError where it fails."""
+    if not home.python.is_file():
+        raise DashboardError("opscope dashboard", "Superset", f"none in {home.venv}", "opscope dashboard up")
+    log = home.folder / f"{script}.log"
+    with log.open("w", encoding="utf-8") as errors:
+        process = subprocess.Popen(
+            [str(home.python), str(INSIDE / f"{script}.py"), *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=errors, text=True, cwd=home.folder, env=environment(home) | dict(extra or {}),
+        )  # fmt: skip
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            process.stdin.write(stdin)
+            process.stdin.close()
+            yield from (line.rstrip("\n") for line in process.stdout)
+        finally:
+            code = process.wait()
+    if code:
+        lines = log.read_text(encoding="utf-8").strip().splitlines() or ["nothing"]
+        raise DashboardError(f"opscope dashboard: {script}", "exit code 0", f"{code}: {lines[-1]}", f"{log}")

@@ -1,0 +1,128 @@
+"""A headless Chromium on a dashboard: it reaches the server alone, and remembers what went wrong."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
+ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+             "--disable-component-update", "--disable-sync"]  # fmt: skip
+PATIENCE = 90_000
+"""Milliseconds that the browser waits for what must come: a machine may be busy."""
+HOLDER = ".dashboard-component-chart-holder"
+BUSY = f"{HOLDER} .loading, {HOLDER} [data-test=loading-indicator], [aria-label=Loading]"
+ALERTS = f"{HOLDER} [role=alert], {HOLDER} .ant-alert-error"
+
+
+class Window:
+    """One page of the browser, and every request of it that failed or was refused."""
+
+    def __init__(self, page: Any, base: str) -> None:
+        self.page, self.base = page, base
+        self.failed: list[str] = []
+        self.outside: list[str] = []
+        self.errors: list[str] = []
+        page.on("response", lambda r: self.failed.append(f"{r.status} {r.url}") if r.status >= 400 else None)
+        page.on("pageerror", lambda error: self.errors.append(str(error)))
+
+    def watch(self, context: Any) -> None:
+        """Lets requests through to this machine alone, and notes the others."""
+
+        def decide(route: Any) -> None:
+            url = route.request.url
+            if url.startswith(("data:", "blob:")) or urlsplit(url).hostname == "127.0.0.1":
+                route.continue_()
+            else:
+                self.outside.append(url)
+                route.abort()
+
+        context.route("**/*", decide)
+
+    def sign_in(self, name: str, password: str) -> bool:
+        """Whether the server lets them in."""
+        self.page.goto(f"{self.base}/login/")
+        self.page.fill("#username, input[name=username]", name)
+        self.page.fill("#password, input[name=password]", password)
+        self.page.click("button[type=submit], input[type=submit]")
+        try:
+            self.page.wait_for_url(lambda url: "/login" not in url, timeout=15_000)
+        except Exception as error:
+            if "Timeout" not in type(error).__name__:
+                raise
+            return False
+        return True
+
+    def open(self, slug: str, query: str = "") -> int:
+        """Opens a dashboard, scrolls through it and waits until every chart is drawn; how many there are."""
+        self.page.goto(f"{self.base}/superset/dashboard/{slug}/{query}")
+        self.page.wait_for_selector(HOLDER)
+        return self.settle()
+
+    def settle(self, seconds: int = 120) -> int:
+        """Waits until nothing loads any more; how many charts there are. Charts below the window load when seen."""
+        for place in [*range(self.page.locator(HOLDER).count()), 0]:
+            self.page.evaluate("([what, n]) => document.querySelectorAll(what)[n].scrollIntoView()", [HOLDER, place])
+            self.page.wait_for_timeout(150)
+        quiet = 0
+        for _ in range(2 * seconds):
+            self.page.wait_for_timeout(500)
+            quiet = quiet + 1 if self.page.locator(BUSY).count() == 0 else 0
+            if quiet == 4:
+                return self.page.locator(HOLDER).count()
+        raise AssertionError(f"still loading after {seconds} s: {self.page.url}")
+
+    def alerts(self) -> list[str]:
+        """What charts complain of."""
+        return self.page.locator(ALERTS).all_inner_texts()
+
+    def chart(self, name: str) -> Any:
+        """The chart of that name."""
+        return self.page.locator(f'{HOLDER} [data-test-chart-name="{name}"]')
+
+    def choose(self, key: str, value: str) -> None:
+        """Picks a value of a filter with the mouse, and applies it."""
+        self.page.locator(f"[data-test=NATIVE_FILTER-{key}] .ant-select-selector").click()
+        self.page.locator(".ant-select-dropdown:visible .ant-select-item-option").get_by_text(value, exact=True).click()
+        self.page.keyboard.press("Escape")
+        self.page.locator("[data-test=filter-bar__apply-button]").click()
+        self.settle()
+
+    def shoot(self, path: Path) -> None:
+        """A picture of the whole dashboard."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        height = self.page.evaluate("() => Math.max(...[...document.querySelectorAll('.grid-container, .dashboard')]"
+                                    ".map(e => e.scrollHeight + e.getBoundingClientRect().top))")  # fmt: skip
+        self.page.set_viewport_size({"width": 1600, "height": int(height) + 20})
+        self.settle()
+        self.page.screenshot(path=path)
+
+
+@contextmanager
+def chromium() -> Iterator[Any]:
+    """The browser itself: one at a time. The caller has checked that playwright and Chromium are there."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        one = playwright.chromium.launch(executable_path=CHROMIUM, headless=True, args=ARGUMENTS)
+        try:
+            yield one
+        finally:
+            one.close()
+
+
+@contextmanager
+def window(browser: Any, base: str) -> Iterator[Window]:
+    """A window that shares nothing with others, cookies neither."""
+    context = browser.new_context(viewport={"width": 1600, "height": 1100})
+    context.set_default_timeout(PATIENCE)
+    one = Window(context.new_page(), base)
+    one.watch(context)
+    try:
+        yield one
+    finally:
+        context.close()

@@ -1,0 +1,195 @@
+"""The files of the dashboards: identities, names, and that every chart's query runs over the views there are."""
+
+from __future__ import annotations
+
+import copy
+import json
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dashboards import bundle, checks
+from dashboards.bundle import Assets, Described, Source
+from dashboards.layout import charts_of
+from dashboards.viz import columns, metrics
+from reports.ask import questions
+from reports.database import open_database, views
+from reports.publish import publish
+from reports.tests.sample_run import NASTY, make_run
+
+ASSETS = bundle.read()
+SOURCE = Source("sqlite:///file:/r.sqlite?mode=ro&uri=true", "http://127.0.0.1:1")
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sqlite3.Connection]:
+    folder = tmp_path_factory.mktemp("assets")
+    url = f"sqlite:///{folder / 'r.sqlite'}"
+    publish(make_run(folder / "run"), url)
+    with open_database(url), closing(sqlite3.connect(folder / "r.sqlite")) as connection:
+        yield connection
+
+
+def test_the_files_are_sound() -> None:
+    assert checks.problems(ASSETS) == []
+    assert [doc["title"] for doc in ASSETS.dashboards.values()] == [
+        "Tonight", "Op coverage", "Model readiness", "Op explorer", "Performance",
+    ]  # fmt: skip
+
+
+def broken(change: Any) -> list[str]:
+    """What the checks say after one change."""
+    docs = [copy.deepcopy(dict(d)) for d in (ASSETS.datasets, ASSETS.charts, ASSETS.dashboards, ASSETS.filters)]
+    retired = copy.deepcopy(dict(ASSETS.retired))
+    change(*docs, retired)
+    return checks.problems(Assets(*docs, ASSETS.colours, retired))
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda d, c, b, f, r: c["lanes"].update(uuid=c["heaviest"]["uuid"]), "twice"),
+        (lambda d, c, b, f, r: c["lanes"].update(uuid="not one"), "expected a uuid, got not one"),
+        (lambda d, c, b, f, r: c["lanes"].update(dataset="gone"), "expected a dataset, got gone"),
+        (lambda d, c, b, f, r: c["lanes"].update(kind="pie"), "got pie"),
+        (lambda d, c, b, f, r: c["heaviest"]["params"].update(groupby=["colour"]), "got colour"),
+        (lambda d, c, b, f, r: c["heaviest"]["params"].update(metrics=["weight"]), "got weight"),
+        (lambda d, c, b, f, r: c["lanes"].update(where=[{"column": "colour", "is": "==", "value": 1}]), "got colour"),
+        (lambda d, c, b, f, r: b["tonight"]["rows"].pop(), "expected a dashboard that shows it, got none"),
+        (lambda d, c, b, f, r: b["tonight"]["rows"][0]["charts"].update(lanes=3), "got 15"),
+        (lambda d, c, b, f, r: b["tonight"]["rows"].append({"height": 1, "charts": {"gone": 12}}), "got gone"),
+        (lambda d, c, b, f, r: b["tonight"]["filters"].update(gone=None), "got gone"),
+        (lambda d, c, b, f, r: f["model"].update(column="colour"), "got colour"),
+        (lambda d, c, b, f, r: b["tonight"].update(slug="opscope-op"), "got 2"),
+        (lambda d, c, b, f, r: r.update(charts=[c["lanes"]["uuid"]]), "which is retired"),
+    ],
+)
+def test_the_checks_notice(change: Any, says: str) -> None:
+    assert [line for line in broken(change) if says in line], says
+
+
+def test_datasets_have_the_columns_of_their_views(database: sqlite3.Connection) -> None:
+    made = views()
+    for name, doc in ASSETS.datasets.items():
+        assert name in made
+        there = [row[0] for row in database.execute(f"SELECT * FROM {name} LIMIT 0").description]
+        stored = [column for column, about in doc["columns"].items() if not {"text_of", "link"} & set(about)]
+        assert sorted(stored) == sorted(there), name
+        for about in doc["columns"].values():
+            assert about.get("text_of", there[0]) in there
+
+
+def query_of(doc: dict[str, Any]) -> tuple[str, list[Any]]:
+    """The SQL that Superset makes of a chart, near enough, and its values."""
+    full = bundle.chart_params(doc, ASSETS)
+    dataset = bundle.dataset(doc["dataset"], ASSETS.datasets[doc["dataset"]], SOURCE)
+    expressions = {c["column_name"]: c["expression"] or c["column_name"] for c in dataset["columns"]}
+    measured = {m["metric_name"]: m["expression"] for m in dataset["metrics"]}
+    groups = [expressions[name] for name in columns(full)]
+    wanted = [*groups, *(measured[name] for name in metrics(full))]
+    tests, values = [], []
+    for one in full["adhoc_filters"]:
+        operator, value = one["operator"], one["comparator"]
+        if operator == "TEMPORAL_RANGE":
+            continue
+        many = value if isinstance(value, list) else [value]
+        marks = f"({', '.join('?' * len(many))})" if isinstance(value, list) else "?"
+        tests.append(f"{expressions[one['subject']]} {operator} {marks}")
+        values += many
+    sql = f"SELECT {', '.join(wanted)} FROM {doc['dataset']}"
+    sql += f" WHERE {' AND '.join(tests)}" if tests else ""
+    return sql + (f" GROUP BY {', '.join(groups)}" if groups and metrics(full) else ""), values
+
+
+@pytest.mark.parametrize("name", ASSETS.charts)
+def test_every_query_runs(database: sqlite3.Connection, name: str) -> None:
+    sql, values = query_of(ASSETS.charts[name])
+    database.execute(sql, values).fetchall()
+
+
+def test_charts_count_what_the_run_says(database: sqlite3.Connection) -> None:
+    """The sample run has one op of each status: 13 attempted but three, 2 right on the device and 1 on the host."""
+    charts = (ASSETS.charts[name] for name in ("right_on_device", "failing_tonight"))
+    rate, failing = (database.execute(*query_of(chart)).fetchall() for chart in charts)
+    assert [row[-1] for row in rate] == [pytest.approx(2 / 10)]
+    assert failing == [(6,)]
+
+
+def test_html_in_results_is_text_in_tables(database: sqlite3.Connection) -> None:
+    rows = database.execute(*query_of(ASSETS.charts["failing_rows"])).fetchall()
+    cells = [cell for row in rows for cell in row if isinstance(cell, str) and "alert" in cell]
+    assert cells
+    assert any("<script>" in row[0] for row in database.execute("SELECT error FROM board_ops WHERE error IS NOT NULL"))
+    for cell in cells:
+        assert cell.startswith("<span>")
+        assert cell.endswith("</span>")
+        assert "<" not in cell.removeprefix("<span>").removesuffix("</span>")
+    assert "<script>" in NASTY
+
+
+def test_a_table_that_renders_html_shows_no_column_as_it_is() -> None:
+    safe = {"label", "status", "target", "started", "outcome", "stage", "failed_stage", "stage_reached", "flaky",
+            "night", "backend", "arch", "data", "night_status", "changed", "op_kind", "position", "rank", "asked",
+            "ran", "jaxlib", "compiler", "pcc", "cycles", "compile_ms"}  # fmt: skip
+    for name, doc in ASSETS.charts.items():
+        full = bundle.chart_params(doc, ASSETS)
+        about = ASSETS.datasets[doc["dataset"]]["columns"]
+        if full.get("allow_render_html"):
+            raw = {column for column in columns(full) if not {"text_of", "link"} & set(about[column])}
+            assert raw <= safe, name
+
+
+def test_the_bundle_is_what_superset_takes() -> None:
+    source = Source(
+        "sqlite:///x",
+        "http://a",
+        {"board_ops": Described("What it holds.", {"op": "the op"})},
+        {"q": ("Why?", "SELECT 1")},
+    )
+    files = bundle.render(ASSETS, source)
+    by_uuid = {doc["uuid"]: doc for doc in files.values() if "uuid" in doc}
+    assert len(by_uuid) == len(files) - 1
+    for name, doc in files.items():
+        if name.startswith("charts/"):
+            assert by_uuid[doc["dataset_uuid"]]["table_name"] in doc["query_context"] or doc["query_context"]
+            assert json.loads(doc["query_context"])["queries"]
+        if name.startswith("dashboards/"):
+            ids = {key: value["meta"]["chartId"] for key, value in doc["position"].items() if key.startswith("CHART-")}
+            assert len(set(ids.values())) == len(ids)
+            for one in doc["metadata"]["native_filter_configuration"]:
+                assert set(one["scope"]["excluded"]) <= set(ids.values())
+    assert files["charts/heaviest.yaml"]["description"].endswith("What it holds.")
+    columns = {one["column_name"]: one["description"] for one in files["datasets/results/board_ops.yaml"]["columns"]}
+    assert columns["op"] == "the op"
+    assert files["queries/results/q.yaml"]["sql"] == "SELECT 1"
+
+
+def test_the_stored_questions_are_saved_queries() -> None:
+    source = Source("sqlite:///x", "", {}, {one.name: (one.asks, one.sql) for one in questions().values()})
+    queries = [doc for name, doc in bundle.render(ASSETS, source).items() if name.startswith("queries/")]
+    assert len(queries) >= 15
+    assert len({doc["uuid"] for doc in queries}) == len(queries)
+
+
+def test_rates_keep_all_statuses_and_newest_charts_all_nights() -> None:
+    files = bundle.render(ASSETS, SOURCE)
+    doc = files["dashboards/tonight.yaml"]
+    number = {value["id"][6:]: value["meta"]["chartId"] for key, value in doc["position"].items() if "CHART-" in key}
+    spared = {f["name"]: set(f["scope"]["excluded"]) for f in doc["metadata"]["native_filter_configuration"]}
+    assert number["pass_rate_by_night"] in spared["Status"]
+    assert number["failing_tonight"] in spared["Nights"]
+    assert number["status_by_night"] not in spared["Status"] | spared["Nights"]
+    assert set(number) == set(charts_of(ASSETS.dashboards["tonight"]))
+
+
+def test_colours_are_colours() -> None:
+    assert all(len(colour) == 7 and colour.startswith("#") for colour in ASSETS.colours.values())
+
+
+def test_assets_lie_where_they_are_read(tmp_path: Path) -> None:
+    bundle.write(bundle.render(ASSETS, SOURCE), tmp_path / "b")
+    assert len(list((tmp_path / "b" / "charts").iterdir())) == len(ASSETS.charts)

@@ -1,0 +1,346 @@
+"""A real Superset over a real database, opened in a real browser: what a team sees in the morning.
+
+Needs Chromium and the extra `browser`. Superset is installed into the cache of these tests' user once. Pictures are
+kept in the folder that OPSCOPE_PICTURES names.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import re
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dashboards import bundle
+from dashboards.layout import charts_of
+from dashboards.tests.browser import CHROMIUM, Window, chromium, window
+from reports.demo.replay import nights, write_night
+from reports.publish import publish
+from reports.tests.nights import Op, night
+
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::ResourceWarning")]
+pytest.importorskip("playwright", reason="pip install 'opscope[browser]'")
+if CHROMIUM is None:
+    pytest.skip("no Chromium on this machine: apt-get install chromium", allow_module_level=True)
+
+ASSETS = bundle.read()
+SLUGS = {name: doc["slug"] for name, doc in ASSETS.dashboards.items()}
+NASTY = "<b onclick=alert(1)>model</b>'; DROP TABLE runs; --"
+"""What a file of a model may be called and nobody may execute."""
+NIGHTS = 4
+
+
+@dataclass(frozen=True)
+class Installation:
+    """One dashboard server of these tests, and the database behind it."""
+
+    folder: Path
+    database: Path
+
+    def run(self, *words: str, code: int = 0, stdin: str = "") -> str:
+        """The stdout of `opscope dashboard ...`, which ends with `code`."""
+        command = [sys.executable, "-m", "harness.main", "dashboard", *words, "--home", str(self.folder / "home")]
+        done = subprocess.run(command, capture_output=True, text=True, cwd=self.folder, input=stdin)
+        assert done.returncode == code, done.stdout + done.stderr
+        return done.stdout
+
+    def up(self, *words: str) -> str:
+        """Brings the server up, as a user does; its address."""
+        where = ("--db", f"sqlite:///{self.database}", "--port", "0", "--artifact-port", "0")
+        self.run("up", *where, "--runs", str(self.folder / "runs"), *words)
+        return str(self.status["url"])
+
+    @property
+    def status(self) -> dict[str, Any]:
+        """What `status --json` says of a server that runs."""
+        return json.loads(self.run("status", "--json"))
+
+    @property
+    def password(self) -> str:
+        """The password of `admin`."""
+        return (self.folder / "home" / "admin_password").read_text()
+
+    def ask(self, query: str) -> Any:
+        """The first value that SQL has, asked past Superset."""
+        with closing(sqlite3.connect(self.database)) as connection:
+            return connection.execute(query).fetchone()[0]
+
+
+@pytest.fixture(scope="module")
+def installation() -> Iterator[Installation]:
+    # Sockets and PostgreSQL want short paths, and Superset's own files are many: not below pytest's folders.
+    folder = Path(tempfile.mkdtemp(prefix="opscope-superset-"))
+    one = Installation(folder, folder / "results.sqlite")
+    try:
+        last = datetime.now(UTC).replace(hour=2, minute=0, second=0, microsecond=0) - timedelta(days=1)
+        for each in nights(last, 0, NIGHTS):
+            for run_dir in write_night(folder / "runs", each):
+                publish(run_dir, f"sqlite:///{one.database}")
+        ops = {"sine": Op("compile_failed", {NASTY: 3}, error=f"{NASTY} <i>is</i> not taken")}
+        publish(
+            night(folder / "runs", 20, ops, started=last + timedelta(hours=1), arch="e150"), f"sqlite:///{one.database}"
+        )
+        one.up()
+        yield one
+        one.run("down")
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with chromium() as one:
+        yield one
+
+
+@contextmanager
+def signed_in(browser: Any, base: str, name: str, password: str) -> Iterator[Window]:
+    """A window of a user."""
+    with window(browser, base) as one:
+        assert one.sign_in(name, password)
+        one.failed.clear()
+        yield one
+
+
+@pytest.fixture(scope="module")
+def admin(installation: Installation, browser: Any) -> Iterator[Window]:
+    with signed_in(browser, installation.status["url"], "admin", installation.password) as one:
+        yield one
+
+
+@pytest.fixture(autouse=True)
+def forget(admin: Window) -> None:
+    """Each test starts with nothing remembered."""
+    for noted in (admin.failed, admin.outside, admin.errors):
+        noted.clear()
+    admin.page.set_viewport_size({"width": 1600, "height": 1100})
+
+
+def sound(one: Window) -> None:
+    """No chart complains, no request failed or left this machine, no script broke."""
+    assert (one.alerts(), one.failed, one.outside, one.errors) == ([], [], [], [])
+
+
+def number(one: Window, chart: str) -> float:
+    """The big number of a chart, `-2.55%` as -0.0255."""
+    text = one.chart(chart).locator(".header-line").inner_text().strip()
+    digits = text.replace("−", "-").replace(",", "").removesuffix("%")
+    return float(digits) / (100 if text.endswith("%") else 1)
+
+
+@pytest.mark.parametrize("name", SLUGS)
+def test_every_chart_is_drawn(admin: Window, name: str, tmp_path: Path) -> None:
+    query = link_to_op(admin) if name == "op_explorer" else ""
+    assert admin.open(SLUGS[name], query) == len(charts_of(ASSETS.dashboards[name]))
+    for chart in charts_of(ASSETS.dashboards[name]):
+        assert admin.page.get_by_text(ASSETS.charts[chart]["name"], exact=True).count()
+    sound(admin)
+    admin.shoot(Path(os.environ.get("OPSCOPE_PICTURES", tmp_path)) / f"{name}.png")
+    sound(admin)
+
+
+def link_to_op(one: Window) -> str:
+    """The query of the first link that leads from tonight's failing ops to the op explorer."""
+    one.open(SLUGS["tonight"])
+    link = one.chart("Failing ops").locator("a[href*=native_filters]").first.get_attribute("href")
+    return "?" + str(link).partition("?")[2]
+
+
+FAILING = "SELECT SUM(failing_ops) FROM board_counts WHERE newest = 1 AND model = "
+
+
+def test_a_filter_makes_the_numbers_what_sql_says(admin: Window, installation: Installation) -> None:
+    admin.open(SLUGS["tonight"])
+    before = number(admin, "Failing")
+    assert before == installation.ask(f"{FAILING}''")
+    admin.choose("model", "resnet50")
+    assert number(admin, "Failing") == installation.ask(f"{FAILING}'resnet50'") != before
+    new = ("SELECT COUNT(DISTINCT op_id || series) FROM board_changes WHERE newest = 1 AND model = 'resnet50' "
+           "AND label IN ('NEW', 'REASON-CHANGED', 'PCC-DROP')")  # fmt: skip
+    assert number(admin, "New") == installation.ask(new)
+    moved = ("SELECT 1.0 * SUM(right_now - right_before) / SUM(both_ops) FROM board_pairs "
+             "WHERE newest = 1 AND model = 'resnet50'")  # fmt: skip
+    assert number(admin, "Moved, like for like") == pytest.approx(installation.ask(moved), abs=5e-5)
+    sound(admin)
+
+
+def test_a_click_on_a_bar_filters_the_others(admin: Window, installation: Installation) -> None:
+    admin.open(SLUGS["readiness"])
+    cell = admin.chart("Readiness of each model").locator("td", has_text="gpt2_small").first
+    cell.click()
+    admin.settle()
+    texts = admin.chart("What holds each model back").locator("tbody tr td:first-child").all_inner_texts()
+    assert set(texts) == {"gpt2_small"}
+    assert installation.ask("SELECT COUNT(DISTINCT model) FROM board_ops WHERE supported = 'no'") > 1
+    sound(admin)
+
+
+def test_a_failing_row_leads_to_its_log(admin: Window) -> None:
+    admin.open(SLUGS["tonight"])
+    row = admin.chart("Failing ops").locator("tbody tr", has=admin.page.get_by_role("link", name="log")).first
+    op_id = row.locator("a").first.inner_text().split()[-1]
+    with admin.page.context.expect_page() as opened:
+        row.get_by_role("link", name="log").click()
+    log = opened.value
+    log.wait_for_load_state()
+    assert re.search(r"/demo-\d+-[\w-]+/artifacts/[0-9a-f]{16}/[\w-]+\.txt$", log.url)
+    text = log.inner_text("body")
+    assert text.startswith("demo data: nothing was run")
+    assert f"[{op_id}]" in text
+    log.close()
+
+
+def test_an_op_leads_to_its_history(admin: Window, installation: Installation) -> None:
+    admin.open(SLUGS["tonight"])
+    link = admin.chart("Failing ops").locator("tbody tr", has_text="stablehlo").locator("a[href*=native_filters]").first
+    name = link.inner_text().replace("\n", " ")
+    admin.page.goto(f"{admin.base}{link.get_attribute('href')}")
+    admin.page.wait_for_selector(".dashboard-component-chart-holder")
+    admin.settle()
+    rows = admin.chart("The op").locator("tbody tr").all_inner_texts()
+    assert rows
+    assert all(name.split()[-1] in row for row in rows)
+    times = installation.ask(f"SELECT COUNT(*) FROM board_history WHERE op = '{name}'")
+    assert admin.chart("Night by night").locator("tbody tr").count() == min(times, 10)
+    sound(admin)
+
+
+def test_markup_in_names_and_errors_is_text(admin: Window) -> None:
+    heard: list[str] = []
+    admin.page.on("dialog", lambda dialog: (heard.append(dialog.message), dialog.dismiss()))
+    admin.open(SLUGS["readiness"])
+    table = admin.chart("What holds each model back")
+    table.locator("input[placeholder*=records]").fill("DROP TABLE")
+    table.get_by_text(NASTY, exact=True).first.wait_for()
+    assert table.get_by_text(NASTY, exact=True).count()
+    assert table.get_by_text(f"{NASTY} <i>is</i> not taken").count()
+    assert table.locator("td b, td i, [onclick]").count() == 0
+    sound(admin)
+    assert heard == []
+
+
+def test_a_wrong_password_lets_nobody_in(installation: Installation, browser: Any) -> None:
+    with window(browser, installation.status["url"]) as one:
+        assert not one.sign_in("admin", "wrong")
+        assert not one.sign_in("admin' OR '1'='1", "x' OR '1'='1")
+        one.page.goto(f"{one.base}/superset/dashboard/{SLUGS['tonight']}/")
+        assert "/login" in one.page.url or one.page.locator(".dashboard-component-chart-holder").count() == 0
+
+
+def test_check_runs_every_chart(installation: Installation) -> None:
+    rows = json.loads(installation.run("check", "--json"))
+    assert len(rows) == len(ASSETS.charts)
+    assert [row for row in rows if row["error"]] == []
+
+
+def test_without_the_database_the_server_stays(admin: Window, installation: Installation) -> None:
+    away = installation.database.with_suffix(".away")
+    installation.database.rename(away)
+    try:
+        failed = json.loads(installation.run("check", "--json", code=1))
+        assert all("unable to open database file" in row["error"] for row in failed)
+        assert answers(installation.status["url"], "/health") == 200
+    finally:
+        away.rename(installation.database)
+    admin.open(SLUGS["tonight"])
+    sound(admin)
+
+
+CLOSED = ("/superset/sqllab/", "/sqllab/", "/explore/", "/users/list/", "/api/v1/database/", "/api/v1/dataset/",
+          "/api/v1/chart/1", "/api/v1/dashboard/export/?q=!(1)", "/api/v1/query/", "/api/v1/saved_query/",
+          "/api/v1/security/csrf_token/",
+          "/api/v1/log/", "/api/v1/assets/export/")  # fmt: skip
+
+
+def test_visitors_see_the_dashboards_if_allowed_and_nothing_else(installation: Installation, browser: Any) -> None:
+    base = installation.status["url"]
+    assert answers(base, f"/api/v1/dashboard/{SLUGS['tonight']}") in (401, 403, 404)
+    try:
+        base = installation.up("--anonymous")
+        with window(browser, base) as one:
+            assert one.open(SLUGS["tonight"]) == len(charts_of(ASSETS.dashboards["tonight"]))
+            assert one.alerts() == []
+            assert number(one, "Failing") == installation.ask(f"{FAILING}''")
+        assert {place: code for place in CLOSED if (code := answers(base, place)) == 200} == {}
+    finally:
+        base = installation.up()
+    assert answers(base, f"/api/v1/dashboard/{SLUGS['tonight']}") in (401, 403, 404)
+
+
+def answers(base: str, path: str) -> int:
+    """The status of one request without an account; a way to the login page is not followed."""
+    connection = http.client.HTTPConnection(base.removeprefix("http://"), timeout=60)
+    try:
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        answer.read()
+        return answer.status
+    finally:
+        connection.close()
+
+
+@pytest.mark.parametrize(("role", "lab"), [("viewer", False), ("editor", True)])
+def test_people_see_what_their_role_may(installation: Installation, browser: Any, role: str, lab: bool) -> None:
+    installation.run("user", "add", f"{role}1", "--role", role, "--password-stdin", stdin="a long password\n")
+    with signed_in(browser, installation.status["url"], f"{role}1", "a long password") as one:
+        assert one.open(SLUGS["performance"]) == len(charts_of(ASSETS.dashboards["performance"]))
+        assert one.alerts() == []
+        answer = one.page.request.get(f"{one.base}/api/v1/saved_query/?q=(page_size:100)")
+        assert answer.ok is lab
+        if lab:
+            assert answer.json()["count"] >= 15
+        assert one.page.request.get(f"{one.base}/api/v1/security/users/").status in (403, 404)
+
+
+def test_up_again_keeps_what_runs(installation: Installation) -> None:
+    before = installation.status
+    assert installation.up() == before["url"]
+    assert installation.status["processes"] == before["processes"]
+
+
+def test_a_backup_comes_back(installation: Installation, browser: Any) -> None:
+    installation.run("user", "add", "kept", "--role", "viewer", "--password-stdin", stdin="kept password\n")
+    archive = installation.folder / "backup.zip"
+    installation.run("backup", str(archive))
+    installation.run("restore", str(archive), code=2)  # the server runs
+    other = Installation(installation.folder / "other", installation.database)
+    other.folder.mkdir()
+    other.run("restore", str(archive))
+    try:
+        with signed_in(browser, other.up(), "kept", "kept password") as one:
+            assert one.open(SLUGS["performance"])
+    finally:
+        other.run("down")
+
+
+def test_in_the_foreground_it_ends_with_its_signal(installation: Installation) -> None:
+    """As systemd runs it."""
+    words = ["up", "--foreground", "--port", "0", "--artifact-port", "0", "--db", f"sqlite:///{installation.database}",
+             "--runs", str(installation.folder / "runs"), "--home", str(installation.folder / "home")]  # fmt: skip
+    command = [sys.executable, "-m", "harness.main", "dashboard", *words]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith("http://127.0.0.1:")
+        assert process.stdout.readline().startswith("user admin, password in ")
+        assert process.poll() is None
+        process.terminate()
+        assert process.wait(60) == 0
+        assert installation.run("down") == "nothing runs\n"
+    finally:
+        process.kill()
+        process.communicate()
+        installation.up()

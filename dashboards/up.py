@@ -1,0 +1,113 @@
+"""From nothing to a served dashboard; every step is skipped where what it makes is there already."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from dashboards import bundle, checks, install, processes, superset
+from dashboards.bundle import ASSETS, Source
+from dashboards.errors import DashboardError
+from dashboards.home import ROOM, Home, Served
+
+START_SECONDS = 120.0
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What an `up` is asked for."""
+
+    served: Served
+    source: Source
+    artifact_command: Sequence[str] = ()
+    """Command line of the server of run folders; empty: they lie in a store of somebody else."""
+    artifact_ready: str = ""
+    """Address that answers 200 once it is there."""
+    python: str | None = None
+
+
+def bring_up(home: Home, wanted: Wanted, tell: Tell) -> None:
+    """Installs, provisions and starts; a server that runs stays unless it serves another thing."""
+    began = time.monotonic()
+
+    def say(what: str) -> None:
+        tell(f"{time.monotonic() - began:6.1f} s  {what}")
+
+    assets = bundle.read()
+    if wrong := checks.problems(assets):
+        raise DashboardError(str(ASSETS), "sound assets", wrong[0])
+    install.ensure(home, say, wanted.python)
+    home.make()
+    _secrets(home)
+    unchanged = home.served() == wanted.served
+    running = processes.running(home)
+    if running and not unchanged:
+        say("stopping the server that runs, to serve something else")
+        processes.stop(home)
+        running = {}
+    home.remember(wanted.served)
+    provision(home, assets, wanted, say)
+    if "artifacts" not in running and wanted.artifact_command:
+        log = home.folder / "artifacts.log"
+        processes.start(home, "artifacts", list(wanted.artifact_command), superset.environment(home), log)
+        processes.wait_until_it_answers(home, "artifacts", wanted.artifact_ready, log, START_SECONDS)
+        say(f"run folders are served at {wanted.served.artifact_url}")
+    if "superset" not in running:
+        command = superset.server_command(home, wanted.served.host, wanted.served.port)
+        processes.start(home, "superset", command, superset.environment(home), home.log)
+    health = f"{wanted.served.local_url}/health"
+    processes.wait_until_it_answers(home, "superset", health, home.log, START_SECONDS)
+    say(f"Superset answers at {wanted.served.url}")
+
+
+def _secrets(home: Home) -> None:
+    home.secret("secret_key", 42)
+    home.secret("admin_password", 18)
+
+
+def provision(home: Home, assets: bundle.Assets, wanted: Wanted, tell: Tell) -> None:
+    """Imports the bundle and sets who sees it, unless that is what was imported last."""
+    files = bundle.render(assets, wanted.source)
+    password = home.admin_password.read_text(encoding="utf-8")
+    digest = hashlib.sha256()
+    for part in (files, dict(assets.retired), wanted.served.anonymous, password, home.venv.name):
+        digest.update(json.dumps(part, sort_keys=True).encode())
+    for path in sorted((ROOM / "inside").glob("*.py")):
+        digest.update(path.read_bytes())
+    stamp = home.folder / "imported"
+    if home.metadata.is_file() and stamp.is_file() and stamp.read_text(encoding="utf-8") == digest.hexdigest():
+        tell("the dashboards are as last imported")
+        return
+    shutil.rmtree(home.bundle, ignore_errors=True)
+    bundle.write(files, home.bundle)
+    home.private(home.bundle)
+    retired = home.folder / "retired.json"
+    retired.write_text(json.dumps(assets.retired), encoding="utf-8")
+    stamp.unlink(missing_ok=True)
+    known = home.read("admin.json").get("password")
+    extra = {"OPSCOPE_ADMIN_PASSWORD": password}
+    fingerprint = hashlib.sha256(password.encode()).hexdigest()
+    if known != fingerprint:
+        extra["OPSCOPE_ADMIN_RESET"] = "1"
+    if wanted.served.anonymous:
+        extra["OPSCOPE_ANONYMOUS"] = "1"
+    for line in superset.run(home, "bootstrap", str(home.bundle), str(retired), extra=extra):
+        if line.startswith("step "):
+            tell(line.split(" ", 2)[2])
+    home.write("admin.json", {"password": fingerprint})
+    stamp.write_text(digest.hexdigest(), encoding="utf-8")
+
+
+def artifact_command(host: str, port: int, roots: Sequence[Path], allowed: Sequence[str]) -> list[str]:
+    """The command line that serves run folders: the project's own verb, in the project's own interpreter."""
+    command = [sys.executable, "-P", "-m", "harness.main", "artifacts", "serve", "--host", host, "--port", str(port)]
+    for name in allowed:
+        command += ["--allow-host", name]
+    return [*command, *map(str, roots)]

@@ -1,0 +1,174 @@
+"""Kinds of charts: what Superset's form would fill in, so that a chart's file says only what is its own.
+
+A chart's `params` are laid over the row of its kind. `query_context` is what Superset saves when a person presses
+*Save*: a chart written by hand has none, and without it a chart has no CSV, no warm-up and no check.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+Params = dict[str, Any]
+
+_SERIES: Params = {
+    "time_grain_sqla": None,
+    "order_desc": True,
+    "row_limit": 10000,
+    "color_scheme": "supersetColors",
+    "show_legend": True,
+    "legendType": "scroll",
+    "legendOrientation": "top",
+    "rich_tooltip": True,
+    "x_axis_sort_asc": True,
+    "sort_series_type": "name",
+    "sort_series_ascending": True,
+    "x_axis_time_format": "%b %d",
+    "tooltipTimeFormat": "%Y-%m-%d %H:%M",
+    "y_axis_format": ",d",
+    "y_axis_bounds": [None, None],
+    "y_axis_title_margin": 40,
+    "y_axis_title_position": "Left",
+    "truncateXAxis": True,
+    "comparison_type": "values",
+    "annotation_layers": [],
+}
+
+KINDS: dict[str, Params] = {
+    "big_number_total": {
+        "header_font_size": 0.3,
+        "subtitle_font_size": 0.125,
+        "time_format": "smart_date",
+        "y_axis_format": ",d",
+    },
+    "big_number": {
+        "time_grain_sqla": None,
+        "show_trend_line": True,
+        "show_timestamp": False,
+        "start_y_axis_at_zero": False,
+        "header_font_size": 0.3,
+        "subheader_font_size": 0.125,
+        "rolling_type": "None",
+        "time_format": "%Y-%m-%d",
+        "color_picker": {"r": 46, "g": 125, "b": 50, "a": 1},
+    },
+    "echarts_timeseries_bar": _SERIES | {"orientation": "vertical", "stack": "Stack", "showTooltipTotal": True},
+    "echarts_timeseries_line": _SERIES
+    | {"seriesType": "line", "markerEnabled": True, "markerSize": 4, "opacity": 0.2, "show_value": False},
+    "heatmap_v2": {
+        "row_limit": 10000,
+        "sort_x_axis": "alpha_asc",
+        "sort_y_axis": "alpha_desc",
+        "normalize_across": "heatmap",
+        "legend_type": "continuous",
+        "linear_color_scheme": "schemeRdYlGn",
+        "bottom_margin": "auto",
+        "left_margin": "auto",
+        "x_axis_label_rotation": 45,
+        "xscale_interval": 1,
+        "yscale_interval": 1,
+        "show_legend": False,
+        "show_percentage": False,
+        "show_values": True,
+        "normalized": False,
+        "x_axis_time_format": "smart_date",
+        "value_bounds": [None, None],
+    },
+    "table": {
+        "query_mode": "aggregate",
+        "all_columns": [],
+        "percent_metrics": [],
+        "order_desc": True,
+        "order_by_cols": [],
+        "row_limit": 1000,
+        "server_page_length": 10,
+        "page_length": 15,
+        "include_search": True,
+        "table_timestamp_format": "%Y-%m-%d %H:%M",
+        "allow_render_html": False,
+        "show_cell_bars": False,
+        "color_pn": False,
+        "time_grain_sqla": None,
+    },
+    "pivot_table_v2": {
+        "metricsLayout": "COLUMNS",
+        "row_limit": 10000,
+        "order_desc": True,
+        "aggregateFunction": "Sum",
+        "rowTotals": False,
+        "colTotals": False,
+        "valueFormat": ",d",
+        "date_format": "smart_date",
+        "rowOrder": "key_a_to_z",
+        "colOrder": "key_a_to_z",
+        "time_grain_sqla": None,
+    },
+}
+"""Superset's name of a kind -> its params."""
+
+
+def params(kind: str, own: Params, where: list[Params], time: str | None) -> Params:
+    """All params of a chart; `where` are its own filters, `time` the column that a night filter narrows."""
+    filters = [
+        {"clause": "WHERE", "expressionType": "SIMPLE", "subject": one["column"], "operator": one["is"],
+         "comparator": one.get("value")}
+        for one in where
+    ]  # fmt: skip
+    if time:
+        filters.append({"clause": "WHERE", "expressionType": "SIMPLE", "subject": time, "operator": "TEMPORAL_RANGE",
+                        "comparator": "No filter"})  # fmt: skip
+    return {"viz_type": kind, **KINDS[kind], "adhoc_filters": filters, "extra_form_data": {}, **own}
+
+
+def _many(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value] if value else []
+
+
+def metrics(of: Params) -> list[str]:
+    """The metrics that a chart shows."""
+    return _many(of.get("metrics")) + _many(of.get("metric"))
+
+
+def columns(of: Params) -> list[str]:
+    """The columns that a chart shows or groups by, its x axis first."""
+    names = [of["x_axis"]] if of.get("x_axis") else []
+    for key in ("groupby", "groupbyRows", "groupbyColumns", "all_columns"):
+        names += _many(of.get(key))
+    return names
+
+
+def query_context(of: Params) -> dict[str, Any]:
+    """What a chart asks of its dataset; the importer fills in the dataset's number."""
+    raw = of.get("query_mode") == "raw"
+    wanted: list[Any] = list(columns(of))
+    if of.get("x_axis") and of["viz_type"] != "heatmap_v2":
+        axis = of["x_axis"]
+        wanted[0] = {"columnType": "BASE_AXIS", "timeGrain": of.get("time_grain_sqla"), "sqlExpression": axis,
+                     "label": axis, "expressionType": "SQL"}  # fmt: skip
+    if of["viz_type"] == "big_number":
+        wanted = [{"columnType": "BASE_AXIS", "timeGrain": None, "sqlExpression": of["x_axis"], "label": of["x_axis"],
+                   "expressionType": "SQL"}]  # fmt: skip
+    shown = metrics(of)
+    order = of.get("timeseries_limit_metric") or (shown[0] if shown else None)
+    filters = [{"col": f["subject"], "op": f["operator"], "val": f["comparator"]} for f in of["adhoc_filters"]]
+    query: dict[str, Any] = {
+        "columns": wanted,
+        "metrics": None if raw else shown,
+        "filters": filters,
+        "extras": {"having": "", "where": ""},
+        "applied_time_extras": {},
+        "row_limit": of.get("row_limit", 10000),
+        "order_desc": of.get("order_desc", True),
+        "orderby": [[order, not of.get("order_desc", True)]] if order and not raw else [],
+        "annotation_layers": [],
+        "url_params": {},
+        "custom_params": {},
+        "custom_form_data": {},
+    }
+    return {
+        "datasource": {"id": 0, "type": "table"},
+        "force": False,
+        "queries": [query],
+        "form_data": {**of, "force": False, "result_format": "json", "result_type": "full"},
+        "result_format": "json",
+        "result_type": "full",
+    }
