@@ -10,6 +10,9 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatch
+from functools import cache
+from importlib.metadata import entry_points
+from typing import Any
 
 from compiler.ops import families as _families  # noqa: F401  (fills the table)
 from compiler.ops.custom_calls import TARGETS
@@ -25,6 +28,11 @@ KINDS: dict[Lowering, str] = {
     "never": "not lowered: the hardware cannot",
 }
 """Each kind, and what it says."""
+CLASS_OF = {"f": "float", "b": "float", "i": "int", "u": "int", "c": "complex", "!": "quant"}
+"""First letter of an element type -> its class; i1 is a bool."""
+LIMITS = "opscope.limits"
+"""Entry points that know of ops which the table takes and some type or board does not."""
+LIMIT_HEAD = ("ops", "types", "fails at", "kind", "reason")
 HEAD = ("op", "types", "ttir", "ttnn", "kernel", "kind", "reason")
 
 
@@ -44,6 +52,8 @@ class Coverage:
     """Empty for a pattern too: its reason says what comes of the op."""
     ttnn: str
     kernel: str
+    limits: tuple[str, ...] = ()
+    """Expected failures of the op in one of these type classes: types, kind and reason of each."""
 
     def cells(self) -> tuple[str, ...]:
         """The texts below `HEAD`."""
@@ -76,7 +86,24 @@ def _entry(row: OpRow) -> Coverage:
         ttir=f"ttir.{row.ttir}" if has_op else "",
         ttnn=f"ttnn.{row.ttnn_name}" if has_op else "",
         kernel=row.kernel_name if has_op else "",
+        limits=tuple(
+            f"{', '.join(limit.types) or 'any type'} ({limit.condition}): {limit.kind}: {limit.reason}"
+            for limit in known_limits()
+            if row.lowered and limit.covers(row.stablehlo) and _meet(limit.types, row.dtypes)
+        ),
     )
+
+
+@cache
+def known_limits() -> tuple[Any, ...]:
+    """Expected failures beside the table: each has `covers(op)`, `types`, `condition`, `stage`, `kind`, `reason`."""
+    return tuple(limit for point in entry_points(group=LIMITS) for limit in point.load()())
+
+
+def _meet(types: Iterable[str], classes: Iterable[str]) -> bool:
+    """Whether one of the element types (none given: any) is of one of the classes."""
+    found = {"bool" if each == "i1" else CLASS_OF.get(each[:1], "") for each in types}
+    return not found or not found.isdisjoint(classes)
 
 
 def summary(table: Iterable[Coverage]) -> str:
@@ -93,7 +120,16 @@ def to_text(table: list[Coverage]) -> str:
     rows = [HEAD, *(entry.cells() for entry in table)]
     widths = [max(len(row[i]) for row in rows) for i in range(len(HEAD) - 1)]
     lines = ["  ".join([*(c.ljust(w) for c, w in zip(row, widths, strict=False)), row[-1]]).rstrip() for row in rows]
-    return "\n".join([*lines, "", summary(table)]) + "\n"
+    ops = {entry.op for entry in table if entry.lowered}
+    named = [limit for limit in known_limits() if any(map(limit.covers, ops))]
+    rest = [f"{c[2]} {c[1]}: {c[3]}: {c[4]} ({c[0]})" for c in _limit_rows(named)]
+    known = ["", "known to fail all the same:", *rest] if rest else []
+    return "\n".join([*lines, "", summary(table), *known]) + "\n"
+
+
+def _limit_rows(limits: Iterable[Any]) -> list[tuple[str, ...]]:
+    """The texts below `LIMIT_HEAD`."""
+    return [(x.condition, ", ".join(x.types) or "any", x.stage, x.kind, x.reason) for x in limits]
 
 
 def to_markdown(table: list[Coverage]) -> str:
@@ -117,6 +153,15 @@ def to_markdown(table: list[Coverage]) -> str:
         parts += ["", f"## {family}", "", *_table(HEAD, lines)]
     calls = [(f"`{row.pattern}`", row.way.replace("_", " "), row.reason) for row in TARGETS]
     parts += ["", "## Targets of custom_call", "", *_table(("target", "way", "reason"), calls)]
+    parts += [
+        "",
+        "## Known to fail all the same",
+        "",
+        "Types, boards and formats that refuse ops which the tables above take: the expected failures of a sweep",
+        "([triage.md](triage.md#expected-failures)).",
+        "",
+        *_table(LIMIT_HEAD, _limit_rows(known_limits())),
+    ]
     return "\n".join(parts) + "\n"
 
 

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness import export_folder, prepare, store
+from harness import export_folder, limitation_file, prepare, store
 from harness.backends import registry
 from harness.claims import Claims
 from harness.climber import Climber, Terms
@@ -66,6 +66,7 @@ class _Asked:
     golden_memory: int
     cache_dir: str | None
     no_cache: bool
+    limitations: str | None
     reruns: int
 
 
@@ -87,6 +88,7 @@ def run_op_by_op(
     golden_memory: int = 2 << 30,
     cache_dir: str | Path | None = None,
     no_cache: bool = False,
+    limitations: str | Path | None = None,
     reruns: int = 2,
     run_dir: str | Path | None = None,
     name: str = "module",
@@ -97,14 +99,17 @@ def run_op_by_op(
     The run folder (default: a new one below ./.opscope/runs) holds what the pytest plugin's would: `opscope show` and
     `opscope publish` read it. `name` is what a module without a file is called; `on_test` hears of each record as it is
     made. A verdict that an earlier run found for the same op is taken from there, unless `no_cache`; a failed op is run
-    again `reruns` times, for the label `stability`. `op_memory` and `golden_memory` are bytes. Ops that fail are
-    records, not exceptions; InputError says what is wrong with the arguments.
+    again `reruns` times, for the label `stability`. `limitations` is a file of expected failures (docs/triage.md).
+    `op_memory` and `golden_memory` are bytes. Ops that fail are records, not exceptions; InputError says what is wrong
+    with the arguments.
     """
     asked = _Asked(
         backend, arch, data_format, math_fidelity, unsupported_types, until, keep_ir, dtype, inputs, seed, op_timeout,
-        op_memory, golden_memory, str(cache_dir) if cache_dir is not None else None, no_cache, reruns,
+        op_memory, golden_memory, str(cache_dir) if cache_dir is not None else None, no_cache,
+        str(limitations) if limitations is not None else None, reruns,
     )  # fmt: skip
     registry.check_name(backend)
+    expected = limitation_file.all_rows(limitations)
     started = now()
     source = _source(module_or_path)
     in_memory = isinstance(source, bytes) or _is_text(source)
@@ -139,9 +144,10 @@ def run_op_by_op(
         )  # fmt: skip
         store.write_manifest(folder, header, rows)
         store.write_run(folder, record)
+        terms = Terms(kept, limitations=expected, reruns=reruns)
         outcome = "interrupted"
         try:
-            with Climber(context, lane, "main", Terms(kept, reruns=reruns)) as climber:
+            with Climber(context, lane, "main", terms) as climber:
                 tests = _climb_all(climber, rows, on_test)
             outcome = "complete"
         finally:

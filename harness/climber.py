@@ -9,7 +9,7 @@ from pathlib import Path
 
 from harness import budget, store
 from harness.lane import Lane
-from harness.limitations import Verdict, judged
+from harness.limitations import Limitation, Verdict, judged
 from harness.optest import RunContext, unrun_test
 from harness.records import OpRow, OpTest
 from harness.reruns import Reruns
@@ -30,6 +30,8 @@ class Terms:
     """Number of the next attempt at each op that was run before."""
     deadline: float | None = None
     """Moment (time.time) from which on no op is started."""
+    limitations: Sequence[Limitation] = ()
+    """The failures that are expected."""
     reruns: int = 0
     """How often an op is run again whose failure no limitation names."""
 
@@ -46,8 +48,8 @@ class Climber:
         """The record of one op and what it means. Raises InputError where no later op would fare better."""
         recorded = self._terms.recorded.get(row.op_id)
         if recorded is not None:
-            return judged(recorded)
-        test, verdict = judged(self._test(row, self._terms.attempts.get(row.op_id, 1)))
+            return self._judged(recorded)
+        test, verdict = self._judged(self._test(row, self._terms.attempts.get(row.op_id, 1)))
         self._journal.append(test)
         return test, verdict
 
@@ -70,7 +72,11 @@ class Climber:
 
     def _is_news(self, test: OpTest) -> bool:
         """Whether no limitation names this failure."""
-        return judged(test)[1].outcome == "fail"
+        return self._judged(test)[1].outcome == "fail"
+
+    def _judged(self, test: OpTest) -> tuple[OpTest, Verdict]:
+        """What a record means, as far as is known today."""
+        return judged(test, self._terms.limitations)
 
     def _in_time(self) -> bool:
         """Whether an op may still be started."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from harness import budget, ledger, store
+from harness import budget, ledger, limitation_file, limitation_notes, store
 from harness.errors import InputError
+from harness.limitations import Limitation
 from harness.optest import RunContext, backend_label, now, unrun_test
 from harness.plan import Plan, nodeid
 from harness.records import OpRow, OpTest
@@ -58,10 +59,19 @@ def close(plan: Plan, selected: set[str] | None, *, interrupted: bool) -> Closed
         store.write_run(plan.run_dir, record)
     except InputError as error:
         problem = str(error)
-    page = page_of(stored._replace(record=record, tests=[*stored.tests, *unrun]), plan.run_dir)
+    run = stored._replace(record=record, tests=[*stored.tests, *unrun])
+    page = replace(page_of(run, plan.run_dir), notes=limitation_notes.notes(run, _rows(plan)))
     if not all(books.adds_up for books in page.ledgers.values()):
         problem = "the ledger does not add up: an op of the manifest or of a model is lost"
     return Closed(page, problem)
+
+
+def _rows(plan: Plan) -> tuple[Limitation, ...]:
+    """The expected failures of a run; none where the file was spoilt meanwhile."""
+    try:
+        return limitation_file.all_rows(plan.orders.limitations)
+    except InputError:
+        return ()
 
 
 def _unrun(row: OpRow, plan: Plan, selected: set[str] | None) -> OpTest:

@@ -1,33 +1,34 @@
-"""Known limitations as data: which ops fail on which backend, at which stage, and why.
+"""Expected failures: which ops fail on which backend, at which stage, and why; and what a record then means.
 
 A row turns the failure that it names into an expected one. A failure for another reason stays a failure, and an op that
 passes although a row names it fails too: the row is to be deleted. Kinds: `notimpl` (we have not), `notyet` (they have
-not), `never` (the hardware cannot; the reason names the fact).
+not), `never` (the hardware cannot; the reason names the fact). Rows are read from files (harness/limitation_file.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
 from fnmatch import fnmatchcase
-from typing import Any
 
-from harness.backends import registry
-from harness.errors import InputError, closest
-from harness.kinds import COMPUTING, op_kind
+from harness.kinds import op_kind
 from harness.optest import backend_label
 from harness.records import OpRow, OpTest
 from harness.stages import FAILED, Stage, Status
 
 KINDS = ("notimpl", "notyet", "never")
 
+GRACE = timedelta(days=14)
+"""How long a row excuses after its day of expiry: the page warns meanwhile, then the failure is red."""
+
 
 @dataclass(frozen=True)
 class Limitation:
     """One row: the ops it names (all given conditions hold) and the failure it expects of them."""
 
-    op: str
-    """Pattern (fnmatch) of the op's name."""
+    op: tuple[str, ...]
+    """Patterns (fnmatch) of the op's name; one of them fits."""
     backend: str
     stage: Stage
     """Where it fails."""
@@ -35,36 +36,58 @@ class Limitation:
     reason: str
     message: str = "*"
     """Pattern (fnmatch) of the record's error message."""
+    signature: str = ""
+    """Fingerprint of the error (harness/signature.py). Empty: any."""
     types: tuple[str, ...] = ()
     """Element types; one of the op's inputs or outputs has one of them. Empty: any."""
     op_ids: tuple[str, ...] = ()
     """Empty: any."""
     params: Mapping[str, str] = field(default_factory=dict)
     """Attribute -> pattern of its text."""
-    op_kinds: frozenset[str] = frozenset()
+    families: frozenset[str] = frozenset()
     """Families of ops (harness/kinds.py). Empty: any."""
-    card: str = "*"
-    """Pattern (fnmatch) of the card, `sim-e150`. A row that asks for one speaks of records only, not of plans."""
+    arch: str = "*"
+    """Pattern (fnmatch) of the board, `e150`. A row that asks for one speaks of records only, not of plans."""
     data_formats: tuple[str, ...] = ()
     """Forced float format; "" is none forced. Empty: any."""
     but: tuple[str, ...] = ()
     """Names of ops that the row does not speak of."""
+    link: str = ""
+    """The issue in which it is followed up."""
+    since: date | None = None
+    expires: date | None = None
+    """First day on which it is to be looked at again; None: it stays."""
+    where: str = field(default="", compare=False)
+    """File and line that the row was read from."""
 
     def names(self, op: OpRow | OpTest, backend: str) -> bool:
         """Whether the row speaks of this op on this backend."""
         kinds = {desc.data_type for desc in (*op.inputs, *op.outputs)}
-        card, forced = (op.card_type, op.data_format) if isinstance(op, OpTest) else ("", "")
+        forced = op.data_format if isinstance(op, OpTest) else ""
         return (
             self.backend == backend
-            and fnmatchcase(op.op_name, self.op)
+            and any(fnmatchcase(op.op_name, pattern) for pattern in self.op)
             and op.op_name not in self.but
             and (not self.types or not kinds.isdisjoint(self.types))
             and (not self.op_ids or op.op_id in self.op_ids)
-            and (not self.op_kinds or op_kind(op.op_name) in self.op_kinds)
-            and fnmatchcase(card, self.card)
+            and (not self.families or op_kind(op.op_name) in self.families)
+            and any(fnmatchcase(board, self.arch) for board in boards(op))
             and (not self.data_formats or forced in self.data_formats)
             and all(fnmatchcase(op.op_params.get(name, ""), pattern) for name, pattern in self.params.items())
         )
+
+    def expired(self, today: date) -> bool:
+        """Whether its day has come."""
+        return self.expires is not None and today >= self.expires
+
+    def excuses(self, today: date) -> bool:
+        """Whether it still turns a failure into an expected one."""
+        return self.expires is None or today < self.expires + GRACE
+
+
+def boards(op: OpRow | OpTest) -> tuple[str, ...]:
+    """What a row may call the board that an op ran on: as it was asked for, and as the card says."""
+    return (op.arch, op.card_type.removeprefix("sim-")) if isinstance(op, OpTest) else ("",)
 
 
 @dataclass(frozen=True)
@@ -75,67 +98,22 @@ class Verdict:
     reason: str = ""
 
 
-def _types(types: Sequence[str], fact: str, stage: Stage = Stage.TTIR_TO_TTNN) -> Limitation:
-    """The row of element types that the hardware has no format for."""
-    return Limitation("*", "reference", stage, "never", fact, types=tuple(types))
-
-
-_NARROW_DST = "Dst of Grayskull holds 16 bits per datum: no {}"
-
-
-def _narrow_dst(fact: str, **conditions: Any) -> tuple[Limitation, ...]:
-    """The rows of what Grayskull cannot compute with: by kind, and the moves that are computed as selections."""
-    base = Limitation(
-        "*", "reference", Stage.TTIR_TO_TTNN, "never", _NARROW_DST.format(fact), "*in Dst of grayskull*",
-        card="sim-e150", **conditions,
-    )  # fmt: skip
-    return replace(base, op_kinds=COMPUTING), replace(base, op="stablehlo.select")
-
-
-LIMITATIONS: tuple[Limitation, ...] = (
-    _types(("f64",), "no 64-bit float: a datum of Dst and of the vector unit's registers has at most 32 bits"),
-    replace(
-        _types(
-            ("i64", "ui64"), "no 64-bit integer: a datum of Dst and of the vector unit's registers has at most 32 bits"
-        ),
-        # Both meet 64 bits as pairs of words, and compute with 32.
-        but=("stablehlo.bitcast_convert", "stablehlo.rng_bit_generator"),
-    ),
-    _types(
-        ("complex<f32>", "complex<f64>"), "no complex data format in unpacker, packer or Dst", Stage.STABLEHLO_TO_TTIR
-    ),
-    *_narrow_dst("Float32", types=("f32",), data_formats=("", "Float32")),
-    *_narrow_dst("Float32", types=("bf16", "f16"), data_formats=("Float32",)),
-    *_narrow_dst("Int32", types=("i32", "ui32", "i16", "i8")),
-)
-"""Every known limitation of the backends in this tree."""
-
-
-def check_rows(rows: Iterable[Limitation], backends: Iterable[str] | None = None) -> None:
-    """Raises InputError for a row whose backend, stage or kind does not exist, or that gives no reason."""
-    known = list(registry.names() if backends is None else backends)
-    for row in rows:
-        where = f"limitation {row.op}"
-        if row.backend not in known:
-            raise InputError(where, "a backend", f"'{row.backend}'", closest(row.backend, known))
-        if row.kind not in KINDS:
-            raise InputError(where, f"one of {', '.join(KINDS)}", f"'{row.kind}'")
-        if row.stage not in tuple(Stage):
-            raise InputError(where, "a stage", f"'{row.stage}'", closest(row.stage, list(Stage)))
-        if not row.reason.strip():
-            raise InputError(where, "a reason", "none")
-
-
 def match(
-    op: OpRow | OpTest, backend: str | None = None, rows: Sequence[Limitation] = LIMITATIONS
+    op: OpRow | OpTest, backend: str | None = None, rows: Iterable[Limitation] = (), today: date | None = None
 ) -> Limitation | None:
-    """The first row that names this op; `backend` may be left out for a record, which knows its own."""
+    """The row that names this op: of several the first that expects what became of it, else the first.
+
+    `backend` may be left out for a record, which knows its own.
+    """
     label = backend_label(backend if backend is not None else op.backend if isinstance(op, OpTest) else "")
-    return next((row for row in rows if row.names(op, label)), None)
+    named = [row for row in rows if row.names(op, label)]
+    if isinstance(op, OpTest) and len(named) > 1:
+        named.sort(key=lambda row: verdict(op, row, today).outcome != "xfail")
+    return named[0] if named else None
 
 
-def verdict(test: OpTest, limitation: Limitation | None) -> Verdict:
-    """What `test` means, given the row that names its op (None: no row does)."""
+def verdict(test: OpTest, limitation: Limitation | None, today: date | None = None) -> Verdict:
+    """What `test` means on a day, given the row that names its op (None: no row does)."""
     failed = test.status in FAILED
     if limitation is None:
         return Verdict("fail" if failed else "pass")
@@ -146,6 +124,10 @@ def verdict(test: OpTest, limitation: Limitation | None) -> Verdict:
             return Verdict("fail", f"expected to fail at {limitation.stage} ({expected}), failed at {where}")
         if not fnmatchcase(test.error_message or "", limitation.message):
             return Verdict("fail", f"expected '{limitation.message}' ({expected}), failed for another reason")
+        if limitation.signature and test.error_signature != limitation.signature:
+            return Verdict("fail", f"expected signature {limitation.signature} ({expected}), failed for another reason")
+        if not limitation.excuses(today or now()):
+            return Verdict("fail", f"the limitation expired on {limitation.expires} ({expected}); renew or delete it")
         return Verdict("xfail", expected)
     if limitation.kind == "never" and test.ran_on in ("host", "mixed"):
         return Verdict("pass")  # what the hardware cannot, the host has done
@@ -159,13 +141,14 @@ def _passed(test: OpTest, stage: Stage) -> bool:
     return test.status is Status.STOPPED and stage in [time.stage for time in test.stages]
 
 
-def judged(test: OpTest, rows: Sequence[Limitation] = LIMITATIONS) -> tuple[OpTest, Verdict]:
+def judged(test: OpTest, rows: Sequence[Limitation] = (), today: date | None = None) -> tuple[OpTest, Verdict]:
     """The record with its `expected` column filled in, and what it means."""
-    limitation = match(test, rows=rows)
-    outcome = verdict(test, limitation)
+    outcome = verdict(test, match(test, rows=rows, today=today), today)
     if outcome.outcome == "xfail" or outcome.reason.startswith("unexpected pass"):
         test = test.model_copy(update={"expected": outcome.reason})
     return test, outcome
 
 
-check_rows(LIMITATIONS)
+def now() -> date:
+    """Today, in UTC."""
+    return datetime.now(UTC).date()

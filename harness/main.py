@@ -23,6 +23,7 @@ WORKFLOW = (
     "show",
     "costs",
     "merge",
+    "limitations",
     "publish",
     "db",
     "diff",

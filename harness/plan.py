@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from harness import budget, export_folder, result_cache, resume, store
+from harness import budget, export_folder, limitation_file, result_cache, resume, store
 from harness.backends import registry
 from harness.claims import Claims
 from harness.climber import Climber, Terms
@@ -52,6 +52,8 @@ class Orders:
     """What the backend says, by which kept verdicts are found; None: none is used."""
     deadline: float | None = None
     """Moment (time.time) from which on no op is started."""
+    limitations: str | None = None
+    """The user's file of expected failures."""
     reruns: int = 0
     """How often a failed op is run again."""
     order: tuple[str, ...] = ()
@@ -153,6 +155,7 @@ class Plan:
             recorded=resume.recorded(test for test in tests if test.backend == label),
             attempts=orders.attempts,
             deadline=orders.deadline,
+            limitations=limitation_file.all_rows(orders.limitations),
             reruns=orders.reruns,
         )
         return Climber(orders.context, lane, writer, terms)
@@ -260,6 +263,7 @@ def _orders_of(backend: str, request: Request, run_id: str, run_dir: Path, setti
         op_memory=settings["op_memory"],
         cache_dir=settings["cache_dir"],
         cluster=settings["cluster"],
+        limitations=settings["limitations"],
         reruns=settings["reruns"],
         globs=request.ops,
         nodeids=request.nodeids,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from harness import neighbours
+from harness import limitation_file, neighbours
 from harness.backends import registry
 from harness.errors import InputError
 from harness.kinds import op_kind
@@ -73,6 +73,7 @@ def read(config: pytest.Config) -> Request:
         str((folder / name).resolve()) if name.endswith(registry.FILES) else name
         for name in registry.several(settings["backend"])
     )
+    _find_limitations(settings, folder)
     run_dir = None if option.opscope_run_dir is None else (folder / option.opscope_run_dir).resolve()
     request = Request(
         models=tuple(option.opscope_model or ()),
@@ -87,6 +88,16 @@ def read(config: pytest.Config) -> Request:
     if request.models:
         _check_models(request)
     return request
+
+
+def _find_limitations(settings: Resolved, folder: Path) -> None:
+    """Makes the path of the user's expected failures absolute. Raises InputError for a file that is none of those."""
+    if settings["limitations"] is None:
+        return
+    source = Path(settings.sources["limitations"])
+    base = source.parent if source.name == "pyproject.toml" else folder
+    settings.values["limitations"] = str((base / settings["limitations"]).resolve())
+    limitation_file.read(Path(settings["limitations"]))
 
 
 def _check_resume(option: Any) -> None:

@@ -182,6 +182,7 @@ SETTINGS: tuple[Setting, ...] = (
             2 << 30, _bytes, "SIZE"),
     Setting("budget", "Start no op after this time, e.g. 30m; what failed last and is used most comes first.",
             read=_span, metavar="TIME"),
+    Setting("limitations", "Your expected failures (YAML), beside the project's own.", metavar="FILE"),
     Setting("reruns", "How often a failed op is run again, to tell deterministic, flaky and infrastructure apart.",
             2, _count, "N"),
     Setting("shard", "Run this share of the ops, e.g. 2/4: equal in cost; `opscope merge` joins the run folders.",

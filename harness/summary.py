@@ -45,6 +45,8 @@ class Run:
     """What was written where: `report`, `run`, `database`."""
     again: frozenset[str] = frozenset()
     """Ids of the ops that were run once more: their results come first."""
+    notes: Sequence[str] = ()
+    """What is to be done about expected failures."""
     folder: Path | None = None
     """The user's folder: what lies in it is shown by its path from there."""
 
@@ -202,6 +204,8 @@ def show(run: Run, console: Console) -> None:
         line(told, "cyan")
     for part in run.ledger_line.split("; "):
         line(part, "green" if run.adds_up else "bold red")
+    for note in run.notes:
+        line(here(note, run.folder), "yellow")
     if run.ledger.stability:
         labels = ", ".join(f"{count} {label}" for label, count in run.ledger.stability.items())
         line(f"failures that were run again: {labels}", "yellow")

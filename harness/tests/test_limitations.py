@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+from datetime import date, timedelta
 
 import pytest
 
-from harness.errors import InputError
-from harness.limitations import LIMITATIONS, Limitation, check_rows, judged, match, verdict
+from harness.limitation_file import project_rows
+from harness.limitations import GRACE, Limitation, judged, match, verdict
 from harness.optest import RunContext, build_test, now
 from harness.records import TensorDesc
 from harness.stages import Stage, Status
 from harness.tests.ops import add_row
 
-ROW = Limitation("stablehlo.a*", "null", Stage.COMPILE, "notyet", "the linker has none", message="no kernel*")
+ROW = Limitation(("stablehlo.a*",), "null", Stage.COMPILE, "notyet", "the linker has none", message="no kernel*")
 
 
 def outcome(tmp_path, status, failed=None, error=None, **fields):
@@ -65,7 +66,8 @@ def test_conditions_narrow_a_row(tmp_path):
     row = add_row(tmp_path, "op1").model_copy(update={"op_params": {"dims": "array<i64: 1>"}})
     for change, hit in [
         ({}, True),
-        ({"op": "stablehlo.sub*"}, False),
+        ({"op": ("stablehlo.sub*",)}, False),
+        ({"op": ("stablehlo.sub*", "*.add")}, True),
         ({"backend": "xla"}, False),
         ({"types": ("f32",)}, True),
         ({"types": ("f64",)}, False),
@@ -74,9 +76,9 @@ def test_conditions_narrow_a_row(tmp_path):
         ({"params": {"dims": "*1>"}}, True),
         ({"params": {"dims": "*2>"}}, False),
         ({"params": {"axis": "*"}}, True),
-        ({"op_kinds": frozenset({"eltwise"})}, True),
-        ({"op_kinds": frozenset({"matmul"})}, False),
-        ({"card": "sim-e*"}, False),
+        ({"families": frozenset({"eltwise"})}, True),
+        ({"families": frozenset({"matmul"})}, False),
+        ({"arch": "e150"}, False),
         ({"but": (row.op_name,)}, False),
         ({"but": ("stablehlo.other",)}, True),
     ]:
@@ -84,7 +86,7 @@ def test_conditions_narrow_a_row(tmp_path):
 
 
 def test_a_row_may_ask_for_a_card_and_a_forced_format(tmp_path):
-    row = dataclasses.replace(ROW, card="sim-e150", data_formats=("", "Float32"))
+    row = dataclasses.replace(ROW, arch="e150", data_formats=("", "Float32"))
     for card, forced, hit in [
         ("sim-e150", "", True),
         ("sim-e150", "Float32", True),
@@ -118,20 +120,36 @@ def test_grayskull_computes_with_16_bits(tmp_path, op, element, forced, named):
             row, RunContext("r", "run", "reference"), status=Status.SUCCESS, started=now(), card_type=card,
             data_format=forced,
         )  # fmt: skip
-        assert (match(test) is not None) is hit
+        assert (match(test, rows=project_rows()) is not None) is hit
+
+
+def test_a_fingerprint_narrows_the_reason(tmp_path):
+    failed = outcome(tmp_path, Status.COMPILE_FAILED, Stage.COMPILE, "no kernel for it")
+    for signature, said in ((failed.error_signature, "xfail"), ("0" * 12, "fail")):
+        assert verdict(failed, dataclasses.replace(ROW, signature=signature)).outcome == said
 
 
 @pytest.mark.parametrize(
-    "change", [{"backend": "refernce"}, {"kind": "someday"}, {"stage": "lowering"}, {"reason": " "}]
+    ("day", "said"), [(-1, "xfail"), (0, "xfail"), (GRACE.days - 1, "xfail"), (GRACE.days, "fail")]
 )
-def test_a_bad_row_is_refused(change):
-    check_rows([ROW])
-    with pytest.raises(InputError, match="limitation"):
-        check_rows([dataclasses.replace(ROW, **change)])
-    if "backend" in change:
-        with pytest.raises(InputError, match="try reference"):
-            check_rows([dataclasses.replace(ROW, **change)])
+def test_an_expired_row_excuses_for_a_while(tmp_path, day, said):
+    end = date(2026, 3, 1)
+    failed = outcome(tmp_path, Status.COMPILE_FAILED, Stage.COMPILE, "no kernel for it")
+    row = dataclasses.replace(ROW, expires=end)
+    test, told = judged(failed, [row], end + timedelta(days=day))
+    assert told.outcome == said
+    assert test.fails_run is (said == "fail")
+    if said == "fail":
+        assert "expired on 2026-03-01" in told.reason
+
+
+def test_of_two_rows_the_one_that_expects_what_happened_counts(tmp_path):
+    failed = outcome(tmp_path, Status.COMPILE_FAILED, Stage.COMPILE, "no kernel for it")
+    other = dataclasses.replace(ROW, message="no room*", reason="other")
+    for rows in ([other, ROW], [ROW, other]):
+        assert judged(failed, rows)[1].outcome == "xfail"
+    assert judged(failed, [other])[1].outcome == "fail"
 
 
 def test_every_row_of_the_reference_backend_is_a_hardware_fact():
-    assert {row.kind for row in LIMITATIONS if row.backend == "reference"} <= {"never"}
+    assert {row.kind for row in project_rows() if row.backend == "reference"} == {"never"}

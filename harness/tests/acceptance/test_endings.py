@@ -279,6 +279,30 @@ def test_a_known_limitation_is_an_expected_failure(place: Place) -> None:
 
 
 @pytest.mark.slow
+def test_ones_own_limitations_are_written_read_and_expire(place: Path) -> None:
+    (place.folder / "net.mlir").write_text(
+        "func.func @main(%a: tensor<2xf32>) -> tensor<2xf32> {\n"
+        "  %0 = stablehlo.custom_call @nobody(%a) : (tensor<2xf32>) -> tensor<2xf32>\n  return %0 : tensor<2xf32>\n}\n"
+    )
+    words = ("pytest", "--model", "net.mlir", "--op-by-op", "--no-report", "-q", "--reruns", "0")
+    assert place.run(*words).code == 1
+    assert place.run("opscope", "limitations", "update", str(place.runs()[-1]), "--write").code == 0
+    (place.folder / "pyproject.toml").write_text('[tool.opscope]\nlimitations = "limitations.yaml"\n')
+    for more in ((), ("-n", "1")):
+        done = place.run(*words, *more)
+        assert (done.code, "1 xfailed" in done.lines[-1]) == (0, True), done.out
+    file = place.folder / "limitations.yaml"
+    file.write_text(re.sub("expires: .*", "expires: 2026-01-01", file.read_text()))
+    done = place.run(*words)
+    assert done.code == 1
+    assert "limitations.yaml:2: limitation expired on 2026-01-01, excuses nothing; renew or delete it" in done.out
+    file.write_text("limitations:\n- {op: x}\n")
+    done = place.run(*words)
+    assert (done.code, len(done.err.splitlines())) == (2, 1), done.err
+    assert "limitations.yaml:2: expected op, backend, stage, kind, reason, got no backend" in done.err
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "line"),
     [

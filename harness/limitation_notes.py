@@ -1,0 +1,91 @@
+"""What a run says about the rows of expected failures: which expired, which name nothing, which no longer hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import date
+from fnmatch import fnmatchcase
+
+from harness.limitations import GRACE, Limitation, boards, match, now, verdict
+from harness.optest import backend_label
+from harness.records import OpTest
+from harness.stages import Status
+from harness.store import StoredRun
+
+FULL = "all"
+"""The word for --model that asks for a full sweep."""
+
+UNSEEN = frozenset({Status.SKIPPED, Status.NOT_RUN, Status.STOPPED})
+"""Statuses that tell nothing of how an op would have ended."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row beside the ops of a run that it names."""
+
+    limitation: Limitation
+    excused: tuple[OpTest, ...]
+    """Those that failed as it says; expiry apart."""
+    passed: tuple[OpTest, ...]
+    other: tuple[OpTest, ...]
+    """Those that failed otherwise, and that no other row excuses."""
+
+    @property
+    def named(self) -> int:
+        """How many there are."""
+        return len(self.excused) + len(self.passed) + len(self.other)
+
+
+def is_full(run: StoredRun) -> bool:
+    """Whether a run tried every op of every model, to the end."""
+    options = run.record.origin.options
+    partly = options.get("ops") or options.get("until")
+    return FULL in options.get("models", ()) and not partly and run.record.outcome == "complete"
+
+
+def beside(run: StoredRun, rows: Sequence[Limitation]) -> list[Row]:
+    """The rows that speak of the run's backend and board, each beside the ops that it names."""
+    seen = [test for test in run.tests if test.status not in UNSEEN]
+    here = {board for test in seen for board in boards(test)} | {run.record.arch}
+    label = backend_label(run.record.backend)
+    theirs = [row for row in rows if row.backend == label and any(fnmatchcase(b, row.arch) for b in here)]
+    best = {test.op_id: match(test, rows=rows, today=date.min) for test in seen}
+    found = []
+    for row in theirs:
+        named = [test for test in seen if row.names(test, label)]
+        excused = [t for t in named if verdict(t, row, date.min).outcome == "xfail"]
+        passed = [t for t in named if t.status is Status.SUCCESS]
+        other = [t for t in named if t not in excused and t not in passed and best[t.op_id] is row]
+        found.append(Row(row, tuple(excused), tuple(passed), tuple(other)))
+    return found
+
+
+def expired(rows: Iterable[Row], today: date | None = None) -> list[str]:
+    """A line for each row whose day has come and that excuses a failure of the run, or would have."""
+    today = today or now()
+    lines = []
+    for row in rows:
+        limitation = row.limitation
+        if limitation.expires is None or not limitation.expired(today) or not row.excused:
+            continue
+        end = limitation.expires + GRACE
+        what = f"excuses {len(row.excused)} failures until {end}" if limitation.excuses(today) else "excuses nothing"
+        lines.append(f"{limitation.where}: limitation expired on {limitation.expires}, {what}; renew or delete it")
+    return lines
+
+
+def unmatched(rows: Iterable[Row], ops: int) -> list[str]:
+    """A line for each row that names no op of the run."""
+    return [
+        f"{row.limitation.where}: expected an op that `{', '.join(row.limitation.op)}` names on "
+        f"{row.limitation.backend}, got none of {ops}; try deleting the row"
+        for row in rows
+        if not row.named
+    ]
+
+
+def notes(run: StoredRun, rows: Sequence[Limitation], today: date | None = None) -> list[str]:
+    """What the page of a run says: expired rows always, rows without an op where the sweep was full."""
+    found = beside(run, rows)
+    return [*expired(found, today), *(unmatched(found, len(run.tests)) if is_full(run) else ())]

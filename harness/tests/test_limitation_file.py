@@ -1,0 +1,101 @@
+"""Files of expected failures: what is read, which lines a row has, and what is refused in one line."""
+
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from harness.errors import InputError
+from harness.kinds import COMPUTING
+from harness.limitation_file import OWN, all_rows, check, parse, project_rows, read
+from harness.limitations import Limitation
+from harness.stages import Stage
+
+GOOD = """\
+# head
+limitations:
+- op: [stablehlo.fft, "chlo.*"]
+  op_ids: [aaaa000000000001]
+  backend: tools/mine.py
+  arch: n150
+  stage: run
+  kind: notyet
+  reason: "no transform: see there"
+  signature: 0123456789ab
+  params: {fft_type: "*RFFT*"}
+  link: https://example.org/1
+  since: 2026-01-02
+  expires: "2026-12-31"
+
+# between
+-
+  op: stablehlo.add
+  backend: null
+  stage: compile
+  kind: notimpl
+  reason: x
+"""
+
+
+def test_fields_and_lines(tmp_path: Path) -> None:
+    file = parse(GOOD.replace("backend: null", "backend: 'null'"), tmp_path / "l.yaml")
+    first, second = file.rows
+    assert first == Limitation(
+        ("stablehlo.fft", "chlo.*"), "mine", Stage.RUN, "notyet", "no transform: see there", signature="0123456789ab",
+        op_ids=("aaaa000000000001",), params={"fft_type": "*RFFT*"}, arch="n150", link="https://example.org/1",
+        since=date(2026, 1, 2), expires=date(2026, 12, 31),
+    )  # fmt: skip
+    assert second.op == ("stablehlo.add",)
+    assert [(placed.start, placed.end) for placed in file.placed] == [(2, 14), (16, 22)]
+    assert first.where == f"{tmp_path}/l.yaml:3"
+
+
+ROW = "limitations:\n- {op: a, backend: xla, stage: run, kind: never, reason: r%s}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("limitations: [\n", ": expected YAML, got "),
+        ("rows: []\n", "expected one list named `limitations`, got rows"),
+        ("- a\n", "got list"),
+        ("limitations:\n- a\n", ":2: expected a row of fields, got str"),
+        (ROW % ", resaon: x", ":2: expected a field of a limitation, got 'resaon'; try reason"),
+        (ROW % ", expires: soon", ":2 expires: expected a date, got 'soon'"),
+        (ROW % ", params: [1]", ":2 params: expected attributes with a pattern each, got list"),
+        (ROW % ", message: [1]", ":2 message: expected a text"),
+        ("limitations:\n- {op: a, backend: xla, stage: run, kind: never}\n", "got no reason"),
+        (ROW.replace("xla", "xal") % "", ":2 backend: expected a backend, or the file of one, got 'xal'; try xla"),
+        (ROW.replace("run", "runn") % "", ":2 stage: expected a stage, got 'runn'; try run"),
+        (ROW.replace("never", "someday") % "", ":2 kind: expected one of notimpl, notyet, never, got 'someday'"),
+    ],
+)
+def test_what_is_refused(tmp_path: Path, text: str, told: str) -> None:
+    (tmp_path / "l.yaml").write_text(text)
+    with pytest.raises(InputError) as refused:
+        read(tmp_path / "l.yaml")
+    assert told in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_file_that_is_not_there_or_empty(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no such file"):
+        all_rows(tmp_path / "l.yaml")
+    for text in ("", "limitations:\n", "limitations: []\n"):
+        assert parse(text, tmp_path).rows == ()
+
+
+def test_the_projects_own_rows() -> None:
+    assert project_rows() == read(OWN).rows
+    for row in project_rows():
+        check(row)
+        assert row.since is not None
+        assert row.families in (frozenset(), COMPUTING)
+
+
+def test_the_users_rows_come_first(tmp_path: Path) -> None:
+    (tmp_path / "l.yaml").write_text(ROW % "")
+    assert all_rows(tmp_path / "l.yaml")[0].op == ("a",)
+    assert all_rows(None) == project_rows()
