@@ -27,6 +27,7 @@ from harness.optest import RunContext, now
 from harness.origin import origin
 from harness.records import OpRow, OpTest, RunRecord
 from harness.result_cache import ResultCache
+from harness.triage import after_run
 
 if TYPE_CHECKING:
     from harness.program import SingleOp
@@ -68,6 +69,7 @@ class _Asked:
     no_cache: bool
     limitations: str | None
     reruns: int
+    repro_size: int
 
 
 def run_op_by_op(
@@ -90,6 +92,7 @@ def run_op_by_op(
     no_cache: bool = False,
     limitations: str | Path | None = None,
     reruns: int = 2,
+    repro_size: int = 256 << 20,
     run_dir: str | Path | None = None,
     name: str = "module",
     on_test: Callable[[OpTest], None] | None = None,
@@ -100,13 +103,13 @@ def run_op_by_op(
     `opscope publish` read it. `name` is what a module without a file is called; `on_test` hears of each record as it is
     made. A verdict that an earlier run found for the same op is taken from there, unless `no_cache`; a failed op is run
     again `reruns` times, for the label `stability`. `limitations` is a file of expected failures (docs/triage.md).
-    `op_memory` and `golden_memory` are bytes. Ops that fail are records, not exceptions; InputError says what is wrong
-    with the arguments.
+    Failures leave repro folders, their values in `repro_size` bytes at most. `op_memory` and `golden_memory` are bytes.
+    Ops that fail are records, not exceptions; InputError says what is wrong with the arguments.
     """
     asked = _Asked(
         backend, arch, data_format, math_fidelity, unsupported_types, until, keep_ir, dtype, inputs, seed, op_timeout,
         op_memory, golden_memory, str(cache_dir) if cache_dir is not None else None, no_cache,
-        str(limitations) if limitations is not None else None, reruns,
+        str(limitations) if limitations is not None else None, reruns, repro_size,
     )  # fmt: skip
     registry.check_name(backend)
     expected = limitation_file.all_rows(limitations)
@@ -152,6 +155,7 @@ def run_op_by_op(
             outcome = "complete"
         finally:
             store.write_run(folder, record.model_copy(update={"ended": now(), "outcome": outcome}))
+        after_run.leave(folder, repro_size)
     return tests
 
 

@@ -26,8 +26,8 @@ NO_JUDGE = (
 )  # fmt: skip
 """Files of this room that choose, order, count or show: no verdict follows from them."""
 
-NO_JUDGES = "scale"
-"""Folder of such files."""
+NO_JUDGES = ("scale", "triage")
+"""Folders of such files."""
 
 PACKAGE_FOLDERS = (".dist-info", ".egg-info")
 """Endings of the folders that say which distributions are installed, with their versions."""
@@ -56,7 +56,7 @@ def own_file(backend: str) -> list[Path]:
 
 def judgement(backend: str) -> str:
     """Changes with whatever turns an answer of the backend into a verdict: goldens, inputs, comparison, adapters."""
-    room = [path for path in sources("harness") if path.stem not in NO_JUDGE and path.parent.name != NO_JUDGES]
+    room = [path for path in sources("harness") if path.stem not in NO_JUDGE and path.parent.name not in NO_JUDGES]
     files = [*room, ROOT / "models" / "seeding.py", *own_file(backend)]
     return digest(files, export_folder.sources_digest(), *_machine())
 

@@ -24,6 +24,8 @@ WORKFLOW = (
     "costs",
     "merge",
     "limitations",
+    "repro",
+    "replay",
     "publish",
     "db",
     "diff",

@@ -159,8 +159,8 @@ def wanted(row: OpRow, globs: Sequence[str]) -> bool:
     return any(fnmatch.fnmatchcase(name, glob) for glob in globs for name in names)
 
 
-def chosen(rows: Sequence[OpRow], op_ids: Sequence[str]) -> set[str]:
-    """The full ids of the ops that `--op` names, each by its id or the beginning of it. Raises InputError."""
+def chosen(rows: Sequence[OpRow], op_ids: Sequence[str], where: str = "--op") -> set[str]:
+    """The full ids of the ops that `where` names, each by its id or the beginning of it. Raises InputError."""
     known = {row.op_id for row in rows if row.module is not None}
     found = set()
     for word in op_ids:
@@ -170,6 +170,6 @@ def chosen(rows: Sequence[OpRow], op_ids: Sequence[str]) -> set[str]:
         if len(hits) != 1:
             got = f"{word!r}, which {len(hits)} ops begin with" if hits else repr(word)
             near = ", ".join(sorted(hits)[:3] or difflib.get_close_matches(word, known, n=3, cutoff=0.6))
-            raise InputError("--op", "the id of an op of the run", got, near or "--run-dir RUN --collect-only -q")
+            raise InputError(where, "the id of an op of the run", got, near or "--run-dir RUN --collect-only -q")
         found |= hits
     return found

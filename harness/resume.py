@@ -29,7 +29,7 @@ SELECTION_FILE = "selection.json"
 ANEW = frozenset({"cluster", "publish", "no_report", "budget", "no_cache", "max_cache"})
 """Settings that are not the run's but of the command line that starts or resumes it."""
 
-FREE = ANEW | {"op_timeout", "op_memory", "keep_ir", "limitations", "reruns"}
+FREE = ANEW | {"op_timeout", "op_memory", "keep_ir", "limitations", "repro_size", "reruns"}
 """Settings that may be given beside `--resume`."""
 
 

@@ -21,6 +21,7 @@ from harness.items import PROPERTY, FailedModel, ModelOps, OpItem
 from harness.limitations import Verdict
 from harness.records import OpRow, OpTest
 from harness.stages import Status
+from harness.triage import after_run
 
 if TYPE_CHECKING:
     from harness.climber import Climber
@@ -283,6 +284,9 @@ class OpByOp:
             self.closed = closing.close(self.plan, self.selected, interrupted=cut)
         except InputError as error:
             self.closed = closing.Closed(None, str(error))
+        if not cut:
+            problem = after_run.leave(self.plan.run_dir, self.config.stash[request.KEY].settings["repro_size"])
+            self.closed = replace(self.closed, problem=self.closed.problem or problem)
         upkeep.trim(self.plan.orders.caches, self._max_cache(), every=upkeep.EVERY_SECONDS)
         if session.exitstatus == pytest.ExitCode.OK and self.closed.problem:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED

@@ -71,6 +71,10 @@ def _bytes(where: str, value: object) -> int:
     return int(float(match[1]) * _UNITS[match[2].upper()])
 
 
+def _bytes_or_none(where: str, value: object) -> int:
+    return 0 if str(value).strip() == "0" else _bytes(where, value)
+
+
 _SPANS = {"h": 3600.0, "m": 60.0, "s": 1.0}
 
 
@@ -191,6 +195,8 @@ SETTINGS: tuple[Setting, ...] = (
             metavar="PATH"),
     Setting("cluster", "Run the ops on the workers of this Dask scheduler, one lane per resource `device`.",
             read=_scheduler, metavar="ADDRESS"),
+    Setting("repro_size", "Size of the values in a run's repro folders; 0: no folders.", 256 << 20, _bytes_or_none,
+            "SIZE"),
     Setting("no_cache", "Run every op, also where an earlier run's verdict still holds.", False, _flag),
     Setting("keep_ir", "Keep the IR after each stage in the run folder.", False, _flag),
     Setting("until", "Stop each op after this stage, or depth of backend buda; such an op counts as stopped.",

@@ -15,6 +15,7 @@ from harness.records import Ledger, ManifestHeader, ModelFailure, OpRow, OpTest,
 from harness.savings import savings
 from harness.stages import FAILED, Status, in_order
 from harness.store import artifact_dir
+from harness.triage import after_run
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -159,12 +160,15 @@ def show(run: Run, console: Console) -> None:
                 line(f"IR and diagnostics in {here(str(kept), run.folder)}", "dim", indent=4)
     failing = sorted((t for t in run.tests if t.fails_run), key=lambda t: -t.uses)
     expected = [t for t in run.tests if t.status in FAILED and t.expected]
+    repros = after_run.folders(Path(run.places["run"]), failing[:FAILING]) if "run" in run.places else {}
     if failing:
         line(f"\nFailing ops ({len(failing)})", "bold red")
         for test in failing[:FAILING]:
             line(f"{title(test)} on {test.backend}" if several else title(test), indent=2)
             hanging([("", failure_text(test))])
             line(here(test.repro, run.folder), "dim", indent=4)
+            if test.op_id in repros:
+                line(here(f"{repros[test.op_id]}/run.sh", run.folder), "dim", indent=4)
         if len(failing) > FAILING:
             line(f"and {len(failing) - FAILING} more: see the report", indent=2)
     if expected:

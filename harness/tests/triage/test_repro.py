@@ -1,0 +1,163 @@
+"""Repro folders of real failures: what is in them, how much room they take, and that they show the failure again."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from harness import store
+from harness.errors import InputError
+from harness.tests.backends import hidden
+from harness.tests.triage.runs import binary, run
+from harness.triage import after_run, bundle
+from harness.triage.cli import repro
+from harness.triage.replay import replay
+
+ROOT = Path(__file__).parents[3]
+TWO = """func.func @main(%a: tensor<4x6xf32>, %b: tensor<4x6xf32>) -> (tensor<4x6xf32>, tensor<4x6xf32>) {
+  %0 = stablehlo.add %a, %b : tensor<4x6xf32>
+  %1 = stablehlo.multiply %a, %b : tensor<4x6xf32>
+  return %0, %1 : tensor<4x6xf32>, tensor<4x6xf32>
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def failed(tmp_path_factory: pytest.TempPathFactory):
+    """A run whose two ops are computed wrong, its repro folders with it."""
+    folder = tmp_path_factory.mktemp("repro")
+    backend = hidden.write(folder, "off_by_one", "True", hidden.WRONG)
+    run_dir, tests = run(folder, TWO, backend, repro_size=1 << 20)
+    return run_dir, tests
+
+
+def test_a_failure_leaves_all_that_it_takes(failed) -> None:
+    run_dir, tests = failed
+    assert [test.status for test in tests] == ["golden_failed"] * 2
+    folder = after_run.place(run_dir, tests[0].op_id)
+    left, right = (np.load(folder / "inputs" / f"{n}.npy") for n in (0, 1))
+    assert np.array_equal(np.load(folder / "golden" / "0.npy"), left + right)
+    assert "stablehlo.add" in (folder / "module.mlir").read_text()
+    stored = bundle.read(folder)
+    assert stored.failure.same(tests[0])
+    assert not stored.failure.same(tests[0].model_copy(update={"error_signature": "0"}))
+    assert stored.versions["jaxlib"]
+    assert stored.options.backend == "backend/off_by_one.py"
+    assert tests[0].error_message in (folder / "README.md").read_text()
+
+
+def test_equal_values_are_stored_once(failed) -> None:
+    run_dir, tests = failed
+    first, second = (after_run.place(run_dir, test.op_id) / "inputs" / "0.npy" for test in tests)
+    assert first.stat().st_ino == second.stat().st_ino
+
+
+def test_it_fails_in_the_same_way_and_passes_elsewhere(failed, tmp_path: Path) -> None:
+    run_dir, tests = failed
+    folder = tmp_path / "moved"
+    shutil.copytree(after_run.place(run_dir, tests[0].op_id), folder)
+    again = replay(folder)
+    assert (again.code, again.test.error_signature) == (1, tests[0].error_signature)
+    assert again.text.startswith("the recorded failure: golden_failed at compare on off_by_one (host)")
+    assert replay(folder, backend="xla").code == 0
+    crash = hidden.write(tmp_path, "crash", "True", hidden.CRASH)
+    other = replay(folder, backend=crash)
+    assert other.code == 3
+    assert "recorded: golden_failed at compare" in other.text
+
+
+@pytest.mark.slow
+def test_room_for_values_is_bounded(failed, tmp_path: Path) -> None:
+    run_dir, tests = failed
+    copy = tmp_path / "run"
+    shutil.copytree(run_dir, copy, ignore=shutil.ignore_patterns("repro"))
+    assert after_run.write_all(copy, 400) == []  # one op takes 3 x 96 bytes
+    folders = [after_run.place(copy, test.op_id) for test in tests]
+    assert sorted((folder / "inputs").is_dir() for folder in folders) == [False, True]
+    without = next(folder for folder in folders if not (folder / "inputs").is_dir())
+    assert "drawn again" in (without / "README.md").read_text()
+    assert replay(without).code == 1, "inputs drawn again and a golden computed show the failure too"
+    shutil.rmtree(folders[0])
+    after_run.write_all(copy, 1 << 20)
+    assert (folders[0] / "inputs").is_dir()
+
+
+def test_one_of_each_cause_comes_first(failed) -> None:
+    _, tests = failed
+    big = tests[0].model_copy(update={"op_id": "big", "inputs": tests[0].inputs * 9})
+    assert [t.op_id for t in after_run.ordered([big, tests[0], tests[1]])][-1] == "big"
+
+
+def test_the_verb_takes_any_op_of_a_run(failed, tmp_path: Path) -> None:
+    run_dir, tests = failed
+    out = tmp_path / "out"
+    words = [tests[1].op_id[:8], "--run", str(run_dir), "--out", str(out)]
+    done = CliRunner().invoke(repro, words)
+    assert done.output == f"{out}\n", done.output
+    assert bundle.read(out).failure.same(tests[1])
+    (tmp_path / "else").mkdir()
+    for words, told in (
+        (["nope", "--run", str(run_dir)], "opscope repro: expected the id of an op of the run, got 'nope'"),
+        ([tests[1].op_id, "--run", str(tmp_path)], "expected a run folder"),
+        ([tests[1].op_id, "--run", str(run_dir), "--out", str(tmp_path / "else")], "--out: expected a new folder"),
+    ):
+        raised = CliRunner().invoke(repro, words).exception
+        assert isinstance(raised, InputError)
+        assert told in str(raised)
+
+
+def test_a_folder_that_is_none(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="expected a repro folder, got no"):
+        replay(tmp_path)
+    (tmp_path / "repro.json").write_text('{"format": 2}')
+    with pytest.raises(InputError, match="expected format 1, got format 2; try a newer opscope"):
+        replay(tmp_path)
+    (tmp_path / "repro.json").write_text("{")
+    with pytest.raises(InputError, match="expected what opscope repro wrote"):
+        replay(tmp_path)
+
+
+@pytest.mark.slow
+def test_run_sh_and_the_test_work_from_a_clean_checkout(failed, tmp_path: Path) -> None:
+    if not (ROOT / ".git").exists():
+        pytest.skip("no git checkout")
+    run_dir, tests = failed
+    checkout = tmp_path / "checkout"
+    subprocess.run(["git", "clone", "-q", "--shared", str(ROOT), str(checkout)], check=True)
+    folder = tmp_path / "folder"
+    shutil.copytree(after_run.place(run_dir, tests[0].op_id), folder)
+    keep = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "PYTEST", "OPSCOPE"))}
+    env = {**keep, "OPSCOPE": str(checkout), "PYTHON": sys.executable}
+    for words, code in (((), 1), (("--backend", "xla"), 0), (("--backend", "xal"), 2)):
+        done = subprocess.run([folder / "run.sh", *words], cwd=tmp_path, env=env, capture_output=True, text=True)
+        assert done.returncode == code, done.stdout + done.stderr
+    assert done.stderr.count("\n") == 1
+    told = subprocess.run([folder / "run.sh", "--json"], cwd=tmp_path, env=env, capture_output=True, text=True).stdout
+    assert json.loads(told)["error_signature"] == tests[0].error_signature
+    for backend, words in (("", "1 failed"), ("xla", "1 passed")):
+        command = [sys.executable, "-P", "-m", "pytest", "-p", "no:benchmark", "-q", str(folder / "test_repro.py")]
+        extra = {"OPSCOPE_BACKEND": backend} if backend else {}
+        done = subprocess.run(command, cwd=tmp_path, env={**keep, "PYTHONPATH": str(checkout), **extra}, text=True,
+                              capture_output=True)  # fmt: skip
+        assert words in done.stdout, done.stdout
+
+
+@pytest.mark.slow
+def test_a_module_that_is_no_mlir_is_kept_as_it_is(tmp_path: Path) -> None:
+    from harness.tests.ops import FAULTY, add_row
+    from harness.triage.bundle import Options, Origin, write
+
+    row = add_row(tmp_path, "op", b"compile:refuse")
+    _, (test,) = run(tmp_path, binary("add", "2xf32"), "xla")
+    write(tmp_path / "repro", row, test, Origin(tmp_path, Options(backend=FAULTY, arch="n150")))
+    assert (tmp_path / "repro" / "module.mlir").read_text().startswith("// no MLIR that this version reads: module")
+    assert replay(tmp_path / "repro").test.status == "compile_failed"
+    assert store.load_run(tmp_path / "run").tests == [test]

@@ -1,0 +1,119 @@
+"""A repro folder for each failure of a run, written by a child once the run has ended.
+
+    RUN/artifacts/<op id>/repro/
+
+The child, since pytest processes import neither NumPy nor MLIR. Values take at most `repro_size` bytes in a run, one
+failure of each fingerprint first and the small ones before the large; the folders of the others go without values.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from harness import store
+from harness.element_types import byte_size
+from harness.errors import InputError
+from harness.lane_process import child_environment
+from harness.records import OpRow, OpTest
+from harness.stages import FAILED, Status
+from harness.store import StoredRun
+
+REPRO = "repro"
+SECONDS = 600.0
+"""How long the child may take; what it has written by then stays."""
+
+
+def place(run_dir: Path, op_id: str) -> Path:
+    """Where the repro folder of a failure lies."""
+    return store.artifact_dir(run_dir, op_id) / REPRO
+
+
+def failures(run: StoredRun) -> list[OpTest]:
+    """The red ones: what no limitation names, and what a golden was there for."""
+    return [t for t in run.tests if t.fails_run and t.status in FAILED and t.status is not Status.NO_GOLDEN]
+
+
+def leave(run_dir: Path, size: int) -> str:
+    """Writes the folders of a run's failures; what went wrong, empty: nothing. `size` 0: writes none."""
+    try:
+        if not size or not failures(store.load_run(run_dir)):
+            return ""
+        done = subprocess.run(
+            [sys.executable, "-P", "-m", "harness.triage.after_run", str(run_dir), str(size)], check=False, text=True,
+            capture_output=True, timeout=SECONDS, env=child_environment({}),
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return f"repro folders: expected all within {SECONDS:g} s, got some; try opscope repro ID for the others"
+    except (OSError, InputError) as error:
+        return f"repro folders: {error}"
+    said = done.stdout.strip().splitlines() or done.stderr.strip().splitlines() or [""]
+    return "" if done.returncode == 0 else f"repro folders: {said[-1]}"
+
+
+def ordered(tests: Iterable[OpTest]) -> list[OpTest]:
+    """The failures in the order in which room is given: one of each cause first, the small ones before the large."""
+    small = sorted(tests, key=lambda test: sum(byte_size(d.shape, d.data_type) for d in (*test.inputs, *test.outputs)))
+    seen: set[tuple[str, str | None]] = set()
+    first, rest = [], []
+    for test in small:
+        cause = (test.op_name, test.error_signature)
+        (rest if cause in seen else first).append(test)
+        seen.add(cause)
+    return [*first, *rest]
+
+
+def write_all(run_dir: Path, limit: int) -> list[str]:
+    """Writes the folders that are not there yet; a line for each that could not be written."""
+    from harness.triage import bundle, from_run
+
+    run = store.load_run(run_dir)
+    rows = {row.op_id: row for row in run.rows}
+    known: dict[str, Path] = {}
+    left, problems = limit, []
+    for test in ordered(failures(run)):
+        folder = place(run_dir, test.op_id)
+        row = rows[test.op_id]
+        if row.module is None or _is_there(folder, test):
+            continue
+        values = _size(row) <= left
+        try:
+            left -= bundle.write(folder, row, test, from_run.origin(run, row, test), values=values, known=known)
+        except (OSError, ValueError) as error:
+            problems.append(f"{test.op_id}: {' '.join(str(error).split())[:160]}")
+    return problems
+
+
+def _size(row: OpRow) -> int:
+    """The bytes of all values of an op."""
+    outputs = row.outputs if row.golden else ()
+    return sum(byte_size(desc.shape, desc.data_type) for desc in (*row.inputs, *outputs))
+
+
+def _is_there(folder: Path, test: OpTest) -> bool:
+    """Whether a folder of this very failure was written before."""
+    from harness.triage import bundle
+
+    try:
+        return bundle.read(folder).failure.same(test)
+    except InputError:
+        return False
+
+
+def folders(run_dir: Path, tests: Iterable[OpTest]) -> Mapping[str, Path]:
+    """The repro folders that are there, by op id."""
+    return {t.op_id: folder for t in tests if (folder := place(run_dir, t.op_id)).is_dir()}
+
+
+def main(arguments: Sequence[str]) -> int:
+    """The child: `harness.triage.after_run RUN_DIR BYTES`."""
+    problems = write_all(Path(arguments[0]), int(arguments[1]))
+    print(json.dumps(problems) if len(problems) > 1 else "".join(problems))
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,248 @@
+"""A repro folder: one op with all that it takes to see its failure again, on any machine that has opscope.
+
+    module.mlir, module.mlirbc   the op's module, as text and as bytecode (the one that is run)
+    inputs/<n>.npy               its inputs in order; types that are not NumPy's own as integers of their bits
+    golden/<n>.npy               what each result must be
+    repro.json                   the op, the options, the failure, versions and seed
+    run.sh, test_repro.py        run it; README.md says how, also without opscope
+    backend/                     the backend's own file, where it is one
+
+Values that do not fit into the room for them are left out: inputs are then drawn again by their law and seed, and the
+golden is computed when it is needed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Mapping, MutableMapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from harness.errors import InputError
+from harness.optest import RunContext
+from harness.records import OpRow, OpTest, Record, Source, Use
+from harness.stages import Stage, Status
+from harness.triage import bundle_texts
+
+FORMAT = 1
+FILE = "repro.json"
+MODULE, TEXT = "module.mlirbc", "module.mlir"
+MODEL = "repro"
+"""What the one use of the op calls its model."""
+
+
+class Failure(Record):
+    """What is to be seen again."""
+
+    status: Status
+    stage: Stage | None = None
+    message: str = ""
+    signature: str = ""
+    crash_kind: str = ""
+    stability: str = ""
+
+    @classmethod
+    def of(cls, test: OpTest) -> Failure:
+        """The failure that a record tells of."""
+        return cls(
+            status=test.status, stage=test.failed_stage, message=test.error_message or "",
+            signature=test.error_signature or "", crash_kind=test.crash_kind or "", stability=test.stability,
+        )  # fmt: skip
+
+    def same(self, test: OpTest) -> bool:
+        """Whether a record tells of this failure: status, stage, kind of crash and fingerprint are equal."""
+        other = Failure.of(test)
+        return (self.status, self.stage, self.crash_kind, self.signature) == (
+            other.status, other.stage, other.crash_kind, other.signature
+        )  # fmt: skip
+
+    def alike(self, test: OpTest) -> bool:
+        """Whether a record tells of a failure of the same kind at the same stage, whatever its words."""
+        return (self.status, self.stage) == (test.status, test.failed_stage)
+
+
+class Options(Record):
+    """How the op was run."""
+
+    backend: str
+    """A backend's name, or a file's path below the folder."""
+    arch: str
+    data_format: str | None = None
+    math_fidelity: str | None = None
+    op_timeout: float = 120.0
+    op_memory: int | None = None
+
+
+class Repro(Record):
+    """What repro.json holds."""
+
+    format: int = FORMAT
+    row: OpRow
+    options: Options
+    failure: Failure
+    run_id: str = ""
+    seed: int = 0
+    revision: str = ""
+    backend_revision: str = ""
+    versions: dict[str, str]
+    note: str = ""
+    """What became of values that are not in the folder."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a failure comes from: its run, and the files of its op."""
+
+    export_dir: Path
+    options: Options
+    run_id: str = ""
+    seed: int = 0
+    revision: str = ""
+    backend_revision: str = ""
+    versions: Mapping[str, str] | None = None
+
+
+def write(
+    folder: Path, row: OpRow, test: OpTest, origin: Origin, *, values: bool = True,
+    known: MutableMapping[str, Path] | None = None,
+) -> int:  # fmt: skip
+    """Writes the repro folder of a failure in the place of an older one; returns the bytes of values that it took.
+
+    `values`: whether inputs and goldens are stored. `known` holds files written before by what is in them: equal
+    values are links to one file. Raises OSError where the disk refuses.
+    """
+    part = folder.with_name(f".{folder.name}.{os.getpid()}")
+    shutil.rmtree(part, ignore_errors=True)
+    part.mkdir(parents=True)
+    try:
+        store = _Values(part, origin.export_dir, known if known is not None else {}, values)
+        sources = tuple(store.source(row, index) for index in range(len(row.sources)))
+        golden = tuple(store.golden(path, index) for index, path in enumerate(row.golden)) if values else ()
+        held = row.model_copy(update={
+            "module": MODULE, "sources": sources, "golden": golden,
+            "no_golden": row.no_golden if values else "its values were left out",
+            "uses": tuple(Use(model=MODEL, path=use.path, location=use.location, framework_op=use.framework_op)
+                          for use in row.uses[:1]) or (Use(model=MODEL, path="main/0"),),
+        })  # fmt: skip
+        module = (origin.export_dir / (row.module or "")).read_bytes()
+        (part / MODULE).write_bytes(module)
+        (part / TEXT).write_text(bundle_texts.module_text(module), encoding="utf-8")
+        repro = Repro(
+            row=held, options=_own_backend(part, origin.options), failure=Failure.of(test), run_id=origin.run_id,
+            seed=origin.seed, revision=origin.revision, backend_revision=origin.backend_revision,
+            versions=dict(origin.versions or {}), note=store.note,
+        )  # fmt: skip
+        (part / FILE).write_text(repro.model_dump_json(indent=1) + "\n", encoding="utf-8")
+        bundle_texts.write(part, test, repro.options.backend, repro.note, inputs=len(sources), golden=len(golden))
+        shutil.rmtree(folder, ignore_errors=True)
+        part.rename(folder)
+        known_here = {name: folder / path.relative_to(part) for name, path in store.written.items()}
+        if known is not None:
+            known.update(known_here)
+        return store.size
+    except BaseException:
+        shutil.rmtree(part, ignore_errors=True)
+        raise
+
+
+class _Values:
+    """Puts values into a folder, each once."""
+
+    def __init__(self, folder: Path, export_dir: Path, known: Mapping[str, Path], keep: bool) -> None:
+        self._folder, self._export, self._known, self._keep = folder, export_dir, known, keep
+        self.written: dict[str, Path] = {}
+        self.size, self.note = 0, ""
+
+    def source(self, row: OpRow, index: int) -> Source:
+        """Where input `index` comes from in the folder."""
+        from harness import domains, inputs
+        from harness.element_types import save
+
+        source, desc = row.sources[index], row.inputs[index]
+        if not self._keep:
+            if source.kind != "captured":
+                self.note = self.note or "inputs are drawn again, by law and seed"
+                return source
+            self.note = "inputs captured from the model were too large to keep: they are random ones of the op's domain"
+            try:
+                law = domains.law_of(row.op_name, index, row.inputs, row.op_params)
+            except (IndexError, ValueError):  # constants inside the module shift the operands
+                law = domains.default_law(desc.data_type)
+            return Source(kind="random", law=law, seed=0, index=index)
+        name = f"{source.law} {source.seed} {source.index} {desc.shape} {desc.data_type}"
+        path = Path("inputs") / f"{index}.npy"
+        if source.kind == "captured":
+            self._put(f"{self._export}/{source.path}", path, copy=self._export / (source.path or ""))
+        else:
+            self._put(name, path, make=lambda to: save(to, inputs.materialise(source, desc, self._export)))
+        return Source(kind="captured", path=path.as_posix())
+
+    def golden(self, path: str, index: int) -> str:
+        """The place of golden `index` in the folder."""
+        place = Path("golden") / f"{index}.npy"
+        self._put(f"{self._export}/{path}", place, copy=self._export / path)
+        return place.as_posix()
+
+    def _put(self, name: str, place: Path, *, copy: Path | None = None, make: Any = None) -> None:
+        target = self._folder / place
+        target.parent.mkdir(exist_ok=True)
+        before = self.written.get(name) or self._known.get(name)
+        try:
+            if before is not None:
+                os.link(before, target)
+                return
+        except OSError:
+            pass  # another disk, or gone meanwhile
+        if copy is not None:
+            shutil.copyfile(copy, target)  # never a link: the cache must not change with what a user does here
+        else:
+            make(target)
+        self.written[name] = target
+        self.size += target.stat().st_size
+
+
+def _own_backend(folder: Path, options: Options) -> Options:
+    """The options with the backend's file, where it is one, copied into the folder."""
+    kind, colon, name = options.backend.rpartition(":")
+    path = Path(name)
+    if not path.suffix or not path.is_file():
+        return options
+    target = folder / "backend" / path.name
+    target.parent.mkdir(exist_ok=True)
+    shutil.copyfile(path, target)
+    return options.model_copy(update={"backend": f"{kind}{colon}backend/{path.name}"})
+
+
+def read(folder: Path) -> Repro:
+    """What a repro folder holds. Raises InputError where it is none, or of a newer opscope."""
+    path = folder / FILE
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+        if isinstance(values, dict) and values.get("format") != FORMAT:
+            raise InputError(str(path), f"format {FORMAT}", f"format {values.get('format')}", "a newer opscope")
+        return Repro.model_validate(values)
+    except FileNotFoundError:
+        raise InputError(str(folder), "a repro folder", f"no {FILE}", "opscope repro ID") from None
+    except (OSError, ValidationError, json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise InputError(str(path), "what opscope repro wrote", " ".join(str(error).split())[:120]) from error
+
+
+def backend_of(folder: Path, options: Options) -> str:
+    """The backend as `--backend` takes it: a name, or a path that can be found from anywhere."""
+    kind, colon, name = options.backend.rpartition(":")
+    own = folder.resolve() / name
+    return f"{kind}{colon}{own}" if name.startswith("backend/") and own.is_file() else options.backend
+
+
+def context_of(folder: Path, repro: Repro, run_dir: Path) -> RunContext:
+    """The context in which the op is run again, its artifacts below `run_dir`."""
+    options = repro.options
+    return RunContext(
+        run_id="repro", run_dir=str(run_dir), backend=backend_of(folder, options), arch=options.arch,
+        data_format=options.data_format, math_fidelity=options.math_fidelity,
+    )  # fmt: skip

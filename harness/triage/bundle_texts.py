@@ -1,0 +1,44 @@
+"""The files of a repro folder that people read: the module as text, run.sh, the test, the README."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from harness.records import OpTest
+from harness.summary import title
+
+TEMPLATES = Path(__file__).parent / "templates"
+LARGEST = 4096
+"""Constants with more elements are written as their bytes in the module's text."""
+
+
+def module_text(module: bytes) -> str:
+    """A module as text without locations; what cannot be read is said instead (it may be the fault)."""
+    from harness import mlir
+    from harness.errors import InputError
+
+    try:
+        return str(mlir.load(module).operation.get_asm(enable_debug_info=False, large_elements_limit=LARGEST))
+    except InputError as error:
+        return f"// no MLIR that this version reads: {error}\n"
+
+
+def write(folder: Path, test: OpTest, backend: str, note: str, *, inputs: int, golden: int) -> None:
+    """Writes run.sh, test_repro.py and README.md."""
+    shutil.copyfile(TEMPLATES / "run.sh", folder / "run.sh")
+    shutil.copyfile(TEMPLATES / "test_repro.py.in", folder / "test_repro.py")  # else pytest would collect the template
+    (folder / "run.sh").chmod(0o755)
+    readme = (TEMPLATES / "README.md").read_text(encoding="utf-8")
+    stage = f" at {test.failed_stage}" if test.failed_stage else ""
+    values = f"{inputs} inputs in `inputs/`, {golden} goldens in `golden/`" if golden or not note else note
+    for word, text in (
+        ("TITLE", title(test)),
+        ("FAILURE", f"{test.status}{stage}: {test.error_message or test.crash_kind or ''}"),
+        ("SIGNATURE", test.error_signature or "none"),
+        ("BACKEND", f"`{backend}` ({test.card_type})"),
+        ("PLACE", test.locations[0] if test.locations else test.model_name),
+        ("VALUES", values),
+    ):
+        readme = readme.replace(f"@{word}@", text)
+    (folder / "README.md").write_text(readme, encoding="utf-8")

@@ -1,0 +1,50 @@
+"""Finding an op of a stored run, and where everything of it lies."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from harness import export_folder, resume, store
+from harness.errors import InputError
+from harness.records import OpRow, OpTest
+from harness.request import chosen
+from harness.store import StoredRun
+from harness.triage import bundle
+
+
+def find(word: str, run_dir: Path | None, where: str) -> tuple[Path, StoredRun, OpRow, OpTest]:
+    """The op that `word` begins the id of, in a run (None: the newest). Raises InputError; `where` is the command."""
+    run_dir = run_dir or store.newest_run()
+    if run_dir is None:
+        raise InputError(where, "a run to take the op from", "no run below .opscope/runs", "--run DIR")
+    run = store.load_run(run_dir)
+    (op_id,) = chosen(run.rows, [word], where)
+    row = next(row for row in run.rows if row.op_id == op_id)
+    test = next((test for test in run.tests if test.op_id == op_id), None)
+    if test is None:
+        raise InputError(where, f"an op that {run_dir} has a record of", op_id, "running it")
+    if not export_folder.complete(export_dir(run, row)) or not resume.exports_there(run.header):
+        raise InputError(where, f"the exports of {run_dir}", "some that were cleared away since",
+                         f"pytest --model {' --model '.join(run.header.models)} --op-by-op")  # fmt: skip
+    return run_dir, run, row, test
+
+
+def export_dir(run: StoredRun, row: OpRow) -> Path:
+    """The export folder that holds the files of an op."""
+    folders = dict(zip(run.header.models, run.header.export_dirs, strict=True))
+    return Path(folders[row.uses[0].model])
+
+
+def origin(run: StoredRun, row: OpRow, test: OpTest) -> bundle.Origin:
+    """Where a failure of a run comes from: options of the run, but what the record itself says of it."""
+    given, record = run.record.origin.options, run.record
+    options = bundle.Options(
+        backend=str(given.get("backend") or record.backend), arch=test.arch or record.arch,
+        data_format=given.get("data_format"), math_fidelity=given.get("math_fidelity"),
+        op_timeout=float(given.get("op_timeout") or 120.0), op_memory=given.get("op_memory"),
+    )  # fmt: skip
+    return bundle.Origin(
+        export_dir=export_dir(run, row), options=options, run_id=record.run_id, seed=int(given.get("seed") or 0),
+        revision=record.origin.revision, backend_revision=record.origin.backend_revision,
+        versions=record.origin.versions,
+    )  # fmt: skip

@@ -1,0 +1,128 @@
+"""Running the op of a repro folder in a lane, and saying whether its failure is still there.
+
+Also a program of its own (`python -m harness.triage.replay FOLDER`), so that a checkout needs no installation.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import click
+
+from harness import rooms
+from harness.errors import InputError
+from harness.lane import Lane, LaneConfig
+from harness.optest import backend_label
+from harness.records import OpTest
+from harness.stages import Stage, Status
+from harness.triage import bundle
+from harness.triage.evaluator import Evaluator
+
+PASSES, SAME, REFUSED, OTHER = 0, 1, 2, 3
+"""Exit codes."""
+NEEDS_GOLDEN = (Stage.COMPARE, None)
+"""Stages of failures that only a golden shows."""
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """What became of the op this time."""
+
+    test: OpTest
+    failure: bundle.Failure
+    diagnostic: str
+
+    @property
+    def passes(self) -> bool:
+        """Whether it succeeds; where nothing can be compared, whether it goes past the stage it failed at."""
+        return self.test.status in (Status.SUCCESS, Status.STOPPED, Status.NO_GOLDEN)
+
+    @property
+    def code(self) -> int:
+        """The exit code."""
+        return PASSES if self.passes else SAME if self.failure.same(self.test) else OTHER
+
+    @property
+    def text(self) -> str:
+        """What is printed."""
+        test = self.test
+        verdict = {PASSES: "it passes", SAME: "the recorded failure", OTHER: "another failure than the recorded one"}
+        stage = f" at {test.failed_stage}" if test.failed_stage else ""
+        lines = [f"{verdict[self.code]}: {test.status}{stage} on {test.backend} ({test.card_type})"]
+        lines += [test.error_message] if test.error_message else []
+        if self.code == OTHER:
+            lines.append(f"recorded: {self.failure.status} at {self.failure.stage}: {self.failure.message}")
+        if test.pcc is not None:
+            lines.append(f"PCC {test.pcc:.7f}")
+        return "\n".join([*lines, *([self.diagnostic] if self.diagnostic and self.code != PASSES else [])])
+
+
+def replay(
+    folder: Path, *, backend: str | None = None, arch: str | None = None, data_format: str | None = None,
+    math_fidelity: str | None = None, op_timeout: float | None = None,
+) -> Replayed:  # fmt: skip
+    """Runs the op of a repro folder, as it was run but for what is given. Raises InputError."""
+    repro = bundle.read(folder)
+    with tempfile.TemporaryDirectory(prefix="opscope-replay-") as scratch:
+        context = bundle.context_of(folder, repro, Path(scratch))
+        given = {"backend": backend, "arch": arch, "data_format": data_format, "math_fidelity": math_fidelity}
+        context = replace(context, **{name: value for name, value in given.items() if value is not None})
+        if backend is not None and backend_label(backend) != backend_label(repro.options.backend):
+            # Formats and fidelity are the recorded backend's own words.
+            context = replace(context, data_format=data_format, math_fidelity=math_fidelity)
+        row, export_dir = repro.row, folder.resolve()
+        if not row.golden and repro.failure.stage in NEEDS_GOLDEN:
+            with Evaluator() as evaluator:
+                row = evaluator.with_golden(row, export_dir, Path(scratch) / "golden")
+        config = LaneConfig(
+            context, {bundle.MODEL: str(export_dir)}, op_timeout=op_timeout or repro.options.op_timeout,
+            memory_limit=repro.options.op_memory,
+        )  # fmt: skip
+        with Lane(config) as lane:
+            test = lane.run(row)
+        artifact = Path(scratch) / test.artifact if test.artifact else None
+        diagnostic = artifact.read_text(encoding="utf-8").strip() if artifact and artifact.is_file() else ""
+    return Replayed(test, repro.failure, diagnostic)
+
+
+@click.command("replay", short_help="Run the op of a repro folder again.")
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--backend", help="Another backend than the recorded one.")
+@click.option("--arch", metavar="BOARD", help="Another board.")
+@click.option("--data-format", metavar="FORMAT", help="Another number format.")
+@click.option("--math-fidelity", metavar="FIDELITY", help="Another fidelity.")
+@click.option(
+    "--op-timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="Another time limit."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the record.")
+def command(
+    folder: Path, backend: str | None, arch: str | None, data_format: str | None, math_fidelity: str | None,
+    op_timeout: float | None, as_json: bool,
+) -> None:  # fmt: skip
+    """Run the op of a repro folder again.
+
+    Exit code 0: it passes; 1: it fails as recorded; 3: it fails otherwise; 2: it could not be run.
+    """
+    found = replay(folder, backend=backend, arch=arch, data_format=data_format, math_fidelity=math_fidelity,
+                   op_timeout=op_timeout)  # fmt: skip
+    click.echo(json.dumps(found.test.model_dump(mode="json"), indent=2) if as_json else found.text)
+    raise SystemExit(found.code)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """The program: bad input is one line on stderr and exit code 2."""
+    rooms.claim()
+    try:
+        command.main(args=None if arguments is None else list(arguments), prog_name="replay")
+    except InputError as error:
+        click.echo(str(error), err=True)
+        sys.exit(REFUSED)
+
+
+if __name__ == "__main__":
+    main()
