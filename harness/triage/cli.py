@@ -1,14 +1,24 @@
-"""The verbs of triage: `opscope repro`, `replay`, `reduce`, `probe`, `bisect`."""
+"""The verbs that narrow a failure down: `opscope repro`, `reduce`, `probe`."""
 
 from __future__ import annotations
 
+import contextlib
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 
 import click
 
 from harness.errors import InputError
-from harness.triage import after_run, bundle, from_run
+from harness.settings import BY_NAME
+from harness.triage import after_run, bundle, from_run, narrowing
 
+BUDGET = click.option("--budget", default="5m", show_default=True, metavar="TIME", help="Try nothing after this time.")
+LANES = click.option(
+    "-n", "lanes", default=1, show_default=True, type=click.IntRange(1, 64), help="Variants at a time."
+)
+AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 RUN = click.option("--run", "run_dir", type=click.Path(path_type=Path), metavar="DIR",
                    help="The run that the op is of; default: the newest below .opscope/runs.")  # fmt: skip
 
@@ -29,3 +39,94 @@ def repro(op_id: str, run_dir: Path | None, out: Path | None) -> None:
         raise InputError("--out", "a new folder or a repro folder", f"{out}, which is something else")
     bundle.write(folder, row, test, from_run.origin(run, row, test))
     click.echo(folder)
+
+
+@contextlib.contextmanager
+def _progress(what: str) -> Iterator[Callable[[str], None]]:
+    """A line on the terminal that says how far it is; nothing where stderr is no terminal."""
+    from rich.console import Console
+
+    console = Console(stderr=True, highlight=False, emoji=False)
+    with console.status(what) as status:
+        yield lambda text: status.update(f"{what}: {text.replace('[', chr(92) + '[')}")
+
+
+def _seconds(text: str) -> float:
+    return float(BY_NAME["budget"].read("--budget", text))
+
+
+@click.command("reduce", short_help="Make a failing op as small as it can be.")
+@click.argument("op_id", metavar="ID|FOLDER")
+@RUN
+@BUDGET
+@LANES
+@click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Where the smallest op's repro folder goes; "
+              "default: beside the original's.")  # fmt: skip
+@AS_JSON
+def reduce_command(op_id: str, run_dir: Path | None, budget: str, lanes: int, out: Path | None, as_json: bool) -> None:
+    """Shrink shapes, rank, attributes, regions and values of a failing op while the same failure stays.
+
+    ID is an op of a run, FOLDER a repro folder. Prints the smallest op's module, and leaves a repro folder of it.
+    """
+    from harness.triage import bundle_texts, reduce
+    from harness.triage.lab import Lab
+
+    folder = narrowing.folder_of(op_id, run_dir, "opscope reduce")
+    target = narrowing.replaced(folder, out or folder.with_name("reduced"))
+    repro = bundle.read(folder)
+    with Lab(folder, repro, lanes=lanes, budget=_seconds(budget)) as lab, _progress("reducing") as report:
+        found = reduce.reduce(lab, report)
+        assert found.tried.test is not None
+        options = repro.options.model_copy(update={"backend": bundle.backend_of(folder, repro.options)})
+        origin = bundle.Origin(lab.place, options, repro.run_id, repro.seed, repro.revision, repro.backend_revision,
+                               repro.versions)  # fmt: skip
+        row = lab.row_of(found.tried)
+        bundle.write(target, row.model_copy(update={"uses": repro.row.uses}), found.tried.test, origin)
+    if as_json:
+        told = {"folder": str(target), "module": (target / bundle.TEXT).read_text(encoding="utf-8"),
+                "before": asdict(found.before), "after": asdict(found.after), "steps": found.steps,
+                "tried": found.count, "complete": found.complete}  # fmt: skip
+        click.echo(json.dumps(told, indent=2))
+        return
+    click.echo(f"before  {reduce.shown(found.before)}, {found.before.elements:,} elements")
+    click.echo(f"after   {reduce.shown(found.after)}, {found.after.elements:,} elements")
+    end = "nothing smaller fails so" if found.complete else "the budget is spent: --budget"
+    click.echo(f"{found.count} variants tried, {len(found.steps)} kept; {end}\n")
+    click.echo(bundle_texts.module_text((target / bundle.MODULE).read_bytes()))
+    click.echo(f"again   {target}/run.sh")
+
+
+@click.command("probe", short_help="State the rule behind a failure: fails when C % 32 != 0.")
+@click.argument("op_id", metavar="ID|FOLDER")
+@RUN
+@BUDGET
+@LANES
+@AS_JSON
+def probe_command(op_id: str, run_dir: Path | None, budget: str, lanes: int, as_json: bool) -> None:
+    """Vary one dimension, element type or attribute of a failing op at a time, and state when it fails.
+
+    ID is an op of a run, FOLDER a repro folder. Every point that was tried is shown beside the rule.
+    """
+    from harness.triage import probe, reduce
+    from harness.triage.lab import Lab
+
+    folder = narrowing.folder_of(op_id, run_dir, "opscope probe")
+    with Lab(folder, bundle.read(folder), lanes=lanes, budget=_seconds(budget)) as lab, _progress("probing") as report:
+        found = probe.probe(lab, report)
+    if as_json:
+        told = {"op": asdict(found.form), "rules": found.statements, "tried": found.count, "complete": found.complete,
+                "findings": [asdict(finding) for finding in found.findings]}  # fmt: skip
+        click.echo(json.dumps(told, indent=2))
+        return
+    click.echo(reduce.shown(found.form))
+    for line in found.statements or ["no dimension, type or attribute decides: it fails wherever it was tried"]:
+        click.echo(f"  {line}")
+    click.echo("")
+    for finding in found.findings:
+        click.echo(f"{finding.name} (here {finding.own}): {finding.rule or 'does not decide'}")
+        ends: dict[str, list[str]] = {}
+        for value, end in finding.points:
+            ends.setdefault(end, []).append(value)
+        for end, values in ends.items():
+            click.echo(f"  {end}: {', '.join(values)}")
+    click.echo(f"{found.count} variants tried{'' if found.complete else '; the budget is spent: --budget'}")

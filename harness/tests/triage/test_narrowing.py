@@ -1,0 +1,158 @@
+"""Reducing and probing: backends with a bug by a known hidden rule; the smallest op and the rule must be found."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.errors import InputError
+from harness.tests.backends import hidden
+from harness.tests.triage.runs import binary, run, unary
+from harness.triage import bundle, narrowing
+from harness.triage.lab import Lab
+from harness.triage.probe import Probed, probe
+from harness.triage.reduce import Reduced, reduce
+
+CONV = """func.func @main(%a: tensor<2x12x12x40xf32>, %b: tensor<3x3x40x24xf32>) -> tensor<2x8x8x24xf32> {
+  %0 = stablehlo.convolution(%a, %b) dim_numbers = [b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f],
+    window = {rhs_dilate = [2, 2]} {batch_group_count = 1 : i64, feature_group_count = 1 : i64}
+    : (tensor<2x12x12x40xf32>, tensor<3x3x40x24xf32>) -> tensor<2x8x8x24xf32>
+  return %0 : tensor<2x8x8x24xf32>
+}
+"""
+DOT = """func.func @main(%a: tensor<4x96xf32>, %b: tensor<96x50xf32>) -> tensor<4x50xf32> {
+  %0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0]
+    : (tensor<4x96xf32>, tensor<96x50xf32>) -> tensor<4x50xf32>
+  return %0 : tensor<4x50xf32>
+}
+"""
+REDUCE = """func.func @main(%a: tensor<8x33x4xf32>) -> tensor<8x4xf32> {
+  %c = stablehlo.constant dense<0.0> : tensor<f32>
+  %0 = stablehlo.reduce(%a init: %c) across dimensions = [1] : (tensor<8x33x4xf32>, tensor<f32>) -> tensor<8x4xf32>
+    reducer(%x: tensor<f32>, %y: tensor<f32>) {
+    %1 = stablehlo.multiply %y, %y : tensor<f32>
+    %2 = stablehlo.add %x, %1 : tensor<f32>
+    stablehlo.return %2 : tensor<f32>
+  }
+  return %0 : tensor<8x4xf32>
+}
+"""
+WINDOW = """func.func @main(%a: tensor<8x12xf32>) -> tensor<8x10xf32> {
+  %c = stablehlo.constant dense<0.0> : tensor<f32>
+  %0 = "stablehlo.reduce_window"(%a, %c) ({
+    ^bb0(%x: tensor<f32>, %y: tensor<f32>):
+      %1 = stablehlo.maximum %x, %y : tensor<f32>
+      stablehlo.return %1 : tensor<f32>
+  }) {window_dimensions = array<i64: 1, 2>, window_dilations = array<i64: 1, 2>}
+    : (tensor<8x12xf32>, tensor<f32>) -> tensor<8x10xf32>
+  return %0 : tensor<8x10xf32>
+}
+"""
+
+
+def failing(folder: Path, module: str, rule: str, more: str = "") -> tuple[Path, bundle.Repro]:
+    """The repro folder of the one op of a module, on a backend with a bug by `rule`."""
+    run_dir, (test,) = run(folder, module, hidden.write(folder, "hidden_rule", rule, more))
+    assert not test.success
+    where = narrowing.folder_of(test.op_id, run_dir, "test")
+    return where, bundle.read(where)
+
+
+def reduced(folder: Path, *failure: str) -> Reduced:
+    where, repro = failing(folder, *failure)
+    with Lab(where, repro, budget=60) as lab:
+        found = reduce(lab)
+        assert found.complete
+        assert found.tried.test is not None
+        assert repro.failure.same(found.tried.test)
+    return found
+
+
+def probed(folder: Path, *failure: str, lanes: int = 1) -> Probed:
+    where, repro = failing(folder, *failure)
+    with Lab(where, repro, budget=90, lanes=lanes) as lab:
+        found = probe(lab)
+    assert found.complete
+    return found
+
+
+def slow(*values: object, name: str):
+    return pytest.param(*values, marks=pytest.mark.slow, id=name)
+
+
+@pytest.mark.parametrize(
+    ("module", "rule", "more", "operands", "attributes"),
+    [
+        slow(binary("add", "64x100xf32"), "op.shapes[0][-1] % 32 != 0", "", ((1,), (1,)), (), name="add"),
+        slow(CONV, "op.shapes[0][3] > 32 and 'rhs_dilation' in op.params", "", ((1, 5, 1, 33), (3, 1, 33, 1)),
+             {"rhs_dilation", "batch_group_count", "feature_group_count", "dimension_numbers"}, name="conv"),
+        slow(DOT, "op.shapes[0][-1] >= 70", hidden.WRONG, ((1, 70), (70, 2)), {"dot_dimension_numbers"}, name="dot, wrong"),
+        slow(REDUCE, "'stablehlo.add' in str(op.op)", hidden.CRASH, ((1,), ()), {"dimensions"}, name="reduce, crash"),
+    ],
+)  # fmt: skip
+def test_the_smallest_op(tmp_path: Path, module: str, rule: str, more: str, operands: object, attributes) -> None:
+    found = reduced(tmp_path, module, rule, more)
+    sizes = [sorted(shape) for shape in found.after.operands]
+    assert sum(map(hidden.sizes, sizes)) <= sum(map(hidden.sizes, operands)), found.after
+    assert {name for name, _ in found.after.attributes} <= set(attributes)
+    assert found.after.region_ops <= 1
+    assert found.after.elements < found.before.elements
+
+
+POWER = "(lambda n: n & (n - 1) != 0)"
+
+
+@pytest.mark.parametrize(
+    ("module", "rule", "told"),
+    [
+        pytest.param(binary("add", "6x40xf32"), "op.shapes[0][-1] % 32 != 0", ["fails when dim 1 % 32 != 0"], id="mod 32"),
+        slow(binary("add", "6x64xf32"), "op.shapes[0][-1] % 8 == 0", ["fails when dim 1 % 8 == 0"], name="mod 8"),
+        slow(unary("stablehlo.tanh %a : tensor<9xf32>", "9xf32"), "op.shapes[0][0] % 2 == 1", ["fails when dim 0 % 2 != 0"],
+             name="odd"),
+        slow(unary("stablehlo.tanh %a : tensor<9x700xf32>", "9x700xf32"), "op.shapes[0][1] >= 517",
+             ["fails when dim 1 >= 517"], name="at least"),
+        slow(binary("add", "6x3xf32"), "op.shapes[0][0] < 11", ["fails when dim 0 < 11"], name="below"),
+        slow(binary("add", "64x64xf32"), "sizes(op.shapes[0]) >= 4096", ["fails when size >= 4096"], name="size"),
+        slow(unary("stablehlo.tanh %a : tensor<96xf32>", "96xf32"), f"{POWER}(op.shapes[0][0])",
+             ["fails when dim 0 is no power of 2"], name="no power of 2"),
+        slow(unary("stablehlo.tanh %a : tensor<1x40xf32>", "1x40xf32"), "op.shapes[0][0] == 1", ["fails when dim 0 < 2"],
+             name="one"),
+        slow(unary("stablehlo.tanh %a : tensor<100xf32>", "100xf32"), "op.shapes[0][0] >= 64 and op.shapes[0][0] % 32 != 0",
+             ["fails when dim 0 >= 65 and dim 0 % 32 != 0"], name="both"),
+        slow(unary("stablehlo.tanh %a : tensor<100xf32>", "100xf32"), "64 <= op.shapes[0][0] < 200",
+             ["fails when 64 <= dim 0 < 200"], name="between"),
+        slow(binary("add", "6x40xf64"), "op.types[0] == 'f64'", ["fails for f64"], name="type"),
+        slow(binary("add", "6x40xf16"), "op.types[0] not in ('f32', 'bf16')", ["fails for all types but f32, bf16"],
+             name="all types but"),
+        slow(DOT, "op.shapes[0][-1] % 64 != 0", ["fails when K % 64 != 0"], name="contracted"),
+        slow(CONV, "op.shapes[0][3] % 32 != 0", ["fails when C % 32 != 0"], name="channels"),
+        slow(CONV, "'2, 2' in op.params.get('rhs_dilation', '') or '3, 3' in op.params.get('rhs_dilation', '')",
+             ["fails when 2 <= rhs_dilation < 4"], name="dilation"),
+        slow(WINDOW, "any(n in '2345678' for n in op.params.get('window_dilations', '')[10:])",
+             ["fails when window_dilations[1] > 1"], name="window dilation"),
+        slow(unary("stablehlo.tanh %a : tensor<7xf32>", "7xf32"), "True", [], name="always"),
+    ],
+)  # fmt: skip
+def test_the_rule(tmp_path: Path, module: str, rule: str, told: list[str]) -> None:
+    rule = rule.replace("sizes(", "__import__('math').prod(")
+    found = probed(tmp_path, module, rule)
+    assert [line[: len(want)] for line, want in zip(found.statements, told, strict=False)] == told, found
+    assert len(found.statements) == len(told), found.statements
+
+
+@pytest.mark.slow
+def test_wrong_numbers_are_probed_with_goldens_of_their_own_and_two_lanes(tmp_path: Path) -> None:
+    found = probed(tmp_path, DOT, "op.shapes[1][1] % 16 != 0", hidden.WRONG, lanes=2)
+    assert found.statements == ["fails when N % 16 != 0"]
+
+
+@pytest.mark.slow
+def test_a_failure_that_is_gone_is_one_line(tmp_path: Path) -> None:
+    where, repro = failing(tmp_path, binary("add", "2x40xf32"), "True")
+    (where / "backend" / "hidden_rule.py").write_text(
+        (tmp_path / "hidden_rule.py").read_text().replace("True", "False")
+    )
+    for narrow in (reduce, probe):
+        with Lab(where, repro) as lab, pytest.raises(InputError, match="expected the recorded failure, got a pass"):
+            narrow(lab)

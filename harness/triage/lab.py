@@ -1,0 +1,210 @@
+"""Trying variants of an op: each runs in a lane, up to the stage that the failure is at, and is compared with it.
+
+Inputs of a variant are the original's, cut or repeated to its shapes and converted to its types, so that what is in the
+values stays; a golden is computed only where the failure shows in the numbers.
+"""
+
+from __future__ import annotations
+
+import queue
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from harness.element_types import numpy_dtype, save
+from harness.errors import InputError
+from harness.inputs import row_inputs
+from harness.lane import Lane, LaneConfig
+from harness.mlir.variant import Form, read
+from harness.program import SingleOp
+from harness.records import OpRow, OpTest, Source, Use
+from harness.split import split_module
+from harness.stages import Stage, Status
+from harness.triage import bundle
+from harness.triage.evaluator import Evaluator
+
+LARGEST = 1 << 24
+"""Elements of all tensors of a variant that is still tried."""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A module to be tried, and the values that its arguments take."""
+
+    module: bytes
+    inputs: tuple[Any, ...]
+    """NumPy arrays."""
+
+    @property
+    def form(self) -> Form:
+        """What its op is like."""
+        return read(self.module)
+
+
+@dataclass(frozen=True)
+class Tried:
+    """What became of a variant."""
+
+    variant: Variant
+    test: OpTest | None
+    """None: it has no golden, so nothing can be said of it."""
+    fails: bool
+    """Whether it fails as the original does."""
+    passes: bool
+
+
+class Lab:
+    """A place to try variants of one failure; a context manager. Two variants at once with two lanes."""
+
+    def __init__(self, folder: Path, repro: bundle.Repro, *, lanes: int = 1, budget: float = 300.0) -> None:
+        """`folder` is the repro folder; after `budget` seconds nothing is tried any more."""
+        self._scratch = tempfile.TemporaryDirectory(prefix="opscope-lab-")
+        self.place = Path(self._scratch.name)
+        self._folder, self.repro = folder.resolve(), repro
+        self._until = time.monotonic() + budget
+        self._free: queue.SimpleQueue[Lane] = queue.SimpleQueue()
+        self._lanes: list[Lane] = []
+        self._wanted, self._pool = lanes, ThreadPoolExecutor(lanes)
+        self._evaluator = Evaluator()
+        self._mlir = threading.Lock()
+        self._known: dict[tuple[str, bytes], Tried] = {}
+        self.count = 0
+        """Variants that were run."""
+
+    @property
+    def stage(self) -> Stage | None:
+        """The stage that the failure is at."""
+        return self.repro.failure.stage
+
+    @property
+    def out_of_budget(self) -> bool:
+        """Whether the time is up."""
+        return time.monotonic() >= self._until
+
+    def original(self) -> Variant:
+        """The failure as it was recorded."""
+        row = self.repro.row
+        return Variant((self._folder / (row.module or "")).read_bytes(), tuple(row_inputs(row, self._folder)))
+
+    def try_all(self, variants: Sequence[Variant]) -> list[Tried | None]:
+        """What becomes of each, as many at once as there are lanes; None where the time was up before."""
+        futures = [self._pool.submit(self._try, variant, index) for index, variant in enumerate(variants)]
+        return [future.result() for future in futures]
+
+    @property
+    def width(self) -> int:
+        """How many are tried at once."""
+        return self._wanted
+
+    def _try(self, variant: Variant, index: int) -> Tried | None:
+        if self.out_of_budget:
+            return None
+        with self._mlir:
+            (single,) = split_module(variant.module).ops.values()
+        key = (single.op_id, b"".join(array.tobytes() for array in variant.inputs if array.size <= 4096))
+        if key in self._known:
+            return self._known[key]
+        row = self._row(single, variant, f"{index}_{self.count}")
+        self.count += 1
+        if self.stage is Stage.COMPARE and not row.golden:
+            tried = Tried(variant, None, fails=False, passes=False)
+        else:
+            lane = self._free.get()
+            try:
+                test = lane.run(row)
+            finally:
+                self._free.put(lane)
+            fails = self.repro.failure.same(test)
+            passes = test.status in (Status.SUCCESS, Status.STOPPED, Status.NO_GOLDEN)
+            tried = Tried(variant, test, fails, passes)
+        self._known[key] = tried
+        for path in self.place.glob(f"{row.module.removesuffix('.mlirbc') if row.module else ''}[.-]*"):
+            path.unlink()
+        return tried
+
+    def _row(self, single: SingleOp, variant: Variant, name: str) -> OpRow:
+        """The manifest row of a variant, its files in this place."""
+        if single.unsplittable:
+            raise InputError(single.op_id, "an op that stands alone", single.unsplittable)
+        (self.place / f"{name}.mlirbc").write_bytes(single.bytecode)
+        sources = []
+        for number, array in enumerate(variant.inputs[: len(single.inputs)]):
+            save(self.place / f"{name}-{number}.npy", array)
+            sources.append(Source(kind="captured", path=f"{name}-{number}.npy"))
+        row = OpRow(
+            op_id=single.op_id, op_name=single.op_name, module=f"{name}.mlirbc", inputs=single.inputs,
+            outputs=single.outputs, sources=tuple(sources), op_params=single.op_params, no_golden="not needed",
+            uses=(Use(model=bundle.MODEL, path="main/0"),),
+        )  # fmt: skip
+        if self.stage is not Stage.COMPARE:
+            return row
+        # Beside the inputs, so that all of a variant goes at once.
+        row = self._evaluator.with_golden(row.model_copy(update={"op_id": f"{name}-golden"}), self.place, self.place)
+        return row.model_copy(update={"op_id": single.op_id})
+
+    def _open(self) -> None:
+        """Makes the lanes; a fault of one variant costs that lane's child only."""
+        while len(self._lanes) < self._wanted:
+            context = bundle.context_of(self._folder, self.repro, self.place / f"lane{len(self._lanes)}")
+            if self.stage is not None and self.stage is not Stage.COMPARE:
+                context = replace(context, until=str(self.stage))
+            options = self.repro.options
+            self._lanes.append(Lane(LaneConfig(
+                context, {bundle.MODEL: str(self.place)}, op_timeout=options.op_timeout,
+                memory_limit=options.op_memory,
+            )))  # fmt: skip
+            self._free.put(self._lanes[-1])
+
+    def row_of(self, tried: Tried) -> OpRow:
+        """The manifest row of a variant that was tried, its values in this place."""
+        (single,) = split_module(tried.variant.module).ops.values()
+        return self._row(single, tried.variant, "chosen")
+
+    def close(self) -> None:
+        """Ends lanes and child, and clears the place."""
+        self._pool.shutdown()
+        for lane in self._lanes:
+            lane.close()
+        self._evaluator.close()
+        self._scratch.cleanup()
+
+    def __enter__(self) -> Lab:
+        self._open()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def refit(variant: Variant, before: Form, module: bytes, after: Form) -> Variant:
+    """A variant of another form with the values of `variant`, cut or repeated to its shapes."""
+    inputs = list(variant.inputs)
+    for operand, number in enumerate(after.arguments):
+        if number < 0:
+            continue
+        inputs[number] = fitted(
+            variant.inputs[before.arguments[operand]], after.operands[operand], numpy_dtype(after.types[operand])
+        )
+    return Variant(module, tuple(inputs))
+
+
+def fitted(array: Any, shape: Sequence[int], dtype: Any) -> Any:
+    """`array` in another shape and type: its first values where it is longer, its values again where it is shorter."""
+    while array.ndim > len(shape):
+        unit = next((axis for axis, extent in enumerate(array.shape) if extent == 1), 0)
+        array = np.take(array, 0, axis=unit)
+    while array.ndim < len(shape):
+        array = array[None]
+    for axis, extent in enumerate(shape):
+        if array.shape[axis] == 0:
+            return np.zeros(shape, dtype)
+        if array.shape[axis] != extent:
+            array = np.take(array, np.arange(extent) % array.shape[axis], axis=axis)
+    return np.ascontiguousarray(array.astype(dtype, copy=False)).reshape(tuple(shape))

@@ -1,0 +1,48 @@
+"""What `opscope reduce`, `probe` and `bisect` start from: a repro folder, given itself or as an op of a run."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from harness.errors import InputError
+from harness.records import OpTest
+from harness.stages import FAILED, Status
+from harness.triage import after_run, bundle, from_run
+
+
+def folder_of(word: str, run_dir: Path | None, where: str) -> Path:
+    """The repro folder that `word` names: a path, or the id of an op of a run, whose folder is written if it must be.
+
+    Raises InputError: no such op, or one that did not fail. `where` is the command.
+    """
+    given = Path(word)
+    if (given / bundle.FILE).is_file():
+        return given
+    run_dir, run, row, test = from_run.find(word, run_dir, where)
+    if test.status not in FAILED or test.status is Status.NO_GOLDEN:
+        raise InputError(where, "an op that failed", f"{test.op_name} [{test.op_id}], which is {test.status}",
+                         "opscope show")  # fmt: skip
+    folder = after_run.place(run_dir, row.op_id)
+    if not _whole(folder, test):
+        bundle.write(folder, row, test, from_run.origin(run, row, test))
+    return folder
+
+
+def _whole(folder: Path, test: OpTest) -> bool:
+    """Whether the folder is there, of this failure, with its values."""
+    try:
+        repro = bundle.read(folder)
+    except InputError:
+        return False
+    return repro.failure.same(test) and all(source.kind == "captured" for source in repro.row.sources)
+
+
+def replaced(folder: Path, out: Path) -> Path:
+    """`out` as a place for a new folder. Raises InputError where something else is there."""
+    if out.exists() and not (out / bundle.FILE).is_file():
+        raise InputError("--out", "a new folder or a repro folder", f"{out}, which is something else")
+    if out.resolve() == folder.resolve():
+        raise InputError("--out", "another folder than the one that is reduced", str(out))
+    shutil.rmtree(out, ignore_errors=True)
+    return out

@@ -1,0 +1,257 @@
+"""The rule behind a failure: one axis, element type or attribute of the op is varied at a time.
+
+For each axis a few sizes are tried, then those that tell the rules apart which still agree (harness/triage/rules.py). Where
+several axes have a threshold, one bound on the number of elements may explain them all.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from harness.errors import InputError
+from harness.mlir.variant import Form, InvalidVariantError
+from harness.triage import attribute_text, axes, rules
+from harness.triage.lab import LARGEST, Lab, Tried, Variant, refit
+
+FIRST = (1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 31, 32, 33, 48, 63, 64, 65, 96, 127, 128, 256)
+"""Sizes that every axis is tried at, besides its own, its neighbours, half and twice of it."""
+
+MORE = 24
+"""So many points more are asked for, to tell rules apart."""
+
+FURTHEST = 16
+"""An axis grows to this many times its size, or to 512."""
+
+TYPES = ("f32", "bf16", "f16", "f64", "i8", "i16", "i32", "i64", "ui8", "ui32", "i1", "complex<f32>")
+
+Report = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was varied."""
+
+    name: str
+    points: tuple[tuple[str, str], ...]
+    """Value -> `fails`, `passes` or how else it ended."""
+    rule: str
+    """When it fails; empty: it does not decide."""
+    own: str
+    """The value of the failing op."""
+
+
+@dataclass(frozen=True)
+class Probed:
+    """What was found."""
+
+    form: Form
+    findings: tuple[Finding, ...]
+    elements: str
+    """A bound on the number of elements that explains the thresholds of several axes; empty: none does."""
+    count: int
+    complete: bool
+
+    @property
+    def statements(self) -> list[str]:
+        """The rules, one a line; the one that explains several stands for them."""
+        if self.elements:
+            size = [f"fails when {self.elements}"]
+            return [
+                *size,
+                *(f.rule for f in self.findings if f.rule and " elements" not in f.rule and not _bound(f.rule)),
+            ]
+        return [finding.rule for finding in self.findings if finding.rule]
+
+
+def _bound(rule: str) -> bool:
+    """Whether a rule is a lower bound of one axis."""
+    return " >= " in rule and " and " not in rule and " or " not in rule
+
+
+def probe(lab: Lab, report: Report = lambda text: None) -> Probed:
+    """The rules of the lab's failure. Raises InputError where that does not show any more."""
+    original = lab.original()
+    try:
+        form = original.form
+    except InvalidVariantError as error:
+        raise InputError("opscope probe", "one op on static tensors", str(error)) from error
+    (first,) = lab.try_all([original])
+    if first is None or not first.fails:
+        got = "no time for it" if first is None else "a pass" if first.passes else "another failure"
+        raise InputError("opscope probe", "the recorded failure", got, "opscope replay, or --reruns: it may be flaky")
+    search = _Search(lab, original, form, report)
+    findings = [*search.axes(), *search.types(), *search.attributes()]
+    return Probed(form, tuple(findings), search.elements(), lab.count, not lab.out_of_budget)
+
+
+class _Search:
+    """Varies one thing after the other."""
+
+    def __init__(self, lab: Lab, original: Variant, form: Form, report: Report) -> None:
+        self._lab, self._original, self._form, self._report = lab, original, form, report
+        self._sizes: list[tuple[int, bool]] = []
+        """Elements of the largest tensor of each point of an axis, and whether it failed."""
+        self._bounds = 0
+
+    def axes(self) -> list[Finding]:
+        """A finding for each axis."""
+        return [self._axis(axis) for axis in axes.find(self._original.module, self._form)]
+
+    def _axis(self, axis: axes.Axis) -> Finding:
+        near = {axis.size - 1, axis.size + 1, axis.size // 2, axis.size * 2, axis.size * 4, axis.size * 8}
+        first = sorted({size for size in (*FIRST, *near) if size > 0})
+        return self._numbers(axis.name, axis.size, first, max(512, axis.size * FURTHEST),
+                             lambda size: axes.made(self._original.module, self._form, axis, size), axis)  # fmt: skip
+
+    def attributes(self) -> list[Finding]:
+        """A finding for each integer of an attribute, and for all of one at once; then for each flag."""
+        found = []
+        for name, text in self._form.attributes:
+            values = attribute_text.integers(text)
+            if not values or _numbers_dimensions(name):
+                continue
+            for place in (
+                [None, *range(len(values))] if len(set(values)) == 1 and len(values) > 1 else range(len(values))
+            ):
+                own = values[0] if place is None else values[place]
+                label = name if place is None or len(values) == 1 else f"{name}[{place}]"
+                finding = self._numbers(label, own, list(range(9)), 16,
+                                        lambda size, n=name, p=place: self._with(n, p, size))  # fmt: skip
+                if len(finding.points) > 1:
+                    found.append(finding)
+                if place is None and finding.rule:
+                    break
+        return found + self._flags()
+
+    def _with(self, name: str, place: int | None, value: int) -> tuple[bytes, Form] | None:
+        texts = dict(self._form.attributes)
+        values = list(attribute_text.integers(texts[name]))
+        values = [value] * len(values) if place is None else [*values[:place], value, *values[place + 1 :]]
+        texts[name] = attribute_text.with_integers(texts[name], values)
+        return self._form_of(dataclasses.replace(self._form, attributes=tuple(texts.items())))
+
+    def _form_of(self, form: Form) -> tuple[bytes, Form] | None:
+        return axes.first_valid(self._original.module, [form])
+
+    def _flags(self) -> list[Finding]:
+        """Attributes that are true or false, or one of a few words: other than they are."""
+        found = []
+        for name, text in self._form.attributes:
+            if text not in ("true", "false"):
+                continue
+            other = "false" if text == "true" else "true"
+            texts = {**dict(self._form.attributes), name: other}
+            ends = self._ends({other: self._form_of(dataclasses.replace(self._form, attributes=tuple(texts.items())))})
+            rule = f"fails when {name} is {text}" if ends.get(other) == "passes" else ""
+            found.append(Finding(name, tuple({text: "fails", **ends}.items()), rule, text))
+        return found
+
+    def types(self) -> list[Finding]:
+        """A finding for the element type of the first operand, and of whatever has it too."""
+        if not self._form.types:
+            return []
+        own = self._form.types[0]
+        ends = {own: "fails"} | self._ends(
+            {kind: self._form_of(_typed(self._form, own, kind)) for kind in TYPES if kind != own}
+        )
+        failing = [kind for kind in ends if ends[kind] == "fails"]
+        passing = [kind for kind in ends if ends[kind] == "passes"]
+        rule = ""
+        if passing:
+            few = len(failing) <= len(passing)
+            rule = f"fails for {', '.join(failing)}" if few else f"fails for all types but {', '.join(passing)}"
+        return [Finding("type", tuple(ends.items()), rule, own)]
+
+    def _ends(self, made: Mapping[str, tuple[bytes, Form] | None]) -> dict[str, str]:
+        """How variants end, by name; those that are no op at all are left out."""
+        there = {name: each for name, each in made.items() if each is not None}
+        tried = self._lab.try_all([refit(self._original, self._form, *each) for each in there.values()])
+        return {name: _end(one) for name, one in zip(there, tried, strict=True) if one is not None}
+
+    def _numbers(
+        self, name: str, own: int, first: list[int], furthest: int,
+        make: Callable[[int], tuple[bytes, Form] | None], axis: axes.Axis | None = None,
+    ) -> Finding:  # fmt: skip
+        """The finding for an integer that `make` gives variants of."""
+        points: dict[int, bool] = {own: True}
+        shown = {own: "fails"}
+
+        def ask_all(sizes: list[int]) -> None:
+            made = {size: each for size in sizes if size not in shown and (each := make(size)) is not None
+                    and each[1].elements <= LARGEST}  # fmt: skip
+            variants = [refit(self._original, self._form, *each) for each in made.values()]
+            for (size, (_, form)), tried in zip(made.items(), self._lab.try_all(variants), strict=True):
+                if tried is None:
+                    continue
+                shown[size] = _end(tried)
+                if tried.fails or tried.passes:
+                    points[size] = tried.fails
+                    if axis is not None:
+                        self._sizes.append((_elements(form), tried.fails))
+
+        def ask(size: int) -> bool | None:
+            ask_all([size])
+            return points.get(size)
+
+        ask_all(first)
+        rule = None
+        if len(set(points.values())) > 1:
+            step = max(1, furthest // 4096)
+            rule = rules.settle(points, ask, range(1 if axis else 0, furthest + 1, step), MORE)
+        text = f"fails when {rule.of(name)}" if rule is not None else ""
+        if rule is None and len(set(points.values())) > 1:
+            text = f"depends on {name}, by no simple rule"
+        if axis is not None and rule is not None and _bound(rule.text):
+            self._bounds += 1
+        self._report(f"{self._lab.count} tried: {name}: {text or 'does not decide'}")
+        ends = tuple((str(size), shown[size]) for size in sorted(shown))
+        return Finding(name, ends, text, str(own))
+
+    def elements(self) -> str:
+        """The bound on the number of elements that explains the thresholds of several axes, if one does."""
+        if self._bounds < 2:
+            return ""
+        passing = [size for size, fails in self._sizes if not fails]
+        failing = [size for size, fails in self._sizes if fails]
+        if not passing or not failing or max(passing) >= min(failing):
+            return ""
+        low, high = max(passing), min(failing)
+        untried = f" ({low + 1} to {high - 1} were not tried)" if high - low > 1 else ""
+        return f"size >= {high}{untried}"
+
+
+def _elements(form: Form) -> int:
+    """Elements of the largest tensor."""
+    return max((math.prod(shape) for shape in (*form.operands, *form.results)), default=0)
+
+
+def _typed(form: Form, own: str, kind: str) -> Form:
+    """The form with another element type wherever the first operand's stands."""
+    return dataclasses.replace(
+        form, types=tuple(kind if each == own else each for each in form.types),
+        result_types=tuple(kind if each == own else each for each in form.result_types),
+    )  # fmt: skip
+
+
+def _numbers_dimensions(name: str) -> bool:
+    """Whether the integers of an attribute are numbers of dimensions: those are no quantities."""
+    return name in (
+        "permutation",
+        "dimensions",
+        "dimension",
+        "broadcast_dimensions",
+        "dimension_numbers",
+        "iota_dimension",
+    )
+
+
+def _end(tried: Tried) -> str:
+    """How a variant ended, in a word or two."""
+    if tried.fails:
+        return "fails"
+    if tried.passes:
+        return "passes"
+    return "no golden" if tried.test is None else f"another failure ({tried.test.status})"

@@ -1,0 +1,202 @@
+"""Making a failing op small: delta debugging over its axes, its rank, its attributes, its regions and its values.
+
+A step is kept where StableHLO's verifier accepts the op and the same failure (status, stage, kind of crash, fingerprint)
+is still there. The passes repeat until none finds a smaller op, or the budget is spent.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from harness.errors import InputError
+from harness.identity import attribute_items
+from harness.mlir import load
+from harness.mlir.tokens import attribute_token
+from harness.mlir.variant import Form, InvalidVariantError, main_op, without_inner_ops
+from harness.op_defaults import is_default
+from harness.stages import Stage
+from harness.triage import attribute_text, axes
+from harness.triage.lab import Lab, Tried, Variant, refit
+
+SIZES = (1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 24, 32, 33, 48, 64, 65, 96, 128, 129, 256, 512, 1024, 2048, 4096)
+"""Sizes that an axis is tried at, smallest first; then what lies just below the smallest that failed."""
+
+Report = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Reduced:
+    """The smallest op found."""
+
+    before: Form
+    after: Form
+    tried: Tried
+    steps: tuple[str, ...]
+    count: int
+    """Variants that were run."""
+    complete: bool
+    """Whether no pass finds anything smaller; else the budget ended it."""
+
+
+def reduce(lab: Lab, report: Report = lambda text: None) -> Reduced:
+    """The smallest op that fails as the lab's does. Raises InputError where that failure does not show any more."""
+    original = lab.original()
+    try:
+        before = original.form
+    except InvalidVariantError as error:
+        raise InputError("opscope reduce", "one op on static tensors", str(error)) from error
+    (first,) = lab.try_all([original])
+    if first is None or not first.fails:
+        got = "no time for it" if first is None else "a pass" if first.passes else "another failure"
+        raise InputError("opscope reduce", "the recorded failure", got, "opscope replay, or --reruns: it may be flaky")
+    search = _Search(lab, first, report)
+    while search.round() and not lab.out_of_budget:
+        pass
+    after = search.best.variant.form
+    return Reduced(before, after, search.best, tuple(search.steps), lab.count, not lab.out_of_budget)
+
+
+class _Search:
+    """The smallest so far, and the passes."""
+
+    def __init__(self, lab: Lab, best: Tried, report: Report) -> None:
+        self.lab, self.best, self._report = lab, best, report
+        self.steps: list[str] = []
+
+    def round(self) -> bool:
+        """One time all passes; whether anything was found."""
+        before = len(self.steps)
+        self._axes()
+        self._first("one dimension less", self._of_forms(axes.unit_dims_dropped))
+        self._attributes()
+        self._regions()
+        if self.lab.stage in (Stage.RUN, Stage.COMPARE):
+            self._values()
+        return len(self.steps) > before
+
+    def _first(self, what: str, variants: Iterable[Variant]) -> bool:
+        """Keeps the first of the variants that still fails."""
+        batch: list[Variant] = []
+        for variant in variants:
+            batch.append(variant)
+            if len(batch) == self.lab.width and self._kept(what, batch):
+                return True
+            batch = batch if len(batch) < self.lab.width else []
+            if self.lab.out_of_budget:
+                return False
+        return bool(batch) and self._kept(what, batch)
+
+    def _kept(self, what: str, batch: list[Variant]) -> bool:
+        for tried in self.lab.try_all(batch):
+            if tried is not None and tried.fails:
+                self.best = tried
+                self.steps.append(what)
+                self._report(f"{self.lab.count} tried: {what}; {shown(tried.variant.form)}")
+                return True
+        self._report(f"{self.lab.count} tried; {shown(self.best.variant.form)}")
+        return False
+
+    def _of_forms(self, forms: Callable[[Form], Iterable[Form]]) -> Iterator[Variant]:
+        """The variants that these forms of the smallest op make."""
+        variant, form = self.best.variant, self.best.variant.form
+        for other in forms(form):
+            made = axes.first_valid(variant.module, [other])
+            if made is not None and made[1] != form:
+                yield refit(variant, form, *made)
+
+    def _axes(self) -> None:
+        form = self.best.variant.form
+        for found in sorted(axes.find(self.best.variant.module, form), key=lambda axis: -axis.size):
+            axis = found
+            while not self.lab.out_of_budget:
+                sizes = [size for size in SIZES if size < axis.size]
+                # Between the largest size that does not fail and the smallest that does, step by step.
+                sizes += [size for size in (axis.size - 8, axis.size - 1) if size > (sizes[-1] if sizes else 0)]
+                if not self._first(f"{axis.name} smaller", self._sized(axis, sizes)):
+                    break
+                now = self._size(axis)
+                if now >= axis.size:
+                    break
+                axis = dataclasses.replace(axis, size=now)
+
+    def _sized(self, axis: axes.Axis, sizes: Iterable[int]) -> Iterator[Variant]:
+        variant, form = self.best.variant, self.best.variant.form
+        for size in sizes:
+            made = axes.made(variant.module, form, axis, size)
+            if made is not None and made[1].elements < form.elements:
+                yield refit(variant, form, *made)
+
+    def _size(self, axis: axes.Axis) -> int:
+        """The size of an axis in the smallest op."""
+        (kind, number, dim), factor = axis.places[0]
+        form = self.best.variant.form
+        return (form.operands if kind == "o" else form.results)[number][dim] // factor
+
+    def _attributes(self) -> None:
+        """Away with what is not needed; what must stay becomes 1, or 0."""
+
+        def without(name: str) -> Callable[[Form], Iterable[Form]]:
+            def forms(form: Form) -> Iterable[Form]:
+                kept = tuple(each for each in form.attributes if each[0] != name)
+                yield dataclasses.replace(form, attributes=kept)
+
+            return forms
+
+        for name, text in self.best.variant.form.attributes:
+            if self._is_default(name):
+                continue
+            if self._first(f"without {name}", self._of_forms(without(name))):
+                continue
+            for value in (1, 0):
+                values = attribute_text.integers(text)
+                if values and set(values) != {value}:
+                    self._first(f"{name} all {value}", self._of_forms(lambda form, n=name, v=value: _all(form, n, v)))
+
+    def _is_default(self, name: str) -> bool:
+        """Whether an attribute says what is so without it: taking it away would make no other op."""
+        module = load(self.best.variant.module)
+        op = main_op(module)
+        attr = dict(attribute_items(op)).get(name)
+        return attr is not None and is_default(
+            op.name, name, attribute_token(attr, str), self.best.variant.form.types[0]
+        )
+
+    def _regions(self) -> None:
+        while self.best.variant.form.region_ops and not self.lab.out_of_budget:
+            variant = self.best.variant
+            smaller = (Variant(module, variant.inputs) for module in without_inner_ops(variant.module))
+            if not self._first("one op less in its region", smaller):
+                return
+
+    def _values(self) -> None:
+        for number, array in enumerate(self.best.variant.inputs):
+            for value in (0, 1):
+                flat = np.full(array.shape, value, array.dtype)
+                if np.array_equal(flat, self.best.variant.inputs[number]):
+                    break
+                inputs = list(self.best.variant.inputs)
+                inputs[number] = flat
+                changed = Variant(self.best.variant.module, tuple(inputs))
+                if self._first(f"input {number} all {value}", [changed]):
+                    break
+
+
+def _all(form: Form, name: str, value: int) -> Iterable[Form]:
+    """The form with each integer of an attribute the same."""
+    texts = dict(form.attributes)
+    count = len(attribute_text.integers(texts.get(name, "")))
+    if count:
+        texts[name] = attribute_text.with_integers(texts[name], [value] * count)
+        yield dataclasses.replace(form, attributes=tuple(texts.items()))
+
+
+def shown(form: Form) -> str:
+    """An op on one line: name, types, how many attributes and inner ops it has."""
+    types = ", ".join("x".join([*map(str, shape), kind]) for shape, kind in zip(form.operands, form.types, strict=True))
+    more = [f"{len(form.attributes)} attributes"] * bool(form.attributes)
+    more += [f"{form.region_ops} inner ops"] * bool(form.region_ops)
+    return f"{form.name}({types}){', ' if more else ''}{', '.join(more)}"
