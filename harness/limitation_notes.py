@@ -48,15 +48,15 @@ def beside(run: StoredRun, rows: Sequence[Limitation]) -> list[Row]:
     """The rows that speak of the run's backend and board, each beside the ops that it names."""
     seen = [test for test in run.tests if test.status not in UNSEEN]
     here = {board for test in seen for board in boards(test)} | {run.record.arch}
-    label = backend_label(run.record.backend)
-    theirs = [row for row in rows if row.backend == label and any(fnmatchcase(b, row.arch) for b in here)]
-    best = {test.op_id: match(test, rows=rows, today=date.min) for test in seen}
+    labels = {backend_label(name) for name in run.record.backend.split(",")}
+    theirs = [row for row in rows if row.backend in labels and any(fnmatchcase(b, row.arch) for b in here)]
+    best = {(test.op_id, test.backend): match(test, rows=rows, today=date.min) for test in seen}
     found = []
     for row in theirs:
-        named = [test for test in seen if row.names(test, label)]
+        named = [test for test in seen if row.names(test, test.backend)]
         excused = [t for t in named if verdict(t, row, date.min).outcome == "xfail"]
         passed = [t for t in named if t.status is Status.SUCCESS]
-        other = [t for t in named if t not in excused and t not in passed and best[t.op_id] is row]
+        other = [t for t in named if t not in excused and t not in passed and best[t.op_id, t.backend] is row]
         found.append(Row(row, tuple(excused), tuple(passed), tuple(other)))
     return found
 

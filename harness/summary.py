@@ -167,8 +167,8 @@ def show(run: Run, console: Console) -> None:
             line(f"{title(test)} on {test.backend}" if several else title(test), indent=2)
             hanging([("", failure_text(test))])
             line(here(test.repro, run.folder), "dim", indent=4)
-            if test.op_id in repros:
-                line(here(f"{repros[test.op_id]}/run.sh", run.folder), "dim", indent=4)
+            if (test.op_id, test.backend) in repros:
+                line(here(f"{repros[test.op_id, test.backend]}/run.sh", run.folder), "dim", indent=4)
         if len(failing) > FAILING:
             line(f"and {len(failing) - FAILING} more: see the report", indent=2)
     if expected:

@@ -1,7 +1,7 @@
 """Variants of a single-op module: its op with other shapes, element types, attributes or regions.
 
-What a variant's results are is MLIR's to say: a result that StableHLO's verifier refuses is replaced by what the refusal
-infers. Whatever then does not verify is no variant.
+What a variant's results are is MLIR's to say: a result that StableHLO's verifier refuses is replaced by what the
+refusal infers. Whatever then does not verify is no variant.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import dataclasses
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from jaxlib.mlir import ir
 
@@ -75,7 +76,7 @@ def _main(module: Module) -> ir.Operation:
 
 
 def read(module: bytes) -> Form:
-    """The form of the op of a module. Raises InvalidVariantError where it takes or gives anything but static tensors."""
+    """The form of the op of a module. Raises InvalidVariantError unless it takes and gives static tensors."""
     source = load(module)  # held here: an op does not keep its module alive
     op = main_op(source)
     arguments = [_argument(value) for value in op.operands]
@@ -168,7 +169,7 @@ def _type_of(value: ir.Value) -> ir.Type:
 
 def _constant(value: ir.Value, tensor: ir.Type, point: ir.InsertionPoint) -> ir.Value:
     """The constant behind `value` in another shape (a splat) or as it is."""
-    owner = value.owner
+    owner: Any = value.owner  # an op, as it is no argument
     held = str(owner.attributes["value"])
     splat = re.match(r"dense<([^\[\]\"]+)> : ", held)
     text = f"dense<{splat[1]}> : {tensor}" if splat is not None else held

@@ -1,6 +1,6 @@
 """A repro folder for each failure of a run, written by a child once the run has ended.
 
-    RUN/artifacts/<op id>/repro/
+    RUN/artifacts/<op id>/repro-<backend>/
 
 The child, since pytest processes import neither NumPy nor MLIR. Values take at most `repro_size` bytes in a run, one
 failure of each fingerprint first and the small ones before the large; the folders of the others go without values.
@@ -22,14 +22,13 @@ from harness.records import OpRow, OpTest
 from harness.stages import FAILED, Status
 from harness.store import StoredRun
 
-REPRO = "repro"
 SECONDS = 600.0
 """How long the child may take; what it has written by then stays."""
 
 
-def place(run_dir: Path, op_id: str) -> Path:
+def place(run_dir: Path, test: OpTest) -> Path:
     """Where the repro folder of a failure lies."""
-    return store.artifact_dir(run_dir, op_id) / REPRO
+    return store.artifact_dir(run_dir, test.op_id) / f"repro-{test.backend}"
 
 
 def failures(run: StoredRun) -> list[OpTest]:
@@ -75,7 +74,7 @@ def write_all(run_dir: Path, limit: int) -> list[str]:
     known: dict[str, Path] = {}
     left, problems = limit, []
     for test in ordered(failures(run)):
-        folder = place(run_dir, test.op_id)
+        folder = place(run_dir, test)
         row = rows[test.op_id]
         if row.module is None or _is_there(folder, test):
             continue
@@ -103,9 +102,9 @@ def _is_there(folder: Path, test: OpTest) -> bool:
         return False
 
 
-def folders(run_dir: Path, tests: Iterable[OpTest]) -> Mapping[str, Path]:
-    """The repro folders that are there, by op id."""
-    return {t.op_id: folder for t in tests if (folder := place(run_dir, t.op_id)).is_dir()}
+def folders(run_dir: Path, tests: Iterable[OpTest]) -> Mapping[tuple[str, str], Path]:
+    """The repro folders that are there, by op id and backend."""
+    return {(t.op_id, t.backend): folder for t in tests if (folder := place(run_dir, t)).is_dir()}
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -1,9 +1,9 @@
 """The axes of an op: which of its dimensions change together, found by asking StableHLO's verifier.
 
 Nothing is known of any op here but what its extents are. For each dimension of an operand (or of a result that no
-operand decides) the smallest set of equal extents that may change together is looked for: alone, with one more, with the
-same dimension of every operand, or with all of that extent. So the contracted dimensions of a dot_general find each other,
-and those of an addition.
+operand decides) the smallest set of equal extents that may change together is looked for: alone, with one more, with
+the same dimension of every operand, or with all of that extent. So the contracted dimensions of a dot_general find each
+other, and those of an addition.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from harness.errors import InputError
-from harness.optest import RunContext
+from harness.optest import DEFAULT_UNSUPPORTED_TYPES, RunContext
 from harness.records import OpRow, OpTest, Record, Source, Use
 from harness.stages import Stage, Status
 from harness.triage import bundle_texts
@@ -74,6 +74,7 @@ class Options(Record):
     arch: str
     data_format: str | None = None
     math_fidelity: str | None = None
+    unsupported_types: str = DEFAULT_UNSUPPORTED_TYPES
     op_timeout: float = 120.0
     op_memory: int | None = None
 
@@ -245,4 +246,5 @@ def context_of(folder: Path, repro: Repro, run_dir: Path) -> RunContext:
     return RunContext(
         run_id="repro", run_dir=str(run_dir), backend=backend_of(folder, options), arch=options.arch,
         data_format=options.data_format, math_fidelity=options.math_fidelity,
+        unsupported_types=options.unsupported_types,
     )  # fmt: skip

@@ -34,7 +34,7 @@ def repro(op_id: str, run_dir: Path | None, out: Path | None) -> None:
     wanted.
     """
     run_dir, run, row, test = from_run.find(op_id, run_dir, "opscope repro")
-    folder = out or after_run.place(run_dir, row.op_id)
+    folder = out or after_run.place(run_dir, test)
     if out is not None and out.exists() and not (out / bundle.FILE).is_file():
         raise InputError("--out", "a new folder or a repro folder", f"{out}, which is something else")
     bundle.write(folder, row, test, from_run.origin(run, row, test))
@@ -60,8 +60,9 @@ def _seconds(text: str) -> float:
 @RUN
 @BUDGET
 @LANES
-@click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Where the smallest op's repro folder goes; "
-              "default: beside the original's.")  # fmt: skip
+@click.option(
+    "--out", type=click.Path(path_type=Path), metavar="DIR", help="Where the smallest op's repro folder goes."
+)
 @AS_JSON
 def reduce_command(op_id: str, run_dir: Path | None, budget: str, lanes: int, out: Path | None, as_json: bool) -> None:
     """Shrink shapes, rank, attributes, regions and values of a failing op while the same failure stays.
@@ -130,3 +131,33 @@ def probe_command(op_id: str, run_dir: Path | None, budget: str, lanes: int, as_
         for end, values in ends.items():
             click.echo(f"  {end}: {', '.join(values)}")
     click.echo(f"{found.count} variants tried{'' if found.complete else '; the budget is spent: --budget'}")
+
+
+@click.command("bisect", short_help="Find the revision that broke an op.")
+@click.argument("op_id", metavar="ID|FOLDER")
+@click.option("--good", required=True, metavar="REV", help="A revision at which the op did not fail so.")
+@click.option("--bad", required=True, metavar="REV", help="A later one at which it fails.")
+@click.option(
+    "--repo", default=".", type=click.Path(path_type=Path), metavar="PATH", help="The repository; default: here."
+)
+@click.option("--build", default="", metavar="COMMAND", help="Run at the top of each revision; failing skips it.")
+@click.option("--backend", default="", metavar="PATH", help="The backend's file, as a path in the repository.")
+@click.option("--python", default="", metavar="PATH", help="The interpreter that runs opscope; default: this one.")
+@click.option("--any-failure", is_flag=True, help="Every failure counts, not only the recorded one.")
+@RUN
+def bisect_command(
+    op_id: str, good: str, bad: str, repo: Path, build: str, backend: str, python: str, any_failure: bool,
+    run_dir: Path | None,
+) -> None:  # fmt: skip
+    """Replay one failing op over the revisions of a backend, by git bisect in a worktree of its own.
+
+    ID is an op of a run, FOLDER a repro folder. A revision that cannot be built or started, or fails otherwise, is
+    skipped.
+    """
+    from harness.triage import bisect
+
+    folder = narrowing.folder_of(op_id, run_dir, "opscope bisect")
+    found = bisect.bisect(folder, repo, good=good, bad=bad, build=build, backend=backend, python=python,
+                          any_failure=any_failure, report=click.echo)  # fmt: skip
+    several = len(found.candidates) > 1
+    click.echo(f"\n{'one of these is the first bad commit:' if several else 'the first bad commit:'}\n{found.text}")

@@ -5,9 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from harness import export_folder, resume, store
+from harness.backends import registry
 from harness.errors import InputError
+from harness.optest import DEFAULT_UNSUPPORTED_TYPES, backend_label
 from harness.records import OpRow, OpTest
 from harness.request import chosen
+from harness.stages import FAILED
 from harness.store import StoredRun
 from harness.triage import bundle
 
@@ -20,7 +23,9 @@ def find(word: str, run_dir: Path | None, where: str) -> tuple[Path, StoredRun, 
     run = store.load_run(run_dir)
     (op_id,) = chosen(run.rows, [word], where)
     row = next(row for row in run.rows if row.op_id == op_id)
-    test = next((test for test in run.tests if test.op_id == op_id), None)
+    tests = [test for test in run.tests if test.op_id == op_id]
+    # On several backends: one that it fails on.
+    test = next((test for test in tests if test.status in FAILED), tests[0] if tests else None)
     if test is None:
         raise InputError(where, f"an op that {run_dir} has a record of", op_id, "running it")
     if not export_folder.complete(export_dir(run, row)) or not resume.exports_there(run.header):
@@ -38,9 +43,12 @@ def export_dir(run: StoredRun, row: OpRow) -> Path:
 def origin(run: StoredRun, row: OpRow, test: OpTest) -> bundle.Origin:
     """Where a failure of a run comes from: options of the run, but what the record itself says of it."""
     given, record = run.record.origin.options, run.record
+    backends = registry.several(str(given.get("backend") or record.backend))
     options = bundle.Options(
-        backend=str(given.get("backend") or record.backend), arch=test.arch or record.arch,
+        backend=next((name for name in backends if backend_label(name) == test.backend), test.backend),
+        arch=test.arch or record.arch,
         data_format=given.get("data_format"), math_fidelity=given.get("math_fidelity"),
+        unsupported_types=given.get("unsupported_types") or DEFAULT_UNSUPPORTED_TYPES,
         op_timeout=float(given.get("op_timeout") or 120.0), op_memory=given.get("op_memory"),
     )  # fmt: skip
     return bundle.Origin(

@@ -23,7 +23,7 @@ def folder_of(word: str, run_dir: Path | None, where: str) -> Path:
     if test.status not in FAILED or test.status is Status.NO_GOLDEN:
         raise InputError(where, "an op that failed", f"{test.op_name} [{test.op_id}], which is {test.status}",
                          "opscope show")  # fmt: skip
-    folder = after_run.place(run_dir, row.op_id)
+    folder = after_run.place(run_dir, test)
     if not _whole(folder, test):
         bundle.write(folder, row, test, from_run.origin(run, row, test))
     return folder

@@ -1,7 +1,7 @@
 """The rule behind a failure: one axis, element type or attribute of the op is varied at a time.
 
-For each axis a few sizes are tried, then those that tell the rules apart which still agree (harness/triage/rules.py). Where
-several axes have a threshold, one bound on the number of elements may explain them all.
+For each axis a few sizes are tried, then those that tell the rules apart which still agree (harness/triage/rules.py).
+Where several axes have a threshold, one bound on the number of elements may explain them all.
 """
 
 from __future__ import annotations
@@ -113,9 +113,8 @@ class _Search:
             values = attribute_text.integers(text)
             if not values or _numbers_dimensions(name):
                 continue
-            for place in (
-                [None, *range(len(values))] if len(set(values)) == 1 and len(values) > 1 else range(len(values))
-            ):
+            together: list[int | None] = [None] if len(set(values)) == 1 and len(values) > 1 else []
+            for place in [*together, *range(len(values))]:
                 own = values[0] if place is None else values[place]
                 label = name if place is None or len(values) == 1 else f"{name}[{place}]"
                 finding = self._numbers(label, own, list(range(9)), 16,

@@ -1,7 +1,7 @@
 """Making a failing op small: delta debugging over its axes, its rank, its attributes, its regions and its values.
 
-A step is kept where StableHLO's verifier accepts the op and the same failure (status, stage, kind of crash, fingerprint)
-is still there. The passes repeat until none finds a smaller op, or the budget is spent.
+A step is kept where StableHLO's verifier accepts the op and the same failure (status, stage, kind of crash,
+fingerprint) is still there. The passes repeat until none finds a smaller op, or the budget is spent.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """From tried points to a rule: for which sizes does an op fail?
 
-Hypotheses are simple predicates of one integer, the simpler before the less simple. Those that every point agrees with are
-candidates; while there are several, the next point is one that they disagree on. What remains is the rule: it says
+Hypotheses are simple predicates of one integer, the simpler before the less simple. Those that every point agrees with
+are candidates; while there are several, the next point is one that they disagree on. What remains is the rule: it says
 nothing that no point was tried for, and a point that contradicts it would have ruled it out.
 """
 

@@ -42,7 +42,7 @@ def failed(tmp_path_factory: pytest.TempPathFactory):
 def test_a_failure_leaves_all_that_it_takes(failed) -> None:
     run_dir, tests = failed
     assert [test.status for test in tests] == ["golden_failed"] * 2
-    folder = after_run.place(run_dir, tests[0].op_id)
+    folder = after_run.place(run_dir, tests[0])
     left, right = (np.load(folder / "inputs" / f"{n}.npy") for n in (0, 1))
     assert np.array_equal(np.load(folder / "golden" / "0.npy"), left + right)
     assert "stablehlo.add" in (folder / "module.mlir").read_text()
@@ -56,14 +56,14 @@ def test_a_failure_leaves_all_that_it_takes(failed) -> None:
 
 def test_equal_values_are_stored_once(failed) -> None:
     run_dir, tests = failed
-    first, second = (after_run.place(run_dir, test.op_id) / "inputs" / "0.npy" for test in tests)
+    first, second = (after_run.place(run_dir, test) / "inputs" / "0.npy" for test in tests)
     assert first.stat().st_ino == second.stat().st_ino
 
 
 def test_it_fails_in_the_same_way_and_passes_elsewhere(failed, tmp_path: Path) -> None:
     run_dir, tests = failed
     folder = tmp_path / "moved"
-    shutil.copytree(after_run.place(run_dir, tests[0].op_id), folder)
+    shutil.copytree(after_run.place(run_dir, tests[0]), folder)
     again = replay(folder)
     assert (again.code, again.test.error_signature) == (1, tests[0].error_signature)
     assert again.text.startswith("the recorded failure: golden_failed at compare on off_by_one (host)")
@@ -78,9 +78,9 @@ def test_it_fails_in_the_same_way_and_passes_elsewhere(failed, tmp_path: Path) -
 def test_room_for_values_is_bounded(failed, tmp_path: Path) -> None:
     run_dir, tests = failed
     copy = tmp_path / "run"
-    shutil.copytree(run_dir, copy, ignore=shutil.ignore_patterns("repro"))
+    shutil.copytree(run_dir, copy, ignore=shutil.ignore_patterns("repro-*"))
     assert after_run.write_all(copy, 400) == []  # one op takes 3 x 96 bytes
-    folders = [after_run.place(copy, test.op_id) for test in tests]
+    folders = [after_run.place(copy, test) for test in tests]
     assert sorted((folder / "inputs").is_dir() for folder in folders) == [False, True]
     without = next(folder for folder in folders if not (folder / "inputs").is_dir())
     assert "drawn again" in (without / "README.md").read_text()
@@ -133,7 +133,7 @@ def test_run_sh_and_the_test_work_from_a_clean_checkout(failed, tmp_path: Path) 
     checkout = tmp_path / "checkout"
     subprocess.run(["git", "clone", "-q", "--shared", str(ROOT), str(checkout)], check=True)
     folder = tmp_path / "folder"
-    shutil.copytree(after_run.place(run_dir, tests[0].op_id), folder)
+    shutil.copytree(after_run.place(run_dir, tests[0]), folder)
     keep = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "PYTEST", "OPSCOPE"))}
     env = {**keep, "OPSCOPE": str(checkout), "PYTHON": sys.executable}
     for words, code in (((), 1), (("--backend", "xla"), 0), (("--backend", "xal"), 2)):

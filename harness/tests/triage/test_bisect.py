@@ -1,0 +1,118 @@
+"""Bisection over real git repositories: a small backend that breaks at a known commit, and opscope's own with a bug."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness.errors import InputError
+from harness.tests.backends import hidden
+from harness.tests.triage.runs import binary, run
+from harness.triage import bundle, narrowing
+from harness.triage.bisect import bisect
+
+ROOT = Path(__file__).parents[3]
+
+
+def git(folder: Path, *words: str) -> str:
+    """What git says."""
+    identity = ("-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false")
+    done = subprocess.run(["git", *identity, *words], cwd=folder, capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+@pytest.fixture(scope="module")
+def history(tmp_path_factory: pytest.TempPathFactory):
+    """A repository of eight commits, the fifth with the bug, the fourth broken otherwise; a repro folder."""
+    folder = tmp_path_factory.mktemp("bisect")
+    repo = folder / "repo"
+    (repo / "tools").mkdir(parents=True)
+    git(repo, "init", "-q", "-b", "main")
+    commits = []
+    for number in range(8):
+        rule = "False" if number < 4 else "op.shapes[0][-1] % 32 != 0"
+        hidden.write(repo / "tools", "mine", rule)
+        if number == 3:
+            (repo / "tools" / "mine.py").write_text("this does not build\n")
+        (repo / "number").write_text(f"{number}\n")
+        git(repo, "add", "-A")
+        git(repo, "commit", "-qm", f"commit {number}")
+        commits.append(git(repo, "rev-parse", "HEAD"))
+    run_dir, (test,) = run(folder, binary("add", "4x40xf32"), str(repo / "tools" / "mine.py"))
+    return repo, commits, narrowing.folder_of(test.op_id, run_dir, "test")
+
+
+@pytest.mark.slow
+def test_the_first_bad_commit_of_a_backend(history) -> None:
+    repo, commits, folder = history
+    found = bisect(folder, repo, good=commits[0], bad="main", backend="tools/mine.py")
+    # The commit before it cannot be built: either may be the first bad one, and git says so.
+    assert found.candidates == (commits[3], commits[4])
+    found = bisect(folder, repo, good=commits[0], bad="main", backend="tools/mine.py", build="! grep -q 3 number")
+    assert commits[4] in found.candidates
+    assert len(found.candidates) == 2
+    assert git(repo, "status", "--porcelain") == "", "the user's checkout stays as it is"
+    assert git(repo, "worktree", "list").count("\n") == 0
+
+
+@pytest.mark.slow
+def test_revisions_that_are_not_what_they_are_called(history) -> None:
+    repo, commits, folder = history
+    for good, bad, told in (
+        (commits[5], "main", "--good: expected a revision at which the op does not fail so"),
+        (commits[0], commits[1], "--bad: expected a revision at which the op fails as recorded"),
+        ("nothing", "main", "--good: expected a revision of"),
+        (commits[6], commits[0], "--good: expected an ancestor of --bad"),
+    ):
+        with pytest.raises(InputError) as refused:
+            bisect(folder, repo, good=good, bad=bad, backend="tools/mine.py")
+        assert told in str(refused.value)
+    with pytest.raises(InputError, match="--repo: expected a git repository"):
+        bisect(folder, folder, good="a", bad="b")
+
+
+BUG = "    return InputError.no_such_name\n"
+
+
+@pytest.mark.slow
+def test_a_bug_planted_in_opscope_itself(tmp_path: Path) -> None:
+    if not (ROOT / ".git").exists():
+        pytest.skip("no git checkout")
+    clone = tmp_path / "clone"
+    subprocess.run(["git", "clone", "-q", "--shared", str(ROOT), str(clone)], check=True)
+    good = git(clone, "rev-parse", "HEAD")
+    table = clone / "simulator" / "kernels" / "eltwise.py"
+    commits = []
+    for number, bug in enumerate(("", "raise MemoryError('planted')", "")):
+        if bug:
+            api = clone / "simulator" / "api.py"
+            api.write_text(api.read_text() + "\n\ndef _planted(*_: object, **__: object) -> None:\n"
+                           "    raise DeviceError('planted bug')\n\n\nDevice.load = _planted\n")  # fmt: skip
+        table.write_text(table.read_text() + f"# {number}\n")
+        git(clone, "commit", "-qam", f"change {number}")
+        commits.append(git(clone, "rev-parse", "HEAD"))
+    _, tests = run(tmp_path, binary("add", "4x8xf32"), "reference")
+    assert tests[0].success
+    folder = tmp_path / "repro"
+    _, (bad,) = run(tmp_path / "other", binary("add", "4x8xf32"), hidden.write(tmp_path, "any", "True"))
+    shutil.copytree(narrowing.folder_of(bad.op_id, tmp_path / "other" / "run", "test"), folder)
+    repro = bundle.read(folder)
+    # As the run at the bad revision would have recorded it.
+    env_run = subprocess.run(
+        [sys.executable, "-P", "-m", "harness.triage.replay", str(folder), "--backend", "reference", "--json"],
+        cwd=tmp_path, env={**__import__("os").environ, "PYTHONPATH": str(clone)}, capture_output=True, text=True,
+    )  # fmt: skip
+    from harness.records import OpTest
+
+    told = OpTest.model_validate_json(env_run.stdout)
+    assert (told.status, "planted bug" in (told.error_message or "")) == ("run_failed", True), env_run.stderr
+    options = repro.options.model_copy(update={"backend": "reference"})
+    changed = repro.model_copy(update={"failure": bundle.Failure.of(told), "options": options})
+    (folder / bundle.FILE).write_text(changed.model_dump_json())
+    found = bisect(folder, clone, good=good, bad=commits[-1], python=sys.executable)
+    assert found.candidates == (commits[1],)
+    assert "change 1" in found.text

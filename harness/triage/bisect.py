@@ -1,0 +1,162 @@
+"""The first revision at which an op fails as recorded: git bisect, one replay of a repro folder at each step.
+
+Revisions are checked out in a worktree of their own; the user's checkout stays as it is. In a repository of opscope the
+whole of opscope is that of the revision; in another one, the backend is: its file (`backend`, a path in the
+repository), and whatever can be imported from the top of it. A revision that cannot be built or started, or that fails
+otherwise, is skipped.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.errors import InputError
+from harness.records import OpTest
+from harness.triage import bundle
+from harness.triage.replay import OTHER, PASSES, SAME
+
+GOOD, BAD, SKIP = 0, 1, 125
+"""What git bisect run takes an exit code for."""
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True)
+class Bisected:
+    """What git found."""
+
+    candidates: tuple[str, ...]
+    """The first bad commit; several where those between could not be tested, oldest first."""
+    text: str
+    """The commits, a line each."""
+    steps: tuple[str, ...]
+    """Each revision that was tried, and what became of the op."""
+
+
+def bisect(
+    folder: Path, repo: Path, *, good: str, bad: str, build: str = "", backend: str = "", python: str = "",
+    any_failure: bool = False, report: Callable[[str], None] = lambda text: None,
+) -> Bisected:  # fmt: skip
+    """The first revision of `repo` between `good` and `bad` at which the op of a repro folder fails as recorded.
+
+    `build` is a shell command that runs at the top of each revision. `python` runs opscope, by default this one's.
+    `any_failure`: every failure counts as the recorded one. Raises InputError.
+    """
+    bundle.read(folder)
+    top = Path(_git(repo, "rev-parse", "--show-toplevel", refused=("--repo", "a git repository", str(repo))))
+    first, last = (
+        _git(top, "rev-parse", "--verify", f"{name}^{{commit}}", refused=(flag, f"a revision of {top}", repr(name)))
+        for flag, name in (("--good", good), ("--bad", bad))
+    )
+    if _code(top, "merge-base", "--is-ancestor", first, last) != 0 or first == last:
+        raise InputError("--good", "an ancestor of --bad", f"{good} and {bad}", "git log")
+    with tempfile.TemporaryDirectory(prefix="opscope-bisect-") as scratch:
+        tree = Path(scratch) / "tree"
+        _git(top, "worktree", "add", "--detach", "--quiet", str(tree), last)
+        trial = _Trial(folder.resolve(), tree, build, backend, python or sys.executable, any_failure)
+        try:
+            return _search(trial, first, last, report)
+        finally:
+            _code(top, "worktree", "remove", "--force", str(tree))
+            _code(top, "worktree", "prune")
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """How one revision is tried."""
+
+    folder: Path
+    tree: Path
+    build: str
+    backend: str
+    python: str
+    any_failure: bool
+
+    def __call__(self) -> tuple[int, str]:
+        """What git bisect takes the checked out revision for, and why."""
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(self.tree), str(ROOT)]),
+                       "OPSCOPE_WORKTREE": str(self.tree), "PYTHONDONTWRITEBYTECODE": "1"}  # fmt: skip
+        if self.build and subprocess.run(self.build, shell=True, cwd=self.tree, env=environment,
+                                         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode:  # fmt: skip
+            return SKIP, "cannot be built"
+        command = [self.python, "-P", "-m", "harness.triage.replay", str(self.folder), "--json"]
+        if self.backend:
+            if not (self.tree / self.backend).is_file():
+                return SKIP, f"has no {self.backend}"
+            command += ["--backend", str(self.tree / self.backend)]
+        done = subprocess.run(command, cwd=self.folder, env=environment, capture_output=True, text=True, check=False)
+        try:
+            test = OpTest.model_validate_json(done.stdout)
+        except ValueError:  # an exit code alone may be that of an interpreter that did not get so far
+            return SKIP, (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
+        said = f"{test.status}{f' at {test.failed_stage}' if test.failed_stage else ''}"
+        if done.returncode == PASSES:
+            return GOOD, said
+        bad = done.returncode == SAME or (self.any_failure and done.returncode == OTHER)
+        return (BAD, said) if bad else (SKIP, f"{said}: another failure")
+
+
+def _search(trial: _Trial, first: str, last: str, report: Callable[[str], None]) -> Bisected:
+    """git bisect over the worktree, both ends checked before."""
+    steps: list[str] = []
+
+    def tried(revision: str) -> int:
+        code, why = trial()
+        words = {GOOD: "good", BAD: "bad", SKIP: "skipped"}
+        steps.append(f"{revision[:12]} {words[code]}: {why}")
+        report(steps[-1])
+        return code
+
+    for flag, revision, wanted, words in (
+        ("--bad", last, BAD, "a revision at which the op fails as recorded"),
+        ("--good", first, GOOD, "a revision at which the op does not fail so"),
+    ):
+        _git(trial.tree, "checkout", "--quiet", "--detach", revision)
+        if tried(revision) != wanted:
+            raise InputError(flag, words, steps[-1], "another revision, or --any-failure")
+    _git(trial.tree, "bisect", "start", last, first)
+    try:
+        while True:
+            current = _git(trial.tree, "rev-parse", "HEAD")
+            word = {GOOD: "good", BAD: "bad", SKIP: "skip"}[tried(current)]
+            done = subprocess.run(["git", "bisect", word], cwd=trial.tree, capture_output=True, text=True, check=False)
+            if done.returncode != 0 or "is the first bad commit" in done.stdout:
+                break
+        log = _git(trial.tree, "bisect", "log")
+    finally:
+        _code(trial.tree, "bisect", "reset")
+    found = _candidates(log)
+    if not found:
+        raise InputError("git bisect", "a first bad commit", (done.stderr or done.stdout).strip()[:160])
+    order = _git(trial.tree, "rev-list", "--reverse", last, f"^{first}").split()
+    found = sorted(found, key=order.index)
+    text = "\n".join(_git(trial.tree, "log", "-1", "--format=%h %as %an: %s", each) for each in found)
+    return Bisected(tuple(found), text, tuple(steps))
+
+
+def _candidates(log: str) -> list[str]:
+    """The commits that the end of a bisect log names."""
+    marks = ("# first bad commit: [", "# possible first bad commit: [")
+    return [line.split("[", 1)[1].split("]", 1)[0] for line in log.splitlines() if line.startswith(marks)]
+
+
+def _git(folder: Path, *words: str, refused: tuple[str, str, str] | None = None) -> str:
+    """What git says. Raises InputError where it refuses."""
+    done = subprocess.run(["git", *words], cwd=folder, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        said = " ".join(done.stderr.split())[:160]
+        if refused is not None:
+            raise InputError(*refused)
+        raise InputError(f"git {shlex.join(words)}", "to succeed", said)
+    return done.stdout.strip()
+
+
+def _code(folder: Path, *words: str) -> int:
+    return subprocess.run(["git", *words], cwd=folder, capture_output=True, check=False).returncode
