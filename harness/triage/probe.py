@@ -110,7 +110,7 @@ class _Search:
         """A finding for each integer of an attribute, and for all of one at once; then for each flag."""
         found = []
         for name, text in self._form.attributes:
-            values = attribute_text.integers(text)
+            values = list(attribute_text.integers(text))
             if not values or _numbers_dimensions(name):
                 continue
             together: list[int | None] = [None] if len(set(values)) == 1 and len(values) > 1 else []
