@@ -68,7 +68,7 @@ ROW = "limitations:\n- {op: a, backend: xla, stage: run, kind: never, reason: r%
         (ROW % ", message: [1]", ":2 message: expected a text"),
         ("limitations:\n- {op: a, backend: xla, stage: run, kind: never}\n", "got no reason"),
         (ROW.replace("xla", "xal") % "", ":2 backend: expected a backend, or the file of one, got 'xal'; try xla"),
-        (ROW.replace("run", "runn") % "", ":2 stage: expected a stage, got 'runn'; try run"),
+        (ROW.replace("run", "a stage") % "", ":2 stage: expected a stage, got 'a stage'"),
         (ROW.replace("never", "someday") % "", ":2 kind: expected one of notimpl, notyet, never, got 'someday'"),
     ],
 )
