@@ -31,8 +31,9 @@ JOURNAL = "evaluating"
 """While the folder is made: the id of the op under evaluation, for the case that it brings the process down."""
 
 SOURCES = (
-    "domains", "element_types", "errors", "export", "export_folder", "exporting", "golden", "identity", "inputs",
-    "mlir", "op_defaults", "prepare", "prepare_child", "program", "records", "rooms", "split", "stages", "walk",
+    "domains", "element_types", "errors", "export", "export_folder", "exporting", "given", "golden", "identity",
+    "inputs", "mlir", "op_defaults", "prepare", "prepare_child", "program", "records", "rooms", "split", "stages",
+    "walk",
 )  # fmt: skip
 """Files (or packages) of this room whose change makes older export folders worthless."""
 

@@ -13,7 +13,7 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,7 @@ from harness.errors import InputError
 from harness.records import ManifestHeader
 
 if TYPE_CHECKING:
+    from harness.given import Given
     from harness.program import SplitModule
 
 PR_SET_PDEATHSIG = 1
@@ -69,7 +70,7 @@ def make(task: dict[str, Any], emit: Emit) -> None:
     (temporary / export_folder.MODULE).write_bytes(exported.bytecode)
     stage("export", 1, 1)
     stage("split", 0, 1)
-    from harness import room
+    from harness import given, room
     from harness.split import split_module
 
     split = split_module(exported.bytecode, name)
@@ -78,15 +79,19 @@ def make(task: dict[str, Any], emit: Emit) -> None:
 
     limits = Limits(request["max_tensor_bytes"], max(request["max_live_bytes"], 4 * request["max_tensor_bytes"]))
     room.check(split, limits, temporary, name, random=request["inputs"] == "random")
-    laws = [spec.law for spec in exported.arguments] or argument_laws(split)
+    laws = argument_laws(split)
+    if exported.arguments:
+        laws = [spec.law or law for spec, law in zip(exported.arguments, laws, strict=True)]
     seed = request["seed"]
+    values = given.values(exported, split, temporary)
     walked = walk(
         Plan(
             split=split,
             laws=laws,
             seed=seed,
             folder=temporary,
-            provenance=f"captured:{name}-{program_digest(split, laws)}:{seed}",
+            given={index: value.file for index, value in values.items()},
+            provenance=f"captured:{name}-{program_digest(split, laws, values)}:{seed}",
             cache_dir=Path(request["cache_dir"]),
             limits=limits,
             guilty=task["guilty"],
@@ -108,9 +113,12 @@ def make(task: dict[str, Any], emit: Emit) -> None:
     export_folder.publish(temporary, Path(task["folder"]))
 
 
-def program_digest(split: SplitModule, laws: Sequence[str]) -> str:
-    """What the values of a walk depend on besides the seed: ops, wiring, types, laws; free of locations; 12 digits."""
+def program_digest(split: SplitModule, laws: Sequence[str], given: Mapping[int, Given] | None = None) -> str:
+    """What the values of a walk depend on besides the seed: ops, wiring, types, laws, values from files; free of
+    locations; 12 digits."""
     digest = hashlib.sha256(repr(list(laws)).encode())
+    for index, value in sorted((given or {}).items()):
+        digest.update(f"{index}={value.digest};".encode())
     for node in split.program.walk():
         digest.update(f"{node.op_id}{node.inputs}{node.outputs};".encode())
         if node.value is not None:

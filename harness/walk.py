@@ -17,7 +17,7 @@ import numpy as np
 
 from harness import golden
 from harness.domains import default_law, law_of
-from harness.element_types import NUMPY_NAMES, byte_size, numpy_dtype, save, size_text
+from harness.element_types import NUMPY_NAMES, byte_size, load, numpy_dtype, save, size_text
 from harness.export_folder import JOURNAL, OPS, VALUES
 from harness.program import Node, Program, SingleOp, SplitModule
 from harness.records import OpRow, Source, TensorDesc
@@ -57,6 +57,8 @@ class Plan:
     limits: Limits = field(default_factory=Limits)
     guilty: Mapping[str, str] = field(default_factory=dict)
     """Ops that brought an earlier walk down -> how: they are not evaluated again."""
+    given: Mapping[int, str] = field(default_factory=dict)
+    """Argument -> file below `folder` with its value, where that is not drawn by its law."""
     random: bool = False
     """All inputs are random: no op sees what another computed."""
     frontend: str = ""
@@ -224,11 +226,13 @@ class _Walker:
         env.pop(value, None)
 
     def argument(self, value: int) -> Any:
-        """The buffer of an argument of the program, drawn by its law."""
+        """The buffer of an argument of the program: given, or drawn by its law."""
         index = self.arguments[value]
         desc = self.split.values[value]
         if desc.data_type not in NUMPY_NAMES:
             return Missing(f"argument of {desc.data_type}")
+        if index in self.plan.given:
+            return golden.put(load(self.plan.folder / self.plan.given[index], desc.shape, desc.data_type))
         return golden.put(self.draw(desc, self.plan.laws[index], index))
 
     def draw(self, desc: TensorDesc, law: str, index: int) -> np.ndarray:
@@ -257,15 +261,19 @@ class _Walker:
                 held = env[value] = golden.put(held)
             buffers.append(held)
             if value in self.arguments:
-                position = self.arguments[value]
-                law = self.plan.laws[position]
-                sources.append(Source(kind="seeded", law=law, seed=self.plan.seed, index=position))
+                sources.append(self.source(self.arguments[value]))
             else:
                 path = f"{VALUES}/{value}.npy"
                 sources.append(Source(kind="captured", path=path))
                 if store:
                     self.store(value, held)
         return buffers, tuple(sources)
+
+    def source(self, index: int) -> Source:
+        """Where the value of an argument of the program comes from."""
+        if index in self.plan.given:
+            return Source(kind="captured", path=self.plan.given[index])
+        return Source(kind="seeded", law=self.plan.laws[index], seed=self.plan.seed, index=index)
 
     def random(self, op: SingleOp, node: Node, index: int) -> tuple[Source, Any]:
         """A random input by the law of the op's domain."""

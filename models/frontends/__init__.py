@@ -7,6 +7,7 @@ framework, so that a listing, and a pytest process, can ask which frontends ther
 from __future__ import annotations
 
 import importlib
+import re
 from importlib import metadata
 from pathlib import Path
 
@@ -52,6 +53,20 @@ def install(framework: str) -> str:
     return f"pip install -e '.[{extra}]'" if extra else "pip install -e ."
 
 
+_IMPORT = re.compile(r"^\s*from models\.frontends(?:\.([\w.]+))? import (.+)$", re.MULTILINE)
+
+
 def sources(framework: str) -> list[Path]:
-    """The files whose change makes what the frontend exported worthless."""
-    return [HERE / f"{name}.py" for name in (*SHARED, framework)]
+    """The files whose change makes what the frontend exported worthless: its own, and what these import from here."""
+    found: list[Path] = []
+    todo = [HERE / f"{name}.py" for name in (*SHARED, framework)]
+    while todo:
+        path = todo.pop()
+        if path in found:
+            continue
+        found.append(path)
+        for folder, listed in _IMPORT.findall(path.read_text(encoding="utf-8")):
+            here = HERE.joinpath(*folder.split(".")) if folder else HERE
+            words = [here.with_suffix(".py"), *(here / f"{word.strip()}.py" for word in listed.split(","))]
+            todo += [word for word in words if word.is_file()]
+    return sorted(found)

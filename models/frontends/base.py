@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from models.arguments import ArgSpec
@@ -23,6 +23,8 @@ class Source:
     """Forward, backward and optimizer as one module, in place of the forward pass."""
     entry: str = ""
     """Which of several models in the file: the registered name, or the name of a callable."""
+    shapes: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    """Shapes of inputs that the user brings values for: they fix what the model's own file leaves open."""
 
 
 @dataclass(frozen=True)
@@ -32,9 +34,14 @@ class Handed:
     bytecode: bytes
     """The StableHLO module, with locations; its entry function is the only public one."""
     arguments: tuple[ArgSpec, ...]
-    """One per argument of the entry function, in its order; their laws make the seeded values. No weight is inside."""
+    """One per argument of the entry function, in its order; their laws make the seeded values. A law that is empty is
+    left to the op that reads the argument."""
     frontend: str
     """Who exported it, with versions: `jax 0.10.2`, `torch 2.13.0, torchax 0.0.13`."""
+    values: Mapping[str, Any] = field(default_factory=dict)
+    """Argument -> array, where the model's own file brings the value (the weights of a user's model)."""
+    files: Mapping[str, str] = field(default_factory=dict)
+    """Argument -> .npy file with such a value, once it has been handed over."""
 
 
 class Frontend(Protocol):

@@ -1,7 +1,7 @@
 """The process of one exporter: `python -P -m models.frontends.child`.
 
-Reads a task as JSON on stdin: `framework`, the fields of `base.Source`, and `folder`. Writes `module.mlirbc` and
-`arguments.json` into the folder, and one JSON event per line on stdout:
+Reads a task as JSON on stdin: `framework`, the fields of `base.Source`, and `folder`. Writes `module.mlirbc`,
+`arguments.json` and `values/` into the folder, and one JSON event per line on stdout:
 
     {"event": "stage", "stage": "build" | "export"}
     {"event": "failed", "stage", "error", "traceback"}    the model or its framework raised
@@ -28,7 +28,7 @@ from models import frontends
 from models.arguments import ArgSpec
 from models.frontends.base import Handed, Refused, Source
 
-MODULE, ARGUMENTS = "module.mlirbc", "arguments.json"
+MODULE, ARGUMENTS, VALUES = "module.mlirbc", "arguments.json", "values"
 PR_SET_PDEATHSIG = 1
 """prctl(2): the signal that a process gets when its parent dies."""
 
@@ -46,7 +46,8 @@ def main() -> int:
 
     task = json.loads(sys.stdin.buffer.read())
     framework, folder = task.pop("framework"), Path(task.pop("folder"))
-    source = Source(**task)
+    shapes = tuple((name, tuple(shape)) for name, shape in task.pop("shapes", ()))
+    source = Source(**task, shapes=shapes)
     stage = "build"
     try:
         emit("stage", stage=stage)
@@ -71,15 +72,37 @@ def main() -> int:
 def hand_over(handed: Handed, folder: Path) -> None:
     """Writes what `read` reads."""
     (folder / MODULE).write_bytes(handed.bytecode)
-    told = {"frontend": handed.frontend, "arguments": [asdict(spec) for spec in handed.arguments]}
+    told = {
+        "frontend": handed.frontend,
+        "arguments": [asdict(spec) for spec in handed.arguments],
+        "files": _write_values(handed, folder),
+    }
     (folder / ARGUMENTS).write_text(json.dumps(told) + "\n")
+
+
+def _write_values(handed: Handed, folder: Path) -> dict[str, str]:
+    """Writes the values that the model brings; argument -> file. Types that are not NumPy's own go as their bits."""
+    if not handed.values:
+        return {}
+    import numpy as np
+
+    (folder / VALUES).mkdir()
+    files = {}
+    for index, spec in enumerate(handed.arguments):
+        if spec.name in handed.values:
+            array = np.ascontiguousarray(handed.values[spec.name]).reshape(spec.shape)
+            array = array if array.dtype.isbuiltin == 1 else array.view(f"u{array.dtype.itemsize}")
+            files[spec.name] = f"{VALUES}/{index}.npy"
+            np.save(folder / files[spec.name], array, allow_pickle=False)
+    return files
 
 
 def read(folder: Path) -> Handed:
     """What an exporter left in `folder`. Raises OSError or ValueError where that is not whole."""
     told = json.loads((folder / ARGUMENTS).read_text())
     specs = tuple(ArgSpec(**{**spec, "shape": tuple(spec["shape"])}) for spec in told["arguments"])
-    return Handed((folder / MODULE).read_bytes(), specs, told["frontend"])
+    files = {name: str(folder / file) for name, file in told["files"].items()}
+    return Handed((folder / MODULE).read_bytes(), specs, told["frontend"], files=files)
 
 
 if __name__ == "__main__":

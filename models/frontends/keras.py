@@ -1,0 +1,128 @@
+"""Keras 3 on its JAX backend: a model's stateless call, lowered by JAX. TensorFlow is not asked for anything."""
+
+from __future__ import annotations
+
+import fnmatch
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from models.arguments import ArgSpec, Built
+from models.frontends.base import Handed, Source
+from models.frontends.jax import lower, said
+
+
+@dataclass(frozen=True)
+class Keras:
+    """The exporter of Keras models."""
+
+    name: str = "keras"
+    packages: tuple[str, ...] = ("keras", "jax", "jaxlib")
+    extra: str = "keras"
+    environment: Mapping[str, str] = field(default_factory=lambda: {"KERAS_BACKEND": "jax"})
+
+    def build(self, source: Source) -> Built:
+        """The model as a function of its variables and inputs."""
+        import keras
+
+        from models import registry
+
+        keras.config.set_floatx(source.dtype)
+        keras.config.set_dtype_policy(source.dtype)
+        return registry.add_file_model(source.path, source.entry or source.name).build(source.dtype)
+
+    def export(self, built: Built, source: Source) -> Handed:
+        """The module of the forward pass, or of a whole training step."""
+        if source.training:
+            from models.training import step
+
+            built = step(built)
+        return Handed(lower(built, source.name), built.arguments, said(self.packages[:2]))
+
+
+FRONTEND = Keras()
+
+Laws = Sequence[tuple[str, str]]
+"""(glob over a variable's name, law), the first that matches wins."""
+
+BY_LAST_WORD = {
+    "gamma": "normal:1:0.1", "beta": "normal:0.05", "bias": "normal:0.05", "moving_mean": "normal:0.1",
+    "moving_variance": "uniform:0.5:1.5", "mean": "normal:0.1", "variance": "uniform:0.5:1.5",
+    "embeddings": "normal:0.5", "scale": "normal:1:0.1",
+}  # fmt: skip
+"""Last word of a variable's name -> law: near the neutral value but not at it, so that leaving one out is seen."""
+
+
+def functional(make: Callable[[], Any], inputs: Sequence[ArgSpec], laws: Laws = ()) -> Built:
+    """What `make` returns (a keras.Model) as a function of its variables and of `inputs`, in inference mode.
+
+    The variables are declared and never filled: no weight is made. A model of several inputs takes them by name where
+    it is called with a mapping, else in the order of `inputs`. Variables that no law of `laws` names get one by kind
+    (`law_of`).
+    """
+    from keras import StatelessScope
+
+    with StatelessScope(initialize_variables=False):
+        model = make()
+    return as_function(model, inputs, laws)
+
+
+def as_function(model: Any, inputs: Sequence[ArgSpec], laws: Laws = ()) -> Built:
+    """A keras.Model as a function of its variables and of `inputs` (see `functional`)."""
+    from keras import StatelessScope
+
+    trained = _named(model.trainable_variables)
+    fixed = _named(model.non_trainable_variables, taken=trained)
+    specs = [_spec(name, v, laws, "parameter") for name, v in trained.items()]
+    specs += [_spec(name, v, laws, "state") for name, v in fixed.items()]
+
+    def forward(w: Mapping[str, Any]) -> Any:
+        given = [w[spec.name] for spec in inputs]
+        called = given[0] if len(given) == 1 else given
+        if isinstance(getattr(model, "input", None), Mapping):
+            called = {spec.name: w[spec.name] for spec in inputs}
+        # The outer scope keeps the inner one from filling variables that were only declared.
+        with StatelessScope(initialize_variables=False):
+            results, _ = model.stateless_call([w[n] for n in trained], [w[n] for n in fixed], called, training=False)
+        return results
+
+    return Built(forward, (*specs, *inputs))
+
+
+def _named(variables: Sequence[Any], taken: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Variables by their path without the model's own name in front; a second of the same name gets a number."""
+    named: dict[str, Any] = {}
+    for variable in variables:
+        name, count = variable.path, 2
+        while name in named or name in (taken or {}):
+            name, count = f"{variable.path}_{count}", count + 1
+        named[name] = variable
+    return named
+
+
+def _spec(name: str, variable: Any, laws: Laws, role: str) -> ArgSpec:
+    shape, dtype = tuple(variable.shape), str(variable.dtype)
+    law = next((law for glob, law in laws if fnmatch.fnmatchcase(name, glob)), law_of(name, shape, dtype))
+    return ArgSpec(name, shape, dtype, law, role)
+
+
+def law_of(name: str, shape: tuple[int, ...], dtype: str) -> str:
+    """The law of a variable by the last word of its name: He's scale for kernels, Xavier's for matrices."""
+    if "int" in dtype or dtype == "bool":
+        return "zeros"
+    word = name.rsplit("/", 1)[-1]
+    if word in BY_LAST_WORD:
+        return BY_LAST_WORD[word]
+    if len(shape) < 2:
+        return "normal:0.1"
+    return f"normal:{math.sqrt((2 if len(shape) == 4 else 1) / fan_in(name, shape)):.6g}"
+
+
+def fan_in(name: str, shape: tuple[int, ...]) -> int:
+    """How many terms each result of a kernel sums up."""
+    if "depthwise" in name:
+        return math.prod(shape[:-2])
+    if len(shape) == 3 and not name.endswith("attention_output/kernel") and "conv" not in name:
+        return shape[0]  # a projection onto heads: (width, heads, size of a head)
+    return math.prod(shape[:-1])

@@ -1,0 +1,53 @@
+"""ONNX: a graph that a model of ours builds, or a user's file; by torch-mlir's importer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from models.frontends.base import Handed, Source
+from models.frontends.jax import said
+
+if TYPE_CHECKING:
+    from models.frontends.through_onnx.built import OnnxBuilt
+
+
+@dataclass(frozen=True)
+class Onnx:
+    """The exporter of ONNX graphs."""
+
+    name: str = "onnx"
+    packages: tuple[str, ...] = ("onnx", "torch-mlir")
+    extra: str = "onnx"
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    def build(self, source: Source) -> OnnxBuilt:
+        """The graph with its weights as arguments."""
+        if Path(source.path).suffix == ".onnx":
+            return from_file(Path(source.path), dict(source.shapes))
+        from models import registry
+
+        return registry.add_file_model(source.path, source.entry or source.name).build(source.dtype)
+
+    def export(self, built: OnnxBuilt, source: Source) -> Handed:
+        """The graph as StableHLO."""
+        from models.frontends.through_onnx.expand import expand
+        from models.frontends.through_onnx.lower import lower
+
+        bytecode = lower(expand(built.proto))
+        return Handed(bytecode, built.arguments, said(self.packages), built.values)
+
+
+def from_file(path: Path, shapes: Mapping[str, Any]) -> OnnxBuilt:
+    """A user's `.onnx` file. Raises Refused where it is none, or an input's shape is open."""
+    from models.frontends.through_onnx import lift
+    from models.frontends.through_onnx.built import OnnxBuilt
+
+    model = lift.read(path)
+    proto, specs, values = lift.lift(model, lift.fix_inputs(model, str(path), shapes))
+    return OnnxBuilt(proto, tuple(specs), values)
+
+
+FRONTEND = Onnx()

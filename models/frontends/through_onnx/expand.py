@@ -1,0 +1,190 @@
+"""ONNX ops that torch-mlir does not bring to StableHLO, or not rightly, written in ones that it does.
+
+Two tables: `EXPANSIONS` holds our own, `BY_THE_STANDARD` names ops whose body the ONNX standard itself gives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import numpy as np
+import onnx
+from onnx import ModelProto, NodeProto, TensorProto, helper, inliner, numpy_helper, shape_inference
+
+from models.frontends.through_onnx import recurrent, resample
+from models.frontends.through_onnx.writer import Scope, Writer
+
+
+def _broadcast(write: Writer, value: np.ndarray) -> np.ndarray:
+    """A scale or zero point along the node's `axis`, in a shape that broadcasts over its first input."""
+    if value.size == 1:
+        return value.reshape(())
+    rank, axis = len(write.shape(0)), int(write.attributes().get("axis", 1))
+    shape = [1] * rank
+    shape[axis % rank] = value.size
+    return value.reshape(shape)
+
+
+def _scale_and_zero(write: Writer) -> tuple[str, str, np.dtype]:
+    """Names of scale and zero point as float constants, and the type of the quantised numbers."""
+    if write.attributes().get("block_size"):
+        raise write.refusal("one scale per tensor or axis", "block_size")
+    scale = write.constant_input(1).astype(np.float32)
+    zero = write.constant_input(2) if write.has(2) else np.zeros(scale.shape, np.uint8)
+    return (
+        write.constant(_broadcast(write, scale)),
+        write.constant(_broadcast(write, zero).astype(np.float32)),
+        zero.dtype,
+    )
+
+
+def _dequantize(write: Writer) -> None:
+    """(x - zero) * scale."""
+    scale, zero, _ = _scale_and_zero(write)
+    x = write.op("Cast", write.input(0), to=TensorProto.FLOAT)
+    write.finish(0, write.op("Mul", write.op("Sub", x, zero), scale))
+
+
+def _quantize(write: Writer) -> None:
+    """saturate(round(x / scale) + zero), ties to even."""
+    scale, zero, kind = _scale_and_zero(write)
+    steps = write.op("Add", write.op("Round", write.op("Div", write.input(0), scale)), zero)
+    low, high = (write.constant(np.asarray(end, np.float32)) for end in (np.iinfo(kind).min, np.iinfo(kind).max))
+    kept = write.op("Clip", steps, low, high)
+    write.finish(0, write.op("Cast", kept, to=helper.np_dtype_to_tensor_dtype(kind)))
+
+
+def _rms_norm(write: Writer) -> None:
+    """x / sqrt(mean(x * x) + epsilon) * scale over the axes from `axis` on."""
+    node, rank = write.attributes(), len(write.shape(0))
+    axes = write.ints(list(range(int(node.get("axis", -1)) % rank, rank)))
+    x = write.input(0)
+    mean = write.op("ReduceMean", write.op("Mul", x, x), axes, keepdims=1)
+    epsilon = write.constant(np.asarray(node.get("epsilon", 1e-5)), write.element(0))
+    root = write.op("Sqrt", write.op("Add", mean, epsilon))
+    write.finish(0, write.op("Mul", write.op("Div", x, root), write.input(1)))
+
+
+def _rotary(write: Writer) -> None:
+    """Rotary position embedding of (batch, heads, tokens, width) with caches of (positions, width / 2).
+
+    Pairs are (i, i + width / 2). Raises ValueError for interleaved pairs, a part of the width, and folded heads.
+    """
+    node, shape = write.attributes(), write.shape(0)
+    if len(shape) != 4 or node.get("interleaved") or node.get("rotary_embedding_dim"):
+        raise write.refusal("four axes, halves and the whole width", f"rank {len(shape)}, {node}")
+    half = shape[3] // 2
+    x = write.input(0)
+    first, second = write.part(x, 3, 0, half), write.part(x, 3, half, 2 * half)
+    cache = [write.input(i) for i in (1, 2)]
+    if write.has(3):
+        cache = [write.op("Gather", c, write.input(3), axis=0) for c in cache]
+    cos, sin = (write.op("Unsqueeze", c, write.ints([1])) for c in cache)
+    left = write.op("Sub", write.op("Mul", cos, first), write.op("Mul", sin, second))
+    right = write.op("Add", write.op("Mul", sin, first), write.op("Mul", cos, second))
+    write.finish(0, write.op("Concat", left, right, axis=-1))
+
+
+def _depth_to_space(write: Writer) -> None:
+    """Blocks of channels as blocks of pixels (torch-mlir's own lowering of mode CRD gives other values)."""
+    node = write.attributes()
+    n, c, h, w = write.shape(0)
+    b = int(node["blocksize"])
+    if node.get("mode", "DCR") == "CRD":
+        split, perm = (n, c // (b * b), b, b, h, w), [0, 1, 4, 2, 5, 3]
+    else:
+        split, perm = (n, b, b, c // (b * b), h, w), [0, 3, 4, 1, 5, 2]
+    x = write.op("Transpose", write.op("Reshape", write.input(0), write.ints(split)), perm=perm)
+    write.finish(0, write.op("Reshape", x, write.ints((n, c // (b * b), h * b, w * b))))
+
+
+Expansion = Callable[[Writer], None]
+
+EXPANSIONS: dict[str, Expansion] = {
+    "LSTM": recurrent.expand,
+    "GRU": recurrent.expand,
+    "RNN": recurrent.expand,
+    "Resize": resample.resize,
+    "Upsample": resample.upsample,
+    "Pad": resample.pad,
+    "DequantizeLinear": _dequantize,
+    "QuantizeLinear": _quantize,
+    "RMSNormalization": _rms_norm,
+    "DepthToSpace": _depth_to_space,
+    "RotaryEmbedding": _rotary,
+}
+"""op type -> what writes its nodes; one that writes none leaves the node as it is."""
+
+BY_THE_STANDARD = ("Attention", "GroupNormalization", "Swish")
+"""Ops that are inlined by the standard's own function bodies."""
+
+CONSTANT_INPUTS = {
+    "Resize": (1, 2, 3), "Upsample": (1,), "Pad": (2,), "QuantizeLinear": (1, 2), "DequantizeLinear": (1, 2),
+    "Clip": (1, 2), "Range": (0, 1, 2), "OneHot": (2,), "Dropout": (1,),
+}  # fmt: skip
+"""op type -> inputs whose value decides the program: a float initialiser there is no weight."""
+
+
+def expand(model: ModelProto) -> ModelProto:
+    """`model` with local functions and the ops of both tables written out, shapes inferred again.
+
+    Raises ValueError for a form of an op that is not known, naming the node.
+    """
+    model = inliner.inline_local_functions(model)
+    kinds = {node.op_type for node in model.graph.node}
+    wanted = [("", kind) for kind in BY_THE_STANDARD if kind in kinds]
+    if wanted:
+        model = inliner.inline_selected_functions(_inferred(model), wanted, inline_schema_functions=True)
+    if not kinds & EXPANSIONS.keys():
+        return _inferred(model)
+    model = _inferred(model)
+    out = ModelProto()
+    out.CopyFrom(model)
+    del out.graph.node[:]
+    scope = _scope(model)
+    for node in model.graph.node:
+        out.graph.node.extend(_expanded(node, scope, out.graph.initializer))
+    return _inferred(out)
+
+
+def _expanded(node: NodeProto, scope: Scope, constants: Iterable[TensorProto]) -> Iterable[NodeProto]:
+    """The nodes that stand for `node`; their constants go to `constants`."""
+    expansion = EXPANSIONS.get(node.op_type)
+    if expansion is None or node.domain not in ("", "ai.onnx"):
+        return [node]
+    writer = Writer(node, scope)
+    expansion(writer)
+    constants.extend(writer.constants)  # type: ignore[attr-defined]
+    return writer.nodes or [node]
+
+
+def _inferred(model: ModelProto) -> ModelProto:
+    return shape_inference.infer_shapes(model, data_prop=True)
+
+
+def _scope(model: ModelProto) -> Scope:
+    """Shapes, types and constants of a graph; a value whose shape is not fixed is left out."""
+    graph = model.graph
+    shapes: dict[str, tuple[int, ...]] = {}
+    types: dict[str, int] = {}
+    for info in (*graph.input, *graph.value_info, *graph.output):
+        tensor = info.type.tensor_type
+        types[info.name] = tensor.elem_type
+        if tensor.HasField("shape") and all(d.HasField("dim_value") for d in tensor.shape.dim):
+            shapes[info.name] = tuple(d.dim_value for d in tensor.shape.dim)
+    constants = {t.name: numpy_helper.to_array(t) for t in graph.initializer}
+    for node in graph.node:
+        if node.op_type == "Constant" and node.attribute and node.attribute[0].name.startswith("value"):
+            constants[node.output[0]] = _constant(node)
+    for name, value in constants.items():
+        shapes.setdefault(name, value.shape)
+        types.setdefault(name, helper.np_dtype_to_tensor_dtype(value.dtype))
+    return Scope(shapes, types, constants)
+
+
+def _constant(node: NodeProto) -> np.ndarray:
+    """The value of a Constant node."""
+    value = onnx.helper.get_attribute_value(node.attribute[0])
+    if isinstance(value, TensorProto):
+        return numpy_helper.to_array(value)
+    return np.asarray(value, np.float32 if "float" in node.attribute[0].name else np.int64)

@@ -1,0 +1,85 @@
+"""Weights of an ONNX file as arguments of its graph, with their values beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import ModelProto, TensorProto, ValueInfoProto, helper, numpy_helper
+
+from models.arguments import ArgSpec
+from models.frontends.base import Refused
+from models.frontends.through_onnx.expand import CONSTANT_INPUTS
+
+FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE)
+
+
+def read(path: Path) -> ModelProto:
+    """The model in a file, with data that lies in files beside it. Raises Refused where it is no ONNX."""
+    try:
+        model = onnx.load(path)
+        onnx.checker.check_model(model if model.ByteSize() < 1 << 30 else str(path))
+    except Exception as error:  # noqa: BLE001 - protobuf, checker and file system each have errors of their own
+        lines = str(error).strip().splitlines()
+        raise Refused(
+            str(path), "an ONNX model", f"{type(error).__name__}: {lines[0] if lines else ''}"[:200]
+        ) from None
+    if not model.graph.node:
+        raise Refused(str(path), "an ONNX model with nodes", "an empty graph")
+    return model
+
+
+def fix_inputs(model: ModelProto, where: str, shapes: Mapping[str, Sequence[int]]) -> list[ValueInfoProto]:
+    """The graph's own inputs, open extents taken from `shapes`. Raises Refused where some stay open."""
+    held = {t.name for t in model.graph.initializer}
+    inputs = [info for info in model.graph.input if info.name not in held]
+    for info in inputs:
+        tensor = info.type.tensor_type
+        if not info.type.HasField("tensor_type") or not tensor.HasField("shape"):
+            raise Refused(where, "inputs that are tensors of known rank", f"{info.name!r}, which is none")
+        given = shapes.get(info.name)
+        if given is not None and len(given) == len(tensor.shape.dim):
+            for dim, extent in zip(tensor.shape.dim, given, strict=True):
+                if not dim.HasField("dim_value") or dim.dim_value <= 0:
+                    dim.dim_value = extent
+        if any(not d.HasField("dim_value") or d.dim_value <= 0 for d in tensor.shape.dim):
+            shown = ", ".join(str(d.dim_value or d.dim_param or "?") for d in tensor.shape.dim)
+            hint = f"--inputs FILE.npz with an array {info.name!r}, whose shape is then taken"
+            raise Refused(where, "inputs of fixed shape", f"{info.name!r} of [{shown}]", hint)
+    return inputs
+
+
+def lift(
+    model: ModelProto, inputs: Sequence[ValueInfoProto]
+) -> tuple[ModelProto, list[ArgSpec], dict[str, np.ndarray]]:
+    """(the model with its float weights as graph inputs, all arguments in order, values of the weights).
+
+    What decides the program (scales of a Resize, limits of a Clip, integers, scalars) stays a constant.
+    """
+    fixed = {
+        node.input[i] for node in model.graph.node for i in CONSTANT_INPUTS.get(node.op_type, ()) if i < len(node.input)
+    }
+    lifted = [t for t in model.graph.initializer if t.data_type in FLOATS and t.dims and t.name not in fixed]
+    names = {t.name for t in lifted}
+    kept = [t for t in model.graph.initializer if t.name not in names]
+    values = {t.name: numpy_helper.to_array(t) for t in lifted}
+    out = ModelProto()
+    out.CopyFrom(model)
+    del out.graph.initializer[:]
+    out.graph.initializer.extend(kept)
+    del out.graph.input[:]
+    out.graph.input.extend(inputs)
+    out.graph.input.extend(helper.make_tensor_value_info(t.name, t.data_type, list(t.dims)) for t in lifted)
+    specs = [spec_of(info, "input") for info in inputs]
+    specs += [ArgSpec(name, value.shape, value.dtype.name, "", "parameter") for name, value in values.items()]
+    return out, specs, values
+
+
+def spec_of(info: ValueInfoProto, role: str) -> ArgSpec:
+    """A graph input as an argument; its law is left to the op that reads it."""
+    tensor = info.type.tensor_type
+    dtype: Any = helper.tensor_dtype_to_np_dtype(tensor.elem_type)
+    return ArgSpec(info.name, tuple(d.dim_value for d in tensor.shape.dim), dtype.name, "", role)

@@ -1,0 +1,69 @@
+"""ONNX to StableHLO by torch-mlir's importer and pipelines."""
+
+from __future__ import annotations
+
+import io
+import re
+from typing import Any
+
+import numpy as np
+from onnx import ModelProto
+
+PIPELINES = ("torch-onnx-to-torch-backend-pipeline", "torch-backend-to-stablehlo-backend-pipeline")
+BLOB_HEADER = 8
+"""Hex digits before a resource's data: its alignment."""
+
+
+def lower(model: ModelProto) -> bytes:
+    """Bytecode of the model's graph; its function is `main`, each op's location the node's name and kind.
+
+    Shapes must be inferred already. Raises what torch-mlir raises where it lacks an op.
+    """
+    from torch_mlir import ir, passmanager
+    from torch_mlir.dialects import torch as torch_dialect
+    from torch_mlir.extras import onnx_importer
+
+    # The package has no types: its modules are filled from a library.
+    mlir: Any = ir
+    passes: Any = passmanager
+    named = ModelProto()
+    named.CopyFrom(model)
+    named.graph.name = "main"
+    for index, node in enumerate(named.graph.node):
+        # The last part of a location is what records call the framework's op.
+        node.name = f"{(node.name or f'node_{index}').strip('/')}/{node.op_type}"
+    context = mlir.Context()
+    torch_dialect.register_dialect(context)
+    info = onnx_importer.ModelInfo(named, config=onnx_importer.Config())
+    module: Any = info.create_module(context=context).operation
+    onnx_importer.NodeImporter.define_function(info.main_graph, module).import_all()
+    with context:
+        for pipeline in PIPELINES:
+            passes.PassManager.parse(f"builtin.module({pipeline})").run(module)
+        text = module.get_asm(enable_debug_info=True)
+        module = mlir.Module.parse(undense(text)).operation if "dense_resource" in text else module
+    file = io.BytesIO()
+    module.write_bytecode(file)
+    return file.getvalue()
+
+
+def undense(text: str) -> str:
+    """The text of a module with its resources written as plain dense values, which is all that XLA takes."""
+    start = text.rfind("{-#")
+    body, tail = (text, "") if start < 0 else (text[:start], text[start:])
+    blobs = {k.strip('"'): v for k, v in re.findall(r'("[^"]*"|[\w./$:\-]+): "0x([0-9A-Fa-f]*)"', tail)}
+    after = tail.partition("#-}")[2]
+
+    def dense(match: re.Match[str]) -> str:
+        data, kind = blobs[match[1].strip('"')][BLOB_HEADER:], match[2]
+        *extents, element = kind[len("tensor<") : -1].split("x")
+        if "0" in extents:
+            return f"dense<> : {kind}"
+        if element == "i1":
+            bits = np.frombuffer(bytes.fromhex(data), np.uint8)
+            if bits.min() == bits.max():
+                return f"dense<{'true' if bits[0] else 'false'}> : {kind}"
+            data = np.packbits(bits, bitorder="little").tobytes().hex()
+        return f'dense<"0x{data.upper()}"> : {kind}'
+
+    return re.sub(r'dense_resource<("[^"]*"|[^>]*)> : (tensor<[^>]*>)', dense, body) + after

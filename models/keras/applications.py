@@ -1,0 +1,21 @@
+"""Models of keras.applications, without their published weights."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from models.arguments import ArgSpec, Built
+from models.frontends.keras import Laws, functional
+
+
+def application(name: str, side: int, dtype: str, *, laws: Laws = (), image: str = "normal:1", **options: Any) -> Built:
+    """The network `name` with its published input size, one image, logits as result; `image` is the image's law."""
+    import keras
+
+    make = getattr(keras.applications, name)
+    size = (side, side, 3)
+    return functional(
+        lambda: make(weights=None, input_shape=size, classifier_activation=None, **options),
+        [ArgSpec("image", (1, *size), dtype, image, "input")],
+        laws,
+    )

@@ -1,0 +1,14 @@
+"""DenseNet-121 (Huang et al. 2016) of keras.applications: every layer sees all earlier ones."""
+
+from __future__ import annotations
+
+from models.arguments import Built
+from models.registry import model
+
+
+@model(name="densenet121_keras", family="cnn", framework="keras")
+def build(dtype: str) -> Built:
+    """The classifier of one NHWC image; returns logits, (1, 1000)."""
+    from models.keras.applications import application
+
+    return application("DenseNet121", 224, dtype)

@@ -1,0 +1,14 @@
+"""MobileNetV3-Small (Howard et al. 2019) of keras.applications: hard swish, squeeze and excitation."""
+
+from __future__ import annotations
+
+from models.arguments import Built
+from models.registry import model
+
+
+@model(name="mobilenet_v3_small_keras", family="cnn", framework="keras")
+def build(dtype: str) -> Built:
+    """The classifier of one NHWC image; returns logits, (1, 1000)."""
+    from models.keras.applications import application
+
+    return application("MobileNetV3Small", 224, dtype, image="uniform:0:255")

@@ -1,0 +1,165 @@
+"""The ONNX route against the standard's own reference: its node cases, and our models as a whole."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from models import registry
+from models.seeding import draw
+
+onnx = pytest.importorskip("onnx", reason="pip install -e '.[onnx]'")
+pytest.importorskip("torch_mlir", reason="pip install -e '.[onnx]'")
+
+from harness.golden import compile_module  # noqa: E402
+from models.frontends.base import Refused  # noqa: E402
+from models.frontends.through_onnx import lift  # noqa: E402
+from models.frontends.through_onnx.expand import BY_THE_STANDARD, CONSTANT_INPUTS, EXPANSIONS, expand  # noqa: E402
+from models.frontends.through_onnx.lower import lower  # noqa: E402
+
+PARAMETERS = {"resnet50_onnx": 25_557_032, "bert_base_onnx": 109_482_240, "espcn_onnx": 22_729}
+"""As published (torchvision, the checkpoint, table 1 of the paper's sizes)."""
+OURS = sorted(m.name for m in registry.match("*_onnx"))
+
+
+def by_xla(model: onnx.ModelProto, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+    return compile_module(lower(expand(model)))(inputs)
+
+
+def by_the_standard(model: onnx.ModelProto, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+    from onnx.reference import ReferenceEvaluator
+
+    names = [info.name for info in model.graph.input]
+    return [np.asarray(x) for x in ReferenceEvaluator(model).run(None, dict(zip(names, inputs, strict=True)))]
+
+
+def agree(got: Sequence[np.ndarray], expected: Sequence[np.ndarray], relative: float = 1e-5) -> None:
+    assert [g.shape for g in got] == [e.shape for e in expected]
+    for ours, theirs in zip(got, expected, strict=True):
+        a, b = ours.astype(np.float64), theirs.astype(np.float64)
+        assert np.max(np.abs(a - b), initial=0) <= relative * np.max(np.abs(b), initial=1)
+
+
+@pytest.mark.parametrize("name", PARAMETERS)
+def test_published_parameter_count(name: str) -> None:
+    assert registry.get(name).build("float32").parameters == PARAMETERS[name]
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) for n in OURS])
+def test_a_model_computes_what_the_standards_reference_does(name: str) -> None:
+    built = registry.get(name).build("float32")
+    inputs = [draw(s.law, s.shape, s.dtype, 0, i) for i, s in enumerate(built.arguments)]
+    got = by_xla(built.proto, inputs)
+    agree(got, by_the_standard(built.proto, inputs))
+    for out in got:
+        assert 0.02 < out.astype(np.float64).std() < 20
+        assert len(np.unique(out)) > min(out.size, 2000) // 10 or out.dtype.kind == "i"
+
+
+FORMS_LEFT_OUT = {
+    "peepholes": "no sequence_lens", "batchwise": "layout", "tf_crop": "crop_and_resize", "antialias": "antialias",
+    "not_larger": "keep_aspect", "not_smaller": "keep_aspect", "blocked": "block_size", "rotary_dim": "whole width",
+    "interleaved": "whole width", "embedding_3d": "four axes",
+}  # fmt: skip
+"""Part of a case's name -> what the refusal says."""
+NO_NUMBERS = ("e4m3", "e5m2", "int4", "int2", "float4", "int16")
+"""Cases in element types that NumPy, or torch-mlir's Cast, lacks."""
+KINDS = {*EXPANSIONS, *BY_THE_STANDARD} - {"Attention"}
+
+
+@pytest.mark.slow
+def test_every_expansion_gives_the_stored_answers_of_the_standards_cases() -> None:
+    from onnx.backend.test.case.node import collect_testcases
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the cases divide by zero on purpose
+        cases = [c for c in collect_testcases("") if c.model is not None and len(c.model.graph.node) == 1]
+    tried = set()
+    for case in cases:
+        kind = case.model.graph.node[0].op_type
+        if kind not in KINDS or any(word in case.name for word in NO_NUMBERS):
+            continue
+        model, feed, expected = fixed(case)
+        refusal = next((text for part, text in FORMS_LEFT_OUT.items() if part in case.name), None)
+        if refusal is not None:
+            with pytest.raises(ValueError, match=refusal):
+                expand(model)
+        else:
+            agree(by_xla(model, feed), expected, 2e-3 if "16" in case.name else 1e-5)
+            tried.add(kind)
+    assert tried == KINDS
+
+
+def fixed(case: object) -> tuple[onnx.ModelProto, list[np.ndarray], list[np.ndarray]]:
+    """A case with what decides its program as constants: model, inputs, answers."""
+    from onnx import numpy_helper
+
+    source, (inputs, answers) = case.model, case.data_sets[0]  # type: ignore[attr-defined]
+    model = onnx.ModelProto()
+    model.CopyFrom(source)
+    node = model.graph.node[0]
+    places = {**CONSTANT_INPUTS, "Pad": (1, 2, 3)}.get(node.op_type, ())
+    names = {node.input[i] for i in places if i < len(node.input)}
+    del model.graph.input[:]
+    feed = []
+    for info, value in zip(source.graph.input, map(np.asarray, inputs), strict=True):
+        if info.name in names or (value.dtype.kind != "f" and len(inputs) > 1):
+            model.graph.initializer.append(numpy_helper.from_array(value, info.name))
+        else:
+            model.graph.input.append(info)
+            feed.append(value)
+    return model, feed, [np.asarray(a) for a in answers]
+
+
+def conv_file(path: Path, shape: Sequence[object] = (1, 3, 8, 8)) -> Path:
+    """A convolution, a Clip and a Resize, weights inside, as an exporter would write them."""
+    from onnx import TensorProto, helper, numpy_helper
+
+    rng = np.random.default_rng(0)
+    held = {
+        "conv.weight": rng.normal(size=(4, 3, 3, 3)).astype(np.float32),
+        "conv.bias": rng.normal(size=4).astype(np.float32),
+        "low": np.float32(0), "high": np.float32(1.5), "scales": np.array([1, 1, 2, 2], np.float32),
+    }  # fmt: skip
+    nodes = [
+        helper.make_node("Conv", ["x", "conv.weight", "conv.bias"], ["c"], name="conv", pads=[1] * 4),
+        helper.make_node("Clip", ["c", "low", "high"], ["r"]),
+        helper.make_node("Resize", ["r", "", "scales"], ["y"], mode="linear"),
+    ]
+    graph = helper.make_graph(
+        nodes, "net", [helper.make_tensor_value_info("x", TensorProto.FLOAT, list(shape))],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [shape[0], 4, 16, 16])],
+        [numpy_helper.from_array(np.asarray(v), k) for k, v in held.items()],
+    )  # fmt: skip
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), path)
+    return path
+
+
+def test_a_file_keeps_its_weights_and_only_weights_become_arguments(tmp_path: Path) -> None:
+    model = lift.read(conv_file(tmp_path / "net.onnx"))
+    proto, specs, values = lift.lift(model, lift.fix_inputs(model, "net.onnx", {}))
+    assert [(s.name, s.shape, s.role) for s in specs] == [
+        ("x", (1, 3, 8, 8), "input"), ("conv.weight", (4, 3, 3, 3), "parameter"), ("conv.bias", (4,), "parameter"),
+    ]  # fmt: skip
+    x = np.random.default_rng(1).normal(size=(1, 3, 8, 8)).astype(np.float32)
+    agree(by_xla(proto, [x, *values.values()]), by_the_standard(model, [x]))
+
+
+def test_an_open_extent_is_taken_from_given_shapes_or_refused(tmp_path: Path) -> None:
+    model = lift.read(conv_file(tmp_path / "net.onnx", ("batch", 3, 8, 8)))
+    with pytest.raises(Refused, match=r"net.onnx: expected inputs of fixed shape, got 'x' of \[batch, 3, 8, 8\]; try"):
+        lift.fix_inputs(model, "net.onnx", {})
+    (info,) = lift.fix_inputs(model, "net.onnx", {"x": (5, 3, 8, 8)})
+    assert lift.spec_of(info, "input").shape == (5, 3, 8, 8)
+
+
+@pytest.mark.parametrize("data", [b"", b"no protobuf at all", b"\x08\x01"])
+def test_what_is_no_onnx_is_one_line(tmp_path: Path, data: bytes) -> None:
+    (tmp_path / "bad.onnx").write_bytes(data)
+    with pytest.raises(Refused, match=r"bad.onnx: expected an ONNX model") as caught:
+        lift.read(tmp_path / "bad.onnx")
+    assert "\n" not in str(caught.value)
