@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from models.frontends.base import Handed, Source
+from models.frontends.base import Handed, Refused, Source
 from models.frontends.jax import said
 
 if TYPE_CHECKING:
@@ -32,7 +32,9 @@ class Onnx:
         return registry.add_file_model(source.path, source.entry or source.name).build(source.dtype)
 
     def export(self, built: OnnxBuilt, source: Source) -> Handed:
-        """The graph as StableHLO."""
+        """The graph as StableHLO. Raises Refused for a training step, which only JAX functions have."""
+        if source.training:
+            raise Refused("--training", "a model whose frontend makes a JAX function of it", source.name)
         from models.frontends.through_onnx.expand import expand
         from models.frontends.through_onnx.lower import lower
 
@@ -40,13 +42,13 @@ class Onnx:
         return Handed(bytecode, built.arguments, said(self.packages), built.values)
 
 
-def from_file(path: Path, shapes: Mapping[str, Any]) -> OnnxBuilt:
-    """A user's `.onnx` file. Raises Refused where it is none, or an input's shape is open."""
+def from_file(path: Path, shapes: Mapping[str, Any], where: str = "") -> OnnxBuilt:
+    """A user's `.onnx` file, named `where` in errors. Raises Refused where it is none, or an input's shape is open."""
     from models.frontends.through_onnx import lift
     from models.frontends.through_onnx.built import OnnxBuilt
 
     model = lift.read(path)
-    proto, specs, values = lift.lift(model, lift.fix_inputs(model, str(path), shapes))
+    proto, specs, values = lift.lift(model, lift.fix_inputs(model, where or str(path), shapes))
     return OnnxBuilt(proto, tuple(specs), values)
 
 

@@ -1,0 +1,47 @@
+"""TensorFlow GraphDef: a frozen graph that a model of ours writes, or a user's `.pb` file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from models.frontends.base import Handed, Source
+from models.frontends.tf import ENVIRONMENT, handed
+
+if TYPE_CHECKING:
+    from models.frontends.through_tf.lower import TfBuilt
+
+
+@dataclass(frozen=True)
+class GraphDef:
+    """The exporter of frozen graphs."""
+
+    name: str = "graphdef"
+    packages: tuple[str, ...] = ("tensorflow-cpu",)
+    extra: str = "tf"
+    environment: Mapping[str, str] = field(default_factory=lambda: ENVIRONMENT)
+
+    def build(self, source: Source) -> TfBuilt:
+        """The graph with its weights as arguments; a registered model returns the bytes of a GraphDef."""
+        import tempfile
+
+        from models import registry
+        from models.frontends.through_tf import graph_def
+
+        path = Path(source.path)
+        if path.suffix == ".pb":
+            return graph_def.as_function(graph_def.read(path), str(path), dict(source.shapes))
+        written = registry.add_file_model(source.path, source.entry or source.name).build(source.dtype)
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / f"{source.name}.pb"
+            file.write_bytes(written)
+            return graph_def.as_function(graph_def.read(file), source.name, {})
+
+    def export(self, built: TfBuilt, source: Source) -> Handed:
+        """The graph as StableHLO."""
+        return handed(built, source, self.packages)
+
+
+FRONTEND = GraphDef()

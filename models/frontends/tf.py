@@ -1,0 +1,59 @@
+"""TensorFlow: a function of ours, or a user's SavedModel folder, by TensorFlow's own XLA bridge."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from models.frontends.base import Handed, Refused, Source
+from models.frontends.jax import said
+
+if TYPE_CHECKING:
+    from models.frontends.through_tf.lower import TfBuilt
+
+ENVIRONMENT = {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "", "TF_ENABLE_ONEDNN_OPTS": "0"}
+
+
+@dataclass(frozen=True)
+class Tf:
+    """The exporter of TensorFlow functions and SavedModels."""
+
+    name: str = "tf"
+    packages: tuple[str, ...] = ("tensorflow-cpu",)
+    extra: str = "tf"
+    environment: Mapping[str, str] = field(default_factory=lambda: ENVIRONMENT)
+
+    def build(self, source: Source) -> TfBuilt:
+        """A registered model (models.arguments.Built, of TensorFlow's ops), or the signature of a SavedModel."""
+        from models import registry
+        from models.frontends.through_tf import saved_model
+        from models.frontends.through_tf.lower import TfBuilt
+
+        if Path(source.path).is_dir():
+            return saved_model.load(Path(source.path), source.entry, dict(source.shapes))
+        built = registry.add_file_model(source.path, source.entry or source.name).build(source.dtype)
+        names = [spec.name for spec in built.arguments]
+
+        def call(*tensors: Any) -> Any:
+            return built.forward(dict(zip(names, tensors, strict=True)))
+
+        return TfBuilt(call, built.arguments)
+
+    def export(self, built: TfBuilt, source: Source) -> Handed:
+        """The function as StableHLO."""
+        return handed(built, source, self.packages)
+
+
+def handed(built: TfBuilt, source: Source, packages: tuple[str, ...]) -> Handed:
+    """What TensorFlow makes of a function. Raises Refused for a training step, which only JAX functions have."""
+    from models.frontends.through_tf.lower import lower
+
+    if source.training:
+        raise Refused("--training", "a model whose frontend makes a JAX function of it", source.name)
+    bytecode, arguments, values = lower(built, source.name)
+    return Handed(bytecode, arguments, said(packages), values)
+
+
+FRONTEND = Tf()

@@ -1,0 +1,60 @@
+"""TensorFlow Lite: tf2onnx makes ONNX of the file in a process of its own, and the ONNX route does the rest."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from models.frontends import onnx
+from models.frontends.base import Handed, Refused, Source
+from models.frontends.jax import said
+from models.frontends.tf import ENVIRONMENT
+
+if TYPE_CHECKING:
+    from models.frontends.through_onnx.built import OnnxBuilt
+
+MAGIC = b"TFL3"
+"""Bytes 4 to 8 of a TFLite file: its flatbuffer's identifier."""
+
+
+@dataclass(frozen=True)
+class TfLite:
+    """The exporter of TFLite files."""
+
+    name: str = "tflite"
+    packages: tuple[str, ...] = ("tf2onnx", "tensorflow-cpu", "onnx", "torch-mlir")
+    extra: str = "tflite"
+    environment: Mapping[str, str] = field(default_factory=lambda: ENVIRONMENT)
+
+    def build(self, source: Source) -> OnnxBuilt:
+        """The file's graph in ONNX; float weights are arguments, integer ones constants."""
+        path = Path(source.path)
+        if path.suffix == ".tflite" and path.read_bytes()[4:8] != MAGIC:
+            raise Refused(str(path), "a TFLite file", f"a file without {MAGIC.decode()} in bytes 4 to 8")
+        with tempfile.TemporaryDirectory() as folder:
+            output = Path(folder) / "model.onnx"
+            task = {"path": str(path), "name": source.entry or source.name, "dtype": source.dtype,
+                    "output": str(output)}  # fmt: skip
+            done = subprocess.run(
+                [sys.executable, "-P", "-m", "models.frontends.through_onnx.from_tflite"], check=False,
+                input=json.dumps(task), text=True, capture_output=True,
+            )  # fmt: skip
+            sys.stderr.write(done.stderr)
+            if not output.is_file():
+                lines = [line for line in done.stderr.splitlines() if line.strip()]
+                raise RuntimeError(f"tf2onnx: {lines[-1] if lines else f'exit {done.returncode}'}"[:300])
+            return onnx.from_file(output, dict(source.shapes), where=str(path))
+
+    def export(self, built: OnnxBuilt, source: Source) -> Handed:
+        """The graph as StableHLO."""
+        handed = onnx.FRONTEND.export(built, source)
+        return Handed(handed.bytecode, handed.arguments, said(self.packages), handed.values)
+
+
+FRONTEND = TfLite()

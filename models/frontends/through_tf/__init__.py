@@ -1,0 +1,1 @@
+"""From TensorFlow functions, SavedModels and GraphDefs to StableHLO by TensorFlow's own XLA bridge."""

@@ -1,0 +1,65 @@
+"""A TensorFlow function as StableHLO: arguments first, then what it captured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from models.arguments import ArgSpec
+
+
+@dataclass(frozen=True)
+class TfBuilt:
+    """A function of positional tensors, and what it needs to be traced."""
+
+    function: Callable[..., Any]
+    arguments: tuple[ArgSpec, ...]
+    values: Mapping[str, np.ndarray] = field(default_factory=dict)
+    """Values of arguments that come from a file; the others are drawn by their laws."""
+    alive: Any = None
+    """What must not be collected while the function is traced: a loaded SavedModel."""
+
+    @property
+    def parameters(self) -> int:
+        """Number of weights."""
+        return sum(spec.size for spec in self.arguments if spec.role == "parameter")
+
+
+def lower(built: TfBuilt, name: str) -> tuple[bytes, tuple[ArgSpec, ...], dict[str, np.ndarray]]:
+    """(bytecode, arguments, values): captured variables and constants become further arguments, with their values.
+
+    Raises what TensorFlow raises where an op has no XLA kernel.
+    """
+
+    def entry(*tensors: Any) -> Any:
+        return built.function(*tensors)
+
+    entry.__name__ = entry.__qualname__ = name.replace(":", "_").replace("+", "_")
+    specs = [tf.TensorSpec(s.shape, _dtype(s.dtype), f"argument{i}") for i, s in enumerate(built.arguments)]
+    function = tf.function(entry, jit_compile=True, input_signature=specs, autograph=False)
+    graph: Any = function.get_concrete_function().graph
+    bytecode = function.experimental_get_compiler_ir(*specs)(stage="stablehlo_serialized")
+    arguments, values = list(built.arguments), dict(built.values)
+    variables = {id(v.handle): v for v in graph.variables}
+    for tensor, _ in graph.captures:
+        variable = variables.get(id(tensor))
+        value = variable.numpy() if variable is not None else tensor.numpy()
+        label = _fresh(variable.name.removesuffix(":0") if variable is not None else "constant", arguments)
+        role = "parameter" if variable is None or variable.trainable else "state"
+        arguments.append(ArgSpec(label, value.shape, value.dtype.name, "", role))
+        values[label] = value
+    return bytecode, tuple(arguments), values
+
+
+def _dtype(name: str) -> Any:
+    return tf.dtypes.as_dtype(name)
+
+
+def _fresh(name: str, arguments: Sequence[ArgSpec]) -> str:
+    """`name`, or with a number where an argument has it already."""
+    taken = {spec.name for spec in arguments}
+    return next(word for word in (name, *(f"{name}_{i}" for i in range(2, len(taken) + 3))) if word not in taken)

@@ -1,0 +1,53 @@
+"""A SavedModel folder: one of its signatures as a function, its variables as arguments with their values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+
+from models.arguments import ArgSpec
+from models.frontends.base import Refused
+from models.frontends.through_tf.lower import TfBuilt
+
+DEFAULT = "serving_default"
+"""The signature that is taken where none is named."""
+
+
+def load(path: Path, signature: str, shapes: Mapping[str, Sequence[int]]) -> TfBuilt:
+    """The signature of the model in a folder. Raises Refused: no SavedModel, no such signature, an open shape."""
+    try:
+        loaded: Any = tf.saved_model.load(str(path))
+    except Exception as error:  # noqa: BLE001 - protobuf, registry and file system each have errors of their own
+        lines = str(error).strip().splitlines()
+        raise Refused(str(path), "a SavedModel", f"{type(error).__name__}: {lines[0] if lines else ''}"[:200]) from None
+    known = dict(loaded.signatures)
+    wanted = signature or (DEFAULT if DEFAULT in known or len(known) != 1 else next(iter(known)))
+    if wanted not in known:
+        got = ", ".join(sorted(known)) or "none"
+        raise Refused(str(path), f"a signature {wanted!r}", f"the signatures {got}", "PATH:SIGNATURE")
+    function = known[wanted]
+    inputs: dict[str, Any] = function.structured_input_signature[1]
+    specs = [spec_of(name, spec, shapes, str(path)) for name, spec in inputs.items()]
+    names = [spec.name for spec in specs]
+
+    def call(*tensors: Any) -> Any:
+        results = function(**dict(zip(names, tensors, strict=True)))
+        return [results[key] for key in sorted(results)]
+
+    return TfBuilt(call, tuple(specs), alive=loaded)
+
+
+def spec_of(name: str, spec: Any, shapes: Mapping[str, Sequence[int]], where: str) -> ArgSpec:
+    """An input as an argument, open extents taken from `shapes`. Raises Refused where some stay open."""
+    if spec.shape.rank is None:
+        raise Refused(where, "inputs of known rank", f"{name!r}, which has none")
+    given = shapes.get(name, ())
+    extents = [given[i] if e is None and len(given) == spec.shape.rank else e for i, e in enumerate(spec.shape)]
+    if None in extents:
+        shown = ", ".join("?" if e is None else str(e) for e in extents)
+        hint = f"--inputs FILE.npz with an array {name!r}, whose shape is then taken"
+        raise Refused(where, "inputs of fixed shape", f"{name!r} of [{shown}]", hint)
+    return ArgSpec(name, tuple(extents), spec.dtype.name, "", "input")

@@ -1,0 +1,1 @@
+"""TensorFlow functions of named tensors, one file each."""

@@ -1,0 +1,1 @@
+"""TensorFlow Lite models, one file each, converted by TensorFlow when they are exported."""
