@@ -60,8 +60,8 @@ def build(dtype: str) -> Built:
                 x = tf.nn.depthwise_conv2d(x, w[f"{name}.weight"], (1, stride, stride, 1), "SAME")
             else:
                 x = tf.nn.conv2d(x, w[f"{name}.weight"], stride, "SAME")
-            parts = [w[f"{name}.bn.{part}"] for part in ("mean", "variance", "offset", "scale")]
-            return tf.nn.batch_normalization(x, *parts, 1e-3)
+            mean, variance, offset, scale = (w[f"{name}.bn.{p}"] for p in ("mean", "variance", "offset", "scale"))
+            return tf.nn.batch_normalization(x, mean, variance, offset, scale, 1e-3)
 
     def forward(w: Mapping[str, Any]) -> Any:
         x, shortcut = w["image"], None

@@ -45,7 +45,9 @@ def spec_of(name: str, spec: Any, shapes: Mapping[str, Sequence[int]], where: st
     if spec.shape.rank is None:
         raise Refused(where, "inputs of known rank", f"{name!r}, which has none")
     given = shapes.get(name, ())
-    extents = [given[i] if e is None and len(given) == spec.shape.rank else e for i, e in enumerate(spec.shape)]
+    extents: list[Any] = [
+        given[i] if e is None and len(given) == spec.shape.rank else e for i, e in enumerate(spec.shape)
+    ]
     if None in extents:
         shown = ", ".join("?" if e is None else str(e) for e in extents)
         hint = f"--inputs FILE.npz with an array {name!r}, whose shape is then taken"
