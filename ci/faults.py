@@ -80,7 +80,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--ops", type=int, help="default: twice as many")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--workers", type=int, default=0, help="pytest -n")
-    parser.add_argument("--op-timeout", type=float, default=5.0)
+    parser.add_argument("--op-timeout", type=float, default=10.0)
     options = parser.parse_args(arguments)
     table = json.loads((BACKENDS / "faults.json").read_text())
     spread = ["-n", str(options.workers)] if options.workers else []

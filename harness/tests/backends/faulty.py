@@ -136,8 +136,8 @@ class Faulty:
     def memory(self, job: Job) -> None:
         held = []
         while True:
-            held.append(np.ones(4 << 20, np.uint8))
-            time.sleep(0.002)
+            held.append(np.ones(32 << 20, np.uint8))
+            time.sleep(0.01)
 
     def threads(self, job: Job) -> None:
         stop = threading.Event()
