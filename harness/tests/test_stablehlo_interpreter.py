@@ -72,6 +72,22 @@ def test_what_would_end_the_process_is_refused_before(interpreter):
         run(interpreter, module, np.ones(4, np.complex64))
 
 
+def test_deprecated_ops_are_written_anew_and_others_left_alone(interpreter):
+    dot = """func.func @main(%a: tensor<2x4xf32>, %b: tensor<4x3xf32>) -> tensor<2x3xf32> {
+      %0 = stablehlo.dot %a, %b : (tensor<2x4xf32>, tensor<4x3xf32>) -> tensor<2x3xf32>
+      return %0 : tensor<2x3xf32> }"""
+    left, right = np.arange(8, dtype=np.float32).reshape(2, 4), np.ones((4, 3), np.float32)
+    np.testing.assert_array_equal(run(interpreter, dot, left, right)[0], left @ right)
+    mapped = """func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {
+      %0 = "stablehlo.map"(%a) ({ ^bb0(%x: tensor<f32>):
+        %s = stablehlo.negate %x : tensor<f32>
+        stablehlo.return %s : tensor<f32>
+      }) {dimensions = array<i64: 0>} : (tensor<4xf32>) -> tensor<4xf32>
+      return %0 : tensor<4xf32> }"""
+    values = np.arange(4, dtype=np.float32)
+    np.testing.assert_array_equal(run(interpreter, mapped, values)[0], -values)
+
+
 @pytest.mark.parametrize("side", [128, 2048])
 def test_an_op_that_would_take_too_long_is_declined(interpreter, side):
     kind = f"tensor<{side}x{side}xf32>"
