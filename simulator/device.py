@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
+import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from simulator.errors import (
     BadInput,
     DeviceError,
     KernelError,
+    MeshError,
     UnsupportedFormat,
     UnsupportedKernel,
     WrongBoard,
@@ -28,6 +30,7 @@ from simulator.kernels import KERNELS
 from simulator.kernels.matmul import FIDELITIES
 from simulator.kernels.registry import Body, Call, Images
 from simulator.memory import MemoryPlan, plan_memory
+from simulator.mesh import END, Chip, Mesh
 from simulator.per_core import run_per_core
 from simulator.placed import check_plan, run_placed
 from simulator.profile import OpCost, Profile
@@ -139,6 +142,37 @@ class Executable:
 
         `per_core` makes each result rectangle by rectangle, as the cores do: slower, and the same.
         """
+        return self._on(Chip(), inputs, self.device.profile if per_core else None)
+
+    def run_mesh(self, inputs: Sequence[Sequence[np.ndarray]]) -> list[RunResult]:
+        """One result per chip of a mesh, each of which runs the program on its own inputs; collectives join them.
+
+        Raises what `run` raises on the first chip that fails, and MeshError where the chips do not meet. The time
+        that links take is not counted.
+        """
+        _ = self.profile  # found once, before there are threads
+        mesh = Mesh(len(inputs))
+        results: list[RunResult | None] = [None] * len(inputs)
+        failed: list[DeviceError] = []
+
+        def one(chip: int) -> None:
+            try:
+                results[chip] = self._on(Chip(chip, mesh), inputs[chip])
+                mesh.meet(chip, END, None)
+            except DeviceError as error:
+                failed.append(error)
+                mesh.fail()
+
+        threads = [threading.Thread(target=one, args=(chip,), daemon=True) for chip in range(len(inputs))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        if failed:
+            raise next((error for error in failed if not isinstance(error, MeshError)), failed[0])
+        return [result for result in results if result is not None]
+
+    def _on(self, chip: Chip, inputs: Sequence[np.ndarray], cores: CoreProfile | None = None) -> RunResult:
         profile = self.profile
         program = self.program
         _check_inputs(program, inputs)
@@ -147,7 +181,7 @@ class Executable:
             image = np.asarray(from_host(np.asarray(array), program.tensors[tensor])).view()
             image.flags.writeable = False
             images.append(image)
-        run = _Run(self, self.device.profile if per_core else None)
+        run = _Run(self, cores, chip)
         with np.errstate(all="ignore"):
             results = run.call(program, images)
         outputs = [to_host(r, program.tensors[t]) for r, t in zip(results, program.outputs, strict=True)]
@@ -159,8 +193,8 @@ class Executable:
 class _Run:
     """One run: what was executed, in order, and how often the host read a predicate back."""
 
-    def __init__(self, executable: Executable, cores: CoreProfile | None) -> None:
-        self.executable, self.cores = executable, cores
+    def __init__(self, executable: Executable, cores: CoreProfile | None, chip: Chip) -> None:
+        self.executable, self.cores, self.chip = executable, cores, chip
         self.costs: list[OpCost] = []
         self.predicates = 0
 
@@ -171,7 +205,7 @@ class _Run:
         for number, (op, cost) in enumerate(zip(program.operations, self.executable.costs(program), strict=True)):
             if not isinstance(op.params, ControlParams):
                 self.costs.append(cost)
-            results = execute(op, program, values, self.cores, self.bodies(op, cost), placed.get(number))
+            results = execute(op, program, values, self.cores, self.bodies(op, cost), placed.get(number), self.chip)
             for tensor, image in zip(op.outputs, results, strict=True):
                 values[tensor] = image
             if op.kernel == "deallocate":
@@ -206,6 +240,7 @@ def execute(
     cores: CoreProfile | None = None,
     bodies: tuple[Body, ...] = (),
     placed: PlacedOp | None = None,
+    chip: Chip | None = None,
 ) -> Images:
     """Images of one operation's results, made core by core where `cores` is given, by the plan's where it has any.
 
@@ -218,6 +253,7 @@ def execute(
         tuple(program.tensors[t] for t in op.inputs),
         tuple(program.tensors[t] for t in op.outputs),
         bodies,
+        replace(chip or Chip(), at=where),
     )
     kernel = KERNELS[op.kernel]
     images = [_value(values, t, where) for t in op.inputs]

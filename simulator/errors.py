@@ -37,6 +37,10 @@ class HostOpError(DeviceError):
     """The host could not compute what the program leaves to it."""
 
 
+class MeshError(DeviceError):
+    """The chips of a mesh did not meet at a collective."""
+
+
 class OutOfMemory(DeviceError):
     """A buffer does not fit. Sizes in bytes per bank: a DRAM channel, or one core's L1."""
 

@@ -25,12 +25,15 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from compiler.dialects.stablehlo import CLASSES, spec_attr
 from compiler.errors import CompilerInputError, StageFailure
 from compiler.ir import text
+from compiler.ir.functions import MESH
 from compiler.ir.legalise import legalised
+from compiler.ops.ccl import COLLECTIVES, IDS
 
 STAGE = "stablehlo-to-ttir"
 _ENUM = re.compile(r"#(?:stablehlo|chlo)<\w+ (\w+)>")
 CALLS = {"func.call": "callee", "stablehlo.composite": "decomposition", "stablehlo.async_start": "called_computation"}
 """Ops in whose place the door puts a function's body, and the attribute that names the function."""
+ACROSS_CHIPS = frozenset(f"stablehlo.{name}" for name in (*COLLECTIVES, *IDS))
 LARGEST_CONSTANT = 2**31
 """Elements: in tiles of bytes, 2 GiB."""
 TOKEN = None
@@ -89,6 +92,8 @@ def _context() -> mlir.Context:
     registry = mlir.DialectRegistry()
     _jax_mlir_ext.register_dialects(registry)
     ctx = mlir.Context()
+    # A module is parsed by one thread anyway, and a child that is forked (guard.py) would wait for threads it has not.
+    ctx.enable_multithreading(False)
     ctx.append_dialect_registry(registry)
     ctx.load_all_available_dialects()
     stablehlo.register_dialect(ctx)
@@ -117,13 +122,6 @@ def bytecode(source: str) -> bytes:
         data = io.BytesIO()
         _parse(ctx, source).operation.write_bytecode(data)
     return data.getvalue()
-
-
-def read_alone(module: bytes | str) -> b.ModuleOp:
-    """`read` in a process that was forked: without the threads that its parent's context had."""
-    _context.cache_clear()
-    _context().enable_multithreading(False)
-    return read(module)
 
 
 def read(module: bytes | str) -> b.ModuleOp:
@@ -163,6 +161,7 @@ class _Walk:
         self.functions: dict[str, Any] = {}
         self.types: dict[Any, Attribute] = {}
         self.attributes: dict[Any, Attribute] = {}
+        self.mesh = tuple(_count(module, f"mhlo.num_{what}") for what in ("replicas", "partitions"))
         for wrapper in module.body.operations:
             op: Any = wrapper.operation
             if op.name == "func.func":
@@ -236,10 +235,13 @@ class _Walk:
                 block.add_op(CLASSES["stablehlo.return"].create(operands=results))
                 region.add_block(block)
             regions.append(region)
+        attributes = {name: self.attribute_of(op, name) for name in op.attributes}
+        if op.name in ACROSS_CHIPS:
+            attributes[MESH] = b.DenseArrayBase.from_list(b.i64, list(self.mesh))
         return cls.create(
             operands=operands,
             result_types=[self.type(r.type) for r in op.results],
-            attributes={name: self.attribute_of(op, name) for name in op.attributes},
+            attributes=attributes,
             regions=regions,
             location=_location(op.location),
         )
@@ -318,6 +320,11 @@ def _element(words: str) -> Attribute:
         return text.BitParser(text.context(), words).parse_type()
     except Exception as error:
         raise StageFailure(STAGE, words, f"type {words}: expected a type xDSL can hold", kind="notimpl") from error
+
+
+def _count(module: mlir.Module, name: str) -> int:
+    attributes = module.operation.attributes
+    return int(mlir.IntegerAttr(attributes[name]).value) if name in attributes else 1
 
 
 def _text(attributes: Any, name: str) -> str:

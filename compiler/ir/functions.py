@@ -15,6 +15,8 @@ SCALAR = "scalar"
 
 SOURCE = "ttcore.source"
 """Number of the StableHLO op that a ttir op comes from, where somebody numbered them."""
+MESH = "ttcore.mesh"
+"""Attribute of a collective: how many replicas and partitions its module is for."""
 FALLBACK = "ttcore.host_fallback"
 """Attribute of a module whose inputs and outputs may have types that only the host has."""
 

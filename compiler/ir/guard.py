@@ -45,8 +45,14 @@ def vet(module: bytes | str, seconds: float = SECONDS, read: Callable[[bytes | s
     if child == 0:
         _read_and_leave(module, read)
     os.close(done)
+    status = None
     try:
         status = _wait(child, ready, seconds)
+    except BaseException:  # an interrupt leaves no child behind
+        with contextlib.suppress(OSError):
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+        raise
     finally:
         os.close(ready)
     if status is None:
@@ -73,7 +79,7 @@ def _read_and_leave(module: bytes | str, read: Callable[[bytes | str], object] |
         for stream in (0, 1, 2):  # a native abort prints its stack
             os.dup2(quiet, stream)
         if read is None:
-            from compiler.ir.door import read_alone as read
+            from compiler.ir.door import read
         with contextlib.suppress(CompilerInputError, StageFailure):
             read(module)
         code = 0

@@ -101,7 +101,7 @@ register_all(
     _pattern("dynamic_slice", "gather of one slice: start indices clamped as the specification asks"),
     _pattern("dynamic_update_slice", "the update shifted by a gather, and a mask of where it lands"),
     _missing("set_dimension_size", "never", "gives a buffer, placed when the program is compiled, a size at run time"),
-    _missing("torch_index_select", "notimpl", "left the StableHLO specification; exporters write gather"),
+    _missing("torch_index_select", "never", "left the StableHLO specification; exporters write gather"),
 )
 
 __all__ = ["I32"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from compiler.ops import (
+    ccl,
     control,
     conv,
     creation,
@@ -21,6 +22,7 @@ from compiler.ops import (
 from compiler.ops.row import TABLE, Family
 
 __all__ = [
+    "ccl",
     "control",
     "conv",
     "creation",

@@ -8,7 +8,6 @@ from __future__ import annotations
 from compiler.ops.row import ANY, Family, Lowering, OpRow, register_all
 
 _COMPLEX = "complex numbers: the device's registers and packers know no complex number format"
-_MANY = "needs more than one chip: one device is compiled for"
 _DYNAMIC = (
     "static where its sizes are constants, which the door refines; never where they are known only at run time: a "
     "program's buffers are placed when it is compiled"
@@ -46,12 +45,7 @@ _UNLOWERED: dict[Family, list[tuple[Lowering, str, str]]] = {
         )
     ],
     "ccl": [
-        (
-            "notimpl",
-            "all_gather all_reduce all_to_all reduce_scatter collective_broadcast collective_permute "
-            "partition_id replica_id cross-replica-sum",
-            _MANY,
-        ),
+        ("never", "cross-replica-sum", _GONE),
         ("never", "send recv infeed outfeed", _HOST),
     ],
     "dynamic": [

@@ -18,6 +18,7 @@ from compiler.errors import StageFailure
 from compiler.ir.context import context
 from compiler.ir.functions import SOURCE, functions
 from compiler.ops.custom_calls import find
+from compiler.ops.row import TABLE
 from compiler.passes.stablehlo_to_ttir import StablehloToTtir
 from compiler.passes.stablehlo_to_ttir.custom_call import target_of
 from compiler.passes.stablehlo_to_ttir.regions import captured
@@ -35,7 +36,7 @@ def choose(module: ModuleOp, func: FuncOp, outline: Outline) -> set[int]:
     """Numbers (places in the function's block) of the ops that the host must compute; nothing is changed."""
     (*ops, _) = func.body.blocks[0].ops
     chosen = {number for number, op in enumerate(ops) if _needs_host(op)}
-    wide = {number for number, op in enumerate(ops) if any(_is_wide(v) for v in _values(op))}
+    wide = {number for number, op in enumerate(ops) if not is_collective(op) and any(_is_wide(v) for v in _values(op))}
     trials = 0
     while wide - chosen and (found := _left_on_trial(module, chosen, outline) & wide - chosen):
         # What only reads the first of them may be narrowed once those have gone.
@@ -67,8 +68,16 @@ def _is_wide(value: SSAValue) -> bool:
     return isinstance(element, IntegerType) and element.width.data == 64
 
 
+def is_collective(op: Operation) -> bool:
+    """Whether an op needs other chips, which the host op of one chip does not meet: it is refused for its types."""
+    rows = TABLE.stablehlo(op.name)
+    return bool(rows) and rows[0].family == "ccl"
+
+
 def _needs_host(op: Operation) -> bool:
     """Whether an op has a type that no format of the device stands for, or calls code that only the host has."""
+    if is_collective(op):
+        return False
     if op.name == "stablehlo.custom_call" and (row := find(target_of(op))) is not None and row.way == "host":
         return True
     for value in _values(op):

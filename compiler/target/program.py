@@ -14,6 +14,7 @@ from compiler.target.region_params import (
     BodyReduceParams,
     BodyWindowParams,
     CholeskyParams,
+    CollectiveParams,
     ControlParams,
     Conv3dParams,
     RandomParams,
@@ -277,6 +278,7 @@ Params = (
     | HostParams
     | TmsParams
     | SparseMatmulParams
+    | CollectiveParams
 )
 
 

@@ -1,4 +1,5 @@
-"""Parameters of kernels that call programs, and of kernels for sorting, linear algebra, random bits, 3-D windows.
+"""Parameters of kernels that call programs, and of kernels for sorting, linear algebra, random bits, 3-D windows and
+collectives.
 
 `programs` are names in the same binary; a program may only name programs after it, so that no call recurs. A kernel
 applies such a body to whole arrays at once: the body is elementwise, whatever the shape.
@@ -126,3 +127,18 @@ class Conv3dParams:
     input_dilation: tuple[int, int, int] = (1, 1, 1)
     groups: int = 1
     batch_groups: int = 1
+
+
+@dataclass(frozen=True)
+class CollectiveParams:
+    """Kernels between the chips of a mesh; `group_size` of `partition_id` and `replica_id`: how many partitions."""
+
+    groups: tuple[int, ...]
+    """Chips, group after group; -1 fills up a short one. Of `collective_permute`: sources and targets in turn."""
+    group_size: int
+    dim: int = 0
+    """Along which tensors are gathered, scattered or split."""
+    other_dim: int = 0
+    """Of `all_to_all`: along which the shares are put together."""
+    combine: str = ""
+    """Elementwise kernel that joins two tensors."""

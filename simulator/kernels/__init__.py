@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from simulator.kernels import (
     buda,
+    ccl,
     control,
     conv,
     conv3d,
@@ -30,6 +31,7 @@ __all__ = [
     "Call",
     "Kernel",
     "buda",
+    "ccl",
     "control",
     "conv",
     "conv3d",

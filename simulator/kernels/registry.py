@@ -8,12 +8,13 @@ which the device then packs into the result's data format. Nothing here names a 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from compiler.target.program import Numerics, Params, TensorDesc
+from simulator.mesh import Chip
 
 Images = list[np.ndarray]
 Body = Callable[..., Images]
@@ -30,6 +31,8 @@ class Call:
     outputs: tuple[TensorDesc, ...]
     bodies: tuple[Body, ...] = ()
     """The programs that the parameters name, in their order."""
+    mesh: Chip = field(default_factory=Chip)
+    """Where the chip stands that runs it; alone, where nobody says."""
 
 
 KernelFunction = Callable[[Images, Call], "np.ndarray | Images"]

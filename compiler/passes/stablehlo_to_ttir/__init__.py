@@ -22,6 +22,7 @@ from compiler.ops.row import TABLE, OpRow
 from compiler.options import WAY_OUT
 from compiler.passes.stablehlo_to_ttir import (  # noqa: F401  (each fills PATTERNS)
     batch_norm,
+    collective,
     control,
     conv,
     creation,

@@ -35,6 +35,7 @@ class Params(object):
     HostParams = 29
     TmsParams = 30
     SparseMatmulParams = 31
+    CollectiveParams = 32
 
 def ParamsCreator(unionType, table):
     from flatbuffers.table import Table
@@ -133,4 +134,7 @@ def ParamsCreator(unionType, table):
     if unionType == Params().SparseMatmulParams:
         import compiler.target.generated.SparseMatmulParams
         return compiler.target.generated.SparseMatmulParams.SparseMatmulParamsT.InitFromBuf(table.Bytes, table.Pos)
+    if unionType == Params().CollectiveParams:
+        import compiler.target.generated.CollectiveParams
+        return compiler.target.generated.CollectiveParams.CollectiveParamsT.InitFromBuf(table.Bytes, table.Pos)
     return None

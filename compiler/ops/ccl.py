@@ -1,0 +1,45 @@
+"""Rows of collectives: ops between the chips of a mesh, all of which run the same program."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from compiler.ops import shapes
+from compiler.ops.codec import I64, I64S, TEXT
+from compiler.ops.row import PLAIN, OpRow, register_all
+from compiler.target.program import CollectiveParams, Params
+
+COLLECTIVES = (
+    "all_gather", "all_reduce", "all_to_all", "collective_broadcast", "collective_permute", "reduce_scatter",
+)  # fmt: skip
+IDS = ("partition_id", "replica_id")
+_ATTRS = {"groups": I64S, "group_size": I64, "dim?": I64, "other_dim?": I64, "combine?": TEXT}
+
+
+def _params(attrs: dict[str, Any], op: Any) -> Params:
+    return CollectiveParams(
+        attrs["groups"], attrs["group_size"], attrs.get("dim", 0), attrs.get("other_dim", 0), attrs.get("combine", "")
+    )
+
+
+def _device(name: str, arity: int) -> OpRow:
+    return OpRow(
+        "", name, family="ccl", arity=arity, dtypes=PLAIN, shape_rule=shapes.unchecked, attrs=dict(_ATTRS),
+        params=_params, lowering="device",
+    )  # fmt: skip
+
+
+register_all(
+    *(
+        OpRow(f"stablehlo.{name}", family="ccl", dtypes=PLAIN, lowering="pattern", reason="between the chips of a mesh")
+        for name in COLLECTIVES
+    ),
+    *(
+        OpRow(
+            f"stablehlo.{name}", family="ccl", dtypes=PLAIN, lowering="pattern", reason="the chip's place in the mesh"
+        )
+        for name in IDS
+    ),
+    *(_device(name, 1) for name in COLLECTIVES),
+    *(_device(name, 0) for name in IDS),
+)

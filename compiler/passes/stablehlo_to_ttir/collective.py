@@ -1,0 +1,104 @@
+"""Collectives: the groups of every form are written as rows of flat process ids, `replica * partitions + partition`.
+
+How `replica_groups` are read follows from the channel and `use_global_device_ids`, as the specification says under
+`cross_replica`, `cross_partition`, `cross_replica_and_partition` and `flattened_ids`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from xdsl.dialects.builtin import DenseArrayBase
+from xdsl.ir import SSAValue
+
+from compiler.ir.functions import MESH
+from compiler.ops.ccl import COLLECTIVES, IDS
+from compiler.passes.stablehlo_to_ttir.body import combination
+from compiler.passes.stablehlo_to_ttir.emit import Emit, lowers
+from compiler.passes.stablehlo_to_ttir.regions import element_type
+
+REDUCING = ("all_reduce", "reduce_scatter")
+DIMS = {
+    "all_gather": ("all_gather_dim", ""),
+    "reduce_scatter": ("scatter_dimension", ""),
+    "all_to_all": ("split_dimension", "concat_dimension"),
+}
+"""Op -> its attributes that name dims."""
+
+
+def _mesh(e: Emit) -> tuple[int, int]:
+    """Replicas and partitions of the module."""
+    found = e.attr(MESH)
+    replicas, partitions = found.get_values() if isinstance(found, DenseArrayBase) else (1, 1)
+    return int(replicas), int(partitions)
+
+
+def _rows(e: Emit, name: str) -> list[list[int]]:
+    """A dense attribute of two dims; places that a short group leaves empty are -1."""
+    dense: Any = e.attr(name)
+    width = dense.type.get_shape()[1]
+    values = [int(v) for v in dense.get_values()]
+    return [values[i : i + width] for i in range(0, len(values), width)] if width else []
+
+
+def _channel(e: Emit) -> int:
+    found = re.search(r"handle = (-?\d+)", str(getattr(e.attr("channel_handle"), "text", "")))
+    return int(found[1]) if found else 0
+
+
+def groups_of(e: Emit, name: str) -> list[list[int]]:
+    """Groups of flat process ids; for a permutation, its pairs."""
+    replicas, partitions = _mesh(e)
+    channel = _channel(e)
+    if name == "collective_permute":
+        rows = _rows(e, "source_target_pairs")
+    else:
+        rows = _rows(e, "replica_groups")
+        rows = [row for row in rows if row] or [
+            list(range(partitions if channel > 0 and _one_kind(name) else replicas))
+        ]
+    if channel > 0 and e.attr("use_global_device_ids") is not None:
+        return rows
+    if channel > 0 and _one_kind(name):
+        return [[-1 if p < 0 else r * partitions + p for p in row] for r in range(replicas) for row in rows]
+    if channel > 0:
+        return [[r * partitions + p for r in row if r >= 0 for p in range(partitions)] for row in rows]
+    return [[-1 if r < 0 else r * partitions + p for r in row] for p in range(partitions) for row in rows]
+
+
+def _one_kind(name: str) -> bool:
+    """Whether an op with a channel goes across partitions alone."""
+    return name in ("all_to_all", "collective_permute", "collective_broadcast")
+
+
+def _collective(e: Emit) -> list[SSAValue]:
+    name = e.op.name.removeprefix("stablehlo.")
+    rows = groups_of(e, name)
+    width = max((len(row) for row in rows), default=0)
+    flat = [place for row in rows for place in (row + [-1] * (width - len(row)))]
+    first, second = DIMS.get(name, ("", ""))
+    dims = [e.ints(key)[0] if key else None for key in (first, second)]
+    results = []
+    for operand, result in zip(e.operands, e.op.results, strict=True):
+        combine = combination(e.op.regions[0], element_type(result)) if name in REDUCING else None
+        if combine in ("", "update"):
+            raise e.refuse("expected a body of one op that joins two values, got another")
+        results.append(
+            e.emit(
+                name, [operand], result.type, groups=flat, group_size=width, dim=dims[0], other_dim=dims[1],
+                combine=combine,
+            )
+        )  # fmt: skip
+    return results
+
+
+def _id(e: Emit) -> SSAValue:
+    name = e.op.name.removeprefix("stablehlo.")
+    return e.emit(name, [], e.result_type, groups=[], group_size=_mesh(e)[1])
+
+
+for _name in COLLECTIVES:
+    lowers(f"stablehlo.{_name}")(_collective)
+for _name in IDS:
+    lowers(f"stablehlo.{_name}")(_id)

@@ -1,0 +1,104 @@
+"""Collectives: kernels that see what every chip of the mesh hands in at the same place of the program."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from compiler.target.formats import host_dtype
+from compiler.target.program import CollectiveParams, EltwiseParams
+from simulator.kernels.registry import KERNELS, Call, Images, kernel, params_of
+
+
+def _group(params: CollectiveParams, chip: int) -> list[int]:
+    """The chips of this chip's group, itself among them. Raises ValueError where it is in none."""
+    size = max(params.group_size, 1)
+    rows = [params.groups[i : i + size] for i in range(0, len(params.groups), size)]
+    found = next((row for row in rows if chip in row), None)
+    if found is None:
+        raise ValueError(f"chip {chip} to be in one of the groups {rows}")
+    return [other for other in found if other >= 0]
+
+
+def _members(images: Images, call: Call) -> tuple[CollectiveParams, list[int], list[np.ndarray]]:
+    params: CollectiveParams = params_of(call, CollectiveParams)
+    everyone = call.mesh.exchange(images[0])
+    group = _group(params, call.mesh.chip)
+    if max(group) >= len(everyone):
+        raise ValueError(f"a mesh of at least {max(group) + 1} chips for group {group}, got {len(everyone)}")
+    return params, group, [everyone[other] for other in group]
+
+
+def _joined(params: CollectiveParams, parts: list[np.ndarray], call: Call) -> np.ndarray:
+    """All parts by the elementwise kernel that the program names, in the order of the group."""
+    desc = call.inputs[0]
+    joint = Call(EltwiseParams(), call.numerics, (desc, desc), (desc,))
+    total = parts[0]
+    for part in parts[1:]:
+        result = KERNELS[params.combine].function([total, part], joint)
+        total = result[0] if isinstance(result, list) else result
+    return total
+
+
+@kernel("all_reduce", CollectiveParams)
+def all_reduce(images: Images, call: Call) -> np.ndarray:
+    """The group's tensors, joined element by element."""
+    params, _, parts = _members(images, call)
+    return _joined(params, parts, call)
+
+
+@kernel("reduce_scatter", CollectiveParams)
+def reduce_scatter(images: Images, call: Call) -> np.ndarray:
+    """This chip's share, along `dim`, of the group's tensors joined."""
+    params, group, parts = _members(images, call)
+    return np.split(_joined(params, parts, call), len(group), params.dim)[group.index(call.mesh.chip)]
+
+
+@kernel("all_gather", CollectiveParams, unit="move")
+def all_gather(images: Images, call: Call) -> np.ndarray:
+    """The group's tensors one after another along `dim`."""
+    params, _, parts = _members(images, call)
+    return np.concatenate(parts, params.dim)
+
+
+@kernel("all_to_all", CollectiveParams, unit="move")
+def all_to_all(images: Images, call: Call) -> np.ndarray:
+    """From each member the share along `dim` that is this chip's, one after another along `other_dim`."""
+    params, group, parts = _members(images, call)
+    place = group.index(call.mesh.chip)
+    return np.concatenate([np.split(part, len(group), params.dim)[place] for part in parts], params.other_dim)
+
+
+@kernel("collective_broadcast", CollectiveParams, unit="move")
+def collective_broadcast(images: Images, call: Call) -> np.ndarray:
+    """The tensor of the group's first chip; zeros on a chip that is in no group."""
+    params: CollectiveParams = params_of(call, CollectiveParams)
+    everyone = call.mesh.exchange(images[0])
+    if call.mesh.chip not in params.groups:
+        return np.zeros_like(images[0])
+    return everyone[_group(params, call.mesh.chip)[0]]
+
+
+@kernel("collective_permute", CollectiveParams, unit="move")
+def collective_permute(images: Images, call: Call) -> np.ndarray:
+    """The tensor of the chip that sends to this one; zeros where none does."""
+    params: CollectiveParams = params_of(call, CollectiveParams)
+    everyone = call.mesh.exchange(images[0])
+    sources = dict(zip(params.groups[1::2], params.groups[::2], strict=True))
+    source = sources.get(call.mesh.chip)
+    return np.zeros_like(images[0]) if source is None else everyone[source]
+
+
+def _place(number: int, call: Call) -> np.ndarray:
+    return np.array(number, host_dtype(call.outputs[0].element_type))
+
+
+@kernel("partition_id", CollectiveParams, unit="move", arity=0)
+def partition_id(images: Images, call: Call) -> np.ndarray:
+    """Which partition of its replica this chip is; `group_size` is how many there are."""
+    return _place(call.mesh.chip % params_of(call, CollectiveParams).group_size, call)
+
+
+@kernel("replica_id", CollectiveParams, unit="move", arity=0)
+def replica_id(images: Images, call: Call) -> np.ndarray:
+    """Which replica this chip belongs to."""
+    return _place(call.mesh.chip // params_of(call, CollectiveParams).group_size, call)
