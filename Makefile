@@ -14,7 +14,7 @@ DEV  := $(VENV)/.stamp-dev
 FROM := pyproject.toml constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help venv sweep test slow lint measure conformance ops flatc clean metrics dashboard
+.PHONY: help venv sweep test slow lint measure conformance ops zoo flatc clean metrics dashboard
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -50,6 +50,9 @@ ops: $(BASE) ## write docs/ops.md again, after a change of the op table
 
 metrics: $(BASE) ## write docs/metrics.md again, after a change of a view
 	$(BIN)/python -m reports.metrics > docs/metrics.md.new && mv docs/metrics.md.new docs/metrics.md
+
+zoo: $(BASE) ## count every model's parameters and ops again, after a change of models (minutes; needs the frameworks)
+	$(BIN)/opscope models --count > /dev/null
 
 flatc: $(BASE) ## generate the Python of the flatbuffer schema again (needs flatc)
 	$(BIN)/python -m compiler.target.regenerate

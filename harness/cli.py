@@ -56,32 +56,43 @@ def doctor(as_json: bool) -> None:
 
 
 @click.command()
-@click.option("--params", is_flag=True, help="Count the parameters too (imports the framework).")
+@click.option("--count", is_flag=True, help="Export all models here and write their sizes into the table (minutes).")
 @JSON
-def models(params: bool, as_json: bool) -> None:
-    """List the models that --model knows."""
-    from models import registry
+def models(count: bool, as_json: bool) -> None:
+    """List the models that --model knows: framework, family, size, parameters, ops, unique ops.
 
-    listed = []
-    for name in registry.names():
-        model = registry.get(name)
-        entry: dict[str, Any] = {
-            "name": name, "family": model.family, "framework": model.framework, "size": model.size,
-            "file": str(model.path),
-        }  # fmt: skip
-        if params:
-            entry["parameters"] = model.build("float32").parameters
-        listed.append(entry)
+    A giant is at its full size though its weights fit in no memory: each op gets random inputs of its own, and `--model
+    all` leaves it out.
+    """
+    from harness import zoo
+
+    if count:
+        from harness import export_folder
+        from models import registry
+
+        settings = _settings()
+        every = [registry.get(name) for name in registry.names()]
+        cache = export_folder.cache_dir(settings["cache_dir"])
+        zoo.write(zoo.recount(every, cache, settings["max_cache"], lambda line: click.echo(line, err=True)))
+    listed = zoo.listing()
     if as_json:
         _print_json(listed)
         return
+
+    def number(value: int | None) -> str:
+        return "-" if value is None else f"{value:,}"
+
     _print_table(
-        ("name", "family", "framework", "size", *(("parameters",) if params else ())),
+        ("name", "framework", "family", "size", "parameters", "ops", "unique"),
         [
-            [e["name"], e["family"], e["framework"], e["size"], *([f"{e['parameters']:,}"] if params else [])]
+            [e["name"], e["framework"], e["family"], "giant" if e["giant"] else e["size"],
+             *(number(e[key]) for key in ("parameters", "ops", "unique_ops"))]
             for e in listed
         ],
-    )
+    )  # fmt: skip
+    for framework in sorted({e["framework"] for e in listed if e["missing"]}):
+        missing = next(e["missing"] for e in listed if e["framework"] == framework)
+        click.echo(f"skipped here: {framework} ({missing})")
 
 
 @click.command()

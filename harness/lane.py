@@ -8,13 +8,13 @@ resident memory and threads itself, since resource limits do not bind root. Impo
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from harness import memory
 from harness.errors import InputError
 from harness.flight import Flight, Ready
 from harness.lane_log import CappedLog
@@ -60,7 +60,7 @@ class Lane:
         self._child: LaneProcess | None = None
         self._ready: Ready | None = None
         self._number = 0
-        self._limit = config.memory_limit or _machine_memory() * 3 // 4
+        self.memory_limit = memory.budget(config.memory_limit)
         self._log = CappedLog(config.log)
 
     def __enter__(self) -> Lane:
@@ -109,8 +109,16 @@ class Lane:
         return self._ready
 
     def run(self, row: OpRow, *, attempt: int = 1) -> OpTest:
-        """Climbs one op and returns its record. Raises InputError only where the lane cannot start at all."""
+        """Climbs one op, when there is memory for it, and returns its record.
+
+        Raises InputError only where the lane cannot start at all.
+        """
         ready = self.ready()
+        with memory.turn(Path(self.config.context.run_dir), row, self.memory_limit):
+            return self._climbed(row, ready, attempt)
+
+    def _climbed(self, row: OpRow, ready: Ready, attempt: int) -> OpTest:
+        """The record of an op whose turn it is."""
         assert self._child is not None
         self._number += 1
         self._log.mark()
@@ -158,7 +166,7 @@ class Lane:
         """Ends a child that an op has left so full that the next op could be blamed for it."""
         assert self._child is not None
         resident, threads = usage(self._child.pid)
-        if resident > self._limit * _SPENT or threads > self.config.thread_limit * _SPENT:
+        if resident > self.memory_limit * _SPENT or threads > self.config.thread_limit * _SPENT:
             self._stop()
 
     def _stop(self) -> None:
@@ -184,13 +192,8 @@ class Lane:
                 still = " (stopped)" if stopped(child.pid) else ""
                 raise LaneDownError(Status.TIMEOUT, "timeout", f"no answer within {self.config.op_timeout:g} s{still}")
             resident, threads = usage(child.pid)
-            if resident > self._limit:
-                text = f"{resident >> 20} MiB resident, {self._limit >> 20} MiB allowed"
+            if resident > self.memory_limit:
+                text = f"{resident >> 20} MiB resident, {self.memory_limit >> 20} MiB allowed"
                 raise LaneDownError(Status.CRASHED, "memory", text)
             if threads > self.config.thread_limit:
                 raise LaneDownError(Status.CRASHED, "threads", f"{threads} threads, {self.config.thread_limit} allowed")
-
-
-def _machine_memory() -> int:
-    """Bytes of memory of this machine."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

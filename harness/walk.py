@@ -21,6 +21,7 @@ from harness.element_types import NUMPY_NAMES, byte_size, load, numpy_dtype, sav
 from harness.export_folder import JOURNAL, OPS, VALUES
 from harness.program import Node, Program, SingleOp, SplitModule
 from harness.records import OpRow, Source, TensorDesc
+from harness.split import KEEPS_SPLAT
 from models.seeding import draw
 
 
@@ -114,11 +115,29 @@ def _domain_law(split: SplitModule, node: Node, index: int) -> str:
     value = node.inputs[index]
     if value not in node.operands:
         return default_law(split.values[value].data_type)
+    if node.name == "stablehlo.select" and value == node.operands[0] and (forced := _never_nan(split, node)):
+        return forced
     # The same value twice: the first time as the first operand that it is, then as the next.
     earlier = node.inputs[:index].count(value)
     places = [place for place, operand in enumerate(node.operands) if operand == value]
     operands = [split.values[operand] for operand in node.operands]
     return law_of(node.name, places[min(earlier, len(places) - 1)], operands, split.ops[node.op_id].op_params)
+
+
+def _never_nan(split: SplitModule, node: Node) -> str:
+    """The law of the predicate of a selection one side of which is NaN throughout; empty where none is.
+
+    Such a side stands for what is out of range (a lookup that fills), which no index in its domain chooses.
+    """
+    made = {value: maker for maker in split.program.walk() for value in maker.results}
+    for side, law in zip(node.operands[1:], ("bool:0", "bool:1"), strict=True):
+        maker = made.get(side)
+        while maker is not None and maker.name in KEEPS_SPLAT:  # the splitter embeds what a splat is spread to
+            maker = made.get(maker.operands[0])
+        held = None if maker is None else maker.value
+        if held is not None and not any(held.strides) and bool(np.isnan(held.reshape(-1)[:1].astype(np.float32)).all()):
+            return law
+    return ""
 
 
 class _Walker:

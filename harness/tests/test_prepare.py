@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from harness import export_folder
@@ -202,3 +203,18 @@ def test_a_python_file_without_a_model_is_one_line(cache: Path, tmp_path: Path) 
     (tmp_path / "broken.py").write_text("def (\n")
     with pytest.raises(InputError, match=r"broken\.py: expected Python, got a syntax error"):
         prepare(request_for(cache, str(tmp_path / "broken.py")))
+
+
+def test_a_nan_that_fills_what_is_out_of_range_is_never_chosen(cache: Path, tmp_path: Path) -> None:
+    text = """func.func @main(%p: tensor<64xi1>, %x: tensor<64xf32>) -> (tensor<64xf32>, tensor<64xf32>) {
+      %nan = stablehlo.constant dense<0x7FC00000> : tensor<f32>
+      %fill = stablehlo.broadcast_in_dim %nan, dims = [] : (tensor<f32>) -> tensor<64xf32>
+      %0 = stablehlo.select %p, %x, %fill : tensor<64xi1>, tensor<64xf32>
+      %1 = stablehlo.select %p, %fill, %x : tensor<64xi1>, tensor<64xf32>
+      return %0, %1 : tensor<64xf32>, tensor<64xf32> }"""
+    (tmp_path / "fill.mlir").write_text(text)
+    header, rows = prepare(request_for(cache, str(tmp_path / "fill.mlir"), inputs="random"))
+    selects = [row for row in rows if row.op_name == "stablehlo.select"]
+    assert {s.law for row in selects for s in row.sources if s.law and s.law.startswith("bool")} == {"bool:1", "bool:0"}
+    for row in selects:
+        assert np.isfinite(row_golden(row, header.export_dirs[0])[0]).all()

@@ -1,7 +1,8 @@
 """Exporters: from what a framework calls a model to StableHLO bytecode, each in a process of its own.
 
-A file `models/frontends/<framework>.py` holds one `FRONTEND` (see `base.Frontend`). Importing the file imports no
-framework, so that a listing, and a pytest process, can ask which frontends there are and what they need.
+A file `models/frontends/<framework>.py` holds one `FRONTEND` (see `base.Frontend`); what it needs besides is in
+`<framework>_<what>.py`. Importing the former imports no framework, so that a listing, and a pytest process, can ask
+which frontends there are and what they need.
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ from pathlib import Path
 from models.frontends.base import Frontend
 
 HERE = Path(__file__).resolve().parent
-SHARED = ("base", "child", "__init__")
-"""Files of this folder that every exporter runs through."""
+SHARED = ("base", "child", "__init__", "jax_tree")
+"""Files of this folder that every exporter runs through, and that models import."""
 
 
 def names() -> list[str]:
     """All frontends, sorted."""
-    return sorted(path.stem for path in HERE.glob("*.py") if path.stem not in SHARED)
+    return sorted(path.stem for path in HERE.glob("*.py") if path.stem not in SHARED and "_" not in path.stem)
 
 
 def get(framework: str) -> Frontend:

@@ -23,6 +23,8 @@ class Jax:
     packages: tuple[str, ...] = ("jax", "jaxlib")
     extra: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
+    told: tuple[str, ...] = ("jax",)
+    """The packages that records name."""
 
     def build(self, source: Source) -> Built:
         """What the registered `build` returns."""
@@ -36,7 +38,7 @@ class Jax:
             from models.training import step
 
             built = step(built)
-        return Handed(lower(built, source.name), built.arguments, said(self.packages[:1]))
+        return Handed(lower(built, source.name), built.arguments, said(self.told))
 
 
 def said(packages: tuple[str, ...]) -> str:

@@ -63,6 +63,7 @@ def build(dtype: str) -> Built:
     """The classifier of one NHWC image; returns logits, (1, 1000)."""
     import jax
     import jax.numpy as jnp
+    import numpy as np
     from jax import lax
 
     def conv_bn(w: Mapping[str, Any], name: str, x: jax.Array, stride: int = 1) -> jax.Array:
@@ -86,8 +87,9 @@ def build(dtype: str) -> Built:
     def forward(w: Mapping[str, Any]) -> jax.Array:
         x = jnp.maximum(conv_bn(w, "conv1", w["image"], 2), 0)
         with jax.named_scope("maxpool"):
-            # A NumPy scalar of x's own type: the start of the maximum must not widen a bfloat16 window.
-            lowest = jnp.array(-jnp.inf, x.dtype)
+            # A NumPy scalar of x's own type: the start of the maximum must not widen a bfloat16 window, and JAX
+            # differentiates a window whose start it knows.
+            lowest = np.array(-np.inf, x.dtype)
             pads = ((0, 0), (1, 1), (1, 1), (0, 0))
             x = lax.reduce_window(x, lowest, lax.max, (1, 3, 3, 1), (1, 2, 2, 1), pads)
         for name, _, _, stride in _blocks():

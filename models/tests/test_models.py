@@ -22,12 +22,15 @@ PARAMETERS = {
     "mobilenet_v2": 3_504_872,
     "gcn_cora": 23_063,
     "whisper_tiny_encoder": 8_208_384,
+    "resnet50_flax": 25_557_032,
+    "mixer_s16_flax": 18_528_264,
     "lstm_ptb": 10_000 * 200 + 2 * 4 * (400 * 200 + 200) + 200 * 10_000 + 10_000,
 }
 """As published (torchvision, checkpoints, papers); batch norm's running statistics are no parameters."""
+OTHER_FRAMEWORKS = ["bert_base_flax", "seq2seq_flax", "encoder_equinox", "autoencoder_equinox"]
 REDUCED = ["moe_decoder", "mamba_reduced", "dlrm_reduced", "diffusion_unet"]
 QUICK = ["mnist_mlp", "gcn_cora"]
-BIG = [n for n in (*PARAMETERS, *REDUCED, "tcn") if n not in QUICK]
+BIG = [n for n in (*PARAMETERS, *REDUCED, *OTHER_FRAMEWORKS, "tcn") if n not in QUICK]
 QUICK_AND_SLOW = [*QUICK, *(pytest.param(n, marks=pytest.mark.slow) for n in BIG)]
 
 

@@ -1,0 +1,7 @@
+"""Equinox: its models become functions of named arrays (`jax_tree`), which JAX lowers."""
+
+from __future__ import annotations
+
+from models.frontends.jax import Jax
+
+FRONTEND = Jax(name="equinox", packages=("jax", "jaxlib", "equinox"), extra="flax", told=("jax", "equinox"))

@@ -1,0 +1,7 @@
+"""Flax, nnx and linen: its models become functions of named arrays (`jax_tree`), which JAX lowers."""
+
+from __future__ import annotations
+
+from models.frontends.jax import Jax
+
+FRONTEND = Jax(name="flax", packages=("jax", "jaxlib", "flax"), extra="flax", told=("jax", "flax"))

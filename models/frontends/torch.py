@@ -1,0 +1,114 @@
+"""PyTorch, traced by JAX through torchax: parameters have shapes and no values, so that a model of any size exports.
+
+A module is built with its parameters on PyTorch's meta device. They, and the running statistics of batch norms, become
+arguments with laws by `weight_laws`; every other buffer (position tables, masks) is computed by the module itself and
+stays inside as a constant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from models.arguments import ArgSpec, Built
+from models.frontends.base import Handed, Source
+from models.frontends.jax import lower, said
+
+if TYPE_CHECKING:
+    import torch
+
+ROUTES = ("trace", "export")
+
+
+@dataclass(frozen=True)
+class TorchBuilt:
+    """A PyTorch model ready to be exported."""
+
+    make: Callable[[], torch.nn.Module]
+    """Makes the module; called where parameters get no memory. It is put into eval mode."""
+    inputs: tuple[ArgSpec, ...]
+    """Arguments of its `forward`, by name; their role is `input`."""
+    outputs: tuple[str, ...] = ()
+    """The fields of its result that count; empty: every tensor of it."""
+    keywords: Mapping[str, Any] = field(default_factory=dict)
+    """Further arguments of `forward`, fixed."""
+    positional: bool = False
+    """Whether `forward` takes the inputs in order and not by name."""
+    laws: Mapping[str, str] = field(default_factory=dict)
+    """Laws of parameters that `weight_laws` cannot know: glob over names -> law; the first that matches counts."""
+    route: str = "trace"
+    """`trace`: JAX traces the module's own Python. `export`: what `torch.export` made of it."""
+    dtype: str = ""
+    """Its float type, whatever is asked for: published weights of that size come in no other; empty: as asked."""
+    loss: Callable[[Any], Any] | None = None
+    """See `Built.loss`; takes the tuple of results as JAX arrays."""
+
+    def __post_init__(self) -> None:
+        if self.route not in ROUTES:
+            raise ValueError(f"TorchBuilt: expected route {' or '.join(ROUTES)}, got {self.route!r}")
+
+
+@dataclass(frozen=True)
+class Torch:
+    """The exporter of PyTorch modules."""
+
+    name: str = "torch"
+    packages: tuple[str, ...] = ("torch", "torchax", "transformers", "diffusers", "torch_geometric")
+    extra: str = "torch"
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    def build(self, source: Source) -> TorchBuilt:
+        """What the registered `build` returns."""
+        from models import registry
+
+        return registry.add_file_model(source.path, source.entry or source.name).build(source.dtype)
+
+    def export(self, built: TorchBuilt, source: Source) -> Handed:
+        """The module of the forward pass, or of a whole training step."""
+        function = to_jax(built, source.dtype)
+        if source.training:
+            from models.training import step
+
+            function = step(function)
+        return Handed(lower(function, source.name), function.arguments, said(self.packages[:2]))
+
+
+def to_jax(built: TorchBuilt, dtype: str) -> Built:
+    """The model as a function that JAX can trace, with one argument per parameter, running statistic and input."""
+    from models.frontends import torch_trace
+
+    module = torch_trace.without_memory(built.make, built.dtype or dtype)
+    specs, names = torch_trace.parameter_specs(module, built.laws)
+    traced = torch_trace.by_export if built.route == "export" else torch_trace.by_trace
+    call = traced(module, built)
+
+    def forward(w: Mapping[str, Any]) -> tuple[Any, ...]:
+        weights = {name: w[spec.name] for spec, name in zip(specs, names, strict=True)}
+        return call(weights, [w[spec.name] for spec in built.inputs])
+
+    return Built(forward, (*specs, *built.inputs), built.loss)
+
+
+def image(size: int | tuple[int, int], dtype: str, *, batch: int = 1, name: str = "pixel_values") -> ArgSpec:
+    """A batch of normalised RGB images, channels first."""
+    height, width = (size, size) if isinstance(size, int) else size
+    return ArgSpec(name, (batch, 3, height, width), dtype, "normal:1", "input")
+
+
+def tokens(vocabulary: int, length: int, *, batch: int = 1, name: str = "input_ids") -> ArgSpec:
+    """Token ids."""
+    return ArgSpec(name, (batch, length), "int32", f"int:0:{vocabulary}", "input")
+
+
+def whole_mask(length: int, *, batch: int = 1, name: str = "attention_mask") -> ArgSpec:
+    """A mask that hides nothing; an argument all the same, so that the ops on it are there."""
+    return ArgSpec(name, (batch, length), "int32", "ones", "input")
+
+
+def values(name: str, shape: Sequence[int], dtype: str, law: str = "normal:1") -> ArgSpec:
+    """Any other input."""
+    return ArgSpec(name, tuple(shape), dtype, law, "input")
+
+
+FRONTEND = Torch()

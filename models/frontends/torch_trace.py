@@ -1,0 +1,245 @@
+"""How a PyTorch module becomes a function of JAX arrays, and the laws of its parameters. Imports torch and torchax."""
+
+from __future__ import annotations
+
+import contextlib
+import fnmatch
+import math
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+import torch
+from torch._ops import OpOverloadPacket
+from torch.utils import _pytree as pytree
+
+from models.arguments import ArgSpec
+
+if TYPE_CHECKING:
+    from models.frontends.torch import TorchBuilt
+
+Call = Callable[[Mapping[str, Any], Sequence[Any]], tuple[Any, ...]]
+"""From weights by name and inputs in order to the results."""
+
+
+@contextlib.contextmanager
+def _renamed_overloads() -> Iterator[None]:
+    """torchax registers lowerings for overloads on named tensors, which newer torch has no more: any other of the same
+    op stands in for them, as no module can reach them."""
+    original = OpOverloadPacket.__getattr__
+
+    def found(self: Any, key: str) -> Any:
+        try:
+            return original(self, key)
+        except AttributeError:
+            if "imname" in key or "names" in key:
+                return getattr(self, self.overloads()[0])
+            raise
+
+    OpOverloadPacket.__getattr__ = found  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        OpOverloadPacket.__getattr__ = original  # type: ignore[method-assign]
+
+
+with _renamed_overloads():
+    import jax
+    import torchax
+    import torchax.export
+    from torchax.interop import JittableModule
+    from torchax.ops import mappings
+
+# An op comes from the model's own line, not from the file that lowers it.
+_HIDDEN = [os.path.dirname(str(module.__file__)) for module in (torch, torchax)]  # noqa: PTH120
+with contextlib.suppress(ImportError):
+    from jax.extend import source_info_util
+
+    for _folder in (*_HIDDEN, os.path.dirname(__file__)):  # noqa: PTH120
+        source_info_util.register_exclusion(_folder)
+
+
+def without_memory(make: Callable[[], torch.nn.Module], dtype: str) -> torch.nn.Module:
+    """The module in eval mode, its parameters on the meta device, its buffers with the values that it computes."""
+    register = torch.nn.Module.register_parameter
+    before = torch.get_default_dtype()
+
+    def on_meta(self: torch.nn.Module, name: str, param: torch.nn.Parameter | None) -> None:
+        if param is not None and param.device.type != "meta":
+            param = torch.nn.Parameter(param.to("meta"), requires_grad=param.requires_grad)
+        register(self, name, param)
+
+    torch.nn.Module.register_parameter = on_meta  # type: ignore[method-assign]
+    torch.set_default_dtype(getattr(torch, dtype))
+    try:
+        torch.manual_seed(0)
+        module = make().eval()
+    finally:
+        torch.nn.Module.register_parameter = register  # type: ignore[method-assign]
+        torch.set_default_dtype(before)
+    hollow = [name for name, buffer in module.named_buffers() if buffer.device.type == "meta"]
+    if hollow:
+        raise ValueError(f"torch: expected buffers with values, got none for {', '.join(hollow[:3])}")
+    return module
+
+
+# --- laws
+
+EMBEDDING = "normal:0.5"
+BIAS = "normal:0.05"
+SCALE = "normal:1:0.1"
+STATE = {"running_mean": "normal:0.1", "running_var": "uniform:0.5:1.5", "weight": SCALE, "bias": BIAS}
+"""Buffers that are arguments, of batch norms and of frozen ones; any other holds what the module computed."""
+
+
+def parameter_specs(module: torch.nn.Module, laws: Mapping[str, str]) -> tuple[list[ArgSpec], list[str]]:
+    """One argument per parameter and running statistic, in the module's order, and the names that torch has for them.
+
+    Parameters that are one tensor under two names are one argument.
+    """
+    specs: list[ArgSpec] = []
+    names: list[str] = []
+    seen: set[int] = set()
+    for owner_name, owner in module.named_modules():
+        held = [(n, p, "parameter") for n, p in owner.named_parameters(recurse=False)]
+        held += [(n, b, "state") for n, b in owner.named_buffers(recurse=False) if n in STATE]
+        for short, tensor, role in held:
+            if id(tensor) in seen:
+                continue
+            seen.add(id(tensor))
+            name = f"{owner_name}.{short}" if owner_name else short
+            law = next((law for glob, law in laws.items() if fnmatch.fnmatchcase(name, glob)), None)
+            law = law or (STATE[short] if role == "state" else weight_law(owner, short, tuple(tensor.shape)))
+            kind = str(tensor.dtype).removeprefix("torch.")
+            specs.append(ArgSpec(name, tuple(tensor.shape), kind, law, role))
+            names.append(name)
+    return specs, names
+
+
+def weight_law(owner: torch.nn.Module, name: str, shape: tuple[int, ...]) -> str:
+    """The law of a parameter: products keep the variance, so that no output vanishes or overflows.
+
+    Convolutions, mostly before a ReLU, have He's deviation sqrt(2 / inputs), other products 1 / sqrt(inputs).
+    """
+    kind = type(owner).__name__
+    if len(shape) < 2:
+        scales = name.endswith(("weight", "gamma", "scale", "lambda1")) and "bias" not in name
+        return SCALE if scales else BIAS
+    if isinstance(owner, torch.nn.modules.conv._ConvNd):
+        transposed = isinstance(owner, torch.nn.modules.conv._ConvTransposeNd)
+        # Each output of a transposed convolution is reached by (kernel / stride) inputs per channel.
+        fan = shape[0] * math.prod(shape[2:]) / math.prod(owner.stride) if transposed else math.prod(shape[1:])
+        return f"normal:{math.sqrt(2 / max(1, fan)):.6g}"
+    if isinstance(owner, torch.nn.Embedding) or "embed" in name or "token" in name or math.prod(shape[:-1]) == 1:
+        return EMBEDDING
+    inputs = shape[0] if kind == "Conv1D" else shape[-1]  # transformers' Conv1D is a transposed linear layer
+    return f"normal:{1 / math.sqrt(inputs):.6g}"
+
+
+# --- calls
+
+
+def _aval(spec: ArgSpec) -> torch.Tensor:
+    return torch.zeros(spec.shape, dtype=getattr(torch, spec.dtype))
+
+
+def _results(result: Any, outputs: Sequence[str]) -> list[Any]:
+    """The tensors of a result that count, in order."""
+    if outputs:
+        return [result[name] for name in outputs]
+    if hasattr(result, "to_tuple"):
+        result = result.to_tuple()
+    leaves = pytree.tree_leaves(result)
+    return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+
+
+def call_module(module: torch.nn.Module, built: TorchBuilt, inputs: Sequence[Any]) -> list[Any]:
+    """The module's results on torch tensors."""
+    if built.positional:
+        return _results(module(*inputs, **built.keywords), built.outputs)
+    named = {spec.name: value for spec, value in zip(built.inputs, inputs, strict=True)}
+    return _results(module(**named, **built.keywords), built.outputs)
+
+
+class _Called(torch.nn.Module):
+    """The module with its fixed arguments, as one that takes the inputs in order."""
+
+    def __init__(self, module: torch.nn.Module, built: TorchBuilt) -> None:
+        super().__init__()
+        self.module = module
+        self.built = built
+
+    def forward(self, *inputs: Any) -> tuple[Any, ...]:
+        return tuple(call_module(self.module, self.built, inputs))
+
+
+def by_trace(module: torch.nn.Module, built: TorchBuilt) -> Call:
+    """JAX runs the module's own Python on tensors that record what is done to them."""
+    environment = torchax.default_env()
+    jittable: Any = JittableModule(_Called(module, built), dedup_parameters=True)
+    computed = {name: value for name, value in jittable.buffers.items() if value.device.type != "meta"}
+    constants = {name: mappings.t2j(value) for name, value in computed.items()}
+    parameters = set(jittable.params)
+
+    def call(weights: Mapping[str, Any], inputs: Sequence[Any]) -> tuple[Any, ...]:
+        given = {f"module.{name}": value for name, value in weights.items()}
+        params = {name: value for name, value in given.items() if name in parameters}
+        buffers = constants | {name: value for name, value in given.items() if name not in parameters}
+        p, b, a = cast("tuple[Any, Any, Any]", environment.j2t_iso((params, buffers, list(inputs))))
+        with environment, _scopes(module):
+            results = jittable.functional_call("forward", p, b, *a)
+        return tuple(cast("list[Any]", environment.t2j_iso(list(results))))
+
+    return call
+
+
+def by_export(module: torch.nn.Module, built: TorchBuilt) -> Call:
+    """The graph that `torch.export` makes of the module, lowered by torchax."""
+    called = _Called(module, built)
+    with torch.no_grad():
+        program = torch.export.export(called, tuple(_aval(spec) for spec in built.inputs), strict=False)
+    raw: Any = torchax.export.exported_program_to_jax(program, export_raw=True)
+    names, states, function = raw
+    constants = {n: s for n, s in zip(names, states, strict=False) if s.device.type != "meta"}
+    lifted = [mappings.t2j(value) for value in states[len(names) :]]
+
+    def call(weights: Mapping[str, Any], inputs: Sequence[Any]) -> tuple[Any, ...]:
+        given = {f"module.{name}": value for name, value in weights.items()}
+        state = [given[n] if n in given else mappings.t2j(constants[n]) for n in names]
+        return tuple(function([*state, *lifted], tuple(inputs)))
+
+    return call
+
+
+@contextlib.contextmanager
+def _scopes(module: torch.nn.Module) -> Iterator[None]:
+    """While it lasts, ops carry the path of the module that they belong to in their location."""
+    names = {id(child): name.rsplit(".", 1)[-1] for name, child in module.named_modules() if name}
+    original = torch.nn.Module.__call__
+
+    def named(self: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
+        name = names.get(id(self))
+        with jax.named_scope(name) if name else contextlib.nullcontext():
+            return original(self, *args, **kwargs)
+
+    torch.nn.Module.__call__ = named  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        torch.nn.Module.__call__ = original  # type: ignore[method-assign]
+
+
+class _Lists(torchax.export.JaxInterpreter):
+    """torch.fx hands over lists that cannot be changed, and some lowerings change them."""
+
+    def call_function(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return super().call_function(target, tuple(_plain(a) for a in args), {k: _plain(v) for k, v in kwargs.items()})
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_plain(part) for part in value]
+    return tuple(_plain(part) for part in value) if type(value) is tuple else value
+
+
+torchax.export.JaxInterpreter = _Lists  # type: ignore[misc]

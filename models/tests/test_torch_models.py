@@ -1,0 +1,79 @@
+"""PyTorch models: what is exported computes what PyTorch itself computes with the same seeded weights."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from models import frontends, registry
+
+MODELS = [n for n in registry.names() if registry.get(n).framework == "torch" and not registry.get(n).giant]
+needs_torch = pytest.mark.skipif(bool(frontends.missing("torch")), reason=frontends.missing("torch"))
+
+EAGER = """
+import json, sys, numpy as np, torch
+from models import registry
+from models.frontends import torch_trace
+from models.seeding import draw
+
+name, out = sys.argv[1:]
+built = registry.get(name).build("float32")
+specs, _ = torch_trace.parameter_specs(torch_trace.without_memory(built.make, "float32"), built.laws)
+module = built.make().eval()
+held = {**dict(module.named_parameters()), **dict(module.named_buffers())}
+with torch.no_grad():
+    for index, spec in enumerate(specs):
+        held[spec.name].copy_(torch.from_numpy(draw(spec.law, spec.shape, spec.dtype, 0, index)))
+    drawn = [draw(spec.law, spec.shape, spec.dtype, 0, len(specs) + i) for i, spec in enumerate(built.inputs)]
+    inputs = [torch.from_numpy(a.astype(a.dtype.name.replace("int32", "int64"))) for a in drawn]
+    results = torch_trace.call_module(module, built, inputs)
+np.savez(out, *[r.numpy() for r in results])
+"""
+
+
+def exported(name: str, folder: Path) -> Path:
+    """The folder that the exporter's process hands over."""
+    task = {"framework": "torch", "name": name, "path": str(registry.get(name).path), "dtype": "float32"}
+    run([sys.executable, "-P", "-m", "models.frontends.child"], folder, json.dumps({**task, "folder": str(folder)}))
+    return folder
+
+
+def run(command: list[str], folder: Path, text: str = "") -> str:
+    environment = {**os.environ, "PYTHONPATH": str(registry.ROOT.parent), "JAX_PLATFORMS": "cpu"}
+    done = subprocess.run(command, input=text, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done.stdout
+
+
+@needs_torch
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MODELS)
+def test_the_export_computes_what_torch_computes(name: str, tmp_path: Path) -> None:
+    from harness import golden
+    from models.frontends import child
+    from models.seeding import draw
+
+    handed = child.read(exported(name, tmp_path))
+    run([sys.executable, "-P", "-c", EAGER, name, str(tmp_path / "eager.npz")], tmp_path)
+    expected = list(np.load(tmp_path / "eager.npz").values())
+    executable = golden.compile_module(handed.bytecode)
+    values = [draw(s.law, s.shape, s.dtype, 0, i) for i, s in enumerate(handed.arguments)]
+    got = executable(values)
+    assert [g.shape for g in got] == [e.shape for e in expected]
+    # Other inputs, same weights.
+    others = [draw(s.law, s.shape, s.dtype, 1, i) if s.role == "input" else v
+              for i, (s, v) in enumerate(zip(handed.arguments, values, strict=True))]  # fmt: skip
+    moved = executable(others)
+    for ours, theirs, elsewhere in zip(got, expected, moved, strict=True):
+        assert np.isfinite(ours).all()
+        scale = np.abs(theirs).max()
+        assert 1e-3 < scale < 1e6
+        assert ours.std() > 1e-3 * scale, "a constant result would hide every error"
+        assert np.abs(ours - elsewhere).max() > 1e-3 * scale, "the result does not depend on the input"
+        assert np.abs(ours - theirs).max() <= 1e-4 * scale

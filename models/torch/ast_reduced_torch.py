@@ -1,0 +1,24 @@
+"""Audio spectrogram transformer (Gong et al. 2021), reduced: 2 of 12 layers and 256 of 1,024 frames."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from models.registry import model
+
+if TYPE_CHECKING:
+    from models.frontends.torch import TorchBuilt
+
+
+@model(name="ast_reduced_torch", family="audio", framework="torch", size="reduced")
+def build(dtype: str) -> TorchBuilt:
+    """The class of one spectrogram; returns logits."""
+    import transformers
+
+    from models.frontends.torch import TorchBuilt, values
+
+    def make() -> transformers.PreTrainedModel:
+        config = transformers.ASTConfig(num_hidden_layers=2, max_length=256, num_labels=527)
+        return transformers.ASTForAudioClassification(config)
+
+    return TorchBuilt(make, (values("input_values", (1, 256, 128), dtype),), outputs=("logits",))

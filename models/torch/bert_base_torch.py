@@ -1,0 +1,23 @@
+"""BERT-base (Devlin et al. 2018) as transformers has it, sequence 128: the second framework beside `bert_base`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from models.registry import model
+
+if TYPE_CHECKING:
+    from models.frontends.torch import TorchBuilt
+
+
+@model(name="bert_base_torch", family="encoder", framework="torch")
+def build(dtype: str) -> TorchBuilt:
+    """The encoder of one sequence; returns the last hidden state and the pooled output."""
+    import transformers
+
+    from models.frontends.torch import TorchBuilt, tokens, whole_mask
+
+    def make() -> transformers.PreTrainedModel:
+        return transformers.BertModel(transformers.BertConfig(attn_implementation="eager"))
+
+    return TorchBuilt(make, (tokens(30522, 128), whole_mask(128)), outputs=("last_hidden_state", "pooler_output"))

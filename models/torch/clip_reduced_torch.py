@@ -1,0 +1,25 @@
+"""CLIP ViT-B/32 (Radford et al. 2021), reduced: 2 of 12 layers in each tower, as all layers are alike."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from models.registry import model
+
+if TYPE_CHECKING:
+    from models.frontends.torch import TorchBuilt
+
+
+@model(name="clip_reduced_torch", family="multimodal", framework="torch", size="reduced")
+def build(dtype: str) -> TorchBuilt:
+    """How well two texts fit two images, (2, 2)."""
+    import transformers
+
+    from models.frontends.torch import TorchBuilt, image, tokens, whole_mask
+
+    def make() -> transformers.PreTrainedModel:
+        config = transformers.CLIPConfig(text_config={"num_hidden_layers": 2}, vision_config={"num_hidden_layers": 2})
+        return transformers.CLIPModel(config)
+
+    inputs = (tokens(49405, 77, batch=2), image(224, dtype, batch=2), whole_mask(77, batch=2))
+    return TorchBuilt(make, inputs, outputs=("logits_per_image",))

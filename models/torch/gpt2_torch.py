@@ -1,0 +1,24 @@
+"""GPT-2 small (Radford et al. 2019) as transformers has it, sequence 64: the second framework beside `gpt2_small`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from models.registry import model
+
+if TYPE_CHECKING:
+    from models.frontends.torch import TorchBuilt
+
+
+@model(name="gpt2_torch", family="decoder", framework="torch")
+def build(dtype: str) -> TorchBuilt:
+    """The next token's logits at every place."""
+    import transformers
+
+    from models.frontends.torch import TorchBuilt, tokens
+
+    def make() -> transformers.PreTrainedModel:
+        config = transformers.GPT2Config(attn_implementation="eager")
+        return transformers.GPT2LMHeadModel(config)
+
+    return TorchBuilt(make, (tokens(50257, 64),), outputs=("logits",), keywords={"use_cache": False})

@@ -1,0 +1,24 @@
+"""MobileNetV2 (Sandler et al. 2018) as transformers has it, 224x224, batch 1: padding as TensorFlow's."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from models.registry import model
+
+if TYPE_CHECKING:
+    from models.frontends.torch import TorchBuilt
+
+
+@model(name="mobilenet_v2_torch", family="cnn", framework="torch")
+def build(dtype: str) -> TorchBuilt:
+    """The classifier of one image; returns logits."""
+    import transformers
+
+    from models.frontends.torch import TorchBuilt, image
+
+    def make() -> transformers.PreTrainedModel:
+        config = transformers.MobileNetV2Config(num_labels=1000)
+        return transformers.MobileNetV2ForImageClassification(config)
+
+    return TorchBuilt(make, (image(224, dtype),), outputs=("logits",))

@@ -1,0 +1,23 @@
+"""SegFormer-B0 (Xie et al. 2021), reduced: a 128x128 image in place of 512x512."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from models.registry import model
+
+if TYPE_CHECKING:
+    from models.frontends.torch import TorchBuilt
+
+
+@model(name="segformer_b0_torch", family="segmentation", framework="torch", size="reduced")
+def build(dtype: str) -> TorchBuilt:
+    """Labels every quarter pixel; returns logits, (1, 150, 32, 32)."""
+    import transformers
+
+    from models.frontends.torch import TorchBuilt, image
+
+    def make() -> transformers.PreTrainedModel:
+        return transformers.SegformerForSemanticSegmentation(transformers.SegformerConfig(num_labels=150))
+
+    return TorchBuilt(make, (image(128, dtype),), outputs=("logits",))

@@ -1,0 +1,24 @@
+"""T5-small (Raffel et al. 2019) as transformers has it: 32 tokens in, 16 out, relative positions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from models.registry import model
+
+if TYPE_CHECKING:
+    from models.frontends.torch import TorchBuilt
+
+
+@model(name="t5_small_torch", family="encoder_decoder", framework="torch")
+def build(dtype: str) -> TorchBuilt:
+    """The next token's logits at every place of the output."""
+    import transformers
+
+    from models.frontends.torch import TorchBuilt, tokens
+
+    def make() -> transformers.PreTrainedModel:
+        return transformers.T5ForConditionalGeneration(transformers.T5Config())
+
+    inputs = (tokens(32128, 32), tokens(32128, 16, name="decoder_input_ids"))
+    return TorchBuilt(make, inputs, outputs=("logits",), keywords={"use_cache": False})
