@@ -22,7 +22,7 @@ DEFAULT = "limitations.yaml"
 """Where `update` puts the first rows of a user that has no file yet."""
 
 
-@click.group()
+@click.group(short_help="List, check and update what is expected to fail.")
 def limitations() -> None:
     """Expected failures: list them, check them, bring them up to date."""
 

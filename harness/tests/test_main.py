@@ -29,7 +29,8 @@ def test_verbs_are_listed_in_the_order_of_the_work(capsys: pytest.CaptureFixture
 def test_unknown_verb_names_the_closest(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = opscope(capsys, "shwo")
     assert (code, out) == (2, "")
-    assert err == "opscope: expected a command, got 'shwo'; try show\n"
+    assert err.startswith("opscope: expected a command, got 'shwo'; try show")
+    assert err.count("\n") == 1
 
 
 def test_bad_input_is_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
