@@ -1,7 +1,7 @@
 """Whole models planned and run: the placed program against the same graph unplaced, the TTNN route and XLA.
 
-`python -m ci.benchmarks.bench_placed [MODEL ...] [--arch A ...] [--policy P ...]` prints a line per plan. A Dst of
-16 bits rounds after every 16 products, so that a model takes minutes.
+`python -m ci.benchmarks.bench_placed [MODEL ...] [--arch A ...] [--policy P ...]` prints a line per plan. A Dst of 16
+bits rounds after every 16 products, so that a model takes minutes.
 """
 
 from __future__ import annotations
