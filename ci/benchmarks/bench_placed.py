@@ -39,12 +39,12 @@ def golden(name: str, arguments: list[np.ndarray]) -> list[np.ndarray]:
     return [np.asarray(leaf) for leaf in jax.tree.leaves(forward(*arguments))]
 
 
-def row(name: str, arch: str, policy: str) -> str:
+def row(name: str, arch: str, policy: str, acc: str) -> str:
     """One line of the table."""
     exported = export_model(registry.get(name))
     arguments = [draw(spec.law, spec.shape, spec.dtype, SEED, i) for i, spec in enumerate(exported.arguments)]
     config = Configuration()
-    config.set_configuration_options(balancer_policy=policy)
+    config.set_configuration_options(balancer_policy=policy, accumulate_df=acc)
     found = compile_to(Compilation(exported.bytecode, load_board(arch).board, config, name))
     host, data = binaries(found)
     assert found.host is not None
@@ -65,7 +65,7 @@ def row(name: str, arch: str, policy: str) -> str:
     shown = [(pcc(p, route[i]), pcc(p, exact[i])) for p, (i, _, _) in zip(placed, found.lowering.results, strict=True)]
     against = " ".join(f"{a:.5f}" for a, _ in shown), " ".join(f"{b:.5f}" for _, b in shown)
     return (
-        f"| {name} | {arch} | {policy} | {len(found.plan.epochs)} | {'yes' if same else 'NO'} | {against[0]} "
+        f"| {name} | {arch} | {policy} | {acc} | {len(found.plan.epochs)} | {'yes' if same else 'NO'} | {against[0]} "
         f"| {against[1]} | {seconds:.0f} |"
     )
 
@@ -76,14 +76,18 @@ def main() -> None:
     parser.add_argument("models", nargs="*", default=["resnet50", "bert_base"])
     parser.add_argument("--arch", action="append")
     parser.add_argument("--policy", action="append")
+    parser.add_argument("--acc", action="append", help="formats of Dst; default: Float16_b, as TT-Buda's")
     asked = parser.parse_args()
     warnings.simplefilter("ignore", DeprecationWarning)
-    print("| model | arch | policy | epochs | placed = unplaced | PCC against TTNN | against XLA | unplaced run s |")
-    print("|---|---|---|---|---|---|---|---|")
+    print(
+        "| model | arch | policy | Dst | epochs | placed = unplaced | PCC against TTNN | against XLA | unplaced run s |"
+    )
+    print("|---|---|---|---|---|---|---|---|---|")
     for name in asked.models:
         for arch in asked.arch or ["n150"]:
             for policy in asked.policy or ["NLP"]:
-                print(row(name, arch, policy), flush=True)
+                for acc in asked.acc or ["Float16_b"]:
+                    print(row(name, arch, policy, acc), flush=True)
 
 
 if __name__ == "__main__":

@@ -38,7 +38,7 @@ def check_fused(netlist: Netlist) -> None:
 def fused_of(netlist: Netlist, op: Op) -> FusedOp:
     """What a fused op does. Raises CompilerInputError."""
     number = op.attributes.get("fused_op_id")
-    if number not in netlist.fused_ops:
+    if not isinstance(number, int) or number not in netlist.fused_ops:
         known = ", ".join(map(str, netlist.fused_ops)) or "none in the file"
         raise CompilerInputError(
             f"{op.name}.attributes.fused_op_id: expected one of fused_ops ({known}), got {number!r}"
