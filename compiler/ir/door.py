@@ -31,7 +31,7 @@ from compiler.ops.ccl import COLLECTIVES, IDS
 
 STAGE = "stablehlo-to-ttir"
 _ENUM = re.compile(r"#(?:stablehlo|chlo)<\w+ (\w+)>")
-CALLS = {"func.call": "callee", "stablehlo.composite": "decomposition", "stablehlo.async_start": "called_computation"}
+CALLS = {"func.call": "callee", "stablehlo.composite": "decomposition"}
 """Ops in whose place the door puts a function's body, and the attribute that names the function."""
 ACROSS_CHIPS = frozenset(f"stablehlo.{name}" for name in (*COLLECTIVES, *IDS))
 LARGEST_CONSTANT = 2**31
@@ -196,8 +196,9 @@ class _Walk:
                 return operands
             if op.name in CALLS:
                 results: Any = self.call(op, operands, block)
-                if op.name == "stablehlo.async_start":
-                    results = [tuple(results)]
+            elif op.name == "stablehlo.async_start":
+                (inner,) = op.regions[0].blocks
+                results = [tuple(self.body(inner, block, values | dict(zip(inner.arguments, operands, strict=True))))]
             elif op.name == "stablehlo.tuple":
                 results = [tuple(operands)]
             elif op.name in ("stablehlo.after_all", "stablehlo.create_token"):

@@ -136,7 +136,7 @@ def _is_ones(value: Any) -> bool:
 
 
 def _without_quantised(module: mlir.Module) -> mlir.Module:
-    spare = mlir.Module.parse(module.operation.get_asm(enable_debug_info=True))
+    spare = mlir.Module.parse(str(module.operation.get_asm(enable_debug_info=True)))
     try:
         _run(module, QUANT, "quantised types")
     except StageFailure:
@@ -147,7 +147,7 @@ def _without_quantised(module: mlir.Module) -> mlir.Module:
 
 def _at_its_bounds(module: mlir.Module) -> mlir.Module:
     """The module with every bounded size at its bound: a program's buffers are placed when it is compiled."""
-    source = module.operation.get_asm(enable_debug_info=True, print_generic_op_form=True)
+    source = str(module.operation.get_asm(enable_debug_info=True, print_generic_op_form=True))
     try:
         return mlir.Module.parse(_BOUNDED.sub(lambda found: f"tensor<{_sized(*found.groups())}>", source))
     except mlir.MLIRError as error:
