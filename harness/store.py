@@ -178,11 +178,17 @@ def _drop_torn_tail(descriptor: int) -> None:
 
 def load_run(run_dir: Path) -> StoredRun:
     """Reads a whole run folder. Raises InputError: no run there, a file that is none of ours, another schema."""
+    return load_attempts(run_dir)[0]
+
+
+def load_attempts(run_dir: Path) -> tuple[StoredRun, list[OpTest]]:
+    """`load_run`, and every attempt beside it; the journal is read once."""
     record = read_run(run_dir)
     header, rows = read_manifest(run_dir)
     order = {row.op_id: position for position, row in enumerate(rows)}
-    tests = latest(read_journal(run_dir))
-    return StoredRun(record, header, rows, sorted(tests, key=lambda test: order.get(test.op_id, len(order))))
+    attempts = list(read_journal(run_dir))
+    tests = sorted(latest(attempts), key=lambda test: order.get(test.op_id, len(order)))
+    return StoredRun(record, header, rows, tests), attempts
 
 
 def read_run(run_dir: Path) -> RunRecord:

@@ -48,19 +48,23 @@ def sql(query: str | None, url: str | None, as_json: bool, as_csv: bool, limit: 
             page.line(f"and {len(answer.rows) - limit} more rows: --limit, --json, --csv")
 
 
-@click.command(short_help="Write a run for other pipelines: optest-json, junit, csv.")
+@click.command(short_help="Write a run for other pipelines: JSON, XML, CSV, Parquet.")
 @click.argument("run", required=False)
 @click.option(
-    "--format", "kind", required=True, type=click.Choice(["optest-json", "junit", "csv"]), help="What to write."
+    "--format",
+    "kind",
+    required=True,
+    help="What to write.",
+    type=click.Choice(["optest-json", "builder-xml", "junit", "csv", "parquet"]),
 )
-@click.option("--job-id", type=click.IntRange(1), help="Number of the CI job; optest-json needs it in its name.")
+@click.option("--job-id", type=click.IntRange(1), help="Number of the CI job; optest-json and builder-xml need it.")
 @click.option(
     "-o", "--output", default=".", show_default=True, metavar="DIR", help="Folder to write to; `-` for stdout."
 )
 @DB
 def export(run: str | None, kind: str, job_id: int | None, output: str, url: str | None) -> None:
     """Write RUN (a folder or an id; default: the newest) in a format that other programs read."""
-    from reports import export_csv, export_junit, export_optest
+    from reports import export_csv, export_junit, export_optest, export_parquet
     from reports.choosing import open_runs
     from reports.exported import read
     from reports.written import write_whole
@@ -70,8 +74,13 @@ def export(run: str | None, kind: str, job_id: int | None, output: str, url: str
     if kind == "optest-json":
         number = export_optest.job_of(found, job_id)
         name, text = export_optest.file_name(number), export_optest.render(found, number)
+    elif kind == "builder-xml":
+        number = export_optest.job_of(found, job_id)
+        name, text = export_junit.file_name(found, number), export_junit.render(found)
     elif kind == "junit":
         name, text = export_junit.file_name(found, job_id), export_junit.render(found)
+    elif kind == "parquet":
+        name, text = export_parquet.file_name(found), export_parquet.render(found)
     else:
         name, text = export_csv.file_name(found), export_csv.render(found)
     if output == "-":

@@ -35,8 +35,10 @@ class Utc(TypeDecorator[datetime]):
         return aware if dialect.name == "postgresql" else aware.replace(tzinfo=None)
 
     def process_result_value(self, value: datetime | None, dialect: sa.Dialect) -> datetime | None:
-        """The value with its zone."""
-        return value if value is None or value.tzinfo else value.replace(tzinfo=UTC)
+        """The value in UTC."""
+        if value is None:
+            return None
+        return value.astimezone(UTC) if value.tzinfo else value.replace(tzinfo=UTC)
 
 
 SCALARS: tuple[tuple[type, Any], ...] = (

@@ -17,10 +17,15 @@ def file_name(run: Exported) -> str:
 
 
 def render(run: Exported) -> str:
+    """The table as text."""
+    return as_csv(table(run))
+
+
+def table(run: Exported) -> Answer:
     """The table."""
     columns = tuple(COLUMNS["op_tests"])
     rows = [_row(test, run) for test in run.tests]
-    return as_csv(Answer(columns, tuple(tuple(row[name] for name in columns) for row in rows)))
+    return Answer(columns, tuple(tuple(row[name] for name in columns) for row in rows))
 
 
 def _row(test: OpTest, run: Exported) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from reports import bulk, rows
 from reports.columns import plain
 from reports.counting import count_night
 from reports.database import open_database
+from reports.outcomes import pieces_of
 from reports.rows import Published, Row
 from reports.schema import ERRORS, LIMITATIONS, MODELS, MODULE_OPS, NIGHT_CELLS, NIGHTS, OP_TESTS, OPS, RUNS, USES
 from reports.upsert import upsert
@@ -43,7 +44,7 @@ def write(connection: sa.Connection, found: Published, where: str = "--to") -> d
     connection.execute(sa.insert(RUNS), [run])
     of = rows.modules(found.run)
     described = rows.op_rows(found)
-    upsert(connection, OPS, described)
+    _ops(connection, described)
     uses = sum(len(module.places) for module in of.values())
     _modules(connection, of)
     models = list(rows.model_rows(found, of))
@@ -87,6 +88,18 @@ def _night(connection: sa.Connection, found: Published, night: Row, where: str) 
         cells = [{"night_id": night["night_id"], **cell._asdict()} for cell in found.member.night.cells()]
         if cells:
             connection.execute(sa.insert(NIGHT_CELLS), cells)
+
+
+def _ops(connection: sa.Connection, described: list[Row]) -> None:
+    """Inserts new ops, and updates those that the exporter tells otherwise now."""
+    there: dict[str, Row] = {}
+    for some in pieces_of([row["op_id"] for row in described]):
+        wanted = sa.select(OPS).where(OPS.c.op_id.in_(some))
+        there |= {row["op_id"]: dict(row) for row in connection.execute(wanted).mappings()}
+    names = [column.name for column in OPS.columns]
+    new = ([row[name] for name in names] for row in described if row["op_id"] not in there)
+    bulk.insert(connection, OPS, new)
+    upsert(connection, OPS, [row for row in described if row["op_id"] in there and there[row["op_id"]] != row])
 
 
 def _modules(connection: sa.Connection, of: dict[str, rows.Module]) -> None:

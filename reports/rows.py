@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from harness.records import OpRow, OpTest, RunRecord, TensorDesc
 from harness.stages import Stage
-from harness.store import StoredRun, load_run, read_journal
+from harness.store import StoredRun, load_attempts
 from reports.columns import plain
 from reports.night_record import Membership, membership
 from reports.schema import DROPPED, OP_TESTS
@@ -51,7 +51,7 @@ class Module(NamedTuple):
 
 def read(run_dir: Path) -> Published:
     """The run in `run_dir`. Raises InputError where there is none of a known schema."""
-    return Published(load_run(run_dir), list(read_journal(run_dir)), membership(run_dir))
+    return Published(*load_attempts(run_dir), membership(run_dir))
 
 
 def series_text(backend: str, arch: str, options: dict[str, Any]) -> str:

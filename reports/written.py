@@ -9,12 +9,12 @@ from pathlib import Path
 from harness.errors import InputError
 
 
-def write_whole(path: Path, text: str, hint: str) -> Path:
+def write_whole(path: Path, text: str | bytes, hint: str) -> Path:
     """Writes `path`, its folder too; what is there stays if that fails. Raises InputError, with `hint` as way out."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_text(text, encoding="utf-8", errors="replace")
+        temporary.write_bytes(text if isinstance(text, bytes) else text.encode("utf-8", "replace"))
         temporary.replace(path)
     except OSError as error:
         with contextlib.suppress(OSError):  # the first error is the one to tell

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as Xml
 
+import pandas as pd
 import pytest
 from click.testing import CliRunner
 
@@ -175,6 +176,34 @@ def test_csv_is_the_frame_from_folder_and_database(run_dir: Path, tmp_path: Path
     for one, row in rows.items():
         assert (row["status"], int(row["uses"])) == (frame.loc[one, "status"], frame.loc[one, "uses"])
         assert json.loads(row["models"]) == frame.loc[one, "models"]
+
+
+def test_builder_xml_needs_the_job_that_its_reader_looks_for(run_dir: Path, tmp_path: Path) -> None:
+    path = Path(export(str(run_dir), "--format", "builder-xml", "--job-id", "5", "-o", str(tmp_path)).strip())
+    assert path.name == "opscope_builder_report_5.xml"
+    assert path.read_text() == export(str(run_dir), "--format", "junit", "--job-id", "5", "-o", "-")
+    for case in Xml.parse(path).getroot()[0].findall("testcase"):
+        names = {one.get("name") for one in case.iterfind("properties/property")}
+        assert {"backend", "op_name", "input_shapes", "input_dtypes", "start_timestamp"} <= names
+    done = CliRunner().invoke(command, [str(run_dir), "--format", "builder-xml"])
+    assert "--job-id: expected the number of the CI job" in str(done.exception)
+
+
+def test_parquet_is_the_frame(run_dir: Path, tmp_path: Path) -> None:
+    pq = pytest.importorskip("pyarrow.parquet", reason="pip install 'opscope[parquet]'")
+    url = f"sqlite:///{tmp_path}/db.sqlite"
+    publish(run_dir, url)
+    path = Path(export(str(run_dir), "--format", "parquet", "-o", str(tmp_path)).strip())
+    table = pq.read_table(path)
+    frame = frames.op_tests(url).set_index("op_id", drop=False)
+    assert table.column_names == list(frame.columns)
+    for row in table.to_pylist():
+        there = frame.loc[row["op_id"]]
+        for name in ("status", "uses", "models", "pcc", "cycles", "started", "flaky"):
+            wanted = there[name]
+            assert row[name] == wanted or (row[name] is None and pd.isna(wanted)), name
+    assert table.schema.field("pcc").metadata == {b"meaning": b"smallest correlation with the golden over its results"}
+    assert table.schema.metadata[b"run_id"] == b"20261120-120000-demo"
 
 
 def test_the_database_exports_what_the_folder_does(run_dir: Path, tmp_path: Path) -> None:

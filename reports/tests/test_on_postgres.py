@@ -2,81 +2,40 @@
 
 from __future__ import annotations
 
+import json
 import os
-import pwd
-import shutil
-import socket
-import subprocess
-from collections.abc import Iterator
+import threading
 from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
+from click.testing import CliRunner
 
 from harness.errors import InputError
 from reports import frames
 from reports.ask import ask
 from reports.choosing import open_runs
+from reports.cli import publish as publish_command
+from reports.cli_db import db
+from reports.database import open_database
 from reports.diff import compare
 from reports.history import compared
 from reports.outcomes import from_database, from_folder
 from reports.publish import publish
 from reports.readiness import history
 from reports.reading import read_database
-from reports.tests import test_ask, test_diff, test_unblock
-from reports.tests.nights import night
+from reports.schema import METADATA
+from reports.tests import postgres_server, test_ask, test_diff, test_night_views, test_nights, test_unblock
+from reports.tests.night_runs import record, shard_run
+from reports.tests.nights import Op, night
+from reports.tests.sample_run import make_run
 
 pytestmark = [pytest.mark.slow]
-pytest.importorskip("psycopg")
-
-SERVERS = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
-INITDB = shutil.which("initdb") if os.geteuid() and not SERVERS else str(SERVERS[-1]) if SERVERS else None
-if INITDB is None:
-    pytest.skip("no PostgreSQL server on this machine", allow_module_level=True)
-
-
-def as_user(folder: Path, *words: str) -> None:
-    """Runs a server's program; PostgreSQL refuses root, so root runs it as `postgres`."""
-    switch: list[str] = []
-    if os.geteuid() == 0:
-        try:
-            account = pwd.getpwnam("postgres")
-        except KeyError:
-            pytest.skip("root without an account `postgres`")
-        os.chown(folder, account.pw_uid, account.pw_gid)
-        switch = ["runuser", "-u", "postgres", "--"]
-    subprocess.run([*switch, *words], cwd=folder, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[str]:
-    """The URL of a fresh server without a database name."""
-    # Below /tmp: the server's account may not reach into the folders of tests, and sockets need short paths.
-    folder = Path(f"/tmp/opscope-postgres-{os.getpid()}")
-    folder.mkdir(mode=0o755)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    control = str(Path(str(INITDB)).with_name("pg_ctl"))
-    data = str(folder / "data")
-    try:
-        as_user(folder, str(INITDB), "-D", data, "-A", "trust", "-U", "postgres", "--no-sync")
-        options = f"-p {port} -k {folder} -c fsync=off -c listen_addresses=127.0.0.1"
-        as_user(folder, control, "-D", data, "-o", options, "-l", str(folder / "log"), "-w", "start")
-        yield f"postgresql+psycopg://postgres@127.0.0.1:{port}"
-        as_user(folder, control, "-D", data, "-m", "immediate", "stop")
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture
-def url(server: str, request: pytest.FixtureRequest) -> str:
-    name = f"t{abs(hash(request.node.nodeid))}"
-    engine = sa.create_engine(f"{server}/postgres", isolation_level="AUTOCOMMIT")
-    with engine.connect() as connection:
-        connection.execute(sa.text(f"CREATE DATABASE {name}"))
-    engine.dispose()
-    return f"{server}/{name}"
+def url() -> str:
+    return postgres_server.shared().database()
 
 
 def test_every_question_has_the_answer_that_sqlite_gives(url: str, tmp_path: Path) -> None:
@@ -115,3 +74,145 @@ def test_runs_compare_and_move_as_in_folders(url: str, tmp_path: Path) -> None:
     with open_runs(url) as runs:
         assert compared(runs).b.run_id == "night02"  # night03 has no model in common with it
         assert [row["missing"] for row in history(runs, runs.view("night03"), "b")] == [3]
+
+
+def test_every_view_of_nights_counts_as_on_sqlite(url: str, tmp_path: Path) -> None:
+    test_night_views.fill(url, tmp_path)
+    for query, expected in test_night_views.EXPECTED.items():
+        assert test_night_views.rows(url, query) == expected, query
+
+
+def test_the_tables_are_those_of_sqlite_with_the_same_rows(url: str, tmp_path: Path) -> None:
+    other = f"sqlite:///{tmp_path}/db.sqlite"
+    told = record(1, shards=2)
+    ops = {"add": Op(uses={"a": 1}), "exp": Op("run_failed", uses={"b": 1}, pcc=float("nan"))}
+    runs = [make_run(tmp_path / "run"), *(shard_run(tmp_path, told, number, ops, number) for number in (1, 2))]
+    for target in (url, other):
+        for run in (*runs, runs[0]):
+            publish(run, target)
+    for table in METADATA.sorted_tables:
+        rows = []
+        for target in (url, other):
+            with open_database(target) as connection:
+                rows.append(sorted(map(repr, connection.execute(sa.select(table)).all())))
+        assert rows[0] == rows[1], table.name
+
+
+def test_publishing_twice_changes_nothing(url: str, tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run")
+    dumps = []
+    for _ in range(2):
+        publish(run, url)
+        with open_database(url) as connection:
+            tables = METADATA.sorted_tables
+            dumps.append([sorted(map(repr, connection.execute(sa.select(table)).all())) for table in tables])
+    assert dumps[0] == dumps[1]
+
+
+def test_two_publishers_at_once(url: str, tmp_path: Path) -> None:
+    told = record(1, shards=6)
+    ops = {"add": Op(uses={"a": 1}), "exp": Op("crashed", uses={"b": 1})}
+    runs = [shard_run(tmp_path, told, number, ops, number) for number in range(1, 7)]
+    publish(runs[0], url)  # Alembic's context is one per process: the schema is made before the threads start
+    errors: list[BaseException] = []
+
+    def go(some: list[Path]) -> None:
+        try:
+            for run in some:
+                publish(run, url)
+        except BaseException as error:  # noqa: BLE001 - told below, in the thread of the test
+            errors.append(error)
+
+    threads = [threading.Thread(target=go, args=(runs[start::2],)) for start in (0, 1)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    assert test_nights.rows(url, "SELECT status, missing FROM night_series") == [("complete", "")]
+    assert test_nights.rows(url, "SELECT COUNT(*) FROM op_tests WHERE superseded_by = ''") == [(2,)]
+
+
+def test_a_server_that_is_killed_loses_no_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = postgres_server.new_server()
+    url = server.database()
+    monkeypatch.chdir(tmp_path)
+    publish(make_run(tmp_path / "before", run_id="before"), url)
+    run = make_run(tmp_path / "run", run_id="during")
+    from reports import publish as module
+
+    seen = module._seen
+
+    def killed(*args: object) -> None:
+        server.kill()  # every row is written, and nothing committed
+        seen(*args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(module, "_seen", killed)
+    done = CliRunner().invoke(publish_command, [str(run), "--to", url])
+    assert done.exit_code == 1, done.output
+    assert len(done.output.splitlines()) == 1
+    assert "opscope publish, which delivers" in done.output
+    monkeypatch.undo()
+    monkeypatch.chdir(tmp_path)
+    assert CliRunner().invoke(publish_command, ["--to", url]).exit_code == 1
+    server.start()
+    assert ask(url, "SELECT run_id FROM runs").rows == (("before",),)
+    done = CliRunner().invoke(publish_command, ["--to", url, "--json"])
+    assert json.loads(done.output)["from_spool"] == ["during"]
+    counts = ask(url, "SELECT run_id, COUNT(*) FROM op_tests GROUP BY run_id ORDER BY run_id").rows
+    assert counts == (("before", 13), ("during", 13))
+    assert not list(tmp_path.glob(".opscope/spool/*/during"))
+    postgres_server.remove(server)
+
+
+def test_the_role_reads_and_does_nothing_else(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    publish(make_run(tmp_path / "run"), url)
+    monkeypatch.setenv("READER", "50% o'clock")
+    for _ in range(2):
+        done = CliRunner().invoke(db, ["role", "opscope_reader", "--password-env", "READER", "--db", url])
+        assert (done.exit_code, "50%" in done.output) == (0, False), done.output
+    reader = url.replace("postgres@", "opscope_reader@")
+    assert ask(reader, "SELECT COUNT(*) FROM op_tests").rows == ((13,),)
+    engine = sa.create_engine(reader, poolclass=sa.NullPool)
+    for statement in ("DELETE FROM runs", "CREATE TABLE mine (x int)", "DROP VIEW ledger",
+                      "SET default_transaction_read_only = off; DELETE FROM runs"):  # fmt: skip
+        with engine.connect() as connection, pytest.raises(sa.exc.DBAPIError):
+            connection.exec_driver_sql(statement)
+    with open_database(url):
+        pass
+    monkeypatch.setattr("reports.database.views", lambda: {"ledger": "SELECT 1 AS one"})
+    with open_database(url):
+        pass  # views that are made anew may be read too
+    with engine.connect() as connection:
+        assert connection.exec_driver_sql("SELECT one FROM ledger").scalar() == 1
+
+
+def test_a_newer_schema_and_a_wrong_password_are_one_line(url: str, tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run")
+    publish(run, url)
+    engine = sa.create_engine(url, poolclass=sa.NullPool)
+    with engine.begin() as connection:
+        connection.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'")
+    with pytest.raises(InputError, match="got schema 9999; try a newer opscope"):
+        publish(run, url)
+    with pytest.raises(InputError) as error:
+        publish(run, url.replace("postgres@", "nobody:hunter2@"))
+    assert "hunter2" not in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_a_process_that_dies_in_the_middle_leaves_nothing(url: str, tmp_path: Path) -> None:
+    import subprocess
+    import sys
+
+    publish(make_run(tmp_path / "before", run_id="before"), url)
+    run = make_run(tmp_path / "run", run_id="during")
+    script = (
+        "import os, signal; from pathlib import Path; from reports import publish as m\n"
+        "m._seen = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
+        f"m.publish(Path({str(run)!r}), {url!r})"
+    )
+    done = subprocess.run([sys.executable, "-c", script], cwd=Path(__file__).parents[2], check=False, env=os.environ)
+    assert done.returncode == -9
+    publish(run, url)
+    assert ask(url, "SELECT COUNT(*) FROM op_tests").rows == ((26,),)

@@ -1,0 +1,61 @@
+"""A disk that takes no more: the publish is one line, the database stays what it was, and the run waits."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from reports.ask import ask
+from reports.publish import publish
+from reports.tests.night_runs import fresh
+from reports.tests.nights import Op, night
+
+ROOT = Path(__file__).parents[2]
+OPS = {f"op{number}": Op(uses={"a": 1}, error="x" * 400, status="crashed") for number in range(60)}
+
+SCRIPT = """
+import resource, signal, sys
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+size = int(sys.argv[1])
+resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+from reports.cli import publish
+publish(sys.argv[2:], standalone_mode=False)
+"""
+
+
+def limited(folder: Path, size: int, *words: str) -> subprocess.CompletedProcess[str]:
+    """`opscope publish` where no file may grow beyond `size` bytes."""
+    command = [sys.executable, "-c", SCRIPT, str(size), *words]
+    environment = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", "HOME": str(folder)}
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+
+
+def test_a_full_disk_changes_nothing_and_the_run_arrives_later(tmp_path: Path) -> None:
+    url = fresh(tmp_path / "db.sqlite")
+    publish(night(tmp_path, 1, {"add": Op(uses={"a": 1})}), url)
+    before = (tmp_path / "db.sqlite").stat().st_size
+    run = night(tmp_path, 2, OPS)
+    done = limited(tmp_path, before + 4096, str(run), "--to", url)
+    assert done.returncode == 1, done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert "to write sqlite" in done.stderr
+    assert ask(url, "SELECT run_id FROM runs").rows == (("night01",),)
+    assert ask(url, "PRAGMA integrity_check").rows == (("ok",),)
+    done = limited(tmp_path, 1 << 30, "--to", url)
+    assert (done.returncode, "had waited in the spool" in done.stdout) == (0, True), done.stderr
+    assert ask(url, "SELECT COUNT(*) FROM op_tests").rows == ((61,),)
+
+
+def test_a_device_that_is_full_takes_no_export(tmp_path: Path) -> None:
+    url = fresh(tmp_path / "db.sqlite")
+    publish(night(tmp_path, 1, {"add": Op(uses={"a": 1})}), url)
+    code = "from harness.main import main; main()"
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-c", code, "export", "night01", "--format", "csv", "-o", "-", "--db", url],
+            cwd=tmp_path, env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"}, stdout=full,
+            stderr=subprocess.PIPE, text=True, check=False,
+        )  # fmt: skip
+    assert done.returncode != 0
+    assert "No space left on device" in done.stderr
