@@ -34,8 +34,8 @@ _ENUM = re.compile(r"#(?:stablehlo|chlo)<\w+ (\w+)>")
 CALLS = {"func.call": "callee", "stablehlo.composite": "decomposition"}
 """Ops in whose place the door puts a function's body, and the attribute that names the function."""
 ACROSS_CHIPS = frozenset(f"stablehlo.{name}" for name in (*COLLECTIVES, *IDS))
-LARGEST_CONSTANT = 2**31
-"""Elements: in tiles of bytes, 2 GiB."""
+LARGEST_CONSTANT = 2**29
+"""Elements: 2 GiB of float32, of which text needs to write only one."""
 TOKEN = None
 """In place of a value that only orders side effects, of which a program here has none."""
 _DIMENSIONS: dict[str, tuple[type, tuple[str, ...]]] = {

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -109,3 +111,14 @@ def test_what_starts_and_is_awaited_is_computed_where_it_starts():
       return %3 : tensor<2x3xf32>
     }"""
     np.testing.assert_array_equal(programs.simulate(source, X)[0], X + X)
+
+
+def test_every_op_that_counts_as_lowered_has_a_device_case():
+    """A stored one (docs/conformance.md), one of `suite:ops`, or one of ours."""
+    root = Path(__file__).parents[2]
+    page = (root / "docs" / "conformance.md").read_text(encoding="utf-8")
+    stored = {found[1] for found in re.finditer(r"^\| `stablehlo\.(\w+)` \| [1-9]", page, re.MULTILINE)}
+    files = [*(root / "models").glob("op_*.py"), *(root / "compiler" / "tests").glob("test_*.py")]
+    written = set(re.findall(r"\w+", " ".join(path.read_text(encoding="utf-8") for path in files)))
+    lowered = {row.stablehlo.removeprefix("stablehlo.") for row in api.op_table() if row.lowered}
+    assert {op for op in lowered if op and "." not in op} <= stored | written
