@@ -48,14 +48,9 @@ class Window:
         self.page.goto(f"{self.base}/login/")
         self.page.fill("#username, input[name=username]", name)
         self.page.fill("#password, input[name=password]", password)
-        self.page.click("button[type=submit], input[type=submit]")
-        try:
-            self.page.wait_for_url(lambda url: "/login" not in url, timeout=15_000)
-        except Exception as error:
-            if "Timeout" not in type(error).__name__:
-                raise
-            return False
-        return True
+        with self.page.expect_navigation():
+            self.page.click("button[type=submit], input[type=submit]")
+        return "/login" not in self.page.url
 
     def open(self, slug: str, query: str = "") -> int:
         """Opens a dashboard, scrolls through it and waits until every chart is drawn; how many there are."""
