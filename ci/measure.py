@@ -6,11 +6,13 @@ that "caches empty" is true.
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import json
 import os
 import platform
 import re
+import socket
 import statistics
 import subprocess
 import sys
@@ -157,11 +159,55 @@ def mutants(count: int = 10_000) -> Figure:
     return Figure(
         f"{count} mutants of the cases", counts or f"exit {done.returncode}", "all typed", not done.returncode
     )
+def overhead() -> Iterator[Figure]:
+    """What the harness itself costs on 20,000 synthetic ops with 200,000 uses, and the memory that it takes."""
+    ops, uses = 20_000, 200_000
+    command = [sys.executable, "-m", "ci.benchmarks.overhead", "--ops", str(ops), "--uses", str(uses)]
+    told = json.loads(subprocess.run(command, cwd=ROOT, text=True, capture_output=True, check=True).stdout)
+    limit, what = 3e-3 * ops + 30e-6 * uses, f"{ops:,} synthetic ops, {uses:,} uses, backend null"
+    seconds, size = told["seconds"], told["bytes"] / 2**30
+    yield Figure(f"{what}: whole command", f"{seconds:.0f} s", f"<= {limit:.0f} s", seconds <= limit)
+    yield Figure(f"{what}: memory of all processes", f"{size:.2f} GiB", "< 2 GB", told["bytes"] < 2e9)
+
+
+@contextlib.contextmanager
+def cluster(workers: int) -> Iterator[str]:
+    """A Dask scheduler and workers with one device each, here; the scheduler's address."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
+    dask = [sys.executable, "-P", "-m"]
+    commands = [[*dask, "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", address.split(":")[-1]]]
+    worker = [*dask, "distributed.cli.dask_worker", address, "--host", "127.0.0.1", "--nthreads", "1", "--no-nanny"]
+    commands += [[*worker, "--resources", "device=1"]] * workers
+    with tempfile.TemporaryDirectory() as scratch:
+        started = [
+            subprocess.Popen([*command, "--no-dashboard"], cwd=scratch, stderr=subprocess.DEVNULL)
+            for command in commands
+        ]
+        try:
+            yield address
+        finally:
+            for process in reversed(started):
+                process.terminate()
+                process.wait()
+
+
+def scale(bench: Bench) -> Iterator[Figure]:
+    """A cluster of two workers against two workers of pytest: every op of bert_base run, the whole command."""
+    bench.sweep("bert_base", "--no-cache", "--no-report")
+    local, _ = bench.sweep("bert_base", "--no-cache", "--no-report", "-n", "2")
+    with cluster(2) as address:
+        bench.sweep("mnist_mlp", "--no-cache", "--no-report", "--cluster", address)
+        there, _ = bench.sweep("bert_base", "--no-cache", "--no-report", "--cluster", address)
+    value = f"{there:.1f} s against {local:.1f} s"
+    yield Figure("bert_base, Dask with 2 workers against -n 2", value, "<= 15 % more", there <= 1.15 * local)
 
 
 def slow_tests() -> Figure:
-    """The slow tests, all of them: the 200 mutants, each model's outputs, a page in a browser."""
-    done = subprocess.run([BIN / "pytest", "-m", "slow", "-q", "-s", "-rs"], cwd=ROOT)
+    """The slow tests, all of them, at full size: the 200 mutants, each model's outputs, 20 kills of each kind."""
+    environment = {**os.environ, "OPSCOPE_KILLS": "20"}
+    done = subprocess.run([BIN / "pytest", "-m", "slow", "-q", "-s", "-rs"], cwd=ROOT, env=environment)
     return Figure("slow tests", f"exit {done.returncode}", "exit 0", done.returncode == 0)
 
 
@@ -177,6 +223,10 @@ def main() -> int:
             slow_tests(),
         ]
         figures += [Figure(*one) for one in measure_dashboards.figures(Path(scratch))]
+        bench = Bench(Path(scratch))
+        figures = [
+            *sweeps(bench), *scale(bench), *overhead(), *benchmarks(Path(scratch)), *conformance(), slow_tests(),
+        ]  # fmt: skip
     cpu = next(
         (
             line.split(":")[1].strip()
