@@ -11,6 +11,7 @@ from harness.limitations import Limitation
 from harness.optest import RunContext, backend_label, now, unrun_test
 from harness.plan import Plan, nodeid
 from harness.records import OpRow, OpTest
+from harness.scale import whole
 from harness.scale.shard import ELSEWHERE
 from harness.stages import Status
 from harness.store import StoredRun
@@ -78,6 +79,8 @@ def _unrun(row: OpRow, plan: Plan, selected: set[str] | None) -> OpTest:
     """The record of an op that no lane saw."""
     if not plan.owns(row):
         return unrun_test(row, plan.orders.context, Status.SKIPPED, ELSEWHERE)
+    if plan.ran_whole(row):
+        return unrun_test(row, plan.orders.context, Status.SKIPPED, whole.SPARED)
     deselected = not plan.again and selected is not None and nodeid(row, plan.tag) not in selected
     if deselected:
         return unrun_test(row, plan.orders.context, Status.SKIPPED, "deselected")
@@ -97,7 +100,7 @@ def page_of(run: StoredRun, run_dir: Path) -> Run:
     ]  # fmt: skip
     tests = [*run.tests, *lost]
     books = ledger.by_backend(run.header, run.rows, tests, backends)
-    return Run(run.record, run.header, run.rows, tests, books)
+    return Run(run.record, run.header, run.rows, tests, books, whole=whole.records(run_dir))
 
 
 def stored_page(run_dir: Path) -> Run:

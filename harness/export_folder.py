@@ -27,6 +27,8 @@ from harness.errors import InputError
 from harness.records import ManifestHeader, OpRow
 
 MODULE, MANIFEST, OPS, VALUES = "module.mlirbc", "manifest.jsonl", "ops", "values"
+WHOLE = "whole.json"
+"""The model as one program: an OpRow."""
 JOURNAL = "evaluating"
 """While the folder is made: the id of the op under evaluation, for the case that it brings the process down."""
 
@@ -34,6 +36,9 @@ SOURCES = (
     "domains", "element_types", "errors", "export", "export_folder", "exporting", "given", "golden", "identity",
     "inputs", "mlir", "op_defaults", "prepare", "prepare_child", "program", "records", "rooms", "split", "stages",
     "walk",
+    "domains", "element_types", "errors", "export", "export_folder", "exporting", "golden", "identity", "inputs",
+    "mlir", "op_defaults", "prepare", "prepare_child", "program", "records", "rooms", "split", "stages", "walk",
+    "whole_row",
 )  # fmt: skip
 """Files (or packages) of this room whose change makes older export folders worthless."""
 

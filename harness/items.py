@@ -9,6 +9,7 @@ import pytest
 
 from harness import plan
 from harness.kinds import op_kind
+from harness.limitations import judged
 from harness.records import ModelFailure, OpRow, OpTest
 from harness.stages import FAILED, ModelStatus, Status
 from harness.summary import here, title
@@ -77,6 +78,46 @@ class OpItem(pytest.Item):
         # Not the end of the id: there pytest would show dots as colons, and what -v lists could not be given back.
         return self.path, None, f"{self.row.uses[0].model}: {self.row.op_name} [{self.row.op_id}]" + (
             f" on {self.tag}" if self.tag else "")  # fmt: skip
+
+
+class WholeModel(pytest.Collector):
+    """A model that was run as one program before any op (`--op-by-op-on-fail`)."""
+
+    def __init__(self, *, tests: Sequence[OpTest], **kwargs: Any) -> None:
+        super().__init__(nodeid=kwargs["name"], **kwargs)
+        self._tests = tests
+
+    def collect(self) -> Iterable[pytest.Item]:
+        """One test per backend."""
+        for test in self._tests:
+            yield WholeItem.from_parent(self, name=f"whole[{test.backend}]", test=test)
+
+
+class WholeItem(pytest.Item):
+    """Tells how a model as one program ended; it ran before the tests were collected."""
+
+    def __init__(self, *, test: OpTest, **kwargs: Any) -> None:
+        super().__init__(nodeid=f"{kwargs['parent'].name}::{kwargs['name']}", **kwargs)
+        self._test = test
+
+    def runtest(self) -> None:
+        """Turns the record into the outcome of a test."""
+        test, verdict = judged(self._test)
+        if verdict.outcome == "xfail":
+            pytest.xfail(verdict.reason)
+        if verdict.outcome == "fail" or test.expected:
+            raise OpFailed(test, verdict.reason)
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        """The failure on a few lines."""
+        if isinstance(excinfo.value, OpFailed):
+            lines = failure_lines(excinfo.value.test, excinfo.value.why)
+            return here("\n".join(lines), self.config.invocation_params.dir)
+        return super().repr_failure(excinfo)
+
+    def reportinfo(self) -> tuple[Any, int | None, str]:
+        """The heading of the test in pytest's output."""
+        return self.path, None, f"{self._test.model_name}: as one program on {self._test.backend}"
 
 
 class ModelFailed(Exception):  # noqa: N818 - it is the outcome of a test, not an error of ours

@@ -38,6 +38,9 @@ _CHLO_FAMILIES: dict[str, str] = {
 _KINDS = {f"stablehlo.{name}": family for family, names in _FAMILIES.items() for name in names.split()}
 _KINDS |= {f"chlo.{name}": family for family, names in _CHLO_FAMILIES.items() for name in names.split()}
 
+# A model as one program (harness/whole_row.py).
+_KINDS["model"] = "whole_model"
+
 DATA_MOVEMENT = frozenset({"data_movement", "creation"})
 """Kinds that compute nothing: their results are exact wherever the storage format is."""
 COMPUTING = frozenset(_FAMILIES) - DATA_MOVEMENT

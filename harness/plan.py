@@ -25,7 +25,7 @@ from harness.optest import RunContext, backend_label, now
 from harness.progress import Event
 from harness.records import ManifestHeader, OpRow, RunRecord
 from harness.request import Request, chosen, to_prepare, wanted
-from harness.scale import costs, shard
+from harness.scale import costs, shard, whole
 from harness.scale.cluster import ClusterLane
 from harness.stages import Stage
 
@@ -69,6 +69,8 @@ class Orders:
     """Address of the scheduler on whose workers the ops are run; None: here."""
     share: tuple[str, ...] | None = None
     """Ids of the ops that are this job's share; None: all are."""
+    whole: tuple[str, ...] = ()
+    """Models that ran as one program: their ops are left out (`--op-by-op-on-fail`)."""
     others: tuple[Orders, ...] = ()
     """The same for each further backend of the run: another context, and what that backend says."""
 
@@ -121,7 +123,13 @@ class Plan:
             and (not orders.op_ids or row.op_id in self._op_ids)
             and (not orders.nodeids or nodeid(row, tag) in self._nodeids)
             and self.owns(row)
+            and not self.ran_whole(row)
         )
+
+    def ran_whole(self, row: OpRow) -> bool:
+        """Whether every model that uses an op ran as one program."""
+        whole = self.orders.whole
+        return bool(whole) and all(use.model in whole for use in row.uses)
 
     def owns(self, row: OpRow) -> bool:
         """Whether an op is of the share that this job runs."""
@@ -174,7 +182,7 @@ class Plan:
 
 def _heard(told: dict[str, Any]) -> Orders:
     """Orders from their JSON."""
-    words = {name: tuple(told[name]) for name in ("order", "globs", "op_ids", "nodeids", "share")
+    words = {name: tuple(told[name]) for name in ("order", "globs", "op_ids", "nodeids", "share", "whole")
              if told[name] is not None}  # fmt: skip
     ready = told["ready"]
     if ready is not None:
@@ -299,6 +307,8 @@ def _from_models(
         mine = shard.share(rows, request.settings["shard"], measured) if request.settings["shard"] else None
         if mine is not None:
             orders = _shared(orders, mine)
+        if request.settings["op_by_op_on_fail"] and not dry:
+            orders = _whole(orders, header, run_dir, report)
         plan = Plan(_settled(orders, request, rows, ready, cached, started), header, rows)
         if not dry:
             if mine is not None:
@@ -310,6 +320,13 @@ def _from_models(
             _abandon(run_dir)
         raise
     return plan, lanes
+
+
+def _whole(orders: Orders, header: ManifestHeader, run_dir: Path, report: Callable[[Event], None]) -> Orders:
+    """Runs the models as whole programs; the orders for the ops of those that failed."""
+    whole.run(Plan(orders, header, ()).sides(), header, run_dir, report)
+    models = whole.ran(whole.records(run_dir))
+    return replace(orders, whole=models, others=tuple(replace(other, whole=models) for other in orders.others))
 
 
 def _shared(orders: Orders, mine: shard.Share | None) -> Orders:
@@ -453,6 +470,8 @@ def _resumed(
                         lambda asked: prepare.prepare(asked, _beside(lanes, known, report), claims))  # fmt: skip
         ready = _ready(sides, lanes, known)
         resume.check_backend(run, _fingerprint(ready))
+        if settings.get("op_by_op_on_fail"):
+            plan = replace(plan, orders=_whole(plan.orders, run.header, run_dir, report))
         orders = _settled(plan.orders, request, run.rows, ready, not settings["no_cache"], started)
         if not dry:
             store.write_run(run_dir, run.record.model_copy(update={"ended": None, "outcome": "running"}))

@@ -96,6 +96,7 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     """Keeps the conftest files of the folder out of an op-by-op run."""
     known = early_config.known_args_namespace
+    known.opscope_op_by_op = known.opscope_op_by_op or known.opscope_op_by_op_on_fail
     if known.opscope_op_by_op:
         known.noconftest = True
         rooms.claim()
@@ -110,6 +111,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
 def pytest_cmdline_main(config: pytest.Config) -> int | None:
     """Refuses bad input before a session starts, and lists the models where none was named."""
     option = config.option
+    option.opscope_op_by_op = option.opscope_op_by_op or bool(option.opscope_op_by_op_on_fail)
     if option.help or option.version or hasattr(config, "workerinput"):
         return None
     try:

@@ -75,6 +75,7 @@ def make(task: dict[str, Any], emit: Emit) -> None:
 
     split = split_module(exported.bytecode, name)
     stage("split", 1, 1)
+    from harness import whole_row
     from harness.walk import Limits, Plan, argument_laws, walk
 
     limits = Limits(request["max_tensor_bytes"], max(request["max_live_bytes"], 4 * request["max_tensor_bytes"]))
@@ -92,6 +93,7 @@ def make(task: dict[str, Any], emit: Emit) -> None:
             folder=temporary,
             given={index: value.file for index, value in values.items()},
             provenance=f"captured:{name}-{program_digest(split, laws, values)}:{seed}",
+            provenance=f"captured:{name}-{(digest := program_digest(split, laws))}:{seed}",
             cache_dir=Path(request["cache_dir"]),
             limits=limits,
             guilty=task["guilty"],
@@ -100,6 +102,7 @@ def make(task: dict[str, Any], emit: Emit) -> None:
             on_progress=lambda done, total: stage("golden", done, total),
         )
     )
+    whole_row.write(temporary, name, split, walked.results, laws, seed, digest, exported.frontend)
     header = ManifestHeader(
         models=(name,),
         export_dirs=(task["folder"],),

@@ -17,7 +17,8 @@ Event = Mapping[str, Any]
 """What preparing reports: `event` (`stage`, `done`, `cached`, ...), `model`, `stage`, `done`, `total`."""
 
 
-PHASES = {"export": "exported", "split": "split into single ops", "golden": "goldens of {total} ops evaluated"}
+PHASES = {"export": "exported", "split": "split into single ops", "golden": "goldens of {total} ops evaluated",
+          "whole": "run as one program"}  # fmt: skip
 """What a plain line says of each phase of the preparation."""
 
 

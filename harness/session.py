@@ -17,9 +17,10 @@ import pytest
 from harness import closing, plan, progress, request, resume, upkeep
 from harness.claims import Claims
 from harness.errors import InputError
-from harness.items import PROPERTY, FailedModel, ModelOps, OpItem
+from harness.items import PROPERTY, FailedModel, ModelOps, OpItem, WholeModel
 from harness.limitations import Verdict
 from harness.records import OpRow, OpTest
+from harness.scale import whole
 from harness.stages import Status
 from harness.triage import after_run
 
@@ -129,6 +130,7 @@ class OpByOp:
                 FailedModel.from_parent(session, name=failure.model, failure=failure)
                 for failure in ([] if chosen.again else chosen.header.failed)
             ]
+            collectors += self._whole_models(session, chosen)
             collectors += [
                 ModelOps.from_parent(session, name=model, run=self, rows=rows)
                 for model, rows in chosen.by_model().items()
@@ -150,6 +152,13 @@ class OpByOp:
             self._remember_selection(chosen)
             self._begin([item.row for item in items if isinstance(item, OpItem)])
         return True
+
+    def _whole_models(self, session: pytest.Session, chosen: plan.Plan) -> list[pytest.Collector]:
+        """The models that were run as one program, each with a test."""
+        by_model: dict[str, list[OpTest]] = {}
+        for test in whole.records(chosen.run_dir):
+            by_model.setdefault(test.model_name, []).append(test)
+        return [WholeModel.from_parent(session, name=model, tests=tests) for model, tests in by_model.items()]
 
     def _deselect(self, items: list[pytest.Item], chosen: plan.Plan) -> None:
         """Leaves the ops that --ops, --op and test names on the command line ask for."""

@@ -197,6 +197,8 @@ SETTINGS: tuple[Setting, ...] = (
             read=_scheduler, metavar="ADDRESS"),
     Setting("repro_size", "Size of the values in a run's repro folders; 0: no folders.", 256 << 20, _bytes_or_none,
             "SIZE"),
+    Setting("op_by_op_on_fail", "Run each model as one program first, and op by op only where that failed.", False,
+            _flag),
     Setting("no_cache", "Run every op, also where an earlier run's verdict still holds.", False, _flag),
     Setting("keep_ir", "Keep the IR after each stage in the run folder.", False, _flag),
     Setting("until", "Stop each op after this stage, or depth of backend buda; such an op counts as stopped.",

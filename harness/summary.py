@@ -48,6 +48,8 @@ class Run:
     """Ids of the ops that were run once more: their results come first."""
     notes: Sequence[str] = ()
     """What is to be done about expected failures."""
+    whole: Sequence[OpTest] = ()
+    """Models that were run as one program, on each backend."""
     folder: Path | None = None
     """The user's folder: what lies in it is shown by its path from there."""
 
@@ -104,6 +106,7 @@ def as_json(run: Run) -> dict[str, Any]:
             "asked": sum(run.header.by_outcome().values()),
             "failed": [failure.model_dump(mode="json") for failure in run.header.failed],
         },
+        "whole_models": [test.model_dump(mode="json") for test in run.whole],
         "savings": asdict(savings(run.rows, run.tests)),
         "op_tests": [test.model_dump(mode="json") for test in run.tests],
     }
@@ -158,6 +161,9 @@ def show(run: Run, console: Console) -> None:
             kept = artifact_dir(Path(run.places.get("run", "")), test.op_id)
             if kept.is_dir():
                 line(f"IR and diagnostics in {here(str(kept), run.folder)}", "dim", indent=4)
+    if run.whole:
+        line(f"\nModels run as one program ({len(run.whole)})", "bold")
+        hanging((_time(seconds(t)), f"{t.model_name} on {t.backend}: {result_text(t)}") for t in run.whole)
     failing = sorted((t for t in run.tests if t.fails_run), key=lambda t: -t.uses)
     expected = [t for t in run.tests if t.status in FAILED and t.expected]
     repros = after_run.folders(Path(run.places["run"]), failing[:FAILING]) if "run" in run.places else {}

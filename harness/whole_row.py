@@ -1,0 +1,47 @@
+"""The row of a model as one program: what `--op-by-op-on-fail` runs first. Written beside the ops of an export."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from harness.element_types import save
+from harness.export_folder import MODULE, VALUES, WHOLE
+from harness.program import SplitModule
+from harness.records import OpRow, Source, Use
+
+OP_NAME = "model"
+"""Stands in the place of an op's name."""
+
+
+def write(
+    folder: Path, name: str, split: SplitModule, results: Sequence[Any], laws: Sequence[str], seed: int,
+    digest: str, frontend: str,
+) -> None:  # fmt: skip
+    """Writes whole.json and the goldens of the final outputs: `results` of the walk, which equal the whole model's.
+
+    `digest` names the program. A result that the walk has no value for leaves the model without goldens.
+    """
+    program = split.program
+    missing = next((str(value.reason) for value in results if hasattr(value, "reason")), "")
+    if len(results) != len(program.results):
+        missing = missing or "the walk did not evaluate the whole program"
+    paths = tuple(f"{VALUES}/whole.{index}.npy" for index in range(len(results)))
+    for path, value in zip(paths if not missing else (), results, strict=False):
+        save(folder / path, value)
+    row = OpRow(
+        op_id=hashlib.sha256(f"{name};{digest};{seed}".encode()).hexdigest()[:16],
+        op_name=OP_NAME,
+        module=MODULE,
+        inputs=tuple(split.values[value] for value in program.arguments),
+        outputs=tuple(split.values[value] for value in program.results),
+        sources=tuple(Source(kind="seeded", law=law, seed=seed, index=index) for index, law in enumerate(laws)),
+        golden=() if missing else paths,
+        no_golden=missing,
+        uses=(Use(model=name, path="main"),),
+        provenance=f"seeded:{name}-{digest}:{seed}",
+        frontend=frontend,
+    )
+    (folder / WHOLE).write_text(row.model_dump_json() + "\n")
