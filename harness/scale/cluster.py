@@ -1,8 +1,8 @@
 """`--cluster`: the ops of a run on the workers of a Dask cluster, behind the face of one lane.
 
 The controller chooses the worker of each op, sends it the files that it lacks, by content, and takes records as they
-come. Only bytes and JSON travel, and the names of the functions in `harness/scale/cluster_worker.py`. Dask runs an op
-again elsewhere when its worker dies, as often as the scheduler's `allowed-failures` says; after that it is a crash.
+come. Only bytes and JSON travel, and the names of the functions in `harness/scale/cluster_worker.py`. The ops of a
+worker that died are run elsewhere; one with which several workers died has crashed.
 """
 
 from __future__ import annotations
@@ -35,6 +35,9 @@ AHEAD = 1
 BESIDE_BYTES = 1 << 20
 """A file of at most this size travels with its op; larger ones before it, in parts."""
 
+MOST_LOST = 3
+"""An op that so many workers died with has crashed."""
+
 WORKERLESS_SECONDS = 60.0
 """So long may a cluster be without workers before the run is given up (it can be resumed)."""
 
@@ -52,6 +55,9 @@ class _Op:
     sent: int = 0
     """How often it was handed to Dask."""
     worker: str = ""
+    lost: int = 0
+    """How many workers died at it, or beside it."""
+    future: Any = None
 
 
 @dataclass
@@ -140,6 +146,7 @@ class ClusterLane:
         workerless: float | None = None
         while work.flying or (work.waiting and in_time()):
             slots = self._connected().slots()
+            yield from self._orphans()
             if in_time():
                 self._send(slots)
             try:
@@ -197,9 +204,25 @@ class ClusterLane:
         }  # fmt: skip
         key = f"opscope-{self.config.context.run_id}-{op.row.op_id}-{op.attempt}-{time.monotonic_ns()}"
         future = connection.submit(cluster_worker.climb, json.dumps(task), beside, key, worker)
+        op.future = future
         self._work.flying[future.key] = op
         future.add_done_callback(self._work.done.put)
         return True
+
+    def _orphans(self) -> Iterator[str]:
+        """Takes back the ops whose worker died: they wait again, or, after `MOST_LOST` of them, have crashed."""
+        work, connection = self._work, self._connected()
+        for key, op in list(work.flying.items()):
+            if connection.alive(op.worker):
+                continue
+            del work.flying[key]
+            op.future.cancel()
+            op.lost += 1
+            if op.lost < MOST_LOST:
+                work.waiting.appendleft(op)
+            else:
+                self._arrived[op.row.op_id] = self._lost(op), self.ready()
+                yield op.row.op_id
 
     def _landed(self, op: _Op, future: Any) -> bool:
         """Takes an answer in; False where the op has to be sent once more."""

@@ -49,6 +49,7 @@ class Connection:
         self._sources = sources
         self._slots: tuple[float, Slots] = (0.0, {})
         self._same: dict[str, bool] = {}
+        self._alive: frozenset[str] = frozenset()
         self._shipped: dict[str, set[str]] = {}
         try:
             self._await_workers()
@@ -78,10 +79,15 @@ class Connection:
             number = min(int(told.get("resources", {}).get(RESOURCE, 0)), int(told.get("nthreads", 1)))
             if number > 0 and self._is_same(address):
                 slots[address] = number
+        self._alive = frozenset(workers)
         for gone in set(self._shipped) - set(workers):
             del self._shipped[gone]
         self._slots = time.monotonic(), slots
         return dict(slots)
+
+    def alive(self, worker: str) -> bool:
+        """Whether a worker was there when the scheduler was last asked."""
+        return worker in self._alive
 
     def _is_same(self, worker: str) -> bool:
         """Whether a worker runs the same code. Raises InputError where it does not: its records would not agree."""
@@ -111,10 +117,9 @@ class Connection:
             raise InputError(self._where, "an answer of a worker", got, "the log of a worker") from None
 
     def submit(self, function: Callable[..., str], message: str, files: dict[str, bytes], key: str, worker: str) -> Any:
-        """A future of a function's answer: on `worker`, or on another should that one die."""
+        """A future of a function's answer: on `worker`; it never comes if that one dies."""
         return self._client.submit(
-            function, message, files, key=key, pure=False, workers=[worker], allow_other_workers=True,
-            resources={RESOURCE: 1},
+            function, message, files, key=key, pure=False, workers=[worker], resources={RESOURCE: 1},
         )  # fmt: skip
 
     def has(self, worker: str, digest: str) -> bool:

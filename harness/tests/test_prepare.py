@@ -49,7 +49,7 @@ def test_export_folder_is_whole_and_used_again(cache: Path) -> None:
         "export", "split", "golden"]  # fmt: skip
     assert events[-1] == {"event": "done", "model": "mnist_mlp", "export_dir": header.export_dirs[0], "cached": False}
     folder = Path(header.export_dirs[0])
-    assert {p.name for p in folder.iterdir()} == {"module.mlirbc", "manifest.jsonl", "ops", "values"}
+    assert {p.name for p in folder.iterdir()} == {"module.mlirbc", "manifest.jsonl", "whole.json", "ops", "values"}
     assert header.module_ops["mnist_mlp"] == sum(len(r.uses) for r in rows) + header.structural["mnist_mlp"]
     for row in rows:
         assert len(row_inputs(row, folder)) == len(row.inputs)
@@ -84,6 +84,7 @@ def test_the_key_covers_every_file_that_the_child_runs() -> None:
     code = (
         "import sys, harness.prepare, harness.prepare_child, harness.export, harness.walk, harness.split;"
         "import harness.given, harness.inputs, harness.mlir.upcast;"
+        "import harness.inputs, harness.mlir.upcast, harness.whole_row;"
         "print(*{m.split('.')[1] for m in sys.modules if m.startswith('harness.')})"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -19,14 +19,16 @@ SUM = """func.func @main(%x: tensor<8x16xf32>, %y: tensor<8x16xf32>) -> tensor<8
   return %1 : tensor<8x16xf32>
 }"""
 PRODUCT = """func.func @main(%x: tensor<8x8xf32>, %y: tensor<8x8xf32>) -> tensor<8x8xf32> {
-  %0 = stablehlo.dot_general %x, %y, contracting_dims = [1] x [0] : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+  %0 = stablehlo.dot_general %x, %y, contracting_dims = [1] x [0]
+    : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
   %1 = stablehlo.tanh %0 : tensor<8x8xf32>
   return %1 : tensor<8x8xf32>
 }"""
 
 
 def whole(run: Path) -> dict[str, str]:
-    return {(test := json.loads(line))["model_name"]: test["status"] for line in (run / "whole.jsonl").open()}
+    lines = (run / "whole.jsonl").read_text().splitlines()
+    return {(test := json.loads(line))["model_name"]: test["status"] for line in lines}
 
 
 @pytest.mark.slow
