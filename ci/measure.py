@@ -159,6 +159,8 @@ def mutants(count: int = 10_000) -> Figure:
     return Figure(
         f"{count} mutants of the cases", counts or f"exit {done.returncode}", "all typed", not done.returncode
     )
+
+
 def overhead() -> Iterator[Figure]:
     """What the harness itself costs on 20,000 synthetic ops with 200,000 uses, and the memory that it takes."""
     ops, uses = 20_000, 200_000
@@ -216,6 +218,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as scratch:
         figures = [
             *sweeps(Bench(Path(scratch))),
+            *scale(Bench(Path(scratch))),
+            *overhead(),
             *benchmarks(Path(scratch)),
             *conformance(),
             mutants(),

@@ -35,10 +35,7 @@ JOURNAL = "evaluating"
 SOURCES = (
     "domains", "element_types", "errors", "export", "export_folder", "exporting", "given", "golden", "identity",
     "inputs", "mlir", "op_defaults", "prepare", "prepare_child", "program", "records", "rooms", "split", "stages",
-    "walk",
-    "domains", "element_types", "errors", "export", "export_folder", "exporting", "golden", "identity", "inputs",
-    "mlir", "op_defaults", "prepare", "prepare_child", "program", "records", "rooms", "split", "stages", "walk",
-    "whole_row",
+    "walk", "whole_row",
 )  # fmt: skip
 """Files (or packages) of this room whose change makes older export folders worthless."""
 

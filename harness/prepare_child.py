@@ -92,8 +92,7 @@ def make(task: dict[str, Any], emit: Emit) -> None:
             seed=seed,
             folder=temporary,
             given={index: value.file for index, value in values.items()},
-            provenance=f"captured:{name}-{program_digest(split, laws, values)}:{seed}",
-            provenance=f"captured:{name}-{(digest := program_digest(split, laws))}:{seed}",
+            provenance=f"captured:{name}-{(digest := program_digest(split, laws, values))}:{seed}",
             cache_dir=Path(request["cache_dir"]),
             limits=limits,
             guilty=task["guilty"],
@@ -102,7 +101,8 @@ def make(task: dict[str, Any], emit: Emit) -> None:
             on_progress=lambda done, total: stage("golden", done, total),
         )
     )
-    whole_row.write(temporary, name, split, walked.results, laws, seed, digest, exported.frontend)
+    whole_row.write(temporary, name, split, walked.results, laws, seed, digest, exported.frontend,
+                    {index: value.file for index, value in values.items()})  # fmt: skip
     header = ManifestHeader(
         models=(name,),
         export_dirs=(task["folder"],),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +18,11 @@ OP_NAME = "model"
 
 def write(
     folder: Path, name: str, split: SplitModule, results: Sequence[Any], laws: Sequence[str], seed: int,
-    digest: str, frontend: str,
+    digest: str, frontend: str, given: Mapping[int, str],
 ) -> None:  # fmt: skip
     """Writes whole.json and the goldens of the final outputs: `results` of the walk, which equal the whole model's.
 
-    `digest` names the program. A result that the walk has no value for leaves the model without goldens.
+    `digest` names the program; `given` holds the files of arguments whose values the user brought. A result that the walk has no value for leaves the model without goldens.
     """
     program = split.program
     missing = next((str(value.reason) for value in results if hasattr(value, "reason")), "")
@@ -37,7 +37,12 @@ def write(
         module=MODULE,
         inputs=tuple(split.values[value] for value in program.arguments),
         outputs=tuple(split.values[value] for value in program.results),
-        sources=tuple(Source(kind="seeded", law=law, seed=seed, index=index) for index, law in enumerate(laws)),
+        sources=tuple(
+            Source(kind="captured", path=given[index])
+            if index in given
+            else Source(kind="seeded", law=law, seed=seed, index=index)
+            for index, law in enumerate(laws)
+        ),
         golden=() if missing else paths,
         no_golden=missing,
         uses=(Use(model=name, path="main"),),

@@ -83,8 +83,7 @@ def test_what_is_asked_for_is_part_of_the_key(cache: Path, monkeypatch: pytest.M
 def test_the_key_covers_every_file_that_the_child_runs() -> None:
     code = (
         "import sys, harness.prepare, harness.prepare_child, harness.export, harness.walk, harness.split;"
-        "import harness.given, harness.inputs, harness.mlir.upcast;"
-        "import harness.inputs, harness.mlir.upcast, harness.whole_row;"
+        "import harness.given, harness.inputs, harness.mlir.upcast, harness.whole_row;"
         "print(*{m.split('.')[1] for m in sys.modules if m.startswith('harness.')})"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
