@@ -22,7 +22,8 @@ def write(
 ) -> None:  # fmt: skip
     """Writes whole.json and the goldens of the final outputs: `results` of the walk, which equal the whole model's.
 
-    `digest` names the program; `given` holds the files of arguments whose values the user brought. A result that the walk has no value for leaves the model without goldens.
+    `digest` names the program; `given` holds the files of arguments whose values the user brought. A result that the
+    walk has no value for leaves the model without goldens.
     """
     program = split.program
     missing = next((str(value.reason) for value in results if hasattr(value, "reason")), "")
