@@ -58,6 +58,7 @@ def charts(rows: Sequence[Row]) -> dict[str, dict[str, Any]]:
     made = {
         "chart-ladder-ops": _ladder(alt, rows, "ops", "unique ops"),
         "chart-ladder-uses": _ladder(alt, rows, "uses", "uses in the models"),
+        "chart-heat": _heat(alt, rows),
         "chart-time": _time(alt, rows),
         "chart-cycles": _cycles(alt, rows),
         "chart-pcc": _pcc(alt, rows),
@@ -104,6 +105,34 @@ def _ladder(alt: Any, rows: Sequence[Row], weight: str, title: str) -> Any:
             tooltip=[alt.Tooltip(f"{name}:N") for name in ("kind", "stage")] + [alt.Tooltip("count:Q", title=title)],
         )
     )
+
+
+def _heat(alt: Any, rows: Sequence[Row]) -> Any:
+    """Coverage, model x kind of op: the share of the attempted ops that is right, on the host or on a device."""
+    cells: dict[tuple[str, str], list[int]] = {}
+    for row in rows:
+        if row["tone"] != "idle":
+            for model in row["models"]:
+                cell = cells.setdefault((model, row["kind"]), [0, 0])
+                cell[0] += row["tone"] == "good"
+                cell[1] += 1
+    if not cells:
+        return None
+    data = [
+        {"model": model, "kind": kind, "right": right, "attempted": attempted, "share": right / attempted,
+         "told": f"{right}/{attempted}"}
+        for (model, kind), (right, attempted) in sorted(cells.items())
+    ]  # fmt: skip
+    height = _bar_height(len({model for model, _ in cells}))
+    base = alt.Chart(_data(alt, data), width="container", height=height).encode(
+        x=alt.X("kind:N", title=None, axis=alt.Axis(labelAngle=-40)),
+        y=alt.Y("model:N", title=None),
+        tooltip=["model:N", "kind:N", "right:Q", "attempted:Q", alt.Tooltip("share:Q", format=".1%")],
+    )  # fmt: skip
+    colour = alt.Color("share:Q", title="right, of attempted", legend=alt.Legend(format=".0%"),
+                       scale=alt.Scale(domain=[0, 0.5, 1], range=["#d1495b", "#e9b44c", "#2a9d76"]))  # fmt: skip
+    text = base.mark_text(fontSize=10).encode(text="told:N", color=alt.value("#1b1f24"))
+    return alt.layer(base.mark_rect(cornerRadius=2).encode(color=colour), text)
 
 
 def _label(row: Row) -> str:

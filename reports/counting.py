@@ -14,6 +14,7 @@ import sqlalchemy as sa
 from harness.stages import ModelStatus
 from reports import counting_sql
 from reports.night_changes import count_changes, count_fixes
+from reports.outcomes import RunView
 from reports.rows import RAN, series_by_backend
 from reports.schema import MODELS, NIGHT_CELLS, NIGHTS, OP_TESTS, RUNS
 from reports.schema_nights import COUNTED, NIGHT_MODELS, NIGHT_PAIRS, NIGHT_SERIES
@@ -78,8 +79,8 @@ def _count(connection: sa.Connection, night: Row, runs: list[Row]) -> None:
                 .where(NIGHT_MODELS.c.model == counted["model"])
                 .values({name: int(counted[name]) for name in COUNTS})
             )
-        count_fixes(connection, night["night_id"], series)
-        _compare(connection, night["night_id"], series)
+        view = count_fixes(connection, night["night_id"], series)
+        _compare(connection, night["night_id"], series, view)
 
 
 def _blank(night: Row, series: str, model: Row) -> Row:
@@ -155,8 +156,8 @@ def _joined(words: Iterable[str]) -> str:
 # --- the night before
 
 
-def _compare(connection: sa.Connection, night_id: str, series: str) -> None:
-    """Compares one night with the one before it in its series, as both are now."""
+def _compare(connection: sa.Connection, night_id: str, series: str, view: RunView | None = None) -> None:
+    """Compares one night, read already or not, with the one before it in its series, as both are now."""
     here = (NIGHT_SERIES.c.night_id == night_id) & (NIGHT_SERIES.c.series == series)
     row = connection.execute(sa.select(NIGHT_SERIES).where(here)).mappings().one()
     connection.execute(sa.delete(NIGHT_PAIRS).where(NIGHT_PAIRS.c.night_id == night_id, NIGHT_PAIRS.c.series == series))
@@ -172,7 +173,7 @@ def _compare(connection: sa.Connection, night_id: str, series: str) -> None:
         which = {"night": night_id, "series": series, "previous": before["night_id"]}
         connection.execute(counting_sql.PAIRS, which)
     connection.execute(sa.update(NIGHT_SERIES).where(here).values(told))
-    count_changes(connection, night_id, series, told["previous_night"])
+    count_changes(connection, night_id, series, told["previous_night"], view)
 
 
 def _ran(connection: sa.Connection, night_id: str, series: str) -> set[str]:

@@ -19,12 +19,15 @@ FIRST = "FIRST"
 """In place of a label: the op goes wrong, and there is no night before this one."""
 
 
-def count_changes(connection: sa.Connection, night_id: str, series: str, previous: str) -> None:
+def count_changes(
+    connection: sa.Connection, night_id: str, series: str, previous: str, now: RunView | None = None
+) -> None:
     """Makes the rows of `night_changes` anew; without a night to compare with, those of the ops that go wrong."""
     _clear(connection, NIGHT_CHANGES, night_id, series)
-    if series not in series_of(connection, night_id):
-        return
-    now = night_view(connection, night_id, series)
+    if now is None:
+        if series not in series_of(connection, night_id):
+            return
+        now = night_view(connection, night_id, series)
     if previous:
         before = night_view(connection, previous, series)
         found = compare(before, now, slower_between_nights(connection, before, now)).rows
@@ -48,12 +51,12 @@ def _change(night_id: str, series: str, row: Row) -> list[Any]:
     return [told[column.name] for column in NIGHT_CHANGES.columns]
 
 
-def count_fixes(connection: sa.Connection, night_id: str, series: str) -> None:
-    """Makes the rows of `night_fixes` and `night_curve` anew."""
+def count_fixes(connection: sa.Connection, night_id: str, series: str) -> RunView | None:
+    """Makes the rows of `night_fixes` and `night_curve` anew; the night as it was read, None where it has no run."""
     for table in (NIGHT_FIXES, NIGHT_CURVE):
         _clear(connection, table, night_id, series)
     if series not in series_of(connection, night_id):
-        return
+        return None
     view: RunView = night_view(connection, night_id, series)
     found = plan(dict.fromkeys(view.models, view))
     fixes = [
@@ -67,6 +70,7 @@ def count_fixes(connection: sa.Connection, night_id: str, series: str) -> None:
         for step in found.curve
     ]
     bulk.insert(connection, NIGHT_CURVE, curve)
+    return view
 
 
 def _clear(connection: sa.Connection, table: sa.Table, night_id: str, series: str) -> None:

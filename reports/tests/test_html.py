@@ -74,7 +74,8 @@ def test_what_a_record_says_is_text(report: Path, page: Page) -> None:
 def test_the_page_holds_every_op_and_its_numbers(page: Page) -> None:
     data = json.loads(page.scripts[0])
     assert [row["id"] for row in data["ops"]] == [op_id(number) for number in range(len(OPS))]
-    assert set(data["charts"]) == {"chart-ladder-ops", "chart-ladder-uses", "chart-time", "chart-cycles", "chart-pcc"}
+    ladders = {"chart-ladder-ops", "chart-ladder-uses", "chart-heat"}
+    assert set(data["charts"]) == ladders | {"chart-time", "chart-cycles", "chart-pcc"}
     text = " ".join(" ".join(page.texts).split())
     for told in ("right on simulator 20.0 %", "2 of 10 attempted", "right on host 10.0 %", "0.4200000",
                  "13 unique ops = 3 success", "notyet: sorting on the device",
@@ -116,6 +117,15 @@ def test_charts_are_valid_vega_lite(report: Path) -> None:
         altair.Chart.from_dict(chart, validate=True)
         assert chart["data"]["values"] if "values" in chart["data"] else chart["datasets"], name
     assert charts([]).keys() <= {"chart-ladder-ops", "chart-ladder-uses"}
+
+
+def test_the_heatmap_counts_what_was_attempted(report: Path) -> None:
+    rows = plain(op_rows(load_run(report.parent).tests))
+    cells = charts(rows)["chart-heat"]["data"]["values"]
+    counted = {(cell["model"], cell["kind"]): (cell["right"], cell["attempted"]) for cell in cells}
+    # By hand from sample_run.OPS: add and floor are right, tanh is not; the other three were not attempted.
+    assert counted["demo", "eltwise"] == (2, 3)
+    assert counted["demo", "fft"] == (0, 1)
 
 
 def test_the_javascript_is_that_of_altairs_vega_lite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
