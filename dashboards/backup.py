@@ -50,7 +50,8 @@ def restore(home: Home, archive: Path) -> Path | None:
     found = _parts(archive)
     home.make()
     kept = home.folder / f"before-restore-{time.strftime('%Y%m%d-%H%M%S')}"
-    old = [home.folder / part for part in PARTS if (home.folder / part).exists()]
+    log = ("superset.sqlite-wal", "superset.sqlite-shm")  # what a killed server left: never of the restored database
+    old = [home.folder / part for part in (*PARTS, *log) if (home.folder / part).exists()]
     if old:
         kept.mkdir(mode=0o700)
         for path in old:

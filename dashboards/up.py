@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+import sqlite3
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -101,6 +103,8 @@ def provision(home: Home, assets: bundle.Assets, wanted: Wanted, tell: Tell) -> 
     for line in superset.run(home, "bootstrap", str(home.bundle), str(retired), extra=extra):
         if line.startswith("step "):
             tell(line.split(" ", 2)[2])
+    with closing(sqlite3.connect(home.metadata)) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")  # readers do not wait for the one who writes
     home.write("admin.json", {"password": fingerprint})
     stamp.write_text(digest.hexdigest(), encoding="utf-8")
 

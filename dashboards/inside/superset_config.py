@@ -14,6 +14,8 @@ _SECURE = _SERVED["public_url"].startswith("https://")
 
 SECRET_KEY = (_HOME / "secret_key").read_text(encoding="utf-8")
 SQLALCHEMY_DATABASE_URI = f"sqlite:///{_HOME / 'superset.sqlite'}?check_same_thread=false"
+# A dashboard asks many things at once: on a busy machine the default of 5 seconds ends in "database is locked".
+SQLALCHEMY_ENGINE_OPTIONS = {"connect_args": {"timeout": 60}}
 
 # Superset refuses SQLite as a source of data unless told; ours is opened read-only.
 PREVENT_UNSAFE_DB_CONNECTIONS = False

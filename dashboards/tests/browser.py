@@ -60,9 +60,10 @@ class Window:
 
     def settle(self, seconds: int = 120) -> int:
         """Waits until nothing loads any more; how many charts there are. Charts below the window load when seen."""
-        for place in [*range(self.page.locator(HOLDER).count()), 0]:
+        for place in range(self.page.locator(HOLDER).count()):
             self.page.evaluate("([what, n]) => document.querySelectorAll(what)[n].scrollIntoView()", [HOLDER, place])
             self.page.wait_for_timeout(150)
+        self.page.evaluate("window.scrollTo(0, 0)")
         quiet = 0
         for _ in range(2 * seconds):
             self.page.wait_for_timeout(500)
