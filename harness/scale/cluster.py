@@ -114,8 +114,12 @@ class ClusterLane:
     def run(self, row: OpRow, *, attempt: int = 1) -> OpTest:
         """The record of one op: the one that has come, or one that is made now."""
         if row.op_id not in self._arrived:
-            for _ in self.arrivals([row], {row.op_id: attempt}):
-                pass
+            others, self._work = self._work, _Work()  # a failed op is run again while others are under way
+            try:
+                for _ in self.arrivals([row], {row.op_id: attempt}):
+                    pass
+            finally:
+                self._work = others
         test, self._said = self._arrived.pop(row.op_id)
         return test
 
