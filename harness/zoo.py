@@ -59,18 +59,25 @@ def count(model: Model, cache: Path, max_cache: int) -> Sizes:
 
 
 def recount(models: Iterable[Model], cache: Path, max_cache: int, told: Callable[[str], None]) -> dict[str, Sizes]:
-    """The table with the rows of `models` counted anew; models without their framework keep their row.
+    """The table with the rows of `models` counted anew.
 
-    Models that are no longer registered lose theirs. Raises what `count` raises.
+    Models without their framework, and such as are not exported, keep their row and are told of; those that are no
+    longer registered lose theirs.
     """
+    from harness.exporting import ExportFailed
+
     known = set(registry.names())
     sizes = {name: row for name, row in table().items() if name in known}
     for model in models:
         if frontends.missing(model.framework):
             told(f"{model.name}: {frontends.missing(model.framework)}")
             continue
-        sizes[model.name] = count(model, cache, max_cache)
-        told(f"{model.name}: {sizes[model.name]}")
+        try:
+            sizes[model.name] = count(model, cache, max_cache)
+        except ExportFailed as error:
+            told(f"{model.name}: {error.stage}_failed: {error}")
+        else:
+            told(f"{model.name}: {sizes[model.name]}")
     return sizes
 
 

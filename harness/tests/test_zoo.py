@@ -1,0 +1,79 @@
+"""The zoo: its table has every model, and says what an export says."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from harness import zoo
+from harness.cli import models
+from harness.exporting import ExportFailed
+from models import frontends, registry
+
+
+def test_the_table_has_every_model_and_no_other() -> None:
+    assert set(zoo.table()) == set(registry.names()), "make zoo"
+
+
+def test_published_sizes_are_met_by_every_framework() -> None:
+    sizes = zoo.table()
+    for published, names in {
+        25_557_032: ("resnet50", "resnet50_torch", "resnet50_flax"),
+        109_482_240: ("bert_base", "bert_base_torch"),
+        86_567_656: ("vit_base", "vit_base_torch"),
+        124_439_808: ("gpt2_small", "gpt2_torch"),
+        8_030_261_248: ("llama3_8b",),
+        859_520_964: ("sd15_unet",),
+    }.items():
+        assert {sizes[name].parameters for name in names} == {published}
+
+
+def test_the_zoo_is_wide() -> None:
+    listed = zoo.listing()
+    assert {m["framework"] for m in listed} >= {"jax", "torch", "flax", "equinox"}
+    families = {m["family"] for m in listed if m["framework"] == "torch"}
+    assert families >= {
+        "cnn", "vision_transformer", "detection", "segmentation", "depth", "encoder", "decoder", "encoder_decoder",
+        "mixture_of_experts", "state_space", "audio", "diffusion", "recommender", "graph", "time_series",
+    }  # fmt: skip
+    assert {m["size"] for m in listed} == {"full", "reduced"}
+    assert [m["name"] for m in listed if m["giant"]] == ["llama3_8b", "sd15_unet"]
+    assert not {m.name for m in registry.match("all")} & {"llama3_8b", "sd15_unet"}
+    for model in listed:
+        if model["framework"] in ("torch", "flax", "equinox"):
+            assert model["size"] == "full" or "reduced" in model["about"], model["name"]
+
+
+@pytest.mark.parametrize("name", ["mnist_mlp", pytest.param("gcn_torch", marks=pytest.mark.slow)])
+def test_a_row_is_what_the_export_says(name: str, tmp_path: Path) -> None:
+    model = registry.get(name)
+    if frontends.missing(model.framework):
+        pytest.skip(frontends.missing(model.framework))
+    assert zoo.count(model, tmp_path, 1 << 30) == zoo.table()[name]
+
+
+def test_the_command_lists_them() -> None:
+    text = CliRunner().invoke(models, [], catch_exceptions=False).output
+    assert [line for line in text.splitlines() if line.startswith("llama3_8b ") and "8,030,261,248" in line]
+    told = json.loads(CliRunner().invoke(models, ["--json"], catch_exceptions=False).output)
+    assert {"name", "framework", "family", "size", "parameters", "ops", "unique_ops"} <= set(told[0])
+
+
+def test_a_model_without_its_framework_keeps_its_row(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(frontends, "missing", lambda framework: f"{framework} not installed")
+    told: list[str] = []
+    assert zoo.recount([registry.get("gcn_torch")], tmp_path, 1, told.append) == zoo.table()
+    assert told == ["gcn_torch: torch not installed"]
+
+
+def test_a_model_that_fails_keeps_its_row(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def fails(model: object, cache: Path, max_cache: int) -> None:
+        raise ExportFailed("build", "RuntimeError: no", "")
+
+    monkeypatch.setattr(zoo, "count", fails)
+    told: list[str] = []
+    assert zoo.recount([registry.get("mnist_mlp")], tmp_path, 1, told.append) == zoo.table()
+    assert told == ["mnist_mlp: build_failed: RuntimeError: no"]
