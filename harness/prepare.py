@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from harness import export_folder, exporting, store, upkeep
+from harness import export_folder, exporting, given, store, upkeep, user_files
 from harness.claims import Claims
 from harness.errors import InputError
 from harness.export_folder import JOURNAL
@@ -49,6 +49,9 @@ class Request:
     """Names, globs, `all`, paths or globs of StableHLO files (text, bytecode, portable artifact), Python files."""
     dtype: str = "float32"
     inputs: str = "captured"
+    """`captured`, `random`, or an .npz file with values of the model's inputs."""
+    weights: str | None = None
+    """A safetensors file with values of the model's weights."""
     seed: int = 0
     cache_dir: str | None = None
     """None: OPSCOPE_CACHE_DIR, else the user's cache folder."""
@@ -157,8 +160,11 @@ def tasks(request: Request) -> list[Task]:
     """
     if request.dtype not in DTYPES:
         raise InputError("--dtype", " or ".join(sorted(set(DTYPES.values()))), repr(request.dtype), "float32")
-    if request.inputs not in INPUTS:
-        raise InputError("--inputs", " or ".join(INPUTS), repr(request.inputs), "captured")
+    brought = given.files(request.inputs, request.weights)
+    if request.inputs not in INPUTS and "--inputs" not in brought:
+        raise InputError("--inputs", f"{' or '.join(INPUTS)}, or an .npz file", repr(request.inputs), "captured")
+    if request.weights and request.inputs == "random":
+        raise InputError("--weights", "values that are captured", "--inputs random beside it")
     if not isinstance(request.seed, int):
         raise InputError("--seed", "an integer", repr(request.seed), "0")
     request = replace(request, dtype=DTYPES[request.dtype])
@@ -176,23 +182,30 @@ def tasks(request: Request) -> list[Task]:
             found[name] = _task(named, request, cache)
     if not found:
         raise InputError("--model", "at least one model", "none", ", ".join(registry.names(request.folders)))
+    if brought and len(found) > 1:
+        raise InputError(next(iter(brought)), "one model, whose arguments the file names", f"{len(found)} models")
     return list(found.values())
 
 
 def _task(named: Named, request: Request, cache: Path) -> Task:
     """What is to be done for one model."""
-    inputs = "random" if named.giant else request.inputs
-    request = replace(request, inputs=inputs)
+    brought = given.files(request.inputs, request.weights)
+    if named.giant and brought:
+        raise InputError(next(iter(brought)), "a model whose values fit in memory", named.name)
+    request = replace(request, inputs="random" if named.giant else request.inputs)
     settings: dict[str, object] = {
         "name": named.name,
-        "inputs": inputs,
+        # A file by what is in it, and not by its place.
+        "inputs": "captured" if "--inputs" in brought else request.inputs,
+        **{option: given.digest(path) for option, path in brought.items()},
         "seed": request.seed,
         "limits": (request.max_tensor_bytes, request.max_live_bytes),
     }
     if not named.framework:  # a file has its own types
         key = export_folder.key([named.path], settings)
         return Task(named.name, str(named.path), None, "", str(cache / "exports" / key), request)
-    source = Source(named.name, str(named.path), request.dtype, request.training, named.entry)
+    shapes = given.shapes(request.inputs) if named.users and "--inputs" in brought else ()
+    source = Source(named.name, str(named.path), request.dtype, request.training, named.entry, shapes)
     export = Export(named.framework, source, tuple(map(str, named.files)))
     key = export_folder.key([], {**settings, "export": export.key()})
     missing = frontends.missing(named.framework)
@@ -212,6 +225,8 @@ class Named:
     """What its program depends on."""
     entry: str = ""
     giant: bool = False
+    users: bool = False
+    """Whether it is a file of the user's, in which shapes may be left open."""
 
 
 TRAINING = "+training"
@@ -220,6 +235,10 @@ TRAINING = "+training"
 
 def _resolve(word: str, request: Request) -> list[Named]:
     """The models that `word` names. Raises InputError where it names none."""
+    users = user_files.named(word)
+    if users is not None and not (users.framework == "python" and registered_in(users.path)):
+        name = users.name + (TRAINING if request.training else "")
+        return [Named(name, users.path, users.framework, users.files, entry=users.entry, users=True)]
     path = Path(word)
     looks_like_path = "/" in word or path.suffix in {".mlir", ".mlirbc", ".stablehlo", ".bc", ".vhlo"}
     if path.suffix == ".py":
@@ -239,6 +258,14 @@ def _resolve(word: str, request: Request) -> list[Named]:
         raise _as_input_error(error) from None
     declared = [(m.path, registry.Declared(m.name, m.framework, m.giant, m.trainable)) for m in models]
     return _named(declared, word, request.training)
+
+
+def registered_in(path: Path) -> bool:
+    """Whether a Python file holds models of the registry; one that cannot be read does, for the error to be told."""
+    try:
+        return bool(registry.declared(path))
+    except (ValueError, OSError):
+        return True
 
 
 def _models_in(path: Path, training: bool) -> list[Named]:

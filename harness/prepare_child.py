@@ -84,7 +84,8 @@ def make(task: dict[str, Any], emit: Emit) -> None:
     if exported.arguments:
         laws = [spec.law or law for spec, law in zip(exported.arguments, laws, strict=True)]
     seed = request["seed"]
-    values = given.values(exported, split, temporary)
+    brought = given.files(request["inputs"], request["weights"])
+    values = given.values(exported, split, temporary, brought)
     walked = walk(
         Plan(
             split=split,
@@ -92,7 +93,7 @@ def make(task: dict[str, Any], emit: Emit) -> None:
             seed=seed,
             folder=temporary,
             given={index: value.file for index, value in values.items()},
-            provenance=f"captured:{name}-{(digest := program_digest(split, laws, values))}:{seed}",
+            provenance=f"captured:{name}-{(digest := program_digest(split, laws, values))}{given.label(brought)}:{seed}",
             cache_dir=Path(request["cache_dir"]),
             limits=limits,
             guilty=task["guilty"],

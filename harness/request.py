@@ -135,6 +135,7 @@ def to_prepare(
         models=tuple(models) or request.models,
         dtype=settings["dtype"],
         inputs=settings["inputs"],
+        weights=settings.get("weights"),
         seed=settings["seed"],
         cache_dir=settings["cache_dir"],
         max_tensor_bytes=settings["golden_memory"],

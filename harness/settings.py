@@ -105,6 +105,15 @@ def _stage(where: str, value: object) -> str:
         raise InputError(where, "the name of a stage", repr(value), closest(str(value), list(Stage))) from None
 
 
+def _file(where: str, value: object) -> str:
+    # Whole: the record's command line must find the file from any folder.
+    return str(Path(str(value)).absolute())
+
+
+def _inputs(where: str, value: object) -> str:
+    return _file(where, value) if str(value).endswith(".npz") else _one_of(*INPUTS)(where, value)
+
+
 def _dtype(where: str, value: object) -> str:
     return DTYPES[_one_of(*DTYPES)(where, value)]
 
@@ -174,8 +183,10 @@ SETTINGS: tuple[Setting, ...] = (
             read=_one_of(*FIDELITIES), metavar="FIDELITY"),
     Setting("unsupported_types", "Ops of types that the device has not (f64, i64): fail, or fallback to the host.",
             "fail", _one_of(*UNSUPPORTED_TYPES), "WORD"),
-    Setting("inputs", "Values the ops are run on: captured (from the model) or random.", "captured",
-            _one_of(*INPUTS), "KIND"),
+    Setting("inputs", "Values the ops are run on: captured (from the model), random, or those of an .npz file for the "
+            "model's inputs, by name.", "captured", _inputs, "KIND|FILE"),
+    Setting("weights", "A .safetensors file whose tensors replace the seeded weights of the model, by name.",
+            read=_file, metavar="FILE"),
     Setting("seed", "Seed of weights and inputs.", 0, _integer, "N"),
     Setting("training", "The model's training step (forward, backward, Adam), not its forward pass.", False, _flag),
     Setting("dtype", "Float type of the model: float32 or bfloat16.", "float32", _dtype, "TYPE"),

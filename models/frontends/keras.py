@@ -90,6 +90,12 @@ def as_function(model: Any, inputs: Sequence[ArgSpec], laws: Laws = ()) -> Built
     return Built(forward, (*specs, *inputs))
 
 
+def named_variables(model: Any) -> dict[str, Any]:
+    """The variables of a model, trained ones first, by the names of its arguments."""
+    trained = _named(model.trainable_variables)
+    return {**trained, **_named(model.non_trainable_variables, taken=trained)}
+
+
 def _named(variables: Sequence[Any], taken: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Variables by their path without the model's own name in front; a second of the same name gets a number."""
     named: dict[str, Any] = {}

@@ -1,0 +1,150 @@
+"""Models of the user's where they lie: which file is whose, and that each kind runs as its framework does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness import prepare, user_files
+from harness.errors import InputError
+from harness.inputs import row_inputs
+
+JAX = """
+import numpy as np, jax.numpy as jnp
+def model(params, x):
+    return jnp.tanh(x @ params["w"])
+def other():
+    return (lambda x: x * 2), np.ones((2, 4), "f4")
+example_inputs = ({"w": np.eye(4, dtype="f4")}, np.arange(8, dtype="f4").reshape(2, 4))
+"""
+
+
+def request_for(place: Path, word: str, **options: object) -> prepare.Request:
+    return prepare.Request((word,), cache_dir=str(place / "cache"), **options)  # type: ignore[arg-type]
+
+
+def test_a_function_and_its_example_inputs(tmp_path: Path) -> None:
+    path = tmp_path / "net.py"
+    path.write_text(JAX)
+    header, rows = prepare.prepare(request_for(tmp_path, str(path)))
+    assert header.models == ("net",)
+    product = next(row for row in rows if row.op_name == "stablehlo.dot_general")
+    assert [v.tolist() for v in row_inputs(product, header.export_dirs[0])] == [
+        np.arange(8.0).reshape(2, 4).tolist(), np.eye(4).tolist(),
+    ]  # fmt: skip
+    assert product.frontend.startswith("jax ")
+    header, _ = prepare.prepare(request_for(tmp_path, f"{path}:other"))
+    assert header.models == ("net.other",)
+
+
+@pytest.mark.parametrize(
+    ("word", "text", "line"),
+    [
+        ("net.py:none", JAX, r"expected an object 'none' in the file, got model, other; try net.py:model"),
+        (
+            "net.py",
+            "def model(x):\n    return x",
+            r"expected example inputs of the model, got none; try example_inputs",
+        ),
+        ("net.py", "model = 3", r"expected a model that can be called, got int from 'model'"),
+        ("net.py", "import no_such_module", r"expected what the file imports, got no module 'no_such_module'"),
+    ],
+)
+def test_a_file_without_a_model_is_one_line(tmp_path: Path, word: str, text: str, line: str) -> None:
+    (tmp_path / "net.py").write_text(text)
+    with pytest.raises(InputError, match=line):
+        prepare.prepare(request_for(tmp_path, str(tmp_path / word)))
+
+
+@pytest.mark.parametrize(
+    ("word", "line"),
+    [
+        ("gone.onnx", "a .onnx file"), ("gone.py:model", "a Python file"), ("gone.tflite", "a .tflite file"),
+        ("folder", "a SavedModel"), ("net.onnx:main", "without a name behind it"),
+    ],
+)  # fmt: skip
+def test_what_is_not_there_is_one_line(tmp_path: Path, word: str, line: str) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "net.onnx").write_bytes(b"")
+    with pytest.raises(InputError, match=f"--model: expected .*{line}"):
+        user_files.named(str(tmp_path / word))
+
+
+def test_each_format_has_its_framework(tmp_path: Path) -> None:
+    for name in ("a.onnx", "b.tflite", "c.pb", "d.py"):
+        (tmp_path / name).write_bytes(b"")
+    (tmp_path / "saved").mkdir()
+    (tmp_path / "saved" / "saved_model.pb").write_bytes(b"")
+    words = ("a.onnx", "b.tflite", "c.pb", "d.py", "saved", "saved:serve", "saved/saved_model.pb")
+    found = [user_files.named(str(tmp_path / word)) for word in words]
+    assert [(f.name, f.framework, f.entry) for f in found if f] == [
+        ("a", "onnx", ""), ("b", "tflite", ""), ("c", "graphdef", ""), ("d", "python", ""), ("saved", "tf", ""),
+        ("saved.serve", "tf", "serve"), ("saved", "tf", ""),
+    ]  # fmt: skip
+    assert [user_files.named(word) for word in ("resnet50", "suite:ops", "net.mlir", "all")] == [None] * 4
+
+
+def test_tensors_beside_an_onnx_file_are_part_of_it(tmp_path: Path) -> None:
+    onnx = pytest.importorskip("onnx", reason="pip install -e '.[onnx]'")
+    from onnx import TensorProto, helper, numpy_helper
+
+    graph = helper.make_graph(
+        [helper.make_node("Add", ["x", "w"], ["y"])], "net",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2048])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2048])],
+        [numpy_helper.from_array(np.zeros(2048, np.float32), "w")],
+    )  # fmt: skip
+    onnx.save(helper.make_model(graph), tmp_path / "net.onnx", save_as_external_data=True, location="net.weights")
+    found = user_files.named(str(tmp_path / "net.onnx"))
+    assert found is not None
+    assert tmp_path / "net.weights" in found.files
+
+
+TORCH = """
+import torch
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = torch.nn.Conv2d(3, 4, 3), torch.nn.Linear(144, 5)
+    def forward(self, x):
+        return self.b(torch.relu(self.a(x)).flatten(1))
+def model():
+    return Net(), torch.randn(1, 3, 8, 8)
+"""
+KERAS = """
+import keras, numpy as np
+def model():
+    layers = [keras.layers.Input((6,)), keras.layers.Dense(4, activation="gelu"), keras.layers.LayerNormalization()]
+    return keras.Sequential(layers), np.ones((2, 6), "f4")
+"""
+EQUINOX = """
+import equinox, jax, numpy as np
+model = equinox.nn.MLP(4, 3, 8, 2, key=jax.random.key(0))
+example_inputs = np.ones(4, "f4")
+"""
+FLAX = """
+from flax import nnx
+import numpy as np
+class Net(nnx.Module):
+    def __init__(self, rngs):
+        self.a, self.n, self.d = nnx.Linear(4, 8, rngs=rngs), nnx.BatchNorm(8, rngs=rngs), nnx.Dropout(0.1, rngs=rngs)
+    def __call__(self, x):
+        return self.d(self.n(self.a(x)))
+model = Net(nnx.Rngs(0))
+example_inputs = {"x": np.ones((3, 4), "f4")}
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("package", "text"), [("torchax", TORCH), ("keras", KERAS), ("equinox", EQUINOX), ("flax", FLAX)]
+)
+def test_modules_of_every_framework(tmp_path: Path, package: str, text: str) -> None:
+    pytest.importorskip(package)
+    (tmp_path / "net.py").write_text(text)
+    header, rows = prepare.prepare(request_for(tmp_path, str(tmp_path / "net.py")))
+    assert header.by_outcome() == {"ran": 1}
+    # The weights are the module's own, not drawn.
+    assert not [source for row in rows for source in row.sources if source.kind == "seeded"]

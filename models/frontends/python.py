@@ -1,0 +1,72 @@
+"""A user's own Python file: a JAX function, a PyTorch, Keras, Flax or Equinox module, with example inputs.
+
+What the file is to hold: `through_python/load.py`. Random numbers of every framework are seeded before it is run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from models.frontends.base import Handed, Refused, Source
+from models.frontends.jax import lower, said
+
+if TYPE_CHECKING:
+    from models.frontends.through_python.convert import Converted
+
+PACKAGES = {
+    "jax": ("jax",), "flax": ("flax", "jax"), "equinox": ("equinox", "jax"), "keras": ("keras", "jax"),
+    "torch": ("torch", "torchax"),
+}  # fmt: skip
+"""Framework -> the packages that records name."""
+
+
+@dataclass(frozen=True)
+class Python:
+    """The exporter of users' files."""
+
+    name: str = "python"
+    packages: tuple[str, ...] = ("jax", "jaxlib")
+    extra: str = ""
+    environment: Mapping[str, str] = field(default_factory=lambda: {"KERAS_BACKEND": "jax"})
+
+    def build(self, source: Source) -> Converted:
+        """The model that the file holds, with the values of its weights and example inputs."""
+        import random
+
+        import numpy as np
+
+        from models.frontends.through_python.convert import convert
+        from models.frontends.through_python.load import load
+
+        random.seed(0)
+        np.random.seed(0)
+        try:
+            import torch
+
+            torch.manual_seed(0)
+        except ImportError:
+            pass  # then the file draws nothing from it
+        try:
+            loaded = load(Path(source.path), source.entry)
+        except ModuleNotFoundError as error:
+            hint = f"pip install -e '.[{error.name}]'" if error.name in PACKAGES else f"pip install {error.name}"
+            raise Refused(
+                f"--model {source.path}", "what the file imports", f"no module {error.name!r}", hint
+            ) from None
+        return convert(loaded)
+
+    def export(self, built: Converted, source: Source) -> Handed:
+        """The module of the forward pass, or of a whole training step."""
+        function = built.built
+        if source.training:
+            from models.training import step
+
+            function = step(function)
+        versions = said(PACKAGES[built.framework])
+        return Handed(lower(function, source.name), function.arguments, versions, built.values)
+
+
+FRONTEND = Python()
