@@ -12,7 +12,7 @@ import os
 import shutil
 import struct
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,8 +23,8 @@ from harness.export_folder import VALUES
 if TYPE_CHECKING:
     import numpy as np
 
-    from harness.export import Exported
-    from harness.program import SplitModule
+    from harness.records import TensorDesc
+    from models.frontends.base import Handed
 
 SUFFIXES = {"--weights": ".safetensors", "--inputs": ".npz"}
 """Option -> what the name of its file ends in."""
@@ -81,10 +81,11 @@ def shapes(path: Path | str) -> tuple[tuple[str, tuple[int, ...]], ...]:
 # --- in the child that prepares
 
 
-def values(exported: Exported, split: SplitModule, folder: Path, brought: Mapping[str, str]) -> dict[int, Given]:
+def values(exported: Handed, descs: Sequence[TensorDesc], folder: Path, brought: Mapping[str, str]) -> dict[int, Given]:
     """The values that the model's own file and those of `brought` (option -> file) give, by argument.
 
-    They lie in the export folder afterwards, which is under construction. Raises InputError for a name that no argument
+    `descs` are the arguments of the module, in order. The values lie in the export folder afterwards, which is under
+    construction. Raises InputError for a name that no argument
     has, and for another shape or type.
     """
     from harness.element_types import NUMPY_NAMES, save
@@ -93,7 +94,6 @@ def values(exported: Exported, split: SplitModule, folder: Path, brought: Mappin
     for index, spec in enumerate(exported.arguments):
         if spec.name in exported.files:
             found[index] = _link(Path(exported.files[spec.name]), folder, index)
-    descs = [split.values[value] for value in split.program.arguments]
     names = [spec.name for spec in exported.arguments] or [f"arg{index}" for index in range(len(descs))]
     expected = {
         n: (i, d.shape, NUMPY_NAMES.get(d.data_type, d.data_type))

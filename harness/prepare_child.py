@@ -85,7 +85,8 @@ def make(task: dict[str, Any], emit: Emit) -> None:
         laws = [spec.law or law for spec, law in zip(exported.arguments, laws, strict=True)]
     seed = request["seed"]
     brought = given.files(request["inputs"], request["weights"])
-    values = given.values(exported, split, temporary, brought)
+    descs = [split.values[value] for value in split.program.arguments]
+    values = given.values(exported, descs, temporary, brought)
     walked = walk(
         Plan(
             split=split,
