@@ -87,6 +87,7 @@ def make(task: dict[str, Any], emit: Emit) -> None:
     brought = given.files(request["inputs"], request["weights"])
     descs = [split.values[value] for value in split.program.arguments]
     values = given.values(exported, descs, temporary, brought)
+    digest = program_digest(split, laws, values) + given.label(brought)
     walked = walk(
         Plan(
             split=split,
@@ -94,7 +95,7 @@ def make(task: dict[str, Any], emit: Emit) -> None:
             seed=seed,
             folder=temporary,
             given={index: value.file for index, value in values.items()},
-            provenance=f"captured:{name}-{(digest := program_digest(split, laws, values))}{given.label(brought)}:{seed}",
+            provenance=f"captured:{name}-{digest}:{seed}",
             cache_dir=Path(request["cache_dir"]),
             limits=limits,
             guilty=task["guilty"],
