@@ -46,7 +46,7 @@ class Cluster:
 
     def worker(self, devices: int = 1) -> subprocess.Popen[bytes]:
         resources = ("--resources", f"device={devices}") if devices else ()
-        threads = ("--nthreads", str(max(devices, 1)), "--no-nanny")
+        threads = ("--nthreads", str(max(devices, 1)), "--no-nanny", "--local-directory", str(self._folder))
         return self._start("worker", self.address, "--host", "127.0.0.1", *threads, *resources)
 
     def used(self) -> int:
