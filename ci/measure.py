@@ -139,6 +139,28 @@ def conformance() -> Iterator[Figure]:
     yield Figure("conformance: all cases", f"{seconds:.0f} s", "<= 180 s", seconds <= 180)
 
 
+def _table(module: str, *arguments: str) -> list[dict[str, str]]:
+    """The rows of the Markdown table that a benchmark prints."""
+    command = [sys.executable, "-m", module, *arguments]
+    told = subprocess.run(command, cwd=ROOT, text=True, capture_output=True, check=True).stdout
+    heads, _, *rows = ([cell.strip() for cell in line.strip("| ").split("|")] for line in told.splitlines())
+    return [dict(zip(heads, row, strict=True)) for row in rows]
+
+
+def plans() -> Iterator[Figure]:
+    """The 24 plans, and whole models placed, run and compared."""
+    slowest = max(_table("ci.benchmarks.bench_planner", "resnet50", "bert_large"), key=lambda r: float(r["planning s"]))
+    name = f"{slowest['model']} on {slowest['arch']} by {slowest['policy']}"
+    seconds = float(slowest["planning s"])
+    yield Figure(f"slowest of 24 plans: {name}", f"{seconds:.1f} s", "<= 60 s", seconds <= 60)
+    for row in _table("ci.benchmarks.bench_placed", "--acc", "Float32", "--acc", "Float16_b"):
+        what = f"{row['model']} placed, Dst {row['Dst']}"
+        same, found = row["placed = unplaced"], row["PCC against TTNN"]
+        yield Figure(f"{what}: the bits of the same graph unplaced", same, "yes", same == "yes")
+        least = min(float(value) for value in found.split())
+        yield Figure(f"{what}: PCC against the TTNN route", found, ">= 0.999", least >= 0.999)
+
+
 def faults(scratch: Path) -> Figure:
     """500 faults of all kinds in one sweep of 1,000 ops."""
     command = [sys.executable, ROOT / "ci" / "faults.py", "--faults", "500", "--workers", "2"]
@@ -216,21 +238,19 @@ def slow_tests() -> Figure:
 def main() -> int:
     """Measures everything; exit code 1 where a number is not met."""
     with tempfile.TemporaryDirectory() as scratch:
+        folder, bench = Path(scratch), Bench(Path(scratch))
         figures = [
-            *sweeps(Bench(Path(scratch))),
-            *scale(Bench(Path(scratch))),
+            *sweeps(bench),
+            *scale(bench),
             *overhead(),
-            *benchmarks(Path(scratch)),
+            *benchmarks(folder),
             *conformance(),
+            *plans(),
             mutants(),
-            faults(Path(scratch)),
+            faults(folder),
             slow_tests(),
+            *(Figure(*one) for one in measure_dashboards.figures(folder)),
         ]
-        figures += [Figure(*one) for one in measure_dashboards.figures(Path(scratch))]
-        bench = Bench(Path(scratch))
-        figures = [
-            *sweeps(bench), *scale(bench), *overhead(), *benchmarks(Path(scratch)), *conformance(), slow_tests(),
-        ]  # fmt: skip
     cpu = next(
         (
             line.split(":")[1].strip()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 LAYERS, WIDTH, HEADS, INNER, VOCABULARY, TOKENS = 12, 768, 12, 3072, 30522, 128
 
 
-@model(name="bert_base_onnx", family="encoder", framework="onnx")
+@model(name="bert_base_onnx", family="encoder", framework="onnx", trainable=False)
 def build(dtype: str) -> OnnxBuilt:
     """Encoder and pooler; returns hidden states, (1, 128, 768), and the pooled vector, (1, 768)."""
     from models.onnx.graph import Graph

@@ -17,7 +17,7 @@ LAYERS, WIDTH, HEADS, INNER, VOCABULARY, TOKENS = 4, 256, 4, 688, 4096, 64
 HEAD = WIDTH // HEADS
 
 
-@model(name="decoder_rope_onnx", family="decoder", framework="onnx", size="reduced")
+@model(name="decoder_rope_onnx", family="decoder", framework="onnx", size="reduced", trainable=False)
 def build(dtype: str) -> OnnxBuilt:
     """Logits of each token, (1, 64, 4096); input and output embedding are one."""
     import numpy as np

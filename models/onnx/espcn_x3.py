@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 SIDE, FACTOR = 72, 3
 
 
-@model(name="espcn_onnx", family="super_resolution", framework="onnx", size="reduced")
+@model(name="espcn_onnx", family="super_resolution", framework="onnx", size="reduced", trainable=False)
 def build(dtype: str) -> OnnxBuilt:
     """The luminance of a patch, (1, 1, 216, 216)."""
     from models.onnx.graph import Graph

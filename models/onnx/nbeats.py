@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 BATCH, PAST, FUTURE, WIDTH, BLOCKS, DEGREE = 16, 48, 12, 128, 2, 4
 
 
-@model(name="nbeats_onnx", family="time_series", framework="onnx", size="reduced")
+@model(name="nbeats_onnx", family="time_series", framework="onnx", size="reduced", trainable=False)
 def build(dtype: str) -> OnnxBuilt:
     """The forecast of each series, (16, 12)."""
     import numpy as np

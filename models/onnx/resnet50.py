@@ -15,7 +15,7 @@ STAGES = ((3, 64), (4, 128), (6, 256), (3, 512))
 EXPANSION = 4
 
 
-@model(name="resnet50_onnx", family="cnn", framework="onnx")
+@model(name="resnet50_onnx", family="cnn", framework="onnx", trainable=False)
 def build(dtype: str) -> OnnxBuilt:
     """The classifier of one image; returns logits, (1, 1000)."""
     from models.onnx.graph import Graph

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 FRAMES, BANDS, HIDDEN, STATE, CHARACTERS = 64, 80, 64, 96, 29
 
 
-@model(name="speech_lstm_onnx", family="audio", framework="onnx", size="reduced")
+@model(name="speech_lstm_onnx", family="audio", framework="onnx", size="reduced", trainable=False)
 def build(dtype: str) -> OnnxBuilt:
     """Log probabilities of characters, (16, 1, 29): one per four frames."""
     from models.onnx.graph import Graph

@@ -17,7 +17,7 @@ SIDE, CLASSES = 96, 4
 WIDTHS = (16, 32, 64)
 
 
-@model(name="unet_onnx", family="segmentation", framework="onnx", size="reduced")
+@model(name="unet_onnx", family="segmentation", framework="onnx", size="reduced", trainable=False)
 def build(dtype: str) -> OnnxBuilt:
     """Class of each pixel, (1, 96, 96), and the probabilities, (1, 4, 96, 96)."""
     from models.onnx.graph import Graph

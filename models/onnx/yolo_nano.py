@@ -17,7 +17,7 @@ SIDE, CLASSES, BINS = 160, 80, 16
 WIDTHS = (16, 32, 64, 128, 256)
 
 
-@model(name="yolo_nano_onnx", family="detection", framework="onnx", size="reduced")
+@model(name="yolo_nano_onnx", family="detection", framework="onnx", size="reduced", trainable=False)
 def build(dtype: str) -> OnnxBuilt:
     """Boxes as four offsets per cell, (1, 4, 525), and class probabilities, (1, 80, 525)."""
     from models.onnx.graph import Graph
