@@ -124,6 +124,7 @@ def scope(row: Limitation) -> str:
     ):  # fmt: skip
         parts += [f"{word} {', '.join(values)}"] * bool(values)
     parts += [f"on {row.arch}"] * (row.arch != "*")
+    parts += ["some of them"] * (not row.strict)
     return "; ".join(parts)
 
 

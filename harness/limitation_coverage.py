@@ -36,6 +36,7 @@ class Limit:
         parts += [f"of {', '.join(sorted(row.families))}"] * bool(row.families)
         parts += [f"on {row.arch}"] * (row.arch != "*")
         parts += [f"computed in {' or '.join(f or 'its own types' for f in row.data_formats)}"] * bool(row.data_formats)
+        parts += ["some of them"] * (not row.strict)
         return "; ".join(parts)
 
     @property

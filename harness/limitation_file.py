@@ -19,6 +19,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from harness.depths import DEPTHS
 from harness.errors import InputError, closest
 from harness.limitations import KINDS, Limitation
 from harness.optest import backend_label
@@ -161,6 +162,12 @@ def _stage(where: str, value: object) -> Stage:
         raise InputError(where, "a stage", repr(value), closest(str(value), list(Stage))) from None
 
 
+def _flag(where: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise InputError(where, "true or false", repr(value))
+    return value
+
+
 def _map(where: str, value: object) -> Mapping[str, str]:
     if not isinstance(value, dict):
         raise InputError(where, "attributes with a pattern each", type(value).__name__)
@@ -172,6 +179,7 @@ _READ: dict[str, Callable[[str, object], Any]] = {
     **dict.fromkeys(("op", "types", "op_ids", "data_formats", "but"), _texts),
     "families": lambda where, value: frozenset(_texts(where, value)),
     "stage": _stage,
+    "strict": _flag,
     "params": _map,
     "since": _date,
     "expires": _date,
@@ -180,9 +188,10 @@ _READ: dict[str, Callable[[str, object], Any]] = {
 
 
 def check(row: Limitation, backends: Iterable[str] | None = None) -> None:
-    """Raises InputError for a row whose backend or kind does not exist, or that gives no reason.
+    """Raises InputError for a row whose backend, stage or kind does not exist, or that gives no reason.
 
-    A backend that is a file is written as its path ends (`mine.py`) and may be anything.
+    A backend that is a file is written as its path ends (`mine.py`) and may be anything. A stage is one of the words of
+    the backends in this tree, or stands in the source of the row's own backend.
     """
     from harness.backends import registry
 
@@ -191,6 +200,9 @@ def check(row: Limitation, backends: Iterable[str] | None = None) -> None:
     if row.backend not in known and backend_label(row.backend) == row.backend:
         raise InputError(f"{where} backend", "a backend, or the file of one", f"'{row.backend}'",
                          closest(row.backend, known))  # fmt: skip
+    stages = {*map(str, Stage), *DEPTHS}
+    if row.stage not in stages and not registry.spells(row.backend, row.stage):
+        raise InputError(f"{where} stage", "a stage of a backend", f"'{row.stage}'", closest(row.stage, stages))
     if row.kind not in KINDS:
         raise InputError(f"{where} kind", f"one of {', '.join(KINDS)}", f"'{row.kind}'")
     if not row.reason.strip():

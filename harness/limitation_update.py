@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import MISSING, dataclass, fields, replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -106,6 +106,14 @@ def write(path: Path, text: str) -> None:
     store.write_whole(path, text)
 
 
+_DEFAULTS: dict[str, Any] = {
+    f.name: f.default_factory() if f.default_factory is not MISSING else f.default
+    for f in fields(Limitation)
+    if f.default is not MISSING or f.default_factory is not MISSING
+}
+"""Field -> what it says where it is left out."""
+
+
 def block(row: Limitation) -> str:
     """A row as a block of YAML, in the order of its fields and without those that say nothing."""
     import yaml
@@ -113,7 +121,7 @@ def block(row: Limitation) -> str:
     values: dict[str, Any] = {}
     for name in limitation_file.NAMES:
         value = getattr(row, name)
-        if value in ("", (), None, {}, frozenset()) or (name in ("message", "arch") and value == "*"):
+        if name in _DEFAULTS and value == _DEFAULTS[name]:
             continue
         plain = sorted(value) if isinstance(value, frozenset) else list(value) if isinstance(value, tuple) else value
         values[name] = str(plain) if name == "stage" else dict(plain) if name == "params" else plain

@@ -21,7 +21,7 @@ from typing import Any
 
 from harness import frames, judge, tolerance
 from harness.backends import registry
-from harness.backends.base import BackendOptions
+from harness.backends.base import Backend, BackendOptions
 from harness.errors import InputError, closest
 from harness.ladder import climb
 from harness.optest import RunContext, backend_label
@@ -78,8 +78,7 @@ def serve(link: Link) -> None:
         target = backend.target(options)
         _check_until(context, backend.stages)
         fingerprint = backend.fingerprint()
-        # Optional: whatever a backend does at its first op only, done before the clock of that op runs.
-        getattr(backend, "warm_up", lambda: None)()
+        _warm_up(backend)
         # What was imported stays: no op pays for a collection that walks all of it.
         gc.collect()
         gc.freeze()
@@ -126,6 +125,17 @@ def serve(link: Link) -> None:
         )
         surroundings.restore()
         link.send({"op": message["number"], "test": test.model_dump_json()})
+
+
+def _warm_up(backend: Backend) -> None:
+    """Whatever a backend does at its first op only, done before the clock of that op runs.
+
+    A fault there is no reason not to start: the ops that it concerns will tell it, each with its stage.
+    """
+    try:
+        getattr(backend, "warm_up", lambda: None)()
+    except Exception:  # noqa: BLE001  the compiler under test may raise anything
+        traceback.print_exc()
 
 
 def _check_until(context: RunContext, stages: tuple[Stage, ...]) -> None:

@@ -99,9 +99,9 @@ class Target:
 class Backend(Protocol):
     """A compiler and what it runs on. One file each in harness/backends/, or entry point `opscope.backends`.
 
-    It may also have `warm_up() -> None`: called once, before the first op's clock runs; and `lasting = True`, where
-    fingerprint and target follow from this project's sources and the installed packages alone, so that a run whose
-    verdicts are all kept need not ask for them.
+    It may also have `warm_up() -> None`: called once, before the first op's clock runs, no error if it raises; and
+    `lasting = True`, where fingerprint and target follow from this project's sources and the installed packages alone,
+    so that a run whose verdicts are all kept need not ask for them.
     """
 
     @property

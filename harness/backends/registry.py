@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import pkgutil
+import re
 import sys
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
@@ -95,6 +96,28 @@ def load(backend: str) -> Backend:
     if backend in own_commands():
         return _commands()(Path(__file__).parent / f"{backend}.yaml")
     return _entry_points()[backend].load()()
+
+
+def spells(backend: str, word: str) -> bool:
+    """Whether `word` stands in the source of a backend, which is not imported; true where no source is at hand."""
+    try:
+        text = _source(backend).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return True
+    return re.search(rf"(?<![\w.-]){re.escape(word)}(?![\w.-])", text) is not None
+
+
+def _source(backend: str) -> Path:
+    """The file of a backend. Raises FileNotFoundError."""
+    folder = Path(__file__).parent
+    if backend in own_names():
+        return folder / f"{_own_files()[backend]}.py"
+    if backend in own_commands():
+        return folder / f"{backend}.yaml"
+    if backend in _entry_points():
+        spec = importlib.util.find_spec(_entry_points()[backend].module)
+        backend = (spec.origin if spec is not None else None) or ""
+    return Path(backend.removeprefix(COMMAND + ":")).resolve(strict=True)
 
 
 def _commands() -> Any:

@@ -69,6 +69,9 @@ ROW = "limitations:\n- {op: a, backend: xla, stage: run, kind: never, reason: r%
         ("limitations:\n- {op: a, backend: xla, stage: run, kind: never}\n", "got no reason"),
         (ROW.replace("xla", "xal") % "", ":2 backend: expected a backend, or the file of one, got 'xal'; try xla"),
         (ROW.replace("run", "a stage") % "", ":2 stage: expected a stage, got 'a stage'"),
+        (ROW.replace("run", "commpile") % "", ":2 stage: expected a stage of a backend, got 'commpile'; try compile"),
+        (ROW.replace("xla", "ttmlir").replace("run", "ttir-to-tnn") % "", "got 'ttir-to-tnn'; try ttir-to-ttnn"),
+        (ROW % ", strict: maybe", ":2 strict: expected true or false, got 'maybe'"),
         (ROW.replace("never", "someday") % "", ":2 kind: expected one of notimpl, notyet, never, got 'someday'"),
     ],
 )
@@ -93,6 +96,17 @@ def test_the_projects_own_rows() -> None:
         check(row)
         assert row.since is not None
         assert row.families in (frozenset(), COMPUTING)
+
+
+def test_a_stage_of_ones_own_is_looked_for_in_the_backends_source(tmp_path: Path) -> None:
+    mine = tmp_path / "mine.py"
+    text = ROW.replace("xla", str(mine)).replace("run", "link") % ""
+    assert parse(text, tmp_path).rows[0].stage == "link", "nobody knows the file"
+    mine.write_text("stages = (Stage('link'),)")
+    assert parse(text, tmp_path).rows[0].backend == "mine"
+    mine.write_text("stages = (Stage('re-link'),)")
+    with pytest.raises(InputError, match="expected a stage of a backend, got 'link'"):
+        parse(text, tmp_path)
 
 
 def test_the_users_rows_come_first(tmp_path: Path) -> None:

@@ -47,6 +47,21 @@ def test_another_reason_and_an_unexpected_pass_fail(tmp_path, status, failed, er
     assert test.fails_run
 
 
+def test_of_the_ops_of_a_row_that_is_not_strict_some_may_pass(tmp_path):
+    some = dataclasses.replace(ROW, strict=False)
+    for status, failed, error, said in (
+        (Status.COMPILE_FAILED, Stage.COMPILE, "no kernel for it", "xfail"),
+        (Status.COMPILE_FAILED, Stage.COMPILE, "internal error", "fail"),
+        (Status.RUN_FAILED, Stage.RUN, "no kernel for it", "fail"),
+        (Status.SUCCESS, None, None, "pass"),
+    ):
+        test, found = judged(outcome(tmp_path, status, failed, error), [some])
+        assert found.outcome == said
+        assert test.expected == (found.reason if said == "xfail" else "")
+    passed = outcome(tmp_path, Status.SUCCESS)
+    assert verdict(passed, match(passed, rows=[some, ROW])).outcome == "fail", "the stricter row counts"
+
+
 def test_without_a_row_a_failure_fails_and_the_rest_passes(tmp_path):
     assert verdict(outcome(tmp_path, Status.CRASHED), None).outcome == "fail"
     assert verdict(outcome(tmp_path, Status.NO_GOLDEN), None).outcome == "fail"

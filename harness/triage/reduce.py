@@ -23,7 +23,7 @@ from harness.triage import attribute_text, axes
 from harness.triage.lab import Lab, Tried, Variant, refit
 
 SIZES = (1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 24, 32, 33, 48, 64, 65, 96, 128, 129, 256, 512, 1024, 2048, 4096)
-"""Sizes that an axis is tried at, smallest first; then what lies just below the smallest that failed."""
+"""Sizes that an axis is tried at, smallest first; then what lies between the last two by halves."""
 
 Report = Callable[[str], None]
 
@@ -111,17 +111,16 @@ class _Search:
     def _axes(self) -> None:
         form = self.best.variant.form
         for found in sorted(axes.find(self.best.variant.module, form), key=lambda axis: -axis.size):
-            axis = found
+            axis, below = found, 0  # no size up to `below` fails
             while not self.lab.out_of_budget:
-                sizes = [size for size in SIZES if size < axis.size]
-                # Between the largest size that does not fail and the smallest that does, step by step.
-                sizes += [size for size in (axis.size - 8, axis.size - 1) if size > (sizes[-1] if sizes else 0)]
+                sizes = _between(below, axis.size)
                 if not self._first(f"{axis.name} smaller", self._sized(axis, sizes)):
                     break
                 now = self._size(axis)
                 if now >= axis.size:
                     break
                 axis = dataclasses.replace(axis, size=now)
+                below = max((size for size in sizes if size < now), default=below)
 
     def _sized(self, axis: axes.Axis, sizes: Iterable[int]) -> Iterator[Variant]:
         variant, form = self.best.variant, self.best.variant.form
@@ -183,6 +182,16 @@ class _Search:
                 changed = Variant(self.best.variant.module, tuple(inputs))
                 if self._first(f"input {number} all {value}", [changed]):
                     break
+
+
+def _between(below: int, size: int) -> list[int]:
+    """Sizes above `below` and under `size`, smallest first: the usual ones, then nearer and nearer to `size`."""
+    found = [usual for usual in SIZES if below < usual < size]
+    gap = size - (found[-1] if found else below)
+    while gap > 1:
+        gap //= 2
+        found.append(size - gap)
+    return found
 
 
 def _all(form: Form, name: str, value: int) -> Iterable[Form]:
