@@ -81,6 +81,11 @@ def test_what_is_made_of_parameters_is_no_op() -> None:
     assert kinds(graph) == ["matmul", "multiply"]
 
 
+def test_every_result_of_an_op_on_the_host_is_the_hosts() -> None:
+    graph = graph_of(lambda x: jnp.tanh(jax.lax.top_k(x, 4)[0]) + jax.lax.top_k(x, 4)[1], (8, 64))
+    assert kinds(graph) == ["tanh", "add"]
+
+
 def test_division_and_roots_are_what_the_device_has() -> None:
     graph = graph_of(lambda x, y: jax.lax.rsqrt(x) / y, (32, 32), (32, 32))
     assert kinds(graph) == ["sqrt", "reciprocal", "reciprocal", "multiply"]

@@ -92,8 +92,8 @@ class _Search:
 
     def __init__(self, lab: Lab, original: Variant, form: Form, report: Report) -> None:
         self._lab, self._original, self._form, self._report = lab, original, form, report
-        self._sizes: list[tuple[int, bool]] = []
-        """Elements of the largest tensor of each point of an axis, and whether it failed."""
+        self._sizes: list[tuple[int, bool]] = [(_elements(form), True)]
+        """Elements of the largest tensor of the failing op and of each point of an axis, and whether it failed."""
         self._bounds = 0
 
     def axes(self) -> list[Finding]:

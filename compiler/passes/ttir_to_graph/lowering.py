@@ -96,6 +96,8 @@ class Lowering:
         hosts = [value for value in operands if isinstance(value, HostValue)]
         if op in self.on_host:
             self.values[result] = self._on_host(op, name, hosts, dims)
+            for other in op.results[1:]:
+                self.values[other] = folded(hosts, self.fresh("host"), dims_of(other), other)
             return
         maker = self._maker(name)
         if maker is None:
