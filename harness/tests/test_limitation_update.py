@@ -129,7 +129,7 @@ def test_list_for_people_and_programs(place: Path) -> None:
     assert (code, out.splitlines()[-1]) == (0, "4 rows")
     assert f"of {ADD}, {DOT}" in out
     rows = json.loads(call("list", "--json")[1])
-    assert {each["backend"] for each in rows} == {"reference"}
+    assert {each["backend"] for each in rows} == {"buda", "reference"}
     assert rows[0]["since"] == "2026-08-01"
 
 

@@ -94,7 +94,7 @@ def _result_guesses(form: Form, axis: Axis, size: int, results: tuple[Shape, ...
 
 def made(module: bytes, form: Form, axis: Axis, size: int) -> tuple[bytes, Form] | None:
     """The module whose axis has this size; None where there is no such op."""
-    variant = first_valid(module, resized(form, axis, size))
+    variant = first_valid(module, form, resized(form, axis, size))
     if variant is None:
         return None
     # A result that is inferred all the same was not this axis's to decide.
@@ -102,14 +102,20 @@ def made(module: bytes, form: Form, axis: Axis, size: int) -> tuple[bytes, Form]
     return variant if decides else None
 
 
-def first_valid(module: bytes, forms: Iterable[Form]) -> tuple[bytes, Form] | None:
-    """The first of the forms that StableHLO accepts."""
+def first_valid(module: bytes, before: Form, forms: Iterable[Form]) -> tuple[bytes, Form] | None:
+    """The first of the forms that StableHLO accepts; none with an empty tensor where the op `before` had none."""
     for form in forms:
         try:
-            return build(module, form)
+            found = build(module, form)
         except InvalidVariantError:
             continue
+        if _empty(before) or not _empty(found[1]):
+            return found
     return None
+
+
+def _empty(form: Form) -> bool:
+    return any(0 in shape for shape in (*form.operands, *form.results))
 
 
 def find(module: bytes, form: Form, exists: Callable[[bytes, Form, Axis, int], object] = made) -> list[Axis]:

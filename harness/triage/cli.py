@@ -7,12 +7,16 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from harness.errors import InputError
 from harness.settings import BY_NAME
 from harness.triage import after_run, bundle, from_run, narrowing
+
+if TYPE_CHECKING:
+    from harness.triage.probe import Finding
 
 BUDGET = click.option("--budget", default="5m", show_default=True, metavar="TIME", help="Try nothing after this time.")
 LANES = click.option(
@@ -97,6 +101,19 @@ def reduce_command(op_id: str, run_dir: Path | None, budget: str, lanes: int, ou
     click.echo(f"again   {target}/run.sh")
 
 
+def _points(finding: Finding) -> list[str]:
+    """The lines of what was varied: one where it does not matter, else each value by how it ended."""
+    ends: dict[str, list[str]] = {}
+    for value, end in finding.points:
+        ends.setdefault(end, []).append(value)
+    head = f"{finding.name} (here {finding.own}): {finding.rule or 'does not decide'}"
+    if set(ends) == {"fails"}:
+        (values,) = ends.values()
+        shown = f"{values[0]} to {values[-1]}" if len(values) > 8 else ", ".join(values)
+        return [f"{head}; fails at all {len(values)} tried, {shown}"]
+    return [head, *(f"  {end}: {', '.join(values)}" for end, values in ends.items())]
+
+
 @click.command("probe", short_help="State the rule behind a failure: fails when C % 32 != 0.")
 @click.argument("op_id", metavar="ID|FOLDER")
 @RUN
@@ -124,12 +141,7 @@ def probe_command(op_id: str, run_dir: Path | None, budget: str, lanes: int, as_
         click.echo(f"  {line}")
     click.echo("")
     for finding in found.findings:
-        click.echo(f"{finding.name} (here {finding.own}): {finding.rule or 'does not decide'}")
-        ends: dict[str, list[str]] = {}
-        for value, end in finding.points:
-            ends.setdefault(end, []).append(value)
-        for end, values in ends.items():
-            click.echo(f"  {end}: {', '.join(values)}")
+        click.echo("\n".join(_points(finding)))
     click.echo(f"{found.count} variants tried{'' if found.complete else '; the budget is spent: --budget'}")
 
 

@@ -133,7 +133,7 @@ class _Search:
         return self._form_of(dataclasses.replace(self._form, attributes=tuple(texts.items())))
 
     def _form_of(self, form: Form) -> tuple[bytes, Form] | None:
-        return axes.first_valid(self._original.module, [form])
+        return axes.first_valid(self._original.module, self._form, [form])
 
     def _flags(self) -> list[Finding]:
         """Attributes that are true or false, or one of a few words: other than they are."""

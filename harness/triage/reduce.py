@@ -104,7 +104,7 @@ class _Search:
         """The variants that these forms of the smallest op make."""
         variant, form = self.best.variant, self.best.variant.form
         for other in forms(form):
-            made = axes.first_valid(variant.module, [other])
+            made = axes.first_valid(variant.module, form, [other])
             if made is not None and made[1] != form:
                 yield refit(variant, form, *made)
 
@@ -126,7 +126,7 @@ class _Search:
         variant, form = self.best.variant, self.best.variant.form
         for size in sizes:
             made = axes.made(variant.module, form, axis, size)
-            if made is not None and made[1].elements < form.elements:
+            if made is not None and made[1].elements <= form.elements:  # a smaller window may make a larger result
                 yield refit(variant, form, *made)
 
     def _size(self, axis: axes.Axis) -> int:
