@@ -37,6 +37,8 @@ def legalised(module: mlir.Module) -> mlir.Module:
         _scans_forward(module)
         _run(module, CHLO, "chlo")
         names, types = _survey(module.operation)
+    if "stablehlo.set_dimension_size" in names:
+        _without_full_sizes(module)
     if any("?" in word for word in types) or any(DYNAMIC.match(name) for name in names):
         if any(_BOUNDED.search(word) for word in types):
             module = _at_its_bounds(module)
@@ -119,20 +121,35 @@ def _static_slices(module: mlir.Module) -> None:
         op.erase()
 
 
-def _is_set(op: Any, name: str) -> bool:
-    return name in op.attributes and mlir.BoolAttr(op.attributes[name]).value
+def _without_full_sizes(module: mlir.Module) -> None:
+    """A dim that is set to the size that it has stays as it is: TensorFlow sets all of top_k's."""
+    found: list[Any] = []
 
+    def visit(op: Any) -> Any:
+        if op.name == "stablehlo.set_dimension_size" and op.operands[0].type == op.results[0].type:
+            dim = mlir.IntegerAttr(op.attributes["dimension"]).value
+            full = mlir.RankedTensorType(op.operands[0].type).shape[dim]
+            if _is_all(op.operands[1], full):
+                found.append(op)
+        return mlir.WalkResult.ADVANCE
 
-def _is_static(value: Any) -> bool:
-    return "?" not in str(value.type)
+    module.operation.walk(visit)
+    for op in found:
+        op.results[0].replace_all_uses_with(op.operands[0])
+        op.erase()
 
 
 def _is_ones(value: Any) -> bool:
+    return _is_all(value, 1)
+
+
+def _is_all(value: Any, number: int) -> bool:
+    """Whether a value is a constant of that number alone."""
     owner = value.owner
     if getattr(owner, "name", "") != "stablehlo.constant":
         return False
     dense = mlir.DenseIntElementsAttr(owner.attributes["value"])
-    return all(number == 1 for number in dense)
+    return all(one == number for one in dense)
 
 
 def _without_quantised(module: mlir.Module) -> mlir.Module:

@@ -179,3 +179,15 @@ def test_other_targets_are_refused_with_a_reason(target, kind):
         api.compile(_call(target), programs.BOARD, FALLBACK)
     assert caught.value.kind == kind
     assert target in caught.value.message
+
+
+def test_a_dim_set_to_its_own_size_changes_nothing():
+    text = """func.func @main(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+      %c = stablehlo.constant dense<SIZE> : tensor<i32>
+      %0 = "stablehlo.set_dimension_size"(%x, %c) {dimension = 1 : i64} : (tensor<4x8xf32>, tensor<i32>) -> tensor<4x8xf32>
+      %1 = stablehlo.add %0, %0 : tensor<4x8xf32>
+      return %1 : tensor<4x8xf32>
+    }"""  # noqa: E501
+    assert "dimension_size" not in str(api.stablehlo_to_ttir(text.replace("SIZE", "8")))
+    with pytest.raises(StageFailure, match="a size at run time"):
+        api.stablehlo_to_ttir(text.replace("SIZE", "5"))
