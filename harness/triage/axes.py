@@ -36,6 +36,10 @@ NAMES: dict[str, tuple[tuple[str, ...], ...]] = {
 """Op -> usual names of its operands' dimensions, for operands of this rank in this order."""
 
 
+INSIDE = ("fft_length", "limit_indices", "slice_sizes", "start_indices")
+"""Attributes whose entries, one for each dimension, are bounded by the extents of the first operand."""
+
+
 def resized(form: Form, axis: Axis, size: int) -> Iterator[Form]:
     """The forms that an op may have when `axis` has another size, the likelier first; attributes follow."""
     factors = dict(axis.places)
@@ -58,14 +62,14 @@ def resized(form: Form, axis: Axis, size: int) -> Iterator[Form]:
 
 
 def _clipped(form: Form, operands: tuple[Shape, ...]) -> tuple[tuple[str, str], ...]:
-    """The attributes with entries per dimension (limits, slice sizes) inside the new shape of the first operand."""
+    """The attributes that lie inside the first operand, inside its new shape. Others stay: they are no extents."""
     if not operands:
         return form.attributes
     before, after = form.operands[0], operands[0]
     found = []
     for name, text in form.attributes:
         values = attribute_text.integers(text)
-        if attribute_text.is_array(text) and len(values) == len(after):
+        if name in INSIDE and attribute_text.is_array(text) and len(values) == len(after):
             # An entry that reached to the end still does; others stay inside.
             clipped = [new if value == old else min(value, new)
                        for value, old, new in zip(values, before, after, strict=True)]  # fmt: skip
@@ -129,7 +133,8 @@ def find(module: bytes, form: Form, exists: Callable[[bytes, Form, Axis, int], o
     for place, size in places:
         if place in taken or size < 1 or (place[0] == "r" and any(_decided(form, axis, place) for axis in found)):
             continue
-        for group in _groups(place, size, places, taken, len(form.operands)):
+        for some in _groups(place, size, places, taken, len(form.operands)):
+            group = tuple(dict.fromkeys((twin, factor) for each, factor in some for twin in _twins(form, each)))
             axis = Axis(_name(form, place), size, group)
             other = [trial for trial in (size - 1, size + 1, 2 * size, size // 2) if trial > 0]
             if any(exists(module, form, axis, trial) for trial in other):
@@ -159,6 +164,14 @@ def _groups(
     for other, extent in places:
         if other[0] == "r" and place[0] == "o" and extent > 1 and size % extent == 0 and size > extent:
             yield ((place, 1), (other, 1)) if size == extent else ((other, 1), (place, size // extent))
+
+
+def _twins(form: Form, place: Place) -> list[Place]:
+    """The place, and the same dimension of every operand that is the same argument: `x * x` has one x."""
+    kind, number, dim = place
+    if kind != "o" or form.arguments[number] < 0:
+        return [place]
+    return [("o", n, dim) for n, argument in enumerate(form.arguments) if argument == form.arguments[number]]
 
 
 def _decided(form: Form, axis: Axis, place: Place) -> bool:

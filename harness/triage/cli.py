@@ -109,7 +109,8 @@ def _points(finding: Finding) -> list[str]:
     head = f"{finding.name} (here {finding.own}): {finding.rule or 'does not decide'}"
     if set(ends) == {"fails"}:
         (values,) = ends.values()
-        shown = f"{values[0]} to {values[-1]}" if len(values) > 8 else ", ".join(values)
+        many = len(values) > 8 and values[0].isdecimal()
+        shown = f"{values[0]} to {values[-1]}" if many else ", ".join(values)
         return [f"{head}; fails at all {len(values)} tried, {shown}"]
     return [head, *(f"  {end}: {', '.join(values)}" for end, values in ends.items())]
 

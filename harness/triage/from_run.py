@@ -21,7 +21,11 @@ def find(word: str, run_dir: Path | None, where: str) -> tuple[Path, StoredRun, 
     if run_dir is None:
         raise InputError(where, "a run to take the op from", "no run below .opscope/runs", "--run DIR")
     run = store.load_run(run_dir)
-    (op_id,) = chosen(run.rows, [word], where)
+    try:
+        (op_id,) = chosen(run.rows, [word], where)
+    except InputError as error:
+        near = error.hint if not error.hint.startswith("-") else "--run DIR, where it is of another run"
+        raise InputError(where, f"the id of an op of {run_dir}", error.got, near) from None
     row = next(row for row in run.rows if row.op_id == op_id)
     tests = [test for test in run.tests if test.op_id == op_id]
     # On several backends: one that it fails on.

@@ -13,11 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from harness.errors import InputError
-from harness.identity import attribute_items
-from harness.mlir import load
-from harness.mlir.tokens import attribute_token
-from harness.mlir.variant import Form, InvalidVariantError, main_op, without_inner_ops
-from harness.op_defaults import is_default
+from harness.mlir.variant import Form, InvalidVariantError, without_inner_ops
 from harness.stages import Stage
 from harness.triage import attribute_text, axes
 from harness.triage.lab import Lab, Tried, Variant, refit
@@ -146,23 +142,15 @@ class _Search:
             return forms
 
         for name, text in self.best.variant.form.attributes:
-            if self._is_default(name):
-                continue
-            if self._first(f"without {name}", self._of_forms(without(name))):
+            # What is printed again although it was left out is not gone.
+            fewer = len(self.best.variant.form.attributes)
+            gone = (v for v in self._of_forms(without(name)) if len(v.form.attributes) < fewer)
+            if self._first(f"without {name}", gone):
                 continue
             for value in (1, 0):
                 values = attribute_text.integers(text)
                 if values and set(values) != {value}:
                     self._first(f"{name} all {value}", self._of_forms(lambda form, n=name, v=value: _all(form, n, v)))
-
-    def _is_default(self, name: str) -> bool:
-        """Whether an attribute says what is so without it: taking it away would make no other op."""
-        module = load(self.best.variant.module)
-        op = main_op(module)
-        attr = dict(attribute_items(op)).get(name)
-        return attr is not None and is_default(
-            op.name, name, attribute_token(attr, str), self.best.variant.form.types[0]
-        )
 
     def _regions(self) -> None:
         while self.best.variant.form.region_ops and not self.lab.out_of_budget:

@@ -116,6 +116,8 @@ POWER = "(lambda n: n & (n - 1) != 0)"
              name="odd"),
         slow(unary("stablehlo.tanh %a : tensor<9x700xf32>", "9x700xf32"), "op.shapes[0][1] >= 517",
              ["fails when dim 1 >= 517"], name="at least"),
+        slow(unary("stablehlo.multiply %a, %a : tensor<12xf32>", "12xf32"), "op.shapes[0][0] % 8 != 0",
+             ["fails when dim 0 % 8 != 0"], name="twice the same argument"),
         slow(binary("add", "6x3xf32"), "op.shapes[0][0] < 11", ["fails when dim 0 < 11"], name="below"),
         slow(binary("add", "64x64xf32"), "sizes(op.shapes[0]) >= 4096", ["fails when size >= 4096"], name="size"),
         slow(unary("stablehlo.tanh %a : tensor<96xf32>", "96xf32"), f"{POWER}(op.shapes[0][0])",

@@ -105,7 +105,10 @@ def test_the_verb_takes_any_op_of_a_run(failed, tmp_path: Path) -> None:
     assert bundle.read(out).failure.same(tests[1])
     (tmp_path / "else").mkdir()
     for words, told in (
-        (["nope", "--run", str(run_dir)], "opscope repro: expected the id of an op of the run, got 'nope'"),
+        (
+            ["nope", "--run", str(run_dir)],
+            f"opscope repro: expected the id of an op of {run_dir}, got 'nope'; try --run",
+        ),
         ([tests[1].op_id, "--run", str(tmp_path)], "expected a run folder"),
         ([tests[1].op_id, "--run", str(run_dir), "--out", str(tmp_path / "else")], "--out: expected a new folder"),
     ):
