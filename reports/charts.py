@@ -5,7 +5,7 @@ Colours mean the same everywhere: one for each stage and status. Sizes and text 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from harness.stages import Stage, Status, in_order
@@ -33,7 +33,7 @@ STAGE_COLOURS: dict[str, str] = {
 }
 """From the foot of the ladder to its top."""
 OWN_STAGE_COLOUR = "#c6b85a"
-"""Of a stage that only a user's own backend has."""
+"""Of a stage that is in no table: of a user's own backend, a depth of TT-Buda's."""
 
 STATUS_COLOURS: dict[str, str] = {
     Status.SUCCESS: "#2a9d76",
@@ -67,6 +67,11 @@ def charts(rows: Sequence[Row]) -> dict[str, dict[str, Any]]:
     return {name: chart.to_dict(validate=False) for name, chart in made.items() if chart is not None}
 
 
+def stage_colours(stages: Iterable[str]) -> dict[str, str]:
+    """Stage -> its colour, in the order given; a stage that has none of its own takes that of a user's."""
+    return {stage: STAGE_COLOURS.get(stage, OWN_STAGE_COLOUR) for stage in stages}
+
+
 def _scale(alt: Any, colours: dict[str, str], used: set[str]) -> Any:
     known = {str(name): colour for name, colour in colours.items() if str(name) in used}
     return alt.Scale(domain=list(known), range=list(known.values()))
@@ -89,7 +94,7 @@ def _ladder(alt: Any, rows: Sequence[Row], weight: str, title: str) -> Any:
     stages = {stage for _, stage in cells}
     climbs = [[stage for stage, _ in row["stages"]] for row in rows]
     order = [NOT_RUN, *in_order(stages - {NOT_RUN}, climbs)]
-    colours = {stage: STAGE_COLOURS.get(stage, OWN_STAGE_COLOUR) for stage in order}
+    colours = stage_colours(order)
     data = [
         {"kind": kind, "stage": stage, "count": count, "step": order.index(stage)}
         for (kind, stage), count in cells.items()
@@ -153,13 +158,15 @@ def _time(alt: Any, rows: Sequence[Row]) -> Any:
     ]
     if not data:
         return None
+    climbs = [[stage for stage, _ in row["stages"]] for row in slow]
+    shown = in_order({row["stage"] for row in data}, climbs)
     return (
         alt.Chart(_data(alt, data), height=_bar_height(len(slow)), width="container")
         .mark_bar(cornerRadius=1)
         .encode(
             y=alt.Y("op:N", title=None, sort=[_label(row) for row in slow]),
             x=alt.X("ms:Q", title="milliseconds"),
-            color=alt.Color("stage:N", title=None, scale=_scale(alt, STAGE_COLOURS, {row["stage"] for row in data})),
+            color=alt.Color("stage:N", title=None, scale=_scale(alt, stage_colours(shown), set(shown))),
             order=alt.Order("step:Q"),
             tooltip=["op:N", "types:N", "stage:N", alt.Tooltip("ms:Q", format=".3~f"),
                      alt.Tooltip("all:Q", title="all stages, ms", format=".3~f")],

@@ -67,7 +67,7 @@ def context(run: StoredRun, url: str | None = None) -> dict[str, Any]:
         "ledger_line": line(books),
         "adds_up": all(counts.adds_up for counts in books.values()),
         "ladder": ladder,
-        "colours": {str(name): colour for name, colour in charts.STAGE_COLOURS.items()},
+        "colours": {str(name): colour for name, colour in charts.stage_colours(ladder["stages"]).items()},
         "rows": rows,
         "failing": page_rows.failing(rows),
         "splits": page_rows.splits(run.tests) if len(books) > 1 else None,

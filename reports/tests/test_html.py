@@ -14,9 +14,11 @@ import altair
 import pytest
 
 from harness.errors import InputError
+from harness.records import StageTime
+from harness.stages import Stage
 from harness.store import load_run
 from reports import vega
-from reports.charts import charts
+from reports.charts import OWN_STAGE_COLOUR, charts
 from reports.columns import plain
 from reports.html import render, write_report
 from reports.page_rows import op_rows
@@ -109,6 +111,16 @@ def test_an_unexpected_pass_is_told_as_a_failure(tmp_path: Path) -> None:
     assert (row["tone"], row["error"]) == ("bad", said)
     [known] = [test for test in run.tests if test.op_name == "stablehlo.sort"]
     assert op_rows([known])[0]["tone"] == "known"
+
+
+def test_a_stage_of_ones_own_has_a_colour(tmp_path: Path) -> None:
+    run = load_run(make_run(tmp_path / "run"))
+    stages = tuple(StageTime(stage=Stage(word), seconds=0.5) for word in ("link", "run"))
+    changed = [test.model_copy(update={"stages": stages, "stage_reached": Stage("link")}) for test in run.tests]
+    text = render(run._replace(tests=changed))
+    assert f"color-mix(in srgb, {OWN_STAGE_COLOUR} " in text
+    specifications = json.dumps(charts(plain(op_rows(changed))))
+    assert f'"domain": ["link", "run"], "range": ["{OWN_STAGE_COLOUR}"' in specifications
 
 
 def test_charts_are_valid_vega_lite(report: Path) -> None:
