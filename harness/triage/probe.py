@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from harness.errors import InputError
 from harness.mlir.variant import Form, InvalidVariantError
+from harness.stages import FAILED
 from harness.triage import attribute_text, axes, rules
 from harness.triage.lab import LARGEST, Lab, Tried, Variant, refit
 
@@ -253,4 +254,7 @@ def _end(tried: Tried) -> str:
         return "fails"
     if tried.passes:
         return "passes"
-    return "no golden" if tried.test is None else f"another failure ({tried.test.status})"
+    if tried.test is None:
+        return "no golden"
+    status = tried.test.status
+    return f"another failure ({status})" if status in FAILED else str(status)
