@@ -23,6 +23,7 @@ FORBIDDEN = {
     "dashboards/stray.py": ("import reports.database", "dashboards imports nothing of ours but in its door"),
     "dashboards/inside/stray.py": ("import dashboards.home", "what runs inside Superset knows nothing of the project"),
     "compiler/target/stray.py": ("import xdsl.ir", "compiler.target knows no IR"),
+    "compiler/balancer/stray.py": ("import xdsl.ir", "the planner and netlists know no IR"),
     "simulator/stray_jax.py": ("import jax", "simulator and reports import neither jax nor xdsl"),
     "compiler/passes/stray.py": ("import jaxlib.mlir.ir", "jaxlib is imported by its doors alone"),
 }
