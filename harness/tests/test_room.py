@@ -34,10 +34,10 @@ def test_a_disk_without_room_is_one_line(tmp_path: Path, monkeypatch: pytest.Mon
       return %0 : tensor<1024x1024xf32> }"""
     split = split_module(text.encode(), "m")
     usage = namedtuple("usage", "total used free")
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(0, 0, 4 << 20))
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(0, 0, 8 << 20))
     room.check(split, Limits(), tmp_path, "m")
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(0, 0, (4 << 20) - 1))
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(0, 0, (8 << 20) - 1))
     with pytest.raises(
-        InputError, match=r"^--model m: expected 4.0 MiB on the disk of .*, got 4.0 MiB free; try opscope"
+        InputError, match=r"^--model m: expected 8.0 MiB on the disk of .*, got 8.0 MiB free; try opscope"
     ):
         room.check(split, Limits(), tmp_path, "m")
