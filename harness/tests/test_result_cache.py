@@ -177,6 +177,7 @@ def module(operation: str) -> str:
         return %1 : tensor<8xf32> }} }}"""
 
 
+@pytest.mark.slow
 def test_one_op_id_with_other_values_in_another_model_keeps_its_own_verdict(tmp_path: Path) -> None:
     backend = tmp_path / "picky.py"
     backend.write_text(PICKY)

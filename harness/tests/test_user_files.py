@@ -25,6 +25,7 @@ def request_for(place: Path, word: str, **options: object) -> prepare.Request:
     return prepare.Request((word,), cache_dir=str(place / "cache"), **options)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_a_function_and_its_example_inputs(tmp_path: Path) -> None:
     path = tmp_path / "net.py"
     path.write_text(JAX)

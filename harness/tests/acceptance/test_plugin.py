@@ -48,6 +48,7 @@ def picky(place: Place) -> str:
     return "picky.py"
 
 
+@pytest.mark.slow
 def test_hostile_folder(hostile: Place, results: Counts) -> None:
     done = hostile.pytest(report=True)
     assert done.code == 0, done.out + done.err
@@ -117,6 +118,7 @@ def test_selection_skips_the_rest(place: Place, results: Counts) -> None:
     assert {t["error_message"] for t in place.records() if t["status"] == "skipped"} == {"deselected"}
 
 
+@pytest.mark.slow
 def test_failures_then_last_failed_then_one_again(place: Place, picky: str, results: Counts) -> None:
     done = place.pytest(backend=picky)
     assert done.code == 1

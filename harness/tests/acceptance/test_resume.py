@@ -142,6 +142,7 @@ def test_what_cannot_go_on_is_one_line(steady: Place) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_run_that_still_runs_is_left_alone(steady: Place) -> None:
     run = steady.folder / "live"
     child = subprocess.Popen(
@@ -159,7 +160,8 @@ def test_a_run_that_still_runs_is_left_alone(steady: Place) -> None:
     assert "--resume: expected a run that has ended" in done.err
 
 
-@pytest.mark.parametrize("workers", ["0", pytest.param("2", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", ["0", "2"])
 def test_a_budget_leaves_rows_that_say_so(steady: Place, workers: str) -> None:
     run, whole = steady.folder / "run", steady.folder / "whole"
     first = steady.run("pytest", *words("--run-dir", str(steady.folder / ".opscope" / "runs" / "20200101-first")))
