@@ -52,10 +52,12 @@ def _queue(queue: QueuePlan, graph: BudaGraph) -> Queue:
     between = queue.name.removeprefix("e2e_").removesuffix("_0")
     node = graph.node(between if queue.source == between else queue.name)
     block = queue.block
+    written = graph.operands(node.name) if node.kind is NodeKind.OUTPUT else ()
+    tms = tuple(str(tm) for edge in written for tm in edge.tms)
     return Queue(
         queue.name, queue.source, queue.kind, queue.entries, queue.grid, block.t, (block.mblock_m, block.mblock_n),
         (block.ublock_rt, block.ublock_ct), queue.data_format, queue.chip, queue.location,
-        tuple((a.channel, a.address) for a in queue.allocations), elements=node.elements,
+        tuple((a.channel, a.address) for a in queue.allocations), input_tms=tms, elements=node.elements,
     )  # fmt: skip
 
 
@@ -216,6 +218,7 @@ def _queue_row(queue: Queue) -> dict[str, Any]:
         "tile_dim": list(queue.tile_dim), "df": queue.df, "target_device": queue.target_device, "loc": queue.loc,
         queue.loc: [[channel, _Hex(address)] for channel, address in queue.addresses],
     }  # fmt: skip
+    row |= {"input_tms": [_tm_row(tm) for tm in queue.input_tms]} if queue.input_tms else {}
     return row | ({"elements": list(queue.elements)} if queue.elements else {})
 
 

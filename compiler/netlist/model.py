@@ -33,6 +33,8 @@ class Queue:
     """Channel and address of each part, row by row of the grid; under the key `dram` or `host`."""
     ublock_order: str = "r"
     tile_dim: Pair = (32, 32)
+    input_tms: tuple[str, ...] = ()
+    """Manipulations on the way from the op that writes it."""
     elements: tuple[int, int, int] | None = None
     """Elements of one entry along z, rows and columns, where they do not fill the tiles (ours)."""
 

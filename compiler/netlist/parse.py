@@ -22,7 +22,7 @@ OP_KEYS = frozenset({
 })  # fmt: skip
 QUEUE_KEYS = frozenset({
     "input", "type", "entries", "grid_size", "t", "mblock", "ublock", "ublock_order", "tile_dim", "df",
-    "target_device", "loc", "dram", "host", "elements", "layout", "alias",
+    "target_device", "loc", "dram", "host", "elements", "layout", "alias", "input_tms",
 })  # fmt: skip
 INSTRUCTIONS = frozenset({
     "param", "var", "staticvar", "varinst", "loop", "endloop", "execute", "allocate_queue", "deallocate_queue",
@@ -176,11 +176,12 @@ def _queue(where: str, name: str, raw: Any) -> Queue:
     ):
         raise row.fail(loc, "a list of [channel, address]")
     elements = row.numbers("elements", 3) if "elements" in row.raw else None
+    tms = tuple(_tm(f"{where}.input_tms", one) for one in _list(row, "input_tms")) if "input_tms" in row.raw else ()
     return Queue(
         name, row.word("input"), row.word("type", ("queue", "ram")), row.count("entries"), row.pair("grid_size"),
         row.count("t"), row.pair("mblock"), row.pair("ublock"), row.format("df"), row.count("target_device", 0), loc,
         tuple((a[0], a[1]) for a in addresses), row.word("ublock_order", ("r", "c"), "r"),
-        elements=(elements[0], elements[1], elements[2]) if elements else None,
+        input_tms=tms, elements=(elements[0], elements[1], elements[2]) if elements else None,
     )  # fmt: skip
 
 

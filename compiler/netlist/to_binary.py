@@ -79,7 +79,8 @@ def graph_of(netlist: Netlist) -> BudaGraph:
             op.name, _spec(op), operands, op.out_df, _shape(op), tuple(elements) if elements else None
         )  # fmt: skip
     for queue in outputs:
-        builder.output(queue.name, Operand(queue.input), queue.elements)
+        tms = tuple(Tm.parse(tm) for tm in queue.input_tms)
+        builder.output(queue.name, Operand(queue.input, tms), queue.elements)
     return builder.graph()
 
 

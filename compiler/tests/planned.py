@@ -76,5 +76,6 @@ def convnet(x, w, b, u, v):  # type: ignore[no-untyped-def]
 MODELS = {
     "attention": (attention, ((1, 64, 128), *[(128, 128)] * 4)),
     "convnet": (convnet, ((1, 28, 28, 3), (3, 3, 3, 40), (40,), (3, 3, 40, 64), (64, 10))),
+    "turned": (lambda x, w: jnp.tanh(x @ w).T, ((70, 100), (100, 130))),
     "layer": (lambda x, w, b: jnp.tanh(x @ w + b), ((70, 100), (100, 130), (130,))),
 }

@@ -121,3 +121,18 @@ def test_opscope_plan_takes_stablehlo(tmp_path) -> None:  # type: ignore[no-unty
     result = CliRunner().invoke(plan_command, [str(path)])
     assert result.exit_code == 2
     assert "ttir-to-graph: ttir.floor: " in result.stderr
+
+
+def windows(x):  # type: ignore[no-untyped-def]
+    return jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, (1, 3, 3, 1), (1, 2, 2, 1), "SAME")
+
+
+def test_a_padded_maximum_is_only_right_where_nothing_is_negative() -> None:
+    same = ("NHWC", "HWIO", "NHWC")
+
+    def after_relu(x, w):  # type: ignore[no-untyped-def]
+        return windows(jax.nn.relu(jax.lax.conv_general_dilated(x, w, (1, 1), "SAME", dimension_numbers=same)))
+
+    assert "reduce" in kinds(graph_of(after_relu, (1, 9, 9, 32), (1, 1, 32, 32)))
+    with pytest.raises(StageFailure, match="a padded maximum of what may be negative"):
+        graph_of(windows, (1, 9, 9, 32))

@@ -44,6 +44,7 @@ CASES = [
     ("convnet", "Ribbon", "e150", ("reduce_1",)),
     ("convnet", "MaximizeTMinimizeGrid", "n150", ()),
     ("layer", "MinimizeGrid", "e150", ("add_0",)),
+    ("turned", "NLP", "n150", ("tanh_0",)),
 ]
 
 

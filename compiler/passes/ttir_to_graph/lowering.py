@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from math import prod
 from typing import Any
 
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, ModuleOp, TensorType
@@ -145,6 +146,8 @@ class Lowering:
         held = value.origin
         if source is None or tms is None:
             source, tms, held = layout, (), value.full
+        if prod(dims_of(held)) != prod(source.sizes):
+            raise StageFailure(STAGE, "layout", f"no TM repeats {dims_of(held)} to {layout.dims}", kind="notimpl")
         key = (value.name, source.dims, source.sizes)
         if key not in self._sources:
             name = value.name if value.name not in self.builder.nodes else self.fresh(value.name)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING
 
-from xdsl.dialects.builtin import IntegerAttr
-from xdsl.ir import Operation
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr
+from xdsl.ir import Operation, SSAValue
 
 from compiler.errors import StageFailure
 from compiler.graph import NodeKind, TensorShape, Tm
@@ -57,11 +57,33 @@ def max_pool(lowering: Lowering, op: Operation, image: Dims, source: Operand, di
     kernel = ints(op.properties["kernel"])
     if len(kernel) != 2:
         raise StageFailure("ttir-to-graph", op.name, f"a window of {len(kernel)} dims", kind="notimpl")
+    if any(ints(op.properties["padding"])) and not nonnegative(op.operands[0]):
+        raise StageFailure(
+            "ttir-to-graph",
+            op.name,
+            "a padded maximum of what may be negative: a picker pads with zeros",
+            kind="notimpl",
+        )
     gathered, pattern = _gather(lowering, op, image, source, (kernel[0], kernel[1]))
     if pattern is None:
         return gathered
     behind = Operand(gathered.producer, (*gathered.tms, Tm("vslice", pattern.taps)))
     return lowering.node("reduce", [behind], Layout.pixels(dims).sizes, reduce_dim="z", reduce_type="max")
+
+
+def nonnegative(value: SSAValue) -> bool:
+    """Whether no element can be negative, by the op that makes the value."""
+    made = value.owner
+    if not isinstance(made, Operation):
+        return False
+    if made.name in ("ttir.reshape", "ttir.permute", "ttir.broadcast", "ttir.typecast", "ttir.max_pool2d"):
+        return nonnegative(made.operands[0])
+    if made.name == "ttir.full":
+        fill = made.properties["fill_value"]
+        return isinstance(fill, FloatAttr | IntegerAttr) and fill.value.data >= 0
+    if made.name == "ttir.maximum":
+        return any(nonnegative(operand) for operand in made.operands)
+    return made.name in ("ttir.relu", "ttir.sigmoid", "ttir.exp", "ttir.abs")
 
 
 def _gather(
