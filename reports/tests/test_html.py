@@ -175,5 +175,5 @@ def test_a_browser_draws_it_without_a_complaint(report: Path, tmp_path: Path) ->
         command, capture_output=True, text=True, timeout=60, env={**os.environ, "HOME": str(tmp_path)}
     )
     assert "CONSOLE" not in done.stderr
-    assert done.stdout.count('class="marks"') == 5
+    assert done.stdout.count('class="marks"') == 6
     assert done.stdout.count('<tr class="op"') == len(OPS)
