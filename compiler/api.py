@@ -149,6 +149,7 @@ def _again(board: SystemDesc, options: CompileOptions) -> str:
     words = [f"--arch {board.board}", f"--math-fidelity {options.math_fidelity}"]
     words += [f"--data-format {options.data_format}"] if options.data_format else []
     words += ["--unsupported-types fallback"] if options.unsupported_types == "fallback" else []
+    words += [f"--optimization-level {options.optimization_level}"] if options.optimization_level else []
     return f"stage {STAGES[2]} failed; to reproduce: opscope compile {' '.join(words)} FILE"
 
 

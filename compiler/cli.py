@@ -19,11 +19,16 @@ PASS_NAMES = (
     "stablehlo-host-fallback",
     "stablehlo-to-ttir",
     "ttir-narrow-indices",
+    "canonicalize",
+    "cse",
+    "dce",
+    "ttir-implicit-broadcast-fold",
+    "ttir-erase-inverse-ops",
     "ttir-to-ttnn",
     "ttnn-compute-config",
     "ttnn-deallocate",
 )
-"""In the order in which `opscope compile` runs them; spelled out so that `--help` imports no compiler."""
+"""In the order in which `opscope compile` runs them first; spelled out so that `--help` imports no compiler."""
 PIPELINE_NAMES = ("stablehlo-to-ttir-pipeline", "ttir-to-ttnn-backend-pipeline")
 """What tt-mlir calls the passes of the first stage, and of the second."""
 
@@ -48,6 +53,13 @@ class InputProblem(click.ClickException):
     help="Ops of f64, i64, complex and other types that the device has not: refused, or computed by the host.",
 )
 @click.option(
+    "--optimization-level",
+    type=click.Choice(("0", "1", "2")),
+    default="0",
+    show_default=True,
+    help="0: each op by itself; 1: ops simplified and fused; 2: tensors in L1 where they fit.",
+)
+@click.option(
     "-o", "--output", type=click.Path(path_type=Path), help="Default: standard output; FILE.ttnn for binaries."
 )
 @click.option(
@@ -60,6 +72,7 @@ def compile_command(
     data_format: str | None,
     math_fidelity: str,
     unsupported_types: str,
+    optimization_level: str,
     output: Path | None,
     dump_ir: Path | None,
 ) -> None:
@@ -71,7 +84,13 @@ def compile_command(
         system_desc = api.load_board(arch)
     except ValueError as error:
         raise InputProblem(str(error)) from error
-    options = api.CompileOptions(data_format, math_fidelity, unsupported_types, str(dump_ir) if dump_ir else None)
+    options = api.CompileOptions(
+        data_format,
+        math_fidelity,
+        unsupported_types,
+        optimization_level=int(optimization_level),
+        dump_dir=str(dump_ir) if dump_ir else None,
+    )
     try:
         api.vet(module)
         ir = api.stablehlo_to_ttir(module, options)

@@ -142,10 +142,10 @@ def _patterns(c: Compilation) -> None:
 def _optimized(c: Compilation) -> None:
     """Takes out movements that cancel."""
     from compiler.ir.context import context
-    from compiler.passes.ttir_erase_inverse import TtirEraseInverse
+    from compiler.passes.ttir_erase_inverse_ops import TtirEraseInverseOps
 
     assert c.ttir is not None
-    TtirEraseInverse().apply(context(), c.ttir)
+    TtirEraseInverseOps(sink=False).apply(context(), c.ttir)
 
 
 def _autograd(c: Compilation) -> None:

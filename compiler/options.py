@@ -7,6 +7,10 @@ from dataclasses import dataclass
 UNSUPPORTED_TYPES = ("fail", "fallback")
 """What can become of an op whose element types the device has not: it is refused, or the host computes it."""
 
+OPTIMIZATION_LEVELS = (0, 1, 2)
+"""0: each op by itself, in DRAM; 1: ops are simplified, fused and computed once where they can be; 2: tensors stay in
+L1 where they fit, spread as their ops want them."""
+
 WAY_OUT = "; try --unsupported-types=fallback"
 """End of the message of an op that is refused for its types."""
 
@@ -20,5 +24,7 @@ class CompileOptions:
     math_fidelity: str = "HiFi4"
     unsupported_types: str = "fail"
     """One of `UNSUPPORTED_TYPES`."""
+    optimization_level: int = 0
+    """One of `OPTIMIZATION_LEVELS`."""
     dump_dir: str | None = None
     """Folder for the IR after each stage."""

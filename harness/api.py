@@ -57,6 +57,7 @@ class _Asked:
     data_format: str | None
     math_fidelity: str | None
     unsupported_types: str
+    optimization_level: int
     until: str | None
     keep_ir: bool
     dtype: str
@@ -80,6 +81,7 @@ def run_op_by_op(
     data_format: str | None = None,
     math_fidelity: str | None = None,
     unsupported_types: str = "fail",
+    optimization_level: int = 0,
     until: str | None = None,
     keep_ir: bool = False,
     dtype: str = "float32",
@@ -107,8 +109,8 @@ def run_op_by_op(
     Ops that fail are records, not exceptions; InputError says what is wrong with the arguments.
     """
     asked = _Asked(
-        backend, arch, data_format, math_fidelity, unsupported_types, until, keep_ir, dtype, inputs, seed, op_timeout,
-        op_memory, golden_memory, str(cache_dir) if cache_dir is not None else None, no_cache,
+        backend, arch, data_format, math_fidelity, unsupported_types, optimization_level, until, keep_ir, dtype,
+        inputs, seed, op_timeout, op_memory, golden_memory, str(cache_dir) if cache_dir is not None else None, no_cache,
         str(limitations) if limitations is not None else None, reruns, repro_size,
     )  # fmt: skip
     registry.check_name(backend)

@@ -35,6 +35,8 @@ class RunContext:
     math_fidelity: str | None = None
     unsupported_types: str = DEFAULT_UNSUPPORTED_TYPES
     """`fail`, or `fallback`: the host computes what the device has no types for."""
+    optimization_level: int = 0
+    """What the compiler does beyond single ops: 0, 1 or 2."""
     until: str | None = None
     """Last stage to climb (a Stage's value); None: all of them."""
     keep_ir: bool = False
@@ -57,10 +59,11 @@ def repro_line(op_id: str, context: RunContext) -> str:
         ("--data-format", context.data_format, None),
         ("--math-fidelity", context.math_fidelity, None),
         ("--unsupported-types", context.unsupported_types, DEFAULT_UNSUPPORTED_TYPES),
+        ("--optimization-level", context.optimization_level, 0),
         ("--until", context.until, None),
     ):
         if value is not None and value != default:
-            words += [flag, value]
+            words += [flag, str(value)]
     return shlex.join(words)
 
 

@@ -35,7 +35,8 @@ MAIN = "main"
 """Writer of the journal where there are no xdist workers."""
 
 FROM_THE_RUN = (
-    "backend", "arch", "data_format", "math_fidelity", "unsupported_types", "until", "op_timeout", "op_memory",
+    "backend", "arch", "data_format", "math_fidelity", "unsupported_types", "optimization_level", "until",
+    "op_timeout", "op_memory",
 )  # fmt: skip
 """Settings that an op of an earlier run takes from that run, unless they are given anew."""
 
@@ -262,6 +263,7 @@ def _orders_of(backend: str, request: Request, run_id: str, run_dir: Path, setti
         data_format=settings["data_format"],
         math_fidelity=settings["math_fidelity"],
         unsupported_types=settings["unsupported_types"],
+        optimization_level=settings["optimization_level"],
         until=settings["until"],
         keep_ir=settings["keep_ir"],
     )

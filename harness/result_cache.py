@@ -114,6 +114,7 @@ def key(row: OpRow, context: RunContext, ready: Ready) -> str:
             context.data_format,
             context.math_fidelity,
             context.unsupported_types,
+            context.optimization_level,
             context.until,
         ),
         "ready": asdict(ready),

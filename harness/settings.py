@@ -22,6 +22,7 @@ DTYPES = {"float32": "float32", "f32": "float32", "bfloat16": "bfloat16", "bf16"
 INPUTS = ("captured", "random")
 FIDELITIES = ("LoFi", "HiFi2", "HiFi3", "HiFi4")
 UNSUPPORTED_TYPES = ("fail", "fallback")
+OPTIMIZATION_LEVELS = (0, 1, 2)
 
 
 def _text(where: str, value: object) -> str:
@@ -85,6 +86,13 @@ def _span(where: str, value: object) -> float:
     if "".join(map("".join, parts)) != text or not seconds:
         raise InputError(where, "a time above 0", repr(value), "30m, 90s or 1h30m")
     return seconds
+
+
+def _level(where: str, value: object) -> int:
+    number = _integer(where, value)
+    if number not in OPTIMIZATION_LEVELS:
+        raise InputError(where, "0, 1 or 2", str(number))
+    return number
 
 
 def _one_of(*words: str) -> Callable[[str, object], str]:
@@ -183,6 +191,8 @@ SETTINGS: tuple[Setting, ...] = (
             read=_one_of(*FIDELITIES), metavar="FIDELITY"),
     Setting("unsupported_types", "Ops of types that the device has not (f64, i64): fail, or fallback to the host.",
             "fail", _one_of(*UNSUPPORTED_TYPES), "WORD"),
+    Setting("optimization_level", "What the compiler does beyond single ops: 0 nothing, 1 fuses, 2 also keeps tensors "
+            "in L1.", 0, _level, "N"),
     Setting("inputs", "Values the ops are run on: captured (from the model), random, or those of an .npz file for the "
             "model's inputs, by name.", "captured", _inputs, "KIND|FILE"),
     Setting("weights", "A .safetensors file whose tensors replace the seeded weights of the model, by name.",

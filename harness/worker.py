@@ -73,8 +73,9 @@ def serve(link: Link) -> None:
         if missing:
             raise InputError(f"--backend {context.backend}", "a usable backend", "one that lacks something", missing)
         options = BackendOptions(
-            context.arch, context.data_format, context.math_fidelity, context.keep_ir, context.unsupported_types
-        )
+            context.arch, context.data_format, context.math_fidelity, context.keep_ir, context.unsupported_types,
+            context.optimization_level,
+        )  # fmt: skip
         target = backend.target(options)
         _check_until(context, backend.stages)
         fingerprint = backend.fingerprint()

@@ -16,7 +16,8 @@ from xdsl.irdl import (
     var_region_def,
     var_result_def,
 )
-from xdsl.traits import IsTerminator
+from xdsl.pattern_rewriter import RewritePattern
+from xdsl.traits import HasCanonicalizationPatternsTrait, IsTerminator, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from compiler.ops import shapes
@@ -44,6 +45,21 @@ class RowOp(IRDLOperation):
         if expected is not None and tuple(expected) != got:
             given = ", ".join("x".join(map(str, shapes.shape_of(v))) or "scalar" for v in self.operands)
             raise VerifyException(f"{self.name}: expected result shape {list(expected)} from {given}, got {list(got)}")
+
+
+class Canonical(HasCanonicalizationPatternsTrait):
+    """What xDSL's `canonicalize` does to a ttir op: by its name, in `passes/ttir_canonicalization.py`."""
+
+    def get_patterns(self, op: type[Operation]) -> tuple[RewritePattern, ...]:
+        """The op's patterns."""
+        from compiler.passes.ttir_canonicalization import patterns_of
+
+        return patterns_of(op.name.removeprefix("ttir."))
+
+    @classmethod
+    def get_canonicalization_patterns(cls) -> tuple[RewritePattern, ...]:
+        """None for all ops alike."""
+        return ()
 
 
 def read_attrs(row: OpRow, op: Operation) -> dict[str, Any]:
@@ -78,6 +94,8 @@ def device_op_class(dialect: str, name: str, row: OpRow, base: type[RowOp] = Row
         fields[f"attr_{key.rstrip('?')}"] = (
             opt_prop_def(Attribute, prop_name=key[:-1]) if key.endswith("?") else prop_def(Attribute, prop_name=key)
         )
+    if dialect == "ttir" and row.family != "ccl":  # a collective is met by other chips, whoever reads its result
+        fields["traits"] = traits_def(Pure(), Canonical())
     if dialect == "ttnn":
         fields["compute_config"] = opt_prop_def(Attribute)
         fields["memory_config"] = opt_prop_def(Attribute)

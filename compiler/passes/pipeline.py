@@ -7,15 +7,20 @@ from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
+from xdsl.transforms.canonicalize import CanonicalizePass
+from xdsl.transforms.common_subexpression_elimination import CommonSubexpressionElimination
+from xdsl.transforms.dead_code_elimination import DeadCodeElimination
 from xdsl.utils.arg_spec import ArgSpec, parse_pipeline
 from xdsl.utils.exceptions import ArgSpecParseError
 
 from compiler.errors import CompilerInputError, noted
 from compiler.ir.context import context
-from compiler.options import UNSUPPORTED_TYPES
+from compiler.options import OPTIMIZATION_LEVELS, UNSUPPORTED_TYPES
 from compiler.passes.stablehlo_host_fallback import StablehloHostFallback
 from compiler.passes.stablehlo_to_ttir import StablehloToTtir
 from compiler.passes.tt_mlir_pipelines import BACKEND, FRONT, backend_options, no_options
+from compiler.passes.ttir_erase_inverse_ops import TtirEraseInverseOps
+from compiler.passes.ttir_implicit_broadcast_fold import TtirImplicitBroadcastFold
 from compiler.passes.ttir_narrow_indices import TtirNarrowIndices
 from compiler.passes.ttir_to_ttnn import TtirToTtnn
 from compiler.passes.ttnn_compute_config import TtnnComputeConfig
@@ -30,6 +35,11 @@ PASSES: dict[str, type[ModulePass]] = {
         StablehloHostFallback,
         StablehloToTtir,
         TtirNarrowIndices,
+        CanonicalizePass,
+        CommonSubexpressionElimination,
+        DeadCodeElimination,
+        TtirImplicitBroadcastFold,
+        TtirEraseInverseOps,
         TtirToTtnn,
         TtnnComputeConfig,
         TtnnDeallocate,
@@ -49,11 +59,28 @@ def ttir_passes(unsupported_types: str = "fail") -> tuple[ModulePass, ...]:
 
 
 def ttnn_passes(board: str, options: CompileOptions) -> tuple[ModulePass, ...]:
-    """The passes of stage `ttir-to-ttnn`."""
+    """The passes of stage `ttir-to-ttnn`. Raises CompilerInputError for an unknown level."""
+    if options.optimization_level not in OPTIMIZATION_LEVELS:
+        known = ", ".join(map(str, OPTIMIZATION_LEVELS))
+        raise CompilerInputError(f"optimization level: expected {known}, got {options.optimization_level!r}")
     return (
+        *(graph_passes() if options.optimization_level else ()),
         TtirToTtnn(board=board, data_format=options.data_format),
         TtnnComputeConfig(board=board, math_fidelity=options.math_fidelity),
         TtnnDeallocate(),
+    )
+
+
+def graph_passes() -> tuple[ModulePass, ...]:
+    """What level 1 does to ttir: fewer ops that compute the same."""
+    return (
+        CanonicalizePass(),
+        TtirImplicitBroadcastFold(),
+        CommonSubexpressionElimination(),
+        TtirEraseInverseOps(),
+        CanonicalizePass(),
+        CommonSubexpressionElimination(),
+        DeadCodeElimination(),
     )
 
 

@@ -9,14 +9,13 @@ from __future__ import annotations
 from xdsl.utils.arg_spec import ArgSpec
 
 from compiler.errors import CompilerInputError
-from compiler.options import CompileOptions
+from compiler.options import OPTIMIZATION_LEVELS, CompileOptions
 
 FRONT, BACKEND = "stablehlo-to-ttir-pipeline", "ttir-to-ttnn-backend-pipeline"
 OFF = ("false",)
 FIXED: dict[str, tuple[str, ...]] = {
     "system-desc-path": ("",),
     "mesh-shape": ("1", "1,1"),
-    "optimization-level": ("0",),
     "enable-optimizer": OFF,
     "memory-layout-analysis-enabled": OFF,
     "enable-bfp8-conversion": OFF,
@@ -28,6 +27,8 @@ FIXED: dict[str, tuple[str, ...]] = {
 }
 """Options of the backend pipeline that have no choice here -> what may be given."""
 BOARD, FIDELITY, FORMAT = "mock-system-desc-arch", "compute-cfg-math-fidelity", "data-format"
+LEVEL = "optimization-level"
+CHOICES = (BOARD, FIDELITY, FORMAT, LEVEL)
 """Options that choose something; `data-format` is ours."""
 
 
@@ -35,14 +36,17 @@ def backend_options(spec: ArgSpec) -> tuple[str, CompileOptions]:
     """(board or arch, options) of a `BACKEND` pipeline. Raises CompilerInputError for what we have not."""
     given = {name.replace("_", "-"): ",".join(map(_spelled, v)) for name, v in spec.parameters.items()}
     for name, value in given.items():
-        if name not in FIXED and name not in (BOARD, FIDELITY, FORMAT):
-            known = ", ".join((BOARD, FIDELITY, FORMAT, *FIXED))
+        if name not in FIXED and name not in CHOICES:
+            known = ", ".join((*CHOICES, *FIXED))
             raise CompilerInputError(f"{spec.name}: expected an option that exists, got {name!r}; try {known}")
         if name in FIXED and value not in FIXED[name]:
             expected = " or ".join(word or "nothing" for word in FIXED[name])
             hint = f"; try {BOARD}" if name == "system-desc-path" else ""
             raise CompilerInputError(f"{spec.name}: {name}: expected {expected}, got {value!r}{hint}")
-    options = CompileOptions(data_format=given.get(FORMAT), math_fidelity=given.get(FIDELITY, "HiFi4"))
+    level = given.get(LEVEL, "0")
+    if level not in map(str, OPTIMIZATION_LEVELS):
+        raise CompilerInputError(f"{spec.name}: {LEVEL}: expected 0, 1 or 2, got {level!r}")
+    options = CompileOptions(given.get(FORMAT), given.get(FIDELITY, "HiFi4"), optimization_level=int(level))
     return given.get(BOARD, "n150"), options
 
 

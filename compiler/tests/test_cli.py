@@ -119,7 +119,7 @@ def test_a_pass_is_an_option_too_and_standard_input_is_read():
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        ("optimization-level=2", "optimization-level: expected 0, got '2'"),
+        ("optimization-level=3", "optimization-level: expected 0, 1 or 2, got '3'"),
         ("mesh-shape=2,4", "mesh-shape: expected 1 or 1,1, got '2,4'"),
         ("system-desc-path=a/b.ttsys", "expected nothing, got 'a/b.ttsys'; try mock-system-desc-arch"),
         ("enable-trace=true", "enable-trace: expected false, got 'true'"),

@@ -46,6 +46,8 @@ class BackendOptions:
     keep_ir: bool = False
     unsupported_types: str = "fail"
     """What becomes of ops whose element types the target has not: `fail`, or `fallback` to the host."""
+    optimization_level: int = 0
+    """What the reference compiler does beyond single ops: 0, 1 or 2."""
 
 
 @dataclass

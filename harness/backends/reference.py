@@ -133,6 +133,7 @@ def _compile_options(job: Job) -> CompileOptions:
         data_format=float_format_of(board, job.options.data_format),
         math_fidelity=fidelity_of(job.options.math_fidelity),
         unsupported_types=job.options.unsupported_types,
+        optimization_level=job.options.optimization_level,
         dump_dir=str(job.ir_dir) if job.ir_dir else None,
     )
 

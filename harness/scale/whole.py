@@ -71,9 +71,10 @@ def _repro(model: str, context: RunContext) -> str:
     for flag, value, default in (
         ("--backend", context.backend, DEFAULT_BACKEND), ("--arch", context.arch, DEFAULT_ARCH),
         ("--data-format", context.data_format, None), ("--math-fidelity", context.math_fidelity, None),
+        ("--optimization-level", context.optimization_level, 0),
     ):  # fmt: skip
         if value is not None and value != default:
-            words += [flag, value]
+            words += [flag, str(value)]
     return shlex.join(words)
 
 

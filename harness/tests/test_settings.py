@@ -41,6 +41,7 @@ def test_every_setting_has_a_value_and_a_source(tmp_path: Path) -> None:
     ("name", "text", "value"),
     [
         ("op_memory", "8GiB", 8 * 2**30),
+        ("optimization_level", "2", 2),
         ("op_memory", "1.5g", 3 * 2**29),
         ("op_memory", "4096", 4096),
         ("keep_ir", "yes", True),

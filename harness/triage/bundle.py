@@ -75,6 +75,7 @@ class Options(Record):
     data_format: str | None = None
     math_fidelity: str | None = None
     unsupported_types: str = DEFAULT_UNSUPPORTED_TYPES
+    optimization_level: int = 0
     op_timeout: float = 120.0
     op_memory: int | None = None
 
@@ -246,5 +247,5 @@ def context_of(folder: Path, repro: Repro, run_dir: Path) -> RunContext:
     return RunContext(
         run_id="repro", run_dir=str(run_dir), backend=backend_of(folder, options), arch=options.arch,
         data_format=options.data_format, math_fidelity=options.math_fidelity,
-        unsupported_types=options.unsupported_types,
+        unsupported_types=options.unsupported_types, optimization_level=options.optimization_level,
     )  # fmt: skip

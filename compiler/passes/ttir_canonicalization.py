@@ -1,0 +1,149 @@
+"""What xDSL's `canonicalize` does to ttir ops: moves that move nothing, two moves that are one, moves of constants.
+
+A pattern belongs to its op by `@canonicalizes`; `dialects/from_row.py` hands it to xDSL as the op's trait. None changes
+a bit of any result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from xdsl.ir import Operation, SSAValue
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
+
+from compiler.dialects.from_row import RowOp
+from compiler.passes.ttir_values import element, full, like, make, maker, read_once, shape_of, splat
+
+Rule = Callable[[RowOp], "SSAValue | RowOp | None"]
+"""What an op is replaced by: a value that is there, a new op; None: the op stays."""
+_RULES: dict[str, list[Rule]] = {}
+
+
+class Canonicalization(RewritePattern):
+    """The rules of one op, the first that applies."""
+
+    def __init__(self, rules: Sequence[Rule]) -> None:
+        self.rules = rules
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
+        """Replaces the op, if a rule applies."""
+        assert isinstance(op, RowOp)
+        for rule in self.rules:
+            found = rule(op)
+            if isinstance(found, RowOp):
+                rewriter.replace(op, found)
+                return
+            if found is not None:
+                rewriter.replace(op, [], [found])
+                return
+
+
+def patterns_of(name: str) -> tuple[RewritePattern, ...]:
+    """The patterns of ttir op `name` (without prefix)."""
+    rules = _RULES.get(name, ())
+    return (Canonicalization(rules),) if rules else ()
+
+
+def canonicalizes(*names: str) -> Callable[[Rule], Rule]:
+    """Decorator: a rule of these ops."""
+
+    def note(rule: Rule) -> Rule:
+        for name in names:
+            _RULES.setdefault(name, []).append(rule)
+        return rule
+
+    return note
+
+
+@canonicalizes("reshape", "broadcast", "typecast", "slice_static", "pad", "concat", "reverse")
+def moves_nothing(op: RowOp) -> SSAValue | None:
+    """A result of its only operand's own type: nothing moved. A permutation or reversal is looked at apart."""
+    if len(op.operands) != 1 or op.operands[0].type != op.results[0].type:
+        return None
+    if op.ROW.ttir == "reverse" and any(shape_of(op.results[0])[d] > 1 for d in op.read()["dimensions"]):
+        return None
+    if op.ROW.ttir == "pad" and any(n for key in ("low", "high", "interior") for n in op.read()[key]):
+        return None  # as much cut off as is added
+    return op.operands[0]
+
+
+@canonicalizes("reshape", "broadcast", "permute")
+def of_a_constant(op: RowOp) -> RowOp | None:
+    """A constant of one number has any shape."""
+    source = maker(op.operands[0], "full")
+    number = splat(op.operands[0]) if source is not None else None
+    if source is None or number is None:
+        return None
+    made = full(shape_of(op.results[0]), element(op.results[0]), number, op)
+    made.properties["fill_value"] = source.properties["fill_value"]
+    return made
+
+
+@canonicalizes("reshape")
+def reshape_of_a_reshape(op: RowOp) -> RowOp | None:
+    """One reshape does for both."""
+    before = maker(op.operands[0], "reshape")
+    if before is None:
+        return None
+    return make("reshape", [before.operands[0]], op.results[0].type, op, shape=shape_of(op.results[0]))
+
+
+@canonicalizes("reshape")
+def reshape_of_a_reduction(op: RowOp) -> RowOp | None:
+    """A reduction keeps its dims itself."""
+    before = maker(op.operands[0])
+    if before is None or before.ROW.family != "reduce" or not read_once(op.operands[0]):
+        return None
+    attrs = before.read()
+    if attrs.get("keep_dim", True):
+        return None
+    dims = set(attrs["dim_arg"])
+    kept = tuple(1 if i in dims else n for i, n in enumerate(shape_of(before.operands[0])))
+    if kept != shape_of(op.results[0]):
+        return None
+    return make(before.ROW.ttir, before.operands, op.results[0].type, before, **{**attrs, "keep_dim": True})
+
+
+@canonicalizes("permute")
+def permute_of_a_permute(op: RowOp) -> SSAValue | RowOp | None:
+    """One permutation does for both; one that leaves every dim in its place is none."""
+    order = op.read()["permutation"]
+    if order == tuple(range(len(order))):
+        return op.operands[0]
+    before = maker(op.operands[0], "permute")
+    if before is None:
+        return None
+    first = before.read()["permutation"]
+    return make("permute", [before.operands[0]], op.results[0].type, op, permutation=[first[i] for i in order])
+
+
+@canonicalizes("permute")
+def permute_of_nothing_but_ones(op: RowOp) -> RowOp | None:
+    """Where only dims of size 1 change places the elements keep their order: a reshape."""
+    order, shape = op.read()["permutation"], shape_of(op.operands[0])
+    moving = [d for d in order if shape[d] != 1]
+    if moving != sorted(moving):
+        return None
+    return make("reshape", op.operands, op.results[0].type, op, shape=shape_of(op.results[0]))
+
+
+@canonicalizes("broadcast")
+def broadcast_of_a_broadcast(op: RowOp) -> RowOp | None:
+    """One broadcast does for both."""
+    before = maker(op.operands[0], "broadcast")
+    if before is None:
+        return None
+    return broadcast(before.operands[0], shape_of(op.results[0]), op)
+
+
+def broadcast(value: SSAValue, shape: Sequence[int], source: Operation) -> RowOp:
+    """Dims of size 1 repeated to `shape`; an op like `make`'s."""
+    factors = [new // n if n else 1 for n, new in zip(shape_of(value), shape, strict=True)]
+    return make("broadcast", [value], like(value, shape), source, broadcast_dimensions=factors)
+
+
+@canonicalizes("neg", "logical_not", "bitwise_not", "reverse")
+def its_own_inverse(op: RowOp) -> SSAValue | None:
+    """Twice is not at all."""
+    before = maker(op.operands[0], op.ROW.ttir)
+    return before.operands[0] if before is not None and before.properties == op.properties else None

@@ -1,0 +1,171 @@
+"""Pass `ttir-erase-inverse-ops`: data movement that undoes what moved data before it is taken out.
+
+A movement sinks below the elementwise ops and products that read it, where that costs no other movement, until it meets
+its inverse; two movements in a row are one, and none where they cancel (`ttir_canonicalization.py`). Runs until nothing
+changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import prod
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import (
+    GreedyRewritePatternApplier,
+    PatternRewriter,
+    PatternRewriteWalker,
+    RewritePattern,
+)
+from xdsl.transforms.dead_code_elimination import region_dce
+
+from compiler.dialects.from_row import RowOp
+from compiler.ops.shapes import Shape
+from compiler.passes.ttir_canonicalization import patterns_of
+from compiler.passes.ttir_implicit_broadcast_fold import broadcasts
+from compiler.passes.ttir_values import like, make, maker, read_once, shape_of
+
+MOVES = ("permute", "reshape")
+
+
+@dataclass(frozen=True)
+class TtirEraseInverseOps(ModulePass):
+    """Takes out movements that cancel, and ops without readers. `sink` moves them past what is between."""
+
+    name = "ttir-erase-inverse-ops"
+    sink: bool = True
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Changes the module in place."""
+        rules: list[RewritePattern] = [_Cancel()]
+        if self.sink:
+            rules += [_Sink(sunk_permute), _Sink(sunk_reshape), _Sink(product_of_reshaped)]
+        PatternRewriteWalker(GreedyRewritePatternApplier(rules), post_walk_func=region_dce).rewrite_module(op)
+
+
+class _Cancel(RewritePattern):
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
+        """Two movements in a row."""
+        if isinstance(op, RowOp) and op.name.startswith("ttir.") and op.ROW.ttir in MOVES:
+            for pattern in patterns_of(op.ROW.ttir):
+                pattern.match_and_rewrite(op, rewriter)
+
+
+class _Sink(RewritePattern):
+    def __init__(self, rule: Callable[[RowOp], list[RowOp] | None]) -> None:
+        self.rule = rule
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
+        """The ops that the rule gives instead, the last of which has the op's result."""
+        if isinstance(op, RowOp) and op.name.startswith("ttir.") and len(op.results) == 1:
+            found = self.rule(op)
+            if found:
+                rewriter.replace(op, found)
+
+
+def sunk_permute(op: RowOp) -> list[RowOp] | None:
+    """An elementwise op of operands that were all permuted alike: the permutation of its result.
+
+    An operand of one element moves nowhere.
+    """
+    found = _moved(op, "permute")
+    if found is None:
+        return None
+    orders = {value.owner.read()["permutation"] for value in found}  # type: ignore[union-attr]
+    if len(orders) != 1 or any(len(shape_of(v)) != len(shape_of(op.results[0])) for v in found):
+        return None
+    (order,) = orders
+    shape = shape_of(op.results[0])
+    before = [0] * len(shape)
+    for place, dim in enumerate(order):
+        before[dim] = shape[place]
+    inner = make(op.ROW.ttir, _sources(op, found), like(op.results[0], before), op, **op.read())
+    return [inner, make("permute", inner.results, op.results[0].type, op, permutation=order)]
+
+
+def sunk_reshape(op: RowOp) -> list[RowOp] | None:
+    """An elementwise op of operands that were all reshaped alike: the reshape of its result.
+
+    One that another movement follows may meet it there; any other stays where it is.
+    """
+    found = _moved(op, "reshape")
+    if found is None or any(shape_of(v) != shape_of(op.results[0]) for v in found):
+        return None
+    shapes = {shape_of(value.owner.operands[0]) for value in found}  # type: ignore[union-attr]
+    if len(shapes) != 1 or (len(found) == 1 and not _moves_on(op.results[0])):
+        return None
+    (before,) = shapes
+    inner = make(op.ROW.ttir, _sources(op, found), like(op.results[0], before), op, **op.read())
+    return [inner, make("reshape", inner.results, op.results[0].type, op, shape=shape_of(op.results[0]))]
+
+
+def _moved(op: RowOp, move: str) -> list[SSAValue] | None:
+    """The operands that a movement makes for this op alone; None where one of several elements is made otherwise."""
+    if not broadcasts(op):
+        return None
+    found: list[SSAValue] = []
+    for value in dict.fromkeys(op.operands):
+        if maker(value, move) is not None and all(use.operation is op for use in value.uses):
+            found.append(value)
+        elif prod(shape_of(value)) != 1:
+            return None
+    return found or None
+
+
+def _sources(op: RowOp, found: list[SSAValue]) -> list[SSAValue]:
+    return [v.owner.operands[0] if v in found else v for v in op.operands]  # type: ignore[union-attr]
+
+
+def _moves_on(value: SSAValue) -> bool:
+    """Whether the only reader of a value, perhaps past further elementwise ops of it alone, is a reshape."""
+    while read_once(value):
+        (use,) = value.uses
+        reader = use.operation
+        if not isinstance(reader, RowOp) or not reader.name.startswith("ttir."):
+            return False
+        if reader.ROW.ttir == "reshape":
+            return True
+        if not broadcasts(reader) or any(prod(shape_of(v)) != 1 for v in reader.operands if v is not value):
+            return False
+        value = reader.results[0]
+    return False
+
+
+def product_of_reshaped(op: RowOp) -> list[RowOp] | None:
+    """A reshape of a product whose operands had their leading dims folded, back to these: the product of the tensors
+    as they were.
+    """
+    if op.ROW.ttir != "reshape":
+        return None
+    product = maker(op.operands[0], "matmul")
+    if product is None or not read_once(op.operands[0]):
+        return None
+    left, right = (maker(v, "reshape") for v in product.operands)
+    out, attrs = shape_of(op.results[0]), product.read()
+    if left is None or attrs["transpose_a"]:
+        return None
+    a, b = shape_of(left.operands[0]), shape_of(product.operands[1])
+    if len(b) == 2:  # rows of all batches were one dim
+        fits = out == (*a[:-1], shape_of(op.operands[0])[-1]) and a[-1] == shape_of(product.operands[0])[-1]
+        operands = [left.operands[0], product.operands[1]]
+        fits = fits and len(shape_of(product.operands[0])) == 2 and prod(a[:-2]) == 1
+    else:
+        b = shape_of(right.operands[0]) if right is not None else ()
+        fits = _folded(a, shape_of(product.operands[0])) and _folded(b, shape_of(product.operands[1]))
+        fits = fits and a[:-2] == b[:-2] and out == (*a[:-2], *shape_of(op.operands[0])[-2:])
+        operands = [left.operands[0], right.operands[0]] if right is not None else []
+    if not fits:
+        return None
+    return [make("matmul", operands, like(op.results[0], out), product, **attrs)]
+
+
+def _folded(before: Shape, after: Shape) -> bool:
+    """Whether `after` is `before` with all dims but the last two made one."""
+    return len(before) > 3 and after == (prod(before[:-2]), *before[-2:])
+
+
+__all__ = ["TtirEraseInverseOps"]

@@ -1,0 +1,78 @@
+"""Pass `ttir-implicit-broadcast-fold`: elementwise kernels repeat dims of size 1 themselves, as NumPy does.
+
+An operand that a `broadcast` makes is read from where that reads it, one that only got leading dims of size 1 from
+before, and a constant of one number is a scalar.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import PatternRewriter, PatternRewriteWalker, RewritePattern
+
+from compiler.dialects.from_row import RowOp
+from compiler.ops.shapes import Shape, broadcast, shape_of
+from compiler.passes.ttir_values import element, full, maker
+
+
+@dataclass(frozen=True)
+class TtirImplicitBroadcastFold(ModulePass):
+    """Takes out broadcasts in front of elementwise ops."""
+
+    name = "ttir-implicit-broadcast-fold"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Changes the module in place; moves that nobody reads any more go."""
+        PatternRewriteWalker(_Fold()).rewrite_module(op)
+
+
+class _Fold(RewritePattern):
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
+        """One operand at a time, as long as the others keep the result's shape."""
+        if not isinstance(op, RowOp) or not broadcasts(op) or len(op.operands) < 2:
+            return
+        shape, changed = shape_of(op.results[0]), False
+        for index, value in enumerate(op.operands):
+            if not shape_of(value):
+                continue
+            others = [shape_of(v) for i, v in enumerate(op.operands) if i != index]
+            before = _narrower(value, others, shape, op, rewriter)
+            if before is not None:
+                op.operands[index] = before
+                changed = True
+                source = value.owner
+                if isinstance(source, Operation) and not value.uses:
+                    rewriter.erase(source)
+        if changed:
+            rewriter.notify_op_modified(op)
+
+
+def broadcasts(op: RowOp) -> bool:
+    """Whether the op's kernel lines its operands up as NumPy does."""
+    return op.name.startswith("ttir.") and op.ROW.family == "eltwise" and op.ROW.shape_rule is None
+
+
+def _narrower(
+    value: SSAValue, others: list[Shape], shape: Shape, reader: Operation, rewriter: PatternRewriter
+) -> SSAValue | None:
+    """What can be read in place of `value`."""
+    source = maker(value, "broadcast", "reshape", "full")
+    if source is None:
+        return None
+    if source.ROW.ttir == "full":
+        if broadcast((), *others) != shape:
+            return None
+        made = full((), element(value), 0, reader)
+        made.properties["fill_value"] = source.properties["fill_value"]
+        rewriter.insert(made)
+        return made.results[0]
+    before = source.operands[0]
+    if source.ROW.ttir == "reshape":
+        extra = len(shape_of(value)) - len(shape_of(before))
+        if extra < 1 or shape_of(value) != (1,) * extra + shape_of(before):
+            return None
+    return before if broadcast(shape_of(before), *others) == shape else None

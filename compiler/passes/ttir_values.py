@@ -1,0 +1,96 @@
+"""What rewrites of ttir ask about a value, and how they make one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr, TensorType, f32, i32
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from compiler.dialects import ttir
+from compiler.dialects.from_row import RowOp, write_attrs
+from compiler.ops.shapes import Shape, shape_of
+
+
+def maker(value: SSAValue, *names: str) -> RowOp | None:
+    """The ttir op that makes `value`, where it is one of `names` (without prefix; none: any)."""
+    op = value.owner
+    if isinstance(op, RowOp) and op.name.startswith("ttir.") and (not names or op.ROW.ttir in names):
+        return op
+    return None
+
+
+def readers(value: SSAValue) -> list[Operation]:
+    """The ops that read a value, each once."""
+    return list(dict.fromkeys(use.operation for use in value.uses))
+
+
+def read_once(value: SSAValue) -> bool:
+    """Whether one op alone reads a value, once."""
+    return value.has_one_use()
+
+
+def element(value: SSAValue) -> Any:
+    """Element type of a tensor value."""
+    kind: Any = value.type
+    return kind.element_type
+
+
+def is_float(value: SSAValue) -> bool:
+    """Whether a value's elements are floats."""
+    return not hasattr(element(value), "width") or str(element(value))[0] not in "iu"
+
+
+def like(value: SSAValue, shape: Sequence[int]) -> TensorType:
+    """Type of `value`'s elements in another shape."""
+    return TensorType(element(value), list(shape))
+
+
+def splat(value: SSAValue) -> float | None:
+    """The number that all elements of a value are, where a `full` makes it, seen through moves; else None."""
+    op = maker(value, "full", "reshape", "broadcast", "permute")
+    while op is not None and op.ROW.ttir != "full":
+        op = maker(op.operands[0], "full", "reshape", "broadcast", "permute")
+    if op is None:
+        return None
+    fill = op.properties["fill_value"]
+    return float(fill.value.data) if isinstance(fill, FloatAttr | IntegerAttr) else None
+
+
+def make(name: str, operands: Sequence[SSAValue], result: Attribute, source: Operation, **attrs: Any) -> RowOp:
+    """A ttir op by its row, with the location of `source`; not in a block yet."""
+    cls = ttir.CLASSES[name]
+    return cls.create(
+        operands=list(operands),
+        result_types=[result],
+        properties=write_attrs(cls.ROW, attrs) if attrs else {},
+        attributes=dict(source.attributes),
+        location=source.location,
+    )
+
+
+def full(shape: Sequence[int], kind: Any, number: float, source: Operation) -> RowOp:
+    """A tensor of one value: an op like `make`'s."""
+    fill: Attribute = IntegerAttr(int(number), i32) if hasattr(kind, "width") else FloatAttr(number, f32)
+    return make("full", [], TensorType(kind, list(shape)), source, shape=tuple(shape), fill_value=fill)
+
+
+def without_ones(shape: Iterable[int]) -> Shape:
+    """A shape without its dims of size 1."""
+    return tuple(n for n in shape if n != 1)
+
+
+__all__ = [
+    "element",
+    "full",
+    "is_float",
+    "like",
+    "make",
+    "maker",
+    "read_once",
+    "readers",
+    "shape_of",
+    "splat",
+    "without_ones",
+]

@@ -1,0 +1,31 @@
+"""Broadcasts in front of elementwise kernels go, unless they make the result's shape."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from compiler import api
+from compiler.passes.pipeline import parse, run
+from compiler.tests import programs
+
+X, ROW, COLUMN = programs.random((3, 5, 32)), programs.random((32,), 1), programs.random((5, 1), 2)
+FUNCTIONS = {
+    "row": (lambda x, r, c: x + r, ["ttir.add"]),
+    "column": (lambda x, r, c: jnp.maximum(x, c), ["ttir.maximum"]),
+    "both": (lambda x, r, c: jnp.where(x > 0, r, c), ["ttir.full", "ttir.gt", "ttir.where"]),
+    "outer": (lambda x, r, c: r * c, ["ttir.multiply"]),
+    "alone": (lambda x, r, c: jnp.broadcast_to(r, (3, 5, 32)), ["ttir.reshape", "ttir.broadcast"]),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_ops_and_numbers(name: str) -> None:
+    function, left = FUNCTIONS[name]
+    source = programs.stablehlo(function, X, ROW, COLUMN)
+    module = api.stablehlo_to_ttir(source)
+    run(parse("ttir-implicit-broadcast-fold,dce"), module)
+    assert [n for n in programs.op_names(module) if n != "ttir.reshape" or n in left] == left
+    (ours,) = programs.simulate(source, X, ROW, COLUMN, optimization_level=1)
+    np.testing.assert_array_equal(ours, programs.xla(source, X, ROW, COLUMN)[0])
