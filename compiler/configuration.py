@@ -21,6 +21,7 @@ from compiler.balancer.options import LegalizerOptions, OpOverride
 from compiler.balancer.policies import POLICIES, PolicyOptions
 from compiler.balancer.shapes import Grid
 from compiler.errors import CompilerInputError
+from compiler.fuse_ops import fuse_ops
 from compiler.graph import FIDELITIES, BudaGraph
 from compiler.mixed_precision import LEVELS, mixed_precision
 from compiler.placer.dram import PICKERS
@@ -113,7 +114,7 @@ OPTIONS: dict[str, Option] = {
     "backend_cluster_descriptor_path": Option(str, no_effect="chips are counted, see --chips"),
     "backend_runtime_params_path": Option(str, no_effect="there is no backend database"),
     "backend_runtime_args": Option(str, no_effect="there is no backend runtime"),
-    "enable_auto_fusing": Option(_flag, no_effect="ops are planned one by one"),
+    "enable_auto_fusing": Option(_flag, "elementwise ops that feed each other become fused ops; true where not set"),
     "enable_conv_prestride": Option(_flag, no_effect="the host does not rearrange images"),
     "enable_stable_softmax": Option(_flag, no_effect="StableHLO spells a softmax out"),
     "amp_level": Option(_integer(0, max(LEVELS)), "mixed precision: narrower formats of products"),
@@ -212,21 +213,28 @@ class Configuration:
             order,
         )
 
-    def applied(self, graph: BudaGraph) -> BudaGraph:
-        """The graph with the formats, fidelity and outputs that were asked for."""
+    def applied(self, graph: BudaGraph, arch: str) -> BudaGraph:
+        """The graph with the formats, fidelity and outputs that were asked for, its small ops fused.
+
+        What breaks an epoch or a chip or has a size of its own stays an op of its own.
+        """
         graph = with_formats(
             graph, self.get("default_df_override"), self.get("accumulate_df"), self.get("math_fidelity")
         )
         graph = mixed_precision(graph, self.get("amp_level", 0))
-        return with_outputs(graph, self.get("op_intermediates_to_save", ()))
+        graph = with_outputs(graph, self.get("op_intermediates_to_save", ()))
+        if not self.get("enable_auto_fusing", True):
+            return graph
+        return fuse_ops(graph, arch, {*self.epoch_breaks, *self.chip_breaks, *self.sizes})
 
     def plan(self, graph: BudaGraph, arch: str, chips: int = 1, options: PolicyOptions | None = None) -> Plan:
         """Plans a graph. Raises CompilerInputError."""
         board, mask = self.device
-        graph = self.applied(graph)
+        budget = budget_of(board or arch, mask)
+        graph = self.applied(graph, budget.arch)
         return plan(
             graph,
-            budget_of(board or arch, mask),
+            budget,
             self.get("balancer_policy", "default"),
             self.legalizer(graph),
             options,

@@ -172,8 +172,10 @@ def _lowered(c: Compilation) -> None:
 
 
 def _pre_placer(c: Compilation) -> None:
-    """The graph in tiles, in the formats and with the fidelity that were asked for."""
-    c.graph = c.configuration.applied(c.lowering.builder.graph())
+    """The graph in tiles, in the formats and with the fidelity that were asked for, small ops fused."""
+    from compiler.planner import budget_of
+
+    c.graph = c.configuration.applied(c.lowering.builder.graph(), budget_of(c.board).arch)
 
 
 def _balanced(c: Compilation) -> None:

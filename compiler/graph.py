@@ -12,10 +12,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from compiler.errors import CompilerInputError
 from compiler.sparse_pattern import SparsePattern
 from compiler.target.formats import TILE, number_format
+
+if TYPE_CHECKING:
+    from compiler.fused import Fused
 
 FIDELITIES = {"LoFi": 1, "HiFi2": 2, "HiFi3": 3, "HiFi4": 4}
 """Math fidelity -> phases of the matrix unit."""
@@ -198,6 +202,8 @@ class OpSpec:
     sparse: SparsePattern | None = None
     """The left operand of a sparse matmul."""
     epoch_type: str = "forward"
+    fused: Fused | None = None
+    """The steps of a fused_op."""
 
     @property
     def is_matmul(self) -> bool:
@@ -313,7 +319,9 @@ class BudaGraph:
         elif spec.type == "reduce":
             if spec.reduce_dim not in ("r", "c", "z"):
                 raise CompilerInputError(f"{node.name}: expected reduce_dim r, c or z, got {spec.reduce_dim!r}")
-        elif spec.type not in ("depthwise", "splice"):
+        elif spec.fused is not None and len(shapes) != spec.fused.inputs:
+            raise CompilerInputError(f"{node.name}: expected {spec.fused.inputs} operands, got {len(shapes)}")
+        elif spec.type not in ("depthwise", "splice", "fused_op"):
             for edge, shape in zip(operands, shapes, strict=True):
                 if shape != node.shape:
                     raise CompilerInputError(

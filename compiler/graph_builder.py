@@ -54,7 +54,7 @@ class GraphBuilder:
         elements: tuple[int, int, int] | None = None,
     ) -> Operand:
         """Adds an op; its shape follows from its operands, unless it is given. Raises CompilerInputError."""
-        shape = shape or _result(name, spec, [self.shape(operand) for operand in operands])
+        shape = shape or result_shape(name, spec, [self.shape(operand) for operand in operands])
         self._add(Node(name, NodeKind.OP, shape, data_format or self.data_format, spec, elements))
         self.edges += [Edge(operand.producer, name, i, operand.tms) for i, operand in enumerate(operands)]
         return Operand(name)
@@ -84,7 +84,8 @@ class GraphBuilder:
         self.nodes[node.name] = node
 
 
-def _result(name: str, spec: OpSpec, shapes: list[TensorShape]) -> TensorShape:
+def result_shape(name: str, spec: OpSpec, shapes: Sequence[TensorShape]) -> TensorShape:
+    """The shape that an op makes of operands of these shapes. Raises CompilerInputError."""
     if not shapes:
         raise CompilerInputError(f"{name}: expected operands, got none")
     first = shapes[0]

@@ -78,9 +78,16 @@ class GraphProgram:
     """Nodes whose contents are the inputs, in order. A convolution's picker is none: its kernel makes it."""
     outputs: tuple[str, ...]
     operation: Mapping[str, int]
-    """Op -> index of its kernel's operation."""
+    """Op -> index of its kernel's operation; a fused op's steps as `op.step`, its last step as the op."""
     tensor: Mapping[str, int]
     """Node -> its tensor on the device; of an output, on the host."""
+
+    def operations_of(self, node: Node) -> tuple[int, ...]:
+        """Indices of the operations that do an op: of a fused op one per step, in order; else one."""
+        if node.spec.fused is None:
+            return (self.operation[node.name],)
+        steps = node.spec.fused.steps[:-1]
+        return (*(self.operation[f"{node.name}.{step.name}"] for step in steps), self.operation[node.name])
 
 
 def to_program(graph: BudaGraph, u_kt: Mapping[str, int] | None = None) -> GraphProgram:
@@ -88,7 +95,9 @@ def to_program(graph: BudaGraph, u_kt: Mapping[str, int] | None = None) -> Graph
 
     Raises CompilerInputError for an op that no kernel does.
     """
-    return _Builder(graph, u_kt or {}).build()
+    from compiler.fused import without_fused
+
+    return _Builder(without_fused(graph), u_kt or {}).build()
 
 
 @dataclass

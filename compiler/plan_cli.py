@@ -78,6 +78,7 @@ def plan_command(
     from compiler.balancer.options import LegalizerOptions
     from compiler.balancer.policies import PolicyOptions
     from compiler.configuration import Configuration
+    from compiler.fused import op_named
 
     try:
         with warnings.catch_warnings(record=True) as caught:
@@ -86,17 +87,21 @@ def plan_command(
             for text in settings:
                 name, _, value = text.partition("=")
                 config.set_configuration_options(**{name: value})
-            graph = config.applied(_graph(what))
-            for name in (*epoch_break, *chip_break, *((op,) if op else ())):
+            graph = _graph(what)
+            for name in (*epoch_break, *chip_break):
                 graph.node(name)
             config.set_epoch_break(epoch_break)
             config.set_chip_break(chip_break)
             for name, size in _sizes(graph, op_size):
                 config.override_op_size(name, size)
             board, mask = config.device
+            budget = planner.budget_of(board or arch, harvested or mask)
+            graph = config.applied(graph, budget.arch)
+            if op:
+                op_named(graph, op)
             found = planner.plan(
                 graph,
-                planner.budget_of(board or arch, harvested or mask),
+                budget,
                 config.get("balancer_policy", policy),
                 config.legalizer(graph, LegalizerOptions(dram_parameters=not parameters_in_l1)),
                 PolicyOptions(seed, target_cycles),

@@ -8,6 +8,7 @@ from typing import Any
 from compiler.balancer.limiter import limiter_cycles
 from compiler.balancer.op_model import Candidate, OpModel
 from compiler.balancer.shapes import BufferModel, StreamFactor
+from compiler.graph import OpSpec
 from compiler.planner import Plan
 
 
@@ -52,12 +53,21 @@ def _op_summary(plan: Plan, name: str) -> dict[str, Any]:
     legal, choice = plan.legal[name], plan.choices[name]
     return {
         "name": name,
+        **_steps_json(plan.graph.node(name).spec),
         "candidates": len(legal.candidates),
         "op_models": len(legal.models),
         "failures": {reason.value: n for reason, n in legal.failures.items()},
         "chosen": model_json(choice.model),
         "why": choice.why,
     }
+
+
+def _steps_json(spec: OpSpec) -> dict[str, Any]:
+    """The steps of a fused op, each with the op of the graph that it was."""
+    if spec.fused is None:
+        return {}
+    steps = [{"name": s.name, "op": s.origin, "inputs": list(s.inputs), "output": s.output} for s in spec.fused.steps]
+    return {"fused_steps": steps}
 
 
 def _op_json(plan: Plan, name: str) -> dict[str, Any]:
@@ -129,6 +139,8 @@ def plan_lines(plan: Plan) -> Iterator[str]:
                 f"  {placed.op.name:32} {model.spec.type:14} grid {placed.op.grid!s:>6} at "
                 f"({placed.row}, {placed.col}){side}  {_model_line(model)}"
             )
+            if model.spec.fused is not None:
+                yield f"  {'':32} = {model.spec.fused}"
     for edge in plan.cuts:
         yield f"through DRAM: {edge.producer} -> {edge.consumer} (no two models stream along this edge)"
 
@@ -137,7 +149,11 @@ def op_lines(plan: Plan, name: str) -> Iterator[str]:
     """Every candidate of one op, and the chosen one."""
     legal, choice = plan.legal[plan.graph.node(name).name], plan.choices[name]
     yield from _head(plan)
-    yield f"{name}: {legal.node.spec.type} of {legal.node.shape}, {legal.node.data_format}"
+    node = plan.graph.node(name)
+    yield f"{name}: {node.spec.type} of {node.shape}, {node.data_format}"
+    if node.spec.fused is not None:
+        for step in node.spec.fused.steps:
+            yield f"  step {step.name:16} {', '.join(step.inputs)} -> {step.output}  ({step.origin})"
     for candidate in legal.candidates:
         where = f"  {candidate.grid!s:>6} {candidate.stream.dir:>2} t {candidate.stream.t:<4}"
         if candidate.failure is not None:

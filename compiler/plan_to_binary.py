@@ -49,19 +49,16 @@ def to_binary(
             EpochPlan(e.number, e.chip, e.placements[0].op.epoch_type if e.placements else "forward")
             for e in planned.epochs
         ),
-        tuple(
-            placed_op(graph, models[p.op.name], p, program.operation[p.op.name])
-            for epoch in planned.epochs
-            for p in epoch.placements
-        ),
+        tuple(placed_op(graph, models[p.op.name], p, program) for epoch in planned.epochs for p in epoch.placements),
         queues(planned, program, dram, host_inputs, host_outputs),
     )
     binary = Binary(board.board, board.arch, (program.program,), f"opscope {version}".strip(), plan)
     return PlannedProgram(program, binary)
 
 
-def placed_op(graph: BudaGraph, model: OpModel, placement: Placement, operation: int) -> PlacedOp:
+def placed_op(graph: BudaGraph, model: OpModel, placement: Placement, program: GraphProgram) -> PlacedOp:
     """One op of the plan."""
+    *steps, operation = program.operations_of(graph.node(placement.op.name))
     return PlacedOp(
         placement.op.name,
         operation,
@@ -78,6 +75,7 @@ def placed_op(graph: BudaGraph, model: OpModel, placement: Placement, operation:
         model.u_kt,
         graph.ublock_orders.get(placement.op.name, "r"),
         buffers(model),
+        tuple(steps),
     )
 
 

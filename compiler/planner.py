@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from compiler.balancer.budget import DRAM_BYTES_PER_CLOCK, Budget
-from compiler.balancer.cycles.estimate import is_measured
+from compiler.balancer.cycles.estimate import unmeasured
 from compiler.balancer.legalizer import LegalModels, legalize_graph
 from compiler.balancer.options import LegalizerOptions
 from compiler.balancer.policies import Choice, PolicyOptions, policy
@@ -44,7 +44,7 @@ class Plan:
     @property
     def unmeasured(self) -> Mapping[str, int]:
         """Kinds of op whose cycles nobody measured on this chip, and how many ops there are of each."""
-        return Counter(node.spec.type for node in self.graph.ops if not is_measured(self.budget.arch, node))
+        return Counter(kind for node in self.graph.ops for kind in unmeasured(self.budget.arch, node))
 
     def crossing_bytes(self) -> tuple[int, ...]:
         """Per epoch, the bytes of activations that a later one reads: written to DRAM at the switch."""

@@ -32,7 +32,7 @@ from simulator.kernels.registry import Body, Call, Images
 from simulator.memory import MemoryPlan, plan_memory
 from simulator.mesh import END, Chip, Mesh
 from simulator.per_core import run_per_core
-from simulator.placed import check_plan, run_placed
+from simulator.placed import check_plan, planned_operations, run_placed
 from simulator.profile import OpCost, Profile
 from simulator.scalar import Scalar, applies_to_scalars
 from simulator.timing import operation_cost
@@ -91,7 +91,7 @@ class Executable:
 
     def __init__(self, programs: Sequence[Program], device: Device, plan: Plan | None = None) -> None:
         self.program, self.device = programs[0], device
-        self.placed = {op.operation: op for op in (plan or Plan()).ops}
+        self.placed = planned_operations(plan or Plan())
         """Operation of the entry -> where the plan has it."""
         self.programs = {program.name: program for program in programs}
         self._costs: dict[str, list[OpCost]] = {}

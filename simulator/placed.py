@@ -25,11 +25,12 @@ def check_plan(plan: Plan, program: Program, system: SystemDesc) -> None:
     """Raises BadBinary for a plan that no chip can follow, OutOfMemory where a core's buffers do not fit."""
     rows, cols = system.buda.grid
     taken: dict[tuple[int, int, int, int], str] = {}
-    where = {op.operation: op for op in plan.ops}
+    where = planned_operations(plan)
     waiting = {queue.source for queue in plan.queues}
     epochs = {(epoch.number, epoch.chip) for epoch in plan.epochs}
     for op in plan.ops:
-        if not 0 <= op.operation < len(program.operations) or (op.epoch, op.chip) not in epochs:
+        known = all(0 <= one < len(program.operations) for one in (*op.steps, op.operation))
+        if not known or (op.epoch, op.chip) not in epochs:
             raise BadBinary(f"plan: expected {op.name} to name an operation and an epoch of the program, got neither")
         for row, col in op.cores():
             key = (op.epoch, op.chip, row, col)
@@ -40,11 +41,16 @@ def check_plan(plan: Plan, program: Program, system: SystemDesc) -> None:
             taken[key] = op.name
         allocate(op, system)
     for op in plan.ops:
-        for producer in _producers(program, where, op.operation):
+        for producer in (p for one in (*op.steps, op.operation) for p in _producers(program, where, one)):
             if (producer.epoch, producer.chip) != (op.epoch, op.chip) and producer.name not in waiting:
                 raise BadBinary(f"plan: expected a queue between {producer.name} and {op.name}, got none")
             if producer.epoch > op.epoch:
                 raise BadBinary(f"plan: expected {producer.name} not after {op.name}, got epoch {producer.epoch}")
+
+
+def planned_operations(plan: Plan) -> dict[int, PlacedOp]:
+    """Operation of the entry -> the op that does it: a fused op does one per step."""
+    return {one: op for op in plan.ops for one in (*op.steps, op.operation)}
 
 
 def allocate(op: PlacedOp, system: SystemDesc) -> tuple[int, ...]:

@@ -16,6 +16,7 @@ import pytest
 
 from compiler.api import stablehlo_to_ttir
 from compiler.balancer.policies import POLICIES
+from compiler.configuration import Configuration
 from compiler.graph import BudaGraph, NodeKind, OpSpec, TensorShape
 from compiler.graph_builder import GraphBuilder
 from compiler.passes.ttir_to_graph import lower
@@ -78,7 +79,9 @@ def main() -> None:
         for arch in chosen.arch or ARCHS:
             for policy in POLICIES:
                 started = time.monotonic()
-                found = plan(graph, budget_of(arch), policy)
+                config = Configuration()
+                config.set_configuration_options(balancer_policy=policy)
+                found = config.plan(graph, arch)
                 print(row(found, arch, time.monotonic() - started), flush=True)
 
 

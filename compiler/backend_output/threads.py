@@ -8,10 +8,12 @@ steps: [...]}`. Every core of an op runs the same program.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from compiler.balancer.op_model import OpModel
-from compiler.graph import FIDELITIES, BudaGraph, Node
+from compiler.fused import DEST, OUTPUT, Fused
+from compiler.graph import FIDELITIES, BudaGraph, Node, OpSpec
 
 Steps = list[dict[str, Any]]
 
@@ -23,6 +25,7 @@ def kernel_arguments(graph: BudaGraph, node: Node, model: OpModel) -> dict[str, 
     return {
         "op": node.name,
         "type": spec.type,
+        **_steps_of(spec),
         "block": {
             "t": block.t,
             "mblock": [block.mblock_m, block.mblock_n],
@@ -44,6 +47,14 @@ def kernel_arguments(graph: BudaGraph, node: Node, model: OpModel) -> dict[str, 
     }
 
 
+def _steps_of(spec: OpSpec) -> dict[str, Any]:
+    """A fused op's steps, and its buffers between them."""
+    if spec.fused is None:
+        return {}
+    steps = [{"step": s.name, "inputs": list(s.inputs), "output": s.output} for s in spec.fused.steps]
+    return {"intermediates": spec.fused.intermediates, "steps": steps}
+
+
 def threads(graph: BudaGraph, node: Node, model: OpModel) -> tuple[Steps, Steps, Steps]:
     """Programs of threads 0, 1 and 2."""
     if node.spec.type == "matmul":
@@ -52,6 +63,8 @@ def threads(graph: BudaGraph, node: Node, model: OpModel) -> tuple[Steps, Steps,
         return _sparse(node, model)
     if node.spec.type == "reduce":
         return _reduce(graph, node, model)
+    if node.spec.fused is not None:
+        return _fused(node.spec.fused, node, model)
     return _eltwise(graph, node, model)
 
 
@@ -168,6 +181,42 @@ def _eltwise(graph: BudaGraph, node: Node, model: OpModel) -> tuple[Steps, Steps
     compute = {node.spec.type: {"tiles": tiles, "approximate": node.spec.approximate}}
     math = [{"acquire_dst": tiles}, compute, {"commit_dst": tiles}]
     return _over_blocks(model, unpack), _over_blocks(model, math), _pack(node, model)
+
+
+def _fused(fused: Fused, node: Node, model: OpModel) -> tuple[Steps, Steps, Steps]:
+    """Per micro block, step after step: what is in Dst stays there, what is in a buffer comes back from L1."""
+    tiles = model.block.ublock.tiles
+    unpack: Steps = [{"wait": {"buffer": f"input_{i}", "tiles": tiles}} for i in range(fused.inputs)]
+    math: Steps = []
+    pack: Steps = []
+    for step in fused.steps:
+        for i, name in enumerate(step.inputs):
+            if name == DEST:
+                math.append({"move_dst": {"to": "SrcA" if i == 0 else "SrcB", "tiles": tiles}})
+                continue
+            repeated = [tm.dim for tm in step.tms_of(i) if tm.name == "tile_broadcast"]
+            unpack.append({"unpack": {
+                "buffer": name.replace("input", "input_"), "to": "SrcA" if i == 0 else "SrcB", "tiles": tiles,
+                **({"broadcast": repeated} if repeated else {}),
+            }})  # fmt: skip
+        unpack += [{"pop": {"buffer": name, "tiles": tiles}} for name in step.pop]
+        math += [] if DEST in step.inputs else [{"acquire_dst": tiles}]
+        math.append({step.spec.type: {"tiles": tiles, "approximate": step.spec.approximate}})
+        if step.output == DEST:
+            continue
+        math.append({"commit_dst": tiles})
+        if step.output != OUTPUT:
+            relu = {"relu": True} if step.spec.relu else {}
+            pack += [
+                {"wait_dst": tiles},
+                {"reserve": {"buffer": step.output, "tiles": tiles}},
+                {"pack_tiles": {"tiles": tiles, "df": model.intermediates[0].data_format, **relu}},
+                {"push": {"buffer": step.output, "tiles": tiles}},
+                {"release_dst": tiles},
+            ]
+    unpack += [{"pop": {"buffer": f"input_{i}", "tiles": tiles}} for i in range(fused.inputs)]
+    last = replace(node, op=replace(node.spec, relu=fused.steps[-1].spec.relu))
+    return _over_blocks(model, unpack), _over_blocks(model, math), _pack(last, model, pack)
 
 
 def _reduce(graph: BudaGraph, node: Node, model: OpModel) -> tuple[Steps, Steps, Steps]:

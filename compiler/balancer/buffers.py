@@ -21,8 +21,15 @@ def output_buffer(node: Node, block: BlockShape, user_factor: int) -> BufferMode
 
 
 def intermediate_buffers(node: Node, output: BufferModel) -> tuple[BufferModel, ...]:
-    """Where partial results rest, for ops that have any and hold them in another format than the output."""
+    """Where partial results rest, for ops that have any and hold them in another format than the output.
+
+    Of a fused op, where results of its steps rest: a micro block for each.
+    """
     spec = node.spec
+    if spec.fused is not None:
+        one = BlockShape(1, 1, 1, output.block_shape.ublock)
+        held = BufferModel.whole(one, 1, spec.intermediate_format or node.data_format)
+        return (held,) * spec.fused.intermediates
     accumulates = spec.gradient or spec.is_matmul or (spec.type == "reduce" and spec.reduce_dim == "z")
     held_as = spec.intermediate_format or node.data_format
     if not accumulates or held_as == node.data_format:

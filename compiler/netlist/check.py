@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from compiler.balancer.shapes import largest_divisor
 from compiler.errors import CompilerInputError
-from compiler.netlist.fused import check_fused
+from compiler.netlist.fused import check_fused, fused_of
 from compiler.netlist.interpret import executions
 from compiler.netlist.model import HOST, Graph, Netlist, Op, Queue
 from compiler.placer.dram import FIRST
@@ -126,6 +127,10 @@ def core_buffers(netlist: Netlist, graph: Graph, op: Op) -> tuple[CoreBuffer, ..
     held.append(CoreBuffer("output", 0, op.out_df, op.mblock_tiles * op.buf_size_mb, _bytes(op.out_df)))
     if op.intermed_df != op.out_df and (op.type == "matmul" or op.attributes.get("dim") == "z"):
         held.append(CoreBuffer("intermediate", 0, op.intermed_df, op.mblock_tiles, _bytes(op.intermed_df)))
+    if op.type == "fused_op" and (count := fused_of(netlist, op).intermediates):
+        rows, cols = op.ublock
+        one = CoreBuffer("intermediate", 0, op.intermed_df, rows * cols, _bytes(op.intermed_df))
+        held += [replace(one, operand=i) for i in range(count)]
     resident = {
         name
         for program in netlist.programs

@@ -8,7 +8,8 @@ from typing import Any
 import yaml
 
 from compiler.balancer.op_model import OpModel
-from compiler.graph import BudaGraph, Edge, Node, NodeKind
+from compiler.fused import OUTPUT, Fused, Step
+from compiler.graph import BudaGraph, Edge, Node, NodeKind, OpSpec
 from compiler.netlist.model import HOST, FusedOp, Graph, Netlist, Op, Program, Queue, SubOp
 from compiler.plan_to_binary import PlannedProgram
 from compiler.planner import Plan
@@ -22,7 +23,7 @@ def netlist_of(planned: Plan, program: PlannedProgram) -> Netlist:
     waits = {queue.source: queue.name for queue in plan.queues if queue.name.startswith("e2e_")}
     where = {p.op.name: (epoch.number, epoch.chip) for epoch in planned.epochs for p in epoch.placements}
     cut = {(edge.producer, edge.consumer) for edge in planned.cuts}
-    graphs = []
+    graphs, fused = [], {}
     for epoch in planned.epochs:
         ops = []
         for p in epoch.placements:
@@ -34,9 +35,11 @@ def netlist_of(planned: Plan, program: PlannedProgram) -> Netlist:
                 for e in graph.operands(node.name)
             ]
             model = planned.choices[node.name].model
-            ops.append(_op(graph, node, model, tuple(inputs), (p.row, p.col), p.transposed))
+            if node.spec.fused is not None:
+                fused[len(fused)] = fused_row(len(fused), node.spec.fused, model)
+            ops.append(_op(graph, node, model, tuple(inputs), (p.row, p.col), p.transposed, len(fused) - 1))
         graphs.append(Graph(graph_name(planned, epoch.number), epoch.chip, 1, tuple(ops)))
-    return Netlist(planned.budget.arch, queues, tuple(graphs), (_program(queues, graphs),), graph.name)
+    return Netlist(planned.budget.arch, queues, tuple(graphs), (_program(queues, graphs),), graph.name, fused)
 
 
 def graph_name(planned: Plan, number: int) -> str:
@@ -62,7 +65,13 @@ def _queue(queue: QueuePlan, graph: BudaGraph) -> Queue:
 
 
 def _op(
-    graph: BudaGraph, node: Node, model: OpModel, inputs: tuple[str, ...], start: tuple[int, int], turned: bool
+    graph: BudaGraph,
+    node: Node,
+    model: OpModel,
+    inputs: tuple[str, ...],
+    start: tuple[int, int],
+    turned: bool,
+    fused: int,
 ) -> Op:
     spec, block, edges = node.spec, model.block, graph.operands(node.name)
     return Op(
@@ -85,7 +94,10 @@ def _op(
         grid_transpose=turned,
         untilize_output=any(graph.node(e.consumer).kind is NodeKind.OUTPUT for e in graph.users(node.name)),
         tms={e.operand: tuple(str(tm) for tm in e.tms) for e in edges if e.tms},
-        attributes=dict(_attributes(graph, node, model, edges)),
+        attributes={
+            **({"fused_op_id": fused} if spec.fused is not None else {}),
+            **dict(_attributes(graph, node, model, edges)),
+        },
     )
 
 
@@ -108,12 +120,7 @@ def _attributes(graph: BudaGraph, node: Node, model: OpModel, edges: tuple[Edge,
         yield from (("dim", spec.reduce_dim), ("type", spec.reduce_type))
         if spec.reduce_dim == "z":
             yield "z", graph.operand_shape(edges[0]).z
-    if spec.relu:
-        yield from (("relu_en", True), ("relu_threshold", 0.0), ("relu_mode", "min"))
-    if spec.approximate:
-        yield "approximate_mode", True
-    if spec.vector:
-        yield "vector", spec.vector
+    yield from _eltwise_attributes(spec)
     if spec.l1_acc:
         yield "l1_acc", True
     if spec.slices is not None:
@@ -125,6 +132,15 @@ def _attributes(graph: BudaGraph, node: Node, model: OpModel, edges: tuple[Edge,
         yield "t_stream", {"dir": model.stream.dir, "factor": [model.stream.r, model.stream.c]}
     if node.elements is not None:
         yield "elements", list(node.elements)
+
+
+def _eltwise_attributes(spec: OpSpec) -> Iterator[tuple[str, Any]]:
+    if spec.relu:
+        yield from (("relu_en", True), ("relu_threshold", 0.0), ("relu_mode", "min"))
+    if spec.approximate:
+        yield "approximate_mode", True
+    if spec.vector:
+        yield "vector", spec.vector
 
 
 def _program(queues: dict[str, Queue], graphs: list[Graph]) -> Program:
@@ -194,10 +210,35 @@ def _fused_row(fused: FusedOp) -> dict[str, Any]:
     return {"inputs": fused.inputs, "intermediates": fused.intermediates, "schedules": schedules}
 
 
+def fused_row(number: int, fused: Fused, model: OpModel) -> FusedOp:
+    """What a fused op does, in the blocks of its op model."""
+    block = model.block
+    schedules = tuple(
+        tuple(
+            SubOp(
+                step.name, step.spec.type, step.inputs, step.output,
+                {i: tuple(map(str, tms)) for i, tms in enumerate(step.tms) if tms}, dict(_step_attributes(step)),
+                (block.mblock_m, block.mblock_n), (block.ublock.rt, block.ublock.ct), step.pop,
+            )
+            for step in schedule
+        )
+        for schedule in fused.schedules
+    )  # fmt: skip
+    return FusedOp(number, fused.inputs, fused.intermediates, schedules)
+
+
+def _step_attributes(step: Step) -> Iterator[tuple[str, Any]]:
+    yield from _eltwise_attributes(step.spec)
+    if step.elements is not None and step.output != OUTPUT:
+        yield "elements", list(step.elements)
+
+
 def _step_row(step: SubOp) -> dict[str, Any]:
     row: dict[str, Any] = {"type": step.type, "inputs": list(step.inputs)}
     row |= {f"input_{i}_tms": [_tm_row(tm) for tm in tms] for i, tms in step.tms.items()}
     row |= {"attributes": dict(step.attributes)} if step.attributes else {}
+    row |= {key: list(pair) for key, pair in (("mblock", step.mblock), ("ublock", step.ublock)) if pair is not None}
+    row |= {"pop": list(step.pop)} if step.pop else {}
     return row | {"output": step.output}
 
 

@@ -97,6 +97,11 @@ class SubOp:
     """`dest`, `intermed0` and so on, or `output`."""
     tms: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
     attributes: Mapping[str, Any] = field(default_factory=dict)
+    mblock: Pair | None = None
+    ublock: Pair | None = None
+    """Its blocks; None: those of the op."""
+    pop: tuple[str, ...] = ()
+    """Buffers that nobody reads behind it."""
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ QUEUE_KEYS = frozenset({
     "input", "type", "entries", "grid_size", "t", "mblock", "ublock", "ublock_order", "tile_dim", "df",
     "target_device", "loc", "dram", "host", "elements", "layout", "alias", "input_tms",
 })  # fmt: skip
+STEP_KEYS = frozenset({"type", "inputs", "output", "attributes", "mblock", "ublock", "pop", "pop_last"})
 INSTRUCTIONS = frozenset({
     "param", "var", "staticvar", "varinst", "loop", "endloop", "execute", "allocate_queue", "deallocate_queue",
     "endprogram",
@@ -246,7 +247,10 @@ def _step(where: str, name: str, raw: Any) -> SubOp:
         if key in row.raw
     }
     attributes = _Reader(f"{where}.attributes", row.raw.get("attributes") or {}).raw
-    return SubOp(name, row.word("type"), tuple(inputs), row.word("output"), tms, dict(attributes))
+    row.known(STEP_KEYS)
+    pop = tuple(str(one) for key in ("pop", "pop_last") if key in row.raw for one in _list(row, key))
+    mblock, ublock = (row.pair(key) if key in row.raw else None for key in ("mblock", "ublock"))
+    return SubOp(name, row.word("type"), tuple(inputs), row.word("output"), tms, dict(attributes), mblock, ublock, pop)
 
 
 def _list(row: _Reader, key: str) -> list[Any]:

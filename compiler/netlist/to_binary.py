@@ -12,7 +12,7 @@ from compiler.graph import BudaGraph, NodeKind, OpSpec, Slices, TensorShape, Tm
 from compiler.graph_builder import GraphBuilder, Operand
 from compiler.graph_to_program import GraphProgram, to_program
 from compiler.netlist.check import check, core_buffers
-from compiler.netlist.fused import add_fused
+from compiler.netlist.fused import steps_of
 from compiler.netlist.interpret import executions
 from compiler.netlist.model import HOST, Graph, Netlist, Op, Queue
 from compiler.plan_to_binary import PlannedProgram
@@ -39,7 +39,7 @@ def to_binary(netlist: Netlist, board: str = "", parameters: dict[str, int] | No
         netlist.name,
         "netlist",
         tuple(EpochPlan(order[g.name], g.target_device, KINDS.get(g.name[:3], "forward")) for g in graphs),
-        tuple(_placed(netlist, g, op, order[g.name], program) for g in graphs for op in g.ops),
+        tuple(_placed(netlist, g, op, order[g.name], program, graph) for g in graphs for op in g.ops),
         tuple(_queue_plan(queue, program) for queue in netlist.queues.values()),
     )
     return PlannedProgram(program, Binary(system.board, system.arch, (program.program,), "opscope netlist", plan))
@@ -55,7 +55,7 @@ def graph_of(netlist: Netlist) -> BudaGraph:
     """The graph that a netlist describes. Raises CompilerInputError where shapes do not go together."""
     builder = GraphBuilder(netlist.name)
     outputs = []
-    pickers = {op.inputs[0]: _spec(op).pattern for op in netlist.ops.values() if op.attributes.get("identity")}
+    pickers = {op.inputs[0]: _spec(netlist, op).pattern for op in netlist.ops.values() if op.attributes.get("identity")}
     for queue in netlist.queues.values():
         if queue.name in pickers:
             shape = TensorShape(1, 1, pickers[queue.name].rows, pickers[queue.name].cols)
@@ -70,13 +70,9 @@ def graph_of(netlist: Netlist) -> BudaGraph:
             Operand(_producer(netlist, name), tuple(Tm.parse(tm) for tm in op.tms.get(i, ())))
             for i, name in enumerate(op.inputs)
         ]
-        if op.type == "fused_op":
-            for _ in add_fused(builder, netlist, op, operands, _spec(op)):
-                pass
-            continue
         elements = op.attributes.get("elements")
         builder.op(
-            op.name, _spec(op), operands, op.out_df, _shape(op), tuple(elements) if elements else None
+            op.name, _spec(netlist, op), operands, op.out_df, _shape(op), tuple(elements) if elements else None
         )  # fmt: skip
     for queue in outputs:
         tms = tuple(Tm.parse(tm) for tm in queue.input_tms)
@@ -129,13 +125,15 @@ def _shape(op: Op) -> TensorShape:
     return TensorShape(1, op.t // (tr * tc), rows, op.grid_size[1] * tc * op.mblock[1] * op.ublock[1])
 
 
-def _spec(op: Op) -> OpSpec:
+def _spec(netlist: Netlist, op: Op) -> OpSpec:
     attributes: dict[str, Any] = dict(op.attributes)
     spec = OpSpec(
         op.type, op.math_fidelity, op.acc_df, "" if op.intermed_df == op.out_df else op.intermed_df,
         approximate=bool(attributes.get("approximate_mode")), relu=bool(attributes.get("relu_en")),
         vector=str(attributes.get("vector", "")), l1_acc=bool(attributes.get("l1_acc")),
     )  # fmt: skip
+    if op.type == "fused_op":
+        return replace(spec, fused=steps_of(netlist, op, spec))
     try:
         if op.type == "reduce":
             return replace(spec, reduce_dim=attributes["dim"], reduce_type=attributes.get("type", "sum"))
@@ -155,13 +153,14 @@ def _spec(op: Op) -> OpSpec:
     return spec
 
 
-def _placed(netlist: Netlist, graph: Graph, op: Op, epoch: int, program: GraphProgram) -> PlacedOp:
+def _placed(netlist: Netlist, graph: Graph, op: Op, epoch: int, program: GraphProgram, whole: BudaGraph) -> PlacedOp:
     direction, factor = _stream(op)
+    *steps, operation = program.operations_of(whole.node(op.name))
     return PlacedOp(
-        op.name, program.operation[op.name], epoch, graph.target_device, *op.grid_loc, op.grid_size,
+        op.name, operation, epoch, graph.target_device, *op.grid_loc, op.grid_size,
         op.grid_transpose, direction, factor, BlockPlan(op.t, *op.mblock, *op.ublock),
         int(op.attributes.get("m_k", 1)), int(op.attributes.get("u_kt", 1)), op.ublock_order,
-        core_buffers(netlist, graph, op),
+        core_buffers(netlist, graph, op), tuple(steps),
     )  # fmt: skip
 
 

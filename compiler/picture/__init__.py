@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from compiler.fused import fused_type
 from compiler.plan_report import dram_queues_note
 from compiler.planner import Plan
 
@@ -54,14 +55,14 @@ def panels(plan: Plan) -> tuple[Panel, ...]:
             model = plan.choices[p.op.name].model
             side = ", on its side" if p.transposed else ""
             tip = (
-                f"{p.op.name}: {model.spec.type}, grid {model.grid}{side}, t {model.block.t}, "
+                f"{p.op.name}: {fused_type(model.spec)}, grid {model.grid}{side}, t {model.block.t}, "
                 f"{model.cycles:,} cycles, L1 {model.l1_bytes:,} bytes"
             )
             room = p.grid.c * CELL // 7
             boxes.append(
                 Box(
                     p.op.name,
-                    p.op.name[:room],
+                    (str(model.spec.fused) if model.spec.fused is not None else p.op.name)[:room],
                     tip,
                     p.col,
                     p.row,

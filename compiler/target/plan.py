@@ -45,7 +45,7 @@ class PlacedOp:
 
     name: str
     operation: int
-    """Index of its kernel's operation in the entry."""
+    """Index of its kernel's operation in the entry; of a fused op of its last step's."""
     epoch: int
     chip: int
     row: int
@@ -65,6 +65,8 @@ class PlacedOp:
     """Steps along a product's inner dimension, and tiles of each; 1 for other ops."""
     ublock_order: str
     buffers: tuple[CoreBuffer, ...]
+    steps: tuple[int, ...] = ()
+    """Of a fused op: operations that the same cores do before `operation`, its last step."""
 
     def cores(self) -> Iterable[tuple[int, int]]:
         """Its cores on the chip, as (row, column)."""

@@ -73,7 +73,7 @@ def test_mixed_precision_narrows_products_alone_and_still_computes() -> None:
     found = planned("attention", amp_level=1)
     formats = {node.spec.type: node.data_format for node in found.graph.ops}
     assert formats["matmul"] == "Bfp8_b"
-    assert formats["exp"] == "Float16_b"
+    assert formats["fused_op"] == "Float16_b"
     program = to_binary(found, load_board("n150"))
     (out,) = run(program, model("attention").queues)
     (exact,) = run(to_binary(planned("attention"), load_board("n150")), model("attention").queues)
@@ -147,11 +147,11 @@ def test_the_command_takes_options_and_lists_them(tmp_path: Path) -> None:
     listed = CliRunner().invoke(plan_command, ["--list-options"])
     assert len(listed.output.splitlines()) == 33
     page, netlist, folder = tmp_path / "p.html", tmp_path / "n.yaml", tmp_path / "out"
-    args = ["matmul:512x128x128", "--set", "math_fidelity=LoFi", "--set", "enable_auto_fusing=true"]
+    args = ["matmul:512x128x128", "--set", "math_fidelity=LoFi", "--set", "enable_consteval=true"]
     args += ["--picture", str(page), "--netlist", str(netlist), "--backend-output", str(folder)]
     done = CliRunner().invoke(plan_command, args)
     assert done.exit_code == 0, done.output
-    assert "enable_auto_fusing: has no effect here" in done.output
+    assert "enable_consteval: has no effect here" in done.output
     assert "math_fidelity: LoFi" in netlist.read_text()
     assert 'data-op="matmul"' in page.read_text()
     assert (folder / "hlks" / "matmul.yaml").exists()

@@ -52,6 +52,34 @@ def test_lines_for_people_name_the_chosen_one_and_why() -> None:
     assert any("Failed to allocate input buffers: Output[3261440]" in line for line in lines)
 
 
+GRAPH = """name: small
+nodes:
+  x: {input: [128, 64]}
+  w: {parameter: [64, 64]}
+  b: {parameter: [128, 64]}
+  up: {op: matmul, inputs: [x, w]}
+  add: {op: add, inputs: [up, b]}
+  act: {op: gelu, inputs: [add]}
+outputs: [act]
+"""
+
+
+def test_fused_ops_are_shown_and_can_be_turned_off(tmp_path: Path) -> None:
+    file, netlist, page = tmp_path / "small.yaml", tmp_path / "n.yaml", tmp_path / "p.html"
+    file.write_text(GRAPH)
+    lines = call(file, "--netlist", netlist, "--picture", page).output.splitlines()
+    assert any(line.split() == ["=", "add,", "gelu"] for line in lines)
+    assert "fused_ops:" in netlist.read_text()
+    assert "fused_op (add, gelu)" in page.read_text()
+    found = json.loads(call(file, "--op", "_fused_op_0", "--json").output)["op"]
+    assert [step["op"] for step in found["fused_steps"]] == ["add", "act"]
+    asked = call(file, "--op", "act")
+    assert (asked.exit_code, len(asked.output.splitlines())) == (2, 1)
+    assert "a step of _fused_op_0" in asked.output
+    assert call(file, "--op", "act", "--set", "enable_auto_fusing=false").exit_code == 0
+    assert "fused_op" not in call(file, "--op-size", "act=2x2").output
+
+
 def test_a_plan_lists_epochs_and_cores() -> None:
     found = json.loads(call(CONVOLUTION, "--policy", "ribbon", "--epoch-break", "matmul", "--json").output)
     assert [len(epoch["placements"]) for epoch in found["epochs"]] == [1, 1]

@@ -9,6 +9,7 @@ import pytest
 from compiler.balancer.constraints import End, edge_failure
 from compiler.balancer.policies import POLICIES
 from compiler.balancer.tests import graphs
+from compiler.configuration import Configuration
 from compiler.placer.epochs import PlacerOptions
 from compiler.planner import Plan, budget_of, plan
 
@@ -81,7 +82,10 @@ def test_models_are_planned_within_a_minute(model: str, arch: str, policy: str) 
     from ci.benchmarks.bench_planner import graph_of
 
     graph = graph_of(model)
+    config = Configuration()
+    config.set_configuration_options(balancer_policy=policy)
     started = time.process_time()
-    found = plan(graph, budget_of(arch), policy)
+    found = config.plan(graph, arch)
     assert time.process_time() - started < 60
     check(found)
+    assert any(node.spec.fused is not None for node in found.graph.ops)

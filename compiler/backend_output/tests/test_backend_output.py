@@ -12,11 +12,12 @@ import yaml
 from compiler.backend_output import write_folder
 from compiler.backend_output.pipes import pipes_of, tile_numbers
 from compiler.backend_output.threads import threads, total
+from compiler.configuration import Configuration
 from compiler.graph import Tm
 from compiler.graph_file import read_graph
 from compiler.netlist.emit import netlist_of, to_yaml
 from compiler.plan_to_binary import PlannedProgram, to_binary
-from compiler.planner import Plan, budget_of, plan
+from compiler.planner import Plan, budget_of
 from compiler.target.system_desc import load_board
 from compiler.tests.planned import MODELS, Lowered, lowered_function
 from simulator.kernels.buda import manipulate
@@ -41,7 +42,9 @@ def model(name: str) -> Lowered:
 
 
 def made(name: str, policy: str, board: str) -> tuple[Plan, PlannedProgram]:
-    found = plan(model(name).graph, budget_of(board), policy)
+    config = Configuration()
+    config.set_configuration_options(balancer_policy=policy)
+    found = config.plan(model(name).graph, board)
     return found, to_binary(found, load_board(board))
 
 
@@ -68,7 +71,7 @@ def test_what_pipes_deliver_is_what_threads_take(name: str, policy: str) -> None
 def test_a_pipe_names_the_core_that_made_each_tile() -> None:
     found, program = made("layer", "MaximizeTMinimizeGrid", "n150")
     placed = {op.name: op for op in program.binary.plan.ops}
-    node = next(n for n in found.graph.ops if n.spec.type == "add")
+    node = next(n for n in found.graph.ops if str(n.spec.fused) == "add, tanh")
     (sender,) = {e.producer for e in found.graph.operands(node.name) if e.operand == 0}
     pipes = [p for p in pipes_of(found, placed, node) if ".input_0." in p.name]
     cores = set(placed[sender].cores())

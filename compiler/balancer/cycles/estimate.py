@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from compiler.balancer.cycles import formulas, sparse
 from compiler.balancer.cycles.weights import BY_ARCH, weights
 from compiler.balancer.shapes import BlockShape, BufferModel, Grid, StreamFactor
+from compiler.fused import DEST, Fused, types_of
 from compiler.graph import FIDELITIES, Node
 from compiler.target.formats import number_format
 
 BINARY = frozenset({"add", "subtract", "multiply", "quantization", "dequantization", "requantization"})
 """Ops whose cost per tile grows with the width of the format; `maximum` is fitted without."""
+
+DEST_SAVES = frozenset({"add", "subtract", "multiply"})
+IN_DEST = (1, 0.5, 0.2)
+"""Share of its cycles that such a step takes in a fused op, with neither, one or both of its ends in Dst."""
 
 
 def estimate(
@@ -23,6 +30,8 @@ def estimate(
 ) -> int:
     """Cycles of one core for one input; `reduced_z` is the depth of a reduction along z."""
     spec = node.spec
+    if spec.fused is not None:
+        return _fused(arch, node, spec.fused, grid, stream, block)
     found = _conditions(node)
     step = inputs[1].block_shape if spec.is_matmul else None
     work = formulas.Work(
@@ -49,10 +58,20 @@ def estimate(
     return formulas.elementwise(work, constants, _format_weight(node))
 
 
-def is_measured(arch: str, node: Node) -> bool:
-    """Whether the op's constants were fitted to measurements; others count as a copy, as in TT-Buda."""
-    key = "matmul_sparse" if node.spec.sparse is not None else node.spec.type
-    return key in BY_ARCH[arch]
+def _fused(arch: str, node: Node, fused: Fused, grid: Grid, stream: StreamFactor, block: BlockShape) -> int:
+    """The sum of the steps; an add, subtract or multiply that leaves unpacking or packing to Dst costs a part."""
+    cycles = 0.0
+    for step in fused.steps:
+        alone = estimate(arch, replace(node, op=step.spec), grid, stream, block, ())
+        ends = (DEST in step.inputs) + (step.output == DEST)
+        cycles += alone * (IN_DEST[ends] if step.spec.type in DEST_SAVES else 1)
+    return int(cycles)
+
+
+def unmeasured(arch: str, node: Node) -> tuple[str, ...]:
+    """Those of the op's types whose constants nobody fitted to measurements: they count as a copy, as in TT-Buda."""
+    kinds = ("matmul_sparse",) if node.spec.sparse is not None else types_of(node.spec)
+    return tuple(kind for kind in kinds if kind not in BY_ARCH[arch])
 
 
 def theoretical(arch: str, node: Node, block: BlockShape, inputs: tuple[BufferModel, ...]) -> int:

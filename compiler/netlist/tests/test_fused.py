@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from compiler.errors import CompilerInputError
+from compiler.netlist.check import check
 from compiler.netlist.emit import to_yaml
 from compiler.netlist.parse import parse
 from compiler.netlist.to_binary import to_binary
@@ -69,6 +70,34 @@ BAD = {
                 "[{gelu.0: {type: gelu, inputs: [intermed0], output: output}}]]"),
         "expected to follow a matmul or a reduce, got one behind add",
     ),
+    "Dst that nobody reads": (
+        netlist(STEPS.replace("inputs: [dest], output: intermed0", "inputs: [input0], output: intermed0")),
+        "expected to read Dst once",
+    ),
+    "Dst second on Grayskull": (
+        netlist(STEPS.replace("type: gelu, inputs: [dest]", "type: add, inputs: [input0, dest]")).replace(
+            "wormhole_b0", "grayskull"
+        ),
+        "expected Dst as the first input on grayskull, got input 1",
+    ),
+    "a column first": (
+        netlist(STEPS.replace("{type: add,", "{type: add, input_0_tms: [tile_broadcast: c],")),
+        r"expected tile_broadcast\(c\) on input 1 of add, subtract or multiply, got input 0 of add",
+    ),
+    "a transpose inside": (
+        netlist(STEPS.replace("{type: add,", "{type: add, input_0_tms: [transpose],")),
+        "expected broadcasts inside a fused op, got transpose",
+    ),
+    "a buffer that is used up": (
+        netlist(STEPS.replace("inputs: [dest], output: intermed0", "inputs: [dest], pop: [input1], output: intermed0")),
+        "got 'input1'",
+    ),
+    "a buffer too many": (netlist(STEPS.replace("intermed0", "intermed3")), "or intermed0, got 'intermed3'"),
+    "other blocks": (
+        netlist(STEPS.replace("{type: add,", "{type: add, mblock: [2, 2],")),
+        r"add.0.mblock: expected \[4, 2\] as f has, got \[2, 2\]",
+    ),
+    "an unknown key": (netlist(STEPS.replace("{type: add,", "{type: add, tipe: 1,")), "got 'tipe'; try type"),
     "an unknown step": (netlist(STEPS.replace("type: gelu", "type: wobble")), "got 'wobble'"),
 }  # fmt: skip
 
@@ -77,4 +106,4 @@ BAD = {
 def test_what_a_core_cannot_do_is_one_line(name: str) -> None:
     text, message = BAD[name]
     with pytest.raises(CompilerInputError, match=message):
-        to_binary(parse(text))
+        check(parse(text))

@@ -195,7 +195,34 @@ class PlacedOp(object):
         o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(32))
         return o == 0
 
-def PlacedOpStart(builder): builder.StartObject(15)
+    # PlacedOp
+    def Steps(self, j):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(34))
+        if o != 0:
+            a = self._tab.Vector(o)
+            return self._tab.Get(flatbuffers.number_types.Int64Flags, a + flatbuffers.number_types.UOffsetTFlags.py_type(j * 8))
+        return 0
+
+    # PlacedOp
+    def StepsAsNumpy(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(34))
+        if o != 0:
+            return self._tab.GetVectorAsNumpy(flatbuffers.number_types.Int64Flags, o)
+        return 0
+
+    # PlacedOp
+    def StepsLength(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(34))
+        if o != 0:
+            return self._tab.VectorLen(o)
+        return 0
+
+    # PlacedOp
+    def StepsIsNone(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(34))
+        return o == 0
+
+def PlacedOpStart(builder): builder.StartObject(16)
 def Start(builder):
     return PlacedOpStart(builder)
 def PlacedOpAddName(builder, name): builder.PrependUOffsetTRelativeSlot(0, flatbuffers.number_types.UOffsetTFlags.py_type(name), 0)
@@ -252,6 +279,12 @@ def AddBuffers(builder, buffers):
 def PlacedOpStartBuffersVector(builder, numElems): return builder.StartVector(4, numElems, 4)
 def StartBuffersVector(builder, numElems):
     return PlacedOpStartBuffersVector(builder, numElems)
+def PlacedOpAddSteps(builder, steps): builder.PrependUOffsetTRelativeSlot(15, flatbuffers.number_types.UOffsetTFlags.py_type(steps), 0)
+def AddSteps(builder, steps):
+    return PlacedOpAddSteps(builder, steps)
+def PlacedOpStartStepsVector(builder, numElems): return builder.StartVector(8, numElems, 8)
+def StartStepsVector(builder, numElems):
+    return PlacedOpStartStepsVector(builder, numElems)
 def PlacedOpEnd(builder): return builder.EndObject()
 def End(builder):
     return PlacedOpEnd(builder)
@@ -281,6 +314,7 @@ class PlacedOpT(object):
         self.uKt = 0  # type: int
         self.ublockOrder = None  # type: str
         self.buffers = None  # type: List[compiler.target.generated.CoreBuffer.CoreBufferT]
+        self.steps = None  # type: List[int]
 
     @classmethod
     def InitFromBuf(cls, buf, pos):
@@ -333,6 +367,13 @@ class PlacedOpT(object):
                 else:
                     coreBuffer_ = compiler.target.generated.CoreBuffer.CoreBufferT.InitFromObj(placedOp.Buffers(i))
                     self.buffers.append(coreBuffer_)
+        if not placedOp.StepsIsNone():
+            if np is None:
+                self.steps = []
+                for i in range(placedOp.StepsLength()):
+                    self.steps.append(placedOp.Steps(i))
+            else:
+                self.steps = placedOp.StepsAsNumpy()
 
     # PlacedOpT
     def Pack(self, builder):
@@ -368,6 +409,14 @@ class PlacedOpT(object):
             for i in reversed(range(len(self.buffers))):
                 builder.PrependUOffsetTRelative(bufferslist[i])
             buffers = builder.EndVector()
+        if self.steps is not None:
+            if np is not None and type(self.steps) is np.ndarray:
+                steps = builder.CreateNumpyVector(self.steps)
+            else:
+                PlacedOpStartStepsVector(builder, len(self.steps))
+                for i in reversed(range(len(self.steps))):
+                    builder.PrependInt64(self.steps[i])
+                steps = builder.EndVector()
         PlacedOpStart(builder)
         if self.name is not None:
             PlacedOpAddName(builder, name)
@@ -391,5 +440,7 @@ class PlacedOpT(object):
             PlacedOpAddUblockOrder(builder, ublockOrder)
         if self.buffers is not None:
             PlacedOpAddBuffers(builder, buffers)
+        if self.steps is not None:
+            PlacedOpAddSteps(builder, steps)
         placedOp = PlacedOpEnd(builder)
         return placedOp

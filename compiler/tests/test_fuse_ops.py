@@ -1,0 +1,209 @@
+"""Fused ops: which ops become one, in which order their steps come, and that results stay the same, bit for bit."""
+
+from __future__ import annotations
+
+import random
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from compiler.balancer.cycles.estimate import estimate
+from compiler.balancer.shapes import BlockShape, Grid, StreamFactor, UBlock
+from compiler.configuration import Configuration
+from compiler.errors import CompilerInputError
+from compiler.fuse_ops import MOST_INTERMEDIATES, MOST_STEPS, fuse_ops
+from compiler.fused import MOST_INPUTS, op_named, without_fused
+from compiler.graph import BudaGraph, NodeKind, OpSpec, TensorShape
+from compiler.graph_builder import GraphBuilder, Operand
+from compiler.netlist.check import check
+from compiler.netlist.emit import netlist_of, to_yaml
+from compiler.netlist.parse import parse
+from compiler.netlist.to_binary import to_binary as netlist_binary
+from compiler.plan_to_binary import PlannedProgram, to_binary
+from compiler.planner import Plan
+from compiler.target import binary
+from compiler.target.system_desc import load_board
+from compiler.tests.planned import lowered_function, run
+
+
+def graph(*ops: tuple[str, str, str], outputs: str = "", columns: int = 2) -> BudaGraph:
+    """Ops (name, type, operands) over inputs x, y, z and a column v; what nobody reads is an output."""
+    builder = GraphBuilder("test")
+    for name in "xyz":
+        builder.source(name, NodeKind.INPUT, TensorShape(1, 1, 4, columns))
+    builder.source("v", NodeKind.PARAMETER, TensorShape(1, 1, 4, 1), elements=(1, 128, 1))
+    read: set[str] = set()
+    for name, kind, operands in ops:
+        parts = [Operand.parse(part) for part in operands.split(";")]
+        read |= {part.producer for part in parts}
+        builder.op(name, OpSpec(kind, reduce_dim="c" if kind == "reduce" else ""), parts)
+    for name in [name for name, _, _ in ops if name not in read or name in outputs.split()]:
+        builder.output(f"{name}.out", Operand(name))
+    return builder.graph()
+
+
+def fused(found: BudaGraph) -> list[list[str]]:
+    """Of each fused op, the ops of which it was made."""
+    return [[step.origin for step in node.spec.fused.steps] for node in found.ops if node.spec.fused is not None]
+
+
+CHAIN = (("a", "add", "x; y"), ("b", "tanh", "a"), ("c", "multiply", "b; z"))
+COLUMN = "v | tile_broadcast(c) | broadcast(c, 2)"
+
+
+def test_a_chain_is_one_op_whose_results_stay_in_dst() -> None:
+    found = fuse_ops(graph(*CHAIN), "wormhole_b0")
+    (op,) = found.ops
+    assert op.spec.fused is not None
+    assert [(s.name, s.inputs, s.output) for s in op.spec.fused.steps] == [
+        ("add.0", ("input0", "input1"), "dest"),
+        ("tanh.1", ("dest",), "dest"),
+        ("multiply.2", ("dest", "input2"), "output"),
+    ]
+    assert [edge.producer for edge in found.operands(op.name)] == ["x", "y", "z"]
+    assert op.spec.fused.intermediates == 0
+
+
+GROUPS: dict[str, tuple[BudaGraph, list[list[str]]]] = {
+    "a result that others read ends it": (graph(*CHAIN, outputs="b"), [["a", "b"]]),
+    "a fork inside": (graph(("a", "add", "x; y"), ("b", "tanh", "a"), ("c", "multiply", "a; b")), [["a", "b", "c"]]),
+    "a reduction is none": (
+        graph(("a", "add", "x; y"), ("b", "exp", "a"), ("r", "reduce", "b"), ("s", "sqrt", "r"), ("t", "log", "s")),
+        [["a", "b"], ["s", "t"]],
+    ),
+    "nothing below an exponential": (graph(("a", "add", "x; y"), ("b", "exp", "a"), ("c", "sqrt", "b")), [["a", "b"]]),
+    "a transpose ends it": (
+        graph(("a", "add", "x; y"), ("b", "tanh", "a"), ("c", "exp", "b | transpose"), ("d", "log", "z")),
+        [["a", "b"]],
+    ),
+    "a column comes second": (graph(("a", "add", f"{COLUMN}; x"), ("b", "tanh", "a")), [["a", "b"]]),
+    "nothing is subtracted from a column": (graph(("a", "subtract", f"{COLUMN}; x"), ("b", "tanh", "a")), []),
+    "a maximum takes no column": (graph(("a", "maximum", f"x; {COLUMN}"), ("b", "tanh", "a")), []),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", GROUPS)
+def test_what_becomes_one_op(name: str) -> None:
+    source, expected = GROUPS[name]
+    assert fused(fuse_ops(source, "wormhole_b0")) == expected
+
+
+def test_what_breaks_an_epoch_stays_alone() -> None:
+    assert fused(fuse_ops(graph(*CHAIN), "wormhole_b0", {"b"})) == []
+    config = Configuration()
+    config.set_epoch_break("c")
+    found = config.plan(graph(*CHAIN), "wormhole_b0")
+    assert fused(found.graph) == [["a", "b"]]
+    assert [[p.op.name for p in epoch.placements] for epoch in found.epochs] == [["_fused_op_0"], ["c"]]
+
+
+def test_the_option_turns_it_off() -> None:
+    config = Configuration()
+    config.set_configuration_options(enable_auto_fusing=False)
+    assert [node.name for node in config.applied(graph(*CHAIN), "grayskull").ops] == ["a", "b", "c"]
+
+
+def test_grayskull_reads_dst_only_first_and_a_maximum_never_does() -> None:
+    source = graph(("a", "add", "x; y"), ("b", "subtract", "z; a"), ("c", "maximum", "b; z"), ("d", "tanh", "c"))
+    steps = {arch: fuse_ops(source, arch).ops[0].spec.fused.steps for arch in ("grayskull", "wormhole_b0")}  # type: ignore[union-attr]
+    assert steps["grayskull"][1].inputs == ("input2", "intermed0")
+    assert steps["wormhole_b0"][1].inputs == ("input2", "dest")
+    for found in steps.values():
+        assert "dest" not in (*found[2].inputs, *found[3].inputs)
+        assert found[-1].pop == (found[2].output,)
+
+
+def test_cycles_are_the_sum_of_the_steps_less_what_dst_saves() -> None:
+    (op,) = fuse_ops(graph(*CHAIN), "wormhole_b0").ops
+    block = BlockShape(1, 2, 1, UBlock(2, 2))
+    alone = {
+        step.spec.type: estimate("wormhole_b0", step_node, Grid(1, 1), StreamFactor(), block, ())
+        for step, step_node in zip(
+            op.spec.fused.steps, without_fused(fuse_ops(graph(*CHAIN), "wormhole_b0")).ops, strict=True
+        )  # type: ignore[union-attr]
+    }
+    found = estimate("wormhole_b0", op, Grid(1, 1), StreamFactor(), block, ())
+    assert found == int(alone["add"] * 0.5 + alone["tanh"] + alone["multiply"] * 0.5)
+
+
+def test_a_step_is_asked_for_by_name() -> None:
+    found = fuse_ops(graph(*CHAIN), "grayskull")
+    with pytest.raises(CompilerInputError, match="'b', a step of _fused_op_0; try _fused_op_0"):
+        op_named(found, "b")
+    assert op_named(found, "_fused_op_0").spec.type == "fused_op"
+
+
+def any_graph(seed: int) -> BudaGraph:
+    """Elementwise ops between earlier results, some of columns, in which any may be read any number of times."""
+    rng = random.Random(seed)
+    names, ops = list("xyz"), []
+    for i in range(rng.randint(6, 40)):
+        operands = rng.choices(names[-8:], k=2)
+        kind = rng.choice(("add", "subtract", "multiply", "maximum", "tanh", "sigmoid", "abs", "exp"))
+        if kind in ("tanh", "sigmoid", "abs", "exp"):
+            operands = operands[:1]
+        elif rng.random() < 0.2:
+            operands[rng.randint(0, 1)] = COLUMN
+        ops.append((f"n{i}", kind, "; ".join(operands)))
+        names.append(f"n{i}")
+    return graph(*ops)
+
+
+def values(found: BudaGraph) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(1)
+    sources = [n for n in found.nodes if n.kind in (NodeKind.INPUT, NodeKind.PARAMETER)]
+    return {n.name: (rng.standard_normal(n.extent) / 4).astype(np.float32) for n in sources}
+
+
+def planned(found: BudaGraph, board: str, policy: str, fusing: bool = True) -> tuple[Plan, PlannedProgram]:
+    config = Configuration()
+    # With all phases a product's operands may be turned round without another bit.
+    config.set_configuration_options(balancer_policy=policy, enable_auto_fusing=fusing, math_fidelity="HiFi4")
+    plan = config.plan(found, board)
+    return plan, to_binary(plan, load_board(board))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_any_graph_keeps_its_bits_placed_unplaced_core_by_core_and_from_its_netlist(seed: int) -> None:
+    source, board = any_graph(seed), ("e150", "n150")[seed % 2]
+    held = values(source)
+    _, alone = planned(source, board, "MinimizeGrid", fusing=False)
+    plan, program = planned(source, board, ("MinimizeGrid", "Random", "NLP")[seed % 3])
+    assert fused(plan.graph)
+    for node in plan.graph.ops:
+        if node.spec.fused is not None:
+            assert node.spec.fused.inputs <= MOST_INPUTS
+            assert node.spec.fused.intermediates <= MOST_INTERMEDIATES
+            assert len(node.spec.fused.steps) <= MOST_STEPS
+    expected = run(alone, held, placed=False)
+    for found in (run(program, held, placed=False), run(program, held, per_core=True)):
+        for one, other in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(one, other)
+    text = to_yaml(netlist_of(plan, program))
+    again = parse(text, "test")
+    check(again)
+    assert to_yaml(again) == text
+    rebuilt = netlist_binary(again, board)
+    assert [op.steps for op in rebuilt.binary.plan.ops].count(()) < len(rebuilt.binary.plan.ops)
+    for one, other in zip(run(rebuilt, held, per_core=True), expected, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def norm(x, w, g, b):  # type: ignore[no-untyped-def]
+    """A product, a layer norm and tanh-approximated gelu."""
+    y = x @ w
+    y = y - y.mean(-1, keepdims=True)
+    return jax.nn.gelu(y / jnp.sqrt((y * y).mean(-1, keepdims=True) + 1e-5) * g + b)
+
+
+def test_a_layer_norm_is_fused_and_right() -> None:
+    layer = lowered_function(norm, (70, 96), (96, 100), (100,), (100,))
+    plan, program = planned(layer.graph, "n150", "NLP")
+    assert len(fused(plan.graph)) >= 2
+    (alone,), (by_core,) = run(program, layer.queues, placed=False), run(program, layer.queues, per_core=True)
+    np.testing.assert_array_equal(alone, by_core)
+    golden = layer.golden[0]
+    assert np.corrcoef(np.ravel(by_core), np.ravel(golden))[0, 1] > 0.999
+    assert binary.read(binary.write(program.binary)) == program.binary
