@@ -25,6 +25,7 @@ from compiler.depths import binaries as planned_binaries
 from compiler.depths import step as take_step
 from compiler.errors import CompilerInputError, StageFailure, noted
 from compiler.ops.families import family
+from compiler.ops.layout import MOVES
 from compiler.ops.row import TABLE, OpRow, register
 from compiler.options import CompileOptions
 from compiler.target.system_desc import SystemDesc, load_board
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from compiler.target.program import Program, TensorDesc
 
 __all__ = [
+    "MOVES",
     "Compilation",
     "CompileDepth",
     "CompileOptions",
@@ -197,7 +199,6 @@ def _follow(program: Program, moves: dict[int, int], tensor: int) -> TensorDesc:
 
 def ran_on(compiled: bytes) -> str:
     """Where a binary's work is done: `simulator` (the device), `host` (host ops alone) or `mixed`."""
-    from compiler.ops.layout import MOVES
     from compiler.target import binary
 
     kernels = {op.kernel for program in binary.read(compiled).programs for op in program.operations}

@@ -100,7 +100,7 @@ def page_of(run: StoredRun, run_dir: Path) -> Run:
     ]  # fmt: skip
     tests = [*run.tests, *lost]
     books = ledger.by_backend(run.header, run.rows, tests, backends)
-    return Run(run.record, run.header, run.rows, tests, books, whole=whole.records(run_dir))
+    return Run(run.record, run.header, run.rows, tests, books, whole=store.whole_models(run_dir, tests))
 
 
 def stored_page(run_dir: Path) -> Run:

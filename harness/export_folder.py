@@ -39,7 +39,7 @@ SOURCES = (
 )  # fmt: skip
 """Files (or packages) of this room whose change makes older export folders worthless."""
 
-BESIDE = ("claims", "settings", "store", "upkeep", "user_files")
+BESIDE = ("claims", "settings", "store", "upkeep", "user_files", "workflows")
 """Files that the child loads too and that decide nothing of what it writes."""
 
 PACKAGES = ("jax", "jaxlib", "numpy", "ml_dtypes")

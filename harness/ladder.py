@@ -11,17 +11,21 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from harness import whole_model
 from harness.backends.base import Backend, BackendOptions, Declined, Job, StageCrashError, StageError, Target
 from harness.compare import compare
 from harness.inputs import row_golden, row_inputs
 from harness.optest import RunContext, build_test, now
-from harness.records import OpRow, OpTest, ResultCheck, StageTime
+from harness.records import WHOLE_MODEL, OpRow, OpTest, ResultCheck, StageTime
 from harness.stages import Stage, Status, failed_status
 from harness.store import artifact_dir
 from harness.terms import term_sizes
 from harness.untouched import Untouched
+
+if TYPE_CHECKING:
+    from harness.intermediates import Watch
 
 
 @dataclass
@@ -39,6 +43,7 @@ class _Climb:
     job: Job | None = None
     results: list[ResultCheck] = field(default_factory=list)
     overwritten: tuple[int, ...] = ()
+    watch: Watch | None = None
 
     def timed(self, stage: Stage, step: Callable[[], Any]) -> Any:
         """Takes `step` as `stage`: announced, timed (also when it raises), and reached when it returns."""
@@ -55,6 +60,9 @@ class _Climb:
         """The record of the way so far."""
         if self.job is not None:
             fields |= _chosen(self.row, self.job) | {"overwritten_inputs": self.overwritten}
+        if self.watch is not None:
+            fields |= whole_model.told(self.watch, self.row, self.context)
+            self.times[:] = whole_model.without(self.watch, self.times)
         return build_test(
             self.row,
             self.context,
@@ -105,7 +113,10 @@ def climb(
         ir_dir = artifact_dir(Path(context.run_dir), row.op_id) if options.keep_ir else None
         if ir_dir:
             ir_dir.mkdir(parents=True, exist_ok=True)
-        way.job = job = Job(row.op_id, (export_dir / row.module).read_bytes(), [], options, row.outputs, ir_dir=ir_dir)
+        module = (export_dir / row.module).read_bytes()
+        if row.op_name == WHOLE_MODEL:
+            module = whole_model.tagged(module)
+        way.job = job = Job(row.op_id, module, [], options, row.outputs, ir_dir=ir_dir)
         for stage in backend.stages:
             if stage is not Stage.RUN:
                 way.timed(stage, lambda stage=stage: backend.climb(stage, job))
@@ -130,6 +141,8 @@ def _run(way: _Climb, job: Job, backend: Backend, export_dir: Path) -> None:
     """The stage `run` on fresh copies of the inputs, and what it did to them."""
     job.inputs = row_inputs(way.row, export_dir)
     before = Untouched(job.inputs)
+    if way.row.op_name == WHOLE_MODEL:
+        way.watch = job.watch = whole_model.watch(way.row, export_dir, job, way.target)
     way.timed(Stage.RUN, lambda: backend.climb(Stage.RUN, job))
     after = job.inputs if job.inputs_after is None else job.inputs_after
     way.overwritten = before.overwritten(after)

@@ -16,6 +16,7 @@ from harness.kinds import op_kind
 from harness.records import OpRow, OpTest
 from harness.signature import shorten, signature
 from harness.stages import FAILED, Stage, Status
+from harness.workflows import SPLIT
 
 DEFAULT_BACKEND = "reference"
 DEFAULT_ARCH = "n150"
@@ -37,6 +38,7 @@ class RunContext:
     """`fail`, or `fallback`: the host computes what the device has no types for."""
     optimization_level: int = 0
     """What the compiler does beyond single ops: 0, 1 or 2."""
+    workflow: str = SPLIT
     until: str | None = None
     """Last stage to climb (a Stage's value); None: all of them."""
     keep_ir: bool = False
@@ -128,6 +130,7 @@ def build_test(
         "data_format": context.data_format or "",
         "math_fidelity": context.math_fidelity or "",
         "repro": repro_line(row.op_id, context),
+        "workflow": context.workflow,
     }
     return OpTest(**(values | fields))
 

@@ -45,7 +45,7 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
         action="store_true",
         dest="opscope_op_by_op",
         default=False,
-        help="Run each unique op of the models on its own; without --model: list the models.",
+        help="Run each unique op of the models on its own (--workflow split); without --model: list the models.",
     )
     group.addoption(
         "--ops",
@@ -96,7 +96,7 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     """Keeps the conftest files of the folder out of an op-by-op run."""
     known = early_config.known_args_namespace
-    known.opscope_op_by_op = known.opscope_op_by_op or known.opscope_op_by_op_on_fail
+    known.opscope_op_by_op = known.opscope_op_by_op or known.opscope_op_by_op_on_fail or bool(known.opscope_workflow)
     if known.opscope_op_by_op:
         known.noconftest = True
         rooms.claim()
@@ -111,7 +111,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
 def pytest_cmdline_main(config: pytest.Config) -> int | None:
     """Refuses bad input before a session starts, and lists the models where none was named."""
     option = config.option
-    option.opscope_op_by_op = option.opscope_op_by_op or bool(option.opscope_op_by_op_on_fail)
+    option.opscope_op_by_op |= bool(option.opscope_op_by_op_on_fail or option.opscope_workflow)
     if option.help or option.version or hasattr(config, "workerinput"):
         return None
     try:
@@ -130,9 +130,9 @@ def pytest_cmdline_main(config: pytest.Config) -> int | None:
             run = resume.unfinished(asked.resume)
             resume.options(run, asked.settings.values, asked.settings.sources)  # for what it raises
         if asked.again:
-            from harness import plan
+            from harness import making
 
-            plan.from_run(asked)  # for what it raises
+            making.from_run(asked)  # for what it raises
     except InputError as error:
         sys.stderr.write(f"{error}\n")
         return USAGE
@@ -145,9 +145,8 @@ def _without_op_by_op(config: pytest.Config) -> None:
     asked = (("--model", option.opscope_model), ("--op", option.opscope_op), ("--resume", option.opscope_resume))
     for flag, given in asked:
         if given:
-            raise InputError(
-                flag, "--op-by-op beside it, as whole-model runs are not there yet", f"{flag} alone", "--op-by-op"
-            )
+            expected = "--op-by-op beside it, or --workflow"
+            raise InputError(flag, expected, f"{flag} alone", "--op-by-op, or --workflow full for the model as a whole")
 
 
 @pytest.hookimpl(trylast=True)

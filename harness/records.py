@@ -16,6 +16,9 @@ from harness.stages import FAILED, ModelStatus, Stage, Status
 
 SCHEMA_VERSION = 1
 
+WHOLE_MODEL = "model"
+"""Stands in the place of an op's name where the row is a model as one program."""
+
 
 class Record(BaseModel):
     """Base of every record: immutable, unknown fields refused."""
@@ -137,6 +140,25 @@ class ResultCheck(Record):
     flags: tuple[str, ...] = ()
 
 
+class Jump(Record):
+    """The first op of a model at which its error jumps: wrong on the very inputs that the device had."""
+
+    path: str
+    op_id: str
+    op_name: str
+    location: str = ""
+    pcc: float | None = None
+    """Of the op's results, the smallest."""
+    error: float | None
+    """Relative L2 of the op's results, the largest; of integers the share that differs; None: NaN or infinities stand
+    elsewhere."""
+    pcc_before: float | None = None
+    error_before: float | None = 0.0
+    """The same of the values that the op was computed from."""
+    confirmed: bool = True
+    """Whether XLA, on the inputs that the device had, says otherwise than the device; else these are not all known."""
+
+
 class OpTest(Record):
     """What became of one unique op in one run on one backend."""
 
@@ -216,6 +238,11 @@ class OpTest(Record):
     """The compiler's pass pipeline as a string that `opscope opt -p` replays."""
     repro: str = ""
     """One command line that re-runs just this op."""
+    workflow: str = "split"
+    """What was taken through the stages (harness/workflows.py)."""
+    intermediates: int | None = None
+    """Of a model as one program: how many of its values were compared on the way; None: the backend shows none."""
+    jump: Jump | None = None
 
     @property
     def fails_run(self) -> bool:

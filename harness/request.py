@@ -17,6 +17,7 @@ from harness.errors import InputError
 from harness.kinds import op_kind
 from harness.records import OpRow
 from harness.settings import SETTINGS, Resolved, project_folder, resolve
+from harness.workflows import SPLIT
 
 if TYPE_CHECKING:
     from harness import prepare
@@ -74,6 +75,7 @@ def read(config: pytest.Config) -> Request:
         for name in registry.several(settings["backend"])
     )
     _find_limitations(settings, folder)
+    _check_workflow(settings)
     run_dir = None if option.opscope_run_dir is None else (folder / option.opscope_run_dir).resolve()
     request = Request(
         models=tuple(option.opscope_model or ()),
@@ -88,6 +90,14 @@ def read(config: pytest.Config) -> Request:
     if request.models:
         _check_models(request)
     return request
+
+
+def _check_workflow(settings: Resolved) -> None:
+    """Raises InputError where two workflows are asked for."""
+    if settings["op_by_op_on_fail"] and settings["workflow"] != SPLIT:
+        raise InputError(
+            "--op-by-op-on-fail", f"--workflow {SPLIT}", f"--workflow {settings['workflow']}", "one of both"
+        )
 
 
 def _find_limitations(settings: Resolved, folder: Path) -> None:

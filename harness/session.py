@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from harness import closing, plan, progress, request, resume, upkeep
+from harness import closing, making, plan, progress, request, resume, store, upkeep
 from harness.claims import Claims
 from harness.errors import InputError
 from harness.items import PROPERTY, FailedModel, ModelOps, OpItem, WholeModel
 from harness.limitations import Verdict
 from harness.records import OpRow, OpTest
-from harness.scale import whole
 from harness.stages import Status
 from harness.triage import after_run
 
@@ -76,7 +75,7 @@ class OpByOp:
         if self.plan is None:
             dry = self.config.option.collectonly
             try:
-                self.plan, lanes = plan.make(
+                self.plan, lanes = making.make(
                     self.config.stash[request.KEY], self.display.prepared,
                     command_line=("pytest", *map(str, self.config.invocation_params.args)), dry=dry,
                     claims=self._claims,
@@ -156,7 +155,7 @@ class OpByOp:
     def _whole_models(self, session: pytest.Session, chosen: plan.Plan) -> list[pytest.Collector]:
         """The models that were run as one program, each with a test."""
         by_model: dict[str, list[OpTest]] = {}
-        for test in whole.records(chosen.run_dir):
+        for test in store.whole_tests(chosen.run_dir):
             by_model.setdefault(test.model_name, []).append(test)
         return [WholeModel.from_parent(session, name=model, tests=tests) for model, tests in by_model.items()]
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from harness.errors import InputError, closest
 from harness.stages import Stage
+from harness.workflows import SPLIT, WORKFLOWS
 
 DTYPES = {"float32": "float32", "f32": "float32", "bfloat16": "bfloat16", "bf16": "bfloat16"}
 """The float types of a model, and their short names."""
@@ -189,8 +190,12 @@ SETTINGS: tuple[Setting, ...] = (
             metavar="FORMAT"),
     Setting("math_fidelity", "Passes of the matrix unit: LoFi, HiFi2, HiFi3 or HiFi4; default: the backend's.",
             read=_one_of(*FIDELITIES), metavar="FIDELITY"),
-    Setting("unsupported_types", "Ops of types that the device has not (f64, i64): fail, or fallback to the host.",
-            "fail", _one_of(*UNSUPPORTED_TYPES), "WORD"),
+    Setting("workflow", "What is taken through the stages: split (each op by itself: --op-by-op), full (the model as "
+            "one program, every value compared), compile-split, split-compile-split.", SPLIT, _one_of(*WORKFLOWS),
+            "WORD"),
+    Setting("unsupported_types", "Ops of types that the device has not (f64, i64): fail, or fallback to the host; "
+            "default: fail of ops by themselves, fallback in whole models.", read=_one_of(*UNSUPPORTED_TYPES),
+            metavar="WORD"),
     Setting("optimization_level", "What the compiler does beyond single ops: 0 nothing, 1 fuses, 2 also keeps tensors "
             "in L1.", 0, _level, "N"),
     Setting("inputs", "Values the ops are run on: captured (from the model), random, or those of an .npz file for the "

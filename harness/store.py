@@ -25,10 +25,12 @@ from typing import Any, NamedTuple, TypeVar
 from pydantic import ValidationError
 
 from harness.errors import InputError
-from harness.records import SCHEMA_VERSION, ManifestHeader, OpRow, OpTest, Record, RunRecord
+from harness.records import SCHEMA_VERSION, WHOLE_MODEL, ManifestHeader, OpRow, OpTest, Record, RunRecord
 
 RUN_FILE, MANIFEST_FILE, JOURNAL_DIR, ARTIFACT_DIR = "run.json", "manifest.jsonl", "journal", "artifacts"
 
+WHOLE_FILE = "whole.jsonl"
+"""Records of models that ran as one program before any op."""
 MODELS_DIR = "models"
 """Folder below the artifacts for what concerns a whole model."""
 
@@ -224,6 +226,22 @@ def latest(tests: Iterable[OpTest]) -> list[OpTest]:
         if key not in best or test.attempt >= best[key].attempt:
             best[key] = test
     return list(best.values())
+
+
+def whole_tests(run_dir: Path) -> list[OpTest]:
+    """The records of models that ran as one program before any op (`--op-by-op-on-fail`), in the order in which they
+    were made; a torn last line is left out."""
+    path = run_dir / WHOLE_FILE
+    if not path.is_file():
+        return []
+    lines = path.read_text(encoding="utf-8").split("\n")[:-1]
+    return [OpTest.model_validate(upgrade(OpTest, json.loads(line), str(path))) for line in lines]
+
+
+def whole_models(run_dir: Path, tests: Iterable[OpTest]) -> list[OpTest]:
+    """The records of all models that ran as one program: those before any op, and those of workflow `full`."""
+    found = [*whole_tests(run_dir), *(test for test in tests if test.op_name == WHOLE_MODEL)]
+    return list({(test.model_name, test.backend): test for test in found}.values())
 
 
 def next_attempt(run_dir: Path, op_id: str) -> int:

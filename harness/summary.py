@@ -163,7 +163,7 @@ def show(run: Run, console: Console) -> None:
                 line(f"IR and diagnostics in {here(str(kept), run.folder)}", "dim", indent=4)
     if run.whole:
         line(f"\nModels run as one program ({len(run.whole)})", "bold")
-        hanging((_time(seconds(t)), f"{t.model_name} on {t.backend}: {result_text(t)}") for t in run.whole)
+        hanging((_time(seconds(t)), f"{t.model_name} on {t.backend}: {whole_text(t)}") for t in run.whole)
     failing = sorted((t for t in run.tests if t.fails_run), key=lambda t: -t.uses)
     expected = [t for t in run.tests if t.status in FAILED and t.expected]
     repros = after_run.folders(Path(run.places["run"]), failing[:FAILING]) if "run" in run.places else {}
@@ -258,6 +258,26 @@ def result_text(test: OpTest) -> str:
     figures += [f"{check.tolerance}" for check in test.results[:1]]
     figures += [f"{test.cycles:,} cycles"] if test.cycles else []
     return f"success ({', '.join(figures)})" if figures else "success"
+
+
+def whole_text(test: OpTest) -> str:
+    """How a model as one program ended, and where its error jumps."""
+    told = result_text(test)
+    if test.intermediates is not None:
+        told += f"; {test.intermediates} values on the way compared"
+    jump = test.jump
+    if jump is None:
+        return told + (", none of which jumps" if test.intermediates else "")
+    sure = "" if jump.confirmed else " (not sure: its inputs are not all known)"
+    before, after = (_figures(*pair) for pair in ((jump.pcc_before, jump.error_before), (jump.pcc, jump.error)))
+    place = f", {jump.location}" if jump.location else ""
+    where = f"{jump.op_name} [{jump.op_id}] {jump.path}{place}"
+    return f"{told}; the error first jumps at {where}: {before} before, {after} after{sure}"
+
+
+def _figures(pcc: float | None, error: float | None) -> str:
+    told = "NaN or infinities" if error is None else f"relative L2 {error:.2g}"
+    return told + (f" (PCC {pcc:.6f})" if pcc is not None else "")
 
 
 def here(text: str, folder: Path | None) -> str:

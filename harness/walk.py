@@ -80,7 +80,7 @@ def walk(plan: Plan) -> Walked:
     """Evaluates the program of `plan.split` once; one row per unique op, in order of first use."""
     for name in (OPS, VALUES):
         (plan.folder / name).mkdir(exist_ok=True)
-    walker = _Walker(plan)
+    walker = Walker(plan)
     if plan.random:
         first = {node.op_id: node for node in reversed(list(plan.split.program.walk())) if node.kind == "op"}
         for done, op in enumerate(plan.split.ops.values()):
@@ -140,7 +140,7 @@ def _never_nan(split: SplitModule, node: Node) -> str:
     return ""
 
 
-class _Walker:
+class Walker:
     """The state of one walk."""
 
     def __init__(self, plan: Plan) -> None:
@@ -168,7 +168,7 @@ class _Walker:
     def run(self) -> list[np.ndarray | Missing]:
         """Evaluates the whole program; its final outputs."""
         program = self.split.program
-        last = _last_uses(program)
+        last = last_uses(program)
         env: dict[int, Any] = {}
         done = 0
         for position, node in enumerate(program.nodes):
@@ -219,8 +219,7 @@ class _Walker:
 
     def body(self, body: Program, node: Node, env: dict[int, Any]) -> None:
         """Evaluates the body of a while/if/case once, on the values of its first iteration, if it holds new ops."""
-        new = any(inner.kind == "op" and inner.op_id not in self.sources for inner in body.walk())
-        if not new:
+        if not self.enters(body):
             return
         before = self.live_bytes
         local = dict(env)
@@ -230,6 +229,10 @@ class _Walker:
             self.node(inner, local)
         # What the body computed dies with `local`.
         self.live_bytes = before
+
+    def enters(self, body: Program) -> bool:
+        """Whether a body holds an op that was not met before."""
+        return any(inner.kind == "op" and inner.op_id not in self.sources for inner in body.walk())
 
     # --- values --------------------------------------------------------------------------------------------------
 
@@ -421,7 +424,7 @@ class _Walker:
         )
 
 
-def _last_uses(program: Program) -> dict[int, list[int]]:
+def last_uses(program: Program) -> dict[int, list[int]]:
     """Position in the program -> values that no later node (nor the program's results) uses."""
     last: dict[int, int] = {}
     for position, node in enumerate(program.nodes):

@@ -10,10 +10,7 @@ from typing import Any
 from harness.element_types import save
 from harness.export_folder import MODULE, VALUES, WHOLE
 from harness.program import SplitModule
-from harness.records import OpRow, Source, Use
-
-OP_NAME = "model"
-"""Stands in the place of an op's name."""
+from harness.records import WHOLE_MODEL, OpRow, Source, Use
 
 
 def write(
@@ -34,7 +31,7 @@ def write(
         save(folder / path, value)
     row = OpRow(
         op_id=hashlib.sha256(f"{name};{digest};{seed}".encode()).hexdigest()[:16],
-        op_name=OP_NAME,
+        op_name=WHOLE_MODEL,
         module=MODULE,
         inputs=tuple(split.values[value] for value in program.arguments),
         outputs=tuple(split.values[value] for value in program.results),

@@ -18,6 +18,7 @@ from reports.outcomes import pieces_of
 from reports.rows import Published, Row
 from reports.schema import ERRORS, LIMITATIONS, MODELS, MODULE_OPS, NIGHT_CELLS, NIGHTS, OP_TESTS, OPS, RUNS, USES
 from reports.upsert import upsert
+from reports.whole_models import WHOLE_MODELS, whole_model_rows
 
 TABLES = (NIGHTS, RUNS, MODELS, OPS, USES, OP_TESTS)
 """Tables whose rows a publish tells."""
@@ -51,6 +52,9 @@ def write(connection: sa.Connection, found: Published, where: str = "--to") -> d
     if models:
         connection.execute(sa.insert(MODELS), models)
     tests = bulk.insert(connection, OP_TESTS, rows.op_test_rows(found, run))
+    whole = list(whole_model_rows(found, run))
+    if whole:
+        connection.execute(sa.insert(WHOLE_MODELS), whole)
     _seen(connection, found)
     if before is not None and before != night["night_id"]:
         count_night(connection, before, where)  # the run left it

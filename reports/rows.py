@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from harness.records import OpRow, OpTest, RunRecord, TensorDesc
 from harness.stages import Stage
-from harness.store import StoredRun, load_attempts
+from harness.store import StoredRun, load_attempts, whole_models
 from reports.columns import plain
 from reports.night_record import Membership, membership
 from reports.schema import DROPPED, OP_TESTS
@@ -21,6 +21,9 @@ AFTER_COMPILE = frozenset({Stage.RUN, Stage.COMPARE})
 
 DECIDING = ("dtype", "data_format", "math_fidelity", "inputs", "seed")
 """Options that decide an op's numbers: runs that differ in them are not of one series."""
+
+USUAL = "split"
+"""The workflow that runs without a word for it had."""
 
 RAN = "ran"
 """Outcome of a model that has a module; the others say why it has none."""
@@ -33,6 +36,8 @@ class Published(NamedTuple):
     attempts: list[OpTest]
     """Every attempt, also those that a later one took the place of."""
     member: Membership | None
+    whole: list[OpTest]
+    """The models that ran as one program."""
 
     @property
     def night_id(self) -> str:
@@ -51,12 +56,14 @@ class Module(NamedTuple):
 
 def read(run_dir: Path) -> Published:
     """The run in `run_dir`. Raises InputError where there is none of a known schema."""
-    return Published(*load_attempts(run_dir), membership(run_dir))
+    run, attempts = load_attempts(run_dir)
+    return Published(run, attempts, membership(run_dir), whole_models(run_dir, run.tests))
 
 
 def series_text(backend: str, arch: str, options: dict[str, Any]) -> str:
     """What two runs have in common if a difference between them is news about the code, as one readable text."""
-    words = (backend, arch, *(options.get(name) for name in DECIDING))
+    workflow = options.get("workflow")
+    words = (backend, arch, *(options.get(name) for name in DECIDING), None if workflow == USUAL else workflow)
     return " ".join(str(plain(word)) for word in words if word is not None)
 
 

@@ -8,6 +8,7 @@
     module_ops   per module: how often each op stands in it
     ops          one unique op for ever: what follows from its id
     op_tests     per run, op and attempt: what became of it on a backend (OpTest)
+    whole_models per run, model and backend: the model as one program (whole_models.py)
     errors       each fingerprint of an error, with an example of what it says
     limitations  each limitation that named a failure
     op_alias     old and new id of an op, where the algorithm of ids changed
@@ -146,8 +147,8 @@ MODULE_OPS = sa.Table(
 )
 """The rows of `uses`, counted."""
 
-DROPPED = ("op_params", "models", "locations")
-"""Fields of OpTest that follow from the op and from the modules of its run."""
+DROPPED = ("op_params", "models", "locations", "jump")
+"""Fields of OpTest that follow from the op and from the modules of its run; `jump` is in `whole_models`."""
 
 OP_TESTS = sa.Table(
     "op_tests",

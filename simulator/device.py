@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -37,6 +37,8 @@ from simulator.profile import OpCost, Profile
 from simulator.scalar import Scalar, applies_to_scalars
 from simulator.timing import operation_cost
 
+Observer = Callable[[Operation, Callable[[], list[np.ndarray]]], None]
+"""Hears of an operation that has ended; the second argument makes its results as the host would get them."""
 MOVING = ("move", "control", "host")
 """Units that hand data on as they are, or make it elsewhere."""
 
@@ -137,12 +139,15 @@ class Executable:
             self._scalars[name] = Scalar(self.programs[name])
         return self._scalars[name]
 
-    def run(self, inputs: Sequence[np.ndarray], *, per_core: bool = False) -> RunResult:
+    def run(
+        self, inputs: Sequence[np.ndarray], *, per_core: bool = False, observe: Observer | None = None
+    ) -> RunResult:
         """Outputs and profile. Raises OutOfMemory before any data is touched, BadInput, KernelError.
 
-        `per_core` makes each result rectangle by rectangle, as the cores do: slower, and the same.
+        `per_core` makes each result rectangle by rectangle, as the cores do: slower, and the same. `observe` is told
+        of every operation that ends, in order, also of those in the programs of control flow.
         """
-        return self._on(Chip(), inputs, self.device.profile if per_core else None)
+        return self._on(Chip(), inputs, self.device.profile if per_core else None, observe)
 
     def run_mesh(self, inputs: Sequence[Sequence[np.ndarray]]) -> list[RunResult]:
         """One result per chip of a mesh, each of which runs the program on its own inputs; collectives join them.
@@ -172,7 +177,10 @@ class Executable:
             raise next((error for error in failed if not isinstance(error, MeshError)), failed[0])
         return [result for result in results if result is not None]
 
-    def _on(self, chip: Chip, inputs: Sequence[np.ndarray], cores: CoreProfile | None = None) -> RunResult:
+    def _on(
+        self, chip: Chip, inputs: Sequence[np.ndarray], cores: CoreProfile | None = None,
+        observe: Observer | None = None,
+    ) -> RunResult:  # fmt: skip
         profile = self.profile
         program = self.program
         _check_inputs(program, inputs)
@@ -181,7 +189,7 @@ class Executable:
             image = np.asarray(from_host(np.asarray(array), program.tensors[tensor])).view()
             image.flags.writeable = False
             images.append(image)
-        run = _Run(self, cores, chip)
+        run = _Run(self, cores, chip, observe)
         with np.errstate(all="ignore"):
             results = run.call(program, images)
         outputs = [to_host(r, program.tensors[t]) for r, t in zip(results, program.outputs, strict=True)]
@@ -193,8 +201,10 @@ class Executable:
 class _Run:
     """One run: what was executed, in order, and how often the host read a predicate back."""
 
-    def __init__(self, executable: Executable, cores: CoreProfile | None, chip: Chip) -> None:
-        self.executable, self.cores, self.chip = executable, cores, chip
+    def __init__(
+        self, executable: Executable, cores: CoreProfile | None, chip: Chip, observe: Observer | None = None
+    ) -> None:
+        self.executable, self.cores, self.chip, self.observe = executable, cores, chip, observe
         self.costs: list[OpCost] = []
         self.predicates = 0
 
@@ -208,6 +218,8 @@ class _Run:
             results = execute(op, program, values, self.cores, self.bodies(op, cost), placed.get(number), self.chip)
             for tensor, image in zip(op.outputs, results, strict=True):
                 values[tensor] = image
+            if self.observe is not None:
+                self.observe(op, functools.partial(_fetched, op, program, results))
             if op.kernel == "deallocate":
                 for tensor in op.inputs:
                     values.pop(tensor, None)
@@ -279,6 +291,11 @@ def execute(
         dst = "Float32" if kernel.unit in MOVING else op.numerics.dst_format
         packed.append(pack(value, desc, moved=moved, dst_format=dst))
     return packed
+
+
+def _fetched(op: Operation, program: Program, images: Images) -> list[np.ndarray]:
+    """An operation's results as the host would get them: fresh arrays of the declared element types."""
+    return [to_host(image, program.tensors[tensor]) for image, tensor in zip(images, op.outputs, strict=True)]
 
 
 def _value(values: dict[int, np.ndarray], tensor: int, where: str) -> np.ndarray:

@@ -100,11 +100,18 @@ def _host_op(group: list[Operation]) -> Operation | None:
         operands=inputs,
         result_types=[value.type for value in outputs],
         properties={"module": StringAttr(to_text(module))},
-        location=group[0].location,
+        location=_owner(outputs).location,
     )
     for old, new in zip(outputs, made.results, strict=True):
         old.replace_uses_with_if(new, lambda use: _top(use.operation) not in members)
     return made
+
+
+def _owner(outputs: list[SSAValue]) -> Operation:
+    """The op whose values leave a host op, by whose location they are known; the last where there are several."""
+    owner = outputs[-1].owner
+    assert isinstance(owner, Operation)
+    return owner
 
 
 def _top(op: Operation) -> Operation:

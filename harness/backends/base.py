@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -50,6 +50,23 @@ class BackendOptions:
     """What the reference compiler does beyond single ops: 0, 1 or 2."""
 
 
+class Watch(Protocol):
+    """Wants to see the values inside a whole model while it runs (harness/intermediates.py)."""
+
+    @property
+    def expected(self) -> Mapping[str, tuple[TensorDesc, ...]]:
+        """Path of each op of the program -> types of its results. The op's location begins with that path."""
+        ...
+
+    def begin(self, paths: frozenset[str]) -> None:
+        """Hears before the run whose results it will see."""
+        ...
+
+    def seen(self, path: str, fetch: Callable[[], Sequence[np.ndarray]]) -> None:
+        """Hears that the results of the op at `path` are there."""
+        ...
+
+
 @dataclass
 class Job:
     """One op on its way up the ladder. Stages read what earlier ones left in `state`."""
@@ -78,6 +95,8 @@ class Job:
     l1_peak_bytes: int | None = None
     dram_peak_bytes: int | None = None
     pipeline: str = ""
+    watch: Watch | None = None
+    """Of a model as one program: who wants to see its values. A backend that shows none leaves it alone."""
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from harness.backends.base import BackendOptions, Job, StageError, Target
+from harness.backends.base import BackendOptions, Job, StageError, Target, Watch
 from harness.errors import InputError, closest
+from harness.paths import path_of
 from harness.records import TensorDesc
 from harness.stages import Stage
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from compiler.api import CompileOptions, SystemDesc
 
 FIDELITIES = ("LoFi", "HiFi2", "HiFi3", "HiFi4")
@@ -110,11 +113,39 @@ def _run(job: Job, board: SystemDesc) -> None:
     from simulator.api import Device
 
     binary = job.state.pop(Stage.TTNN_TO_FLATBUFFER)
-    result = Device(board.board).load(binary).run(job.inputs)
+    executable = Device(board.board).load(binary)
+    watched = observer(job.watch, executable.programs.values()) if job.watch is not None else None
+    result = executable.run(job.inputs, observe=watched)
     job.outputs, job.ran_on = result.outputs, ran_on(binary)
     profile = result.profile
     job.cycles, job.device_ns = profile.total_cycles, profile.device_ns
     job.l1_peak_bytes, job.dram_peak_bytes = profile.l1_peak_bytes, profile.dram_peak_bytes
+
+
+def observer(watch: Watch, programs: Iterable[Any]) -> Callable[[Any, Callable[[], Any]], None]:
+    """Tells `watch` of the values that stand for one of its program: of the last kernel that carries an op's path and
+    makes what the op does. What only moves a value between host and device does not count."""
+    from compiler.api import MOVES
+    from harness.intermediates import candidates
+
+    found: list[Any] = []
+    told: list[Any] = []
+    for program in programs:
+        for op in program.operations:
+            if op.kernel not in MOVES:
+                found.append(op)
+                tensors = [program.tensors[tensor] for tensor in op.outputs]
+                told.append((path_of(op.location), [(tensor.shape, tensor.element_type) for tensor in tensors]))
+    chosen = candidates(told, watch.expected)
+    paths = {id(found[number]): path for path, number in chosen.items()}
+    watch.begin(frozenset(chosen))
+
+    def observe(op: Any, fetch: Callable[[], Any]) -> None:
+        path = paths.get(id(op))
+        if path is not None:
+            watch.seen(path, fetch)
+
+    return observe
 
 
 _STEPS = {

@@ -178,8 +178,12 @@ def _write(parts: Sequence[Part], record: RunRecord, tests: Sequence[OpTest], in
     store.write_manifest(into, header, parts[0].run.rows)
     lines = "".join(test.model_dump_json() + "\n" for test in tests)
     store.write_whole(into / store.JOURNAL_DIR / "merged.jsonl", lines)
+    models = {(test.model_name, test.backend): test for part in parts for test in store.whole_tests(part.folder)}
+    if models:
+        told = [test.model_copy(update={"run_id": record.run_id}).model_dump_json() for test in models.values()]
+        store.write_whole(into / store.WHOLE_FILE, "".join(f"{line}\n" for line in told))
     for part in parts:
-        for op_id in part.share.ops:
+        for op_id in (*part.share.ops, *(test.op_id for test in store.whole_tests(part.folder))):
             source = store.artifact_dir(part.folder, op_id)
             if source.is_dir():
                 _copy(source, store.artifact_dir(into, op_id))

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import closing, plan, store
+from harness import closing, making, plan, store
 from harness.errors import InputError
 from harness.request import Request, chosen, wanted
 from harness.settings import resolve
@@ -26,13 +26,13 @@ def run(tmp_path: Path) -> Path:
 
 
 def test_again_takes_the_newest_run_and_its_settings(run: Path, tmp_path: Path) -> None:
-    made = plan.from_run(request(tmp_path, op_ids=(SECOND,)))
+    made = making.from_run(request(tmp_path, op_ids=(SECOND,)))
     assert made.again
     assert made.run_dir == run
     assert (made.orders.context.backend, made.orders.context.arch, made.orders.op_timeout) == ("null", "e150", 7.0)
     assert made.orders.attempts == {FIRST: 2, SECOND: 2}
     assert [row.op_id for row in made.rows if made.asks_for(row)] == [SECOND]
-    anew = plan.from_run(request(tmp_path, arch="p150"))
+    anew = making.from_run(request(tmp_path, arch="p150"))
     assert anew.orders.context.arch == "p150"
 
 
@@ -49,7 +49,7 @@ def test_ids_may_be_shortened_but_not_guessed(run: Path) -> None:
 
 def test_a_missing_run_is_told(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"no run below \.opscope/runs"):
-        plan.from_run(request(tmp_path))
+        making.from_run(request(tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_globs_name_ops_and_families(glob: str, hit: bool) -> None:
 
 
 def test_a_worker_hears_the_same_plan(run: Path, tmp_path: Path) -> None:
-    made = plan.from_run(request(tmp_path, ops=("dot*",)))
+    made = making.from_run(request(tmp_path, ops=("dot*",)))
     heard = plan.Plan.heard(made.told())
     assert heard.orders == made.orders
     assert heard.rows == made.rows
@@ -81,7 +81,7 @@ def test_ids_of_tests_are_stable() -> None:
 
 def test_closing_accounts_for_every_op(tmp_path: Path) -> None:
     folder = run_folder.write(tmp_path / ".opscope" / "runs" / "r", tests=False)
-    made = plan.Plan(plan.from_run(request(tmp_path)).orders, *store.read_manifest(folder))
+    made = plan.Plan(making.from_run(request(tmp_path)).orders, *store.read_manifest(folder))
     closed = closing.close(made, {plan.nodeid(run_folder.row(FIRST))}, interrupted=True)
     assert closed.problem == ""
     stored = store.load_run(folder)
@@ -96,7 +96,7 @@ def test_closing_refuses_books_that_do_not_add_up(tmp_path: Path) -> None:
     folder = run_folder.write(tmp_path / ".opscope" / "runs" / "r")
     header, rows = store.read_manifest(folder)
     store.write_manifest(folder, header.model_copy(update={"module_ops": {"m": 7}}), rows)
-    closed = closing.close(plan.from_run(request(tmp_path)), None, interrupted=False)
+    closed = closing.close(making.from_run(request(tmp_path)), None, interrupted=False)
     assert "does not add up" in closed.problem
     assert closed.run is not None
     assert "m: 7 ops ≠ 3 uses" in closed.run.ledger_line

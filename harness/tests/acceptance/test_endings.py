@@ -135,7 +135,7 @@ BAD_WORDS = [
     (("--model", "mnist", "--op-by-op"), "--model: expected the name of a model, a glob, `all` or the path"),
     (("--model", MODEL, "--op-by-op", "--backend", "nul"), "--backend: expected a backend, got 'nul'; try null"),
     (("--model", MODEL, "--op-by-op", "--until", "RUIN"), "--until: expected the name of a stage"),
-    (("--model", MODEL), "--model: expected --op-by-op beside it, as whole-model runs are not there yet"),
+    (("--model", MODEL), "--model: expected --op-by-op beside it, or --workflow, got --model alone"),
     (("--model", "no/such.mlir", "--op-by-op"), "--model: expected the path of a StableHLO file"),
     (("--op-by-op", "--op", "0123"), "--op: expected a run to take the op from"),
     (("--op-by-op", "--run-dir", "nowhere"), "nowhere: expected a run folder, got no run.json"),

@@ -1,0 +1,117 @@
+"""Values inside a model: each beside the golden of its op, and the op named whose own error it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.backends.base import BackendOptions, Job, Target
+from harness.backends.reference import Reference
+from harness.intermediates import Watch
+from harness.mlir.tagged import tagged
+from harness.split import split_module
+
+CHAIN = """func.func @main(%x: tensor<8x16xf32>, %w: tensor<16x4xf32>) -> tensor<8x4xf32> {
+  %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0]
+    : (tensor<8x16xf32>, tensor<16x4xf32>) -> tensor<8x4xf32>
+  %1 = stablehlo.tanh %0 : tensor<8x4xf32>
+  %2 = stablehlo.exponential %1 : tensor<8x4xf32>
+  %3 = stablehlo.abs %2 : tensor<8x4xf32>
+  return %3 : tensor<8x4xf32>
+}"""
+CALLS = """
+func.func private @twice(%a: tensor<4x4xf32>) -> tensor<4x4xf32> {
+  %0 = stablehlo.add %a, %a : tensor<4x4xf32>
+  return %0 : tensor<4x4xf32>
+}
+func.func @main(%x: tensor<4x4xf32>, %n: tensor<i32>) -> tensor<4x4xf32> {
+  %0 = func.call @twice(%x) : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %1 = func.call @twice(%0) : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %2:2 = stablehlo.while(%i = %n, %v = %1) : tensor<i32>, tensor<4x4xf32>
+    cond {
+      %zero = stablehlo.constant dense<0> : tensor<i32>
+      %c = stablehlo.compare GT, %i, %zero : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %c : tensor<i1>
+    } do {
+      %t = stablehlo.tanh %v : tensor<4x4xf32>
+      %d = stablehlo.subtract %i, %one : tensor<i32>
+      stablehlo.return %d, %t : tensor<i32>, tensor<4x4xf32>
+    }
+  %3 = stablehlo.negate %2#1 : tensor<4x4xf32>
+  return %3 : tensor<4x4xf32>
+}
+"""
+EXACT = Target(card_type="host", float_format=None, math_fidelity="exact")
+
+
+@pytest.fixture
+def arrays() -> list[np.ndarray]:
+    rng = np.random.default_rng(0)
+    return [rng.normal(size=shape).astype(np.float32) for shape in ((8, 16), (16, 4))]
+
+
+def verdicts(arrays: list[np.ndarray], device: dict[str, np.ndarray]) -> Watch:
+    watch = Watch(split_module(CHAIN), arrays, EXACT, None)
+    watch.begin(frozenset(device))
+    for path, value in device.items():
+        watch.seen(path, lambda value=value: [value])
+    watch.close()
+    return watch
+
+
+def test_the_op_that_is_wrong_is_told_from_those_that_pass_its_error_on(arrays: list[np.ndarray]) -> None:
+    dot = arrays[0] @ arrays[1]
+    wrong = np.tanh(dot) + np.float32(0.05)
+    device = {"main/0": dot, "main/1": wrong, "main/2": np.exp(wrong), "main/3": np.abs(np.exp(wrong))}
+    watch = verdicts(arrays, device)
+    assert {one.path: one.verdict for one in watch.in_order()} == {
+        "main/0": "right", "main/1": "jump", "main/2": "right", "main/3": "right",
+    }  # fmt: skip
+    jump = watch.first_jump()
+    assert jump is not None
+    assert (jump.path, jump.op_name, jump.confirmed) == ("main/1", "stablehlo.tanh", True)
+    assert jump.error_before is not None
+    assert jump.error is not None
+    assert jump.error_before < 1e-5 < 1e-2 < jump.error
+    assert jump.pcc is not None
+    assert jump.pcc_before is not None
+
+
+def test_an_op_that_only_enlarges_an_error_is_no_jump(arrays: list[np.ndarray]) -> None:
+    dot = (arrays[0] @ arrays[1]) * np.float32(1 + 1e-5) + np.float32(1e-4)
+    device = {"main/0": dot, "main/1": np.tanh(dot), "main/2": np.exp(np.tanh(dot))}
+    watch = verdicts(arrays, {**device, "main/3": device["main/2"] + np.float32(0.3)})
+    assert [one.verdict for one in watch.in_order()][1:] == ["right", "right", "jump"]
+
+
+def test_without_the_inputs_that_the_device_had_it_is_not_sure(arrays: list[np.ndarray]) -> None:
+    wrong = np.tanh(arrays[0] @ arrays[1]) + np.float32(0.05)
+    jump = verdicts(arrays, {"main/2": np.exp(wrong)}).first_jump()
+    assert jump is not None
+    assert (jump.path, jump.confirmed) == ("main/2", False)
+
+
+def test_nan_where_none_should_be_is_a_jump(arrays: list[np.ndarray]) -> None:
+    dot = arrays[0] @ arrays[1]
+    broken = np.tanh(dot)
+    broken[0, 0] = np.nan
+    jump = verdicts(arrays, {"main/0": dot, "main/1": broken}).first_jump()
+    assert jump is not None
+    assert (jump.path, jump.error) == ("main/1", None)
+
+
+def test_every_value_of_calls_and_of_loops_is_met_on_the_device(tmp_path: Path) -> None:
+    split = split_module(CALLS)
+    inputs = [np.random.default_rng(1).normal(size=(4, 4)).astype(np.float32), np.array(3, np.int32)]
+    job = Job("model", tagged(CALLS), inputs, BackendOptions(), (split.values[split.program.results[0]],))
+    backend = Reference()
+    job.watch = watch = Watch(split, inputs, backend.target(job.options), tmp_path)
+    for stage in backend.stages:
+        backend.climb(stage, job)
+    watch.close()
+    assert {one.path for one in watch.in_order()} == set(watch.nodes)
+    assert {one.verdict for one in watch.in_order()} <= {"right", "amplifies"}
+    assert {"main/0@twice/0", "main/1@twice/0", "main/3.body/0", "main/3.cond/1", "main/4"} <= set(watch.found)
