@@ -29,6 +29,7 @@ WORKFLOW = (
     "reduce",
     "probe",
     "bisect",
+    "nightly",
     "publish",
     "db",
     "diff",

@@ -127,6 +127,7 @@ def _series_row(night: Row, series: str, runs: list[Row], models: list[Row], all
     gone = [f"model {model['model']}" for model in models if model["outcome"] == MISSING]
     there = {run["shard"] for run in all_runs}
     gone += [f"shard {number}" for number in range(1, night["shards"] + 1) if number not in there]
+    gone += _shares_missing(runs, {f"shard {number}" for number in range(1, night["shards"] + 1)} & set(gone))
     gone += [f"run {run['run_id']} is {run['outcome']}" for run in runs if run["outcome"] in UNFINISHED]
     words = series.split(" ")
     return {
@@ -147,6 +148,17 @@ def _series_row(night: Row, series: str, runs: list[Row], models: list[Row], all
         **{outcome: outcomes.count(outcome) for outcome in OUTCOMES},
         "models_missing": outcomes.count(MISSING),
     }
+
+
+def _shares_missing(runs: list[Row], told: set[str]) -> list[str]:
+    """Shares of `--shard` that no run of this series is: the others left their ops out (`told`: said already)."""
+    shares = [str(run["options"]["shard"]).split("/") for run in runs if run["options"].get("shard")]
+    if not shares:
+        return []
+    of = max(int(share[1]) for share in shares)
+    there = {int(share[0]) for share in shares}
+    absent = [f"shard {number}" for number in range(1, of + 1) if number not in there]
+    return [word for word in absent if word not in told]
 
 
 def _joined(words: Iterable[str]) -> str:

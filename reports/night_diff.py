@@ -44,7 +44,7 @@ def compared_nights(connection: sa.Connection, a: str | None, b: str | None) -> 
         if not common:
             got = f"{', '.join(series_of(connection, first))} and {', '.join(series_of(connection, late))}"
             raise InputError("opscope diff", "nights with a series in common", got, "two nights of one configuration")
-        return [_compared(connection, first, late, series) for series in common]
+        return [compared_in(connection, first, late, series) for series in common]
     late = night_named(connection, a) if a is not None else newest_night(connection)
     if late is None:
         raise InputError("opscope diff", "a night", "none", "opscope publish --night FILE RUN_DIR")
@@ -55,13 +55,14 @@ def compared_nights(connection: sa.Connection, a: str | None, b: str | None) -> 
     ).all()
     if not pairs:
         raise InputError("opscope diff", f"a night before {late} in one of its series", "none", "the next night")
-    found = [_compared(connection, before, late, series) for series, before in pairs]
+    found = [compared_in(connection, before, late, series) for series, before in pairs]
     alone = sorted(set(series_of(connection, late)) - {series for series, _ in pairs})
     if alone:
         found[0] = replace(found[0], notes=(*found[0].notes, f"nothing before it in {', '.join(alone)}"))
     return found
 
 
-def _compared(connection: sa.Connection, first: str, late: str, series: str) -> Diff:
+def compared_in(connection: sa.Connection, first: str, late: str, series: str) -> Diff:
+    """Two nights in one of their series."""
     before, now = (night_view(connection, which, series) for which in (first, late))
     return compare(before, now, slower_between_nights(connection, before, now))

@@ -92,7 +92,8 @@ def test_a_file_that_holds_no_rules_is_one_line(tmp_path: Path, text: str, told:
     assert "\n" not in str(error.value)
 
 
-def test_every_page_names_the_same_owner(tmp_path: Path, owners_file: Path) -> None:
+def test_every_page_names_the_same_owner(tmp_path: Path, owners_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # the project has owners of its own
     url = fresh(tmp_path / "db.sqlite")
     publish_night(url, tmp_path, 1, {name: Op(uses=op.uses) for name, op in OPS.items()}, models=("a", "llama_b"))
     publish_night(url, tmp_path, 2, OPS, models=("a", "llama_b"))

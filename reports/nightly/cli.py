@@ -1,0 +1,148 @@
+"""`opscope nightly`: runs a night, or one shard of it, or joins what shards on other machines left."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+
+import click
+
+INTERRUPTED = 130
+"""Exit code of a program that Ctrl-C ended."""
+
+
+@click.command(short_help="Run, publish, compare and report a night.")
+@click.argument("config", required=False, type=click.Path(path_type=Path))
+@click.option("--shard", metavar="I/N", help="Run this shard alone, and leave its runs to a later --join.")
+@click.option("--join", "places", multiple=True, metavar="DIR", type=click.Path(path_type=Path),
+              help="Run nothing: deliver the runs of shards that lie in DIR, as CI laid them down.")  # fmt: skip
+@click.option("--started", metavar="TIME", help="When the night started (ISO 8601): the same in all of its jobs.")
+@click.option("--new", is_flag=True, help="Begin another night, also where one was cut short.")
+@click.option("--database", metavar="URL", help="Database that gets the night; default: that of CONFIG.")
+@click.option("--summary", "summary_file", type=click.Path(path_type=Path), metavar="FILE",
+              help="Add the summary to FILE too; default: the page of a GitHub job.")  # fmt: skip
+@click.option("--dry-run", is_flag=True, help="Check CONFIG and print the command lines of the sweeps.")
+def nightly(
+    config: Path | None, shard: str | None, places: tuple[Path, ...], started: str | None, new: bool,
+    database: str | None, summary_file: Path | None, dry_run: bool,
+) -> None:  # fmt: skip
+    """Run the night of CONFIG (default: ci/nightly.yaml): sweep, join, publish, compare, report, tell.
+
+    A night that was killed goes on where it stood. Exit code 1 where the policy of CONFIG fails the night: by default
+    no data, and ops that are NEW, REASON-CHANGED or PCC-DROP; 2 for bad input; 130 where it was interrupted.
+    """
+    from harness.errors import InputError
+    from reports.nightly import night_folder, running
+    from reports.nightly.config import CONFIG_FILE, read_config
+    from reports.nightly.night import add_to_page_of_job, deliver
+    from reports.nightly.progress import Display
+    from reports.nightly.sweeps import sweeps
+    from reports.owners import rules_here
+
+    root = Path.cwd()
+    told = read_config(config or CONFIG_FILE)
+    number = _number(shard, told.shards)
+    if shard is not None and places:
+        raise InputError("--shard", "no --join beside it", "both", "--join, after all shards")
+    at = _time(started)
+    rules = rules_here(None, told.owners, root)
+    every = sweeps(told, number)
+    if dry_run:
+        _print_commands(told, every, root, at)
+        return
+    url = "" if number else told.database_url(root, database)
+    ended: list[running.Ended] = []
+    try:
+        with running.ended_by_signal():
+            if places:
+                night, runs = night_folder.joined(list(places), root, told, at)
+                display = Display(0)
+            else:
+                night = night_folder.begin(told, root, at, new)
+                display = Display(len(every))
+                with _alone(night_folder.folder_of(root, night)), display:
+                    ended = running.run(every, told, night, root, display.watch, display.ended)
+                runs = night_folder.runs_of(root, night)
+            if number:
+                for one in ended:
+                    display.line(f"run       {one.run_dir}" if one.has_run else f"no run    {one.sweep.label}")
+                raise SystemExit(0 if all(one.has_run for one in ended) else 1)
+            over = deliver(told, night, runs, url, root, rules, ended, display.line)
+    except KeyboardInterrupt:
+        click.echo("interrupted; the same command goes on with this night", err=True)
+        raise SystemExit(INTERRUPTED) from None
+    problem = add_to_page_of_job(over.summary, summary_file)
+    for line in filter(
+        None, (problem, *(f"{one.kind.replace('_', ' ')}: {one.text}" for one in over.verdict.problems))
+    ):
+        click.echo(line)
+    click.echo(over.title)
+    click.echo(f"summary   {over.path}")
+    if over.verdict.fails:
+        raise SystemExit(1)
+
+
+def _number(shard: str | None, shards: int) -> int | None:
+    """The shard that `--shard I/N` names. Raises InputError where the night has other shards."""
+    from harness.errors import InputError
+    from harness.settings import BY_NAME
+
+    if shard is None:
+        return None
+    index, of = (int(word) for word in BY_NAME["shard"].read("--shard", shard).split("/"))
+    if of != shards:
+        raise InputError("--shard", f"a shard of {shards}, as the configuration says", shard, f"1/{shards}")
+    return index
+
+
+def _time(started: str | None) -> datetime | None:
+    """A point in time with its zone. Raises InputError for one without, which machines would read differently."""
+    from harness.errors import InputError
+
+    if started is None:
+        return None
+    try:
+        at = datetime.fromisoformat(started)
+    except ValueError:
+        at = None
+    if at is None or at.tzinfo is None:
+        raise InputError("--started", "a time with its zone", f"`{started}`", "2026-11-20T02:00:00+00:00")
+    return at
+
+
+def _print_commands(config: object, every: list, root: Path, at: datetime | None) -> None:  # type: ignore[type-arg]
+    """What would be run."""
+    import shlex
+    from datetime import UTC
+
+    from reports.nightly.config import Config
+    from reports.nightly.night_folder import record_of
+    from reports.nightly.sweeps import first_command
+
+    assert isinstance(config, Config)
+    night = record_of(config, (at or datetime.now(UTC)).replace(microsecond=0))
+    budget = None if config.budget is None else config.budget / len(every)
+    for sweep in every:
+        click.echo(shlex.join(first_command(sweep, config, sweep.run_dir(root, night.night_id), budget)))
+    click.echo(f"{len(every)} sweeps of {len(night.models)} models: {', '.join(night.models)}")
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Lets no second process run the same night. Raises InputError where one does."""
+    from harness.errors import InputError
+
+    descriptor = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise InputError(str(folder), "a night that nobody runs", "one that is running", "--new") from None
+    try:
+        yield
+    finally:
+        os.close(descriptor)

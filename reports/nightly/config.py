@@ -1,0 +1,178 @@
+"""The configuration of a night: ci/nightly.yaml, read and checked before anything runs.
+
+A secret is never in the file: where one is needed the file names the environment variable that holds it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from harness.errors import InputError, closest
+from harness.settings import BY_NAME, Setting
+from reports.nightly.fields import mapping, one_of, text, texts, whole_number
+from reports.nightly.notices import Notices, read_notices
+
+CONFIG_FILE = Path("ci") / "nightly.yaml"
+"""Where the configuration stands unless another is named."""
+
+POLICY = {"no_data": "fail", "regression": "fail", "failure": "pass", "partial": "pass", "spooled": "pass",
+          "refused": "fail"}  # fmt: skip
+"""What fails a night unless the file says otherwise:
+
+- `no_data`: a backend, board and format of which no op was attempted, or nothing at all
+- `regression`: an op that is NEW, REASON-CHANGED or PCC-DROP, neither known nor flaky
+- `failure`: an op that fails and that no limitation names, new or not
+- `partial`: a model, a shard or the end of a run is missing
+- `spooled`: the database was away, and the night waits in .opscope/spool
+- `refused`: the database took the night not, and will not later (another schema, another night of its name)
+"""
+
+OURS = frozenset({"backend", "arch", "data_format", "budget", "shard", "publish", "no_report", "op_by_op_on_fail"})
+"""Settings of a run that a night decides by itself."""
+
+
+@dataclass(frozen=True)
+class Config:
+    """One configuration."""
+
+    path: Path
+    told: Mapping[str, Any]
+    """As it was read; stored with the night."""
+    models: tuple[str, ...]
+    """Names, globs, `all`, files."""
+    backends: tuple[str, ...] = ("reference",)
+    archs: tuple[str, ...] = ("n150",)
+    data_formats: tuple[str, ...] = ()
+    """Empty: whatever each backend takes by itself."""
+    name: str = "nightly"
+    zone: str = "UTC"
+    budget: float | None = None
+    """Seconds that one machine may start ops for."""
+    shards: int = 1
+    workers: int = 1
+    """pytest's processes of a sweep."""
+    database: str | None = None
+    """A URL without a password; None: `database_env`, or the SQLite file of the folder."""
+    database_env: str | None = None
+    owners: Path | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Further settings of every run."""
+    policy: Mapping[str, str] = field(default_factory=lambda: dict(POLICY))
+    notices: Notices | None = None
+
+    def database_url(self, root: Path, given: str | None = None, environment: Mapping[str, str] = os.environ) -> str:
+        """The database that gets the night. Raises InputError for a variable that is not set and for no URL."""
+        from reports.database import default_url, usable_url
+
+        url, where = given, "--database"
+        if url is None and self.database_env is not None:
+            url, where = environment.get(self.database_env), f"{self.path}: database"
+            if not url:
+                raise InputError(where, f"a URL in ${self.database_env}", "none", f"export {self.database_env}=URL")
+        url = url or self.database or default_url(root)
+        usable_url(url, where)
+        return url
+
+
+def read_config(path: Path) -> Config:
+    """The configuration in a file. Raises InputError, with the place in the file, for whatever it cannot be."""
+    import yaml
+
+    try:
+        told = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        reason = " ".join(str(getattr(error, "strerror", None) or error).split())
+        raise InputError(str(path), "the YAML of a night", reason, "docs/nightly.md") from error
+    if not isinstance(told, dict):
+        raise InputError(str(path), "a map", type(told).__name__, "models: [resnet50]")
+    for key in told:
+        if key not in KEYS:
+            raise InputError(str(path), "a key of a night", f"`{key}`", closest(str(key), KEYS))
+    if not told.get("models"):
+        raise InputError(f"{path}: models", "at least one model", "none", "models: [resnet50]")
+    values: dict[str, Any] = {}
+    for key, value in told.items():
+        values |= KEYS[key](f"{path}: {key}", value)
+    return Config(path=path, told=told, **values)
+
+
+def _named(name: str, read: Callable[[str, Any], Any]) -> Callable[[str, Any], dict[str, Any]]:
+    return lambda where, value: {name: read(where, value)}
+
+
+def _zone(where: str, value: Any) -> str:
+    zone = text(where, value)
+    try:
+        ZoneInfo(zone)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise InputError(where, "a time zone", f"`{zone}`", "Europe/Berlin") from None
+    return zone
+
+
+def _budget(where: str, value: Any) -> float | None:
+    return None if value is None else BY_NAME["budget"].read(where, value)
+
+
+def _backends(where: str, value: Any) -> tuple[str, ...]:
+    from harness.backends import registry
+
+    backends = texts(where, value)
+    for backend in backends:
+        try:
+            registry.check_name(backend)
+        except InputError as error:
+            raise InputError(where, error.expected, error.got, error.hint) from None
+    return backends
+
+
+def _database(where: str, value: Any) -> dict[str, Any]:
+    from reports.database import SECRET_KEY, parse_url
+
+    if isinstance(value, dict):
+        return {"database_env": text(f"{where}.env", mapping(where, value, ("env",)).get("env"))}
+    url = text(where, value)
+    parsed = parse_url(url, where)
+    if parsed.password or any(SECRET_KEY.search(key) for key in parsed.query):
+        raise InputError(where, "no password in the file", "a URL with one", "database: {env: OPSCOPE_DATABASE}")
+    return {"database": url}
+
+
+def _options(where: str, value: Any) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, given in mapping(where, value).items():
+        name = str(key).replace("-", "_")
+        setting: Setting | None = BY_NAME.get(name)
+        if setting is None or not setting.option or name in OURS:
+            known = [row.name for row in BY_NAME.values() if row.option and row.name not in OURS]
+            raise InputError(where, "a setting of a run", f"`{key}`", closest(name, known))
+        found[name] = setting.read(f"{where}.{key}", given)
+    return found
+
+
+def _policy(where: str, value: Any) -> dict[str, str]:
+    given = mapping(where, value, tuple(POLICY))
+    return POLICY | {key: one_of(f"{where}.{key}", word, ("fail", "pass")) for key, word in given.items()}
+
+
+KEYS: dict[str, Callable[[str, Any], dict[str, Any]]] = {
+    "name": _named("name", text),
+    "zone": _named("zone", _zone),
+    "models": _named("models", texts),
+    "backends": _named("backends", _backends),
+    "architectures": _named("archs", texts),
+    "data_formats": _named("data_formats", texts),
+    "budget": _named("budget", _budget),
+    "shards": _named("shards", whole_number),
+    "workers": _named("workers", whole_number),
+    "database": _database,
+    "owners": _named("owners", lambda where, value: Path(text(where, value))),
+    "options": _named("options", _options),
+    "policy": _named("policy", _policy),
+    "notify": _named("notices", read_notices),
+}
+"""Key of the file -> the fields of `Config` that it gives."""

@@ -1,0 +1,117 @@
+"""A night into the database, its shards into one run each, and the pages made of it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from harness.errors import InputError
+from harness.store import RUN_FILE, read_run
+from reports import spool
+from reports.database import DatabaseAwayError, parse_url, shown
+from reports.night_record import NightRecord
+from reports.nightly.night_folder import LOGS, folder_of
+
+SHARD_FILE = "shard.json"
+"""In the folder of a run that `--shard` cut out; the joined run has none."""
+
+
+@dataclass(frozen=True)
+class Delivered:
+    """What became of a night's runs on their way into the database."""
+
+    place: str
+    """The database, without a password."""
+    published: tuple[str, ...] = ()
+    """Ids of the runs that are in it now."""
+    from_spool: tuple[str, ...] = ()
+    """Ids of runs that had waited for it."""
+    spooled: tuple[str, ...] = ()
+    """Ids of the runs that wait for it now."""
+    refused: tuple[str, ...] = field(default=())
+    """One line for each run that it does not take, now or later."""
+    away: str = ""
+    """What the database said, where it was away."""
+
+
+def publish(runs: Sequence[Path], url: str, root: Path) -> Delivered:
+    """Publishes the runs of a night, each in a transaction of its own. Nothing that goes wrong here is raised.
+
+    Once the database is away the other runs go to the spool at once: a server that does not answer is waited for once.
+    """
+    published: list[str] = []
+    arrived: list[str] = []
+    spooled: list[str] = []
+    refused: list[str] = []
+    away = ""
+    for run_dir in runs:
+        try:
+            run_id = read_run(run_dir).run_id
+            if away:
+                spool.keep(run_dir, url, root)
+                spooled.append(run_id)
+                continue
+            late = spool.deliver(run_dir, url, root, "--database")[1]
+        except DatabaseAwayError as error:
+            away = f"{error.where}: expected {error.expected}, got {error.got}"
+            spooled.append(read_run(run_dir).run_id)
+        except InputError as error:
+            refused.append(str(error))
+        else:
+            published.append(run_id)
+            arrived += late
+    return Delivered(
+        shown(parse_url(url)), tuple(published), tuple(arrived), tuple(spooled), tuple(refused), away
+    )  # fmt: skip
+
+
+def merge(runs: Sequence[Path], night: NightRecord, root: Path) -> tuple[dict[str, Path], list[str]]:
+    """Cell -> the run that its shards make together, and one line for each cell whose shards cannot be joined.
+
+    A run that is not cut into shards speaks for its cell as it is.
+    """
+    folder = folder_of(root, night)
+    found: dict[str, Path] = {}
+    shares: dict[str, list[Path]] = {}
+    problems: list[str] = []
+    for run_dir in runs:
+        cell = _cell(run_dir)
+        if (run_dir / SHARD_FILE).is_file():
+            shares.setdefault(cell, []).append(run_dir)
+        else:
+            found[cell] = run_dir
+    for cell, parts in shares.items():
+        into = _free(folder, cell)
+        # A process of its own: joining belongs to another room.
+        words = [sys.executable, "-P", "-m", "harness.main", "merge", *map(str, parts), "--into", str(into)]
+        done = subprocess.run([*words, "--partial"], cwd=root, capture_output=True, text=True, check=False)
+        log = folder / LOGS / f"merge-{into.name}.txt"
+        log.parent.mkdir(parents=True, exist_ok=True)
+        log.write_text(done.stdout + done.stderr, encoding="utf-8")
+        if (into / RUN_FILE).is_file():
+            found[cell] = into
+        else:
+            lines = done.stderr.strip().splitlines()
+            problems.append(lines[-1] if lines else f"opscope merge: expected {into}, got nothing; try {log}")
+    return found, problems
+
+
+def _cell(run_dir: Path) -> str:
+    """What the shards of one sweep have in common, as a folder's name."""
+    from harness.store import file_name
+
+    record = read_run(run_dir)
+    words = (record.backend, record.arch, record.origin.options.get("data_format"))
+    return file_name("-".join(str(word) for word in words if word))
+
+
+def _free(folder: Path, cell: str) -> Path:
+    """A folder for a joined run: a late shard is joined again, beside what was joined before it."""
+    into, number = folder / cell, 1
+    while into.exists():
+        number += 1
+        into = folder / f"{cell}-{number}"
+    return into

@@ -1,0 +1,157 @@
+"""What a night found, series by series: from the database, or from the run folders where the database is away."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from harness.errors import InputError
+from harness.stages import Status
+from harness.store import read_run
+from reports.diff import Diff, compare
+from reports.night_diff import compared_in
+from reports.night_record import NightRecord, membership
+from reports.night_views import night_view, series_of
+from reports.nightly.night_folder import NIGHTS, RECORD, runs_of
+from reports.outcomes import Outcome, RunView, from_folder
+from reports.owned import own_diff
+from reports.owners import Rule
+from reports.reading import read_database
+from reports.schema_nights import LEDGER, NIGHT_SERIES
+
+
+@dataclass(frozen=True)
+class Found:
+    """One series of a night: backend, board and options."""
+
+    series: str
+    status: str
+    """`complete` or `partial`."""
+    missing: str
+    """What is not there, in words."""
+    previous: str
+    """The night that it is compared with; empty where there is none."""
+    view: RunView | None
+    """Its ops; None where no run came."""
+    diff: Diff | None
+    models: Mapping[str, int]
+    """The ledger of models: asked, ran, build_failed, ..."""
+
+    @property
+    def ops(self) -> Iterable[Outcome]:
+        """Its ops; none where no run came."""
+        return self.view.ops.values() if self.view is not None else ()
+
+    @property
+    def attempted(self) -> int:
+        """Ops whose numbers were asked for."""
+        return sum(op.attempted for op in self.ops)
+
+    @property
+    def right(self) -> int:
+        """Of these, those that came out right."""
+        return sum(op.status == Status.SUCCESS for op in self.ops)
+
+    @property
+    def failing(self) -> int:
+        """Ops that go wrong and that no limitation names; flaky ones apart."""
+        return sum(op.bad and not op.expected and not op.flaky for op in self.ops)
+
+    @property
+    def known(self) -> int:
+        """Ops that go wrong as a limitation says."""
+        return sum(op.bad and bool(op.expected) for op in self.ops)
+
+
+def from_database(url: str, night_id: str, rules: Sequence[Rule] = ()) -> list[Found]:
+    """The night as the database has it. Raises InputError where it cannot be read."""
+    with read_database(url, "--database") as connection:
+        return read_night_of(connection, night_id, rules)
+
+
+def read_night_of(connection: sa.Connection, night_id: str, rules: Sequence[Rule] = ()) -> list[Found]:
+    """The night in an open database; empty where it is not there."""
+    wanted = sa.select(NIGHT_SERIES).where(NIGHT_SERIES.c.night_id == night_id).order_by(NIGHT_SERIES.c.series)
+    with_runs = set(series_of(connection, night_id))
+    found = []
+    for row in connection.execute(wanted).mappings():
+        series, previous = row["series"], row["previous_night"]
+        diff = view = None
+        if series in with_runs and previous:
+            diff = own_diff(compared_in(connection, previous, night_id, series), rules)
+            view = diff.b
+        elif series in with_runs:
+            view = night_view(connection, night_id, series)
+        models = {name: row[name] for name in LEDGER}
+        found.append(Found(series, row["status"], row["missing"], previous, view, diff, models))
+    return found
+
+
+# --- without a database
+
+
+def from_folders(
+    merged: Mapping[str, Path], night: NightRecord, root: Path, rules: Sequence[Rule] = ()
+) -> list[Found]:  # fmt: skip
+    """The night as the runs of its cells tell it, each beside that of the newest earlier night in this folder.
+
+    `merged`: cell -> run folder of all its shards.
+    """
+    earlier = _earlier(night, root)
+    found = []
+    for run_dir in merged.values():
+        view = from_folder(run_dir)
+        lost = [f"model {name}" for name in night.models if name not in view.models]
+        if view.outcome not in ("complete", "out_of_budget"):
+            lost.append(f"run {view.run_id} is {view.outcome}")
+        view = replace(view, missing=tuple(lost))
+        before = earlier.get(view.series)
+        diff = own_diff(compare(before, view), rules) if before is not None else None
+        models = dict.fromkeys(LEDGER, 0) | {"asked": len({*night.models, *view.models}), "ran": len(view.models)}
+        models["models_missing"] = models["asked"] - models["ran"]
+        status = "partial" if lost else "complete"
+        name = before.run_id if before is not None else ""
+        found.append(Found(view.series, status, ", ".join(lost), name, view, diff, models))
+    there = {
+        (one.view.backend, one.view.arch, one.view.origin["options"].get("data_format")) for one in found if one.view
+    }
+    for backend, arch, data_format in dict.fromkeys((cell[:3]) for cell in night.cells()):
+        if not any(key[:2] == (backend, arch) and data_format in ("", key[2]) for key in there):
+            names = [f"model {name}" for name in night.models]
+            models = dict.fromkeys(LEDGER, 0) | {"asked": len(names), "models_missing": len(names)}
+            series = " ".join(filter(None, (backend, arch, data_format)))
+            found.append(Found(series, "partial", ", ".join(names), "", None, None, models))
+    return found
+
+
+def _earlier(night: NightRecord, root: Path) -> dict[str, RunView]:
+    """Series -> its run of the newest earlier night of the same name in this folder."""
+    found: dict[str, RunView] = {}
+    for path in sorted((root / NIGHTS).glob(f"*/{RECORD}"), reverse=True):
+        try:
+            there = NightRecord.model_validate_json(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            continue  # another opscope's: it is only not compared with
+        if there.name != night.name or there.started >= night.started:
+            continue
+        joined = [run.parent for run in path.parent.glob("*/run.json")]
+        for run_dir in joined or runs_of(root, there):
+            try:
+                if read_run(run_dir).outcome == "running":
+                    continue
+                view = from_folder(run_dir)
+            except InputError:
+                continue
+            found.setdefault(view.series, view)
+        if found:
+            return found
+    return found
+
+
+def shard_of(run_dir: Path) -> int:
+    """Which shard of its night a run is; 0: none."""
+    member = membership(run_dir)
+    return 0 if member is None else member.shard

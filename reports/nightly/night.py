@@ -1,0 +1,110 @@
+"""From the runs of a night to its summary: published, joined, compared, judged, told."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from harness.errors import InputError
+from harness.origin import ci_job
+from reports.html import write_report
+from reports.night_record import NightRecord
+from reports.nightly import delivery, markdown
+from reports.nightly.config import Config
+from reports.nightly.delivery import Delivered
+from reports.nightly.findings import Found, from_database, from_folders
+from reports.nightly.night_folder import SUMMARY, end, folder_of
+from reports.nightly.notifying import Message, notify
+from reports.nightly.running import Ended
+from reports.nightly.verdict import Verdict, headline, judge
+from reports.owners import Rule
+from reports.written import write_whole
+
+
+@dataclass(frozen=True)
+class Told:
+    """A night that is over."""
+
+    night: NightRecord
+    found: Sequence[Found]
+    delivered: Delivered
+    verdict: Verdict
+    title: str
+    summary: str
+    """Markdown."""
+    path: Path
+    """The file with it."""
+
+
+def deliver(
+    config: Config, night: NightRecord, runs: Sequence[Path], url: str, root: Path, rules: Sequence[Rule],
+    ended: Sequence[Ended] = (), say: Callable[[str], None] = lambda line: None,
+    environment: Mapping[str, str] = os.environ,
+) -> Told:  # fmt: skip
+    """Publishes the runs, joins their shards, compares, writes summary and reports, and tells whoever is to be told.
+
+    Whatever of it does not work becomes a line of the summary. Raises InputError where the folder takes no file.
+    """
+    say(f"publishing {len(runs)} {'run' if len(runs) == 1 else 'runs'}")
+    delivered = delivery.publish(runs, url, root)
+    merged, notes = delivery.merge(runs, night, root)
+    notes += [f"{one.sweep.label}: {one.outcome}: {one.line}" for one in ended if one.line]
+    say("comparing with the night before")
+    found, more = _found(night, delivered, url, merged, root, rules)
+    notes += more
+    links = []
+    for run_dir in merged.values():
+        try:
+            links.append(("report", str(_near(write_report(run_dir, url), root))))
+        except InputError as error:
+            notes.append(str(error))
+    verdict = judge(found, delivered, config.policy)
+    title = f"{night.name} {night.label}: {headline(found, verdict)}"
+    job = ci_job(environment)[1]
+    links += [("job", job)] if job else []
+    page = markdown.Page(title, found, verdict, delivered, notes, links)
+    summary = markdown.text(page)
+    path = write_whole(folder_of(root, night) / SUMMARY, summary, "a folder that can be written")
+    message = Message(
+        title, summary, night.name, night.night_id, night.label, "failed" if verdict.fails else "passed", job
+    )
+    unsent = notify(config.notices, message, verdict.changed, environment)
+    for line in unsent:
+        say(line)
+    end(root, night, {"title": title, "fails": verdict.fails, "problems": [asdict(one) for one in verdict.problems],
+                      "published": delivered.published, "spooled": delivered.spooled, "unsent": unsent})  # fmt: skip
+    return Told(night, found, delivered, verdict, title, summary, path)
+
+
+def _found(
+    night: NightRecord, delivered: Delivered, url: str, merged: Mapping[str, Path], root: Path, rules: Sequence[Rule]
+) -> tuple[list[Found], list[str]]:
+    """What the night found, and what hindered: by the database where the whole night is in it, else by its folders."""
+    notes: list[str] = []
+    if delivered.published and not (delivered.spooled or delivered.refused):
+        try:
+            return from_database(url, night.night_id, rules), notes
+        except InputError as error:
+            notes.append(str(error))
+    if merged:
+        notes.append("compared by the run folders here, as the database has not the whole night")
+    return from_folders(merged, night, root, rules), notes
+
+
+def _near(path: Path, root: Path) -> Path:
+    """A path as it reads from the folder of the night."""
+    return path.relative_to(root) if path.is_relative_to(root) else path
+
+
+def add_to_page_of_job(summary: str, file: Path | None, environment: Mapping[str, str] = os.environ) -> str:
+    """Adds a summary to `file`, else to the page of a GitHub job; one line where that does not work."""
+    target = file or Path(environment.get("GITHUB_STEP_SUMMARY") or os.devnull)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with target.open("a", encoding="utf-8") as page:
+            page.write(summary)
+    except OSError as error:
+        return f"--summary: expected a file that can be written, got {error.strerror or error}; try another one"
+    return ""

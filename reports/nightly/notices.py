@@ -1,0 +1,101 @@
+"""`notify:` of a night's configuration: who is told, when, and in which words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from reports.nightly.fields import mapping, number, one_of, text, texts, whole_number
+
+WHEN = ("always", "change")
+TLS = ("starttls", "implicit", "none")
+TIMEOUT = 10.0
+"""Seconds that a receiver has for each step (connecting, answering)."""
+
+TEMPLATE: Mapping[str, Any] = {"text": "{title}\n\n{summary}"}
+"""What most chat systems take. Words in braces are replaced (notifying.py has the table), others stay."""
+
+
+@dataclass(frozen=True)
+class Webhook:
+    """An address that takes JSON by POST."""
+
+    url: str | None
+    url_env: str | None
+    """Variable with the address, which is a secret with most chat systems."""
+    template: Any = None
+    token_env: str | None = None
+    """Variable with a token for `Authorization: Bearer`."""
+    timeout: float = TIMEOUT
+
+
+@dataclass(frozen=True)
+class Email:
+    """A mail server and whom to write to."""
+
+    host: str
+    port: int
+    sender: str
+    to: tuple[str, ...]
+    tls: str = "starttls"
+    user_env: str | None = None
+    password_env: str | None = None
+    timeout: float = TIMEOUT
+
+
+@dataclass(frozen=True)
+class Notices:
+    """Everybody who is told of a night."""
+
+    when: str = "change"
+    """`always`, or `change`: something is new, fixed, gone or fails the night."""
+    webhook: Webhook | None = None
+    email: Email | None = None
+
+
+def read_notices(where: str, value: Any) -> Notices:
+    """The value of `notify`. Raises InputError with the place of what is wrong."""
+    given = mapping(where, value, ("when", "webhook", "email"))
+    return Notices(
+        one_of(f"{where}.when", given.get("when", "change"), WHEN),
+        _webhook(f"{where}.webhook", given["webhook"]) if "webhook" in given else None,
+        _email(f"{where}.email", given["email"]) if "email" in given else None,
+    )
+
+
+def _webhook(where: str, value: Any) -> Webhook:
+    given = mapping(where, value, ("url", "url_env", "template", "token_env", "timeout"))
+    key = "url" if "url" in given else "url_env"
+    address = text(f"{where}.{key}", given.get(key))
+    if key == "url" and not address.startswith(("http://", "https://")):
+        from harness.errors import InputError
+
+        raise InputError(f"{where}.url", "an address of http or https", f"`{address}`", "url_env: CHAT_WEBHOOK")
+    return Webhook(
+        url=address if key == "url" else None,
+        url_env=address if key == "url_env" else None,
+        template=given.get("template", TEMPLATE),
+        token_env=_text_or_none(where, given, "token_env"),
+        timeout=number(f"{where}.timeout", given.get("timeout", TIMEOUT)),
+    )
+
+
+def _email(where: str, value: Any) -> Email:
+    keys = ("host", "port", "from", "to", "tls", "user_env", "password_env", "timeout")
+    given = mapping(where, value, keys)
+    tls = one_of(f"{where}.tls", given.get("tls", "starttls"), TLS)
+    return Email(
+        host=text(f"{where}.host", given.get("host")),
+        port=whole_number(f"{where}.port", given.get("port", {"starttls": 587, "implicit": 465, "none": 25}[tls])),
+        sender=text(f"{where}.from", given.get("from")),
+        to=texts(f"{where}.to", given.get("to")),
+        tls=tls,
+        user_env=_text_or_none(where, given, "user_env"),
+        password_env=_text_or_none(where, given, "password_env"),
+        timeout=number(f"{where}.timeout", given.get("timeout", TIMEOUT)),
+    )
+
+
+def _text_or_none(where: str, given: Mapping[str, Any], key: str) -> str | None:
+    return text(f"{where}.{key}", given[key]) if key in given else None

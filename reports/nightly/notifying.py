@@ -1,0 +1,150 @@
+"""Sends the summary of a night. A receiver that is dead, slow or says no is one line, and costs the night nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import smtplib
+import ssl
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from email.message import EmailMessage
+from typing import Any
+
+from reports.nightly.notices import Email, Notices, Webhook
+
+ALL = 3.0
+"""So many times its own timeout a receiver has altogether: one that answers a byte now and then is given up too."""
+
+
+@dataclass(frozen=True)
+class Message:
+    """What is sent. The fields are the words that a template may have in braces."""
+
+    title: str
+    summary: str
+    """Markdown."""
+    name: str
+    night: str
+    """Id of the night."""
+    date: str
+    status: str
+    """`passed` or `failed`."""
+    url: str
+    """Page of the CI job; empty elsewhere."""
+
+
+def notify(
+    notices: Notices | None, message: Message, changed: bool, environment: Mapping[str, str] = os.environ
+) -> list[str]:
+    """Sends to everybody who is to be told; one line for each who could not be."""
+    if notices is None or (notices.when == "change" and not changed):
+        return []
+    problems: list[str] = []
+    if notices.webhook is not None:
+        webhook = notices.webhook
+        problems += _bounded("webhook", webhook.timeout, lambda: _post(webhook, message, environment))
+    if notices.email is not None:
+        email = notices.email
+        problems += _bounded("email", email.timeout, lambda: _mail(email, message, environment))
+    return problems
+
+
+def _bounded(what: str, timeout: float, send: Callable[[], None]) -> list[str]:
+    """Sends in a thread that is left behind where it does not come to an end."""
+    problems: list[str] = []
+
+    def run() -> None:
+        try:
+            send()
+        except Exception as error:  # noqa: BLE001 - no receiver is worth a night
+            problems.append(f"{what}: expected it to take the summary, got {_said(error)}; try notify.{what}")
+
+    thread = threading.Thread(target=run, name=f"notify-{what}", daemon=True)
+    thread.start()
+    thread.join(ALL * timeout)
+    if thread.is_alive():
+        return [f"{what}: expected it to take the summary, got no answer in {ALL * timeout:.0f} s; try notify.{what}"]
+    return problems
+
+
+def _said(error: Exception) -> str:
+    """The error in one line. An address may be a secret: it is not in it."""
+    if isinstance(error, urllib.error.HTTPError):
+        return f"HTTP {error.code}"
+    if isinstance(error, smtplib.SMTPResponseException):
+        words = error.smtp_error.decode("utf-8", "replace") if isinstance(error.smtp_error, bytes) else error.smtp_error
+        return " ".join(f"{error.smtp_code} {words}".split())[:200]
+    reason = getattr(error, "reason", None) or error
+    return " ".join(str(reason).split())[:200] or type(error).__name__
+
+
+def secret(variable: str, environment: Mapping[str, str]) -> str:
+    """The value of a variable. Raises KeyError, which names it."""
+    value = environment.get(variable)
+    if not value:
+        raise KeyError(f"no ${variable}")
+    return value
+
+
+# --- the two ways
+
+
+def filled(template: Any, message: Message) -> Any:
+    """A template with the words of the message in the places of `{title}` and so on; anything else in braces stays."""
+    if isinstance(template, dict):
+        return {str(key): filled(value, message) for key, value in template.items()}
+    if isinstance(template, list):
+        return [filled(value, message) for value in template]
+    if not isinstance(template, str):
+        return template
+    words = vars(message)
+    parts = template.split("{")
+    found = [parts[0]]
+    for part in parts[1:]:
+        word, brace, rest = part.partition("}")
+        found.append(f"{words[word]}{rest}" if brace and word in words else "{" + part)
+    return "".join(found)
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """A redirection would carry the token to somebody else."""
+
+    def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> None:
+        """Follows none: the answer is an error then."""
+
+
+def _post(webhook: Webhook, message: Message, environment: Mapping[str, str]) -> None:
+    url = webhook.url if webhook.url is not None else secret(str(webhook.url_env), environment)
+    headers = {"Content-Type": "application/json", "User-Agent": "opscope"}
+    if webhook.token_env is not None:
+        headers["Authorization"] = f"Bearer {secret(webhook.token_env, environment)}"
+    body = json.dumps(filled(webhook.template, message)).encode()
+    if not url.startswith(("http://", "https://")):
+        raise ValueError("an address that is neither http nor https")
+    request = urllib.request.Request(url, body, headers, method="POST")
+    with urllib.request.build_opener(_NoRedirect).open(request, timeout=webhook.timeout) as answer:
+        answer.read(65536)
+
+
+def _mail(email: Email, message: Message, environment: Mapping[str, str]) -> None:
+    mail = EmailMessage()
+    mail["Subject"] = " ".join(message.title.split())
+    mail["From"] = email.sender
+    mail["To"] = ", ".join(email.to)
+    mail.set_content(message.summary)
+    context = ssl.create_default_context()
+    if email.tls == "implicit":
+        server: smtplib.SMTP = smtplib.SMTP_SSL(email.host, email.port, timeout=email.timeout, context=context)
+    else:
+        server = smtplib.SMTP(email.host, email.port, timeout=email.timeout)
+    with server:
+        if email.tls == "starttls":
+            server.starttls(context=context)
+        if email.user_env is not None:
+            password = secret(email.password_env, environment) if email.password_env is not None else ""
+            server.login(secret(email.user_env, environment), password)
+        server.send_message(mail)

@@ -1,0 +1,54 @@
+"""What a night shows while it runs: a bar per sweep in a terminal, a line at each start and end elsewhere."""
+
+from __future__ import annotations
+
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.text import Text
+
+from reports.nightly.running import Ended
+from reports.nightly.sweeps import Sweep
+
+
+class Display:
+    """The progress of the sweeps; a context manager."""
+
+    def __init__(self, sweeps: int) -> None:
+        self._console = Console(highlight=False, emoji=False)
+        self._live = self._console.is_terminal
+        self._sweeps = sweeps
+        self._ended = 0
+        self._shown: dict[Sweep, TaskID] = {}
+        self._progress = Progress(
+            TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
+            console=self._console, disable=not self._live,
+        )  # fmt: skip
+
+    def __enter__(self) -> Display:
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._progress.stop()
+
+    def watch(self, sweep: Sweep, done: int, total: int) -> None:
+        """A sweep has come so far."""
+        if sweep not in self._shown:
+            self._shown[sweep] = self._progress.add_task(sweep.label, total=None)
+            if not self._live:
+                self.line(f"{sweep.label}: sweep {self._ended + 1} of {self._sweeps}")
+        self._progress.update(self._shown[sweep], completed=done, total=total or None)
+
+    def ended(self, one: Ended) -> None:
+        """A sweep is over."""
+        self._ended += 1
+        said = f": {one.line}" if one.line else ""
+        self.line(f"{one.sweep.label}: {one.outcome.replace('_', ' ')} after {one.seconds:.0f} s{said}")
+
+    def line(self, text: str) -> None:
+        """A line above the bars."""
+        self._progress.console.print(Text(text), soft_wrap=True)

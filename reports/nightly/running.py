@@ -1,0 +1,196 @@
+"""Runs the sweeps of a night, one after another, each a pytest of its own; what was cut short goes on."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.errors import InputError
+from harness.store import JOURNAL_DIR, MANIFEST_FILE, RUN_FILE, read_run
+from reports.night_record import NIGHT_FILE, NightRecord, join
+from reports.nightly.config import Config
+from reports.nightly.night_folder import LOGS, folder_of
+from reports.nightly.sweeps import Sweep, first_command, next_command
+
+FINISHED = ("complete", "out_of_budget")
+"""Outcomes of a run that is not gone on with."""
+REFUSED = "refused"
+"""In place of an outcome: pytest did not come to run an op."""
+
+TICK = 0.2
+"""Seconds between two looks at a sweep."""
+GRACE = 60.0
+"""Seconds that pytest has to close its books when the night is ended."""
+STILL_RUNNING = "which is running"
+"""What `--resume` says of a run whose processes have not quite ended."""
+PATIENCE = 30.0
+"""Seconds to wait for that."""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How one sweep ended."""
+
+    sweep: Sweep
+    run_dir: Path
+    outcome: str
+    seconds: float
+    line: str = ""
+    """What pytest said last, where no op ran."""
+
+    @property
+    def has_run(self) -> bool:
+        """Whether there is a run folder to publish."""
+        return (self.run_dir / RUN_FILE).is_file()
+
+
+Watch = Callable[[Sweep, int, int], None]
+"""Hears of a sweep how many ops have a record, and of how many."""
+
+
+def run(
+    all_sweeps: Sequence[Sweep],
+    config: Config,
+    night: NightRecord,
+    root: Path,
+    watch: Watch,
+    ended: Callable[[Ended], None],
+) -> list[Ended]:
+    """Runs the sweeps of a night that have not ended yet; how each of them ended.
+
+    The budget is shared out again before each sweep, so that what one leaves goes to those after it.
+    """
+    begun = time.monotonic()
+    found: list[Ended] = []
+    for place, sweep in enumerate(all_sweeps):
+        left = None
+        if config.budget is not None:
+            left = (config.budget - (time.monotonic() - begun)) / (len(all_sweeps) - place)
+        one = _run(sweep, config, night, root, left, watch)
+        found.append(one)
+        ended(one)
+    return found
+
+
+def _run(
+    sweep: Sweep, config: Config, night: NightRecord, root: Path, budget: float | None, watch: Watch
+) -> Ended:  # fmt: skip
+    run_dir = sweep.run_dir(root, night.night_id)
+    if _outcome(run_dir) in FINISHED:
+        join(run_dir, night, sweep.shard)
+        return Ended(sweep, run_dir, _outcome(run_dir), 0.0)
+    log = folder_of(root, night) / LOGS / f"{run_dir.name}.txt"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    started = time.monotonic()
+    while True:
+        if (run_dir / RUN_FILE).is_file():
+            command = next_command(config, run_dir, budget)
+        else:
+            shutil.rmtree(run_dir, ignore_errors=True)  # what a start left that was killed while it prepared
+            command = first_command(sweep, config, run_dir, budget)
+        _child(command, root, log, lambda: _look(sweep, run_dir, night, watch))
+        line = _last_line(log)
+        if STILL_RUNNING not in line or time.monotonic() - started > PATIENCE:
+            break
+        time.sleep(1.0)
+    outcome = _outcome(run_dir)
+    if outcome:
+        join(run_dir, night, sweep.shard)
+    kept = outcome if outcome and (outcome != "running") else REFUSED
+    return Ended(sweep, run_dir, kept, time.monotonic() - started, "" if kept in FINISHED else line)
+
+
+def _look(sweep: Sweep, run_dir: Path, night: NightRecord, watch: Watch) -> None:
+    """Says how far a sweep is; its folder says to which night it belongs as soon as there is a run in it."""
+    if (run_dir / RUN_FILE).is_file() and not (run_dir / NIGHT_FILE).is_file():
+        join(run_dir, night, sweep.shard)
+    watch(sweep, *_counts(run_dir))
+
+
+def _outcome(run_dir: Path) -> str:
+    """The outcome that the folder tells; empty where there is no run in it."""
+    try:
+        return read_run(run_dir).outcome
+    except InputError:
+        return ""
+
+
+def _child(command: list[str], root: Path, log: Path, tick: Callable[[], None]) -> int:
+    """Runs a command to its end, its output in the log; ends it, and its children, where the night is ended."""
+    bound = [sys.executable, "-P", "-m", "reports.nightly.bound", str(os.getpid()), *command]
+    with log.open("ab") as output:
+        process = subprocess.Popen(
+            bound, cwd=root, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
+        )
+    try:
+        while True:
+            try:
+                return process.wait(TICK)
+            except subprocess.TimeoutExpired:
+                tick()
+    except BaseException:
+        _end(process)
+        raise
+
+
+def _end(process: subprocess.Popen[Any]) -> None:
+    """Lets pytest close its books, then leaves nothing of it."""
+    for number, seconds in ((signal.SIGINT, GRACE), (signal.SIGKILL, GRACE)):
+        try:
+            os.killpg(process.pid, number)
+            process.wait(seconds)
+            return
+        except subprocess.TimeoutExpired:
+            continue
+        except ProcessLookupError:
+            process.wait()
+            return
+
+
+def _last_line(log: Path) -> str:
+    """The last line of a log that says something."""
+    try:
+        with log.open("rb") as file:
+            file.seek(max(0, log.stat().st_size - 8192))
+            lines = file.read().decode("utf-8", "replace").splitlines()
+    except OSError:
+        return ""
+    said = [" ".join(line.split()) for line in lines if line.strip(" =!")]
+    return next((line for line in reversed(said) if ": expected " in line), said[-1] if said else "")[:300]
+
+
+@contextmanager
+def ended_by_signal() -> Iterator[None]:
+    """Within it SIGTERM, by which systemd and CI end a job, is taken as Ctrl-C is."""
+
+    def stop(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _counts(run_dir: Path) -> tuple[int, int]:
+    """Ops with a record, and ops of the manifest; zeros before there is one."""
+    try:
+        with (run_dir / MANIFEST_FILE).open("rb") as file:
+            total = sum(1 for _ in file) - 1
+        done = 0
+        for path in (run_dir / JOURNAL_DIR).glob("*.jsonl"):
+            with path.open("rb") as file:
+                done += sum(1 for _ in file)
+    except OSError:
+        return 0, 0
+    return min(done, total), total

@@ -1,0 +1,110 @@
+"""The sweeps of a night: one run for each backend, board, data format and shard, and the command line of each."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.settings import BY_NAME
+from harness.store import file_name, runs_root
+from reports.nightly.config import Config
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """One run of a night."""
+
+    backend: str
+    arch: str
+    data_format: str
+    """Empty: whatever the backend takes by itself."""
+    shard: int
+    """From 1; 0: the night is not cut into shards."""
+    shards: int
+
+    @property
+    def cell(self) -> str:
+        """What its shards have in common, as a name."""
+        return file_name("-".join(filter(None, (*labels([self.backend]), self.arch, self.data_format))))
+
+    @property
+    def label(self) -> str:
+        """What it is called on screen and in the summary."""
+        part = f" shard {self.shard}/{self.shards}" if self.shard else ""
+        return " ".join(filter(None, (",".join(labels([self.backend])), self.arch, self.data_format))) + part
+
+    def run_dir(self, root: Path, night_id: str) -> Path:
+        """Where its run lies: beside all other runs, so that what ran last orders the next budget."""
+        return runs_root(root) / f"{night_id}-{self.cell}{f'-{self.shard}of{self.shards}' if self.shard else ''}"
+
+
+def sweeps(config: Config, shard: int | None = None) -> list[Sweep]:
+    """The sweeps of a night in the order in which they run; with `shard` only that shard's."""
+    numbers = [0] if config.shards == 1 else list(range(1, config.shards + 1))
+    if shard is not None and config.shards > 1:
+        numbers = [shard]
+    cells = itertools.product(config.backends, config.archs, config.data_formats or ("",))
+    return [Sweep(*cell, number, config.shards) for cell in cells for number in numbers]
+
+
+def first_command(sweep: Sweep, config: Config, run_dir: Path, budget: float | None) -> list[str]:
+    """The command line that starts a sweep."""
+    words = [*_pytest(config), *(word for model in config.models for word in ("--model", model))]
+    words += ["--backend", sweep.backend, "--arch", sweep.arch, "--run-dir", str(run_dir)]
+    if sweep.data_format:
+        words += ["--data-format", sweep.data_format]
+    if sweep.shard:
+        words += ["--shard", f"{sweep.shard}/{sweep.shards}"]
+    return words + _flags(config.options) + _budget(budget)
+
+
+def next_command(config: Config, run_dir: Path, budget: float | None) -> list[str]:
+    """The command line that goes on with a sweep which was cut short."""
+    return [*_pytest(config), "--resume", str(run_dir), *_budget(budget)]
+
+
+def _pytest(config: Config) -> list[str]:
+    # Plugins that measure or remember tests have nothing to do in a sweep; a night reports and publishes as a whole.
+    words = [sys.executable, "-P", "-m", "pytest", "-p", "no:benchmark", "-p", "no:cacheprovider", "-q", "--op-by-op",
+             "--no-report"]  # fmt: skip
+    return words + (["-n", str(config.workers)] if config.workers > 1 else [])
+
+
+def _flags(options: Mapping[str, Any]) -> list[str]:
+    words: list[str] = []
+    for name, value in options.items():
+        flag = BY_NAME[name].flag
+        if not BY_NAME[name].metavar:
+            words += [flag] if value else []
+        elif value is not None:
+            words += [flag, str(value)]
+    return words
+
+
+def _budget(seconds: float | None) -> list[str]:
+    return [] if seconds is None else ["--budget", f"{max(seconds, 1.0):.0f}s"]
+
+
+def expected_models(config: Config) -> tuple[str, ...]:
+    """Names of the models that every sweep of the night asks for. Raises InputError for what names none."""
+    from harness import prepare
+
+    options = config.options
+    request = prepare.Request(
+        models=config.models,
+        dtype=options.get("dtype", "float32"),
+        inputs=options.get("inputs", "captured"),
+        training=bool(options.get("training", False)),
+    )
+    return tuple(task.name for task in prepare.tasks(request))
+
+
+def labels(backends: Sequence[str]) -> tuple[str, ...]:
+    """The names under which records know the backends of a night; a sweep may have several (`reference,xla`)."""
+    from harness.optest import backend_label
+
+    return tuple(dict.fromkeys(backend_label(one) for backend in backends for one in backend.split(",")))

@@ -1,0 +1,44 @@
+"""Nights whose runs were made to measure, delivered as `opscope nightly` delivers those that it ran."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from harness.store import runs_root
+from reports.night_record import NightRecord
+from reports.nightly.config import KEYS, Config
+from reports.nightly.night import Told, deliver
+from reports.nightly.night_folder import RECORD, folder_of
+from reports.owners import Rule
+from reports.tests.night_runs import fresh, record, shard_run
+from reports.tests.nights import Op
+from reports.written import write_whole
+
+
+def config_of(root: Path, **told: Any) -> Config:
+    """The configuration of such nights; its database is one that is there already."""
+    path = root / "results.sqlite"
+    if not path.exists():
+        fresh(path)
+    values: dict[str, Any] = {}
+    for key, value in ({"models": ["a", "b"], "database": f"sqlite:///{path}"} | told).items():
+        values |= KEYS[key](f"night: {key}", value)
+    return Config(path=root / "nightly.yaml", told=told, **values)
+
+
+def night_of(config: Config, number: int, root: Path, **more: Any) -> NightRecord:
+    """The night of that number; its folder is there."""
+    told = record(number, models=config.models, shards=config.shards if config.shards > 1 else 0, **more)
+    write_whole(folder_of(root, told) / RECORD, told.model_dump_json(), "a folder")
+    return told
+
+
+def delivered(
+    config: Config, root: Path, number: int, ops: Mapping[str, Op], rules: tuple[Rule, ...] = (), **more: Any
+) -> Told:  # fmt: skip
+    """A night of one run, delivered."""
+    night = night_of(config, number, root)
+    run = shard_run(runs_root(root), night, number, ops, **({"models": config.models} | more))
+    return deliver(config, night, [run], str(config.database), root, rules, environment={})

@@ -1,0 +1,113 @@
+"""A night's configuration: what it says is what runs, and what it cannot say is one line with its place."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from harness.errors import InputError
+from reports.nightly.config import POLICY, read_config
+from reports.nightly.night_folder import begin, end, folder_of
+from reports.nightly.sweeps import expected_models, first_command, sweeps
+
+WHOLE = """
+name: weekly
+zone: Europe/Berlin
+models: [mnist_mlp, "gcn_c*"]
+backends: [reference, "null"]
+architectures: [n150, p150]
+data_formats: [Bfp8_b, Float16_b]
+budget: 1h30m
+shards: 2
+workers: 3
+database: {env: RESULTS}
+options: {op-timeout: 30, no_cache: true, inputs: random}
+policy: {partial: fail}
+notify:
+  when: always
+  webhook: {url_env: CHAT, template: {text: "{title}"}}
+  email: {host: localhost, tls: none, from: a@example.org, to: [b@example.org]}
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "nightly.yaml"
+    path.write_text(WHOLE)
+    return path
+
+
+def test_every_combination_is_a_sweep_of_its_own(file: Path, tmp_path: Path) -> None:
+    config = read_config(file)
+    every = sweeps(config)
+    assert (len(every), len(set(every)), len({one.run_dir(tmp_path, "n") for one in every})) == (16, 16, 16)
+    assert [one.label for one in sweeps(config, 2)[:2]] == ["reference n150 Bfp8_b shard 2/2",
+                                                            "reference n150 Float16_b shard 2/2"]  # fmt: skip
+    assert expected_models(config) == ("mnist_mlp", "gcn_cora")
+    command = first_command(every[1], config, tmp_path / "run", 90.4)
+    for words in (["-n", "3"], ["--shard", "2/2"], ["--data-format", "Bfp8_b"], ["--budget", "90s"], ["--no-cache"],
+                  ["--op-timeout", "30.0"], ["--model", "gcn_c*"], ["--no-report"]):  # fmt: skip
+        assert any(command[place : place + len(words)] == words for place in range(len(command))), words
+    assert config.policy == {**POLICY, "partial": "fail"}
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("modles: [a]", ": expected a key of a night, got `modles`; try models"),
+        ("models: []", "models: expected at least one model, got none"),
+        ("backends: [referense]", "backends: expected"),
+        ("architectures: 4", "architectures: expected a list of texts, got 4"),
+        ("shards: 0", "shards: expected a whole number from 1 on, got 0"),
+        ("budget: soon", "budget: expected a time above 0, got 'soon'; try 30m, 90s or 1h30m"),
+        ("zone: Mars", "zone: expected a time zone, got `Mars`; try Europe/Berlin"),
+        ("options: {backend: xla}", "options: expected a setting of a run, got `backend`"),
+        ("options: {op_timeout: never}", "options.op_timeout: expected a number of seconds above 0"),
+        ("policy: {regression: maybe}", "policy.regression: expected fail or pass, got 'maybe'"),
+        ("policy: {regresion: fail}", "policy: expected no_data, regression"),
+        ("database: postgresql://u:hush@h/d", "database: expected no password in the file, got a URL with one"),
+        ("database: mysql://h/d", "database: expected a SQLite or PostgreSQL URL, got `mysql`"),
+        ("notify: {webhook: {}}", "notify.webhook.url_env: expected a text, got nothing"),
+        ("notify: {webhook: {url: 'ftp://x'}}", "notify.webhook.url: expected an address of http or https"),
+        ("notify: {email: {host: h, from: a, to: [b], tls: yes}}", "notify.email.tls: expected starttls or implicit"),
+        ("notify: {when: sometimes}", "notify.when: expected always or change, got 'sometimes'"),
+        ("models: [a, a]", "models: expected each text once, got `a` twice"),
+        ("models: [", "expected the YAML of a night"),
+    ],
+)
+def test_what_cannot_be_is_one_line_with_its_place(tmp_path: Path, line: str, told: str) -> None:
+    path = tmp_path / "n.yaml"
+    path.write_text(line if line.startswith("models") else f"models: [mnist_mlp]\n{line}\n")
+    with pytest.raises(InputError) as caught:
+        read_config(path)
+    assert str(caught.value).startswith(str(path))
+    assert told in str(caught.value)
+    assert "hush" not in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_database_comes_from_the_environment(file: Path, tmp_path: Path) -> None:
+    config = read_config(file)
+    assert config.database_url(tmp_path, None, {"RESULTS": "sqlite:///r.sqlite"}) == "sqlite:///r.sqlite"
+    assert config.database_url(tmp_path, "sqlite:///o.sqlite", {}) == "sqlite:///o.sqlite"
+    with pytest.raises(InputError, match=r"database: expected a URL in \$RESULTS, got none"):
+        config.database_url(tmp_path, None, {})
+
+
+def test_a_night_that_was_cut_short_goes_on_and_one_that_ended_does_not(file: Path, tmp_path: Path) -> None:
+    config = read_config(file)
+    first = begin(config, tmp_path, None)
+    assert begin(config, tmp_path, None) == first
+    file.write_text(WHOLE.replace("shards: 2", "shards: 3"))
+    other = begin(read_config(file), tmp_path, datetime(2026, 11, 1, tzinfo=UTC))
+    assert (other.shards, other.night_id) == (3, "weekly-20261101-000000")
+    assert begin(config, tmp_path, None) == first
+    with pytest.raises(InputError, match=r"expected the night of .*another configuration"):
+        begin(config, tmp_path, datetime(2026, 11, 1, tzinfo=UTC))
+    end(tmp_path, first, {})
+    assert folder_of(tmp_path, first).joinpath("ended.json").exists()
+    # Within the same second it would be the same night: the start is told.
+    later = begin(config, tmp_path, datetime(2030, 1, 1, tzinfo=UTC))
+    assert later.night_id != first.night_id

@@ -1,0 +1,142 @@
+"""What a night comes to: its verdict by policy, its summary, and what becomes of it when the database is away."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from reports.ask import ask
+from reports.nightly.night import deliver
+from reports.nightly.night_folder import folder_of
+from reports.owners import Rule
+from reports.tests.night_runs import fresh, shard_run
+from reports.tests.nightly.nights_here import config_of, delivered, night_of
+from reports.tests.nights import Op
+
+RIGHT = {"add": Op(uses={"a": 2}), "tanh": Op(uses={"b": 1}), "fft": Op("compile_failed", {"b": 1})}
+KNOWN = {"fft": Op("compile_failed", {"b": 1}, more={"expected": "notyet: no FFT"})}
+
+
+def kinds(told: object) -> dict[str, bool]:
+    return {problem.kind: problem.fails for problem in told.verdict.problems}  # type: ignore[attr-defined]
+
+
+def test_news_fail_a_night_and_old_failures_do_not(tmp_path: Path) -> None:
+    config = config_of(tmp_path)
+    first = delivered(config, tmp_path, 1, RIGHT)
+    assert (first.verdict.fails, first.title.endswith(": first night")) == (False, True)
+    assert kinds(first) == {"failure": False}
+    same = delivered(config, tmp_path, 2, RIGHT)
+    assert (same.verdict.fails, same.verdict.changed, same.title) == (
+        False,
+        False,
+        "nightly 2026-11-03 02:00: nothing changed",
+    )
+    worse = RIGHT | {"tanh": Op("golden_failed", {"b": 1}, error="PCC 0.2"), "fft": Op(uses={"b": 1})}
+    bad = delivered(config, tmp_path, 3, worse, rules=(Rule("numbers", op="stablehlo.tanh"),))
+    assert kinds(bad) == {"regression": True, "failure": False}
+    assert bad.title == "nightly 2026-11-04 02:00: 1 worse, 1 fixed"
+    for words in ("## NEW (1)", "`stablehlo.tanh`", "PCC 0.2", "numbers", "**FIXED (1)**: `stablehlo.fft`", "| 1 |"):
+        assert words in bad.summary, words
+    assert bad.path.read_text() == bad.summary
+    assert json.loads((folder_of(tmp_path, bad.night) / "ended.json").read_text())["fails"] is True
+
+
+def test_known_and_flaky_failures_fail_nothing(tmp_path: Path) -> None:
+    config = config_of(tmp_path, policy={"failure": "fail"})
+    delivered(config, tmp_path, 1, {"add": Op(uses={"a": 1}), "fft": Op(uses={"b": 1}), "tanh": Op(uses={"b": 1})})
+    flaky = Op("run_failed", {"b": 1}, more={"flaky": True})
+    told = delivered(config, tmp_path, 2, {"add": Op(uses={"a": 1}), "tanh": flaky} | KNOWN)
+    assert (told.verdict.fails, told.verdict.changed) == (False, True)
+    assert "2 more are known or flaky" in told.summary
+
+
+def test_a_policy_decides(tmp_path: Path) -> None:
+    config = config_of(tmp_path, policy={"regression": "pass", "failure": "fail", "partial": "fail"})
+    assert kinds(delivered(config, tmp_path, 1, {"add": Op(uses={"a": 1})}, models=("a",))) == {"partial": True}
+    assert kinds(delivered(config, tmp_path, 2, RIGHT)) == {"failure": True, "regression": False}
+
+
+def test_a_night_without_data_fails(tmp_path: Path) -> None:
+    config = config_of(tmp_path)
+    none = deliver(config, night_of(config, 1, tmp_path), [], str(config.database), tmp_path, (), environment={})
+    assert kinds(none) == {"no_data": True, "partial": False}
+    assert none.title.endswith(": no data")
+    skipped = delivered(config, tmp_path, 2, {"add": Op("not_run", {"a": 1}), "tanh": Op("not_run", {"b": 1})})
+    assert kinds(skipped) == {"no_data": True}
+    two = config_of(tmp_path, architectures=["n150", "p150"])
+    night = night_of(two, 3, tmp_path, archs=("n150", "p150"))
+    run = shard_run(tmp_path / "runs", night, 3, RIGHT)
+    told = deliver(two, night, [run], str(two.database), tmp_path, (), environment={})
+    assert kinds(told) == {"no_data": True, "partial": False, "failure": False, "regression": True}
+    assert "no op was attempted on reference p150" in told.summary
+
+
+def test_a_missing_shard_is_told_and_a_late_one_joins(tmp_path: Path) -> None:
+    config = config_of(tmp_path, shards=2)
+    night = night_of(config, 1, tmp_path)
+    parts = []
+    for shard, (here, there) in enumerate((("add", "tanh"), ("tanh", "add")), 1):
+        ops = {here: Op(uses={"a": 1, "b": 1}), there: Op("skipped", {"a": 1, "b": 1})}
+        origin = {"options": {"dtype": "float32", "seed": 0, "shard": f"{shard}/2"}}
+        parts.append(shard_run(tmp_path / "runs", night, shard, ops, shard, origin=origin))
+    told = deliver(config, night, parts[:1], str(config.database), tmp_path, (), environment={})
+    assert kinds(told) == {"partial": False}
+    assert "**partial**" in told.summary
+    assert told.title.endswith("partial")
+    assert "missing shard 2" in told.summary
+    whole = deliver(config, night, parts, str(config.database), tmp_path, (), environment={})
+    assert (kinds(whole), whole.found[0].attempted) == ({}, 2)
+    assert "partial" not in whole.summary
+
+
+def test_a_sweep_that_one_shard_did_not_get_to_is_missing(tmp_path: Path) -> None:
+    """Both shards ran on n150, the second was killed before p150."""
+    config = config_of(tmp_path, shards=2, architectures=["n150", "p150"])
+    night = night_of(config, 1, tmp_path, archs=("n150", "p150"))
+    runs = []
+    for number, (arch, shard) in enumerate((("n150", 1), ("n150", 2), ("p150", 1)), 1):
+        origin = {"options": {"dtype": "float32", "seed": 0, "shard": f"{shard}/2"}}
+        ops = {"add": Op(uses={"a": 1, "b": 1})}
+        runs.append(shard_run(tmp_path / "runs", night, number, ops, shard, arch=arch, origin=origin))
+    told = deliver(config, night, runs, str(config.database), tmp_path, (), environment={})
+    assert {one.series.split()[1]: one.missing for one in told.found} == {"n150": "", "p150": "shard 2"}
+
+
+def test_a_database_that_is_away_costs_no_night(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    database = tmp_path / "results.sqlite"
+    config = config_of(tmp_path)
+    delivered(config, tmp_path, 1, RIGHT)
+    kept = database.read_bytes()
+    database.unlink()
+    database.mkdir()  # what stands in the way
+    told = delivered(config, tmp_path, 2, RIGHT | {"add": Op("crashed", {"a": 2})})
+    # It is still compared, by the folders here, and a regression still fails it.
+    assert kinds(told) == {"regression": True, "failure": False, "spooled": False}
+    assert "1 run waits in the spool" in told.summary
+    assert "## NEW (1)" in told.summary
+    assert told.found[0].previous == "night01"
+    database.rmdir()
+    database.write_bytes(kept)
+    again = delivered(config, tmp_path, 3, RIGHT)
+    assert again.delivered.from_spool == ("night02",)
+    rows = ask(str(config.database), "SELECT night_id FROM nights ORDER BY night_id").rows
+    assert [row[0] for row in rows] == [f"nightly-2026110{day}-020000" for day in (2, 3, 4)]
+    assert again.found[0].diff is not None
+    assert again.found[0].diff.counts["FIXED"] == 1
+
+
+def test_a_database_that_takes_it_not_fails_the_night_and_says_why(tmp_path: Path) -> None:
+    config = config_of(tmp_path)
+    newer = fresh(tmp_path / "newer.sqlite").removeprefix("sqlite:///")
+    with sqlite3.connect(newer) as connection:
+        connection.execute("UPDATE alembic_version SET version_num = '9999'")
+    other = config_of(tmp_path, database=f"sqlite:///{newer}")
+    told = delivered(other, tmp_path, 1, RIGHT)
+    assert kinds(told) == {"refused": True, "failure": False}
+    assert "schema 9999; try a newer opscope" in told.summary
+    assert config.policy["refused"] == "fail"

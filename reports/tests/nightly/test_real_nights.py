@@ -1,0 +1,142 @@
+"""Whole nights by the command, with real sweeps: a fault, a kill, shards on two machines, a database that is away."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from reports.ask import ask
+
+pytestmark = pytest.mark.slow
+
+CONFIG = """
+models: [mnist_mlp]
+backends: [{backend}]
+database: sqlite:///{database}
+options: {{no_cache: true, reruns: 0}}
+shards: {shards}
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """A folder with a night's configuration and a backend that fails what the file `lame` names."""
+    shutil.copy(Path(__file__).parent / "lame.py", tmp_path / "lame.py")
+    (tmp_path / "lame").write_text("")
+    configure(tmp_path)
+    return tmp_path
+
+
+def configure(place: Path, shards: int = 1) -> None:
+    told = CONFIG.format(backend=place / "lame.py", database=place / "results.sqlite", shards=shards)
+    (place / "nightly.yaml").write_text(told)
+
+
+def start(place: Path, *words: str) -> subprocess.Popen[str]:
+    environment = os.environ | {"LAME": str(place / "lame"), "GITHUB_STEP_SUMMARY": str(place / "page.md")}
+    command = [sys.executable, "-m", "harness.main", "nightly", "nightly.yaml", *words]
+    return subprocess.Popen(
+        command, cwd=place, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+
+
+def nightly(place: Path, *words: str) -> tuple[int, str]:
+    process = start(place, *words)
+    told = process.communicate(timeout=300)[0]
+    return process.returncode, told
+
+
+def rows(place: Path, query: str) -> list[tuple[object, ...]]:
+    return [tuple(row) for row in ask(f"sqlite:///{place}/results.sqlite", query).rows]
+
+
+def test_a_fault_of_a_compiler_fails_the_next_night_once(place: Path) -> None:
+    assert nightly(place)[0] == 0
+    (place / "lame").write_text("tanh maximum")
+    code, told = nightly(place)
+    assert code == 1, told
+    assert "worse than in the night before" in told
+    summary = (place / "page.md").read_text()
+    assert "## NEW" in summary
+    assert "no lowering for maximum" in summary
+    assert rows(place, "SELECT DISTINCT label FROM night_diff WHERE label <> 'SAME'") == [("NEW",)]
+    code, told = nightly(place)
+    assert (code, "nothing changed" in told) == (0, True)
+    assert [path.name for path in place.glob(".opscope/runs/*/report.html")] == ["report.html"] * 3
+
+
+def test_a_night_that_is_killed_goes_on(place: Path) -> None:
+    (place / "lame").write_text("slow")
+    process = start(place)
+    journal = None
+    limit = time.monotonic() + 120
+    while journal is None and time.monotonic() < limit:
+        journal = next((path for path in place.glob(".opscope/runs/*/journal/*.jsonl") if path.stat().st_size), None)
+        time.sleep(0.02)
+    assert journal is not None
+    process.send_signal(signal.SIGKILL)
+    process.communicate(timeout=60)
+    there = journal.read_text().count("\n")
+    (place / "lame").write_text("")
+    code, told = nightly(place)
+    assert (code, len(list(place.glob(".opscope/nights/*")))) == (0, 1), told
+    assert journal.read_text().count("\n") >= there > 0
+    ((runs, complete),) = rows(place, "SELECT COUNT(*), SUM(outcome = 'complete') FROM runs")
+    assert (runs, complete) == (1, 1)
+    assert rows(place, "SELECT COUNT(*) FROM op_tests WHERE attempt > 1") == [(0,)]
+    assert rows(place, "SELECT status FROM night_status") == [("complete",)]
+
+
+def test_an_interrupted_night_says_how_it_goes_on(place: Path) -> None:
+    (place / "lame").write_text("slow")
+    process = start(place)
+    while not list(place.glob(".opscope/runs/*/journal/*.jsonl")):
+        time.sleep(0.02)
+    process.send_signal(signal.SIGTERM)
+    told = process.communicate(timeout=120)[0]
+    assert (process.returncode, "goes on with this night" in told) == (130, True)
+    assert not (place / "results.sqlite").exists()
+
+
+def test_shards_of_two_machines_make_one_night(place: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    configure(place, shards=2)
+    at = ("--started", "2026-11-20T02:00:00+00:00")
+    machines = []
+    for number in (1, 2):
+        machine = tmp_path_factory.mktemp("machine")
+        for name in ("lame.py", "lame", "nightly.yaml"):
+            shutil.copy(place / name, machine)
+        machines.append(machine)
+        code, told = nightly(machine, "--shard", f"{number}/2", *at)
+        assert code == 0, told
+        assert not (machine / "results.sqlite").exists()
+    artifacts = place / "artifacts"
+    shutil.copytree(machines[0] / ".opscope" / "runs", artifacts / "shard-1")
+    code, told = nightly(place, "--join", "artifacts", *at)
+    assert (code, "missing shard 2" in told) == (0, True), told
+    assert "**partial**" in (place / "page.md").read_text()
+    shutil.copytree(machines[1] / ".opscope" / "runs", artifacts / "shard-2")
+    code, told = nightly(place, "--join", "artifacts", *at)
+    assert (code, "partial" in told) == (0, False), told
+    assert rows(place, "SELECT night_id, status FROM night_status") == [("nightly-20261120-020000", "complete")]
+    assert len(list(place.glob(".opscope/nights/*/lame-n150*/report.html"))) == 2
+    code, told = nightly(place, "--join", "artifacts", "--started", "2026-11-21T02:00:00+00:00")
+    assert (code, "no data" in told) == (1, True)
+
+
+def test_bad_input_is_one_line(place: Path) -> None:
+    for words, told in (
+        (("--shard", "2/3"), "--shard: expected a shard of 1, as the configuration says, got 2/3; try 1/1"),
+        (("--started", "tonight"), "--started: expected a time with its zone, got `tonight`"),
+        (("--join", "nowhere"), "--join: expected the runs of one night, got none"),
+        (("--database", "mysql://h/d"), "--database: expected a SQLite or PostgreSQL URL, got `mysql`"),
+    ):
+        code, said = nightly(place, *words)
+        assert (code, said.count("\n"), told in said) == (2, 1, True), said
