@@ -30,6 +30,7 @@ WORKFLOW = (
     "probe",
     "bisect",
     "nightly",
+    "status",
     "publish",
     "db",
     "diff",

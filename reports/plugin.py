@@ -4,7 +4,9 @@ harness/plugin.py registers it for the runs it starts.
 
 It reads what harness/plugin.py left on the config: `opscope_run_dir` (the run, on the controller alone) and
 `opscope_places` (what the summary shows), to which it adds `report` and `database`. Whatever goes wrong here is one
-line: the run is on disk already, and neither its records nor its exit code change.
+line: the run is on disk already, and neither its records nor its exit code change. A run whose database is away waits
+in .opscope/spool, from where the next publish delivers it: nothing is lost, so nothing fails. The exit code of a test
+run tells of the ops; that nothing arrives is for `opscope status --max-age` to tell.
 """
 
 from __future__ import annotations
@@ -97,8 +99,8 @@ def _report(run_dir: Path, url: str | None, folder: Path) -> str:
 
 def _publish(run_dir: Path, url: str | None, folder: Path) -> str:
     from reports.database import default_url, parse_url, shown
-    from reports.publish import publish
+    from reports.spool import deliver as publish_or_keep
 
     target = url or default_url(folder)
-    publish(run_dir, target, "--publish")
+    publish_or_keep(run_dir, target, folder, "--publish")
     return shown(parse_url(target))

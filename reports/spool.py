@@ -81,3 +81,12 @@ def deliver(run_dir: Path, url: str, root: Path, where: str = "--to") -> tuple[d
         raise DatabaseAwayError(
             error.where, error.expected, error.got, f"opscope publish, which delivers {kept}"
         ) from error
+
+
+def published_or_kept(run_dir: Path, url: str, root: Path, where: str = "--to") -> str:
+    """`deliver` where the exit code tells of something else: one line if the run waits now, else nothing."""
+    try:
+        deliver(run_dir, url, root, where)
+    except DatabaseAwayError as error:
+        return str(error)
+    return ""

@@ -27,15 +27,15 @@ def merge(runs: tuple[Path, ...], into: Path, partial: bool, url: str | None) ->
     database = importlib.import_module("reports.database")
     if url is not None:
         database.usable_url(url, "--publish")
-    into = into.absolute()
+    into, away = into.absolute(), ""
     join(runs, into, partial=partial)
     importlib.import_module("reports.html").write_report(into, url or database.default_url())
     if url is not None:
-        importlib.import_module("reports.publish").publish(into, url, "--publish")
+        away = importlib.import_module("reports.spool").published_or_kept(into, url, Path.cwd(), "--publish")
     page = closing.stored_page(into)
     summary.show(page, Console(highlight=False, emoji=False))
     told = f"published to {database.shown(database.parse_url(url))}" if url else f"publish it: opscope publish {into}"
-    click.echo(told)
+    click.echo(away or told)
     if any(test.fails_run for test in page.tests):
         raise SystemExit(1)
 

@@ -63,6 +63,25 @@ def test_a_database_that_cannot_be_written_is_one_line(folder: Path, first: tupl
 
 
 @pytest.mark.slow
+def test_a_run_whose_database_is_away_waits_and_ends_as_its_ops_did(folder: Path, first: tuple[Path, Done]) -> None:
+    (folder / "away.sqlite").mkdir()
+    url = f"sqlite:///{folder}/away.sqlite"
+    done = sweep(folder, "--run-dir", str(folder / "away"), "--publish", url)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (line,) = [line for line in done.stdout.splitlines() if "opscope publish, which delivers" in line]
+    assert line.startswith("--publish: expected to write sqlite:///")
+    assert "Traceback" not in done.stdout + done.stderr
+    opscope = [sys.executable, "-m", "harness.main"]
+    status = [*opscope, "status", "--database", url]
+    told = subprocess.run(status, cwd=folder, capture_output=True, text=True)
+    assert (told.returncode, told.stdout.startswith("1 run waits in the spool")) == (2, True), told
+    (folder / "away.sqlite").rmdir()
+    subprocess.run([*opscope, "publish", "--to", url], cwd=folder, check=True)
+    told = subprocess.run(status, cwd=folder, capture_output=True, text=True)
+    assert (told.returncode, told.stdout) == (0, "newest complete night: none\n")
+
+
+@pytest.mark.slow
 def test_only_the_controller_reports(folder: Path) -> None:
     done = sweep(folder, "-n", "2", "--run-dir", str(folder / "workers"))
     assert done.returncode == 0, done.stdout + done.stderr
