@@ -24,7 +24,9 @@ PASS_NAMES = (
     "dce",
     "ttir-implicit-broadcast-fold",
     "ttir-erase-inverse-ops",
+    "ttir-fusing",
     "ttir-to-ttnn",
+    "ttnn-fusing",
     "ttnn-compute-config",
     "ttnn-deallocate",
 )

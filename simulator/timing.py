@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from compiler.target.formats import FORMATS, TILE, padded_tiles
 from compiler.target.program import (
+    AttentionParams,
     ControlParams,
     Conv2dParams,
     Conv3dParams,
@@ -70,13 +71,19 @@ COPY_CYCLES = (305.0, 56.0)
 REDUCE_CYCLES = (76.0, 59.0)
 COMPOSED: dict[str, tuple[str, ...]] = {
     "rsqrt": ("sqrt", "reciprocal"), "divide": ("reciprocal", "maximum"), "expm1": ("exp",), "log1p": ("log",),
-    "silu": ("sigmoid", "maximum"), "tan": ("sin",), "erf": ("exp", "reciprocal"), "erfc": ("exp", "reciprocal"),
+    "silu": ("sigmoid", "maximum"), "gelu_tanh": ("tanh", "square"), "relu": ("maximum",), "tan": ("sin",), "erf": ("exp", "reciprocal"), "erfc": ("exp", "reciprocal"),
     "atan2": ("reciprocal", "sin"), "cbrt": ("log", "exp"), "remainder": ("reciprocal", "maximum"),
     "erfinv": ("log", "sqrt"), "exp2": ("exp",),
     # 20 rounds of three instructions; a step of a recurrence is a product, a sum and a division.
     "rng_bit_generator": ("abs",) * 20, "cholesky": ("reciprocal",), "triangular_solve": ("reciprocal",),
 }  # fmt: skip
 """SFPU functions without a published figure: the ones that they are made of."""
+FUSED: dict[str, tuple[str, ...]] = {
+    "softmax": ("max", "subtract", "exp", "sum", "multiply"),
+    "rms_norm": ("multiply", "sum", "multiply", "multiply"),
+    "layer_norm": ("sum", "subtract", "multiply", "sum", "multiply", "multiply", "add"),
+}
+"""Kernels that run others on the tiles that they hold: they save launches and transfers, not passes."""
 SFPU_DEFAULT = "abs"
 """Every other SFPU function: a pass of a few instructions per 32 lanes, like abs."""
 
@@ -106,8 +113,11 @@ def operation_cost(
     dram_bytes = sum(size for d, size in zip(inputs, read, strict=True) if d.buffer_type == "dram")
     dram_bytes += sum(tensor_bytes(d, profile) for d in outputs if d.buffer_type == "dram")
     dram = dram_bytes / (system.dram_gb_per_s * system.dram_efficiency / system.clock_ghz)
-    if isinstance(op.params, MatmulParams | Conv2dParams | Conv3dParams):
-        compute, received, cores = _product(op, inputs, outputs[0], system, profile)
+    if isinstance(op.params, MatmulParams | Conv2dParams | Conv3dParams | AttentionParams):
+        if isinstance(op.params, AttentionParams):
+            compute, received, cores = _attention(op, inputs, outputs[0], system, profile)
+        else:
+            compute, received, cores = _product(op, inputs, outputs[0], system, profile)
         # Out of the box the phases do not overlap: their sum fits the measured rows, the largest of them does not.
         transfer = dram + received / NOC[system.arch].multicast
         total = compute + transfer
@@ -151,17 +161,19 @@ def _scale(system: SystemDesc) -> float:
 
 def _tile_cycles(op: Operation, out: TensorDesc, tiles: int) -> float:
     """Cycles of a core that takes `tiles` tiles through an op that is no matrix product."""
+    if op.kernel in FUSED:
+        return sum(_tile_cycles(replace(op, kernel=name), out, tiles) for name in FUSED[op.kernel])
     wide = FORMATS[out.data_format].bits == 32
     ublocks = -(-tiles // (4 if wide else 8))
-    kernel = KERNELS[op.kernel]
+    unit = KERNELS[op.kernel].unit if op.kernel in KERNELS else "sfpu"  # an activation may be a kernel's variant
     if op.kernel in BINARY_CYCLES:
         # Unpacked width: the formula's data-format factor 2 for 16-bit formats, 4 for 32-bit, 1 for block formats.
         factor = 4 if wide else 2 if FORMATS[out.data_format].bits == 16 else 1
         per_ublock, per_tile = BINARY_CYCLES[op.kernel]
         return ublocks * per_ublock + tiles * per_tile * factor
-    if kernel.unit == "move":
+    if unit == "move":
         return ublocks * COPY_CYCLES[0] + tiles * COPY_CYCLES[1] * (2 if wide else 1)
-    if kernel.unit == "matrix":
+    if unit == "matrix":
         return ublocks * REDUCE_CYCLES[0] + tiles * REDUCE_CYCLES[1] * (2 if wide else 1)
     parts = COMPOSED.get(op.kernel, (op.kernel if op.kernel in UNARY_CYCLES else SFPU_DEFAULT,))
     total = 0.0
@@ -201,4 +213,28 @@ def _product(
     elif spread > grid_rows * grid_cols:
         m_core, n_core = (-(-m // spread), n) if m >= n else (m, -(-n // spread))
     received = k * (m_core * FORMATS[left.data_format].tile_bytes + n_core * FORMATS[right.data_format].tile_bytes)
+    own = [*(["add"] if len(inputs) > 2 else []), *([op.params.activation] if _activation(op) else [])]
+    # What is done to a result while it is in Dst.
+    compute += sum(_tile_cycles(replace(op, kernel=name), out, per_core) for name in own) * _scale(system)
     return float(compute), float(received), spread
+
+
+def _activation(op: Operation) -> str:
+    return getattr(op.params, "activation", "")
+
+
+def _attention(
+    op: Operation, inputs: list[TensorDesc], out: TensorDesc, system: SystemDesc, profile: Profile
+) -> tuple[float, float, int]:
+    """As `_product`: two products per head and a softmax between them; scores stay where they are made."""
+    query, key, value = inputs[:3]
+    scores = replace(out, shape=(*query.shape[:-1], key.shape[-2]))
+    turned = replace(key, shape=(*key.shape[:-2], key.shape[-1], key.shape[-2]))
+    plain = replace(op, params=MatmulParams())
+    first, received, cores = _product(plain, [query, turned], scores, system, profile)
+    second, more, _ = _product(plain, [scores, value], out, system, profile)
+    # The second product's left operand is on its core already.
+    more -= min(more, received)
+    tiles = -(-padded_tiles(scores.shape) // cores)
+    softmax = _tile_cycles(replace(op, kernel="softmax"), scores, tiles) * _scale(system)
+    return first + softmax + second, received + more, cores

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from compiler.ops import shapes
-from compiler.ops.codec import I32, I32S
+from compiler.ops.codec import I32, I32S, TEXT, Codec
 from compiler.ops.row import NUMBER, OpRow, ShapeRule, register_all
 from compiler.target.program import Conv2dParams, Conv3dParams, Params
 
@@ -16,12 +16,14 @@ def _fields(attrs: dict[str, Any]) -> dict[str, Any]:
     return {name: attrs[name] for name in names}
 
 
-def _device(name: str, shape_rule: ShapeRule, params: Callable[..., Params]) -> OpRow:
+def _device(
+    name: str, shape_rule: ShapeRule, params: Callable[..., Params], arity: int | None = 2, **more: Codec
+) -> OpRow:
     return OpRow(
         "",
         name,
         family="conv",
-        arity=2,
+        arity=arity,
         dtypes=NUMBER,
         shape_rule=shape_rule,
         attrs={
@@ -31,8 +33,9 @@ def _device(name: str, shape_rule: ShapeRule, params: Callable[..., Params]) -> 
             "input_dilation": I32S,
             "groups": I32,
             "batch_groups": I32,
+            **{f"{key}?": codec for key, codec in more.items()},
         },
-        params=lambda a, op: params(**_fields(a)),
+        params=lambda a, op: params(**_fields(a), **{key: a[key] for key in more if key in a}),
         matrix=True,
         lowering="device",
     )
@@ -46,6 +49,7 @@ register_all(
         lowering="pattern",
         reason="permute to NHWC and HWIO, or NDHWC and DHWIO; up to 3 spatial dims",
     ),
-    _device("conv2d", shapes.convolved, Conv2dParams),
+    # With a bias as its third operand, where there is one.
+    _device("conv2d", shapes.convolved, Conv2dParams, arity=None, activation=TEXT),
     _device("conv3d", shapes.convolved, Conv3dParams),
 )

@@ -6,12 +6,13 @@ from typing import Any
 
 from compiler.ops import shapes
 from compiler.ops.codec import BOOL as FLAG
+from compiler.ops.codec import TEXT
 from compiler.ops.row import NUMBER, OpRow, register_all
 from compiler.target.program import MatmulParams, Params
 
 
 def _params(attrs: dict[str, Any], op: Any) -> Params:
-    return MatmulParams(attrs["transpose_a"], attrs["transpose_b"])
+    return MatmulParams(attrs["transpose_a"], attrs["transpose_b"], attrs.get("activation", ""))
 
 
 register_all(
@@ -30,7 +31,7 @@ register_all(
         arity=2,
         dtypes=NUMBER,
         shape_rule=shapes.product,
-        attrs={"transpose_a": FLAG, "transpose_b": FLAG},
+        attrs={"transpose_a": FLAG, "transpose_b": FLAG, "activation?": TEXT},
         params=_params,
         matrix=True,
         lowering="device",

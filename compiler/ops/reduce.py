@@ -7,7 +7,7 @@ from typing import Any
 from compiler.ops import shapes
 from compiler.ops.codec import BOOL as FLAG
 from compiler.ops.codec import I32LIST
-from compiler.ops.row import BOOL, INT, NUMBER, PLAIN, OpRow, register_all
+from compiler.ops.row import BOOL, FLOAT, INT, NUMBER, PLAIN, OpRow, register_all
 from compiler.target.program import Params, ReduceParams
 
 
@@ -38,6 +38,7 @@ register_all(
         reason="by what its body computes, or with its body",
     ),
     _reduction("sum", NUMBER, matrix=True),
+    _reduction("mean", FLOAT, matrix=True),
     _reduction("max", NUMBER),
     _reduction("min", NUMBER),
     _reduction("prod", NUMBER),

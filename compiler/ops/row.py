@@ -16,6 +16,7 @@ from compiler.target.program import EltwiseParams, Params
 Family = Literal[
     "eltwise",
     "reduce",
+    "norm",
     "matmul",
     "conv",
     "pool",

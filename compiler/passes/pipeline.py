@@ -20,11 +20,13 @@ from compiler.passes.stablehlo_host_fallback import StablehloHostFallback
 from compiler.passes.stablehlo_to_ttir import StablehloToTtir
 from compiler.passes.tt_mlir_pipelines import BACKEND, FRONT, backend_options, no_options
 from compiler.passes.ttir_erase_inverse_ops import TtirEraseInverseOps
+from compiler.passes.ttir_fusing import TtirFusing
 from compiler.passes.ttir_implicit_broadcast_fold import TtirImplicitBroadcastFold
 from compiler.passes.ttir_narrow_indices import TtirNarrowIndices
 from compiler.passes.ttir_to_ttnn import TtirToTtnn
 from compiler.passes.ttnn_compute_config import TtnnComputeConfig
 from compiler.passes.ttnn_deallocate import TtnnDeallocate
+from compiler.passes.ttnn_fusing import TtnnFusing
 
 if TYPE_CHECKING:
     from compiler.options import CompileOptions
@@ -40,7 +42,9 @@ PASSES: dict[str, type[ModulePass]] = {
         DeadCodeElimination,
         TtirImplicitBroadcastFold,
         TtirEraseInverseOps,
+        TtirFusing,
         TtirToTtnn,
+        TtnnFusing,
         TtnnComputeConfig,
         TtnnDeallocate,
     )
@@ -66,6 +70,7 @@ def ttnn_passes(board: str, options: CompileOptions) -> tuple[ModulePass, ...]:
     return (
         *(graph_passes() if options.optimization_level else ()),
         TtirToTtnn(board=board, data_format=options.data_format),
+        *((TtnnFusing(),) if options.optimization_level else ()),
         TtnnComputeConfig(board=board, math_fidelity=options.math_fidelity),
         TtnnDeallocate(),
     )
@@ -75,8 +80,10 @@ def graph_passes() -> tuple[ModulePass, ...]:
     """What level 1 does to ttir: fewer ops that compute the same."""
     return (
         CanonicalizePass(),
+        TtirEraseInverseOps(),
         TtirImplicitBroadcastFold(),
         CommonSubexpressionElimination(),
+        TtirFusing(),
         TtirEraseInverseOps(),
         CanonicalizePass(),
         CommonSubexpressionElimination(),

@@ -40,6 +40,8 @@ class Canonicalization(RewritePattern):
 
 def patterns_of(name: str) -> tuple[RewritePattern, ...]:
     """The patterns of ttir op `name` (without prefix)."""
+    from compiler.passes import ttir_constants  # noqa: F401  (notes its rules)
+
     rules = _RULES.get(name, ())
     return (Canonicalization(rules),) if rules else ()
 

@@ -73,6 +73,7 @@ def _narrower(
     before = source.operands[0]
     if source.ROW.ttir == "reshape":
         extra = len(shape_of(value)) - len(shape_of(before))
-        if extra < 1 or shape_of(value) != (1,) * extra + shape_of(before):
+        # An operand as large as the result is no vector: its reshape may have an inverse to meet.
+        if extra < 1 or shape_of(value) == shape or shape_of(value) != (1,) * extra + shape_of(before):
             return None
     return before if broadcast(shape_of(before), *others) == shape else None

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from compiler.target.fused_params import AttentionParams, NormParams, SoftmaxParams
 from compiler.target.plan import Plan
 from compiler.target.region_params import (
     BodyReduceParams,
@@ -70,10 +71,12 @@ class EltwiseParams:
 
 @dataclass(frozen=True)
 class MatmulParams:
-    """Batched matrix product of the last two dims; leading dims broadcast."""
+    """`matmul`: batched matrix product of the last two dims; leading dims broadcast. `linear` adds input 2 to it."""
 
     transpose_a: bool = False
     transpose_b: bool = False
+    activation: str = ""
+    """Elementwise kernel that the result passes before it leaves Dst; empty: none."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +95,8 @@ class Conv2dParams:
     input_dilation: tuple[int, int] = (1, 1)
     groups: int = 1
     batch_groups: int = 1
+    activation: str = ""
+    """As in `MatmulParams`."""
 
 
 @dataclass(frozen=True)
@@ -279,6 +284,9 @@ Params = (
     | TmsParams
     | SparseMatmulParams
     | CollectiveParams
+    | SoftmaxParams
+    | NormParams
+    | AttentionParams
 )
 
 

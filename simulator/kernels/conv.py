@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from compiler.target.program import Conv2dParams
-from simulator.kernels.matmul import matrix_product
+from simulator.kernels.matmul import activated, matrix_product
 from simulator.kernels.registry import Call, Images, kernel, params_of
 from simulator.kernels.windows import dilate, pad_crop, windows
 
@@ -15,7 +15,7 @@ CHUNK_BYTES = 64 * 2**20
 
 @kernel("conv2d", Conv2dParams, unit="matrix", arity=(2, 3))
 def conv2d(images: Images, call: Call) -> np.ndarray:
-    """Cross-correlation of NHWC input and HWIO weight, optional bias (C) added to the result; NHWC."""
+    """Cross-correlation of NHWC input and HWIO weight, optional bias (C) added to the result; then perhaps an activation; NHWC."""
     params = params_of(call, Conv2dParams)
     x, weight = images[:2]
     x = pad_crop(dilate(x, params.input_dilation), params.padding, 0)
@@ -26,7 +26,7 @@ def conv2d(images: Images, call: Call) -> np.ndarray:
     view = windows(x, (window[0], window[1]), params.stride, params.dilation)
     product = _by_batch if params.batch_groups > 1 else _by_channel
     result = product(view, kernel_matrix, call)
-    return result + images[2].reshape(-1) if len(images) > 2 else result
+    return activated(result + images[2].reshape(-1) if len(images) > 2 else result, params.activation)
 
 
 def _by_channel(view: np.ndarray, kernel_matrix: np.ndarray, call: Call) -> np.ndarray:

@@ -106,7 +106,6 @@ UNARY: tuple[tuple[str, Function | None, Function | None, float], ...] = (
     ("silu", lambda x: x * _sigmoid(x), None, 6),
     ("relu", lambda x: np.maximum(x, np.float32(0)), lambda x: np.maximum(x, x.dtype.type(0)), 0),
     ("relu6", lambda x: np.clip(x, np.float32(0), np.float32(6)), None, 0),
-    ("gelu", special.gelu, None, 4),
     ("erf", special.erf, None, 2),
     ("erfc", special.erfc, None, 4),
     ("erfinv", special.erfinv, None, 4),
@@ -150,6 +149,25 @@ for _name, _on_float, _on_int, _ulp in UNARY:
     _register(_name, _on_float, _on_int, 1, _ulp)
 for _name, _on_float, _on_int, _ulp, _unit in BINARY:
     _register(_name, _on_float, _on_int, 2, _ulp, _unit)
+
+
+@kernel("gelu", EltwiseParams, max_ulp=4)
+def gelu(images: Images, call: Call) -> np.ndarray:
+    """x Phi(x); with a scalar that is not 0 the approximation by tanh."""
+    (x,) = operands(images, call)
+    scalars = params_of(call, EltwiseParams).scalars
+    return special.gelu_tanh(x) if any(scalars) else special.gelu(x)
+
+
+ACTIVATIONS: dict[str, Function] = {
+    "relu": lambda x: np.maximum(x, np.float32(0)),
+    "gelu": special.gelu,
+    "gelu_tanh": special.gelu_tanh,
+    "silu": lambda x: x * _sigmoid(x),
+    "sigmoid": _sigmoid,
+    "tanh": np.tanh,
+}
+"""What a product's results may pass while they are in Dst, by the kernel's name."""
 
 
 @kernel("bitwise_not", EltwiseParams)

@@ -13,7 +13,7 @@ import numpy as np
 from compiler.target.formats import TILE
 from compiler.target.program import MatmulParams, Numerics
 from compiler.target.rounding import flush, keep_bits, quantise
-from simulator.kernels.eltwise import SRC_A_FULL, SRC_A_HIGH, SRC_B_FULL, SRC_B_HIGH
+from simulator.kernels.eltwise import ACTIVATIONS, SRC_A_FULL, SRC_A_HIGH, SRC_B_FULL, SRC_B_HIGH
 from simulator.kernels.registry import Call, Images, kernel, params_of
 
 FIDELITIES = {"LoFi": 1, "HiFi2": 2, "HiFi3": 3, "HiFi4": 4}
@@ -106,7 +106,26 @@ def integer_product(left: np.ndarray, right: np.ndarray) -> np.ndarray:
 
 @kernel("matmul", MatmulParams, unit="matrix", arity=2)
 def matmul(images: Images, call: Call) -> np.ndarray:
-    """Batched product of the last two dims."""
+    """Batched product of the last two dims, and perhaps an activation of what is in Dst."""
+    return activated(_product(images, call), params_of(call, MatmulParams).activation)
+
+
+@kernel("linear", MatmulParams, unit="matrix", arity=3)
+def linear(images: Images, call: Call) -> np.ndarray:
+    """The product and a bias per column, added in Dst; then perhaps an activation."""
+    return activated(_product(images[:2], call) + images[2], params_of(call, MatmulParams).activation)
+
+
+def activated(value: np.ndarray, name: str) -> np.ndarray:
+    """What an elementwise kernel makes of values in Dst. Raises ValueError for one that is none of `ACTIVATIONS`."""
+    if not name:
+        return value
+    if name not in ACTIVATIONS:
+        raise ValueError(f"activation: expected {', '.join(ACTIVATIONS)}, got {name!r}")
+    return ACTIVATIONS[name](value)
+
+
+def _product(images: Images, call: Call) -> np.ndarray:
     params = params_of(call, MatmulParams)
     left, right = images
     if params.transpose_a:

@@ -109,6 +109,14 @@ def gelu(x: np.ndarray) -> np.ndarray:
     return np.where(np.isneginf(wide), 0, value).astype(np.float32)
 
 
+def gelu_tanh(x: np.ndarray) -> np.ndarray:
+    """GELU's approximation 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))), float32 (arXiv:1606.08415)."""
+    wide = np.asarray(x, np.float64)
+    inner = math.sqrt(2 / math.pi) * (wide + 0.044715 * wide**3)
+    # 1 + tanh(t) is 2 sigmoid(2 t), which keeps its digits where t is far below 0.
+    return (wide / (1 + np.exp(np.minimum(-2 * inner, 700)))).astype(np.float32)
+
+
 def erfinv(x: np.ndarray) -> np.ndarray:
     """Inverse error function, float32: Winitzki's estimate and three Halley steps in float64."""
     y = np.asarray(x, np.float64)

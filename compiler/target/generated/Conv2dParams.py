@@ -150,7 +150,14 @@ class Conv2dParams(object):
             return self._tab.Get(flatbuffers.number_types.Int64Flags, o + self._tab.Pos)
         return 0
 
-def Conv2dParamsStart(builder): builder.StartObject(6)
+    # Conv2dParams
+    def Activation(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(16))
+        if o != 0:
+            return self._tab.String(o + self._tab.Pos)
+        return None
+
+def Conv2dParamsStart(builder): builder.StartObject(7)
 def Start(builder):
     return Conv2dParamsStart(builder)
 def Conv2dParamsAddStride(builder, stride): builder.PrependUOffsetTRelativeSlot(0, flatbuffers.number_types.UOffsetTFlags.py_type(stride), 0)
@@ -183,6 +190,9 @@ def AddGroups(builder, groups):
 def Conv2dParamsAddBatchGroups(builder, batchGroups): builder.PrependInt64Slot(5, batchGroups, 0)
 def AddBatchGroups(builder, batchGroups):
     return Conv2dParamsAddBatchGroups(builder, batchGroups)
+def Conv2dParamsAddActivation(builder, activation): builder.PrependUOffsetTRelativeSlot(6, flatbuffers.number_types.UOffsetTFlags.py_type(activation), 0)
+def AddActivation(builder, activation):
+    return Conv2dParamsAddActivation(builder, activation)
 def Conv2dParamsEnd(builder): return builder.EndObject()
 def End(builder):
     return Conv2dParamsEnd(builder)
@@ -201,6 +211,7 @@ class Conv2dParamsT(object):
         self.inputDilation = None  # type: List[int]
         self.groups = 0  # type: int
         self.batchGroups = 0  # type: int
+        self.activation = None  # type: str
 
     @classmethod
     def InitFromBuf(cls, buf, pos):
@@ -248,6 +259,7 @@ class Conv2dParamsT(object):
                 self.inputDilation = conv2dParams.InputDilationAsNumpy()
         self.groups = conv2dParams.Groups()
         self.batchGroups = conv2dParams.BatchGroups()
+        self.activation = conv2dParams.Activation()
 
     # Conv2dParamsT
     def Pack(self, builder):
@@ -283,6 +295,8 @@ class Conv2dParamsT(object):
                 for i in reversed(range(len(self.inputDilation))):
                     builder.PrependInt64(self.inputDilation[i])
                 inputDilation = builder.EndVector()
+        if self.activation is not None:
+            activation = builder.CreateString(self.activation)
         Conv2dParamsStart(builder)
         if self.stride is not None:
             Conv2dParamsAddStride(builder, stride)
@@ -294,5 +308,7 @@ class Conv2dParamsT(object):
             Conv2dParamsAddInputDilation(builder, inputDilation)
         Conv2dParamsAddGroups(builder, self.groups)
         Conv2dParamsAddBatchGroups(builder, self.batchGroups)
+        if self.activation is not None:
+            Conv2dParamsAddActivation(builder, activation)
         conv2dParams = Conv2dParamsEnd(builder)
         return conv2dParams

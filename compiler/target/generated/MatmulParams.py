@@ -42,7 +42,14 @@ class MatmulParams(object):
             return bool(self._tab.Get(flatbuffers.number_types.BoolFlags, o + self._tab.Pos))
         return False
 
-def MatmulParamsStart(builder): builder.StartObject(2)
+    # MatmulParams
+    def Activation(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(8))
+        if o != 0:
+            return self._tab.String(o + self._tab.Pos)
+        return None
+
+def MatmulParamsStart(builder): builder.StartObject(3)
 def Start(builder):
     return MatmulParamsStart(builder)
 def MatmulParamsAddTransposeA(builder, transposeA): builder.PrependBoolSlot(0, transposeA, 0)
@@ -51,6 +58,9 @@ def AddTransposeA(builder, transposeA):
 def MatmulParamsAddTransposeB(builder, transposeB): builder.PrependBoolSlot(1, transposeB, 0)
 def AddTransposeB(builder, transposeB):
     return MatmulParamsAddTransposeB(builder, transposeB)
+def MatmulParamsAddActivation(builder, activation): builder.PrependUOffsetTRelativeSlot(2, flatbuffers.number_types.UOffsetTFlags.py_type(activation), 0)
+def AddActivation(builder, activation):
+    return MatmulParamsAddActivation(builder, activation)
 def MatmulParamsEnd(builder): return builder.EndObject()
 def End(builder):
     return MatmulParamsEnd(builder)
@@ -61,6 +71,7 @@ class MatmulParamsT(object):
     def __init__(self):
         self.transposeA = False  # type: bool
         self.transposeB = False  # type: bool
+        self.activation = None  # type: str
 
     @classmethod
     def InitFromBuf(cls, buf, pos):
@@ -80,11 +91,16 @@ class MatmulParamsT(object):
             return
         self.transposeA = matmulParams.TransposeA()
         self.transposeB = matmulParams.TransposeB()
+        self.activation = matmulParams.Activation()
 
     # MatmulParamsT
     def Pack(self, builder):
+        if self.activation is not None:
+            activation = builder.CreateString(self.activation)
         MatmulParamsStart(builder)
         MatmulParamsAddTransposeA(builder, self.transposeA)
         MatmulParamsAddTransposeB(builder, self.transposeB)
+        if self.activation is not None:
+            MatmulParamsAddActivation(builder, activation)
         matmulParams = MatmulParamsEnd(builder)
         return matmulParams

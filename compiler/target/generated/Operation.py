@@ -158,6 +158,7 @@ def OperationEnd(builder): return builder.EndObject()
 def End(builder):
     return OperationEnd(builder)
 import compiler.target.generated.ArangeParams
+import compiler.target.generated.AttentionParams
 import compiler.target.generated.BodyReduceParams
 import compiler.target.generated.BodyWindowParams
 import compiler.target.generated.BroadcastParams
@@ -174,6 +175,7 @@ import compiler.target.generated.GatherParams
 import compiler.target.generated.HostParams
 import compiler.target.generated.LayoutParams
 import compiler.target.generated.MatmulParams
+import compiler.target.generated.NormParams
 import compiler.target.generated.Numerics
 import compiler.target.generated.PadParams
 import compiler.target.generated.Params
@@ -186,6 +188,7 @@ import compiler.target.generated.ReverseParams
 import compiler.target.generated.ScatterParams
 import compiler.target.generated.SelectScatterParams
 import compiler.target.generated.SliceParams
+import compiler.target.generated.SoftmaxParams
 import compiler.target.generated.SortParams
 import compiler.target.generated.SparseMatmulParams
 import compiler.target.generated.TmsParams
@@ -204,7 +207,7 @@ class OperationT(object):
         self.inputs = None  # type: List[int]
         self.outputs = None  # type: List[int]
         self.paramsType = 0  # type: int
-        self.params = None  # type: Union[None, compiler.target.generated.EltwiseParams.EltwiseParamsT, compiler.target.generated.MatmulParams.MatmulParamsT, compiler.target.generated.Conv2dParams.Conv2dParamsT, compiler.target.generated.Pool2dParams.Pool2dParamsT, compiler.target.generated.ReduceParams.ReduceParamsT, compiler.target.generated.PermuteParams.PermuteParamsT, compiler.target.generated.ReshapeParams.ReshapeParamsT, compiler.target.generated.BroadcastParams.BroadcastParamsT, compiler.target.generated.SliceParams.SliceParamsT, compiler.target.generated.ConcatParams.ConcatParamsT, compiler.target.generated.PadParams.PadParamsT, compiler.target.generated.ReverseParams.ReverseParamsT, compiler.target.generated.FullParams.FullParamsT, compiler.target.generated.ConstantParams.ConstantParamsT, compiler.target.generated.ArangeParams.ArangeParamsT, compiler.target.generated.GatherParams.GatherParamsT, compiler.target.generated.LayoutParams.LayoutParamsT, compiler.target.generated.ControlParams.ControlParamsT, compiler.target.generated.ScatterParams.ScatterParamsT, compiler.target.generated.BodyReduceParams.BodyReduceParamsT, compiler.target.generated.BodyWindowParams.BodyWindowParamsT, compiler.target.generated.SelectScatterParams.SelectScatterParamsT, compiler.target.generated.SortParams.SortParamsT, compiler.target.generated.TopkParams.TopkParamsT, compiler.target.generated.RandomParams.RandomParamsT, compiler.target.generated.CholeskyParams.CholeskyParamsT, compiler.target.generated.TriangularSolveParams.TriangularSolveParamsT, compiler.target.generated.Conv3dParams.Conv3dParamsT, compiler.target.generated.HostParams.HostParamsT, compiler.target.generated.TmsParams.TmsParamsT, compiler.target.generated.SparseMatmulParams.SparseMatmulParamsT, compiler.target.generated.CollectiveParams.CollectiveParamsT]
+        self.params = None  # type: Union[None, compiler.target.generated.EltwiseParams.EltwiseParamsT, compiler.target.generated.MatmulParams.MatmulParamsT, compiler.target.generated.Conv2dParams.Conv2dParamsT, compiler.target.generated.Pool2dParams.Pool2dParamsT, compiler.target.generated.ReduceParams.ReduceParamsT, compiler.target.generated.PermuteParams.PermuteParamsT, compiler.target.generated.ReshapeParams.ReshapeParamsT, compiler.target.generated.BroadcastParams.BroadcastParamsT, compiler.target.generated.SliceParams.SliceParamsT, compiler.target.generated.ConcatParams.ConcatParamsT, compiler.target.generated.PadParams.PadParamsT, compiler.target.generated.ReverseParams.ReverseParamsT, compiler.target.generated.FullParams.FullParamsT, compiler.target.generated.ConstantParams.ConstantParamsT, compiler.target.generated.ArangeParams.ArangeParamsT, compiler.target.generated.GatherParams.GatherParamsT, compiler.target.generated.LayoutParams.LayoutParamsT, compiler.target.generated.ControlParams.ControlParamsT, compiler.target.generated.ScatterParams.ScatterParamsT, compiler.target.generated.BodyReduceParams.BodyReduceParamsT, compiler.target.generated.BodyWindowParams.BodyWindowParamsT, compiler.target.generated.SelectScatterParams.SelectScatterParamsT, compiler.target.generated.SortParams.SortParamsT, compiler.target.generated.TopkParams.TopkParamsT, compiler.target.generated.RandomParams.RandomParamsT, compiler.target.generated.CholeskyParams.CholeskyParamsT, compiler.target.generated.TriangularSolveParams.TriangularSolveParamsT, compiler.target.generated.Conv3dParams.Conv3dParamsT, compiler.target.generated.HostParams.HostParamsT, compiler.target.generated.TmsParams.TmsParamsT, compiler.target.generated.SparseMatmulParams.SparseMatmulParamsT, compiler.target.generated.CollectiveParams.CollectiveParamsT, compiler.target.generated.SoftmaxParams.SoftmaxParamsT, compiler.target.generated.NormParams.NormParamsT, compiler.target.generated.AttentionParams.AttentionParamsT]
         self.numerics = None  # type: Optional[compiler.target.generated.Numerics.NumericsT]
         self.location = None  # type: str
 

@@ -36,6 +36,9 @@ class Params(object):
     TmsParams = 30
     SparseMatmulParams = 31
     CollectiveParams = 32
+    SoftmaxParams = 33
+    NormParams = 34
+    AttentionParams = 35
 
 def ParamsCreator(unionType, table):
     from flatbuffers.table import Table
@@ -137,4 +140,13 @@ def ParamsCreator(unionType, table):
     if unionType == Params().CollectiveParams:
         import compiler.target.generated.CollectiveParams
         return compiler.target.generated.CollectiveParams.CollectiveParamsT.InitFromBuf(table.Bytes, table.Pos)
+    if unionType == Params().SoftmaxParams:
+        import compiler.target.generated.SoftmaxParams
+        return compiler.target.generated.SoftmaxParams.SoftmaxParamsT.InitFromBuf(table.Bytes, table.Pos)
+    if unionType == Params().NormParams:
+        import compiler.target.generated.NormParams
+        return compiler.target.generated.NormParams.NormParamsT.InitFromBuf(table.Bytes, table.Pos)
+    if unionType == Params().AttentionParams:
+        import compiler.target.generated.AttentionParams
+        return compiler.target.generated.AttentionParams.AttentionParamsT.InitFromBuf(table.Bytes, table.Pos)
     return None

@@ -1,0 +1,77 @@
+"""Rows of ops that fusing makes: no StableHLO op of their own, one kernel for what several ops did."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from compiler.ops import shapes
+from compiler.ops.codec import BOOL as FLAG
+from compiler.ops.codec import F32, I64S, S32, TEXT
+from compiler.ops.row import FLOAT, OpRow, register_all
+from compiler.target.fused_params import AttentionParams, NormParams, SoftmaxParams
+from compiler.target.program import EltwiseParams, MatmulParams, Params
+
+
+def _product(attrs: dict[str, Any], op: Any) -> Params:
+    return MatmulParams(attrs["transpose_a"], attrs["transpose_b"], attrs.get("activation", ""))
+
+
+def _gelu(attrs: dict[str, Any], op: Any) -> Params:
+    return EltwiseParams((1.0,) if attrs.get("approximate") == "tanh" else ())
+
+
+def _norm(name: str) -> OpRow:
+    return OpRow(
+        "",
+        name,
+        family="norm",
+        arity=None,
+        dtypes=FLOAT,
+        shape_rule=shapes.same,
+        attrs={"normalized_shape": I64S, "epsilon": F32},
+        params=lambda a, op: NormParams(a["epsilon"]),
+        lowering="device",
+    )
+
+
+register_all(
+    OpRow("", "relu", dtypes=FLOAT, lowering="device"),
+    OpRow("", "silu", dtypes=FLOAT, lowering="device"),
+    OpRow("", "gelu", dtypes=FLOAT, attrs={"approximate?": TEXT}, params=_gelu, lowering="device"),
+    OpRow(
+        "",
+        "linear",
+        family="matmul",
+        arity=3,
+        dtypes=FLOAT,
+        shape_rule=shapes.product,
+        attrs={"transpose_a": FLAG, "transpose_b": FLAG, "activation?": TEXT},
+        params=_product,
+        matrix=True,
+        lowering="device",
+    ),
+    OpRow(
+        "",
+        "softmax",
+        family="norm",
+        dtypes=FLOAT,
+        shape_rule=shapes.same,
+        attrs={"dimension": S32, "numericStable": FLAG},
+        params=lambda a, op: SoftmaxParams(a["dimension"], a["numericStable"]),
+        lowering="device",
+    ),
+    _norm("layer_norm"),
+    _norm("rms_norm"),
+    OpRow(
+        "",
+        "scaled_dot_product_attention",
+        family="matmul",
+        arity=None,
+        dtypes=FLOAT,
+        shape_rule=lambda op, attrs: (*shapes.shape_of(op.operands[0])[:-1], shapes.shape_of(op.operands[2])[-1]),
+        attrs={"is_causal": FLAG, "scale": F32},
+        params=lambda a, op: AttentionParams(a["scale"], a["is_causal"]),
+        matrix=True,
+        lowering="device",
+    ),
+)

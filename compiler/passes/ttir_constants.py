@@ -1,0 +1,66 @@
+"""Canonical forms of ops on constants of one number: their result, as the device's float32 or integers have it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from compiler.dialects.from_row import RowOp
+from compiler.passes.ttir_canonicalization import canonicalizes
+from compiler.passes.ttir_values import element, full, is_float, shape_of, splat
+
+COMPUTED: dict[str, Callable[[np.float32, np.float32], object]] = {
+    "add": lambda a, b: a + b,
+    "subtract": lambda a, b: a - b,
+    "multiply": lambda a, b: a * b,
+    "eq": lambda a, b: a == b,
+    "ne": lambda a, b: a != b,
+    "lt": lambda a, b: a < b,
+    "le": lambda a, b: a <= b,
+    "gt": lambda a, b: a > b,
+    "ge": lambda a, b: a >= b,
+}
+
+
+@canonicalizes(*COMPUTED)
+def of_numbers(op: RowOp) -> RowOp | None:
+    """Two floats: the number that the kernel would make of them."""
+    numbers = [splat(v) for v in op.operands]
+    if len(numbers) != 2 or None in numbers or not all(is_float(v) for v in op.operands):
+        return None
+    with np.errstate(all="ignore"):
+        first, second = (np.float32(n) for n in numbers)  # type: ignore[arg-type]
+        found = float(COMPUTED[op.ROW.ttir](first, second))  # type: ignore[arg-type]
+    return full(shape_of(op.results[0]), element(op.results[0]), found, op) if math.isfinite(found) else None
+
+
+@canonicalizes("typecast")
+def converted(op: RowOp) -> RowOp | None:
+    """A whole number of less than 24 bits, to a float of 32."""
+    number = splat(op.operands[0])
+    if number is None or str(element(op.results[0])) != "f32" or number != int(number) or abs(number) >= 2**24:
+        return None
+    return full(shape_of(op.results[0]), element(op.results[0]), number, op)
+
+
+@canonicalizes("where")
+def chosen(op: RowOp) -> SSAValue | None:
+    """One of two by a constant, where that has the result's shape."""
+    predicate = splat(op.operands[0])
+    if predicate is None:
+        return None
+    found = op.operands[1 if predicate else 2]
+    return found if found.type == op.results[0].type else None
+
+
+@canonicalizes("maximum", "minimum")
+def bounded_by_infinity(op: RowOp) -> SSAValue | None:
+    """The largest of x and minus infinity is x."""
+    least = -math.inf if op.ROW.ttir == "maximum" else math.inf
+    for value, bound in (op.operands, op.operands[::-1]):
+        if splat(bound) == least and value.type == op.results[0].type:
+            return value
+    return None

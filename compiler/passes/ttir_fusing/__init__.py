@@ -1,0 +1,51 @@
+"""Pass `ttir-fusing`: ops that together are one kernel become that kernel's op.
+
+A file per pattern; each is a rule from the last op of what it looks for to the ops in its place. A rule looks for what
+is left after `canonicalize` and `ttir-implicit-broadcast-fold`. No rule matches a single op, and each fused kernel keeps
+in Dst what the ops would have rounded to their formats on the way.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
+from xdsl.passes import ModulePass
+from xdsl.pattern_rewriter import PatternRewriter, PatternRewriteWalker, RewritePattern
+from xdsl.transforms.dead_code_elimination import region_dce
+
+from compiler.dialects.from_row import RowOp
+from compiler.ir.functions import SCALAR, functions, kind_of
+from compiler.passes.ttir_fusing import attention, bias, gelu, mean, norm, relu, silu, softmax
+from compiler.passes.ttir_fusing.matching import RULES
+
+_PATTERNS = (attention, bias, gelu, mean, norm, relu, silu, softmax)
+"""The files whose rules are in `RULES`."""
+
+
+@dataclass(frozen=True)
+class TtirFusing(ModulePass):
+    """Fuses in all functions but those of scalars."""
+
+    name = "ttir-fusing"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Changes the module in place; what only fused ops read goes."""
+        assert _PATTERNS
+        for func in functions(op):
+            if kind_of(func) != SCALAR:
+                PatternRewriteWalker(_Fuse(), post_walk_func=region_dce).rewrite_region(func.body)
+
+
+class _Fuse(RewritePattern):
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
+        """The first rule of the op that applies."""
+        if not isinstance(op, RowOp) or not op.name.startswith("ttir."):
+            return
+        for rule in RULES.get(op.ROW.ttir, ()):
+            found = rule(op)
+            if found:
+                rewriter.replace(op, found)
+                return

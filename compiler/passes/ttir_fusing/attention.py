@@ -1,0 +1,72 @@
+"""softmax(Q K^T scale + mask) V: `scaled_dot_product_attention`."""
+
+from __future__ import annotations
+
+from xdsl.ir import SSAValue
+
+from compiler.dialects.from_row import RowOp
+from compiler.passes.ttir_fusing.matching import fuses, orders
+from compiler.passes.ttir_values import is_float, like, make, maker, read_once, shape_of, splat
+
+
+@fuses("matmul")
+def attention(op: RowOp) -> list[RowOp] | None:
+    """Tensors of (batch, heads, positions, width); the mask is any that broadcasts to the scores."""
+    weights, values = op.operands
+    flags = op.read()
+    softmax = maker(weights, "softmax")
+    if softmax is None or flags["transpose_a"] or not read_once(weights) or not is_float(weights):
+        return None
+    rank = len(shape_of(weights))
+    if rank != 4 or softmax.read()["dimension"] % rank != rank - 1:
+        return None
+    scores, mask = _masked(softmax.operands[0])
+    product, scale = _scaled(scores)
+    if product is None or product.read()["transpose_a"] or len(shape_of(product.results[0])) != rank:
+        return None
+    query, key = product.operands
+    made: list[RowOp] = []
+    if not product.read()["transpose_b"]:
+        made.append(_turned(key, op))
+        key = made[-1].results[0]
+    if flags["transpose_b"]:
+        made.append(_turned(values, op))
+        values = made[-1].results[0]
+    if len({shape_of(v)[:2] for v in (query, key, values)}) != 1:
+        return None
+    operands = [query, key, values, *([mask] if mask is not None else [])]
+    fused = make(
+        "scaled_dot_product_attention", operands, op.results[0].type, op, is_causal=False, scale=scale
+    )
+    return [*made, fused]
+
+
+def _turned(value: SSAValue, source: RowOp) -> RowOp:
+    b, h, rows, columns = shape_of(value)
+    return make("permute", [value], like(value, (b, h, columns, rows)), source, permutation=(0, 1, 3, 2))
+
+
+def _masked(value: SSAValue) -> tuple[SSAValue, SSAValue | None]:
+    """(scores, mask) of scores + mask."""
+    op = maker(value, "add")
+    if op is not None and read_once(value):
+        for scores, mask in orders(op):
+            if scores.type == value.type and _scaled(scores)[0] is not None:
+                return scores, mask
+    return value, None
+
+
+def _scaled(value: SSAValue) -> tuple[RowOp | None, float]:
+    """(product, number) of a matrix product times or by a number; (None, 1) where it is none that one op alone reads."""
+    if not read_once(value):
+        return None, 1.0
+    op = maker(value, "multiply", "div")
+    if op is not None:
+        pairs = orders(op) if op.ROW.ttir == "multiply" else [tuple(op.operands)]
+        for inner, by in pairs:
+            number = splat(by)
+            product = maker(inner, "matmul")
+            if number and product is not None and read_once(inner):
+                return product, number if op.ROW.ttir == "multiply" else 1.0 / number
+        return None, 1.0
+    return maker(value, "matmul"), 1.0

@@ -1,0 +1,39 @@
+"""A product and one number per column: `linear`; a convolution and one per channel: `conv2d` with a bias."""
+
+from __future__ import annotations
+
+from math import prod
+
+from compiler.dialects.from_row import RowOp
+from compiler.passes.ttir_fusing.matching import fuses, orders
+from compiler.passes.ttir_values import is_float, like, make, maker, read_once, shape_of
+
+
+@fuses("add")
+def bias(op: RowOp) -> list[RowOp] | None:
+    """x W + b, conv(x, W) + b."""
+    for value, vector in orders(op):
+        shaped = maker(value, "reshape")
+        if shaped is not None and read_once(value) and shape_of(shaped.operands[0])[-1:] == shape_of(value)[-1:]:
+            value = shaped.operands[0]  # columns stay columns: the reshape comes after the bias as well
+        product = maker(value, "matmul", "conv2d")
+        if product is None or len(product.operands) != 2 or not read_once(value):
+            continue
+        if shaped is None and value.type != op.results[0].type:
+            continue
+        size = shape_of(value)[-1:]
+        if shape_of(vector)[-1:] != size or prod(shape_of(vector)) != prod(size) or not is_float(value):
+            continue
+        shape = (1, 1, 1, *size) if product.ROW.ttir == "conv2d" else size
+        made: list[RowOp] = []
+        if shape_of(vector) != shape:
+            made.append(make("reshape", [vector], like(vector, shape), op, shape=shape))
+            vector = made[0].results[0]
+        name = "linear" if product.ROW.ttir == "matmul" else "conv2d"
+        made.append(make(name, [*product.operands, vector], value.type, product, **product.read()))
+        if shaped is not None:
+            if shaped.results[0].type != op.results[0].type:
+                continue
+            made.append(make("reshape", made[-1].results, op.results[0].type, shaped, **shaped.read()))
+        return made
+    return None

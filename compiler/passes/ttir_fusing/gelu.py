@@ -1,0 +1,86 @@
+"""GELU by the error function, and its approximation by tanh (Hendrycks and Gimpel, arXiv:1606.08415): `gelu`."""
+
+from __future__ import annotations
+
+import math
+
+from xdsl.ir import SSAValue
+
+from compiler.dialects.from_row import RowOp
+from compiler.passes.ttir_fusing.matching import close, exactly, factors, fuses, orders
+from compiler.passes.ttir_values import make, maker, splat
+
+CUBIC = 0.044715
+"""Factor of the cubic term in the approximation."""
+
+
+@fuses("multiply")
+def gelu(op: RowOp) -> list[RowOp] | None:
+    """0.5 x (1 + erf(x / sqrt 2)), or x Phi(x) by erfc; 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))."""
+    half, values = factors(op.results[0])
+    if not exactly(half, 0.5) or len(values) != 2:
+        return None
+    for value, weight in (values, values[::-1]):
+        if value.type != op.results[0].type:
+            continue
+        if _by_erf(weight, value) or _by_erfc(weight, value):
+            return [make("gelu", [value], op.results[0].type, op)]
+        if _by_tanh(weight, value):
+            return [make("gelu", [value], op.results[0].type, op, approximate="tanh")]
+    return None
+
+
+def _scaled(value: SSAValue, of: SSAValue, factor: float) -> bool:
+    """Whether a value is `of` times a number."""
+    op = maker(value, "neg")
+    if op is not None:
+        return _scaled(op.operands[0], of, -factor)
+    op = maker(value, "div")
+    if op is not None:
+        number = splat(op.operands[1])
+        return bool(number) and _scaled(op.operands[0], of, factor * number)  # type: ignore[operator]
+    if value is of:
+        return close(factor, 1.0)
+    number, values = factors(value)
+    if len(values) == 1 and values[0] is not value:
+        return number != 0 and _scaled(values[0], of, factor / number)
+    return False
+
+
+def _one_plus(value: SSAValue, name: str) -> SSAValue | None:
+    """x of 1 + f(x)."""
+    op = maker(value, "add")
+    for one, rest in orders(op) if op is not None else ():
+        inner = maker(rest, name)
+        if exactly(splat(one), 1.0) and inner is not None:
+            return inner.operands[0]
+    return None
+
+
+def _by_erf(weight: SSAValue, value: SSAValue) -> bool:
+    inner = _one_plus(weight, "erf")
+    return inner is not None and _scaled(inner, value, math.sqrt(0.5))
+
+
+def _by_erfc(weight: SSAValue, value: SSAValue) -> bool:
+    op = maker(weight, "erfc")
+    return op is not None and _scaled(op.operands[0], value, -math.sqrt(0.5))
+
+
+def _by_tanh(weight: SSAValue, value: SSAValue) -> bool:
+    inner = _one_plus(weight, "tanh")
+    if inner is None:
+        return False
+    factor, values = factors(inner)
+    op = maker(values[0], "add") if len(values) == 1 else None
+    if op is None or not close(factor, math.sqrt(2 / math.pi)):
+        return False
+    return any(a is value and _cubic(b, value) for a, b in orders(op))
+
+
+def _cubic(value: SSAValue, of: SSAValue) -> bool:
+    number, values = factors(value)
+    if len(values) == 1:
+        power = maker(values[0], "pow")
+        return power is not None and close(number, CUBIC) and power.operands[0] is of and splat(power.operands[1]) == 3
+    return close(number, CUBIC) and len(values) == 3 and all(v is of for v in values)

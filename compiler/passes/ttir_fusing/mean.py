@@ -1,0 +1,22 @@
+"""A sum over its count: `mean`."""
+
+from __future__ import annotations
+
+from math import prod
+
+from compiler.dialects.from_row import RowOp
+from compiler.passes.ttir_fusing.matching import fuses
+from compiler.passes.ttir_values import is_float, make, maker, read_once, shape_of, splat
+
+
+@fuses("div")
+def mean(op: RowOp) -> list[RowOp] | None:
+    """sum(x) / n, where n is how many elements each sum has."""
+    total, count = op.operands
+    source = maker(total, "sum")
+    if source is None or not read_once(total) or not is_float(total) or total.type != op.results[0].type:
+        return None
+    shape, dims = shape_of(source.operands[0]), source.read()["dim_arg"]
+    if splat(count) != prod(shape[d] for d in dims):
+        return None
+    return [make("mean", source.operands, op.results[0].type, op, **source.read())]

@@ -1,0 +1,83 @@
+"""RMS norm and layer norm along the last dim, with weight and bias: `rms_norm`, `layer_norm`."""
+
+from __future__ import annotations
+
+from math import prod
+
+from xdsl.ir import SSAValue
+
+from compiler.dialects.from_row import RowOp
+from compiler.passes.ttir_fusing.matching import along_last, fuses, orders
+from compiler.passes.ttir_values import like, make, maker, read_once, shape_of, splat
+
+NORMS = ("layer_norm", "rms_norm")
+
+
+@fuses("multiply", "div")
+def normalised(op: RowOp) -> list[RowOp] | None:
+    """x / sqrt(mean(x^2) + epsilon); where x is y - mean(y), a layer norm of y."""
+    for value, by in orders(op) if op.ROW.ttir == "multiply" else [tuple(op.operands)]:
+        epsilon = _spread(by, value, "rsqrt" if op.ROW.ttir == "multiply" else "sqrt")
+        if epsilon is None or value.type != op.results[0].type:
+            continue
+        centred = _centred(value)
+        name, source = ("rms_norm", value) if centred is None else ("layer_norm", centred)
+        size = shape_of(value)[-1:]
+        return [make(name, [source], op.results[0].type, op, normalized_shape=size, epsilon=epsilon)]
+    return None
+
+
+def _spread(by: SSAValue, value: SSAValue, root: str) -> float | None:
+    """epsilon of (r)sqrt(mean(value^2) + epsilon)."""
+    source = maker(by, root)
+    total = maker(source.operands[0], "add") if source is not None else None
+    for average, small in orders(total) if total is not None else ():
+        epsilon, mean = splat(small), maker(average, "mean")
+        if epsilon is not None and mean is not None and along_last(mean) and _squared(mean.operands[0], value):
+            return epsilon
+    return None
+
+
+def _squared(value: SSAValue, of: SSAValue) -> bool:
+    op = maker(value, "multiply", "square", "pow")
+    if op is None or op.operands[0] is not of:
+        return False
+    return op.ROW.ttir == "square" or (op.operands[1] is of if op.ROW.ttir == "multiply" else splat(op.operands[1]) == 2)
+
+
+def _centred(value: SSAValue) -> SSAValue | None:
+    """y of y - mean(y)."""
+    op = maker(value, "subtract")
+    mean = maker(op.operands[1], "mean") if op is not None else None
+    if op is None or mean is None or not along_last(mean) or mean.operands[0] is not op.operands[0]:
+        return None
+    return op.operands[0]
+
+
+@fuses("multiply")
+def weighted(op: RowOp) -> list[RowOp] | None:
+    """A norm times one weight per element of the last dim."""
+    return _with(op, 1)
+
+
+@fuses("add")
+def shifted(op: RowOp) -> list[RowOp] | None:
+    """A weighted layer norm and one bias per element of the last dim."""
+    return _with(op, 2)
+
+
+def _with(op: RowOp, operands: int) -> list[RowOp] | None:
+    for normal, vector in orders(op):
+        norm = maker(normal, *NORMS) if operands == 1 else maker(normal, "layer_norm")
+        if norm is None or len(norm.operands) != operands or not read_once(normal):
+            continue
+        size = shape_of(normal)[-1]
+        if shape_of(vector)[-1:] != (size,) or prod(shape_of(vector)) != size or normal.type != op.results[0].type:
+            continue
+        made: list[RowOp] = []
+        if shape_of(vector) != (size,):
+            made.append(make("reshape", [vector], like(vector, (size,)), op, shape=(size,)))
+            vector = made[0].results[0]
+        fused = make(norm.ROW.ttir, [*norm.operands, vector], op.results[0].type, op, **norm.read())
+        return [*made, fused]
+    return None

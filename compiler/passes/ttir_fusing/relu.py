@@ -1,0 +1,16 @@
+"""A maximum with zero: `relu`."""
+
+from __future__ import annotations
+
+from compiler.dialects.from_row import RowOp
+from compiler.passes.ttir_fusing.matching import exactly, fuses, orders
+from compiler.passes.ttir_values import is_float, make, splat
+
+
+@fuses("maximum")
+def relu(op: RowOp) -> list[RowOp] | None:
+    """max(x, 0), either way round."""
+    for value, zero in orders(op):
+        if exactly(splat(zero), 0.0) and value.type == op.results[0].type and is_float(value):
+            return [make("relu", [value], op.results[0].type, op)]
+    return None

@@ -1,0 +1,32 @@
+"""Exponentials over their sum: `softmax`."""
+
+from __future__ import annotations
+
+from compiler.dialects.from_row import RowOp
+from compiler.passes.ttir_fusing.matching import fuses
+from compiler.passes.ttir_values import SSAValue, make, maker, readers
+
+
+@fuses("div")
+def softmax(op: RowOp) -> list[RowOp] | None:
+    """exp(x - max(x)) / sum(exp(x - max(x))) along one dim; without the maximum it is not numerically stable."""
+    top, below = op.operands
+    total, raised = maker(below, "sum"), maker(top, "exp")
+    if total is None or raised is None or total.operands[0] is not top or set(readers(top)) != {op, total}:
+        return None
+    attrs = total.read()
+    if len(attrs["dim_arg"]) != 1 or not attrs["keep_dim"]:
+        return None
+    value, stable = _shifted(raised.operands[0], attrs)
+    dim = attrs["dim_arg"][0]
+    return [make("softmax", [value], op.results[0].type, op, dimension=dim, numericStable=stable)]
+
+
+def _shifted(value: SSAValue, attrs: dict) -> tuple[SSAValue, bool]:
+    """(x, True) of x - max(x), else the value itself."""
+    op = maker(value, "subtract")
+    if op is not None:
+        largest = maker(op.operands[1], "max")
+        if largest is not None and largest.operands[0] is op.operands[0] and largest.read() == attrs:
+            return op.operands[0], True
+    return value, False

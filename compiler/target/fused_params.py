@@ -1,0 +1,30 @@
+"""Parameters of kernels that do what several ops do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class SoftmaxParams:
+    """`softmax` along `dim`."""
+
+    dim: int
+    stable: bool = True
+    """Whether the largest element is subtracted first."""
+
+
+@dataclass(frozen=True)
+class NormParams:
+    """`layer_norm` and `rms_norm` along the last dim; inputs 1 and 2, where there are any, are weight and bias."""
+
+    epsilon: float
+
+
+@dataclass(frozen=True)
+class AttentionParams:
+    """`scaled_dot_product_attention` of query, key, value and perhaps a mask that is added to the scores."""
+
+    scale: float = 1.0
+    is_causal: bool = False
+    """Whether no position sees those after it."""

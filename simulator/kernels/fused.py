@@ -1,0 +1,70 @@
+"""Kernels that do what several ops do, and keep in Dst or in circular buffers what those would write and read back.
+
+Exponentials, roots and divisions run on the SFPU in float32, as do the sums, which here leave no operand's bits behind:
+softmax and norms are at least as exact as the ops that they stand for. Attention's two products are the matrix unit's.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from compiler.target.fused_params import AttentionParams, NormParams, SoftmaxParams
+from simulator.kernels.eltwise import operands
+from simulator.kernels.matmul import matrix_product
+from simulator.kernels.reduce import gapool_operand
+from simulator.kernels.registry import Call, Images, kernel, params_of
+
+
+def _softmax(x: np.ndarray, dim: int, stable: bool) -> np.ndarray:
+    raised = np.exp(x - np.max(x, axis=dim, keepdims=True, initial=-np.inf) if stable else x)
+    return raised / np.sum(raised, axis=dim, keepdims=True, dtype=np.float32)
+
+
+@kernel("softmax", SoftmaxParams, max_ulp=16)
+def softmax(images: Images, call: Call) -> np.ndarray:
+    """Exponentials over their sum along a dim."""
+    (x,), params = operands(images, call), params_of(call, SoftmaxParams)
+    return _softmax(x, params.dim, params.stable)
+
+
+def _normalised(x: np.ndarray, epsilon: float) -> np.ndarray:
+    square = np.mean(np.square(x), axis=-1, keepdims=True, dtype=np.float32)
+    return x / np.sqrt(square + np.float32(epsilon))
+
+
+def _scaled(value: np.ndarray, vectors: Images) -> np.ndarray:
+    if vectors:
+        value = value * vectors[0]
+    return value + vectors[1] if len(vectors) > 1 else value
+
+
+@kernel("rms_norm", NormParams, arity=(1, 3), max_ulp=16)
+def rms_norm(images: Images, call: Call) -> np.ndarray:
+    """x over the root of its mean square along the last dim, times a weight and plus a bias where they are given."""
+    x, *vectors = operands(images, call)
+    return _scaled(_normalised(x, params_of(call, NormParams).epsilon), vectors)
+
+
+@kernel("layer_norm", NormParams, arity=(1, 3), max_ulp=16)
+def layer_norm(images: Images, call: Call) -> np.ndarray:
+    """`rms_norm` of what is left of x without its mean."""
+    x, *vectors = operands(images, call)
+    centred = x - np.mean(x, axis=-1, keepdims=True, dtype=np.float32)
+    return _scaled(_normalised(centred, params_of(call, NormParams).epsilon), vectors)
+
+
+@kernel("scaled_dot_product_attention", AttentionParams, unit="matrix", arity=(3, 4))
+def scaled_dot_product_attention(images: Images, call: Call) -> np.ndarray:
+    """softmax(query key^T scale + mask) value, per head; the scores never leave the cores."""
+    params = params_of(call, AttentionParams)
+    query, key, value = images[:3]
+    scores = matrix_product(query, np.swapaxes(key, -1, -2), call.numerics) * np.float32(params.scale)
+    if len(images) > 3:
+        scores = scores + images[3]
+    if params.is_causal:
+        rows, columns = scores.shape[-2:]
+        scores = np.where(np.tri(rows, columns, columns - rows, dtype=bool), scores, -np.inf)
+    raised = np.exp(scores - np.max(scores, axis=-1, keepdims=True, initial=-np.inf))
+    # Divided last: what the unit drops of an exponential is dropped above and below.
+    total = np.sum(gapool_operand(raised, call.numerics.fidelity), axis=-1, keepdims=True, dtype=np.float32)
+    return matrix_product(raised, value, call.numerics) / total
