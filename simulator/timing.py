@@ -71,9 +71,10 @@ COPY_CYCLES = (305.0, 56.0)
 REDUCE_CYCLES = (76.0, 59.0)
 COMPOSED: dict[str, tuple[str, ...]] = {
     "rsqrt": ("sqrt", "reciprocal"), "divide": ("reciprocal", "maximum"), "expm1": ("exp",), "log1p": ("log",),
-    "silu": ("sigmoid", "maximum"), "gelu_tanh": ("tanh", "square"), "relu": ("maximum",), "tan": ("sin",), "erf": ("exp", "reciprocal"), "erfc": ("exp", "reciprocal"),
+    "silu": ("sigmoid", "maximum"), "tan": ("sin",), "erf": ("exp", "reciprocal"), "erfc": ("exp", "reciprocal"),
     "atan2": ("reciprocal", "sin"), "cbrt": ("log", "exp"), "remainder": ("reciprocal", "maximum"),
     "erfinv": ("log", "sqrt"), "exp2": ("exp",),
+    "gelu_tanh": ("tanh", "square"), "relu": ("maximum",),
     # 20 rounds of three instructions; a step of a recurrence is a product, a sum and a division.
     "rng_bit_generator": ("abs",) * 20, "cholesky": ("reciprocal",), "triangular_solve": ("reciprocal",),
 }  # fmt: skip
@@ -213,7 +214,7 @@ def _product(
     elif spread > grid_rows * grid_cols:
         m_core, n_core = (-(-m // spread), n) if m >= n else (m, -(-n // spread))
     received = k * (m_core * FORMATS[left.data_format].tile_bytes + n_core * FORMATS[right.data_format].tile_bytes)
-    own = [*(["add"] if len(inputs) > 2 else []), *([op.params.activation] if _activation(op) else [])]
+    own = [*(["add"] if len(inputs) > 2 else []), *([_activation(op)] if _activation(op) else [])]
     # What is done to a result while it is in Dst.
     compute += sum(_tile_cycles(replace(op, kernel=name), out, per_core) for name in own) * _scale(system)
     return float(compute), float(received), spread

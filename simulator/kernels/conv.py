@@ -15,7 +15,7 @@ CHUNK_BYTES = 64 * 2**20
 
 @kernel("conv2d", Conv2dParams, unit="matrix", arity=(2, 3))
 def conv2d(images: Images, call: Call) -> np.ndarray:
-    """Cross-correlation of NHWC input and HWIO weight, optional bias (C) added to the result; then perhaps an activation; NHWC."""
+    """Cross-correlation of NHWC input and HWIO weight; NHWC. A bias (C) and an activation join in Dst, if given."""
     params = params_of(call, Conv2dParams)
     x, weight = images[:2]
     x = pad_crop(dilate(x, params.input_dilation), params.padding, 0)

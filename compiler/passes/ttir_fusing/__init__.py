@@ -1,8 +1,8 @@
 """Pass `ttir-fusing`: ops that together are one kernel become that kernel's op.
 
 A file per pattern; each is a rule from the last op of what it looks for to the ops in its place. A rule looks for what
-is left after `canonicalize` and `ttir-implicit-broadcast-fold`. No rule matches a single op, and each fused kernel keeps
-in Dst what the ops would have rounded to their formats on the way.
+is left after `canonicalize` and `ttir-implicit-broadcast-fold`. No rule matches a single op, and a fused kernel keeps in
+Dst what the ops would have rounded to their formats on the way.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from compiler.dialects.from_row import RowOp
 from compiler.ir.functions import SCALAR, functions, kind_of
 from compiler.passes.ttir_fusing import attention, bias, gelu, mean, norm, relu, silu, softmax
 from compiler.passes.ttir_fusing.matching import RULES
+from compiler.passes.ttir_fusing.typecast import Typecasts
 
-_PATTERNS = (attention, bias, gelu, mean, norm, relu, silu, softmax)
+PATTERNS = (attention, bias, gelu, mean, norm, relu, silu, softmax)
 """The files whose rules are in `RULES`."""
 
 
@@ -33,10 +34,10 @@ class TtirFusing(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Changes the module in place; what only fused ops read goes."""
-        assert _PATTERNS
         for func in functions(op):
             if kind_of(func) != SCALAR:
-                PatternRewriteWalker(_Fuse(), post_walk_func=region_dce).rewrite_region(func.body)
+                for pattern in (_Fuse(), Typecasts(), _Fuse()):
+                    PatternRewriteWalker(pattern, post_walk_func=region_dce).rewrite_region(func.body)
 
 
 class _Fuse(RewritePattern):

@@ -35,9 +35,7 @@ def attention(op: RowOp) -> list[RowOp] | None:
     if len({shape_of(v)[:2] for v in (query, key, values)}) != 1:
         return None
     operands = [query, key, values, *([mask] if mask is not None else [])]
-    fused = make(
-        "scaled_dot_product_attention", operands, op.results[0].type, op, is_causal=False, scale=scale
-    )
+    fused = make("scaled_dot_product_attention", operands, op.results[0].type, op, is_causal=False, scale=scale)
     return [*made, fused]
 
 
@@ -51,13 +49,13 @@ def _masked(value: SSAValue) -> tuple[SSAValue, SSAValue | None]:
     op = maker(value, "add")
     if op is not None and read_once(value):
         for scores, mask in orders(op):
-            if scores.type == value.type and _scaled(scores)[0] is not None:
+            if shape_of(scores) == shape_of(value) and _scaled(scores)[0] is not None:
                 return scores, mask
     return value, None
 
 
 def _scaled(value: SSAValue) -> tuple[RowOp | None, float]:
-    """(product, number) of a matrix product times or by a number; (None, 1) where it is none that one op alone reads."""
+    """(product, number) of a matrix product times or by a number that one op alone reads, else (None, 1)."""
     if not read_once(value):
         return None, 1.0
     op = maker(value, "multiply", "div")

@@ -19,7 +19,7 @@ def bias(op: RowOp) -> list[RowOp] | None:
         product = maker(value, "matmul", "conv2d")
         if product is None or len(product.operands) != 2 or not read_once(value):
             continue
-        if shaped is None and value.type != op.results[0].type:
+        if shaped is None and shape_of(value) != shape_of(op.results[0]):
             continue
         size = shape_of(value)[-1:]
         if shape_of(vector)[-1:] != size or prod(shape_of(vector)) != prod(size) or not is_float(value):

@@ -8,7 +8,7 @@ from xdsl.ir import SSAValue
 
 from compiler.dialects.from_row import RowOp
 from compiler.passes.ttir_fusing.matching import close, exactly, factors, fuses, orders
-from compiler.passes.ttir_values import make, maker, splat
+from compiler.passes.ttir_values import make, maker, shape_of, splat
 
 CUBIC = 0.044715
 """Factor of the cubic term in the approximation."""
@@ -21,7 +21,7 @@ def gelu(op: RowOp) -> list[RowOp] | None:
     if not exactly(half, 0.5) or len(values) != 2:
         return None
     for value, weight in (values, values[::-1]):
-        if value.type != op.results[0].type:
+        if shape_of(value) != shape_of(op.results[0]):
             continue
         if _by_erf(weight, value) or _by_erfc(weight, value):
             return [make("gelu", [value], op.results[0].type, op)]

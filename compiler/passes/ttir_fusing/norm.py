@@ -18,7 +18,7 @@ def normalised(op: RowOp) -> list[RowOp] | None:
     """x / sqrt(mean(x^2) + epsilon); where x is y - mean(y), a layer norm of y."""
     for value, by in orders(op) if op.ROW.ttir == "multiply" else [tuple(op.operands)]:
         epsilon = _spread(by, value, "rsqrt" if op.ROW.ttir == "multiply" else "sqrt")
-        if epsilon is None or value.type != op.results[0].type:
+        if epsilon is None or shape_of(value) != shape_of(op.results[0]):
             continue
         centred = _centred(value)
         name, source = ("rms_norm", value) if centred is None else ("layer_norm", centred)
@@ -42,7 +42,9 @@ def _squared(value: SSAValue, of: SSAValue) -> bool:
     op = maker(value, "multiply", "square", "pow")
     if op is None or op.operands[0] is not of:
         return False
-    return op.ROW.ttir == "square" or (op.operands[1] is of if op.ROW.ttir == "multiply" else splat(op.operands[1]) == 2)
+    return op.ROW.ttir == "square" or (
+        op.operands[1] is of if op.ROW.ttir == "multiply" else splat(op.operands[1]) == 2
+    )
 
 
 def _centred(value: SSAValue) -> SSAValue | None:
@@ -72,7 +74,11 @@ def _with(op: RowOp, operands: int) -> list[RowOp] | None:
         if norm is None or len(norm.operands) != operands or not read_once(normal):
             continue
         size = shape_of(normal)[-1]
-        if shape_of(vector)[-1:] != (size,) or prod(shape_of(vector)) != size or normal.type != op.results[0].type:
+        if (
+            shape_of(vector)[-1:] != (size,)
+            or prod(shape_of(vector)) != size
+            or shape_of(normal) != shape_of(op.results[0])
+        ):
             continue
         made: list[RowOp] = []
         if shape_of(vector) != (size,):

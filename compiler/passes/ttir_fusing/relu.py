@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from compiler.dialects.from_row import RowOp
 from compiler.passes.ttir_fusing.matching import exactly, fuses, orders
-from compiler.passes.ttir_values import is_float, make, splat
+from compiler.passes.ttir_values import is_float, make, shape_of, splat
 
 
 @fuses("maximum")
 def relu(op: RowOp) -> list[RowOp] | None:
     """max(x, 0), either way round."""
     for value, zero in orders(op):
-        if exactly(splat(zero), 0.0) and value.type == op.results[0].type and is_float(value):
+        if exactly(splat(zero), 0.0) and shape_of(value) == shape_of(op.results[0]) and is_float(value):
             return [make("relu", [value], op.results[0].type, op)]
     return None

@@ -17,7 +17,7 @@ def sigmoid(op: RowOp) -> list[RowOp] | None:
     for number, raised in orders(total):
         exp = maker(raised, "exp")
         turned = maker(exp.operands[0], "neg") if exp is not None and read_once(raised) else None
-        if exactly(splat(number), 1.0) and turned is not None and turned.operands[0].type == op.results[0].type:
+        if exactly(splat(number), 1.0) and turned is not None:
             return [make("sigmoid", turned.operands, op.results[0].type, op)]
     return None
 
