@@ -1,8 +1,8 @@
 """Pass `ttir-fusing`: ops that together are one kernel become that kernel's op.
 
 A file per pattern; each is a rule from the last op of what it looks for to the ops in its place. A rule looks for what
-is left after `canonicalize` and `ttir-implicit-broadcast-fold`. No rule matches a single op; a fused kernel keeps in Dst
-what the ops would have rounded to their formats on the way.
+is left after `canonicalize` and `ttir-implicit-broadcast-fold`. No rule matches a single op; a fused kernel leaves in
+Dst what the ops would have rounded to their formats on the way.
 """
 
 from __future__ import annotations
