@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -30,6 +31,10 @@ class Closed:
 
     run: Run | None
     problem: str = ""
+    stored: StoredRun | None = None
+    """The run as a reader of its folder would find it now."""
+    attempts: Sequence[OpTest] = ()
+    """All of its records, also those that a later attempt took the place of."""
 
 
 def close(plan: Plan, selected: set[str] | None, *, interrupted: bool) -> Closed:
@@ -39,7 +44,7 @@ def close(plan: Plan, selected: set[str] | None, *, interrupted: bool) -> Closed
     Where the disk refuses the records the page is made all the same, from what the journal holds. Raises InputError
     where the run folder cannot be read.
     """
-    stored = store.load_run(plan.run_dir)
+    stored, attempts = store.load_attempts(plan.run_dir, (plan.header, plan.rows))
     recorded = {(test.op_id, test.backend) for test in stored.tests}
     unrun = [
         _unrun(row, side, selected)
@@ -64,7 +69,7 @@ def close(plan: Plan, selected: set[str] | None, *, interrupted: bool) -> Closed
     page = replace(page_of(run, plan.run_dir), notes=limitation_notes.notes(run, _rows(plan)))
     if not all(books.adds_up for books in page.ledgers.values()):
         problem = "the ledger does not add up: an op of the manifest or of a model is lost"
-    return Closed(page, problem)
+    return Closed(page, problem, run._replace(tests=store.in_order(run.rows, run.tests)), [*attempts, *unrun])
 
 
 def _rows(plan: Plan) -> tuple[Limitation, ...]:

@@ -11,7 +11,7 @@ import sys
 
 import pytest
 
-from harness import neighbours, rooms
+from harness import garbage, neighbours, rooms
 from harness.errors import InputError
 from harness.settings import SETTINGS
 
@@ -99,6 +99,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     known.opscope_op_by_op = known.opscope_op_by_op or known.opscope_op_by_op_on_fail or bool(known.opscope_workflow)
     if known.opscope_op_by_op:
         known.noconftest = True
+        early_config.add_cleanup(garbage.take_back)  # cleanups run last in, first out: after pytest's own
         rooms.claim()
         manager = early_config.pluginmanager
         for name in FOLLOWERS:
@@ -156,6 +157,7 @@ def pytest_configure(config: pytest.Config) -> None:
     Late, so that what the run prints when it starts follows pytest's own header.
     """
     config.opscope_run_dir = None  # type: ignore[attr-defined]
+    config.opscope_records = None  # type: ignore[attr-defined]
     config.opscope_places = {}  # type: ignore[attr-defined]
     if config.option.opscope_op_by_op and not (config.option.help or config.option.version):
         from harness.session import OpByOp

@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
-_PROC = Path("/proc")
+_PROC = "/proc"
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 def usage(pid: int) -> tuple[int, int]:
     """(resident bytes, threads) of `pid` and all its descendants; what has ended counts as nothing."""
-    if not (_PROC / "self" / "statm").is_file():
+    if not os.access(f"{_PROC}/self/statm", os.R_OK):
         return _usage_elsewhere(pid)
     resident = threads = 0
     waiting = [pid]
     while waiting:
-        process = _PROC / str(waiting.pop())
+        process = waiting.pop()
         try:
-            resident += int((process / "statm").read_text().split()[1]) * _PAGE
-            tasks = list((process / "task").iterdir())
-            threads += len(tasks)
-            for task in tasks:
-                waiting += [int(child) for child in (task / "children").read_text().split()]
+            resident += int(_read(f"{_PROC}/{process}/statm").split()[1]) * _PAGE
+            tasks, children = _tasks(process)
         except OSError:
             continue  # ended between two reads
+        threads += tasks
+        waiting += children
     return resident, threads
 
 
@@ -34,8 +32,7 @@ def descendants(pid: int) -> list[int]:
     waiting = [pid]
     while waiting:
         try:
-            tasks = list((_PROC / str(waiting.pop()) / "task").iterdir())
-            children = [int(child) for task in tasks for child in (task / "children").read_text().split()]
+            _, children = _tasks(waiting.pop())
         except OSError:
             continue  # ended between two reads, or there is no /proc
         found += children
@@ -46,9 +43,27 @@ def descendants(pid: int) -> list[int]:
 def stopped(pid: int) -> bool:
     """Whether a process stands still at a signal (SIGSTOP, a debugger); False where that cannot be told."""
     try:
-        return (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()[0] in ("T", "t")
+        return _read(f"{_PROC}/{pid}/stat").rpartition(b")")[2].split()[0] in (b"T", b"t")
     except (OSError, IndexError):
         return False
+
+
+def _tasks(pid: int) -> tuple[int, list[int]]:
+    """The number of a process's threads, and its children. Raises OSError where it has ended."""
+    folder = f"{_PROC}/{pid}/task"
+    with os.scandir(folder) as found:
+        threads = [thread.name for thread in found]
+    return len(threads), [int(child) for thread in threads for child in _read(f"{folder}/{thread}/children").split()]
+
+
+# Asked for after every op: without the objects that pathlib and text files make, a third of the time.
+def _read(path: str) -> bytes:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        parts = list(iter(lambda: os.read(descriptor, 1 << 16), b""))
+    finally:
+        os.close(descriptor)
+    return b"".join(parts)
 
 
 def _usage_elsewhere(pid: int) -> tuple[int, int]:

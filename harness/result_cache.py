@@ -10,7 +10,9 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import asdict
+from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -102,12 +104,21 @@ class ResultCache:
 def key(row: OpRow, context: RunContext, ready: Ready) -> str:
     """The name under which a verdict is kept; 32 hex digits."""
     parts = {
-        "version": (VERSION, SCHEMA_VERSION),
+        **_of_the_run(context, ready),
         "op": row.op_id,
         "provenance": row.provenance,
         # A file's place says nothing; law, seed and index do.
         "sources": [source.model_dump(exclude={"path"}) for source in row.sources],
         "golden": bool(row.golden),
+    }
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
+
+
+@lru_cache(maxsize=16)
+def _of_the_run(context: RunContext, ready: Ready) -> dict[str, Any]:
+    """The parts of a key that all ops of a run on one backend have in common."""
+    return {
+        "version": (VERSION, SCHEMA_VERSION),
         "backend": backend_label(context.backend),
         "asked": (
             context.arch,
@@ -119,7 +130,6 @@ def key(row: OpRow, context: RunContext, ready: Ready) -> str:
         ),
         "ready": asdict(ready),
     }
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
 
 
 # --- what a backend said when it was last started

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from harness import closing, making, plan, progress, request, resume, store, upkeep
+from harness import closing, garbage, making, plan, progress, protocol, request, resume, store, upkeep
 from harness.claims import Claims
 from harness.errors import InputError
 from harness.items import PROPERTY, FailedModel, ModelOps, OpItem, WholeModel
@@ -211,6 +211,14 @@ class OpByOp:
             raise pytest.exit.Exception("no further op is run", returncode=2) from None
         return True
 
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> bool | None:
+        """Runs an op without the phases that it does not have."""
+        if not protocol.fits(item):
+            return None
+        protocol.run(item)
+        return True
+
     def climb(self, row: OpRow, tag: str = "") -> tuple[OpTest, Verdict]:
         """Takes one op up the ladder of a backend in this process's lane, and writes its record at once."""
         try:
@@ -288,13 +296,17 @@ class OpByOp:
         if self.worker is not None or self.plan is None or self.config.option.collectonly:
             return
         cut = bool(self.interrupted or session.shouldstop or session.shouldfail)
-        try:
-            self.closed = closing.close(self.plan, self.selected, interrupted=cut)
-        except InputError as error:
-            self.closed = closing.Closed(None, str(error))
-        if not cut:
-            problem = after_run.leave(self.plan.run_dir, self.config.stash[request.KEY].settings["repro_size"])
-            self.closed = replace(self.closed, problem=self.closed.problem or problem)
+        with garbage.uncollected():
+            try:
+                self.closed = closing.close(self.plan, self.selected, interrupted=cut)
+            except InputError as error:
+                self.closed = closing.Closed(None, str(error))
+            if not cut:
+                room = self.config.stash[request.KEY].settings["repro_size"]
+                problem = after_run.leave(self.plan.run_dir, room, self.closed.stored)
+                self.closed = replace(self.closed, problem=self.closed.problem or problem)
+        if self.closed.stored is not None:
+            self.config.opscope_records = (self.closed.stored, self.closed.attempts)  # type: ignore[attr-defined]
         upkeep.trim(self.plan.orders.caches, self._max_cache(), every=upkeep.EVERY_SECONDS)
         if session.exitstatus == pytest.ExitCode.OK and self.closed.problem:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
@@ -333,6 +345,7 @@ class OpByOp:
 
     def pytest_unconfigure(self) -> None:
         """Leaves no child behind, however the session ended."""
+        garbage.set_aside()  # at its end pytest collects all garbage ten times
         self._close()
         self._claims.close()
 

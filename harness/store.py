@@ -17,7 +17,7 @@ import errno
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -183,14 +183,20 @@ def load_run(run_dir: Path) -> StoredRun:
     return load_attempts(run_dir)[0]
 
 
-def load_attempts(run_dir: Path) -> tuple[StoredRun, list[OpTest]]:
-    """`load_run`, and every attempt beside it; the journal is read once."""
+def load_attempts(
+    run_dir: Path, manifest: tuple[ManifestHeader, Sequence[OpRow]] | None = None
+) -> tuple[StoredRun, list[OpTest]]:
+    """`load_run`, and every attempt beside it; the journal is read once, a `manifest` that is known not at all."""
     record = read_run(run_dir)
-    header, rows = read_manifest(run_dir)
-    order = {row.op_id: position for position, row in enumerate(rows)}
+    header, rows = manifest or read_manifest(run_dir)
     attempts = list(read_journal(run_dir))
-    tests = sorted(latest(attempts), key=lambda test: order.get(test.op_id, len(order)))
-    return StoredRun(record, header, rows, tests), attempts
+    return StoredRun(record, header, list(rows), in_order(rows, latest(attempts))), attempts
+
+
+def in_order(rows: Sequence[OpRow], tests: Iterable[OpTest]) -> list[OpTest]:
+    """The records in the order of the manifest."""
+    order = {row.op_id: position for position, row in enumerate(rows)}
+    return sorted(tests, key=lambda test: order.get(test.op_id, len(order)))
 
 
 def read_run(run_dir: Path) -> RunRecord:

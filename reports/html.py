@@ -24,14 +24,14 @@ MOST_OPEN = 5
 """How many errors stand open on the page; the others unfold."""
 
 
-def write_report(run_dir: Path, url: str | None = None) -> Path:
+def write_report(run_dir: Path, url: str | None = None, run: StoredRun | None = None) -> Path:
     """Writes RUN/report.html from the records of the run, whole or not at all; its path.
 
-    `url`: the database that may hold earlier runs to compare with.
+    `url`: the database that may hold earlier runs to compare with; `run`: what the folder holds, where that is known.
 
     Raises InputError for a folder that holds no run and for a disk that takes no file.
     """
-    text = render(load_run(run_dir), url)
+    text = render(run or load_run(run_dir), url)
     return write_whole(run_dir / REPORT_FILE, text, "--no-report")
 
 

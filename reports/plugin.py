@@ -2,11 +2,12 @@
 
 harness/plugin.py registers it for the runs it starts.
 
-It reads what harness/plugin.py left on the config: `opscope_run_dir` (the run, on the controller alone) and
-`opscope_places` (what the summary shows), to which it adds `report` and `database`. Whatever goes wrong here is one
-line: the run is on disk already, and neither its records nor its exit code change. A run whose database is away waits
-in .opscope/spool, from where the next publish delivers it: nothing is lost, so nothing fails. The exit code of a test
-run tells of the ops; that nothing arrives is for `opscope status --max-age` to tell.
+It reads what harness/plugin.py left on the config: `opscope_run_dir` (the run, on the controller alone),
+`opscope_records` (what its folder holds, as harness/store.py reads it; None: not known) and `opscope_places` (what the
+summary shows), to which it adds `report` and `database`. Whatever goes wrong here is one line: the run is on disk
+already, and neither its records nor its exit code change. A run whose database is away waits in .opscope/spool, from where the
+next publish delivers it: nothing is lost, so nothing fails. The exit code of a test run tells of the ops; that nothing
+arrives is for `opscope status --max-age` to tell.
 """
 
 from __future__ import annotations
@@ -15,9 +16,17 @@ import sys
 import warnings
 from collections.abc import Generator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from harness.records import OpTest
+    from harness.store import StoredRun
+
+    Records = tuple[StoredRun, Sequence[OpTest]]
 
 USAGE = 2
 """Exit code for bad input."""
@@ -71,18 +80,20 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
 def deliver(config: pytest.Config, run_dir: Path) -> list[str]:
     """Writes the report of `run_dir` and publishes it; one line for each of the two that failed."""
+    from harness import garbage
     from harness.request import KEY
 
     request = config.stash.get(KEY, None)
     if request is None or request.settings["no_report"]:
         return []
+    records: Records | None = config.opscope_records  # type: ignore[attr-defined]
     places: dict[str, str] = config.opscope_places  # type: ignore[attr-defined]
     problems = []
     for what, step in (("report", _report), ("database", _publish)):
         try:
-            with warnings.catch_warnings():
+            with warnings.catch_warnings(), garbage.uncollected():
                 warnings.simplefilter("ignore")  # a project that makes warnings errors means those of its own tests
-                places[what] = step(run_dir, request.settings["publish"], request.folder)
+                places[what] = step(run_dir, request.settings["publish"], request.folder, records)
         except Exception as error:  # noqa: BLE001 - a report is never worth a run
             told = " ".join(str(error).split()) or type(error).__name__
             hint = f"opscope publish {run_dir}" if what == "database" else f"whether {run_dir} can be written"
@@ -90,17 +101,17 @@ def deliver(config: pytest.Config, run_dir: Path) -> list[str]:
     return problems
 
 
-def _report(run_dir: Path, url: str | None, folder: Path) -> str:
+def _report(run_dir: Path, url: str | None, folder: Path, records: Records | None) -> str:
     from reports.database import default_url
     from reports.html import write_report
 
-    return str(write_report(run_dir, url or default_url(folder)))
+    return str(write_report(run_dir, url or default_url(folder), records and records[0]))
 
 
-def _publish(run_dir: Path, url: str | None, folder: Path) -> str:
+def _publish(run_dir: Path, url: str | None, folder: Path, records: Records | None) -> str:
     from reports.database import default_url, parse_url, shown
     from reports.spool import deliver as publish_or_keep
 
     target = url or default_url(folder)
-    publish_or_keep(run_dir, target, folder, "--publish")
+    publish_or_keep(run_dir, target, folder, "--publish", records)
     return shown(parse_url(target))

@@ -5,11 +5,14 @@ Publishing a run again replaces its rows; what it writes never depends on the cl
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import sqlalchemy as sa
 
 from harness.errors import InputError
+from harness.records import OpTest
+from harness.store import StoredRun
 from reports import bulk, rows
 from reports.columns import plain
 from reports.counting import count_night
@@ -24,13 +27,17 @@ TABLES = (NIGHTS, RUNS, MODELS, OPS, USES, OP_TESTS)
 """Tables whose rows a publish tells."""
 
 
-def publish(run_dir: Path, url: str, where: str = "--to") -> dict[str, int]:
+def publish(
+    run_dir: Path, url: str, where: str = "--to", records: tuple[StoredRun, Sequence[OpTest]] | None = None
+) -> dict[str, int]:
     """Writes the run in `run_dir` to the database at `url`; the number of rows per table.
+
+    `records`: the run and all its attempts as the folder holds them, where that is known.
 
     Raises InputError for a folder that holds no run of a known schema and for a database that cannot be written;
     then nothing of the run is in the database that was not before.
     """
-    found = rows.read(run_dir)
+    found = rows.read(run_dir, records)
     with open_database(url, where) as connection:
         return write(connection, found, where)
 

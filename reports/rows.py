@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,7 +33,7 @@ class Published(NamedTuple):
     """A run and what it is published with."""
 
     run: StoredRun
-    attempts: list[OpTest]
+    attempts: Sequence[OpTest]
     """Every attempt, also those that a later one took the place of."""
     member: Membership | None
     whole: list[OpTest]
@@ -54,9 +54,9 @@ class Module(NamedTuple):
     """(op id, path, location, framework's op)."""
 
 
-def read(run_dir: Path) -> Published:
-    """The run in `run_dir`. Raises InputError where there is none of a known schema."""
-    run, attempts = load_attempts(run_dir)
+def read(run_dir: Path, records: tuple[StoredRun, Sequence[OpTest]] | None = None) -> Published:
+    """The run in `run_dir`, read but where `records` are known. Raises InputError: none there of a known schema."""
+    run, attempts = records or load_attempts(run_dir)
     return Published(run, attempts, membership(run_dir), whole_models(run_dir, run.tests))
 
 

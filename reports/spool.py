@@ -11,10 +11,12 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 from harness.errors import InputError
-from harness.store import JOURNAL_DIR, MANIFEST_FILE, RUN_FILE, read_run
+from harness.records import OpTest
+from harness.store import JOURNAL_DIR, MANIFEST_FILE, RUN_FILE, StoredRun, read_run
 from reports.database import DatabaseAwayError, parse_url, shown
 from reports.night_record import NIGHT_FILE
 from reports.publish import publish
@@ -68,14 +70,17 @@ def drain(url: str, root: Path, where: str = "--to") -> list[str]:
     return arrived
 
 
-def deliver(run_dir: Path, url: str, root: Path, where: str = "--to") -> tuple[dict[str, int], list[str]]:
+def deliver(
+    run_dir: Path, url: str, root: Path, where: str = "--to",
+    records: tuple[StoredRun, Sequence[OpTest]] | None = None,
+) -> tuple[dict[str, int], list[str]]:  # fmt: skip
     """Publishes a run, and what waited before it: the run's rows per table, and the ids that arrived from the spool.
 
     A run whose database is away is kept in the spool. Raises DatabaseAwayError then, and InputError as `publish` does.
     """
     try:
         arrived = drain(url, root, where)
-        return publish(run_dir, url, where), arrived
+        return publish(run_dir, url, where, records), arrived
     except DatabaseAwayError as error:
         kept = keep(run_dir, url, root)
         raise DatabaseAwayError(

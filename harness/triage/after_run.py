@@ -36,10 +36,13 @@ def failures(run: StoredRun) -> list[OpTest]:
     return [t for t in run.tests if t.fails_run and t.status in FAILED and t.status is not Status.NO_GOLDEN]
 
 
-def leave(run_dir: Path, size: int) -> str:
-    """Writes the folders of a run's failures; what went wrong, empty: nothing. `size` 0: writes none."""
+def leave(run_dir: Path, size: int, run: StoredRun | None = None) -> str:
+    """Writes the folders of a run's failures; what went wrong, empty: nothing. `size` 0: writes none.
+
+    `run` is what the folder holds, where that is known.
+    """
     try:
-        if not size or not failures(store.load_run(run_dir)):
+        if not size or not failures(run or store.load_run(run_dir)):
             return ""
         done = subprocess.run(
             [sys.executable, "-P", "-m", "harness.triage.after_run", str(run_dir), str(size)], check=False, text=True,

@@ -6,6 +6,7 @@ import dataclasses
 from collections import Counter
 from collections.abc import Callable
 from importlib.metadata import entry_points
+from xml.etree import ElementTree
 
 import pytest
 
@@ -46,6 +47,21 @@ def picky(place: Place) -> str:
     """A backend of the user's that refuses matrix products."""
     (place.folder / "picky.py").write_text(PICKY)
     return "picky.py"
+
+
+@pytest.mark.slow
+def test_each_op_has_the_three_reports_of_a_test(place: Place, picky: str) -> None:
+    """Other plugins build on them: JUnit files take an op's properties from the last one."""
+    done = place.pytest("--junit-xml=junit.xml", "--ops", "stablehlo.dot*", "--ops", "stablehlo.tanh", backend=picky)
+    suite = ElementTree.parse(place.folder / "junit.xml").getroot()[0]
+    cases = {case.get("name", "").partition("[")[0]: case for case in suite}
+    assert suite.get("tests") == str(len(suite))
+    assert cases["stablehlo.dot_general"].find("failure") is not None, done.out
+    for case in suite:
+        properties = case.find("properties")
+        assert properties is not None
+        assert [one.get("name") for one in properties] == ["opscope"]
+        assert case.get("classname") == MODEL
 
 
 @pytest.mark.slow
