@@ -5,9 +5,9 @@ harness/plugin.py registers it for the runs it starts.
 It reads what harness/plugin.py left on the config: `opscope_run_dir` (the run, on the controller alone),
 `opscope_records` (what its folder holds, as harness/store.py reads it; None: not known) and `opscope_places` (what the
 summary shows), to which it adds `report` and `database`. Whatever goes wrong here is one line: the run is on disk
-already, and neither its records nor its exit code change. A run whose database is away waits in .opscope/spool, from where the
-next publish delivers it: nothing is lost, so nothing fails. The exit code of a test run tells of the ops; that nothing
-arrives is for `opscope status --max-age` to tell.
+already, and neither its records nor its exit code change. A run whose database is away waits in .opscope/spool, from
+where the next publish delivers it: nothing is lost, so nothing fails. The exit code of a test run tells of the ops;
+that nothing arrives is for `opscope status --max-age` to tell.
 """
 
 from __future__ import annotations
