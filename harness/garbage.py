@@ -6,28 +6,26 @@ collection walks them all the same, which took a seventh of the processor time o
 
 from __future__ import annotations
 
-import contextlib
 import gc
-from collections.abc import Iterator
+from collections.abc import Callable
 
 
-@contextlib.contextmanager
-def uncollected() -> Iterator[None]:
-    """No collection while it lasts; afterwards as before."""
-    was_on = gc.isenabled()
+def as_now() -> Callable[[], None]:
+    """What has garbage collected again as it is when this is called, whatever the functions below did since."""
+    on = gc.isenabled()
+
+    def restore() -> None:
+        gc.unfreeze()
+        (gc.enable if on else gc.disable)()
+
+    return restore
+
+
+def pause() -> None:
+    """Collects nothing by itself from now on."""
     gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 def set_aside() -> None:
-    """Leaves what there is now out of all later collections; `take_back` undoes it."""
+    """Leaves what there is out of collections that others ask for."""
     gc.freeze()
-
-
-def take_back() -> None:
-    """Has everything collected again as ever."""
-    gc.unfreeze()

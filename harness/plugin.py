@@ -99,7 +99,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     known.opscope_op_by_op = known.opscope_op_by_op or known.opscope_op_by_op_on_fail or bool(known.opscope_workflow)
     if known.opscope_op_by_op:
         known.noconftest = True
-        early_config.add_cleanup(garbage.take_back)  # cleanups run last in, first out: after pytest's own
+        early_config.add_cleanup(garbage.as_now())  # the last of all, as they run from the last to the first
         rooms.claim()
         manager = early_config.pluginmanager
         for name in FOLLOWERS:

@@ -296,15 +296,16 @@ class OpByOp:
         if self.worker is not None or self.plan is None or self.config.option.collectonly:
             return
         cut = bool(self.interrupted or session.shouldstop or session.shouldfail)
-        with garbage.uncollected():
-            try:
-                self.closed = closing.close(self.plan, self.selected, interrupted=cut)
-            except InputError as error:
-                self.closed = closing.Closed(None, str(error))
-            if not cut:
-                room = self.config.stash[request.KEY].settings["repro_size"]
-                problem = after_run.leave(self.plan.run_dir, room, self.closed.stored)
-                self.closed = replace(self.closed, problem=self.closed.problem or problem)
+        # Until the session is over: records are read, counted and shown, and none of them is in a cycle.
+        garbage.pause()
+        try:
+            self.closed = closing.close(self.plan, self.selected, interrupted=cut)
+        except InputError as error:
+            self.closed = closing.Closed(None, str(error))
+        if not cut:
+            room = self.config.stash[request.KEY].settings["repro_size"]
+            problem = after_run.leave(self.plan.run_dir, room, self.closed.stored)
+            self.closed = replace(self.closed, problem=self.closed.problem or problem)
         if self.closed.stored is not None:
             self.config.opscope_records = (self.closed.stored, self.closed.attempts)  # type: ignore[attr-defined]
         upkeep.trim(self.plan.orders.caches, self._max_cache(), every=upkeep.EVERY_SECONDS)

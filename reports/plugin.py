@@ -80,7 +80,6 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
 def deliver(config: pytest.Config, run_dir: Path) -> list[str]:
     """Writes the report of `run_dir` and publishes it; one line for each of the two that failed."""
-    from harness import garbage
     from harness.request import KEY
 
     request = config.stash.get(KEY, None)
@@ -91,7 +90,7 @@ def deliver(config: pytest.Config, run_dir: Path) -> list[str]:
     problems = []
     for what, step in (("report", _report), ("database", _publish)):
         try:
-            with warnings.catch_warnings(), garbage.uncollected():
+            with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # a project that makes warnings errors means those of its own tests
                 places[what] = step(run_dir, request.settings["publish"], request.folder, records)
         except Exception as error:  # noqa: BLE001 - a report is never worth a run
