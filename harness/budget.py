@@ -6,7 +6,7 @@ within each the op with the most uses per second of estimated cost.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 from harness import history
@@ -19,10 +19,15 @@ REASON = "budget"
 
 
 def order(
-    rows: Collection[OpRow], folder: Path, context: RunContext, kept: Callable[[OpRow], bool] = lambda row: False
-) -> tuple[str, ...]:
-    """The ids of the ops in the order in which a budget is spent on them; `folder` holds earlier runs."""
-    past = history.known(folder, context, [row.op_id for row in rows])
+    rows: Collection[OpRow], folder: Path, context: RunContext, kept: Callable[[OpRow], bool] = lambda row: False,
+    told: Mapping[str, history.Past] | None = None,
+) -> tuple[str, ...]:  # fmt: skip
+    """The ids of the ops in the order in which a budget is spent on them.
+
+    `folder` holds earlier runs; `told` is what is known otherwise, and counts before them.
+    """
+    told = told or {}
+    past = history.known(folder, context, [row.op_id for row in rows if row.op_id not in told]) | dict(told)
     cost = history.estimates(rows, past)
 
     def rank(row: OpRow) -> tuple[int, float]:

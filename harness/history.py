@@ -6,13 +6,14 @@ Reads the newest journals line by line and forgives them everything: it decides 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 from harness import store
+from harness.errors import InputError
 from harness.optest import RunContext, backend_label
 from harness.records import OpRow
 from harness.stages import FAILED, Status
@@ -29,7 +30,31 @@ class Past:
     """The last time that an op was run."""
 
     failed: bool
+    """Or risky for another reason, where somebody else tells of it: first in the order of a budget."""
     seconds: float
+
+
+FORMAT = "opscope_history"
+"""First key of a file of pasts; its value is the version of the format."""
+
+
+def given(path: str | None) -> dict[str, Past]:
+    """The pasts in a file: `{"opscope_history": 1, "ops": {ID: [failed, seconds]}}`. Raises InputError for another."""
+    if path is None:
+        return {}
+    try:
+        value = json.loads(Path(path).read_text(encoding="utf-8"))
+        if value[FORMAT] != 1:
+            raise ValueError(f"version {value[FORMAT]}")
+        return {str(op_id): Past(bool(failed), float(seconds)) for op_id, (failed, seconds) in value["ops"].items()}
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        reason = getattr(error, "strerror", None) or f"{type(error).__name__} {error}"
+        raise InputError("--budget-history", "a file of opscope gate", reason, "leaving it out") from error
+
+
+def text(pasts: Mapping[str, Past]) -> str:
+    """What `given` reads."""
+    return json.dumps({FORMAT: 1, "ops": {op_id: [past.failed, past.seconds] for op_id, past in pasts.items()}}) + "\n"
 
 
 def known(folder: Path, context: RunContext, op_ids: Collection[str]) -> dict[str, Past]:

@@ -30,6 +30,7 @@ WORKFLOW = (
     "probe",
     "bisect",
     "nightly",
+    "gate",
     "status",
     "publish",
     "db",

@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from harness import budget, export_folder, result_cache
+from harness import budget, export_folder, history, result_cache
 from harness.backends import registry
 from harness.flight import Ready
 from harness.optest import RunContext
@@ -134,5 +134,6 @@ def _settled_one(
         return orders
     cache = result_cache.ResultCache(orders.caches, orders.context, ready)
     runnable = [row for row in rows if row.module is not None]
-    order = budget.order(runnable, request.folder, orders.context, cache.has)
+    told = history.given(request.settings["budget_history"])
+    order = budget.order(runnable, request.folder, orders.context, cache.has, told)
     return replace(orders, deadline=started.timestamp() + seconds, order=order)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 SELECTION_FILE = "selection.json"
 """Ids of the ops that the run was asked for, where these are not all."""
 
-ANEW = frozenset({"cluster", "publish", "no_report", "budget", "no_cache", "max_cache"})
+ANEW = frozenset({"cluster", "publish", "no_report", "budget", "budget_history", "no_cache", "max_cache"})
 """Settings that are not the run's but of the command line that starts or resumes it."""
 
 FREE = ANEW | {"op_timeout", "op_memory", "keep_ir", "limitations", "repro_size", "reruns"}

@@ -212,6 +212,8 @@ SETTINGS: tuple[Setting, ...] = (
             2 << 30, _bytes, "SIZE"),
     Setting("budget", "Start no op after this time, e.g. 30m; what failed last and is used most comes first.",
             read=_span, metavar="TIME"),
+    Setting("budget_history", "What orders a budget besides the runs here: a file of how ops ended last, as `opscope "
+            "gate` writes it.", read=_file, metavar="FILE"),
     Setting("limitations", "Your expected failures (YAML), beside the project's own.", metavar="FILE"),
     Setting("reruns", "How often a failed op is run again, to tell deterministic, flaky and infrastructure apart.",
             2, _count, "N"),

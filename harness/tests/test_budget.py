@@ -63,6 +63,24 @@ def test_the_highest_attempt_of_the_newest_run_tells(tmp_path: Path, context: Ru
     assert history.known(tmp_path, context, ["x", "y"]) == {"x": history.Past(failed=False, seconds=1.0)}
 
 
+def test_what_is_told_counts_before_what_lies_here(tmp_path: Path, context: RunContext) -> None:
+    past(tmp_path, "20260101-a", ("x", Status.CRASHED, 3.0), ("y", Status.SUCCESS, 1.0))
+    told = tmp_path / "told.json"
+    told.write_text(history.text({"x": history.Past(False, 1.0), "z": history.Past(True, 9.0)}))
+    rows = [row("x"), row("y", 2), row("z")]
+    assert budget.order(rows, tmp_path, context, told=history.given(str(told))) == ("z", "y", "x")
+    assert history.given(None) == {}
+
+
+@pytest.mark.parametrize(
+    "text", ["[]", "{", '{"opscope_history": 2, "ops": {}}', '{"opscope_history": 1, "ops": {"x": 3}}']
+)
+def test_another_file_is_no_history(tmp_path: Path, text: str) -> None:
+    (tmp_path / "f").write_text(text)
+    with pytest.raises(InputError, match="--budget-history: expected a file of opscope gate, got"):
+        history.given(str(tmp_path / "f"))
+
+
 def test_journals_of_any_kind_are_forgiven(tmp_path: Path, context: RunContext) -> None:
     journal = store.runs_root(tmp_path) / "20260101-a" / store.JOURNAL_DIR / "w.jsonl"
     journal.parent.mkdir(parents=True)

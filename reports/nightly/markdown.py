@@ -38,6 +38,8 @@ class Page:
     """Lines below everything: what went wrong on the way."""
     links: Sequence[tuple[str, str]] = field(default=())
     """(word, place) of what can be opened."""
+    ranked: bool = True
+    """Whether it says what to fix first."""
 
 
 def text(page: Page) -> str:
@@ -46,7 +48,7 @@ def text(page: Page) -> str:
     for label in LISTED:
         parts += _rows(label, [row for one in page.found for row in _of(one, label)])
     parts += _fixed(page.found)
-    parts += _fixes(page.found)
+    parts += _fixes(page.found) if page.ranked else []
     notes = [*page.notes, *(f"{one.series}: {note}" for one in page.found if one.diff for note in _notes(one))]
     if page.delivered is not None and page.delivered.from_spool:
         count = len(page.delivered.from_spool)

@@ -85,9 +85,9 @@ def _run(
     sweep: Sweep, config: Config, night: NightRecord, root: Path, budget: float | None, watch: Watch
 ) -> Ended:  # fmt: skip
     run_dir = sweep.run_dir(root, night.night_id)
-    if _outcome(run_dir) in FINISHED:
+    if outcome_of(run_dir) in FINISHED:
         join(run_dir, night, sweep.shard)
-        return Ended(sweep, run_dir, _outcome(run_dir), 0.0)
+        return Ended(sweep, run_dir, outcome_of(run_dir), 0.0)
     log = folder_of(root, night) / LOGS / f"{run_dir.name}.txt"
     log.parent.mkdir(parents=True, exist_ok=True)
     started = time.monotonic()
@@ -97,12 +97,12 @@ def _run(
         else:
             shutil.rmtree(run_dir, ignore_errors=True)  # what a start left that was killed while it prepared
             command = first_command(sweep, config, run_dir, budget)
-        _child(command, root, log, lambda: _look(sweep, run_dir, night, watch))
-        line = _last_line(log)
+        child(command, root, log, lambda: _look(sweep, run_dir, night, watch))
+        line = last_line(log)
         if STILL_RUNNING not in line or time.monotonic() - started > PATIENCE:
             break
         time.sleep(1.0)
-    outcome = _outcome(run_dir)
+    outcome = outcome_of(run_dir)
     if outcome:
         join(run_dir, night, sweep.shard)
     kept = outcome if outcome and (outcome != "running") else REFUSED
@@ -113,10 +113,10 @@ def _look(sweep: Sweep, run_dir: Path, night: NightRecord, watch: Watch) -> None
     """Says how far a sweep is; its folder says to which night it belongs as soon as there is a run in it."""
     if (run_dir / RUN_FILE).is_file() and not (run_dir / NIGHT_FILE).is_file():
         join(run_dir, night, sweep.shard)
-    watch(sweep, *_counts(run_dir))
+    watch(sweep, *counts(run_dir))
 
 
-def _outcome(run_dir: Path) -> str:
+def outcome_of(run_dir: Path) -> str:
     """The outcome that the folder tells; empty where there is no run in it."""
     try:
         return read_run(run_dir).outcome
@@ -124,7 +124,7 @@ def _outcome(run_dir: Path) -> str:
         return ""
 
 
-def _child(command: list[str], root: Path, log: Path, tick: Callable[[], None]) -> int:
+def child(command: list[str], root: Path, log: Path, tick: Callable[[], None]) -> int:
     """Runs a command to its end, its output in the log; ends it, and its children, where the night is ended."""
     bound = [sys.executable, "-P", "-m", "reports.nightly.bound", str(os.getpid()), *command]
     with log.open("ab") as output:
@@ -156,7 +156,7 @@ def _end(process: subprocess.Popen[Any]) -> None:
             return
 
 
-def _last_line(log: Path) -> str:
+def last_line(log: Path) -> str:
     """The last line of a log that says something."""
     try:
         with log.open("rb") as file:
@@ -182,7 +182,7 @@ def ended_by_signal() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _counts(run_dir: Path) -> tuple[int, int]:
+def counts(run_dir: Path) -> tuple[int, int]:
     """Ops with a record, and ops of the manifest; zeros before there is one."""
     try:
         with (run_dir / MANIFEST_FILE).open("rb") as file:

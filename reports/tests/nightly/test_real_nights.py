@@ -39,16 +39,16 @@ def configure(place: Path, shards: int = 1) -> None:
     (place / "nightly.yaml").write_text(told)
 
 
-def start(place: Path, *words: str) -> subprocess.Popen[str]:
+def start(place: Path, *words: str, verb: str = "nightly") -> subprocess.Popen[str]:
     environment = os.environ | {"LAME": str(place / "lame"), "GITHUB_STEP_SUMMARY": str(place / "page.md")}
-    command = [sys.executable, "-m", "harness.main", "nightly", "nightly.yaml", *words]
+    command = [sys.executable, "-m", "harness.main", verb, *words]
     return subprocess.Popen(
         command, cwd=place, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
 
 
-def nightly(place: Path, *words: str) -> tuple[int, str]:
-    process = start(place, *words)
+def nightly(place: Path, *words: str, verb: str = "nightly") -> tuple[int, str]:
+    process = start(place, *(words if verb == "gate" else ("nightly.yaml", *words)), verb=verb)
     told = process.communicate(timeout=300)[0]
     return process.returncode, told
 
@@ -74,7 +74,7 @@ def test_a_fault_of_a_compiler_fails_the_next_night_once(place: Path) -> None:
 
 def test_a_night_that_is_killed_goes_on(place: Path) -> None:
     (place / "lame").write_text("slow")
-    process = start(place)
+    process = start(place, "nightly.yaml")
     journal = None
     limit = time.monotonic() + 120
     while journal is None and time.monotonic() < limit:
@@ -96,7 +96,7 @@ def test_a_night_that_is_killed_goes_on(place: Path) -> None:
 
 def test_an_interrupted_night_says_how_it_goes_on(place: Path) -> None:
     (place / "lame").write_text("slow")
-    process = start(place)
+    process = start(place, "nightly.yaml")
     while not list(place.glob(".opscope/runs/*/journal/*.jsonl")):
         time.sleep(0.02)
     process.send_signal(signal.SIGTERM)
@@ -140,3 +140,34 @@ def test_bad_input_is_one_line(place: Path) -> None:
     ):
         code, said = nightly(place, *words)
         assert (code, said.count("\n"), told in said) == (2, 1, True), said
+
+
+def test_a_gate_runs_what_a_change_invalidates_and_fails_on_news_alone(place: Path) -> None:
+    told = (place / "nightly.yaml").read_text()
+    (place / "nightly.yaml").write_text(told.replace("no_cache: true, ", ""))
+    (place / "lame").write_text("exponential")
+    assert nightly(place)[0] == 0
+    gate = ("--config", "nightly.yaml", "--baseline", "nightly")
+    code, said = nightly(place, *gate, verb="gate")
+    assert (code, "0 ops ran, 0 not reached" in said, "nothing worse" in said) == (0, True, True), said
+    (place / "lame").write_text("exponential maximum")
+    code, said = nightly(place, *gate, "--budget", "5m", verb="gate")
+    assert (code, " 0 verdicts still hold" in said) == (1, True), said
+    assert "## NEW" in said
+    assert "no lowering for maximum" in said
+    assert "no lowering for exponential" not in said
+    assert "no lowering for maximum" in (place / "page.md").read_text()
+    (place / "lame").write_text("")
+    code, said = nightly(place, *gate, verb="gate")
+    assert (code, "nothing worse, " in said, "fixed" in said) == (0, True, True), said
+    # What a night knows as wrong comes first when the budget is short.
+    order = sorted(place.glob(".opscope/gates/*/*.history.json"))[0].read_text()
+    assert order.count("true") == order.count("[true")
+    assert "[true" in order
+    for words, line in (
+        (("--baseline", "no-branch"), "--baseline: expected a complete night of branch `no-branch`, got"),
+        (("--budget", "never"), "--budget: expected a time above 0"),
+        (("--model", "mnist_mlq"), "--model: expected"),
+    ):
+        code, said = nightly(place, *gate, *words, verb="gate")
+        assert (code, line in said) == (2, True), said

@@ -1,0 +1,97 @@
+"""The night that a change is held against: the newest complete one of a branch, and how risky its ops are."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+
+from harness import history
+from harness.errors import InputError, closest
+from harness.stages import Status
+from reports.night_views import is_night
+from reports.outcomes import RunView
+from reports.schema import NIGHTS, RUNS
+from reports.schema_nights import NIGHT_CHANGES, NIGHT_SERIES
+from reports.written import write_whole
+
+MEMORY = 10
+"""Nights back in which an op that changed counts as risky."""
+
+
+def baseline_night(connection: sa.Connection, baseline: str) -> str:
+    """The id of the newest complete night of the branch or of the name `baseline`, or of the night of that id.
+
+    Complete is a night without anything missing in any of its series. Raises InputError where there is none.
+    """
+    if is_night(connection, baseline):
+        return baseline
+    partial = sa.select(NIGHT_SERIES.c.night_id).where(NIGHT_SERIES.c.status != "complete")
+    of_branch = sa.select(RUNS.c.night_id).where(RUNS.c.branch == baseline)
+    wanted = (
+        sa.select(NIGHTS.c.night_id)
+        .where(NIGHTS.c.kind == "night", sa.not_(NIGHTS.c.demo), NIGHTS.c.night_id.not_in(partial))
+        .where(sa.or_(NIGHTS.c.name == baseline, NIGHTS.c.night_id.in_(of_branch)))
+        .order_by(NIGHTS.c.started.desc(), NIGHTS.c.night_id.desc())
+        .limit(1)
+    )
+    found = connection.scalar(wanted)
+    if found is None:
+        nights = sa.select(RUNS.c.branch).join(NIGHTS, NIGHTS.c.night_id == RUNS.c.night_id)
+        branches = set(connection.scalars(nights.where(NIGHTS.c.kind == "night"))) - {"", None}
+        got = f"none; there are nights of {', '.join(sorted(branches))}" if branches else "no night of any branch"
+        hint = closest(baseline, branches - {baseline}) or "opscope nightly on that branch"
+        raise InputError("--baseline", f"a complete night of branch `{baseline}`", got, hint)
+    return found
+
+
+def series_like(connection: sa.Connection, night_id: str, backend: str, arch: str, data_format: str) -> str | None:
+    """The series of a night that a sweep with these options belongs to, as far as that is known before it ran."""
+    wanted = sa.select(NIGHT_SERIES.c.series).where(
+        NIGHT_SERIES.c.night_id == night_id, NIGHT_SERIES.c.backend == backend, NIGHT_SERIES.c.arch == arch
+    )
+    if data_format:
+        wanted = wanted.where(NIGHT_SERIES.c.data_format == data_format)
+    return connection.scalar(wanted.order_by(NIGHT_SERIES.c.series))
+
+
+def write_history(connection: sa.Connection, night: RunView, path: Path) -> Path:
+    """Writes how risky each op of a night is, for `--budget-history`: what went wrong or changed lately comes first."""
+    lately = (
+        sa.select(NIGHT_SERIES.c.night_id)
+        .where(NIGHT_SERIES.c.series == night.series, NIGHT_SERIES.c.started <= night.started)
+        .order_by(NIGHT_SERIES.c.started.desc())
+        .limit(MEMORY)
+    )
+    changed = sa.select(NIGHT_CHANGES.c.op_id).where(
+        NIGHT_CHANGES.c.series == night.series, NIGHT_CHANGES.c.night_id.in_(connection.scalars(lately).all()),
+        NIGHT_CHANGES.c.label.not_in(["VANISHED", "NEVER-RUN"]),
+    )  # fmt: skip
+    risky = set(connection.scalars(changed))
+    pasts = {
+        op.op_id: history.Past(op.op_id in risky or op.status != Status.SUCCESS, op.compile_seconds)
+        for op in night.ops.values()
+        if op.attempted
+    }
+    return write_whole(path, history.text(pasts), "a folder that can be written")
+
+
+def kept_and_run(run_dir: Path) -> Mapping[str, int]:
+    """Of a run's ops: `kept` verdicts that still held, those that `ran`, those that were `not reached`."""
+    counts = {"kept": 0, "ran": 0, "not reached": 0}
+    newest: dict[tuple[str, str], dict[str, Any]] = {}
+    for path in sorted((run_dir / "journal").glob("*.jsonl")):
+        for line in path.read_text(encoding="utf-8").split("\n")[:-1]:
+            test = json.loads(line)
+            key = test["op_id"], test["backend"]
+            if key not in newest or test["attempt"] >= newest[key]["attempt"]:
+                newest[key] = test
+    for test in newest.values():
+        if test["status"] in (Status.NOT_RUN, Status.SKIPPED):
+            counts["not reached"] += 1
+        else:
+            counts["kept" if test.get("cached_from") else "ran"] += 1
+    return counts

@@ -1,0 +1,152 @@
+"""A change before it is merged: the ops that it invalidates, riskiest first, against the last complete night."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from harness.errors import InputError
+from harness.store import RUN_FILE, runs_root
+from reports.diff import Diff, compare
+from reports.night_views import night_view
+from reports.nightly import markdown
+from reports.nightly.baseline import baseline_night, kept_and_run, series_like, write_history
+from reports.nightly.config import Config
+from reports.nightly.findings import Found
+from reports.nightly.running import FINISHED, Watch, child, counts, last_line, outcome_of
+from reports.nightly.sweeps import Sweep, first_command, labels, sweeps
+from reports.nightly.verdict import Problem, Verdict
+from reports.outcomes import RunView, from_folder
+from reports.owned import own_diff
+from reports.owners import Rule
+from reports.reading import read_database
+from reports.schema_nights import LEDGER
+from reports.written import write_whole
+
+GATES = Path(".opscope") / "gates"
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One sweep of a gate, and the night's series that it is held against."""
+
+    sweep: Sweep
+    run_dir: Path
+    night: RunView | None
+    """None: the night had no such sweep."""
+    diff: Diff | None
+    ended: bool
+    """Whether it came to its end, or to that of the budget."""
+    line: str
+    """How its ops were spent, or what pytest said where none ran."""
+
+
+@dataclass(frozen=True)
+class Gate:
+    """A gate that was run."""
+
+    verdict: Verdict
+    title: str
+    summary: str
+    """Markdown."""
+    path: Path
+    """The file with it."""
+
+
+def run(
+    config: Config, url: str, baseline: str, root: Path, rules: Sequence[Rule], watch: Watch, say: Callable[[str], None]
+) -> Gate:
+    """Runs what the change invalidates, compares, and writes the table.
+
+    A verdict that still holds costs nothing; the others are run in the order of their risk until the budget is spent.
+    Raises InputError: no complete night of `baseline`, a database that cannot be read.
+    """
+    every = sweeps(replace(config, shards=1))
+    stamp = f"{datetime.now(UTC):%Y%m%d-%H%M%S}"
+    folder = root / GATES / stamp
+    folder.mkdir(parents=True, exist_ok=True)
+    begun = time.monotonic()
+    found: list[Compared] = []
+    with read_database(url, "--database") as connection:
+        night_id = baseline_night(connection, baseline)
+        views: dict[Sweep, RunView] = {}
+        for sweep in every:
+            backend = labels([sweep.backend])[0]
+            series = series_like(connection, night_id, backend, sweep.arch, sweep.data_format)
+            if series is not None:
+                views[sweep] = night_view(connection, night_id, series)
+                write_history(connection, views[sweep], folder / f"{sweep.cell}.history.json")
+    say(f"against {night_id}")
+    for place, sweep in enumerate(every):
+        left = None
+        if config.budget is not None:
+            left = (config.budget - (time.monotonic() - begun)) / (len(every) - place)
+        found.append(_swept(sweep, config, views.get(sweep), root, folder, left, rules, watch))
+        say(f"{sweep.label}: {found[-1].line}")
+    return _told(found, night_id, folder)
+
+
+def _swept(
+    sweep: Sweep, config: Config, night: RunView | None, root: Path, folder: Path, budget: float | None,
+    rules: Sequence[Rule], watch: Watch,
+) -> Compared:  # fmt: skip
+    """Runs one sweep and compares it."""
+    run_dir = runs_root(root) / f"{folder.name}-gate-{sweep.cell}"
+    command = first_command(sweep, config, run_dir, budget)
+    told = folder / f"{sweep.cell}.history.json"
+    if budget is not None and told.is_file():
+        command += ["--budget-history", str(told)]
+    log = folder / f"{sweep.cell}.txt"
+    child(command, root, log, lambda: watch(sweep, *counts(run_dir)))
+    ended = outcome_of(run_dir) in FINISHED
+    if not (run_dir / RUN_FILE).is_file():
+        return Compared(sweep, run_dir, night, None, ended, last_line(log))
+    spent = kept_and_run(run_dir)
+    line = f"{spent['kept']} verdicts still hold, {spent['ran']} ops ran, {spent['not reached']} not reached"
+    if not ended:
+        line += f"; it did not end: {last_line(log)}"
+    view = from_folder(run_dir)
+    if night is None:
+        return Compared(sweep, run_dir, None, None, ended, f"{line}; the night has no such sweep")
+    if night.series != view.series:
+        raise InputError("opscope gate", f"the options of the night ({night.series})", view.series, "the same file")
+    return Compared(sweep, run_dir, night, own_diff(_within(compare(night, view)), rules), ended, line)
+
+
+def _within(diff: Diff) -> Diff:
+    """The comparison without what the gate was not asked about: models and ops that it left out."""
+    rows = tuple(row for row in diff.rows if row.label != "NEVER-RUN")
+    counts_ = {label: count for label, count in diff.counts.items() if label != "NEVER-RUN"}
+    return replace(diff, rows=rows, counts=counts_, changes=())
+
+
+def _told(compared: Sequence[Compared], night_id: str, folder: Path) -> Gate:
+    """The verdict and the table."""
+    found, notes, problems = [], [], []
+    for one in compared:
+        series = one.night.series if one.night is not None else one.sweep.label
+        view = one.diff.b if one.diff is not None else None
+        models: dict[str, int] = dict.fromkeys(LEDGER, 0)
+        if view is not None:
+            models |= {"asked": len(view.models), "ran": len(view.models)}
+        previous = night_id if one.night is not None else ""
+        found.append(Found(series, "complete", "", previous, view, one.diff, models))
+        notes.append(f"{one.sweep.label}: {one.line}")
+        if one.diff is None or not one.ended or not found[-1].attempted:
+            problems.append(Problem("no_data", f"{one.sweep.label}: {one.line}", True))
+    news = sum(one.diff.news for one in compared if one.diff is not None)
+    if news:
+        what = "1 op is" if news == 1 else f"{news} ops are"
+        problems.append(Problem("regression", f"{what} worse than in {night_id}", True))
+    fixed = sum(one.diff.counts.get("FIXED", 0) for one in compared if one.diff is not None)
+    words = [f"{news} worse" if news else "nothing worse", *([f"{fixed} fixed"] if fixed else [])]
+    if problems and not news:
+        words[0] = "no data"
+    title = f"gate against {night_id}: {', '.join(words)}"
+    verdict = Verdict(tuple(problems), bool(news or fixed or problems))
+    summary = markdown.text(markdown.Page(title, found, verdict, None, notes, ranked=False))
+    path = write_whole(folder / "summary.md", summary, "a folder that can be written")
+    return Gate(verdict, title, summary, path)

@@ -1,0 +1,51 @@
+"""Which night a change is held against, and which of its ops are risky."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness import history
+from harness.errors import InputError
+from reports.night_views import night_view
+from reports.nightly.baseline import baseline_night, series_like, write_history
+from reports.publish import publish
+from reports.reading import read_database
+from reports.tests.night_runs import fresh, record, shard_run
+from reports.tests.nights import Op, op_id
+
+BOTH = {"a": 1, "b": 1}
+
+
+def test_the_newest_complete_night_of_the_branch(tmp_path: Path) -> None:
+    url = fresh(tmp_path / "db.sqlite")
+    for number, (branch, models, more) in enumerate(
+        (("main", ("a", "b"), {}), ("main", ("a", "b"), {}), ("main", ("a", "b", "c"), {}), ("topic", ("a", "b"), {}),
+         ("main", ("a", "b"), {"demo": True}))
+    ):  # fmt: skip
+        ops = {"add": Op(uses=BOTH), "tanh": Op("run_failed" if number == 0 else "success", BOTH),
+               "fft": Op("compile_failed", BOTH)}  # fmt: skip
+        night = record(number, models=models, **more)
+        origin = {"branch": branch, "options": {"dtype": "float32", "seed": 0, "data_format": "Bfp8_b"}}
+        publish(shard_run(tmp_path, night, number, ops, origin=origin), url)
+    with read_database(url) as connection:
+        night_id = baseline_night(connection, "main")
+        assert night_id == "nightly-20261102-020000"
+        assert baseline_night(connection, "topic") == baseline_night(connection, "nightly") == "nightly-20261104-020000"
+        assert baseline_night(connection, "nightly-20261103-020000") == "nightly-20261103-020000"
+        with pytest.raises(InputError, match="--baseline: expected a complete night of branch `mian`, got none; there"):
+            baseline_night(connection, "mian")
+        series = series_like(connection, night_id, "reference", "n150", "")
+        assert series == series_like(connection, night_id, "reference", "n150", "Bfp8_b")
+        assert series is not None
+        assert series_like(connection, night_id, "reference", "n150", "Float16_b") is None
+        assert series_like(connection, night_id, "xla", "n150", "") is None
+        path = write_history(connection, night_view(connection, night_id, series), tmp_path / "history.json")
+    told = history.given(str(path))
+    # What is wrong, and what changed lately, before what has long been right.
+    assert {name: told[op_id(name)].failed for name in ("add", "tanh", "fft")} == {
+        "add": False,
+        "tanh": True,
+        "fft": True,
+    }
