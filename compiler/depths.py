@@ -141,21 +141,29 @@ def _patterns(c: Compilation) -> None:
 
 def _optimized(c: Compilation) -> None:
     """Takes out movements that cancel."""
-    from compiler.ir.context import context
-    from compiler.passes.ttir_erase_inverse_ops import TtirEraseInverseOps
+    from compiler.passes.pipeline import run
+    from compiler.passes.ttir_to_graph.legalise import optimizing
 
     assert c.ttir is not None
-    TtirEraseInverseOps(sink=False).apply(context(), c.ttir)
+    run(optimizing(), c.ttir)
 
 
 def _autograd(c: Compilation) -> None:
-    """Nothing to differentiate: a training step comes with its backward pass, which JAX made."""
+    """Marks what JAX's differentiation made: forward, backward and optimizer ops, in this order."""
+    from compiler.passes.pipeline import run
+    from compiler.passes.ttir_to_graph.legalise import marking
 
-
-def _verified(c: Compilation) -> None:
-    """Checks the graph, forward and backward together."""
     assert c.ttir is not None
-    c.ttir.verify()
+    run(marking(), c.ttir)
+
+
+def _post_autograd(c: Compilation) -> None:
+    """Decomposes what TT-Buda has no op for, most of it in backward passes; movements that cancel now go."""
+    from compiler.passes.pipeline import run
+    from compiler.passes.ttir_to_graph.legalise import decomposing
+
+    assert c.ttir is not None
+    run(decomposing(c.single_op), c.ttir)
 
 
 def _lowered(c: Compilation) -> None:
@@ -222,7 +230,7 @@ STEPS: dict[CompileDepth, Callable[[Compilation], None]] = {
     CompileDepth.POST_PATTERN_MATCHER: _patterns,
     CompileDepth.OPTIMIZED_GRAPH: _optimized,
     CompileDepth.AUTOGRAD: _autograd,
-    CompileDepth.POST_AUTOGRAD_PASS: _verified,
+    CompileDepth.POST_AUTOGRAD_PASS: _post_autograd,
     CompileDepth.PRE_LOWERING_PASS: _lowered,
     CompileDepth.BUDA_GRAPH_PRE_PLACER: _pre_placer,
     CompileDepth.BALANCER_PASS: _balanced,

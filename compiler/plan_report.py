@@ -33,6 +33,7 @@ def as_json(plan: Plan, op: str = "") -> dict[str, Any]:
         {
             "epoch": epoch.number,
             "chip": epoch.chip,
+            "type": epoch.kind,
             "cores": epoch.cores,
             "cycles": epoch.cycles,
             "bytes_to_dram": crossing[i],
@@ -126,9 +127,11 @@ def plan_lines(plan: Plan) -> Iterator[str]:
     """The plan: epochs, and in each the ops with their models."""
     yield from _head(plan)
     crossing, switch, loading = plan.crossing_bytes(), plan.switch_cycles(), plan.load_cycles()
+    trains = any(epoch.kind != "forward" for epoch in plan.epochs)
     for i, epoch in enumerate(plan.epochs):
+        kind = f" {epoch.kind}" if trains else ""
         yield (
-            f"epoch {epoch.number} chip {epoch.chip}: {epoch.cores} of {plan.budget.grid.volume} cores, "
+            f"epoch {epoch.number} chip {epoch.chip}{kind}: {epoch.cores} of {plan.budget.grid.volume} cores, "
             f"{epoch.cycles} cycles; switch: {crossing[i]} bytes to DRAM and back, {switch[i]} cycles; programs and "
             f"routes to L1: at most {loading[i]} cycles"
         )

@@ -45,10 +45,7 @@ def to_binary(
     plan = Plan(
         graph.name,
         planned.policy,
-        tuple(
-            EpochPlan(e.number, e.chip, e.placements[0].op.epoch_type if e.placements else "forward")
-            for e in planned.epochs
-        ),
+        tuple(EpochPlan(e.number, e.chip, e.kind) for e in planned.epochs),
         tuple(placed_op(graph, models[p.op.name], p, program) for epoch in planned.epochs for p in epoch.placements),
         queues(planned, program, dram, host_inputs, host_outputs),
     )

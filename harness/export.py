@@ -13,18 +13,25 @@ Exported = Handed
 """A model as StableHLO, and its arguments: none for a file, whose arguments have no law."""
 
 
-def export_model(model: Model, dtype: str = "float32") -> Exported:
-    """A registered model, exported in this process. Raises what the model or its framework raises."""
+def export_model(model: Model, dtype: str = "float32", training: bool = False) -> Exported:
+    """A registered model or its training step, exported in this process. Raises what the model or framework raises."""
     frontend = frontends.get(model.framework)
-    source = Source(model.name, str(model.path), dtype)
+    source = Source(model.name, str(model.path), dtype, training)
     return frontend.export(frontend.build(source), source)
 
 
 def stablehlo_of(name: str) -> bytes:
-    """StableHLO bytecode of a registered model (entry point `opscope.sources`). Raises ValueError for another name."""
+    """StableHLO bytecode of a registered model (entry point `opscope.sources`), of `NAME+training` its training step.
+
+    Raises ValueError for another name.
+    """
     from models import registry
 
-    return export_model(registry.get(name)).bytecode
+    plain = name.removesuffix(registry.TRAINING)
+    model = registry.get(plain)
+    if plain != name and not model.trainable:
+        raise ValueError(f"{name}: expected a model that can be trained, got {plain}; try {plain}")
+    return export_model(model, training=plain != name).bytecode
 
 
 def handed_over(folder: Path) -> Exported:

@@ -229,15 +229,11 @@ class Named:
     """Whether it is a file of the user's, in which shapes may be left open."""
 
 
-TRAINING = "+training"
-"""What the name of a model ends in where records are of its training step."""
-
-
 def _resolve(word: str, request: Request) -> list[Named]:
     """The models that `word` names. Raises InputError where it names none."""
     users = user_files.named(word)
     if users is not None and not (users.framework == "python" and registered_in(users.path)):
-        name = users.name + (TRAINING if request.training else "")
+        name = users.name + (registry.TRAINING if request.training else "")
         return [Named(name, users.path, users.framework, users.files, entry=users.entry, users=True)]
     path = Path(word)
     looks_like_path = "/" in word or path.suffix in {".mlir", ".mlirbc", ".stablehlo", ".bc", ".vhlo"}
@@ -289,7 +285,7 @@ def _named(declared: Sequence[tuple[Path, registry.Declared]], word: str, traini
         raise InputError("--training", "a model that can be trained", repr(word))
     return [
         Named(
-            model.name + (TRAINING if training else ""),
+            model.name + (registry.TRAINING if training else ""),
             path,
             model.framework,
             tuple(registry.sources_of(path, model.framework)),

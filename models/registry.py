@@ -28,6 +28,8 @@ FRAMEWORK_FOLDERS = tuple(sorted(p.parent for p in ROOT.glob("*/__init__.py") if
 """Folders that are searched in any case; every `*.py` in them that uses `@model` is a model."""
 
 SIZES = ("full", "reduced")
+TRAINING = "+training"
+"""What the name of a model ends in where its training step is meant."""
 
 Build = Callable[[str], Any]
 

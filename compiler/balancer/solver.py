@@ -42,7 +42,9 @@ class Solver:
         self._of_edge: dict[Edge, Relation] = {}
         for node in graph.ops:
             for edge in graph.operands(node.name):
-                if graph.node(edge.producer).op is not None:
+                source = graph.node(edge.producer).op
+                # Between forward, backward and optimizer ops data rests in DRAM, whatever their models are.
+                if source is not None and source.epoch_type == node.spec.epoch_type:
                     self._add(edge)
 
     def at(self, name: str) -> tuple[OpModel, ...]:

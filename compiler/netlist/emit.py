@@ -15,6 +15,9 @@ from compiler.plan_to_binary import PlannedProgram
 from compiler.planner import Plan
 from compiler.target.plan import QueuePlan
 
+KINDS = {"forward": "fwd", "backward": "bwd", "optimizer": "opt"}
+"""Epoch type -> what the names of its graphs start with."""
+
 
 def netlist_of(planned: Plan, program: PlannedProgram) -> Netlist:
     """The netlist of a plan whose queues have their places."""
@@ -39,14 +42,12 @@ def netlist_of(planned: Plan, program: PlannedProgram) -> Netlist:
                 fused[len(fused)] = fused_row(len(fused), node.spec.fused, model)
             ops.append(_op(graph, node, model, tuple(inputs), (p.row, p.col), p.transposed, len(fused) - 1))
         graphs.append(Graph(graph_name(planned, epoch.number), epoch.chip, 1, tuple(ops)))
-    return Netlist(planned.budget.arch, queues, tuple(graphs), (_program(queues, graphs),), graph.name, fused)
+    return Netlist(planned.budget.arch, queues, tuple(graphs), _programs(queues, graphs), graph.name, fused)
 
 
 def graph_name(planned: Plan, number: int) -> str:
     """TT-Buda's name for an epoch's graph; Wormhole's chips may share a temporal epoch."""
-    kinds = {"forward": "fwd", "backward": "bwd", "optimizer": "opt"}
-    placements = planned.epochs[number].placements
-    kind = kinds.get(placements[0].op.epoch_type if placements else "forward", "fwd")
+    kind = KINDS[planned.epochs[number].kind]
     tail = "" if planned.budget.arch == "grayskull" else f"_temporal_epoch_{number}"
     return f"{kind}_0_{number}{tail}"
 
@@ -143,25 +144,39 @@ def _eltwise_attributes(spec: OpSpec) -> Iterator[tuple[str, Any]]:
         yield "vector", spec.vector
 
 
-def _program(queues: dict[str, Queue], graphs: list[Graph]) -> Program:
-    """The host's loop: each graph once per input; pointers of queues go on, those of rams stay."""
-    streams = [q for q in queues.values() if q.type == "queue" and q.input == HOST]
-    lines: list[tuple[str, Any]] = [
-        ("param", ["$p_loop_count"]),
-        ("var", {"$c_one": 1, "$c_zero": 0, "$c_microbatch_size": 1}),
-        ("staticvar", {f"${kind}ptr_q{i}": 0 for i, _ in enumerate(streams) for kind in "gl"}),
-        ("loop", "$p_loop_count"),
-    ]
+def _programs(queues: dict[str, Queue], graphs: list[Graph]) -> tuple[Program, ...]:
+    """A program per kind of graph. Only inference loops: what the passes of a training step leave to each other is kept
+    in queues of one entry.
+    """
+    kinds = {kind: [g for g in graphs if g.name.startswith(f"{kind}_")] for kind in KINDS.values()}
+    trains = bool(kinds["bwd"] or kinds["opt"])
+    return tuple(
+        Program(f"run_{kind}_0", tuple(_instructions(queues, mine, loops=not trains)))
+        for kind, mine in kinds.items()
+        if mine
+    )
+
+
+def _instructions(queues: dict[str, Queue], graphs: list[Graph], loops: bool) -> Iterator[tuple[str, Any]]:
+    """What the host does: each graph once per input; pointers of queues go on, those of rams stay."""
+    read_here = {name for graph in graphs for op in graph.ops for name in op.inputs}
+    streams = [q for q in queues.values() if q.type == "queue" and q.input == HOST and q.name in read_here]
+    if loops:
+        yield "param", ["$p_loop_count"]
+    yield "var", {"$c_one": 1, "$c_zero": 0, "$c_microbatch_size": 1}
+    yield "staticvar", {f"${kind}ptr_q{i}": 0 for i, _ in enumerate(streams) for kind in "gl"}
+    if loops:
+        yield "loop", "$p_loop_count"
     number = {queue.name: i for i, queue in enumerate(streams)}
     for graph in graphs:
         read = dict.fromkeys(name for op in graph.ops for name in op.inputs if name in queues)
         settings = {name: _settings(queues[name], number.get(name)) for name in read}
-        lines.append(("execute", {"graph_name": graph.name, "queue_settings": settings}))
+        yield "execute", {"graph_name": graph.name, "queue_settings": settings}
     for i, queue in enumerate(streams):
         wrap = 2 * queue.entries
-        lines += [("varinst", [f"${kind}ptr_q{i}", "incwrap", "$c_microbatch_size", wrap]) for kind in "gl"]
-    lines.append(("endloop", None))
-    return Program("run_fwd_0", tuple(lines))
+        yield from (("varinst", [f"${kind}ptr_q{i}", "incwrap", "$c_microbatch_size", wrap]) for kind in "gl")
+    if loops:
+        yield "endloop", None
 
 
 def _settings(queue: Queue, number: int | None) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from compiler.graph import BudaGraph, NodeKind, OpSpec, Slices, TensorShape, Tm
 from compiler.graph_builder import GraphBuilder, Operand
 from compiler.graph_to_program import GraphProgram, to_program
 from compiler.netlist.check import check, core_buffers
+from compiler.netlist.emit import KINDS as NAMES
 from compiler.netlist.fused import steps_of
 from compiler.netlist.interpret import executions
 from compiler.netlist.model import HOST, Graph, Netlist, Op, Queue
@@ -22,7 +23,7 @@ from compiler.target.plan import Allocation, BlockPlan, EpochPlan, PlacedOp, Pla
 from compiler.target.program import Binary
 from compiler.target.system_desc import load_board
 
-KINDS = {"fwd": "forward", "bwd": "backward", "opt": "optimizer"}
+KINDS = {short: kind for kind, short in NAMES.items()}
 
 
 def to_binary(netlist: Netlist, board: str = "", parameters: dict[str, int] | None = None) -> PlannedProgram:

@@ -19,6 +19,8 @@ from compiler.options import OPTIMIZATION_LEVELS, UNSUPPORTED_TYPES
 from compiler.passes.stablehlo_host_fallback import StablehloHostFallback
 from compiler.passes.stablehlo_to_ttir import StablehloToTtir
 from compiler.passes.tt_mlir_pipelines import BACKEND, FRONT, backend_options, no_options
+from compiler.passes.ttir_decompose_buda import TtirDecomposeBuda
+from compiler.passes.ttir_epoch_types import TtirEpochTypes
 from compiler.passes.ttir_erase_inverse_ops import TtirEraseInverseOps
 from compiler.passes.ttir_fusing import TtirFusing
 from compiler.passes.ttir_implicit_broadcast_fold import TtirImplicitBroadcastFold
@@ -43,6 +45,8 @@ PASSES: dict[str, type[ModulePass]] = {
         TtirImplicitBroadcastFold,
         TtirEraseInverseOps,
         TtirFusing,
+        TtirEpochTypes,
+        TtirDecomposeBuda,
         TtirToTtnn,
         TtnnFusing,
         TtnnComputeConfig,

@@ -36,6 +36,7 @@ class Panel:
 
     number: int
     chip: int
+    kind: str
     cores: int
     share: int
     cycles: int
@@ -74,7 +75,17 @@ def panels(plan: Plan) -> tuple[Panel, ...]:
             )
         share = round(100 * epoch.cores / plan.budget.grid.volume)
         found.append(
-            Panel(epoch.number, epoch.chip, epoch.cores, share, epoch.cycles, switches[i], moved[i], tuple(boxes))
+            Panel(
+                epoch.number,
+                epoch.chip,
+                epoch.kind,
+                epoch.cores,
+                share,
+                epoch.cycles,
+                switches[i],
+                moved[i],
+                tuple(boxes),
+            )
         )
     return tuple(found)
 

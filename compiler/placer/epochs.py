@@ -66,6 +66,11 @@ class Epoch:
     placements: tuple[Placement, ...]
 
     @property
+    def kind(self) -> str:
+        """Forward, backward or optimizer: its ops are of one epoch type."""
+        return self.placements[0].op.epoch_type if self.placements else "forward"
+
+    @property
     def cores(self) -> int:
         """Cores in use."""
         return sum(placement.grid.volume for placement in self.placements)

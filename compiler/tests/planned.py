@@ -14,6 +14,7 @@ from xdsl.dialects.func import FuncOp
 from compiler import api
 from compiler.graph import BudaGraph
 from compiler.passes.ttir_to_graph.host import host_part
+from compiler.passes.ttir_to_graph.legalise import legalise
 from compiler.passes.ttir_to_graph.lowering import lowered
 from compiler.plan_to_binary import PlannedProgram
 from compiler.target import binary
@@ -36,6 +37,7 @@ def lowered_function(function: Callable[..., Any], *shapes: tuple[int, ...], see
     args = [(rng.standard_normal(shape) / max(1, shape[0]) ** 0.5).astype(np.float32) for shape in shapes]
     jitted = jax.jit(function)
     ttir = api.stablehlo_to_ttir(jitted.lower(*args).as_text())
+    legalise(ttir)
     low = lowered(ttir, "test")
     entry = next(op for op in ttir.body.block.ops if isinstance(op, FuncOp))
     host, board = host_part(entry, low.contents), load_board("n150")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Block, SSAValue
 
+from compiler.passes.ttir_epoch_types import is_backward
 from compiler.passes.ttir_to_graph.names import MOVES
 
 WEIGHT_OPERAND = {"ttir.matmul": 1, "ttir.conv2d": 1}
@@ -22,6 +23,8 @@ def _is_vector(value: SSAValue) -> bool:
 
 def _weighs(value: SSAValue) -> bool:
     for use in value.uses:
+        if is_backward(use.operation):
+            continue  # A gradient multiplies by activations as a layer does by weights.
         name = use.operation.name
         if name == "ttir.broadcast" or WEIGHT_OPERAND.get(name) == use.index:
             return True

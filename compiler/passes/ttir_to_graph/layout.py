@@ -82,6 +82,22 @@ def permuted(layout: Layout, order: tuple[int, ...]) -> tuple[Layout, tuple[Tm, 
     return None
 
 
+def regrouped(have: tuple[int, int, int], want: tuple[int, int, int]) -> tuple[Tm, ...] | None:
+    """The TM that takes sizes of z, rows and columns to others and keeps the order of elements; None where none does.
+
+    Rows are cut into z or laid out of it, whole tiles at a time.
+    """
+    if have == want:
+        return ()
+    if have[2] != want[2] or have[0] * have[1] != want[0] * want[1]:
+        return None
+    if want[0] % have[0] == 0 and want[1] % TILE == 0:
+        return (Tm("vslice", want[0] // have[0]),)
+    if have[0] % want[0] == 0 and have[1] % TILE == 0:
+        return (Tm("vstack", have[0] // want[0]),)
+    return None
+
+
 def _movements(
     layout: Layout, z: list[int], r: list[int], c: list[int]
 ) -> list[tuple[tuple[Tm, ...], tuple[list[int], list[int], list[int]]]]:

@@ -14,11 +14,12 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from compiler.errors import CompilerInputError, StageFailure
 from compiler.graph import BudaGraph, NodeKind, OpSpec, Slices, TensorShape, Tm
 from compiler.graph_builder import GraphBuilder, Operand
+from compiler.passes.ttir_epoch_types import EPOCH_TYPES, epoch_type
 from compiler.passes.ttir_to_graph import windows
 from compiler.passes.ttir_to_graph.arguments import parameters
 from compiler.passes.ttir_to_graph.contents import Content
 from compiler.passes.ttir_to_graph.hosts import host_ops
-from compiler.passes.ttir_to_graph.layout import Dims, Layout, broadcast, permuted
+from compiler.passes.ttir_to_graph.layout import Dims, Layout, broadcast, permuted, regrouped
 from compiler.passes.ttir_to_graph.names import BINARY, REDUCE, UNARY
 from compiler.passes.ttir_to_graph.values import DeviceValue, HostValue, Value, folded
 
@@ -26,7 +27,10 @@ STAGE = "ttir-to-graph"
 
 
 def lower(module: ModuleOp, name: str, fidelity: str = "HiFi3", data_format: str = "Float16_b") -> BudaGraph:
-    """The graph of a TTIR module's entry function. Raises StageFailure for an op that is not lowered."""
+    """The graph of a TTIR module's entry function, which is legalised in place. Raises StageFailure."""
+    from compiler.passes.ttir_to_graph.legalise import legalise
+
+    legalise(module)
     return lowered(module, name, fidelity, data_format).builder.graph()
 
 
@@ -80,6 +84,8 @@ class Lowering:
     ) -> None:
         self.on_host = on_host
         self.builder, self.fidelity, self.acc_format = builder, fidelity, acc_format
+        self.epoch_type = EPOCH_TYPES[0]
+        """Of the op that is lowered."""
         self.contents: dict[str, Content] = {}
         """Source of the graph -> what it holds."""
         self.results: list[tuple[int, str, Dims]] = []
@@ -91,6 +97,7 @@ class Lowering:
     def op(self, op: Operation) -> None:
         """Lowers one op. Raises StageFailure."""
         name = op.name.removeprefix("ttir.")
+        self.epoch_type = epoch_type(op)
         operands = [self.values[operand] for operand in op.operands]
         result = op.results[0]
         dims = dims_of(result)
@@ -127,20 +134,21 @@ class Lowering:
         **spec: Any,
     ) -> Operand:
         """Adds an op node of so many elements along z, rows and columns."""
-        options = {"math_fidelity": self.fidelity, "acc_format": self.acc_format, **spec}
+        options = {"math_fidelity": self.fidelity, "acc_format": self.acc_format, "epoch_type": self.epoch_type, **spec}
         return self.builder.op(self.fresh(kind), OpSpec(kind, **options), operands, shape=shape, elements=elements)
 
     def on_device(self, value: Value, layout: Layout) -> Operand:
         """The value as an operand of that layout. Raises StageFailure where no TM gets it there."""
         if isinstance(value, DeviceValue):
-            if value.layout.sizes != layout.sizes:
+            tms = regrouped(value.layout.sizes, layout.sizes)
+            if tms is None:
                 raise StageFailure(
                     STAGE,
                     "layout",
                     f"no TM takes {value.layout.sizes} to {layout.sizes} (z, rows, columns)",
                     kind="notimpl",
                 )
-            return value.operand
+            return Operand(value.operand.producer, (*value.operand.tms, *tms))
         source = layout.like(value.source) if value.dims == layout.dims else None
         tms = broadcast(source, layout) if source is not None else None
         held = value.origin
@@ -192,12 +200,10 @@ class Lowering:
     def _binary(self, op: Operation, name: str, operands: list[Value], dims: Dims) -> Value:
         layout = self._common(operands, dims)
         first, second = operands
-        fixed = isinstance(second, HostValue) and second.kind is not NodeKind.INPUT
-        if name == "div" and isinstance(second, HostValue) and fixed:  # The host inverts it, once.
+        if name == "div":  # The host inverts it, once.
+            assert isinstance(second, HostValue), "ttir-decompose-buda leaves no other"
             second = replace(second, name=f"{second.name}.reciprocal", inverted=True)
         left, right = self.on_device(first, layout), self.on_device(second, layout)
-        if name == "div" and not fixed:
-            right = self.node("reciprocal", [right], layout.sizes)
         return DeviceValue(self.node(BINARY[name], [left, right], layout.sizes), layout)
 
     def _common(self, operands: list[Value], dims: Dims) -> Layout:
@@ -242,11 +248,15 @@ class Lowering:
         (value,) = operands
         assert isinstance(value, DeviceValue)
         layout = value.layout.reshaped(dims)
-        if layout is None:
+        if layout is not None:
+            return DeviceValue(value.operand, layout)
+        layout = Layout.matrix(dims)
+        tms = regrouped(value.layout.sizes, layout.sizes)
+        if tms is None:
             raise StageFailure(
                 STAGE, op.name, f"{value.layout.dims} to {dims} moves data between tiles", kind="notimpl"
             )
-        return DeviceValue(value.operand, layout)
+        return DeviceValue(Operand(value.operand.producer, (*value.operand.tms, *tms)), layout)
 
     def _permute(self, op: Operation, name: str, operands: list[Value], dims: Dims) -> Value:
         (value,) = operands

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 UNARY = {
     "abs": ("abs",), "cos": ("cosine",), "exp": ("exp",), "gelu": ("gelu",), "log": ("log",),
-    "reciprocal": ("reciprocal",), "relu": ("nop",), "rsqrt": ("sqrt", "reciprocal"), "sigmoid": ("sigmoid",),
+    "reciprocal": ("reciprocal",), "relu": ("nop",), "sigmoid": ("sigmoid",),
     "sin": ("sine",), "sqrt": ("sqrt",), "tanh": ("tanh",), "erf": ("erf",), "typecast": ("nop",),
 }  # fmt: skip
-"""One after the other; a relu is done while packing, so that it costs a copy."""
+"""A relu is done while packing, so that it costs a copy. What is not here `ttir-decompose-buda` may have replaced."""
 BINARY = {"add": "add", "div": "multiply", "maximum": "maximum", "multiply": "multiply", "subtract": "subtract"}
-"""A division multiplies by the reciprocal."""
+"""A division is by what the host has inverted; others are decomposed before."""
 REDUCE = frozenset({"sum", "max", "mean"})
 MOVES = frozenset({"reshape", "permute", "broadcast", "slice_static", "typecast"})
 """Ops that keep what an argument is: a weight that is reshaped is a weight."""

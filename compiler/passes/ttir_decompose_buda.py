@@ -1,0 +1,211 @@
+"""Pass `ttir-decompose-buda`: ops that TT-Buda has no kernel for, by ops that it has; many come with a backward pass.
+
+| op | becomes |
+|---|---|
+| `neg(a)` | `a * -1` |
+| `rsqrt(a)`, `div(a, b)` | `reciprocal(sqrt(a))`, `a * reciprocal(b)` |
+| `minimum(a, b)` | `-maximum(-a, -b)` |
+| `maximum(a, 0)` | `relu(a)`, done while packing |
+| `gt(a, b)` | `1 - relu(1 - relu((a - b) * 2^126))`; `lt`, `ge`, `le` alike |
+| `eq(a, b)` | `relu(1 - abs(a - b) * 2^126)`; `ne` alike |
+| `where(c, a, b)` | `c * a + (1 - c) * b` |
+| `logical_and`, `_or`, `_xor`, `_not` | `c * d`, `maximum(c, d)`, `abs(c - d)`, `1 - c` |
+
+Truth values are numbers 0 and 1 from then on. 2^126 times the smallest difference of two Float16_b is 1 or more, so
+that comparisons are exact (TT-Buda takes 1e4, within which unequal numbers count as equal). As in TT-Buda an Inf or NaN
+that a `where` leaves out still makes its result NaN. What the host does is left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import Float32Type, ModuleOp, TensorType
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Operation, SSAValue
+from xdsl.passes import ModulePass
+
+from compiler.dialects.from_row import RowOp
+from compiler.graph import NodeKind
+from compiler.ir.functions import functions
+from compiler.passes.ttir_canonicalization import broadcast
+from compiler.passes.ttir_to_graph.arguments import parameters
+from compiler.passes.ttir_to_graph.hosts import host_values
+from compiler.passes.ttir_to_graph.names import MOVES
+from compiler.passes.ttir_values import full, like, make, shape_of, splat
+
+AMPLIFIER = 2.0**126
+
+
+@dataclass(frozen=True)
+class TtirDecomposeBuda(ModulePass):
+    """Decomposes. `all_inputs`: no argument is taken for a parameter."""
+
+    name = "ttir-decompose-buda"
+    all_inputs: bool = False
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Changes the module in place."""
+        for func in functions(op):
+            _decompose(func, self.all_inputs)
+
+
+def _decompose(func: FuncOp, all_inputs: bool) -> None:
+    block = func.body.blocks[0]
+    on_host = host_values(block, frozenset() if all_inputs else parameters(block))
+    for op in list(block.ops):
+        if isinstance(op, ReturnOp):
+            _return(op, func)
+        elif isinstance(op, RowOp) and len(op.results) == 1 and op.results[0] not in on_host:
+            rule = RULES.get(op.ROW.ttir)
+            sums = _Sums(op, on_host)
+            found = rule(sums) if rule is not None else sums.retyped()
+            if found is not None:
+                op.results[0].replace_all_uses_with(found)
+                block.erase_op(op)
+
+
+def _return(op: ReturnOp, func: FuncOp) -> None:
+    """Results in the types that the function declares."""
+    for i, (value, declared) in enumerate(zip(op.operands, func.function_type.outputs, strict=True)):
+        if value.type != declared:
+            made = make("typecast", [value], declared, op)
+            func.body.blocks[0].insert_op_before(made, op)
+            op.operands[i] = made.results[0]
+
+
+class _Sums:
+    """Arithmetic in front of one op: each method adds an op and gives its result."""
+
+    def __init__(self, op: RowOp, on_host: dict[SSAValue, NodeKind]) -> None:
+        self.op, self.on_host = op, on_host
+        held = op.results[0].type
+        assert isinstance(held, TensorType)
+        operand = op.operands[0] if op.operands else op.results[0]
+        source = held if _floats(op.results[0]) else operand.type
+        assert isinstance(source, TensorType)
+        element = source.element_type if not hasattr(source.element_type, "width") else Float32Type()
+        self.kind = TensorType(element, held.get_shape())
+
+    def do(self, name: str, *operands: SSAValue) -> SSAValue:
+        """An elementwise op."""
+        made = make(name, operands, self.kind, self.op)
+        return self.put(made)
+
+    def put(self, made: Operation) -> SSAValue:
+        """An op that is made already."""
+        block = self.op.parent
+        assert block is not None
+        block.insert_op_before(made, self.op)
+        if made.operands and all(value in self.on_host for value in made.operands):
+            self.on_host[made.results[0]] = max(self.on_host[v] for v in made.operands)
+        return made.results[0]
+
+    def number(self, value: float) -> SSAValue:
+        """One number everywhere."""
+        shape = self.kind.get_shape()
+        one = self.put(full((1,) * len(shape), self.kind.element_type, value, self.op))
+        if all(size == 1 for size in shape):
+            return one
+        return self.put(broadcast(one, shape, self.op))
+
+    def read(self, index: int) -> SSAValue:
+        """An operand; a truth value as a number."""
+        value = self.op.operands[index]
+        if _floats(value):
+            return value
+        return self.put(make("typecast", [value], TensorType(self.kind.element_type, shape_of(value)), self.op))
+
+    def retyped(self) -> SSAValue | None:
+        """A movement of what became a number: the same of numbers. None for another op."""
+        op = self.op
+        if op.ROW.ttir not in MOVES or _floats(op.results[0]) or not _floats(op.operands[0]):
+            return None
+        return self.put(make(op.ROW.ttir, op.operands, like(op.operands[0], shape_of(op.results[0])), op, **op.read()))
+
+    def amplified(self, first: int, second: int) -> SSAValue:
+        """The difference of two operands, times so much that it is no fraction."""
+        return self.do("multiply", self.do("subtract", self.read(first), self.read(second)), self.number(AMPLIFIER))
+
+    def less(self, value: SSAValue) -> SSAValue:
+        """One less the value."""
+        return self.do("subtract", self.number(1), value)
+
+    def negative(self, value: SSAValue) -> SSAValue:
+        """The value with the other sign."""
+        return self.do("multiply", value, self.number(-1))
+
+
+def _floats(value: SSAValue) -> bool:
+    assert isinstance(value.type, TensorType)
+    return not hasattr(value.type.element_type, "width") or str(value.type.element_type).startswith(("f", "bf"))
+
+
+def _greater(s: _Sums, first: int, second: int) -> SSAValue:
+    return s.less(_not_greater(s, first, second))
+
+
+def _not_greater(s: _Sums, first: int, second: int) -> SSAValue:
+    return s.do("relu", s.less(s.do("relu", s.amplified(first, second))))
+
+
+def _equal(s: _Sums) -> SSAValue:
+    return s.do("relu", s.less(s.do("abs", s.amplified(0, 1))))
+
+
+def _where(s: _Sums) -> SSAValue:
+    chosen = s.read(0)
+    first, second = s.do("multiply", chosen, s.read(1)), s.do("multiply", s.less(chosen), s.read(2))
+    return s.do("add", first, second)
+
+
+def _div(s: _Sums) -> SSAValue | None:
+    divisor = s.op.operands[1]
+    if s.on_host.get(divisor, NodeKind.INPUT) is not NodeKind.INPUT:
+        return None  # The host inverts it, once.
+    inverse = s.put(make("reciprocal", [divisor], divisor.type, s.op))
+    return s.do("multiply", s.op.operands[0], inverse)
+
+
+def _maximum(s: _Sums) -> SSAValue | None:
+    for value, other in ((0, 1), (1, 0)):
+        fits = s.op.operands[value].type == s.op.results[0].type
+        if fits and splat(s.op.operands[other]) == 0 and s.op.operands[value] not in s.on_host:
+            return s.do("relu", s.op.operands[value])
+    return None
+
+
+def _typecast(s: _Sums) -> SSAValue | None:
+    """A number as a truth value is whether it is not zero; what became a number already is one."""
+    value, result = s.op.operands[0], s.op.results[0]
+    if value.type == result.type:
+        return value
+    if str(result.type.element_type) != "i1" or not _floats(value):  # type: ignore[attr-defined]
+        return None
+    return s.less(s.do("relu", s.less(s.do("abs", s.do("multiply", value, s.number(AMPLIFIER))))))
+
+
+RULES: dict[str, Callable[[_Sums], SSAValue | None]] = {
+    "div": _div,
+    "eq": _equal,
+    "ge": lambda s: _not_greater(s, 1, 0),
+    "gt": lambda s: _greater(s, 0, 1),
+    "le": lambda s: _not_greater(s, 0, 1),
+    "logical_and": lambda s: s.do("multiply", s.read(0), s.read(1)),
+    "logical_not": lambda s: s.less(s.read(0)),
+    "logical_or": lambda s: s.do("maximum", s.read(0), s.read(1)),
+    "logical_xor": lambda s: s.do("abs", s.do("subtract", s.read(0), s.read(1))),
+    "lt": lambda s: _greater(s, 1, 0),
+    "maximum": _maximum,
+    "minimum": lambda s: s.negative(s.do("maximum", s.negative(s.read(0)), s.negative(s.read(1)))),
+    "ne": lambda s: s.less(_equal(s)),
+    "neg": lambda s: s.negative(s.read(0)),
+    "rsqrt": lambda s: s.do("reciprocal", s.do("sqrt", s.read(0))),
+    "typecast": _typecast,
+    "where": _where,
+}
+"""ttir op -> what it becomes; None: it stays."""
+
+__all__ = ["RULES", "TtirDecomposeBuda"]

@@ -1,0 +1,104 @@
+"""Pass `ttir-epoch-types`: each op of a training step belongs to the forward pass, the backward pass or the optimizer.
+
+TT-Buda makes the backward pass itself, and knows. Ours comes from JAX, which says so in locations:
+`transpose(jvp(...))` is backward, `jvp(...)` forward. What has no such location is the optimizer's where it depends on
+the backward pass, else it belongs to the first that reads it. Ops are marked, and put in that order. Without a backward
+pass nothing is marked.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, NameLoc, StringAttr
+from xdsl.ir import Block, Operation
+from xdsl.passes import ModulePass
+
+from compiler.ir.functions import functions
+
+EPOCH_TYPE = "buda.epoch_type"
+"""The attribute that marks an op."""
+EPOCH_TYPES = ("forward", "backward", "optimizer")
+"""In the order in which they run."""
+_BACKWARD, _FORWARD = re.compile(r"(^|/)transpose\("), re.compile(r"(^|/)jvp\(")
+
+
+class TtirEpochTypes(ModulePass):
+    """Marks ops as forward, backward or optimizer, and sorts them so."""
+
+    name = "ttir-epoch-types"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Changes the module in place."""
+        for func in functions(op):
+            _mark(func.body.blocks[0])
+
+
+def epoch_type(op: Operation) -> str:
+    """What the op is marked as; `forward` where it is not marked."""
+    mark = op.attributes.get(EPOCH_TYPE)
+    return mark.data if isinstance(mark, StringAttr) else EPOCH_TYPES[0]
+
+
+def _mark(block: Block) -> None:
+    *ops, end = block.ops
+    told = {op: _by_location(op) for op in ops}
+    if EPOCH_TYPES.index("backward") not in told.values():
+        return
+    found = _by_dataflow(ops, told, end)
+    for op in ops:
+        op.attributes[EPOCH_TYPE] = StringAttr(EPOCH_TYPES[found[op]])
+        op.detach()
+    block.insert_ops_before(sorted(ops, key=lambda op: found[op]), end)
+
+
+def is_backward(op: Operation) -> bool:
+    """Whether the op's location says that differentiation made it."""
+    return isinstance(op.location, NameLoc) and _BACKWARD.search(op.location.desc.data) is not None
+
+
+def _by_location(op: Operation) -> int | None:
+    name = op.location.desc.data if isinstance(op.location, NameLoc) else ""
+    if is_backward(op):
+        return EPOCH_TYPES.index("backward")
+    return EPOCH_TYPES.index("forward") if _FORWARD.search(name) else None
+
+
+def _by_dataflow(ops: Sequence[Operation], told: dict[Operation, int | None], end: Operation) -> dict[Operation, int]:
+    """The place of each op in `EPOCH_TYPES`; none before one that it reads from, whatever locations say."""
+    found: dict[Operation, int] = {}
+    backward = EPOCH_TYPES.index("backward")
+    for op in ops:
+        before = max((found[made] for made in _makers(op) if made in found), default=0)
+        where = told[op]
+        if where is None and before >= backward:
+            where = EPOCH_TYPES.index("optimizer")
+        if where is not None:
+            found[op] = max(where, before)
+    for op in reversed(ops):
+        if op not in found:
+            readers = {use.operation for result in op.results for use in result.uses} - {end}
+            found[op] = min((found[_outermost(reader, op)] for reader in readers), default=0)
+    return found
+
+
+def _makers(op: Operation) -> Iterable[Operation]:
+    """The ops whose results an op reads, in regions too."""
+    for inner in op.walk():
+        for operand in inner.operands:
+            if isinstance(operand.owner, Operation):
+                yield operand.owner
+
+
+def _outermost(reader: Operation, beside: Operation) -> Operation:
+    """The op of `beside`'s block that a reader is or is in."""
+    while reader.parent is not beside.parent:
+        parent = reader.parent_op()
+        assert parent is not None
+        reader = parent
+    return reader
+
+
+__all__ = ["EPOCH_TYPE", "EPOCH_TYPES", "TtirEpochTypes", "epoch_type", "is_backward"]

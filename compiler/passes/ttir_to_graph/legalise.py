@@ -1,0 +1,31 @@
+"""What is done to TTIR before the walk, depth by depth: each tuple of passes is one of TT-Buda's steps."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+
+from compiler.passes.pipeline import run
+from compiler.passes.ttir_decompose_buda import TtirDecomposeBuda
+from compiler.passes.ttir_epoch_types import TtirEpochTypes
+from compiler.passes.ttir_erase_inverse_ops import TtirEraseInverseOps
+
+
+def legalise(module: ModuleOp, all_inputs: bool = False) -> None:
+    """Takes a TTIR module to where the walk expects it, in place: the depths OPTIMIZED_GRAPH to POST_AUTOGRAD_PASS."""
+    run((*optimizing(), *marking(), *decomposing(all_inputs)), module)
+
+
+def optimizing() -> tuple[ModulePass, ...]:
+    """OPTIMIZED_GRAPH: movements that cancel go."""
+    return (TtirEraseInverseOps(sink=False),)
+
+
+def marking() -> tuple[ModulePass, ...]:
+    """AUTOGRAD: forward, backward and optimizer ops apart."""
+    return (TtirEpochTypes(),)
+
+
+def decomposing(all_inputs: bool) -> tuple[ModulePass, ...]:
+    """POST_AUTOGRAD_PASS: in terms of TT-Buda's ops; movements that cancel now go."""
+    return (TtirDecomposeBuda(all_inputs), TtirEraseInverseOps(sink=False))
