@@ -25,6 +25,8 @@ PASS_NAMES = (
     "ttir-implicit-broadcast-fold",
     "ttir-erase-inverse-ops",
     "ttir-fusing",
+    "ttir-epoch-types",
+    "ttir-decompose-buda",
     "ttir-to-ttnn",
     "ttnn-fusing",
     "ttnn-compute-config",
