@@ -30,6 +30,7 @@ PASS_NAMES = (
     "ttir-to-ttnn",
     "ttnn-fusing",
     "ttnn-compute-config",
+    "ttnn-optimizer",
     "ttnn-deallocate",
 )
 """In the order in which `opscope compile` runs them first; spelled out so that `--help` imports no compiler."""

@@ -1,48 +1,16 @@
-"""Where a program's tensors lie: allocation in program order, before any data is touched.
-
-A buffer is cut into pages (a tile, or a row of a row-major tensor). Interleaved buffers deal their pages to all banks
-in turn (DRAM channels, or every core's L1), sharded ones to the cores of their grid. All banks allocate in step, at
-one address, as tt-metal does: so a buffer costs every bank its fullest bank's share.
-"""
+"""Where a program's tensors lie: allocated in order before any data is touched, by the rules of compiler.target."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from compiler.target.formats import FORMATS, padded_tiles
-from compiler.target.program import ControlParams, Operation, Program, TensorDesc
+from compiler.target.allocation import Bank, bank_bytes
+from compiler.target.formats import FORMATS
+from compiler.target.program import ControlParams, Operation, Program
 from compiler.target.system_desc import Profile
 from simulator.errors import OutOfMemory
 from simulator.kernels.registry import KERNELS, Call
-
-
-def pages_of(desc: TensorDesc, profile: Profile) -> tuple[int, int]:
-    """Number of pages of a tensor and bytes of one, as it lies on the device."""
-    fmt = FORMATS[desc.data_format]
-    if desc.layout == "tile":
-        return padded_tiles(desc.shape), fmt.tile_bytes + profile.tile_header_bytes
-    width = desc.shape[-1] if desc.shape else 1
-    return math.prod(desc.shape[:-1]), math.ceil(width * fmt.datum_bytes())
-
-
-def tensor_bytes(desc: TensorDesc, profile: Profile) -> int:
-    """Bytes of a tensor on the device, padding included."""
-    pages, size = pages_of(desc, profile)
-    return pages * size
-
-
-def bank_bytes(desc: TensorDesc, profile: Profile) -> int:
-    """Bytes that the fullest bank gives to a tensor."""
-    pages, size = pages_of(desc, profile)
-    if desc.buffer_type == "dram":
-        banks, align = profile.dram_channels, profile.dram_alignment
-    else:
-        banks, align = profile.cores, profile.l1_alignment
-        if desc.memory_layout != "interleaved":
-            banks = max(desc.grid[0] * desc.grid[1], 1)
-    return -(-pages // banks) * (-(-size // align) * align)
 
 
 def circular_buffer_bytes(call: Call, kernel_name: str, profile: Profile) -> int:
@@ -52,42 +20,6 @@ def circular_buffer_bytes(call: Call, kernel_name: str, profile: Profile) -> int
         return kernel.l1_bytes(call)
     on_device = [d for d in (*call.inputs, *call.outputs) if d.buffer_type != "system_memory"]
     return sum(2 * (FORMATS[d.data_format].tile_bytes + profile.tile_header_bytes) for d in on_device)
-
-
-@dataclass
-class Bank:
-    """First-fit allocator of one bank; all banks of a kind are alike."""
-
-    buffer_type: str
-    capacity: int
-    used: dict[int, int] = field(default_factory=dict)
-    """Address -> bytes."""
-    peak: int = 0
-
-    @property
-    def in_use(self) -> int:
-        """Bytes allocated now."""
-        return sum(self.used.values())
-
-    def allocate(self, size: int, where: str) -> int:
-        """Address of `size` new bytes. Raises OutOfMemory where no gap holds them."""
-        address, largest = 0, 0
-        for start in sorted(self.used):
-            if start - address >= size:
-                break
-            largest = max(largest, start - address)
-            address = max(address, start + self.used[start])
-        largest = max(largest, self.capacity - address)
-        if address + size > self.capacity:
-            raise OutOfMemory(where, self.buffer_type, size, largest)
-        if size:
-            self.used[address] = size
-        self.peak = max(self.peak, self.in_use)
-        return address
-
-    def free(self, address: int) -> None:
-        """Gives the buffer at `address` back."""
-        self.used.pop(address, None)
 
 
 @dataclass(frozen=True)
@@ -182,5 +114,8 @@ def _place(
     desc = program.tensors[tensor]
     if desc.buffer_type == "system_memory" or tensor in live:
         return
-    address = banks[desc.buffer_type].allocate(bank_bytes(desc, profile), where)
+    bank, size = banks[desc.buffer_type], bank_bytes(desc, profile)
+    address = bank.fit(size)
+    if address is None:
+        raise OutOfMemory(where, desc.buffer_type, size, bank.largest_gap())
     live[tensor] = (desc.buffer_type, address)

@@ -2,8 +2,9 @@
 
 An operation's tiles are dealt to the cores of the grid. An elementwise op streams, so that it takes the larger of
 compute and transfer; a matrix product reads from DRAM, multicasts operands along rows and columns of cores and
-computes one after another, as tt-metal's out-of-box kernel measures (tech_reports/GEMM_FLOPS). A launch costs a
-fixed time. Operations run one after another.
+computes one after another, as tt-metal's out-of-box kernel measures (tech_reports/GEMM_FLOPS). What lies in L1 costs
+no DRAM transfer, and no NoC transfer where each core reads its own shard. A launch costs a fixed time. Operations run
+one after another.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from compiler.target.allocation import tensor_bytes, tile_matrix
 from compiler.target.formats import FORMATS, TILE, padded_tiles
 from compiler.target.program import (
     AttentionParams,
@@ -29,7 +31,6 @@ from compiler.target.system_desc import Profile, SystemDesc
 from simulator.body_timing import body_passes
 from simulator.kernels.matmul import FIDELITIES
 from simulator.kernels.registry import KERNELS
-from simulator.memory import tensor_bytes
 from simulator.profile import OpCost
 
 LAUNCH_NS = 3000.0
@@ -125,6 +126,8 @@ def operation_cost(
     else:
         tiles = max(padded_tiles(d.shape) for d in (outputs if _picks(op) else (*inputs, *outputs)))
         cores = max(1, min(profile.cores, tiles))
+        if outputs and sharded(outputs[0]):
+            cores = outputs[0].grid[0] * outputs[0].grid[1]
         per_core = -(-tiles // cores)
         passes = body_passes(op, inputs, outputs, programs or {})
         if passes is None:
@@ -133,15 +136,28 @@ def operation_cost(
             steps = (_tile_cycles(step, within.tensors[step.outputs[0]], per_core) for step, within in passes.steps)
             compute = passes.count * sum(steps) * _scale(system)
         noc = NOC[system.arch]
-        received = sum(read) // cores
-        pages = per_core * max(len(inputs), 1)
+        # A shard that is on its core already crosses no NoC.
+        far = [n for n, d in enumerate(inputs) if not (outputs and _local(d, outputs[0]))]
+        received = sum(read[n] for n in far) // cores
+        pages = per_core * max(len(far), 1)
         per_core_read = noc.latency + max(noc.issue * (pages - 1), received / noc.bytes_per_clock)
-        transfer = max(dram, per_core_read)
+        transfer = max(dram, per_core_read if far or not inputs else 0.0)
         total = max(compute, transfer)
     return OpCost(
         op.kernel, op.location, math.ceil(total + launch), math.ceil(compute), math.ceil(transfer), math.ceil(launch),
         dram_bytes, int(received), cores,
     )  # fmt: skip
+
+
+def sharded(desc: TensorDesc) -> bool:
+    """Whether a tensor lies in shards on a grid of cores."""
+    return desc.buffer_type == "l1" and desc.memory_layout != "interleaved"
+
+
+def _local(operand: TensorDesc, result: TensorDesc) -> bool:
+    """Whether each core holds just the part of an operand from which it makes its part of the result."""
+    same = (operand.memory_layout, operand.grid) == (result.memory_layout, result.grid)
+    return sharded(operand) and sharded(result) and same and tile_matrix(operand.shape) == tile_matrix(result.shape)
 
 
 def _picks(op: Operation) -> bool:
@@ -213,7 +229,15 @@ def _product(
         m_core, n_core = m, per_core / m
     elif spread > grid_rows * grid_cols:
         m_core, n_core = (-(-m // spread), n) if m >= n else (m, -(-n // spread))
-    received = k * (m_core * FORMATS[left.data_format].tile_bytes + n_core * FORMATS[right.data_format].tile_bytes)
+    if sharded(out):
+        # The shards say who makes what; rows that only pad an image's width are no work.
+        m_core, n_core = -(-batch * m // min(out.grid[0], batch * m)), -(-n // min(out.grid[1], n))
+        spread = min(out.grid[0], batch * m) * min(out.grid[1], n)
+        compute = m_core * n_core * k * system.cycles_per_tile_matmul * phases
+        per_core = m_core * n_core
+    rows_here = sharded(left) and left.memory_layout == out.memory_layout == "height_sharded" and left.grid == out.grid
+    received = k * n_core * FORMATS[right.data_format].tile_bytes
+    received += 0 if rows_here else k * m_core * FORMATS[left.data_format].tile_bytes
     own = [*(["add"] if len(inputs) > 2 else []), *([_activation(op)] if _activation(op) else [])]
     # What is done to a result while it is in Dst.
     compute += sum(_tile_cycles(replace(op, kernel=name), out, per_core) for name in own) * _scale(system)
@@ -229,7 +253,7 @@ def _attention(
 ) -> tuple[float, float, int]:
     """As `_product`: two products per head and a softmax between them; scores stay where they are made."""
     query, key, value = inputs[:3]
-    scores = replace(out, shape=(*query.shape[:-1], key.shape[-2]))
+    scores = replace(out, memory_layout="interleaved", shape=(*query.shape[:-1], key.shape[-2]))
     turned = replace(key, shape=(*key.shape[:-2], key.shape[-1], key.shape[-2]))
     plain = replace(op, params=MatmulParams())
     first, received, cores = _product(plain, [query, turned], scores, system, profile)

@@ -43,7 +43,9 @@ class TtnnOp(RowOp):
             if found is None:
                 raise VerifyException(f"{self.name}: expected tensors with a ttnn layout, got {value.type}")
             shape = shape_of(value)
-            if found.layout == "tile":
+            if found.layout == "tile" and found.spread != "interleaved":
+                fitting = layout.sharded_layout(shape, found.data_type, found.spread, found.grid.pair)
+            elif found.layout == "tile":
                 fitting = layout.tile_layout(shape, found.data_type, found.buffer_type)
             else:
                 fitting = layout.host_layout(shape, found.memref.element_type)

@@ -171,6 +171,11 @@ class TTNNLayoutAttr(ParametrizedAttribute):
         return cast(BufferTypeAttr, self.memref.memory_space).word.data
 
     @property
+    def spread(self) -> str:
+        """interleaved, height_sharded, width_sharded or block_sharded; of host tensors interleaved."""
+        return self.memory_layout.word.data if isinstance(self.memory_layout, TensorMemoryLayoutAttr) else "interleaved"
+
+    @property
     def layout(self) -> str:
         """tile or row_major."""
         return "tile" if isinstance(self.memref.element_type, TileType) else "row_major"
@@ -252,6 +257,16 @@ def tile_layout(shape: tuple[int, ...], data_type: str, buffer_type: str = "dram
     memref = MemRefType(TileType(StringAttr(data_type)), tiles, NoneAttr(), BufferTypeAttr.of(buffer_type))
     spread: Attribute = NoneAttr() if buffer_type == "system_memory" else TensorMemoryLayoutAttr.of("interleaved")
     return TTNNLayoutAttr(AffineMapAttr(linear), GridAttr.of(1, 1), memref, cast(Any, spread))
+
+
+@lru_cache(maxsize=4096)
+def sharded_layout(shape: tuple[int, ...], data_type: str, spread: str, grid: tuple[int, int]) -> TTNNLayoutAttr:
+    """Tiled in L1, cut into equal shards on a grid of cores: `spread` is height_, width_ or block_sharded."""
+    linear, (height, width) = _linear(shape, tiled=True)
+    rows, columns = -(-height // TILE), -(-width // TILE)
+    shard = (-(-rows // grid[0]), -(-columns // grid[1]))
+    memref = MemRefType(TileType(StringAttr(data_type)), shard, NoneAttr(), BufferTypeAttr.of("l1"))
+    return TTNNLayoutAttr(AffineMapAttr(linear), GridAttr.of(*grid), memref, TensorMemoryLayoutAttr.of(spread))
 
 
 def layout_of(value: Any) -> TTNNLayoutAttr | None:

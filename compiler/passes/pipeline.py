@@ -29,6 +29,7 @@ from compiler.passes.ttir_to_ttnn import TtirToTtnn
 from compiler.passes.ttnn_compute_config import TtnnComputeConfig
 from compiler.passes.ttnn_deallocate import TtnnDeallocate
 from compiler.passes.ttnn_fusing import TtnnFusing
+from compiler.passes.ttnn_optimizer import TtnnOptimizer
 
 if TYPE_CHECKING:
     from compiler.options import CompileOptions
@@ -50,6 +51,7 @@ PASSES: dict[str, type[ModulePass]] = {
         TtirToTtnn,
         TtnnFusing,
         TtnnComputeConfig,
+        TtnnOptimizer,
         TtnnDeallocate,
     )
 }
@@ -76,6 +78,7 @@ def ttnn_passes(board: str, options: CompileOptions) -> tuple[ModulePass, ...]:
         TtirToTtnn(board=board, data_format=options.data_format),
         *((TtnnFusing(),) if options.optimization_level else ()),
         TtnnComputeConfig(board=board, math_fidelity=options.math_fidelity),
+        *((TtnnOptimizer(board=board),) if options.optimization_level > 1 else ()),
         TtnnDeallocate(),
     )
 

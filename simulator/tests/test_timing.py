@@ -130,3 +130,28 @@ def test_a_profile_adds_up() -> None:
     # Double-buffered tiles of input and output.
     assert profile.l1_peak_bytes == 4 * 4096
     assert profile.dram_peak_bytes > 0
+
+
+def test_a_shard_on_its_own_core_crosses_nothing() -> None:
+    made = one_kernel("add", EltwiseParams(), [((1024, 1024), "bf16")] * 2, ((1024, 1024), "bf16"))
+    program, system = made.programs[0], load_board("n150")
+    op = program.operations[2]
+
+    def cost_in(buffer: str, spread: str, grid: tuple[int, int]) -> OpCost:
+        tensors = tuple(
+            dataclasses.replace(t, buffer_type=buffer, memory_layout=spread, grid=grid)
+            if t.buffer_type != "system_memory"
+            else t
+            for t in program.tensors
+        )
+        return operation_cost(op, dataclasses.replace(program, tensors=tensors), system, system.ttnn)
+
+    dram = cost_in("dram", "interleaved", (1, 1))
+    dealt = cost_in("l1", "interleaved", (1, 1))
+    own = cost_in("l1", "block_sharded", (8, 8))
+    few = cost_in("l1", "block_sharded", (4, 4))
+    assert dram.dram_bytes == 3 * 1024 * 1024 * 2
+    assert dealt.dram_bytes == own.dram_bytes == own.transfer_cycles == own.noc_bytes == 0
+    assert dram.transfer_cycles > dealt.transfer_cycles > 0
+    assert few.compute_cycles > 3.5 * own.compute_cycles
+    assert (own.cores, few.cores) == (64, 16)

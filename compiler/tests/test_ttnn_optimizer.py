@@ -1,0 +1,75 @@
+"""Tensors in L1: the device takes them all, computes the same bits, and reads less from DRAM."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from compiler import api
+from compiler.passes.ttnn_optimizer import spreads
+from compiler.target import binary
+from compiler.tests import programs
+from simulator.api import Device
+
+
+def chain(x, w):  # type: ignore[no-untyped-def]
+    y = jnp.exp(x @ w * 0.01)
+    z = jnp.tanh(y + x.sum())
+    return z * y - y.max(1, keepdims=True)
+
+
+def compiled(level: int, rows: int, board: str = "n150", function=chain):  # type: ignore[no-untyped-def]
+    x = programs.random((rows, 512))
+    w = programs.random((512, 512), 1)
+    data = api.compile(
+        programs.stablehlo(function, x, w), api.load_board(board), api.CompileOptions(optimization_level=level)
+    )
+    return binary.read(data).programs[0], Device(board).load(data), [x, w]
+
+
+def test_a_chain_stays_in_l1_with_the_same_bits_and_less_dram() -> None:
+    (_, first, args), (program, second, _) = compiled(1, 1024), compiled(2, 1024)
+    plain, better = first.run(args), second.run(args)
+    np.testing.assert_array_equal(plain.outputs[0], better.outputs[0])
+    spread = {t.memory_layout for t in program.tensors if t.buffer_type == "l1"}
+    assert {"block_sharded", "interleaved"} <= spread
+    moved = [sum(op.dram_bytes for op in result.profile.ops) for result in (plain, better)]
+    assert moved[1] < 0.5 * moved[0]
+    assert better.profile.total_cycles < plain.profile.total_cycles
+    assert better.profile.l1_peak_bytes > plain.profile.l1_peak_bytes
+
+
+def test_what_does_not_fit_beside_the_rest_lies_in_dram() -> None:
+    """32 MiB a tensor, 89 MiB of L1: the device refuses a program that overflows."""
+    program, executable, _ = compiled(2, 16384)
+    places = [t.buffer_type for t in program.tensors if t.shape == (16384, 512) and t.buffer_type != "system_memory"]
+    assert {"l1", "dram"} == set(places)
+    assert executable.memory.l1_peak <= api.load_board("n150").ttnn.l1_usable
+
+
+def test_larger_than_l1_is_never_there() -> None:
+    program, *_ = compiled(2, 1 << 16, function=lambda x, w: jnp.exp(jnp.abs(x)))
+    assert not any(t.buffer_type == "l1" for t in program.tensors)
+
+
+def test_arguments_and_results_lie_in_dram() -> None:
+    program, *_ = compiled(2, 256, function=lambda x, w: (x + 1, x))
+    assert not any(t.buffer_type == "l1" and t.memory_layout != "interleaved" for t in program.tensors)
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "best"),
+    [
+        (64, 1, ("height_sharded", (64, 1))),
+        (1, 64, ("width_sharded", (1, 64))),
+        (32, 16, ("block_sharded", (8, 8))),
+        (98, 2, ("height_sharded", (49, 1))),
+    ],
+)
+def test_the_sharding_on_most_cores_comes_first(rows: int, columns: int, best: tuple) -> None:
+    profile = api.load_board("n150").ttnn
+    ways = spreads(rows, columns, profile)
+    assert max(way[1][0] * way[1][1] for way in ways) == ways[0][1][0] * ways[0][1][1]
+    assert best in ways
+    assert best[1][0] * best[1][1] == ways[0][1][0] * ways[0][1][1]
