@@ -247,7 +247,12 @@ class OpTest(Record):
     @property
     def fails_run(self) -> bool:
         """Whether it is red: a failure that no limitation names, or no failure where one is named."""
-        return (self.status in FAILED) is not bool(self.expected)
+        return fails_run(self.status, self.expected)
+
+
+def fails_run(status: str, expected: str) -> bool:
+    """`OpTest.fails_run` of an op that ended with `status`; `expected`: the limitation that names it."""
+    return (status in FAILED) is not bool(expected)
 
 
 VOLATILE = frozenset(

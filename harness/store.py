@@ -202,26 +202,46 @@ def in_order(rows: Sequence[OpRow], tests: Iterable[OpTest]) -> list[OpTest]:
 def read_run(run_dir: Path) -> RunRecord:
     """RUN/run.json."""
     path = run_dir / RUN_FILE
-    return _parse(RunRecord, _text(path, "a run folder"), str(path))
+    return parse(RunRecord, _text(path, "a run folder"), str(path))
 
 
 def read_manifest(run_dir: Path) -> tuple[ManifestHeader, list[OpRow]]:
     """RUN/manifest.jsonl."""
+    lines = lines_of_manifest(run_dir)
+    header = header_of(run_dir, next(lines))
+    return header, [parse(OpRow, line, where) for where, line in lines]
+
+
+def lines_of_manifest(run_dir: Path) -> Iterator[tuple[str, str]]:
+    """Where each line of RUN/manifest.jsonl stands, and its text; the first is that of the header, or empty."""
     path = run_dir / MANIFEST_FILE
     lines = _text(path, "a run folder").split("\n")
-    if not lines[0]:
-        raise InputError(str(path), "a manifest", "an empty file", "running the models again")
-    header = _parse(ManifestHeader, lines[0], f"{path}:1")
-    return header, [_parse(OpRow, line, f"{path}:{number}") for number, line in enumerate(lines[1:], 2) if line]
+    yield f"{path}:1", lines[0]
+    for number, line in enumerate(lines[1:], 2):
+        if line:
+            yield f"{path}:{number}", line
+
+
+def header_of(run_dir: Path, first: tuple[str, str]) -> ManifestHeader:
+    """The first line of a manifest. Raises InputError where it is none."""
+    where, line = first
+    if not line:
+        raise InputError(str(run_dir / MANIFEST_FILE), "a manifest", "an empty file", "running the models again")
+    return parse(ManifestHeader, line, where)
 
 
 def read_journal(run_dir: Path) -> Iterator[OpTest]:
     """Every OpTest of every segment, all attempts; a torn last line is left out."""
+    for where, line in lines_of_journal(run_dir):
+        yield parse(OpTest, line, where)
+
+
+def lines_of_journal(run_dir: Path) -> Iterator[tuple[str, str]]:
+    """Where each line of every segment stands, and its text; a torn last line is left out."""
     for path in sorted((run_dir / JOURNAL_DIR).glob("*.jsonl")):
-        text = _text(path, "a journal")
-        lines = text.split("\n")[:-1]  # what follows the last newline is empty or torn
+        lines = _text(path, "a journal").split("\n")[:-1]  # what follows the last newline is empty or torn
         for number, line in enumerate(lines, 1):
-            yield _parse(OpTest, line, f"{path}:{number}")
+            yield f"{path}:{number}", line
 
 
 def latest(tests: Iterable[OpTest]) -> list[OpTest]:
@@ -265,7 +285,11 @@ def _text(path: Path, what: str) -> str:
         raise InputError(str(path), what, reason or "unreadable") from error
 
 
-def _parse(kind: type[R], text: str, where: str) -> R:
+def parse(kind: type[R], text: str, where: str) -> R:
+    """One line as a record of today's schema. Raises InputError for anything else.
+
+    `where`: the place to name in it.
+    """
     # A run may have 20,000 records: what is right and of today's schema is read in one go, else it is looked at.
     with contextlib.suppress(ValidationError):
         record = kind.model_validate_json(text)

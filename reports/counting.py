@@ -12,12 +12,13 @@ from typing import Any
 import sqlalchemy as sa
 
 from harness.stages import ModelStatus
-from reports import counting_sql
+from reports import bulk, counting_sql, night_counts
 from reports.night_changes import count_changes, count_fixes
+from reports.night_views import night_view, series_of
 from reports.outcomes import RunView
 from reports.rows import RAN, series_by_backend
 from reports.schema import MODELS, NIGHT_CELLS, NIGHTS, OP_TESTS, RUNS
-from reports.schema_nights import COUNTED, NIGHT_MODELS, NIGHT_PAIRS, NIGHT_SERIES
+from reports.schema_nights import COUNTED, NIGHT_COUNTS, NIGHT_MODELS, NIGHT_PAIRS, NIGHT_SERIES
 
 Row = dict[str, Any]
 
@@ -70,17 +71,21 @@ def _count(connection: sa.Connection, night: Row, runs: list[Row]) -> None:
         if models:
             connection.execute(sa.insert(NIGHT_MODELS), [_blank(night, series, model) for model in models])
         connection.execute(sa.insert(NIGHT_SERIES), [row])
-        which = {"night": night["night_id"], "series": series}
-        connection.execute(counting_sql.COUNTS, which)
-        for counted in connection.execute(counting_sql.MODELS, which).mappings().all():
-            connection.execute(
-                sa.update(NIGHT_MODELS)
-                .where(NIGHT_MODELS.c.night_id == night["night_id"], NIGHT_MODELS.c.series == series)
-                .where(NIGHT_MODELS.c.model == counted["model"])
-                .values({name: int(counted[name]) for name in COUNTS})
-            )
-        view = count_fixes(connection, night["night_id"], series)
-        _compare(connection, night["night_id"], series, view)
+        _compare(connection, night["night_id"], series, _ops(connection, night["night_id"], series))
+
+
+def _ops(connection: sa.Connection, night_id: str, series: str) -> RunView | None:
+    """Counts the ops of a night by themselves; the night as it was read, None where it has no run."""
+    if series not in series_of(connection, night_id):
+        return None
+    view = night_view(connection, night_id, series)
+    rows = ([night_id, series, *row] for row in night_counts.counts(view))
+    bulk.insert(connection, NIGHT_COUNTS, rows)
+    for model, counted in night_counts.models(view).items():
+        of_model = (NIGHT_MODELS.c.series == series) & (NIGHT_MODELS.c.model == model)
+        connection.execute(sa.update(NIGHT_MODELS).where(NIGHT_MODELS.c.night_id == night_id, of_model).values(counted))
+    count_fixes(connection, view)
+    return view
 
 
 def _blank(night: Row, series: str, model: Row) -> Row:
@@ -182,10 +187,16 @@ def _compare(connection: sa.Connection, night_id: str, series: str, view: RunVie
             "jaxlib_changed": before["jaxlib"] != row["jaxlib"],
             "models_changed": _ran(connection, before["night_id"], series) != _ran(connection, night_id, series),
         }
-        which = {"night": night_id, "series": series, "previous": before["night_id"]}
-        connection.execute(counting_sql.PAIRS, which)
     connection.execute(sa.update(NIGHT_SERIES).where(here).values(told))
-    count_changes(connection, night_id, series, told["previous_night"], view)
+    if view is None and series in series_of(connection, night_id):
+        view = night_view(connection, night_id, series)
+    if view is None:
+        return
+    earlier = None if before is None else night_view(connection, before["night_id"], series)
+    if earlier is not None:
+        rows = ([night_id, series, *row] for row in night_counts.pairs(earlier, view))
+        bulk.insert(connection, NIGHT_PAIRS, rows)
+    count_changes(connection, view, earlier)
 
 
 def _ran(connection: sa.Connection, night_id: str, series: str) -> set[str]:

@@ -7,7 +7,7 @@ runs), so that a larger set of models never reads as a regression.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
@@ -120,7 +120,7 @@ class Diff:
 
 def compare(a: RunView, b: RunView, slower: Slower | None = None) -> Diff:
     """Labels every op of both runs. `slower` judges compile times; without it they are shown and not judged."""
-    labelled = [_row(a.ops.get(op_id), b.ops.get(op_id), b, slower) for op_id in dict.fromkeys([*b.ops, *a.ops])]
+    labelled = labelled_rows(a, b, slower)
     order = list(Label)
     rows = sorted(labelled, key=lambda row: (order.index(Label(row.label)), -len(row.models), -row.uses, row.op_id))
     counts = Counter(row.label for row in rows)
@@ -136,8 +136,18 @@ def compare(a: RunView, b: RunView, slower: Slower | None = None) -> Diff:
     )  # fmt: skip
 
 
-def _row(old: Outcome | None, new: Outcome | None, b: RunView, slower: Slower | None) -> Row:
-    label, note = _label(old, new, b, slower)
+def labelled_rows(a: RunView, b: RunView, slower: Slower | None, without: Collection[Label] = ()) -> list[Row]:
+    """A row for each op of either run, but those whose label is in `without`."""
+    found = []
+    for op_id in dict.fromkeys([*b.ops, *a.ops]):
+        old, new = a.ops.get(op_id), b.ops.get(op_id)
+        label, note = _label(old, new, b, slower)
+        if label not in without:
+            found.append(_row(label, note, old, new))
+    return found
+
+
+def _row(label: Label, note: str, old: Outcome | None, new: Outcome | None) -> Row:
     op = new or old
     assert op is not None
     failing = new if new is not None and new.bad else old if old is not None and old.bad else None

@@ -8,9 +8,8 @@ from typing import Any
 import sqlalchemy as sa
 
 from reports import bulk
-from reports.diff import QUIET, Label, Row, compare
+from reports.diff import QUIET, Label, Row, labelled_rows
 from reports.history import slower_between_nights
-from reports.night_views import night_view, series_of
 from reports.outcomes import RunView
 from reports.schema_nights import NIGHT_CHANGES, NIGHT_CURVE, NIGHT_FIXES
 from reports.unblock import plan
@@ -19,23 +18,16 @@ FIRST = "FIRST"
 """In place of a label: the op goes wrong, and there is no night before this one."""
 
 
-def count_changes(
-    connection: sa.Connection, night_id: str, series: str, previous: str, now: RunView | None = None
-) -> None:
+def count_changes(connection: sa.Connection, now: RunView, before: RunView | None) -> None:
     """Makes the rows of `night_changes` anew; without a night to compare with, those of the ops that go wrong."""
-    _clear(connection, NIGHT_CHANGES, night_id, series)
-    if now is None:
-        if series not in series_of(connection, night_id):
-            return
-        now = night_view(connection, night_id, series)
-    if previous:
-        before = night_view(connection, previous, series)
-        found = compare(before, now, slower_between_nights(connection, before, now)).rows
+    _clear(connection, NIGHT_CHANGES, now.run_id, now.series)
+    if before is not None:
+        found = labelled_rows(before, now, slower_between_nights(connection, before, now), QUIET)
     else:
         nothing = replace(now, ops={})
-        found = [replace(row, label=FIRST, note="") for row in compare(nothing, now).rows if row.label == Label.NEW]
-    rows = (_change(night_id, series, row) for row in found if row.label not in QUIET)
-    bulk.insert(connection, NIGHT_CHANGES, rows)
+        some = labelled_rows(nothing, now, None, QUIET)
+        found = [replace(row, label=FIRST, note="") for row in some if row.label == Label.NEW]
+    bulk.insert(connection, NIGHT_CHANGES, (_change(now.run_id, now.series, row) for row in found))
 
 
 def _change(night_id: str, series: str, row: Row) -> list[Any]:
@@ -51,13 +43,11 @@ def _change(night_id: str, series: str, row: Row) -> list[Any]:
     return [told[column.name] for column in NIGHT_CHANGES.columns]
 
 
-def count_fixes(connection: sa.Connection, night_id: str, series: str) -> RunView | None:
-    """Makes the rows of `night_fixes` and `night_curve` anew; the night as it was read, None where it has no run."""
+def count_fixes(connection: sa.Connection, view: RunView) -> None:
+    """Makes the rows of `night_fixes` and `night_curve` anew."""
+    night_id, series = view.run_id, view.series
     for table in (NIGHT_FIXES, NIGHT_CURVE):
         _clear(connection, table, night_id, series)
-    if series not in series_of(connection, night_id):
-        return None
-    view: RunView = night_view(connection, night_id, series)
     found = plan(dict.fromkeys(view.models, view))
     fixes = [
         [night_id, series, place, fix.fix, fix.stage, fix.error, ", ".join(fix.op_names), ", ".join(fix.models),
@@ -70,7 +60,6 @@ def count_fixes(connection: sa.Connection, night_id: str, series: str) -> RunVie
         for step in found.curve
     ]
     bulk.insert(connection, NIGHT_CURVE, curve)
-    return view
 
 
 def _clear(connection: sa.Connection, table: sa.Table, night_id: str, series: str) -> None:

@@ -29,7 +29,7 @@ UNATTEMPTED = frozenset({Status.STOPPED, Status.SKIPPED, Status.NOT_RUN})
 
 TAKEN = (
     "op_id", "op_name", "op_kind", "status", "stage_reached", "failed_stage", "compile_seconds", "error_signature",
-    "error_message", "crash_kind", "pcc", "cycles", "ran_on", "expected", "flaky", "artifact", "repro",
+    "error_message", "crash_kind", "pcc", "cycles", "l1_peak_bytes", "ran_on", "expected", "flaky", "artifact", "repro",
 )  # fmt: skip
 """Columns of `op_tests` that an outcome is made from."""
 
@@ -55,6 +55,7 @@ class Outcome:
     crash: str = ""
     pcc: float | None = None
     cycles: int | None = None
+    l1_peak_bytes: int | None = None
     compile_seconds: float = 0.0
     ran_on: str = "none"
     expected: str = ""
@@ -195,16 +196,16 @@ def view_of(
     tests = _tests(connection, which)
     for test in tests:
         test["op_id"] = renamed.get(test["op_id"], test["op_id"])
-    uses: dict[str, Counter[str]] = {}
+    uses: dict[str, dict[str, int]] = {}
     models: dict[str, list[str]] = {}
     for model, module_id in modules.items():
         if module_id is not None:
             models.setdefault(module_id, []).append(model)
     counted = sa.select(MODULE_OPS.c.module_id, MODULE_OPS.c.op_id, MODULE_OPS.c.uses)
     for some in pieces_of(list(models)):
-        for module_id, op_id, count in connection.execute(counted.where(MODULE_OPS.c.module_id.in_(some))):
+        for module_id, op_id, count in connection.execute(counted.where(MODULE_OPS.c.module_id.in_(some))).all():
             for model in models[module_id]:
-                uses.setdefault(renamed.get(str(op_id), str(op_id)), Counter())[model] = count
+                uses.setdefault(renamed.get(op_id, op_id), {})[model] = count
     tested = {test["op_id"] for test in tests}
     lost = _lost(connection, [op_id for op_id in uses if op_id not in tested])
     return _view(told, list(modules), tests, lost, uses)
@@ -220,7 +221,7 @@ def _tests(connection: sa.Connection, which: sa.ColumnElement[bool]) -> list[dic
     wanted = sa.select(*(OP_TESTS.c[name] for name in TAKEN), OPS.c.signature)
     wanted = wanted.join(OPS, OPS.c.op_id == OP_TESTS.c.op_id).where(which)
     tests: list[dict[str, Any]] = [
-        dict(zip(names, row, strict=True)) for row in connection.execute(wanted.order_by(OP_TESTS.c.op_id))
+        dict(zip(names, row, strict=True)) for row in connection.execute(wanted.order_by(OP_TESTS.c.op_id)).all()
     ]
     params = sa.select(OPS.c.op_id, OPS.c.op_params).join(OP_TESTS, OPS.c.op_id == OP_TESTS.c.op_id)
     params = params.where(which, OP_TESTS.c.status != str(Status.SUCCESS))
@@ -249,7 +250,7 @@ def pieces_of(names: Sequence[str]) -> Iterator[Sequence[str]]:
 
 def _view(
     told: Told, models: Iterable[str], tests: Iterable[Mapping[Any, Any]], lost: Iterable[Mapping[Any, Any]],
-    uses: Mapping[str, Counter[str]],
+    uses: Mapping[str, Mapping[str, int]],
 ) -> RunView:  # fmt: skip
     """`lost`: ops without a test: no module could be made of them, or nobody got to them (yet)."""
     found = {test["op_id"]: _outcome(test, dict(uses.get(test["op_id"], {}))) for test in tests}
@@ -284,6 +285,7 @@ def _outcome(test: Mapping[Any, Any], uses: Mapping[str, int]) -> Outcome:
         crash=test["crash_kind"] or "",
         pcc=test["pcc"],
         cycles=test["cycles"],
+        l1_peak_bytes=test["l1_peak_bytes"],
         compile_seconds=test["compile_seconds"] or 0.0,
         ran_on=test["ran_on"],
         expected=test["expected"],

@@ -1,23 +1,27 @@
 """A stored run into the results database: idempotent, one transaction, and everything that follows from it counted.
 
-Publishing a run again replaces its rows; what it writes never depends on the clock or on the machine.
+Publishing a run again replaces its rows, or does nothing where neither the run nor this code is another than last time;
+what it writes never depends on the clock or on the machine.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import gc
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import sqlalchemy as sa
 
 from harness.errors import InputError
 from harness.records import OpTest
-from harness.store import StoredRun
-from reports import bulk, rows
+from harness.store import StoredRun, latest, read_run
+from reports import bulk, contents, rows, staging
 from reports.columns import plain
 from reports.counting import count_night
 from reports.database import open_database
-from reports.outcomes import pieces_of
+from reports.reading import exists, read_database
 from reports.rows import Published, Row
 from reports.schema import ERRORS, LIMITATIONS, MODELS, MODULE_OPS, NIGHT_CELLS, NIGHTS, OP_TESTS, OPS, RUNS, USES
 from reports.upsert import upsert
@@ -37,9 +41,42 @@ def publish(
     Raises InputError for a folder that holds no run of a known schema and for a database that cannot be written;
     then nothing of the run is in the database that was not before.
     """
-    found = rows.read(run_dir, records)
-    with open_database(url, where) as connection:
-        return write(connection, found, where)
+    run_id = read_run(run_dir).run_id
+    digest = contents.digest(run_dir)
+    there = _published(url, run_id)
+    if there is not None and there["digest"] == digest:
+        return there["rows"]
+    with _no_collection():
+        found = rows.read(run_dir, records)
+        with open_database(url, where) as connection:
+            counts = write(connection, found, where)
+            told = sa.update(RUNS).where(RUNS.c.run_id == run_id)
+            connection.execute(told.values(published={"digest": digest, "rows": counts}))
+    return counts
+
+
+def _published(url: str, run_id: str) -> dict[str, Any] | None:
+    """What the run of that name was published as; None where it is not there, or where nobody knows."""
+    if not exists(url):
+        return None
+    try:
+        with read_database(url) as connection:
+            return connection.scalar(sa.select(RUNS.c.published).where(RUNS.c.run_id == run_id))
+    except InputError:
+        return None  # a database of an older schema, or none that answers: who writes to it says so
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Without the collector of cycles, of which records have none: it would look at each of a million again and again,
+    for more than half of the time that a publish takes."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
 
 
 def write(connection: sa.Connection, found: Published, where: str = "--to") -> dict[str, int]:
@@ -50,15 +87,14 @@ def write(connection: sa.Connection, found: Published, where: str = "--to") -> d
     _night(connection, found, night, where)
     connection.execute(sa.delete(RUNS).where(RUNS.c.run_id == run["run_id"]))  # its other rows go with it
     connection.execute(sa.insert(RUNS), [run])
-    of = rows.modules(found.run)
-    described = rows.op_rows(found)
-    _ops(connection, described)
+    of = rows.modules(found)
+    described = staging.write_ops(connection, rows.op_rows(found), found.clean)
     uses = sum(len(module.places) for module in of.values())
-    _modules(connection, of)
+    _modules(connection, of, found.clean)
     models = list(rows.model_rows(found, of))
     if models:
         connection.execute(sa.insert(MODELS), models)
-    tests = bulk.insert(connection, OP_TESTS, rows.op_test_rows(found, run))
+    tests = bulk.insert(connection, OP_TESTS, rows.op_test_rows(found, run), clean=found.clean)
     whole = list(whole_model_rows(found, run))
     if whole:
         connection.execute(sa.insert(WHOLE_MODELS), whole)
@@ -66,7 +102,7 @@ def write(connection: sa.Connection, found: Published, where: str = "--to") -> d
     if before is not None and before != night["night_id"]:
         count_night(connection, before, where)  # the run left it
     count_night(connection, night["night_id"], where)
-    return {"nights": 1, "runs": 1, "models": len(models), "ops": len(described), "uses": uses, "op_tests": tests}
+    return {"nights": 1, "runs": 1, "models": len(models), "ops": described, "uses": uses, "op_tests": tests}
 
 
 def _refuse_another(connection: sa.Connection, run: Row, where: str) -> str | None:
@@ -101,36 +137,24 @@ def _night(connection: sa.Connection, found: Published, night: Row, where: str) 
             connection.execute(sa.insert(NIGHT_CELLS), cells)
 
 
-def _ops(connection: sa.Connection, described: list[Row]) -> None:
-    """Inserts new ops, and updates those that the exporter tells otherwise now."""
-    there: dict[str, Row] = {}
-    for some in pieces_of([row["op_id"] for row in described]):
-        wanted = sa.select(OPS).where(OPS.c.op_id.in_(some))
-        there |= {row["op_id"]: dict(row) for row in connection.execute(wanted).mappings()}
-    names = [column.name for column in OPS.columns]
-    new = ([row[name] for name in names] for row in described if row["op_id"] not in there)
-    bulk.insert(connection, OPS, new)
-    upsert(connection, OPS, [row for row in described if row["op_id"] in there and there[row["op_id"]] != row])
-
-
-def _modules(connection: sa.Connection, of: dict[str, rows.Module]) -> None:
+def _modules(connection: sa.Connection, of: dict[str, rows.Module], clean: bool) -> None:
     """Writes the modules that no run before had."""
     new = {module.module_id: module for module in of.values() if module.module_id is not None}
     known = sa.select(MODULE_OPS.c.module_id).where(MODULE_OPS.c.module_id.in_(list(new))).distinct()
     for module_id in connection.scalars(known).all():
         del new[module_id]
     for module in new.values():
-        bulk.insert(connection, USES, rows.use_rows(module))
-        bulk.insert(connection, MODULE_OPS, rows.module_op_rows(module))
+        bulk.insert(connection, USES, rows.use_rows(module), clean=clean)
+        bulk.insert(connection, MODULE_OPS, rows.module_op_rows(module), clean=clean)
 
 
 def _seen(connection: sa.Connection, found: Published) -> None:
     """Keeps errors and limitations with when they were first and last seen."""
-    started = found.run.record.started
+    started = found.record.started
     seen = {"first_seen": started, "last_seen": started}
     errors: dict[str, Row] = {}
     limitations: dict[str, Row] = {}
-    for test in found.run.tests:
+    for test in latest(found.attempts):
         if test.error_signature:
             message = plain(test.error_message or test.crash_kind or "")
             stage = str(test.failed_stage or test.stage_reached)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from harness.records import OpRow, OpTest, RunRecord, TensorDesc
+from harness.records import ManifestHeader, OpRow, OpTest, RunRecord, TensorDesc, fails_run
 from harness.stages import Stage
-from harness.store import StoredRun, load_attempts, whole_models
+from harness.store import StoredRun, latest, read_run, whole_models
+from reports import quick_records
 from reports.columns import plain
 from reports.night_record import Membership, membership
 from reports.schema import DROPPED, OP_TESTS
@@ -32,17 +34,21 @@ RAN = "ran"
 class Published(NamedTuple):
     """A run and what it is published with."""
 
-    run: StoredRun
+    record: RunRecord
+    header: ManifestHeader
+    ops: Sequence[OpRow]
     attempts: Sequence[OpTest]
     """Every attempt, also those that a later one took the place of."""
     member: Membership | None
     whole: list[OpTest]
     """The models that ran as one program."""
+    clean: bool
+    """Whether the texts of rows and attempts hold no NUL, as quick_records.py reads them."""
 
     @property
     def night_id(self) -> str:
         """The night that it belongs to; a run by itself is a night of its own."""
-        return self.member.night.night_id if self.member else self.run.record.run_id
+        return self.member.night.night_id if self.member else self.record.run_id
 
 
 class Module(NamedTuple):
@@ -56,8 +62,16 @@ class Module(NamedTuple):
 
 def read(run_dir: Path, records: tuple[StoredRun, Sequence[OpTest]] | None = None) -> Published:
     """The run in `run_dir`, read but where `records` are known. Raises InputError: none there of a known schema."""
-    run, attempts = records or load_attempts(run_dir)
-    return Published(run, attempts, membership(run_dir), whole_models(run_dir, run.tests))
+    member = membership(run_dir)
+    if records is not None:
+        run, attempts = records
+        whole = whole_models(run_dir, run.tests)
+        return Published(run.record, run.header, run.rows, attempts, member, whole, clean=False)
+    record = read_run(run_dir)
+    header, ops = quick_records.manifest(run_dir)
+    attempts = list(quick_records.journal(run_dir))
+    whole = whole_models(run_dir, latest(attempts))
+    return Published(record, header, ops, attempts, member, whole, clean=True)
 
 
 def series_text(backend: str, arch: str, options: dict[str, Any]) -> str:
@@ -82,7 +96,7 @@ def night_row(found: Published) -> Row:
         told = night.model_dump(exclude={"schema_version"}, mode="python")
         more = {"night_id": night.night_id, "kind": "night", "label": night.label, "config_hash": night.config_hash}
         return plain({**told, **more})
-    record = found.run.record
+    record = found.record
     return plain(
         {
             "night_id": record.run_id, "kind": "run", "name": record.run_id, "started": record.started, "zone": "UTC",
@@ -94,16 +108,16 @@ def night_row(found: Published) -> Row:
 
 def run_row(found: Published) -> Row:
     """The row of `runs`."""
-    record = plain(found.run.record)
+    record = plain(found.record)
     origin = record.pop("origin")
-    options = found.run.record.origin.options
+    options = found.record.origin.options
     return {
         **record,
         **origin,
         "night_id": found.night_id,
         "shard": found.member.shard if found.member else 0,
         "series": series_text(record["backend"], record["arch"], options),
-        "compiler": compiler_of(found.run.record),
+        "compiler": compiler_of(found.record),
         "jaxlib": origin["versions"].get("jaxlib", ""),
     }
 
@@ -117,28 +131,32 @@ def compiler_of(record: RunRecord) -> str:
 # --- models and their modules
 
 
-def modules(run: StoredRun) -> dict[str, Module]:
+def modules(found: Published) -> dict[str, Module]:
     """Model -> its module."""
-    places: dict[str, list[tuple[str, str, str, str]]] = {model: [] for model in run.header.module_ops}
-    for row in run.rows:
+    places: dict[str, list[tuple[str, str, str, str]]] = {plain(model): [] for model in found.header.module_ops}
+    for row in found.ops:
+        op_id = row.op_id
         for use in row.uses:
-            one = (row.op_id, *(plain(text) for text in (use.path, use.location, use.framework_op)))
-            places.setdefault(use.model, []).append(one)
+            texts = (use.model, use.path, use.location, use.framework_op)
+            model, path, location, framework_op = texts if found.clean else plain(texts)
+            places.setdefault(model, []).append((op_id, path, location, framework_op))
     return {
-        model: Module(hashlib.sha256(repr(found).encode()).hexdigest()[:16] if found else None, found)
-        for model, found in places.items()
+        model: Module(hashlib.sha256(repr(some).encode()).hexdigest()[:16] if some else None, some)
+        for model, some in places.items()
     }
 
 
 def model_rows(found: Published, of: dict[str, Module]) -> Iterator[Row]:
     """The rows of `models`: one per model that was asked for."""
-    header = found.run.header
-    run_id = found.run.record.run_id
+    header = found.header
+    run_id = found.record.run_id
+    counts = {kind: {plain(model): count for model, count in getattr(header, kind).items()}
+              for kind in ("module_ops", "structural")}  # fmt: skip
     for position, (model, module) in enumerate(of.items()):
         yield {
-            "run_id": run_id, "model": plain(model), "framework": "", "outcome": RAN, "reason": "", "artifact": "",
-            "module_id": module.module_id, "module_ops": header.module_ops.get(model, 0),
-            "structural": header.structural.get(model, 0), "position": position,
+            "run_id": run_id, "model": model, "framework": "", "outcome": RAN, "reason": "", "artifact": "",
+            "module_id": module.module_id, "position": position,
+            **{kind: count.get(model, 0) for kind, count in counts.items()},
         }  # fmt: skip
     for position, failure in enumerate(header.failed, len(of)):
         yield plain(
@@ -158,57 +176,47 @@ def use_rows(module: Module) -> Iterator[tuple[Any, ...]]:
 
 def module_op_rows(module: Module) -> Iterator[tuple[Any, ...]]:
     """The rows of `module_ops`."""
-    for op_id, uses in Counter(place[0] for place in module.places).items():
+    for op_id, uses in sorted(Counter(place[0] for place in module.places).items()):
         yield module.module_id, op_id, uses
 
 
 # --- ops and their tests
 
 
-def op_rows(found: Published) -> list[Row]:
-    """The rows of `ops`."""
+def op_rows(found: Published) -> Iterator[list[Any]]:
+    """The rows of `ops`, in its columns' order and that of their ids: keys that come in order are indexed faster."""
     kinds = {test.op_id: test.op_kind for test in found.attempts}
-    described = {row.op_id: _op(row, kinds.get(row.op_id, "")) for row in found.run.rows}
-    for test in found.attempts:
-        if test.op_id not in described:
-            described[test.op_id] = _op(test, test.op_kind)
-    return list(described.values())
+    described: dict[str, OpRow | OpTest] = {test.op_id: test for test in reversed(found.attempts)}
+    described |= {row.op_id: row for row in found.ops}
+    for op_id in sorted(described):
+        yield _op(described[op_id], kinds.get(op_id, ""))
 
 
-def _op(row: OpRow | OpTest, kind: str) -> Row:
+def _op(row: OpRow | OpTest, kind: str) -> list[Any]:
     tensors = (*row.inputs, *row.outputs)
-    return {
-        "op_id": row.op_id,
-        "op_name": plain(row.op_name),
-        "op_kind": kind,
-        "inputs": plain(row.inputs),
-        "outputs": plain(row.outputs),
-        "op_params": plain(row.op_params),
-        "signature": signature(row.inputs, row.outputs),
-        "dtype": tensors[0].data_type if tensors else "",
-        "rank": len(tensors[0].shape) if tensors else 0,
-        "unsplittable": plain(row.unsplittable) if isinstance(row, OpRow) else "",
-    }
+    return [
+        row.op_id, row.op_name, kind, row.inputs, row.outputs, row.op_params, signature(row.inputs, row.outputs),
+        tensors[0].data_type if tensors else "", len(tensors[0].shape) if tensors else 0,
+        getattr(row, "unsplittable", ""),
+    ]  # fmt: skip
 
 
 def op_test_rows(found: Published, run: Row) -> Iterator[list[Any]]:
-    """The rows of `op_tests`, in its columns' order: every attempt at every op."""
+    """The rows of `op_tests`, in its columns' order and that of their ids: every attempt at every op."""
     own = [name for name in OpTest.model_fields if name not in DROPPED]
     assert [column.name for column in OP_TESTS.columns][: len(own)] == own
-    run_id = run["run_id"]
+    run_id, place, own_values = run["run_id"], own.index("run_id"), attrgetter(*own)
     newest: dict[tuple[str, str], int] = {}
     attempts: dict[tuple[str, str, int], OpTest] = {}
     for test in found.attempts:  # the same number twice: the later line counts, as in the folder
         attempts[test.op_id, test.backend, test.attempt] = test
         newest[test.op_id, test.backend] = max(test.attempt, newest.get((test.op_id, test.backend), 0))
-    place = own.index("run_id")
     series = series_by_backend(run["backend"], run["arch"], run["options"])
-    for test in attempts.values():
-        values = test.model_dump()
-        row = [values[name] for name in own]
+    for (op_id, backend, attempt), test in sorted(attempts.items()):
+        row = list(own_values(test))
         row[place] = run_id
-        old = test.attempt < newest[test.op_id, test.backend]
-        row += [run["night_id"], series.get(test.backend, run["series"]), run_id if old else ""]
+        old = attempt < newest[op_id, backend]
+        row += [run["night_id"], series.get(backend, run["series"]), run_id if old else ""]
         row += [sum(stage.seconds for stage in test.stages), compile_seconds(test), is_failure(test)]
         yield row
 
@@ -220,7 +228,7 @@ def compile_seconds(test: OpTest) -> float:
 
 def is_failure(test: OpTest) -> bool:
     """Whether an op fails its run: it went wrong and no limitation names that failure, or one does and it passed."""
-    return test.fails_run
+    return fails_run(test.status, test.expected)
 
 
 def signature(inputs: Iterable[TensorDesc], outputs: Iterable[TensorDesc]) -> str:

@@ -86,10 +86,12 @@ RUNS = sa.Table(
     text("series"),
     text("compiler"),
     text("jaxlib"),
+    sa.Column("published", sa.JSON(none_as_null=True), nullable=True),
     sa.Index(None, "night_id"),
 )
 """One row per run; the fields of its Origin stand beside its own. `shard` is 0 where the run is no shard; runs of one
-`series` agree in all that decides an op's numbers; `compiler` is the backend's fingerprint."""
+`series` agree in all that decides an op's numbers; `compiler` is the backend's fingerprint; `published` says from which
+records by which code the rows of the run were made (contents.py), and how many they are."""
 
 MODELS = sa.Table(
     "models",
@@ -130,12 +132,14 @@ USES = sa.Table(
     METADATA,
     text("module_id", key=True),
     count("position", key=True),
-    sa.Column("op_id", sa.Text(), sa.ForeignKey("ops.op_id"), nullable=False, index=True),
+    text("op_id"),
     text("path"),
     text("location"),
     text("framework_op"),
+    sqlite_with_rowid=False,
 )
-"""Where ops stand: one row per place in a module, in the manifest's order."""
+"""Where ops stand: one row per place in a module, in the manifest's order. A night may have a million: they are stored
+once, by their key, and `module_ops` leads to those of an op and holds the ops that they name."""
 
 MODULE_OPS = sa.Table(
     "module_ops",
@@ -149,6 +153,9 @@ MODULE_OPS = sa.Table(
 
 DROPPED = ("op_params", "models", "locations", "jump")
 """Fields of OpTest that follow from the op and from the modules of its run; `jump` is in `whole_models`."""
+
+HAS_ERROR = sa.text("error_signature IS NOT NULL")
+"""Few ops have one: only these are in its index."""
 
 OP_TESTS = sa.Table(
     "op_tests",
@@ -164,7 +171,7 @@ OP_TESTS = sa.Table(
     sa.ForeignKeyConstraint(["op_id"], ["ops.op_id"]),
     sa.Index(None, "op_id"),
     sa.Index(None, "night_id", "series", "op_id"),
-    sa.Index(None, "error_signature"),
+    sa.Index(None, "error_signature", sqlite_where=HAS_ERROR, postgresql_where=HAS_ERROR),
 )
 """The fields of OpTest and what follows from them. `superseded_by` is empty in the row that counts in its night; in
 others it names the run that holds that row (their own run, where it is a later attempt). `is_failure`: it fails a run,

@@ -81,11 +81,14 @@ class Placed:
 
 def plan(views: Mapping[str, RunView], by: str = "cluster") -> Plan:
     """The ranking and the curve. `views`: model -> the run that speaks for it."""
+    read = {id(view): view for view in views.values()}
+    bad = {key: [op for op in view.ops.values() if op.bad] for key, view in read.items()}
+    untried = {key: [op for op in view.ops.values() if not op.attempted] for key, view in read.items()}
     placed = [
         Placed(model, op, op.uses_of[model])
         for model, view in views.items()
-        for op in view.ops.values()
-        if op.bad and model in op.uses_of
+        for op in bad[id(view)]
+        if model in op.uses_of
     ]
     needs: dict[str, set[str]] = {model: set() for model in views}
     groups: dict[str, list[Placed]] = {}
@@ -98,9 +101,7 @@ def plan(views: Mapping[str, RunView], by: str = "cluster") -> Plan:
         key=lambda fix: (-len(fix.models), -fix.uses, fix.fix),
     )
     weight = {fix.fix: fix.uses for fix in fixes}
-    unknown = {
-        model: sum(not op.attempted for op in view.ops.values() if model in op.uses_of) for model, view in views.items()
-    }
+    unknown = {model: sum(model in op.uses_of for op in untried[id(view)]) for model, view in views.items()}
     used = {view.run_id: view for view in views.values()}
     return Plan(
         runs=tuple({"run_id": view.run_id, "started": view.started.isoformat(), "backend": view.backend,

@@ -145,7 +145,7 @@ def test_a_file_that_is_no_database_or_read_only_or_newer(tmp_path: Path) -> Non
     run = make_run(tmp_path / "run")
     publish(run, f"sqlite:///{path}")
     with pytest.raises(InputError, match="readonly database"):
-        publish(run, f"sqlite:///file:{path}?mode=ro&uri=true")
+        publish(make_run(tmp_path / "other", run_id="other"), f"sqlite:///file:{path}?mode=ro&uri=true")
     with sqlite3.connect(path) as connection:
         connection.execute("UPDATE alembic_version SET version_num = '9999'")
     connection.close()

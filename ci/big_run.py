@@ -1,0 +1,109 @@
+"""A run folder of any size, made from a run of the demo: what publishing, reports and databases are measured with.
+
+`python ci/big_run.py INTO --op-tests 100000 --models 60`. The ops of the demo's last night are copied under other ids
+until there are enough, and dealt to as many models as are wanted; one op in 50 of each copy fails. Nothing was run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+BIN = Path(sys.executable).parent
+NIGHT = "2026-11-20"
+LANE = "reference-n150"
+NAME = "a-large-night"
+Line = dict[str, Any]
+
+
+def replay(folder: Path) -> Path:
+    """The run folder of the last night of the demo's largest lane, made below `folder`."""
+    command = [BIN / "opscope", "demo", "--nights", "1", "--until", NIGHT, "--runs", folder / "runs",
+               "--to", f"sqlite:///{folder}/demo.sqlite"]  # fmt: skip
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    return next((folder / "runs").glob(f"*-{LANE}"))
+
+
+def enlarge(source: Path, into: Path, op_tests: int, models: int, night: str = NIGHT) -> None:
+    """Writes a run of `op_tests` unique ops in `models` models to `into`, as copies of those of the run `source`."""
+    header, *rows = map(json.loads, (source / "manifest.jsonl").read_text().splitlines())
+    tests = {one["op_id"]: one for one in map(json.loads, (source / "journal" / "demo.jsonl").read_text().splitlines())}
+    pairs = [(row, tests[row["op_id"]]) for row in rows if row["op_id"] in tests]
+    order = {model: place for place, model in enumerate(header["models"])}
+    names = [f"model_{number:02}" for number in range(models)]
+    module_ops = Counter(dict.fromkeys(names, 0))
+    (into / "journal").mkdir(parents=True, exist_ok=True)
+    with (into / "rows").open("w") as manifest, (into / "journal" / "copied.jsonl").open("w") as journal:
+        for number in range(op_tests):
+            copy, place = divmod(number, len(pairs))
+            row, test = pairs[place]
+            known = {model: names[(at + len(order) * copy) % models] for model, at in order.items()}
+            row, test = _copied(row, test, copy, known)
+            module_ops.update(use["model"] for use in row["uses"])
+            manifest.write(_line(row))
+            journal.write(_line(test))
+    told = {**header, "models": names, "export_dirs": [""] * models, "module_ops": module_ops,
+            "structural": dict.fromkeys(names, 0)}  # fmt: skip
+    (into / "manifest.jsonl").write_text(_line(told) + (into / "rows").read_text())
+    (into / "rows").unlink()
+    _tell(source, into, names, night)
+
+
+def _tell(source: Path, into: Path, models: list[str], night: str) -> None:
+    """Writes where the run came from, and the night that it belongs to."""
+    run = json.loads((source / "run.json").read_text())
+    started = {"started": f"{night}T02:00:00Z", "ended": f"{night}T05:00:00Z"}
+    (into / "run.json").write_text(json.dumps({**run, **started, "run_id": into.name, "models": models}))
+    member = json.loads((source / "night.json").read_text())
+    member["night"] |= {"name": NAME, "started": started["started"], "models": models}
+    (into / "night.json").write_text(json.dumps(member))
+
+
+def _copied(row: Line, test: Line, copy: int, known: dict[str, str]) -> tuple[Line, Line]:
+    old = row["op_id"]
+    new = hashlib.sha256(f"{copy} {old}".encode()).hexdigest()[:16]
+    uses = [{**use, "model": known[use["model"]], "path": f"{use['path']}.{copy}"} for use in row["uses"]]
+    told = {
+        name: value.replace(old, new) if isinstance(value, str) else value for name, value in test.items()
+    } | {"models": list(dict.fromkeys(use["model"] for use in uses)), "model_name": uses[0]["model"]}  # fmt: skip
+    if int(new[:4], 16) % 50 == 0:
+        error = f"ttir-to-ttnn: no kernel of kind {copy % 23} for this op"
+        told |= {"status": "compile_failed", "success": False, "failed_stage": "ttir-to-ttnn", "error_message": error,
+                 "error_signature": hashlib.sha256(error.encode()).hexdigest()[:16], "pcc": None, "results": [],
+                 "stage_reached": "stablehlo-to-ttir", "cycles": None, "device_ns": None, "ran_on": "none"}  # fmt: skip
+    return {**row, "op_id": new, "uses": uses}, told
+
+
+def _line(record: Line) -> str:
+    return json.dumps(record, separators=(",", ":")) + "\n"
+
+
+def make(into: Path, op_tests: int, models: int, night: str = NIGHT) -> None:
+    """`enlarge` of a night of the demo that is made for it; a folder that is there is made anew."""
+    shutil.rmtree(into, ignore_errors=True)
+    with tempfile.TemporaryDirectory() as scratch:
+        enlarge(replay(Path(scratch)), into, op_tests, models, night)
+
+
+def main() -> int:
+    """Makes the folder."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("into", type=Path)
+    parser.add_argument("--op-tests", type=int, default=100_000)
+    parser.add_argument("--models", type=int, default=60)
+    parser.add_argument("--night", default=NIGHT, help="the date of its start")
+    options = parser.parse_args()
+    make(options.into, options.op_tests, options.models, options.night)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
