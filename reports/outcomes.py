@@ -204,8 +204,9 @@ def view_of(
     counted = sa.select(MODULE_OPS.c.module_id, MODULE_OPS.c.op_id, MODULE_OPS.c.uses)
     for some in pieces_of(list(models)):
         for module_id, op_id, count in connection.execute(counted.where(MODULE_OPS.c.module_id.in_(some))).all():
+            key = renamed.get(str(op_id), str(op_id))
             for model in models[module_id]:
-                uses.setdefault(renamed.get(op_id, op_id), {})[model] = count
+                uses.setdefault(key, {})[model] = count
     tested = {test["op_id"] for test in tests}
     lost = _lost(connection, [op_id for op_id in uses if op_id not in tested])
     return _view(told, list(modules), tests, lost, uses)

@@ -9,12 +9,12 @@ wrong. Texts of what is read here hold no NUL.
 from __future__ import annotations
 
 import typing
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
 from types import UnionType
-from typing import Any, Literal, TypeVar, Union
+from typing import Any, Literal, TypeVar, Union, cast
 
 import msgspec
 from pydantic_core import PydanticUndefined
@@ -71,7 +71,7 @@ def type_of(record: type[Record]) -> Any:
         if name in UNREAD:
             default: Any = msgspec.field(default=msgspec.Raw(b"[]"))
         elif field.default_factory is not None:
-            default = msgspec.field(default_factory=field.default_factory)
+            default = msgspec.field(default_factory=cast(Callable[[], Any], field.default_factory))
         elif field.default is not PydanticUndefined:
             default = msgspec.field(default=field.default)
         else:

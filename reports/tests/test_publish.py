@@ -66,6 +66,11 @@ def test_publishing_twice_changes_nothing(run_dir: Path, tmp_path: Path) -> None
     before = dump(tmp_path / "db.sqlite")
     assert publish(run_dir, url) == first
     assert dump(tmp_path / "db.sqlite") == before
+    with sqlite3.connect(tmp_path / "db.sqlite") as connection:
+        connection.execute("UPDATE runs SET published = NULL")  # as if other code had made the rows
+    connection.close()
+    assert publish(run_dir, url) == first
+    assert dump(tmp_path / "db.sqlite") == before
 
 
 def test_two_runs_share_their_ops(run_dir: Path, tmp_path: Path) -> None:

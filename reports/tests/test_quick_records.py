@@ -1,0 +1,76 @@
+"""What publishing reads quickly is what the store reads, and a run that did not change is not written again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from harness.errors import InputError
+from harness.records import OpRow, OpTest
+from harness.store import load_attempts
+from reports import contents, quick_records, rows
+from reports.columns import plain
+from reports.database import open_database
+from reports.publish import publish
+from reports.schema import RUNS
+from reports.tests.night_runs import fresh
+from reports.tests.sample_run import make_run
+
+
+def fields(value: object, kind: type[OpRow] | type[OpTest]) -> dict[str, object]:
+    """A record as its columns are made from it; nested records as maps."""
+    names = set(kind.model_fields) - quick_records.UNREAD
+    return {name: _maps(plain(getattr(value, name))) for name in names}
+
+
+def _maps(value: object) -> object:
+    if isinstance(value, list):
+        return [_maps(one) for one in value]
+    names = getattr(value, "__struct_fields__", None)
+    return {name: _maps(plain(getattr(value, name))) for name in names} if names else value
+
+
+def test_every_field_is_what_the_store_reads(tmp_path: Path) -> None:
+    run_dir = make_run(tmp_path / "run")
+    run, attempts = load_attempts(run_dir)
+    header, ops = quick_records.manifest(run_dir)
+    assert header == run.header
+    assert [fields(op, OpRow) for op in ops] == [fields(row, OpRow) for row in run.rows]
+    found = [fields(test, OpTest) for test in quick_records.journal(run_dir)]
+    assert found == [fields(test, OpTest) for test in attempts]
+    assert any("\\0" in str(test["error_message"]) for test in found)  # a NUL, told by its escape
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ('"attempt":1', '"attempt":"one"', "attempt: Input should be a valid integer"),
+        ('"attempt":1', '"attempt":1,"mood":3', "mood: Extra inputs are not permitted"),
+        ('"status":"success"', '"status":"splendid"', "status: Input should be"),
+        ('"shape":[1,64]', '"shape":"wide"', "inputs.0.shape: Input should be a valid tuple"),
+        ('"schema_version":1', '"schema_version":2', "expected schema 1, got schema 2; try a newer opscope"),
+        ("{", "", "no JSON"),
+    ],
+)
+def test_a_line_that_is_no_record_is_told_as_ever(tmp_path: Path, old: str, new: str, told: str) -> None:
+    run_dir = make_run(tmp_path / "run")
+    journal = next((run_dir / "journal").iterdir())
+    journal.write_text(journal.read_text().replace(old, new, 1))
+    with pytest.raises(InputError, match=f"{journal.name}:1: .*{told}"):
+        rows.read(run_dir)
+
+
+def test_a_run_that_did_not_change_is_not_written_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_dir, url = make_run(tmp_path / "run"), fresh(tmp_path / "db.sqlite")
+    counts = publish(run_dir, url)
+    locked = f"sqlite:///file:{tmp_path}/db.sqlite?mode=ro&uri=true"
+    assert publish(run_dir, locked) == counts
+    monkeypatch.setattr(contents, "_code", lambda: b"other sources")
+    with pytest.raises(InputError, match="readonly database"):
+        publish(run_dir, locked)
+    publish(run_dir, url)
+    with open_database(url) as connection:
+        told = connection.execute(sa.select(RUNS.c.published)).scalars().all()
+    assert told == [{"digest": contents.digest(run_dir), "rows": counts}]
