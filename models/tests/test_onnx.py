@@ -163,3 +163,24 @@ def test_what_is_no_onnx_is_one_line(tmp_path: Path, data: bytes) -> None:
     with pytest.raises(Refused, match=r"bad.onnx: expected an ONNX model") as caught:
         lift.read(tmp_path / "bad.onnx")
     assert "\n" not in str(caught.value)
+
+
+def test_what_follows_from_shapes_alone_is_computed_before_lowering() -> None:
+    """Else torch-mlir leaves a Range to the run, and what reads it has no shape that a device could place."""
+    helper, float_, int_ = onnx.helper, onnx.TensorProto.FLOAT, onnx.TensorProto.INT64
+    nodes = [
+        helper.make_node("Shape", ["x"], ["extent"], start=1, end=2),
+        helper.make_node("Squeeze", ["extent"], ["length"]),
+        helper.make_node("Range", ["zero", "length", "one"], ["places"]),
+        helper.make_node("Cast", ["places"], ["real"], to=float_),
+        helper.make_node("Mul", ["x", "real"], ["y"]),
+        helper.make_node("Size", ["x"], ["count"]),
+    ]
+    constants = [onnx.numpy_helper.from_array(np.asarray(n, np.int64), name) for n, name in ((0, "zero"), (1, "one"))]
+    x = helper.make_tensor_value_info("x", float_, (2, 5))
+    outputs = [helper.make_tensor_value_info("y", float_, (2, 5)), helper.make_tensor_value_info("count", int_, ())]
+    graph = helper.make_graph(nodes, "shapes", [x], outputs, constants)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)])
+    assert [node.op_type for node in expand(model).graph.node] == ["Mul", "Size"], "a result stays a node"
+    inputs = [draw("normal:1", (2, 5), "float32", 0, 0)]
+    agree(by_xla(model, inputs), by_the_standard(model, inputs))

@@ -12,6 +12,7 @@ import onnx
 from onnx import ModelProto, NodeProto, TensorProto, helper, inliner, numpy_helper, shape_inference
 
 from models.frontends.through_onnx import recurrent, resample
+from models.frontends.through_onnx.fold import fold
 from models.frontends.through_onnx.writer import Scope, Writer
 
 
@@ -135,16 +136,26 @@ def expand(model: ModelProto) -> ModelProto:
     wanted = [("", kind) for kind in BY_THE_STANDARD if kind in kinds]
     if wanted:
         model = inliner.inline_selected_functions(_inferred(model), wanted, inline_schema_functions=True)
+    model = _folded(model)
     if not kinds & EXPANSIONS.keys():
-        return _inferred(model)
-    model = _inferred(model)
+        return model
     out = ModelProto()
     out.CopyFrom(model)
     del out.graph.node[:]
     scope = _scope(model)
     for node in model.graph.node:
         out.graph.node.extend(_expanded(node, scope, out.graph.initializer))
-    return _inferred(out)
+    return _folded(out)
+
+
+def _folded(model: ModelProto) -> ModelProto:
+    """`model` with all shapes and constants that follow from its inputs' shapes: either brings out more of the other."""
+    before = -1
+    while len(model.graph.node) != before:
+        before = len(model.graph.node)
+        model = _inferred(model)
+        model = fold(model, _scope(model))
+    return model
 
 
 def _expanded(node: NodeProto, scope: Scope, constants: Iterable[TensorProto]) -> Iterable[NodeProto]:

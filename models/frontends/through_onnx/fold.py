@@ -1,0 +1,76 @@
+"""What an ONNX graph computes from constants and from shapes alone, computed before it is lowered.
+
+torch-mlir leaves a Range, or the extents of a mask, to the run: a program with such sizes can be placed on no device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+from onnx import AttributeProto, ModelProto, NodeProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+from models.frontends.through_onnx.writer import Scope
+
+MOST = 1 << 16
+"""Elements of a value that is written into the graph; a larger one is computed where it is needed."""
+
+OF_SHAPES = ("Shape", "Size")
+"""Ops that read no element of their input."""
+
+OF_CHANCE = ("RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli", "Multinomial",
+             "Dropout")  # fmt: skip
+
+
+def fold(model: ModelProto, scope: Scope) -> ModelProto:
+    """`model` without the nodes whose results follow from constants and fixed shapes; those are initialisers."""
+    known: dict[str, np.ndarray] = dict(scope.constants)
+    wanted = {info.name for info in model.graph.output}
+    out = ModelProto()
+    out.CopyFrom(model)
+    del out.graph.node[:]
+    for node in model.graph.node:
+        found = None if wanted.intersection(node.output) else _value(node, known, scope, model)
+        if found is None:
+            out.graph.node.append(node)
+            continue
+        known |= found
+        out.graph.initializer.extend(numpy_helper.from_array(value, name) for name, value in found.items())
+    return out
+
+
+def _value(
+    node: NodeProto, known: Mapping[str, np.ndarray], scope: Scope, model: ModelProto
+) -> dict[str, np.ndarray] | None:
+    """The results of a node by name; None where they are not to be had, or are too large."""
+    if node.op_type == "Constant" or node.op_type in OF_CHANCE or node.domain not in ("", "ai.onnx"):
+        return None
+    if any(a.type in (AttributeProto.GRAPH, AttributeProto.GRAPHS) for a in node.attribute):
+        return None
+    given: dict[str, np.ndarray] = {}
+    for name in filter(None, node.input):
+        if name in known:
+            given[name] = known[name]
+        elif node.op_type in OF_SHAPES and name in scope.shapes:
+            kind = helper.tensor_dtype_to_np_dtype(scope.types[name])
+            given[name] = np.broadcast_to(np.zeros((), kind), scope.shapes[name])
+        else:
+            return None
+    if any(np.prod(scope.shapes.get(name, ()), dtype=np.int64) > MOST for name in node.output):
+        return None
+    values = _run(node, given, model)
+    return values if all(value.size <= MOST for value in values.values()) else None
+
+
+def _run(node: NodeProto, given: Mapping[str, np.ndarray], model: ModelProto) -> dict[str, np.ndarray]:
+    """What the standard's reference makes of one node."""
+    inputs = [
+        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
+        for name, value in given.items()
+    ]
+    names = [name for name in node.output if name]
+    graph = helper.make_graph([node], "folded", inputs, [helper.make_empty_tensor_value_info(name) for name in names])
+    alone = helper.make_model(graph, opset_imports=model.opset_import, ir_version=model.ir_version)
+    results: Iterable[object] = ReferenceEvaluator(alone).run(None, dict(given))  # type: ignore[assignment]
+    return {name: np.asarray(value) for name, value in zip(names, results, strict=True)}
