@@ -18,8 +18,6 @@ from models.frontends.jax import lower, said
 if TYPE_CHECKING:
     import torch
 
-ROUTES = ("trace", "export")
-
 
 @dataclass(frozen=True)
 class TorchBuilt:
@@ -37,16 +35,10 @@ class TorchBuilt:
     """Whether `forward` takes the inputs in order and not by name."""
     laws: Mapping[str, str] = field(default_factory=dict)
     """Laws of parameters that `weight_laws` cannot know: glob over names -> law; the first that matches counts."""
-    route: str = "trace"
-    """`trace`: JAX traces the module's own Python. `export`: what `torch.export` made of it."""
     dtype: str = ""
     """Its float type, whatever is asked for: published weights of that size come in no other; empty: as asked."""
     loss: Callable[[Any], Any] | None = None
     """See `Built.loss`; takes the tuple of results as JAX arrays."""
-
-    def __post_init__(self) -> None:
-        if self.route not in ROUTES:
-            raise ValueError(f"TorchBuilt: expected route {' or '.join(ROUTES)}, got {self.route!r}")
 
 
 @dataclass(frozen=True)
@@ -80,8 +72,7 @@ def to_jax(built: TorchBuilt, dtype: str) -> Built:
 
     module = torch_trace.without_memory(built.make, built.dtype or dtype)
     specs, names = torch_trace.parameter_specs(module, built.laws)
-    traced = torch_trace.by_export if built.route == "export" else torch_trace.by_trace
-    call = traced(module, built)
+    call = torch_trace.by_trace(module, built)
 
     def forward(w: Mapping[str, Any]) -> tuple[Any, ...]:
         weights = {name: w[spec.name] for spec, name in zip(specs, names, strict=True)}

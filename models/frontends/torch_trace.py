@@ -46,7 +46,6 @@ def _renamed_overloads() -> Iterator[None]:
 with _renamed_overloads():
     import jax
     import torchax
-    import torchax.export
     from torchax.interop import JittableModule
     from torchax.ops import mappings
 
@@ -193,24 +192,6 @@ def by_trace(module: torch.nn.Module, built: TorchBuilt) -> Call:
     return call
 
 
-def by_export(module: torch.nn.Module, built: TorchBuilt) -> Call:
-    """The graph that `torch.export` makes of the module, lowered by torchax."""
-    called = _Called(module, built)
-    with torch.no_grad():
-        program = torch.export.export(called, tuple(_aval(spec) for spec in built.inputs), strict=False)
-    raw: Any = torchax.export.exported_program_to_jax(program, export_raw=True)
-    names, states, function = raw
-    constants = {n: s for n, s in zip(names, states, strict=False) if s.device.type != "meta"}
-    lifted = [mappings.t2j(value) for value in states[len(names) :]]
-
-    def call(weights: Mapping[str, Any], inputs: Sequence[Any]) -> tuple[Any, ...]:
-        given = {f"module.{name}": value for name, value in weights.items()}
-        state = [given[n] if n in given else mappings.t2j(constants[n]) for n in names]
-        return tuple(function([*state, *lifted], tuple(inputs)))
-
-    return call
-
-
 @contextlib.contextmanager
 def _scopes(module: torch.nn.Module) -> Iterator[None]:
     """While it lasts, ops carry the path of the module that they belong to in their location."""
@@ -227,19 +208,3 @@ def _scopes(module: torch.nn.Module) -> Iterator[None]:
         yield
     finally:
         torch.nn.Module.__call__ = original  # type: ignore[method-assign]
-
-
-class _Lists(torchax.export.JaxInterpreter):
-    """torch.fx hands over lists that cannot be changed, and some lowerings change them."""
-
-    def call_function(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        return super().call_function(target, tuple(_plain(a) for a in args), {k: _plain(v) for k, v in kwargs.items()})
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_plain(part) for part in value]
-    return tuple(_plain(part) for part in value) if type(value) is tuple else value
-
-
-torchax.export.JaxInterpreter = _Lists  # type: ignore[misc]

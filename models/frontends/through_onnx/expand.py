@@ -149,7 +149,7 @@ def expand(model: ModelProto) -> ModelProto:
 
 
 def _folded(model: ModelProto) -> ModelProto:
-    """`model` with all shapes and constants that follow from its inputs' shapes: either brings out more of the other."""
+    """`model` with what its inputs' shapes fix: known shapes bring out constants, and those more shapes."""
     before = -1
     while len(model.graph.node) != before:
         before = len(model.graph.node)
