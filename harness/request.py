@@ -101,13 +101,15 @@ def _check_workflow(settings: Resolved) -> None:
 
 
 def _find_limitations(settings: Resolved, folder: Path) -> None:
-    """Makes the path of the user's expected failures absolute. Raises InputError for a file that is none of those."""
-    if settings["limitations"] is None:
-        return
-    source = Path(settings.sources["limitations"])
-    base = source.parent if source.name == "pyproject.toml" else folder
-    settings.values["limitations"] = str((base / settings["limitations"]).resolve())
-    limitation_file.read(Path(settings["limitations"]))
+    """Makes the path of the user's expected failures absolute.
+
+    Raises InputError where theirs, or the project's own, is no file of those: once ops run it would be too late.
+    """
+    if settings["limitations"] is not None:
+        source = Path(settings.sources["limitations"])
+        base = source.parent if source.name == "pyproject.toml" else folder
+        settings.values["limitations"] = str((base / settings["limitations"]).resolve())
+    limitation_file.all_rows(settings["limitations"])
 
 
 def _check_resume(option: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,19 @@ def test_the_framework_is_part_of_the_key(tmp_path: Path, monkeypatch: pytest.Mo
     assert export_of(tmp_path / "made.py", training=True).key() != before
     monkeypatch.setattr(frontends, "versions", lambda framework: {"jax": "another"})
     assert export_of(tmp_path / "made.py").key() != before
+
+
+@pytest.mark.parametrize("package", ["torch", "keras", "flax", "jaxlib"])
+def test_a_users_python_file_is_exported_anew_by_another_version_of_what_it_may_import(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, package: str
+) -> None:
+    (tmp_path / "mine.py").write_text("model = None")
+    source = Source("mine", str(tmp_path / "mine.py"), "float32")
+    export = Export("python", source, (source.path,))
+    before, there = export.key(), metadata.version
+    monkeypatch.setattr(metadata, "version", lambda name: "0.0.1" if name == package else there(name))
+    assert export.key() != before
+    assert not frontends.missing("python"), "a file that imports no such framework needs none"
 
 
 @pytest.mark.parametrize(

@@ -33,8 +33,9 @@ def get(framework: str) -> Frontend:
 
 def versions(framework: str) -> dict[str, str]:
     """The packages that decide what the frontend exports, with their versions; what is absent has none ('')."""
+    frontend = get(framework)
     found = {}
-    for package in get(framework).packages:
+    for package in (*frontend.packages, *frontend.optional):
         try:
             found[package] = metadata.version(package)
         except metadata.PackageNotFoundError:
@@ -44,7 +45,8 @@ def versions(framework: str) -> dict[str, str]:
 
 def missing(framework: str) -> str:
     """What of the framework is not installed, and the line that installs it; empty where all is there."""
-    absent = [package for package, version in versions(framework).items() if not version]
+    optional = get(framework).optional
+    absent = [package for package, version in versions(framework).items() if not version and package not in optional]
     return f"{', '.join(absent)} not installed; try {install(framework)}" if absent else ""
 
 

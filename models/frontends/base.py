@@ -51,6 +51,8 @@ class Frontend(Protocol):
     """The framework, which is the name of the file too."""
     packages: tuple[str, ...]
     """Distributions that it needs, and whose versions decide what it exports."""
+    optional: tuple[str, ...]
+    """Distributions that it does without, and whose versions decide what it exports where they are installed."""
     extra: str
     """The extra in pyproject.toml that installs them; empty: they are always there."""
     environment: Mapping[str, str]

@@ -20,6 +20,7 @@ class GraphDef:
 
     name: str = "graphdef"
     packages: tuple[str, ...] = ("tensorflow-cpu",)
+    optional: tuple[str, ...] = ()
     extra: str = "tf"
     environment: Mapping[str, str] = field(default_factory=lambda: ENVIRONMENT)
 

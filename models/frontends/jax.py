@@ -21,6 +21,7 @@ class Jax:
 
     name: str = "jax"
     packages: tuple[str, ...] = ("jax", "jaxlib")
+    optional: tuple[str, ...] = ()
     extra: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
     told: tuple[str, ...] = ("jax",)

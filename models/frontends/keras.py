@@ -19,6 +19,7 @@ class Keras:
 
     name: str = "keras"
     packages: tuple[str, ...] = ("keras", "jax", "jaxlib")
+    optional: tuple[str, ...] = ()
     extra: str = "keras"
     environment: Mapping[str, str] = field(default_factory=lambda: {"KERAS_BACKEND": "jax"})
 

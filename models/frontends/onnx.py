@@ -20,6 +20,7 @@ class Onnx:
 
     name: str = "onnx"
     packages: tuple[str, ...] = ("onnx", "torch-mlir")
+    optional: tuple[str, ...] = ()
     extra: str = "onnx"
     environment: Mapping[str, str] = field(default_factory=dict)
 

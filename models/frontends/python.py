@@ -29,6 +29,7 @@ class Python:
 
     name: str = "python"
     packages: tuple[str, ...] = ("jax", "jaxlib")
+    optional: tuple[str, ...] = tuple(sorted({package for of in PACKAGES.values() for package in of} - {"jax"}))
     extra: str = ""
     environment: Mapping[str, str] = field(default_factory=lambda: {"KERAS_BACKEND": "jax"})
 

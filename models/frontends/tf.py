@@ -22,6 +22,7 @@ class Tf:
 
     name: str = "tf"
     packages: tuple[str, ...] = ("tensorflow-cpu",)
+    optional: tuple[str, ...] = ()
     extra: str = "tf"
     environment: Mapping[str, str] = field(default_factory=lambda: ENVIRONMENT)
 

@@ -47,6 +47,7 @@ class Torch:
 
     name: str = "torch"
     packages: tuple[str, ...] = ("torch", "torchax", "transformers", "diffusers", "torch_geometric")
+    optional: tuple[str, ...] = ()
     extra: str = "torch"
     environment: Mapping[str, str] = field(default_factory=dict)
 

@@ -303,6 +303,21 @@ def test_ones_own_limitations_are_written_read_and_expire(place: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("text", ["limitations: [", "- {}", "limitations:\n- {op: x}\n"])
+def test_a_spoilt_file_of_the_projects_own_limitations_is_one_line(place: Place, text: str) -> None:
+    (place.folder / "own.yaml").write_text(text)
+    code = (
+        "import sys, pytest; from pathlib import Path; from harness import limitation_file\n"
+        "limitation_file.OWN = Path('own.yaml')\n"
+        f"sys.exit(pytest.main(['--model', '{MODEL}', '--op-by-op', '--backend', 'null', '--no-report']))"
+    )
+    done = place.run("python", "-P", "-c", code)
+    assert (done.code, len(done.err.splitlines())) == (2, 1), done.out + done.err
+    assert done.err.startswith("own.yaml"), done.err
+    assert not place.runs()
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "line"),
     [
