@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ import sqlalchemy as sa
 
 from harness.errors import InputError
 from harness.store import RUN_FILE, read_run, runs_root
+from reports.night_views import night_view
 from reports.outcomes import RunView, from_database, from_folder
 from reports.reading import database_url, exists, read_database
 from reports.rows import RAN, series_text
@@ -27,6 +29,8 @@ class Listed:
     series: str
     models: frozenset[str]
     folder: Path | None = None
+    night: str = ""
+    """The night that speaks for it, where it is one of several runs (shards, runs again) of the night in its series."""
 
     def follows(self, other: Listed) -> bool:
         """Whether a difference from `other` is news: an earlier run of the same series, with a model in common."""
@@ -67,10 +71,12 @@ class Runs:
         ).all()  # fmt: skip
 
     def read(self, listed: Listed) -> RunView:
-        """The ops of a listed run."""
+        """The ops of a listed run; of a shard those of its whole night, since it left out what the others ran."""
         if listed.folder is not None:
             return from_folder(listed.folder)
         assert self.connection is not None
+        if listed.night:
+            return night_view(self.connection, listed.night, listed.series)
         return from_database(self.connection, listed.run_id)
 
     def listed(self) -> list[Listed]:
@@ -121,11 +127,14 @@ def _in_database(connection: sa.Connection) -> list[Listed]:
     ran = sa.select(MODELS.c.run_id, MODELS.c.model).where(MODELS.c.outcome == RAN)
     for run_id, model in connection.execute(ran):
         models.setdefault(run_id, set()).add(model)
-    wanted = sa.select(RUNS.c.run_id, RUNS.c.started, RUNS.c.series).where(RUNS.c.outcome != "running")
+    wanted = sa.select(RUNS.c.run_id, RUNS.c.started, RUNS.c.series, RUNS.c.night_id)
+    rows = connection.execute(wanted.where(RUNS.c.outcome != "running")).all()
+    of_night = Counter((row.night_id, row.series) for row in rows)
     return [
-        Listed(run_id, started, series, frozenset(models.get(run_id, ())))
-        for run_id, started, series in connection.execute(wanted)
-    ]
+        Listed(run_id, started, series, frozenset(models.get(run_id, ())), None,
+               night_id if of_night[night_id, series] > 1 else "")
+        for run_id, started, series, night_id in rows
+    ]  # fmt: skip
 
 
 def _in_folders(root: Path) -> Iterator[Listed]:

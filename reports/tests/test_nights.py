@@ -13,13 +13,16 @@ import sqlalchemy as sa
 from harness.errors import InputError
 from harness.records import ModelFailure
 from harness.stages import ModelStatus
+from reports.choosing import open_runs
 from reports.database import open_database
 from reports.night_record import NightRecord, join
 from reports.night_views import night_named, night_view
 from reports.publish import publish
+from reports.readiness import newest_views
 from reports.schema_nights import LEDGER
 from reports.tests.night_runs import fresh, publish_night, record, shard_run
 from reports.tests.nights import START, Op, night, op_id
+from reports.unblock import plan
 
 SERIES = "reference n150 float32 0"
 OPS = {"add": Op(uses={"a": 2, "b": 1}), "exp": Op("golden_failed", uses={"b": 1})}
@@ -224,3 +227,15 @@ def test_a_night_that_cannot_be_is_one_line(tmp_path: Path, fields: dict[str, An
         publish(run, f"sqlite:///{tmp_path}/db.sqlite")
     with pytest.raises(InputError, match="--shard: expected a number up to 0, got 3"):
         join(run, record(1), 3)
+
+
+def test_a_shard_does_not_speak_for_a_model(url: str, tmp_path: Path) -> None:
+    """What the newest shard left out is not unknown: the other shards ran it."""
+    told = record(1, shards=2)
+    for shard, (here, there) in enumerate((("add", "tanh"), ("tanh", "add")), 1):
+        both = {"a": 1, "b": 1}
+        ops = {here: Op("run_failed" if here == "add" else "success", both), there: Op("skipped", both)}
+        publish(shard_run(tmp_path, told, shard, ops, shard), url)
+    with open_runs(url) as runs:
+        found = plan(newest_views(runs))
+    assert (found.unknown, [fix.op_names for fix in found.fixes]) == ({}, [("stablehlo.add",)])

@@ -1,0 +1,54 @@
+"""The walks of docs/guide do what they say: every command is run, in an empty folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ci.walk import Command, File, missing, steps, walk
+
+GUIDES = sorted((Path(__file__).resolve().parents[2] / "docs" / "guide").glob("*.md"))
+
+
+def test_a_page_is_read_as_a_reader_would() -> None:
+    commands = "$ false   # exit code 1\n$ ls\na ... z\n\nb\n"
+    page = f"```yaml file=a/b.yaml\nx: 1\n```\ntext\n```sh\nnot run\n```\n```console\n{commands}```\n"
+    assert list(steps(page)) == [
+        File("a/b.yaml", "x: 1\n"),
+        Command("false", 1, ()),
+        Command("ls", 0, ("a ... z", "b")),
+    ]
+
+
+def test_lines_are_looked_for_in_their_order() -> None:
+    output = "one  two\n  three (four)\nfive"
+    assert missing(("one two", "three (...)", "...", "five"), output) == ""
+    assert missing(("five", "one two"), output) == "one two"
+    assert missing(("three .four.",), output) == "three .four."
+
+
+def test_what_goes_otherwise_is_told(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    for text, told in (
+        ("$ cat f\nhallo", ""),
+        ("$ cat f\nhello", "expected a line `hello`"),
+        ("$ false", "exit code 0, got 1"),
+    ):
+        page.write_text(f"```text file=f\nhallo\n```\n```console\n{text}\n```\n")
+        problems = walk(page, tmp_path)
+        assert (bool(problems), told in "\n".join(problems)) == (bool(told), True)
+
+
+def test_there_is_a_walk_for_everybody() -> None:
+    assert {page.stem for page in GUIDES} == {"bring_up_a_model", "ci_owner", "compiler_engineer", "dashboard_reader"}
+    for page in GUIDES:
+        assert sum(isinstance(step, Command) for step in steps(page.read_text())) >= 5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", GUIDES, ids=lambda page: page.stem)
+def test_every_command_does_what_the_page_says(page: Path, tmp_path: Path) -> None:
+    home = {"OPSCOPE_DASHBOARD_HOME": str(tmp_path / "home"), "PYTEST_ADDOPTS": "-p no:benchmark"}
+    (tmp_path / "empty").mkdir()
+    assert walk(page, tmp_path / "empty", home) == []

@@ -1,0 +1,106 @@
+"""Walks through a page of docs/guide: writes its files and runs its commands in an empty folder, as a reader would.
+
+    ```yaml file=nightly.yaml      a file of that name
+    ```console                     `$ command`, then lines that its output must hold, in this order; `...` is any text
+                                   `$ command   # exit code 1` ends with that code, any other with 0
+
+`python ci/walk.py docs/guide/ci_owner.md [FOLDER]` says where the page is wrong; exit code 1 then.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+FENCE = re.compile(r"^```(?P<kind>\w+)(?P<more>[^\n]*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+EXIT = re.compile(r"\s+# exit code (\d+)$")
+ANY = "..."
+TIMEOUT = 900.0
+"""Seconds of one command."""
+
+
+@dataclass(frozen=True)
+class File:
+    """A file that the reader is told to write."""
+
+    name: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command that the reader is told to give."""
+
+    line: str
+    code: int
+    told: tuple[str, ...]
+    """Lines of its output, in order; others may stand between them."""
+
+
+def steps(page: str) -> Iterator[File | Command]:
+    """What a page tells its reader to do, in order."""
+    for block in FENCE.finditer(page):
+        name = re.search(r"file=(\S+)", block["more"])
+        if name:
+            yield File(name[1], block["text"])
+        elif block["kind"] == "console":
+            yield from _commands(block["text"])
+
+
+def _commands(text: str) -> Iterator[Command]:
+    for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
+        line, *told = part.rstrip("\n").split("\n")
+        code = EXIT.search(line)
+        yield Command(EXIT.sub("", line), int(code[1]) if code else 0, tuple(one for one in told if one.strip()))
+
+
+def missing(told: tuple[str, ...], output: str) -> str:
+    """The first of the lines that the output does not hold after those before it; empty: it holds them all."""
+    lines = [" ".join(line.split()) for line in output.splitlines()]
+    place = 0
+    for one in told:
+        pattern = ".*".join(re.escape(" ".join(part.split())) for part in one.split(ANY))
+        hit = next((number for number in range(place, len(lines)) if re.search(pattern, lines[number])), None)
+        if hit is None and one.strip() != ANY:
+            return one
+        place = place if hit is None else hit
+    return ""
+
+
+def walk(page: Path, folder: Path, environment: Mapping[str, str] | None = None) -> list[str]:
+    """Does what the page tells in `folder`; what went otherwise, with the output. It ends at the first such thing."""
+    variables = {**os.environ, **(environment or {})}
+    variables["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{variables.get('PATH', '')}"
+    variables.setdefault("COLUMNS", "160")
+    for step in steps(page.read_text(encoding="utf-8")):
+        if isinstance(step, File):
+            (folder / step.name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / step.name).write_text(step.text, encoding="utf-8")
+            continue
+        done = subprocess.run(
+            ["bash", "-c", step.line], cwd=folder, env=variables, stdin=subprocess.DEVNULL, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=TIMEOUT, check=False,
+        )  # fmt: skip
+        if done.returncode != step.code:
+            return [
+                f"{page.name}: $ {step.line}",
+                f"expected exit code {step.code}, got {done.returncode}",
+                done.stdout,
+            ]
+        lost = missing(step.told, done.stdout)
+        if lost:
+            return [f"{page.name}: $ {step.line}", f"expected a line `{lost}`, got none", done.stdout]
+    return []
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as made:
+        problems = walk(Path(sys.argv[1]), Path(sys.argv[2]) if len(sys.argv) > 2 else Path(made))
+    print("\n".join(problems))
+    raise SystemExit(1 if problems else 0)
