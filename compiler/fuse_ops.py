@@ -122,6 +122,9 @@ def _groups(graph: BudaGraph, apart: frozenset[str]) -> Iterator[tuple[Node, ...
         while node.name not in tried:
             group = _Group(graph)
             _grow(group, node, tried)
+            if not group.members:  # It alone has more edges than a group may.
+                tried.add(node.name)
+                break
             found = group.settle(order)
             tried |= {one.name for one in found}
             if len(found) > 1:
