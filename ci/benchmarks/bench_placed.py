@@ -1,7 +1,6 @@
 """Whole models planned and run: the placed program against the same graph unplaced, the TTNN route and XLA.
 
-`python -m ci.benchmarks.bench_placed [MODEL ...] [--arch A ...] [--policy P ...]` prints a line per plan. A Dst of 16
-bits rounds after every 16 products, so that a model takes minutes.
+`python -m ci.benchmarks.bench_placed [MODEL ...] [--arch A ...] [--policy P ...]` prints a line per plan.
 """
 
 from __future__ import annotations
@@ -9,12 +8,15 @@ from __future__ import annotations
 import argparse
 import time
 import warnings
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from compiler import api
 from compiler.configuration import Configuration
 from compiler.depths import Compilation, binaries, compile_to
+from compiler.target import binary
+from compiler.target.plan import Plan
 from compiler.target.system_desc import load_board
 from harness.export import export_model
 from models import registry
@@ -39,8 +41,27 @@ def golden(name: str, arguments: list[np.ndarray]) -> list[np.ndarray]:
     return [np.asarray(leaf) for leaf in jax.tree.leaves(forward(*arguments))]
 
 
-def row(name: str, arch: str, policy: str, acc: str) -> str:
-    """One line of the table."""
+@dataclass(frozen=True)
+class Measured:
+    """One model planned and run."""
+
+    epochs: int
+    fused: int
+    """Ops that are fused."""
+    placed_bits: bool
+    """Whether the planned program's results are those of the same program without a plan, bit for bit."""
+    core_bits: bool
+    """Whether they are so core by core."""
+    ttnn: tuple[float, ...]
+    """PCC of each result against the TTNN route."""
+    xla: tuple[float, ...]
+    """PCC of each result against XLA."""
+    seconds: float
+    """Of the run without a plan."""
+
+
+def measured(name: str, arch: str, policy: str, acc: str) -> Measured:
+    """Plans a model, runs it with its plan, without, and core by core, and compares."""
     exported = export_model(registry.get(name))
     arguments = [draw(spec.law, spec.shape, spec.dtype, SEED, i) for i, spec in enumerate(exported.arguments)]
     config = Configuration()
@@ -52,22 +73,33 @@ def row(name: str, arch: str, policy: str, acc: str) -> str:
     assert found.plan is not None
     queues = found.host.queues(Device("n150").load(host).run(arguments).outputs)
     inputs = [np.ascontiguousarray(queues[source], np.float32) for source in found.program.graph.sources]
-    executable = Device(found.board).load(data)
+    device = Device(found.board)
     started = time.monotonic()
-    alone = executable.run(inputs).outputs
+    alone = device.load(binary.write(replace(binary.read(data), plan=Plan()))).run(inputs).outputs
     seconds = time.monotonic() - started
-    placed = executable.run(inputs, per_core=True).outputs
-    same = all(np.array_equal(a, b) for a, b in zip(alone, placed, strict=True))
-    board = load_board("n150")
-    ttnn = api.compile(exported.bytecode, board, api.CompileOptions(data_format="Float16_b"))
+    executable = device.load(data)
+    placed, by_core = executable.run(inputs).outputs, executable.run(inputs, per_core=True).outputs
+    ttnn = api.compile(exported.bytecode, load_board("n150"), api.CompileOptions(data_format="Float16_b"))
     route = Device("n150").load(ttnn).run(arguments).outputs
     exact = golden(name, arguments)
-    shown = [(pcc(p, route[i]), pcc(p, exact[i])) for p, (i, _, _) in zip(placed, found.lowering.results, strict=True)]
-    against = " ".join(f"{a:.5f}" for a, _ in shown), " ".join(f"{b:.5f}" for _, b in shown)
-    return (
-        f"| {name} | {arch} | {policy} | {acc} | {len(found.plan.epochs)} | {'yes' if same else 'NO'} | {against[0]} "
-        f"| {against[1]} | {seconds:.0f} |"
+    numbers = [i for i, _, _ in found.lowering.results]
+    return Measured(
+        len(found.plan.epochs),
+        sum(node.spec.fused is not None for node in found.plan.graph.ops),
+        all(np.array_equal(a, b) for a, b in zip(placed, alone, strict=True)),
+        all(np.array_equal(a, b) for a, b in zip(by_core, alone, strict=True)),
+        tuple(pcc(p, route[i]) for p, i in zip(placed, numbers, strict=True)),
+        tuple(pcc(p, exact[i]) for p, i in zip(placed, numbers, strict=True)),
+        seconds,
     )
+
+
+def row(name: str, arch: str, policy: str, acc: str) -> str:
+    """One line of the table."""
+    m = measured(name, arch, policy, acc)
+    same = "yes" if m.placed_bits and m.core_bits else "NO"
+    against = (" ".join(f"{value:.5f}" for value in values) for values in (m.ttnn, m.xla))
+    return f"| {name} | {arch} | {policy} | {acc} | {m.epochs} | {same} | {' | '.join(against)} | {m.seconds:.0f} |"
 
 
 def main() -> None:

@@ -20,7 +20,7 @@ from compiler.configuration import Configuration
 from compiler.graph import BudaGraph, NodeKind, OpSpec, TensorShape
 from compiler.graph_builder import GraphBuilder
 from compiler.passes.ttir_to_graph import lower
-from compiler.planner import Plan, budget_of, plan
+from compiler.planner import Plan
 from compiler.target.system_desc import load_board
 
 MODELS = ("resnet50", "bert_base")
@@ -28,12 +28,14 @@ ARCHS = ("grayskull", "wormhole_b0")
 
 
 def layers(count: int) -> BudaGraph:
-    """`count` layers of a product and a gelu."""
+    """`count` layers of a product, an addition and a gelu, which are fused."""
     builder = GraphBuilder("layers")
     value = builder.source("x", NodeKind.INPUT, TensorShape.of((128, 1024)))
+    bias = builder.source("b", NodeKind.PARAMETER, TensorShape.of((128, 1024)))
     for i in range(count):
         weights = builder.source(f"w{i}", NodeKind.PARAMETER, TensorShape.of((1024, 1024)))
-        value = builder.op(f"gelu{i}", OpSpec("gelu"), [builder.op(f"mm{i}", OpSpec("matmul"), [value, weights])])
+        product = builder.op(f"mm{i}", OpSpec("matmul"), [value, weights])
+        value = builder.op(f"gelu{i}", OpSpec("gelu"), [builder.op(f"add{i}", OpSpec("add"), [product, bias])])
     builder.output("y", value)
     return builder.graph()
 
@@ -41,9 +43,10 @@ def layers(count: int) -> BudaGraph:
 @pytest.mark.parametrize("policy", ["NLP", "Ribbon"])
 @pytest.mark.parametrize("ops", [500, 1_000, 2_500, 5_000])
 def test_plan_chain(benchmark: Any, ops: int, policy: str) -> None:
-    graph, budget = layers(ops // 2), budget_of("grayskull")
-    found = benchmark.pedantic(plan, (graph, budget, policy), rounds=1)
-    assert sum(len(epoch.placements) for epoch in found.epochs) == ops
+    graph, config = layers(ops // 3), Configuration()
+    config.set_configuration_options(balancer_policy=policy)
+    found = benchmark.pedantic(config.plan, (graph, "grayskull"), rounds=1)
+    assert sum(len(epoch.placements) for epoch in found.epochs) == 2 * (ops // 3)
 
 
 def graph_of(model: str) -> BudaGraph:
