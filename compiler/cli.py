@@ -25,6 +25,8 @@ PASS_NAMES = (
     "ttir-implicit-broadcast-fold",
     "ttir-erase-inverse-ops",
     "ttir-fusing",
+    "tt-populate-argument-types",
+    "const-eval-hoist-transform",
     "ttir-epoch-types",
     "ttir-decompose-buda",
     "ttir-to-ttnn",
@@ -65,6 +67,10 @@ class InputProblem(click.ClickException):
     help="0: each op by itself; 1: ops simplified and fused; 2: tensors in L1 where they fit.",
 )
 @click.option(
+    "--argument-types",
+    help="input, parameter or constant, one per argument: what is computed of the last two alone is computed once.",
+)
+@click.option(
     "-o", "--output", type=click.Path(path_type=Path), help="Default: standard output; FILE.ttnn for binaries."
 )
 @click.option(
@@ -78,6 +84,7 @@ def compile_command(
     math_fidelity: str,
     unsupported_types: str,
     optimization_level: str,
+    argument_types: str | None,
     output: Path | None,
     dump_ir: Path | None,
 ) -> None:
@@ -94,6 +101,7 @@ def compile_command(
         math_fidelity,
         unsupported_types,
         optimization_level=int(optimization_level),
+        argument_types=tuple(argument_types.split(",")) if argument_types else (),
         dump_dir=str(dump_ir) if dump_ir else None,
     )
     try:

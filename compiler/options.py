@@ -11,6 +11,9 @@ OPTIMIZATION_LEVELS = (0, 1, 2)
 """0: each op by itself, in DRAM; 1: ops are simplified, fused and computed once where they can be; 2: tensors stay in
 L1 where they fit, spread as their ops want them."""
 
+ARGUMENT_TYPES = ("input", "parameter", "constant")
+"""What an argument may be: new in every run, or the same in all of them."""
+
 WAY_OUT = "; try --unsupported-types=fallback"
 """End of the message of an op that is refused for its types."""
 
@@ -26,5 +29,7 @@ class CompileOptions:
     """One of `UNSUPPORTED_TYPES`."""
     optimization_level: int = 0
     """One of `OPTIMIZATION_LEVELS`."""
+    argument_types: tuple[str, ...] = ()
+    """One of `ARGUMENT_TYPES` per argument; empty: all are inputs."""
     dump_dir: str | None = None
     """Folder for the IR after each stage."""

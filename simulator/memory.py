@@ -99,7 +99,7 @@ class _Plan:
             self.banks[kind].free(address)
 
 
-_NO_CORES = frozenset({"to_device", "from_device", "deallocate", "if", "case", "while", "host_op"})
+_NO_CORES = frozenset({"to_device", "from_device", "deallocate", "if", "case", "while", "host_op", "load_cached"})
 """Kernels that the host's DMA does, or nobody."""
 
 

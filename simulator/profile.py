@@ -33,11 +33,18 @@ class Profile:
     dram_peak_bytes: int
     predicates: int = 0
     """Predicates and branch numbers that the host read back."""
+    once: tuple[OpCost, ...] = ()
+    """Operations of programs whose results are kept for runs with the same parameters; not among `ops`."""
 
     @property
     def total_cycles(self) -> int:
         """Cycles of all operations, one after another."""
         return sum(op.cycles for op in self.ops)
+
+    @property
+    def once_cycles(self) -> int:
+        """Cycles of what was computed for this run and those after it."""
+        return sum(op.cycles for op in self.once)
 
     @property
     def device_ns(self) -> float:

@@ -38,4 +38,27 @@ class TileType(ParametrizedAttribute, TypeAttribute):
             return [StringAttr(parser.parse_identifier())]
 
 
-TTCORE = Dialect("ttcore", [], [TileType])
+@irdl_attr_definition
+class ArgumentTypeAttr(ParametrizedAttribute):
+    """What an argument of the entry is: `#ttcore.argument_type<parameter>`."""
+
+    name = "ttcore.argument_type"
+    word: StringAttr
+
+    @classmethod
+    def of(cls, word: str) -> ArgumentTypeAttr:
+        """The attribute of this word."""
+        return cls.new([StringAttr(word)])
+
+    def print_parameters(self, printer: Printer) -> None:
+        """Prints `<word>`."""
+        printer.print_string(f"<{self.word.data}>")
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        """Parses `<word>`."""
+        with parser.in_angle_brackets():
+            return [StringAttr(parser.parse_identifier())]
+
+
+TTCORE = Dialect("ttcore", [], [TileType, ArgumentTypeAttr])

@@ -9,6 +9,7 @@ from xdsl.dialects.builtin import Builtin
 from xdsl.dialects.func import Func
 
 from compiler.dialects import stablehlo, ttcore, ttir, ttnn
+from compiler.dialects.load_cached import LoadCachedOp
 from compiler.ops import families  # noqa: F401  (fills the table)
 from compiler.ops.row import TABLE, OpRow
 
@@ -27,6 +28,7 @@ def context() -> Context:
         ttnn.dialect(),
     ):
         ctx.load_dialect(dialect)
+    ctx.load_op(LoadCachedOp)
 
     loaded = {op.name for op in ctx.loaded_ops}
 

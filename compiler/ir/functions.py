@@ -12,6 +12,8 @@ PROGRAM = "program"
 SCALAR = "scalar"
 """Applied by a kernel to whole tensors: its values are scalars in the Dst register."""
 
+CONST_EVAL = "const_eval"
+"""Computed once for the same arguments, which are device tensors, as its results are."""
 
 SOURCE = "ttcore.source"
 """Number of the StableHLO op that a ttir op comes from, where somebody numbered them."""

@@ -63,6 +63,7 @@ I32LIST = Codec(
     lambda values: ArrayAttr([IntegerAttr(int(v), i32) for v in values]),
     lambda attr: tuple(int(v.value.data) for v in attr.data),
 )
+SYMBOL = Codec("@name", SymbolRefAttr, lambda attr: attr.root_reference.data)
 SYMBOLS = Codec(
     "[@name]",
     lambda names: ArrayAttr([SymbolRefAttr(name) for name in names]),

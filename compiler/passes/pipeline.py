@@ -16,9 +16,11 @@ from xdsl.utils.exceptions import ArgSpecParseError
 from compiler.errors import CompilerInputError, noted
 from compiler.ir.context import context
 from compiler.options import OPTIMIZATION_LEVELS, UNSUPPORTED_TYPES
+from compiler.passes.const_eval_hoist_transform import ConstEvalHoistTransform
 from compiler.passes.stablehlo_host_fallback import StablehloHostFallback
 from compiler.passes.stablehlo_to_ttir import StablehloToTtir
 from compiler.passes.tt_mlir_pipelines import BACKEND, FRONT, backend_options, no_options
+from compiler.passes.tt_populate_argument_types import TtPopulateArgumentTypes
 from compiler.passes.ttir_decompose_buda import TtirDecomposeBuda
 from compiler.passes.ttir_epoch_types import TtirEpochTypes
 from compiler.passes.ttir_erase_inverse_ops import TtirEraseInverseOps
@@ -46,6 +48,8 @@ PASSES: dict[str, type[ModulePass]] = {
         TtirImplicitBroadcastFold,
         TtirEraseInverseOps,
         TtirFusing,
+        TtPopulateArgumentTypes,
+        ConstEvalHoistTransform,
         TtirEpochTypes,
         TtirDecomposeBuda,
         TtirToTtnn,
@@ -74,6 +78,7 @@ def ttnn_passes(board: str, options: CompileOptions) -> tuple[ModulePass, ...]:
         known = ", ".join(map(str, OPTIMIZATION_LEVELS))
         raise CompilerInputError(f"optimization level: expected {known}, got {options.optimization_level!r}")
     return (
+        *(_argument_types(options) if options.optimization_level else ()),
         *(graph_passes() if options.optimization_level else ()),
         TtirToTtnn(board=board, data_format=options.data_format),
         *((TtnnFusing(),) if options.optimization_level else ()),
@@ -81,6 +86,12 @@ def ttnn_passes(board: str, options: CompileOptions) -> tuple[ModulePass, ...]:
         *((TtnnOptimizer(board=board),) if options.optimization_level > 1 else ()),
         TtnnDeallocate(),
     )
+
+
+def _argument_types(options: CompileOptions) -> tuple[ModulePass, ...]:
+    if not options.argument_types:
+        return ()
+    return (TtPopulateArgumentTypes(argument_types=f"main={','.join(options.argument_types)}"),)
 
 
 def graph_passes() -> tuple[ModulePass, ...]:
@@ -95,6 +106,7 @@ def graph_passes() -> tuple[ModulePass, ...]:
         CanonicalizePass(),
         CommonSubexpressionElimination(),
         DeadCodeElimination(),
+        ConstEvalHoistTransform(),
     )
 
 

@@ -27,8 +27,8 @@ FIXED: dict[str, tuple[str, ...]] = {
 }
 """Options of the backend pipeline that have no choice here -> what may be given."""
 BOARD, FIDELITY, FORMAT = "mock-system-desc-arch", "compute-cfg-math-fidelity", "data-format"
-LEVEL = "optimization-level"
-CHOICES = (BOARD, FIDELITY, FORMAT, LEVEL)
+LEVEL, TYPES = "optimization-level", "argument-types"
+CHOICES = (BOARD, FIDELITY, FORMAT, LEVEL, TYPES)
 """Options that choose something; `data-format` is ours."""
 
 
@@ -46,7 +46,13 @@ def backend_options(spec: ArgSpec) -> tuple[str, CompileOptions]:
     level = given.get(LEVEL, "0")
     if level not in map(str, OPTIMIZATION_LEVELS):
         raise CompilerInputError(f"{spec.name}: {LEVEL}: expected 0, 1 or 2, got {level!r}")
-    options = CompileOptions(given.get(FORMAT), given.get(FIDELITY, "HiFi4"), optimization_level=int(level))
+    types = given.get(TYPES, "").partition("=")[2]
+    options = CompileOptions(
+        given.get(FORMAT),
+        given.get(FIDELITY, "HiFi4"),
+        optimization_level=int(level),
+        argument_types=tuple(types.split(",")) if types else (),
+    )
     return given.get(BOARD, "n150"), options
 
 

@@ -19,8 +19,9 @@ from xdsl.passes import ModulePass
 
 from compiler.dialects import ttnn
 from compiler.dialects import ttnn_layout as layout
+from compiler.dialects.load_cached import LoadCachedOp
 from compiler.errors import CompilerInputError, StageFailure
-from compiler.ir.functions import FALLBACK, KIND, PROGRAM, SCALAR, functions, kind_of
+from compiler.ir.functions import CONST_EVAL, FALLBACK, KIND, PROGRAM, SCALAR, functions, kind_of
 from compiler.ops.row import TABLE, OpRow
 from compiler.ops.shapes import shape_of
 from compiler.options import WAY_OUT
@@ -146,7 +147,7 @@ class _Function:
     def convert(self) -> FuncOp:
         """The new function. One that another calls gets and gives device tensors, one of scalars registers."""
         _drop_dead(self.old)
-        if self.kind in (PROGRAM, SCALAR):
+        if self.kind in (PROGRAM, SCALAR, CONST_EVAL):
             return self.callee()
         for arg in self.old.args:
             self.block.insert_arg(self.host(arg), len(self.block.args))
@@ -269,6 +270,15 @@ class _Function:
 
     def kernel(self, op: Operation, operands: list[SSAValue]) -> list[SSAValue]:
         """The ttnn op of a ttir op's row."""
+        if isinstance(op, LoadCachedOp):
+            made = LoadCachedOp.create(
+                operands=operands,
+                result_types=[self.tiled(r) for r in op.results],
+                properties=dict(op.properties),
+                location=op.location,
+            )
+            self.block.add_op(made)
+            return list(made.results)
         row = TABLE.ttir(op.name.removeprefix("ttir.")) if op.name.startswith("ttir.") else None
         if row is None:
             message = f"expected an op of the ttir dialect, got {op.name}; try stablehlo-to-ttir before"

@@ -14,6 +14,8 @@ from compiler.errors import CompilerInputError
 from compiler.passes.ttir_to_ttnn import board
 from compiler.target.formats import number_format
 
+NO_KERNEL = frozenset({"layout", "host"})
+"""Families whose ops compute nothing on a core."""
 FIDELITIES = {name.lower(): name for name in ("LoFi", "HiFi2", "HiFi3", "HiFi4")}
 """ttnn's spelling -> the binary's."""
 
@@ -39,7 +41,7 @@ class TtnnComputeConfig(ModulePass):
             for wide in (True, False)
         }
         for inner in op.walk():
-            if not isinstance(inner, RowOp) or inner.ROW.family in ("layout", "host"):
+            if not isinstance(inner, RowOp) or not inner.name.startswith("ttnn.") or inner.ROW.family in NO_KERNEL:
                 continue
             found = [layout.layout_of(v) for v in [*inner.operands, *inner.results]]
             formats = [number_format(x.data_type) for x in found if x is not None]

@@ -12,13 +12,14 @@ from xdsl.passes import ModulePass
 
 from compiler.dialects import ttnn
 from compiler.dialects import ttnn_layout as layout
+from compiler.dialects.load_cached import LoadCachedOp
 from compiler.ir.functions import SCALAR, functions, kind_of
 
 
 @dataclass(frozen=True)
 class TtnnDeallocate(ModulePass):
-    """Inserts `ttnn.deallocate`. Host tensors are the runtime's to free; a called program's arguments and results
-    are its caller's, and scalars in registers nobody's.
+    """Inserts `ttnn.deallocate`. What is loaded from the cache stays for the next run. Host tensors are the runtime's
+    to free; a called program's arguments and results are its caller's, and scalars in registers nobody's.
     """
 
     name = "ttnn-deallocate"
@@ -40,7 +41,7 @@ def _free(block: Block) -> None:
             if found is not None and found.buffer_type != "system_memory":
                 last[value] = op
     for value, op in last.items():
-        if isinstance(op, ReturnOp) or value in block.args:
+        if isinstance(op, ReturnOp) or value in block.args or isinstance(value.owner, LoadCachedOp):
             continue
         freed = ttnn.CLASSES["deallocate"].create(operands=[value], location=op.location)
         block.insert_op_after(freed, op)

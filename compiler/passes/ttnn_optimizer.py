@@ -51,14 +51,18 @@ class TtnnOptimizer(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Changes layouts in place; kernels that write to L1 get a `memory_config`."""
         profile = board(self.board).ttnn
-        buffers = [_circular_buffers(inner, profile) for inner in op.walk() if isinstance(inner, RowOp)]
+        buffers = [_circular_buffers(inner, profile) for inner in op.walk() if _has_kernel(inner)]
         room = profile.l1_usable - max(buffers, default=0)
         for func in functions(op):
             if not kind_of(func):
                 _Chooser(func.body.blocks[0], profile, room).run()
 
 
-def _circular_buffers(op: RowOp, profile: Profile) -> int:
+def _has_kernel(op: Operation) -> bool:
+    return isinstance(op, RowOp) and op.ROW.family not in ("control", "host")
+
+
+def _circular_buffers(op: Operation, profile: Profile) -> int:
     """Two tiles for each tensor of a kernel."""
     found = [describe(v) for v in (*op.operands, *op.results) if layout.layout_of(v) is not None]
     on_device = [d for d in found if d.buffer_type != "system_memory"]

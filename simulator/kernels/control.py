@@ -21,6 +21,12 @@ def case(images: Images, call: Call) -> Images:
     return call.bodies[number if 0 <= number <= last else last](*rest)
 
 
+@kernel("load_cached", ControlParams, unit="control", arity=(0, 1024))
+def load_cached(images: Images, call: Call) -> Images:
+    """What the program computes of these inputs; the device asks it once for the same ones."""
+    return call.bodies[0](*images)
+
+
 @kernel("while", ControlParams, unit="control", arity=(1, 1024))
 def while_(images: Images, call: Call) -> Images:
     """The body for as long as the condition is not 0; values that both only read come last."""

@@ -18,11 +18,11 @@ from xdsl.transforms.dead_code_elimination import region_dce
 
 from compiler.dialects.from_row import RowOp
 from compiler.ir.functions import SCALAR, functions, kind_of
-from compiler.passes.ttir_fusing import attention, bias, gelu, mean, norm, relu, silu, softmax
+from compiler.passes.ttir_fusing import attention, bias, conv_batch_norm, gelu, mean, norm, relu, silu, softmax
 from compiler.passes.ttir_fusing.matching import RULES
 from compiler.passes.ttir_fusing.typecast import Typecasts
 
-PATTERNS = (attention, bias, gelu, mean, norm, relu, silu, softmax)
+PATTERNS = (attention, bias, conv_batch_norm, gelu, mean, norm, relu, silu, softmax)
 """The files whose rules are in `RULES`."""
 
 

@@ -1,0 +1,130 @@
+"""Pass `const-eval-hoist-transform`: what is computed of parameters and constants alone is computed once.
+
+Such ops go to functions of their own, one per connected part; `ttcore.load_cached` in their place has their results,
+and the runtime computes them again only for other parameters.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, StringAttr, SymbolRefAttr
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.passes import ModulePass
+
+from compiler.dialects.from_row import RowOp
+from compiler.dialects.load_cached import LoadCachedOp
+from compiler.ir.functions import CONST_EVAL, KIND, functions, kind_of
+from compiler.passes.tt_populate_argument_types import stays
+
+NEVER = frozenset({"control", "ccl", "host", "random", "layout"})
+"""Families whose ops stay where they are."""
+
+
+@dataclass(frozen=True)
+class ConstEvalHoistTransform(ModulePass):
+    """Hoists from every entry function."""
+
+    name = "const-eval-hoist-transform"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Changes the module in place; a second time finds nothing more."""
+        for func in functions(op):
+            if not kind_of(func):
+                for made in _hoist(func):
+                    op.body.block.add_op(made)
+
+
+def _hoist(func: FuncOp) -> list[FuncOp]:
+    block = func.body.blocks[0]
+    known: set[SSAValue] = {arg for arg, kept in zip(block.args, stays(func), strict=True) if kept}
+    hoisted: dict[Operation, None] = {}
+    for op in block.ops:
+        if _may_move(op) and all(value in known for value in op.operands):
+            known.update(op.results)
+            hoisted[op] = None
+    parts = _parts(list(hoisted))
+    made = [_function(func, number, part) for number, part in enumerate(parts)]
+    for op in hoisted:
+        if op.parent is block and not any(value.uses for value in op.results):
+            op.detach()
+            op.erase()
+    return made
+
+
+def _may_move(op: Operation) -> bool:
+    """Whether an op is one of ttir that calls no other function."""
+    ours = isinstance(op, RowOp) and op.name.startswith("ttir.") and op.ROW.family not in NEVER
+    return ours and "programs" not in op.properties
+
+
+def _parts(ops: list[Operation]) -> list[list[Operation]]:
+    """The ops in connected parts, each in order. What only makes a constant connects nothing: each part has its own."""
+    part = {op: number for number, op in enumerate(ops)}
+
+    def find(op: Operation) -> int:
+        number = part[op]
+        while part[ops[number]] != number:
+            number = part[ops[number]]
+        part[op] = number
+        return number
+
+    for op in ops:
+        for value in op.operands:
+            if isinstance(value.owner, Operation) and value.owner in part and not _is_constant(value.owner):
+                low, high = sorted((find(op), find(value.owner)))
+                part[ops[high]] = low
+    found: dict[int, list[Operation]] = {}
+    for op in ops:
+        if _is_constant(op) and all(use.operation in part for value in op.results for use in value.uses):
+            continue
+        found.setdefault(find(op), []).append(op)
+    return list(found.values())
+
+
+def _is_constant(op: Operation) -> bool:
+    return isinstance(op, RowOp) and op.ROW.family == "creation"
+
+
+def _function(func: FuncOp, number: int, ops: list[Operation]) -> FuncOp:
+    """The function of one part; the part's place has what loads its results."""
+    inside = set(ops)
+    copies: dict[SSAValue, Operation] = {}
+    for op in ops:
+        for index, value in enumerate(op.operands):
+            if isinstance(value.owner, Operation) and value.owner not in inside and _is_constant(value.owner):
+                if value not in copies:
+                    copies[value] = value.owner.clone()
+                op.operands[index] = copies[value].results[0]
+    inside |= set(copies.values())
+    operands = list(dict.fromkeys(v for op in ops for v in op.operands if v.owner not in inside))
+    results = [v for op in ops for v in op.results if any(use.operation not in inside for use in v.uses)]
+    name = f"{func.sym_name.data}_const_eval_{number}"
+    load = LoadCachedOp.create(
+        operands=operands,
+        result_types=[v.type for v in results],
+        properties={"callee": SymbolRefAttr(name)},
+        location=ops[0].location,
+    )
+    parent = ops[0].parent
+    assert parent is not None
+    parent.insert_op_before(load, ops[0])
+    for old, new in zip(results, load.results, strict=True):
+        old.replace_uses_with_if(new, lambda use: use.operation not in inside)
+    body = Block(arg_types=[v.type for v in operands])
+    body.add_ops(copies.values())
+    for op in ops:
+        op.detach()
+        body.add_op(op)
+        for index, value in enumerate(op.operands):
+            if value in operands:
+                op.operands[index] = body.args[operands.index(value)]
+    body.add_op(ReturnOp(*results))
+    made = FuncOp(name, ([v.type for v in body.args], [v.type for v in results]), Region(body), visibility="private")
+    made.attributes[KIND] = StringAttr(CONST_EVAL)
+    return made
+
+
+__all__ = ["ConstEvalHoistTransform"]

@@ -1,0 +1,56 @@
+"""Pass `tt-populate-argument-types`: says which arguments of the entry are parameters and constants.
+
+What is computed of those alone is the same in every run (`const_eval_hoist_transform.py`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.passes import ModulePass
+
+from compiler.dialects.ttcore import ArgumentTypeAttr
+from compiler.errors import CompilerInputError
+from compiler.ir.functions import functions
+from compiler.options import ARGUMENT_TYPES
+
+KEY = "ttcore.argument_type"
+"""Attribute of an argument."""
+
+
+@dataclass(frozen=True)
+class TtPopulateArgumentTypes(ModulePass):
+    """Notes a type at each argument."""
+
+    name = "tt-populate-argument-types"
+    argument_types: str = ""
+    """`main=input,parameter,constant`: a word per argument of that function."""
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Changes the module in place. Raises CompilerInputError for another function, count or word."""
+        name, _, words = self.argument_types.partition("=")
+        func = next((f for f in functions(op) if f.sym_name.data == name), None)
+        if func is None:
+            known = ", ".join(f.sym_name.data for f in functions(op))
+            raise CompilerInputError(
+                f"argument types: expected FUNCTION=TYPE,..., got {self.argument_types!r}; try {known}="
+            )
+        given, count = words.split(","), len(func.body.blocks[0].args)
+        if len(given) != count:
+            raise CompilerInputError(f"argument types: expected {count} of @{name}, got {len(given)}")
+        for word in given:
+            if word not in ARGUMENT_TYPES:
+                raise CompilerInputError(f"argument types: expected {', '.join(ARGUMENT_TYPES)}, got {word!r}")
+        func.arg_attrs = ArrayAttr([DictionaryAttr({KEY: ArgumentTypeAttr.of(word)}) for word in given])
+
+
+def stays(func: FuncOp) -> list[bool]:
+    """Per argument, whether it is a parameter or a constant."""
+    count = len(func.body.blocks[0].args)
+    if func.arg_attrs is None:
+        return [False] * count
+    found = [attrs.data.get(KEY) for attrs in func.arg_attrs.data]
+    return [isinstance(word, ArgumentTypeAttr) and word.word.data != "input" for word in found]

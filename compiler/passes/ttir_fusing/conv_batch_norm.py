@@ -1,0 +1,95 @@
+"""A convolution whose result is scaled and shifted per channel by parameters: other weights and another bias.
+
+So a batch norm with known statistics costs nothing: what is done to the weights is computed once
+(`const-eval-hoist-transform`). Without parameters that are known to stay, nothing is folded.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import SSAValue
+
+from compiler.dialects.from_row import RowOp
+from compiler.passes.tt_populate_argument_types import stays
+from compiler.passes.ttir_fusing.matching import fuses, orders
+from compiler.passes.ttir_values import like, make, maker, read_once, shape_of
+
+
+def lasting(value: SSAValue) -> bool:
+    """Whether a value is computed of parameters and constants alone."""
+    op = maker(value)
+    if op is not None:
+        return op.ROW.family not in ("random", "ccl", "control", "host") and all(lasting(v) for v in op.operands)
+    block = value.owner
+    func = block.parent_op() if not isinstance(block, RowOp) and hasattr(block, "args") else None
+    return isinstance(func, FuncOp) and value in block.args and stays(func)[list(block.args).index(value)]  # type: ignore[union-attr]
+
+
+def _channels(op: RowOp, value: SSAValue, vector: SSAValue) -> RowOp | None:
+    """The convolution that makes `value`, where `vector` lasts and has a number per channel, or one for all."""
+    conv = maker(value, "conv2d")
+    if conv is None or not read_once(value) or value.type != op.results[0].type:
+        return None
+    size = shape_of(value)[-1]
+    fits = shape_of(vector)[-1:] in ((size,), (1,), ()) and prod(shape_of(vector)) in (size, 1)
+    return conv if fits and lasting(vector) else None
+
+
+def _row(vector: SSAValue, source: RowOp, made: list[RowOp]) -> SSAValue:
+    """A vector as (1, 1, 1, channels)."""
+    if len(shape_of(vector)) == 4:
+        return vector
+    made.append(make("reshape", [vector], like(vector, (1, 1, 1, prod(shape_of(vector)))), source,
+                     shape=(1, 1, 1, prod(shape_of(vector)))))  # fmt: skip
+    return made[-1].results[0]
+
+
+@fuses("multiply")
+def scaled(op: RowOp) -> list[RowOp] | None:
+    """conv(x, W) s is conv(x, W s), its bias is b s."""
+    for value, vector in orders(op):
+        conv = _channels(op, value, vector)
+        if conv is None or not lasting(conv.operands[1]):
+            continue
+        made: list[RowOp] = []
+        row = _row(vector, op, made)
+        operands = [conv.operands[0]]
+        for old in conv.operands[1:]:
+            made.append(make("multiply", [old, row], old.type, op))
+            operands.append(made[-1].results[0])
+        return [*made, make("conv2d", operands, op.results[0].type, conv, **conv.read())]
+    return None
+
+
+@fuses("subtract")
+def lowered(op: RowOp) -> list[RowOp] | None:
+    """conv(x, W) - m has the bias b - m."""
+    value, vector = op.operands
+    conv = _channels(op, value, vector)
+    return None if conv is None else _shifted(op, conv, vector, "subtract")
+
+
+@fuses("add")
+def raised(op: RowOp) -> list[RowOp] | None:
+    """conv(x, W, b) + c has the bias b + c."""
+    for value, vector in orders(op):
+        conv = _channels(op, value, vector)
+        if conv is not None and len(conv.operands) == 3:
+            return _shifted(op, conv, vector, "add")
+    return None
+
+
+def _shifted(op: RowOp, conv: RowOp, vector: SSAValue, how: str) -> list[RowOp] | None:
+    made: list[RowOp] = []
+    row = _row(vector, op, made)
+    if len(conv.operands) == 3:
+        wide = conv.operands[2]
+        made.append(make(how, [wide, row], wide.type, op))
+    elif prod(shape_of(vector)) == shape_of(op.results[0])[-1]:
+        made.append(make("neg", [row], row.type, op))
+    else:
+        return None
+    operands = [*conv.operands[:2], made[-1].results[0]]
+    return [*made, make("conv2d", operands, op.results[0].type, conv, **conv.read())]

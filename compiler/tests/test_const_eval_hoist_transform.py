@@ -1,0 +1,95 @@
+"""What is the same in every run is computed once, again for other parameters, and never wrongly."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from compiler import api
+from compiler.errors import CompilerInputError
+from compiler.passes.pipeline import parse, run
+from compiler.tests import programs
+from compiler.tests.test_optimization_levels import case
+from simulator.api import Device
+
+X, W, S = programs.random((32, 32)), programs.random((32, 32), 1), programs.random((32,), 2)
+TYPES = ("input", "parameter", "parameter")
+
+
+def scaled(x, w, s):  # type: ignore[no-untyped-def]
+    return x @ (w * jnp.exp(s)) + jnp.arange(32.0)
+
+
+def compiled(function, types: tuple[str, ...], *args: np.ndarray, level: int = 1):  # type: ignore[no-untyped-def]
+    options = api.CompileOptions(optimization_level=level, argument_types=types)
+    module = api.ttir_to_ttnn(api.stablehlo_to_ttir(programs.stablehlo(function, *args)), programs.BOARD, options)
+    return module, Device("n150").load(api.ttnn_to_flatbuffer(module, programs.BOARD, options))
+
+
+def test_parameters_are_worked_on_once() -> None:
+    module, executable = compiled(scaled, TYPES, X, W, S)
+    entry = programs.op_names(next(iter(module.body.block.ops)))
+    assert "ttcore.load_cached" in entry
+    assert not {"ttnn.multiply", "ttnn.exp", "ttnn.arange"} & set(entry)
+    first, second = executable.run([X, W, S]), executable.run([X + 1, W, S])
+    assert first.profile.once_cycles > 0 == second.profile.once_cycles
+    assert first.profile.total_cycles == second.profile.total_cycles
+    for result, x in ((first, X), (second, X + 1)):
+        np.testing.assert_allclose(result.outputs[0], scaled(x, W, S), rtol=2e-2, atol=6e-2)
+
+
+def test_other_parameters_are_worked_on_again_even_in_the_same_array() -> None:
+    _, executable = compiled(scaled, TYPES, X, W, S)
+    weights = W.copy()
+    executable.run([X, weights, S])
+    weights *= 3
+    again = executable.run([X, weights, S])
+    assert again.profile.once_cycles > 0
+    np.testing.assert_allclose(again.outputs[0], scaled(X, weights, S), rtol=2e-2, atol=1e-1)
+
+
+def test_a_second_time_finds_nothing() -> None:
+    module = api.stablehlo_to_ttir(programs.stablehlo(scaled, X, W, S))
+    passes = 'tt-populate-argument-types{argument-types="main=input,parameter,parameter"},const-eval-hoist-transform'
+    run(parse(passes), module)
+    before = str(module)
+    run(parse("const-eval-hoist-transform"), module)
+    assert str(module) == before
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("main=input,parameter", "expected 3 of @main, got 2"),
+        ("other=input", "expected FUNCTION=TYPE,..., got 'other=input'; try main="),
+        ("main=input,weight,input", "expected input, parameter, constant, got 'weight'"),
+    ],
+)
+def test_types_that_do_not_fit_are_refused(words: str, expected: str) -> None:
+    module = api.stablehlo_to_ttir(programs.stablehlo(scaled, X, W, S))
+    with pytest.raises(CompilerInputError, match=expected):
+        run(parse(f'tt-populate-argument-types{{argument-types="{words}"}}'), module)
+
+
+@pytest.mark.parametrize("types", [(), ("input", *["parameter"] * 5)])
+def test_a_batch_norm_becomes_weights_where_these_stay(types: tuple[str, ...]) -> None:
+    """Convolution, batch norm, ReLU: one kernel, or with weights that may change several."""
+    source, args = case("convnet")
+    options = api.CompileOptions(optimization_level=1, argument_types=types)
+    data = api.compile(source, programs.BOARD, options)
+    executable = Device("n150").load(data)
+    kernels = [op.kernel for op in executable.program.operations]
+    assert ("multiply" in kernels) is not bool(types)
+    (got,) = executable.run(args).outputs
+    (plain,) = programs.simulate(source, *args)
+    assert np.linalg.norm(got - plain) <= 2e-3 * np.linalg.norm(plain)
+
+
+def test_random_bits_are_made_in_every_run() -> None:
+    def noisy(x, key):  # type: ignore[no-untyped-def]
+        return x + jax.lax.rng_bit_generator(key, (32,), dtype=jnp.uint32)[1].astype(jnp.float32)
+
+    module, _ = compiled(noisy, ("input", "parameter"), programs.random((32,)), np.arange(4, dtype=np.uint32))
+    assert "ttnn.rng_bit_generator" in programs.op_names(next(iter(module.body.block.ops)))
