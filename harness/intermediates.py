@@ -19,13 +19,13 @@ from typing import Any
 import numpy as np
 
 from harness.backends.base import Target
-from harness.compare import check, compare
+from harness.compare import PRODUCT_KINDS, check, check_cancelling, compare
 from harness.following import Following
 from harness.kinds import op_kind
 from harness.program import Node, SplitModule
 from harness.records import Jump, ResultCheck, TensorDesc
 from harness.terms import term_sizes
-from harness.tolerance import inner_size, tolerance
+from harness.tolerance import SUM_BODY, Tolerance, inner_size, tolerance
 from harness.walk import Missing
 
 FILE = "intermediates.jsonl"
@@ -36,6 +36,9 @@ GROWTH = 4.0
 
 HELD_BYTES = 4 << 30
 """Values of the device that may be kept at once; above, a suspect op cannot be computed again on its own inputs."""
+
+MOST_FUSED = 64
+"""Values before an op that are not shown; with more of them its own inputs are not looked for."""
 
 Fetch = Callable[[], Sequence[np.ndarray]]
 
@@ -82,6 +85,8 @@ class Watch:
         self._values: dict[int, np.ndarray] = {}
         self._readers: dict[int, int] = {}
         self._held = 0
+        self._groups: dict[str, list[Node]] = {}
+        self._paths: frozenset[str] = frozenset()
 
     @property
     def expected(self) -> Mapping[str, tuple[TensorDesc, ...]]:
@@ -91,8 +96,9 @@ class Watch:
     def begin(self, paths: frozenset[str]) -> None:
         """Hears which nodes' values will come."""
         self._walk = Following(self.split, self._inputs, paths, self._cache_dir)
+        self._paths = paths
         for path in paths:
-            for value in set(self.nodes[path].inputs):
+            for value in self._read_by(self.nodes[path]):
                 self._readers[value] = self._readers.get(value, 0) + 1
 
     def seen(self, path: str, fetch: Fetch) -> None:
@@ -140,17 +146,18 @@ class Watch:
     def _judge(self, node: Node, goldens: Sequence[np.ndarray], got: Sequence[np.ndarray]) -> None:
         """Compares a node's results and keeps them for the nodes that read them."""
         got = [_narrowed(array, golden) for array, golden in zip(got, goldens, strict=True)]
-        checks = [self._check(node, g, d, n) for n, (g, d) in enumerate(zip(goldens, got, strict=True))]
-        errors = [_error(one, g, d) for (one, _), g, d in zip(checks, goldens, got, strict=True)]
-        measured = [one.pcc for one, _ in checks if one.pcc is not None]
+        rows = [self._row(node, number) for number in range(len(goldens))]
+        checks = [check(g, d, row) for g, d, row in zip(goldens, got, rows, strict=True)]
+        errors = [_error(one, g, d) for one, g, d in zip(checks, goldens, got, strict=True)]
+        measured = [one.pcc for one in checks if one.pcc is not None]
         error, pcc = max(errors), min(measured, default=None)
-        before = [self._error_of(value) for value in node.inputs]
+        before = [self._error_of(value) for value in self._read_by(node)]
         error_before = max((e for e, _ in before), default=0.0)
         pcc_before = min((p for _, p in before if p is not None), default=None)
-        for value, array, own, (one, _) in zip(node.outputs, got, errors, checks, strict=True):
+        for value, array, own, one in zip(node.outputs, got, errors, checks, strict=True):
             self._errors[value] = own, one.pcc
             self._keep(value, array)
-        limit = min((limit for _, limit in checks), default=0.0)
+        limit = min((row.relative_l2 for row in rows), default=0.0)
         verdict = "right"
         # An error that is no number is above every limit.
         if not error <= max(limit, GROWTH * error_before):
@@ -167,35 +174,87 @@ class Watch:
             verdict,
         )
 
-    def _check(self, node: Node, golden: np.ndarray, got: np.ndarray, number: int) -> tuple[ResultCheck, float]:
-        """The comparison of one result, and the relative L2 that the op's own row allows."""
+    def _row(self, node: Node, number: int) -> Tolerance:
+        """What one result of a node is held to: the coarsest row of the node and of what was fused into it."""
+        rows = [self._own_row(one, min(number, len(one.outputs) - 1)) for one in self._fused(node)]
+        return max(rows, key=lambda row: row.relative_l2)
+
+    def _own_row(self, node: Node, number: int) -> Tolerance:
+        """The row of an op by itself."""
         op = self.split.ops[node.op_id]
         kind, body = op_kind(op.op_name), op.op_params.get("body")
         inner = inner_size(kind, op.inputs, op.outputs, op.op_params)
         data_type = op.outputs[number].data_type
         ulp = self.target.error_bound(op.op_name) if self.target.error_bound else None
-        row = tolerance(self.target, kind, data_type, inner, op_name=op.op_name, body=body, ulp=ulp)
-        return check(golden, got, row), row.relative_l2
+        return tolerance(self.target, kind, data_type, inner, op_name=op.op_name, body=body, ulp=ulp)
 
     def _on_own_inputs(self, node: Node, got: Sequence[np.ndarray]) -> str:
         """The verdict on a suspect op by the inputs that the device had."""
-        inputs: dict[int, np.ndarray] = {}
-        for value in node.inputs:
+        values: dict[int, np.ndarray] = {}
+        for value in self._read_by(node):
             array = self._value(value)
             if array is None:
                 return "suspect"
-            inputs[value] = array
+            values[value] = array
         assert self._walk is not None
-        right = self._walk.alone(node, inputs)
-        if any(isinstance(one, Missing) for one in right):
-            return "suspect"
+        fused = self._fused(node)
+        right: list[Any] = []
+        for one in fused:
+            right = self._walk.alone(one, values)
+            if any(isinstance(result, Missing) for result in right):
+                return "suspect"
+            values.update(zip(one.outputs, right, strict=True))
+        if len(fused) > 1:
+            both = enumerate(zip(right, got, strict=True))
+            checks = [self._judge_fused(fused, values, r, d, self._row(node, number)) for number, (r, d) in both]
+            return "amplifies" if all(one.passed for one in checks) else "jump"
         op = self.split.ops[node.op_id]
         checks = compare(
-            [one for one in right if not isinstance(one, Missing)], got, op.op_name, self.target,
-            inputs=op.inputs, outputs=op.outputs, params=op.op_params,
-            term_sizes=lambda: term_sizes(op.bytecode, [inputs[value] for value in node.inputs]),
+            right, got, op.op_name, self.target, inputs=op.inputs, outputs=op.outputs, params=op.op_params,
+            term_sizes=lambda: term_sizes(op.bytecode, [values[value] for value in node.inputs]),
         )  # fmt: skip
         return "amplifies" if all(one.passed for one in checks) else "jump"
+
+    # --- what a compiler fused
+
+    def _judge_fused(
+        self, fused: Sequence[Node], values: dict[int, np.ndarray], right: np.ndarray, got: np.ndarray, row: Tolerance
+    ) -> ResultCheck:
+        """The comparison of one result of several ops in one; where one of them is a sum of its size whose terms may
+        cancel, by the size of these, scaled as the other ops scale the sum."""
+        plain = check(right, got, row)
+        for node in reversed(fused):
+            op, total = self.split.ops[node.op_id], values[node.outputs[0]]
+            if plain.passed or plain.max_abs is None or row.exact:
+                break
+            sums = op_kind(op.op_name) in PRODUCT_KINDS or op.op_params.get("body") == SUM_BODY
+            if sums and total.size == right.size:
+                terms = term_sizes(op.bytecode, [values[value] for value in node.inputs])[0]
+                scale = np.linalg.norm(right.astype(np.float64)) / max(np.linalg.norm(total.astype(np.float64)), 1e-300)
+                return check_cancelling(right, got, row, terms.reshape(right.shape) * scale, plain)
+        return plain
+
+    def _fused(self, node: Node) -> list[Node]:
+        """A node, last, and those before it whose values the device does not show: it makes them on the way to this."""
+        known = self._groups.get(node.path)
+        if known is None:
+            found = {node.path: node}
+            waiting = [node]
+            while waiting and len(found) <= MOST_FUSED:
+                for value in waiting.pop().inputs:
+                    maker = self._producer.get(value)
+                    if maker is not None and maker.kind == "op" and maker.path not in {*self._paths, *found}:
+                        found[maker.path] = maker
+                        waiting.append(maker)
+            # Values are numbered in the program's order.
+            known = self._groups[node.path] = sorted(found.values(), key=lambda one: one.results)
+        return known
+
+    def _read_by(self, node: Node) -> list[int]:
+        """The values that a node, with what was fused into it, is computed from."""
+        fused = self._fused(node)
+        made = {value for one in fused for value in one.results}
+        return list(dict.fromkeys(value for one in fused for value in one.inputs if value not in made))
 
     # --- values
 
@@ -233,7 +292,7 @@ class Watch:
 
     def _release(self, node: Node) -> None:
         """Forgets the values whose last reader this was."""
-        for value in set(node.inputs):
+        for value in self._read_by(node):
             self._readers[value] -= 1
             if not self._readers[value] and value in self._values:
                 self._held -= self._values.pop(value).nbytes

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -32,14 +32,13 @@ from simulator.kernels.matmul import FIDELITIES
 from simulator.kernels.registry import Body, Call, Images
 from simulator.memory import MemoryPlan, plan_memory
 from simulator.mesh import END, Chip, Mesh
+from simulator.observing import Observer, Step
 from simulator.per_core import run_per_core
 from simulator.placed import check_plan, planned_operations, run_placed
 from simulator.profile import OpCost, Profile
 from simulator.scalar import Scalar, applies_to_scalars
 from simulator.timing import operation_cost
 
-Observer = Callable[[Operation, Callable[[], list[np.ndarray]]], None]
-"""Hears of an operation that has ended; the second argument makes its results as the host would get them."""
 MOVING = ("move", "control", "host")
 """Units that hand data on as they are, or make it elsewhere."""
 
@@ -150,7 +149,7 @@ class Executable:
         """Outputs and profile. Raises OutOfMemory before any data is touched, BadInput, KernelError.
 
         `per_core` makes each result rectangle by rectangle, as the cores do: slower, and the same. `observe` is told
-        of every operation that ends, in order, also of those in the programs of control flow.
+        of every operation that ends, in order, also of those in the programs of control flow, and may change it.
         """
         return self._on(Chip(), inputs, self.device.profile if per_core else None, observe)
 
@@ -225,7 +224,8 @@ class _Run:
             for tensor, image in zip(op.outputs, results, strict=True):
                 values[tensor] = image
             if self.observe is not None:
-                self.observe(op, functools.partial(_fetched, op, program, results))
+                for tensor, array in zip(op.outputs, self.observe(Step(op, program, values)) or (), strict=False):
+                    values[tensor] = from_host(np.asarray(array), program.tensors[tensor])
             if op.kernel == "deallocate":
                 for tensor in op.inputs:
                     values.pop(tensor, None)
@@ -317,11 +317,6 @@ def execute(
         dst = "Float32" if kernel.unit in MOVING else op.numerics.dst_format
         packed.append(pack(value, desc, moved=moved, dst_format=dst))
     return packed
-
-
-def _fetched(op: Operation, program: Program, images: Images) -> list[np.ndarray]:
-    """An operation's results as the host would get them: fresh arrays of the declared element types."""
-    return [to_host(image, program.tensors[tensor]) for image, tensor in zip(images, op.outputs, strict=True)]
 
 
 def _value(values: dict[int, np.ndarray], tensor: int, where: str) -> np.ndarray:

@@ -122,7 +122,7 @@ def _run(job: Job, board: SystemDesc) -> None:
     job.l1_peak_bytes, job.dram_peak_bytes = profile.l1_peak_bytes, profile.dram_peak_bytes
 
 
-def observer(watch: Watch, programs: Iterable[Any]) -> Callable[[Any, Callable[[], Any]], None]:
+def observer(watch: Watch, programs: Iterable[Any]) -> Callable[[Any], None]:
     """Tells `watch` of the values that stand for one of its program: of the last kernel that carries an op's path and
     makes what the op does. What only moves a value between host and device does not count."""
     from compiler.api import MOVES
@@ -140,10 +140,10 @@ def observer(watch: Watch, programs: Iterable[Any]) -> Callable[[Any, Callable[[
     paths = {id(found[number]): path for path, number in chosen.items()}
     watch.begin(frozenset(chosen))
 
-    def observe(op: Any, fetch: Callable[[], Any]) -> None:
-        path = paths.get(id(op))
+    def observe(step: Any) -> None:
+        path = paths.get(id(step.operation))
         if path is not None:
-            watch.seen(path, fetch)
+            watch.seen(path, step.results)
 
     return observe
 

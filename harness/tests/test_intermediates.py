@@ -87,11 +87,16 @@ def test_an_op_that_only_enlarges_an_error_is_no_jump(arrays: list[np.ndarray]) 
     assert [one.verdict for one in watch.in_order()][1:] == ["right", "right", "jump"]
 
 
-def test_without_the_inputs_that_the_device_had_it_is_not_sure(arrays: list[np.ndarray]) -> None:
-    wrong = np.tanh(arrays[0] @ arrays[1]) + np.float32(0.05)
-    jump = verdicts(arrays, {"main/2": np.exp(wrong)}).first_jump()
-    assert jump is not None
-    assert (jump.path, jump.confirmed) == ("main/2", False)
+def test_what_a_compiler_fused_is_judged_as_one_by_its_coarsest_op(arrays: list[np.ndarray]) -> None:
+    tf32 = [(x.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32) for x in arrays]
+    right, wrong = (np.exp(np.tanh(tf32[0] @ tf32[1]) + np.float32(off)) for off in (0.0, 0.05))
+    device = Target(card_type="sim-n150", float_format=None, math_fidelity="HiFi4", matrix_format="Tf32")
+    for value, verdict in ((right, "right"), (wrong, "jump")):
+        watch = Watch(split_module(CHAIN), arrays, device, None)
+        watch.begin(frozenset({"main/2"}))
+        watch.seen("main/2", lambda value=value: [value])
+        watch.close()
+        assert [one.verdict for one in watch.in_order()] == [verdict]
 
 
 def test_nan_where_none_should_be_is_a_jump(arrays: list[np.ndarray]) -> None:
