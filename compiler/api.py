@@ -33,6 +33,7 @@ from compiler.target.system_desc import SystemDesc, load_board
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
+    from compiler.pieces import Pieces
     from compiler.target.program import Program, TensorDesc
 
 __all__ = [
@@ -52,11 +53,13 @@ __all__ = [
     "fingerprint",
     "load_board",
     "op_table",
+    "piece_module",
     "pipeline",
     "planned_binaries",
     "ran_on",
     "register",
     "stablehlo_to_ttir",
+    "take_apart",
     "take_step",
     "ttir_to_ttnn",
     "ttnn_to_flatbuffer",
@@ -153,6 +156,22 @@ def _again(board: SystemDesc, options: CompileOptions) -> str:
     words += ["--unsupported-types fallback"] if options.unsupported_types == "fallback" else []
     words += [f"--optimization-level {options.optimization_level}"] if options.optimization_level else []
     return f"stage {STAGES[2]} failed; to reproduce: opscope compile {' '.join(words)} FILE"
+
+
+def take_apart(ttnn: ModuleOp, system_desc: SystemDesc) -> Pieces:
+    """Each op of a ttnn module that computes, as a module of its own. Raises StageFailure."""
+    from compiler.pieces import take_apart as pieces_of
+
+    with _stage(STAGES[2]):
+        return pieces_of(ttnn, system_desc)
+
+
+def piece_module(text: str) -> ModuleOp:
+    """The ttnn module of a piece, from its text. Raises StageFailure, CompilerInputError."""
+    from compiler.pieces import module_of
+
+    with _stage(STAGES[2]):
+        return module_of(text)
 
 
 def compile(module: Source, system_desc: SystemDesc, options: CompileOptions | None = None) -> bytes:

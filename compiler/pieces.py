@@ -21,6 +21,8 @@ from compiler.ir.functions import SCALAR, functions, kind_of
 from compiler.ir.text import parse, to_text
 from compiler.ops.layout import MOVES
 from compiler.passes.ttnn_to_flatbuffer import location, to_binary
+from compiler.piece_meaning import held_to
+from compiler.piece_meaning import module as meaning
 from compiler.target.program import TensorDesc, programs_of
 from compiler.target.system_desc import SystemDesc
 
@@ -47,6 +49,12 @@ class Piece:
     outputs: tuple[TensorDesc, ...]
     location: str
     attributes: dict[str, str]
+    held_to: str
+    """The StableHLO op whose tolerance is its own; empty: none is known."""
+    combines: dict[str, str]
+    """What a reduction combines with."""
+    meaning: str
+    """StableHLO text that means the same on the same operands; empty where no one op does."""
 
 
 @dataclass(frozen=True)
@@ -92,10 +100,15 @@ def _piece(op: RowOp, program: int, number: int, callees: dict[str, FuncOp], sys
     module = ModuleOp([FuncOp("main", types, Region(block)), *_called(op, callees)])
     programs = to_binary(module, system_desc).programs
     entry = programs[0]
+    told, combines = held_to(op.ROW)
+    inputs = tuple(entry.tensors[t] for t in entry.inputs)
+    outputs = tuple(entry.tensors[t] for t in entry.outputs)
+    call = entry.operations[0]
+    meant = meaning(call, [entry.tensors[t] for t in call.inputs], outputs)
     return Piece(
         program, number, _digest(programs), op.name, to_text(module),
-        tuple(entry.tensors[t] for t in entry.inputs), tuple(entry.tensors[t] for t in entry.outputs),
-        location(op), {name: str(value)[:SHOWN] for name, value in sorted(op.properties.items())},
+        inputs, outputs, location(op), {name: str(value)[:SHOWN] for name, value in sorted(op.properties.items())},
+        told, combines, meant,
     )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -26,6 +26,10 @@ from harness.untouched import Untouched
 
 if TYPE_CHECKING:
     from harness.intermediates import Watch
+
+
+MEANING = ".stablehlo.mlir"
+"""Ending of the file beside a module of another level that says the same in StableHLO."""
 
 
 @dataclass
@@ -117,7 +121,7 @@ def climb(
         if row.op_name == WHOLE_MODEL:
             module = whole_model.tagged(module)
         way.job = job = Job(row.op_id, module, [], options, row.outputs, ir_dir=ir_dir)
-        for stage in backend.stages:
+        for stage in stages_from(row.level, backend.stages):
             if stage is not Stage.RUN:
                 way.timed(stage, lambda stage=stage: backend.climb(stage, job))
             elif row.inputs and not row.sources:
@@ -135,6 +139,11 @@ def climb(
     if not row.golden:
         return way.ended(Status.NO_GOLDEN, row.no_golden or "there is no golden")
     return _compared(way, job, export_dir)
+
+
+def stages_from(level: str, stages: Sequence[Stage]) -> Sequence[Stage]:
+    """The stages that a module of this level has before it."""
+    return stages[stages.index(Stage.TTNN_TO_FLATBUFFER) :] if level == "ttnn" else stages
 
 
 def _run(way: _Climb, job: Job, backend: Backend, export_dir: Path) -> None:
@@ -156,8 +165,8 @@ def _compared(way: _Climb, job: Job, export_dir: Path) -> OpTest:
     def verdict() -> list[ResultCheck]:
         golden = row_golden(row, export_dir)
         return compare(
-            golden, job.outputs, row.op_name, way.target, inputs=row.inputs, outputs=row.outputs, params=row.op_params,
-            term_sizes=lambda: term_sizes(job.module, row_inputs(row, export_dir)),
+            golden, job.outputs, row.held_to or row.op_name, way.target, inputs=row.inputs, outputs=row.outputs,
+            params=row.op_params, term_sizes=_term_sizes(row, job, export_dir),
         )  # fmt: skip
 
     before = way.reached
@@ -173,6 +182,17 @@ def _compared(way: _Climb, job: Job, export_dir: Path) -> OpTest:
         artifact = _store(way.context, row.op_id, "compare.txt", "\n".join(wrong) + "\n")
         return way.ended(Status.GOLDEN_FAILED, wrong[0], Stage.COMPARE, artifact=artifact, **numbers)
     return way.ended(Status.SUCCESS, **numbers)
+
+
+def _term_sizes(row: OpRow, job: Job, export_dir: Path) -> Callable[[], list[Any]] | None:
+    """What makes the sizes of the terms of a sum; None where no StableHLO module says what is summed."""
+    module = job.module
+    if row.level != "stablehlo":
+        beside = (export_dir / str(row.module)).with_suffix(MEANING)
+        if not beside.is_file():
+            return None
+        module = beside.read_bytes()
+    return lambda: term_sizes(module, row_inputs(row, export_dir))
 
 
 def _chosen(row: OpRow, job: Job) -> dict[str, Any]:

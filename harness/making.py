@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from harness import result_cache, resume, store
+from harness import deriving, result_cache, resume, store
 from harness.claims import Claims
 from harness.errors import InputError
 from harness.flight import Ready
@@ -18,10 +18,10 @@ from harness.optest import backend_label, now
 from harness.orders import Orders, orders_of, settled, shared
 from harness.plan import MAIN, AnyLane, Plan, lane_of
 from harness.progress import Event
-from harness.records import ManifestHeader, RunRecord
+from harness.records import ManifestHeader, OpRow, RunRecord
 from harness.request import Request, chosen, to_prepare
 from harness.scale import costs, shard, whole
-from harness.workflows import FULL, of_models, unsupported_types
+from harness.workflows import FULL, WORKFLOWS, of_models, unsupported_types
 
 FROM_THE_RUN = (
     "backend", "arch", "data_format", "math_fidelity", "unsupported_types", "optimization_level", "workflow", "until",
@@ -78,15 +78,16 @@ def _from_models(
         _claim(run_dir)
         claims.hold(run_dir)
     sides = Plan(orders, ManifestHeader(models=(), export_dirs=(), module_ops={}, structural={}), ()).sides()
-    lanes = [lane_of(side.orders, {t.name: t.folder for t in tasks}, side.writer(MAIN), dry) for side in sides]
+    folders = {task.name: task.folder for task in tasks}
+    lanes = [lane_of(side.orders, folders, side.writer(MAIN), dry) for side in sides]
     cached = not request.settings["no_cache"]
     try:
         known = _said(sides, lanes, cached)
         artifacts = None if dry else run_dir / store.ARTIFACT_DIR
         header, rows = prepare.prepare(asked, _beside(lanes, known, report), claims, artifacts)
         ready = _ready(sides, lanes, known)
-        if request.settings["workflow"] == FULL:
-            header, rows = of_models(header)
+        header, rows = _by_workflow(orders, ready, header, rows, report, claims)
+        folders.update(zip(header.models, header.export_dirs, strict=True))
         mine = shard.share(rows, request.settings["shard"], measured) if request.settings["shard"] else None
         if mine is not None:
             orders = shared(orders, mine)
@@ -104,6 +105,19 @@ def _from_models(
             _abandon(run_dir)
         raise
     return plan, lanes
+
+
+def _by_workflow(
+    orders: Orders, ready: Sequence[Ready], header: ManifestHeader, rows: list[OpRow],
+    report: Callable[[Event], None], claims: Claims,
+) -> tuple[ManifestHeader, list[OpRow]]:  # fmt: skip
+    """The manifest that the run's workflow makes of the models' own."""
+    workflow = orders.context.workflow
+    if workflow == FULL:
+        return of_models(header)
+    if WORKFLOWS[workflow].of_ttnn:
+        return deriving.derive(workflow, header, orders.context, ready[0], orders.caches, report, claims)
+    return header, rows
 
 
 def _whole(
@@ -223,9 +237,13 @@ def _resumed(
     lanes = [side.lane(side.writer(MAIN)) for side in sides]
     try:
         known = _said(sides, lanes, not settings["no_cache"])
-        resume.prepared(run, to_prepare(request, settings, run.record.origin.options["models"]),
-                        lambda asked: prepare.prepare(asked, _beside(lanes, known, report), claims))  # fmt: skip
         ready = _ready(sides, lanes, known)
+
+        def again(asked: prepare.Request) -> None:
+            header, rows = prepare.prepare(asked, _beside(lanes, known, report), claims)
+            _by_workflow(orders, ready, header, rows, report, claims)
+
+        resume.prepared(run, to_prepare(request, settings, run.record.origin.options["models"]), again)
         resume.check_backend(run, _fingerprint(ready))
         if settings.get("op_by_op_on_fail"):
             types = unsupported_types(settings["unsupported_types"], FULL)

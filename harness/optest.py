@@ -110,7 +110,7 @@ def build_test(
         "skipped": status in (Status.SKIPPED, Status.NOT_RUN),
         "frontend": row.frontend,
         "model_name": model,
-        "op_kind": op_kind(row.op_name),
+        "op_kind": op_kind(row.held_to or row.op_name),
         "op_name": row.op_name,
         "framework_op_name": first.framework_op if first else "",
         "inputs": row.inputs,

@@ -33,8 +33,7 @@ Emit = Callable[..., None]
 
 def main() -> int:
     """Does the task on stdin. Exit code 0: done, or refused with an `error` event; 1: our own fault, see stderr."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    die_with_parent()
     # Events have a file of their own: what a model or a library prints goes to the log.
     events = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
@@ -55,6 +54,12 @@ def main() -> int:
         got = f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}"[:200]
         emit("error", got=got)
     return 0
+
+
+def die_with_parent() -> None:
+    """Has the kernel kill this process when its parent ends."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def make(task: dict[str, Any], emit: Emit) -> None:

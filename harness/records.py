@@ -85,6 +85,10 @@ class OpRow(Record):
     frontend: str = ""
     unsplittable: str = ""
     """Why no module could be made of it; then `module` is None."""
+    level: str = "stablehlo"
+    """What `module` is written in: `stablehlo`, or `ttnn`, which enters the ladder where the compiler would have it."""
+    held_to: str = ""
+    """The op whose tolerance counts, where the name of this one does not say it."""
 
 
 class ModelFailure(Record):

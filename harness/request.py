@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from harness import limitation_file, neighbours
+from harness import deriving, limitation_file, neighbours
 from harness.backends import registry
 from harness.errors import InputError
 from harness.kinds import op_kind
 from harness.records import OpRow
 from harness.settings import SETTINGS, Resolved, project_folder, resolve
-from harness.workflows import SPLIT
+from harness.workflows import SPLIT, WORKFLOWS
 
 if TYPE_CHECKING:
     from harness import prepare
@@ -95,9 +95,10 @@ def read(config: pytest.Config) -> Request:
 def _check_workflow(settings: Resolved) -> None:
     """Raises InputError where two workflows are asked for."""
     if settings["op_by_op_on_fail"] and settings["workflow"] != SPLIT:
-        raise InputError(
-            "--op-by-op-on-fail", f"--workflow {SPLIT}", f"--workflow {settings['workflow']}", "one of both"
-        )
+        got = f"--workflow {settings['workflow']}"
+        raise InputError("--op-by-op-on-fail", f"--workflow {SPLIT}", got, "one of the two")
+    if WORKFLOWS[settings["workflow"]].of_ttnn:
+        deriving.check(settings["workflow"], settings["backend"])
 
 
 def _find_limitations(settings: Resolved, folder: Path) -> None:

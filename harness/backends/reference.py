@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from compiler.api import CompileOptions, SystemDesc
+    from harness.backends.reference_pieces import Apart
 
 FIDELITIES = ("LoFi", "HiFi2", "HiFi3", "HiFi4")
 DEFAULT_FIDELITY = "HiFi4"
@@ -71,6 +72,12 @@ class Reference:
             kind = "" if isinstance(failure, CompilerInputError) else f"{type(failure).__name__}: "
             raise StageError(f"{kind}{failure}") from failure
 
+    def take_apart(self, module: bytes, options: BackendOptions) -> Apart:
+        """A module compiled whole, and each op of its TTNN as a module of its own. Raises StageError."""
+        from harness.backends.reference_pieces import take_apart
+
+        return take_apart(self, module, options)
+
     def warm_up(self) -> None:
         """Takes one small op all the way, so that no op pays for imports and tables."""
         job = Job("warm-up", _SMALLEST, [np.ones((2, 2), np.float32)] * 2, BackendOptions())
@@ -99,12 +106,13 @@ def _to_ttnn(job: Job, board: SystemDesc) -> None:
 
 
 def _to_flatbuffer(job: Job, board: SystemDesc) -> None:
-    from compiler.api import describe_io, ttnn_to_flatbuffer
+    from compiler.api import describe_io, piece_module, ttnn_to_flatbuffer
 
-    binary = ttnn_to_flatbuffer(job.state.pop(Stage.TTIR_TO_TTNN), board, _compile_options(job))
+    ttnn = job.state.pop(Stage.TTIR_TO_TTNN, None) or piece_module(job.module.decode())
+    binary = ttnn_to_flatbuffer(ttnn, board, _compile_options(job))
     chosen = describe_io(binary)
-    job.input_descs = [_described(desc) for desc in chosen.inputs]
-    job.output_descs = [_described(desc) for desc in chosen.outputs]
+    job.input_descs = [described(desc) for desc in chosen.inputs]
+    job.output_descs = [described(desc) for desc in chosen.outputs]
     job.state[Stage.TTNN_TO_FLATBUFFER] = binary
 
 
@@ -216,7 +224,7 @@ def _error_bound(op_name: str) -> float | None:
     return None
 
 
-def _described(desc: Any) -> TensorDesc:
+def described(desc: Any) -> TensorDesc:
     """What the compiler chose for one tensor, as the record holds it."""
     return TensorDesc(
         shape=desc.shape,

@@ -1,0 +1,104 @@
+"""A model compiled by the reference compiler and taken apart into the ops of its TTNN."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from harness.backends.base import BackendOptions, Job, StageError
+from harness.records import TensorDesc
+from harness.stages import Stage
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One op of the compiled program."""
+
+    op_id: str
+    op_name: str
+    text: str
+    """A module of its own, which the backend takes in at the stage `entry` of `Apart`."""
+    inputs: tuple[TensorDesc, ...]
+    outputs: tuple[TensorDesc, ...]
+    location: str
+    """Begins with the path of the op that it was made for."""
+    attributes: dict[str, str]
+    held_to: str
+    """The StableHLO op whose tolerance is its own; empty: none is known."""
+    combines: dict[str, str]
+    meaning: str
+    """StableHLO text that means the same on the same operands; empty where no one op does."""
+
+
+OnPiece = Callable[[int, Callable[[], list[np.ndarray]]], "Sequence[np.ndarray] | None"]
+"""Number of a piece that has just run, and what makes its inputs; returns what is to take the results' place."""
+
+
+@dataclass(frozen=True)
+class Apart:
+    """A compiled program and its pieces."""
+
+    pieces: tuple[Piece, ...]
+    moves: int
+    """Ops that are no piece."""
+    binary: bytes
+    board: str
+    numbers: dict[tuple[int, int], int]
+    """(program, operation) -> piece."""
+
+    def run(self, inputs: Sequence[np.ndarray], on_piece: OnPiece) -> None:
+        """Runs the program whole on the simulated card. Raises StageError where the device refuses."""
+        from simulator.api import Device, DeviceError
+
+        try:
+            executable = Device(self.board).load(self.binary)
+            places: dict[int, int] = {}
+            for number, program in enumerate(executable.programs.values()):
+                for index, op in enumerate(program.operations):
+                    if (number, index) in self.numbers:
+                        places[id(op)] = self.numbers[number, index]
+
+            def observe(step: Any) -> Sequence[np.ndarray] | None:
+                number = places.get(id(step.operation))
+                return None if number is None else on_piece(number, lambda: _once(step))
+
+            executable.run(inputs, observe=observe)
+        except DeviceError as error:
+            raise StageError(f"{type(error).__name__}: {error}") from error
+
+
+def _once(step: Any) -> list[np.ndarray]:
+    """The operands of a step, one that is read twice once: the arguments of the piece's module."""
+    tensors = step.operation.inputs
+    arrays = step.inputs()
+    return [arrays[tensors.index(tensor)] for tensor in dict.fromkeys(tensors)]
+
+
+def take_apart(backend: Any, module: bytes, options: BackendOptions) -> Apart:
+    """Compiles a module and takes its TTNN apart. Raises StageError with the stage's own words."""
+    from compiler.api import StageFailure
+    from compiler.api import take_apart as pieces_of
+    from harness.backends.reference import board_of, described
+
+    board = board_of(options.arch)
+    job = Job("whole", module, [], options)
+    backend.climb(Stage.STABLEHLO_TO_TTIR, job)
+    backend.climb(Stage.TTIR_TO_TTNN, job)
+    try:
+        found = pieces_of(job.state[Stage.TTIR_TO_TTNN], board)
+    except StageFailure as failure:
+        raise StageError(f"{failure.op}: {failure.message}", failure.diagnostic or str(failure)) from failure
+    backend.climb(Stage.TTNN_TO_FLATBUFFER, job)
+    pieces = tuple(
+        Piece(
+            piece.piece_id, piece.op_name, piece.text, tuple(map(described, piece.inputs)),
+            tuple(map(described, piece.outputs)), piece.location, piece.attributes, piece.held_to, piece.combines,
+            piece.meaning,
+        )
+        for piece in found.pieces
+    )  # fmt: skip
+    numbers = {(piece.program, piece.operation): number for number, piece in enumerate(found.pieces)}
+    return Apart(pieces, found.moves, job.state[Stage.TTNN_TO_FLATBUFFER], board.board, numbers)
