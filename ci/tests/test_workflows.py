@@ -38,6 +38,7 @@ def commands() -> list[str]:
     return [hit[1] for hit in found if hit]
 
 
+@pytest.mark.slow  # `make lint` asks the same
 def test_github_takes_the_workflows() -> None:
     pytest.importorskip("check_jsonschema", reason="pip install check-jsonschema")
     words = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.github-workflows", *WORKFLOWS]
@@ -77,6 +78,7 @@ def test_the_projects_own_night_and_owners_can_be_read() -> None:
     assert len({rule.team for rule in read_owners(ROOT / config.owners)}) > 5
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd here")
 def test_systemd_takes_the_units(tmp_path: Path) -> None:
     for unit in ("opscope-nightly.service", "opscope-nightly.timer"):

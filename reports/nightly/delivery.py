@@ -11,9 +11,10 @@ from pathlib import Path
 from harness.errors import InputError
 from harness.store import RUN_FILE, read_run
 from reports import spool
-from reports.database import DatabaseAwayError, parse_url, shown
+from reports.database import DatabaseAwayError, open_database, parse_url, shown
 from reports.night_record import NightRecord
 from reports.nightly.night_folder import LOGS, folder_of
+from reports.owners import Rule, store_owners
 
 SHARD_FILE = "shard.json"
 """In the folder of a run that `--shard` cut out; the joined run has none."""
@@ -66,6 +67,16 @@ def publish(runs: Sequence[Path], url: str, root: Path) -> Delivered:
     return Delivered(
         shown(parse_url(url)), tuple(published), tuple(arrived), tuple(spooled), tuple(refused), away
     )  # fmt: skip
+
+
+def name_owners(rules: Sequence[Rule], url: str) -> list[str]:
+    """Puts the rules of owners into the database, so that dashboards name the same teams; one line where it cannot."""
+    try:
+        with open_database(url, "--database") as connection:
+            store_owners(connection, rules)
+    except InputError as error:
+        return [str(error)]
+    return []
 
 
 def merge(runs: Sequence[Path], night: NightRecord, root: Path) -> tuple[dict[str, Path], list[str]]:

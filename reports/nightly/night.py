@@ -41,21 +41,24 @@ class Told:
 def deliver(
     config: Config, night: NightRecord, runs: Sequence[Path], url: str, root: Path, rules: Sequence[Rule],
     ended: Sequence[Ended] = (), say: Callable[[str], None] = lambda line: None,
-    environment: Mapping[str, str] = os.environ,
+    environment: Mapping[str, str] = os.environ, reports: bool = True,
 ) -> Told:  # fmt: skip
     """Publishes the runs, joins their shards, compares, writes summary and reports, and tells whoever is to be told.
 
-    Whatever of it does not work becomes a line of the summary. Raises InputError where the folder takes no file.
+    `reports`: whether each run gets its report.html. Whatever of it does not work becomes a line of the summary. Raises
+    InputError where the folder takes no file.
     """
     say(f"publishing {len(runs)} {'run' if len(runs) == 1 else 'runs'}")
     delivered = delivery.publish(runs, url, root)
     merged, notes = delivery.merge(runs, night, root)
+    if rules and delivered.published:
+        notes += delivery.name_owners(rules, url)
     notes += [f"{one.sweep.label}: {one.outcome}: {one.line}" for one in ended if one.line]
     say("comparing with the night before")
     found, more = _found(night, delivered, url, merged, root, rules)
     notes += more
     links = []
-    for run_dir in merged.values():
+    for run_dir in merged.values() if reports else ():
         try:
             links.append(("report", str(_near(write_report(run_dir, url), root))))
         except InputError as error:

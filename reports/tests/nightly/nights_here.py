@@ -41,4 +41,4 @@ def delivered(
     """A night of one run, delivered."""
     night = night_of(config, number, root)
     run = shard_run(runs_root(root), night, number, ops, **({"models": config.models} | more))
-    return deliver(config, night, [run], str(config.database), root, rules, environment={})
+    return deliver(config, night, [run], str(config.database), root, rules, environment={}, reports=False)

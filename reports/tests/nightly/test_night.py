@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import sqlite3
+from datetime import datetime
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from harness.errors import InputError
 from reports.ask import ask
-from reports.nightly.night import deliver
-from reports.nightly.night_folder import folder_of
+from reports.nightly.cli import nightly
+from reports.nightly.config import read_config
+from reports.nightly.night import add_to_page_of_job, deliver
+from reports.nightly.night_folder import begin, folder_of
 from reports.owners import Rule
 from reports.tests.night_runs import fresh, shard_run
 from reports.tests.nightly.nights_here import config_of, delivered, night_of
@@ -42,6 +48,8 @@ def test_news_fail_a_night_and_old_failures_do_not(tmp_path: Path) -> None:
     for words in ("## NEW (1)", "`stablehlo.tanh`", "PCC 0.2", "numbers", "**FIXED (1)**: `stablehlo.fft`", "| 1 |"):
         assert words in bad.summary, words
     assert bad.path.read_text() == bad.summary
+    owned = "SELECT owner FROM night_diff WHERE label = 'NEW' AND night_id LIKE '%1104%'"
+    assert ask(str(config.database), owned).rows == (("numbers",),)
     assert json.loads((folder_of(tmp_path, bad.night) / "ended.json").read_text())["fails"] is True
 
 
@@ -62,7 +70,9 @@ def test_a_policy_decides(tmp_path: Path) -> None:
 
 def test_a_night_without_data_fails(tmp_path: Path) -> None:
     config = config_of(tmp_path)
-    none = deliver(config, night_of(config, 1, tmp_path), [], str(config.database), tmp_path, (), environment={})
+    none = deliver(
+        config, night_of(config, 1, tmp_path), [], str(config.database), tmp_path, (), environment={}, reports=False
+    )
     assert kinds(none) == {"no_data": True, "partial": False}
     assert none.title.endswith(": no data")
     skipped = delivered(config, tmp_path, 2, {"add": Op("not_run", {"a": 1}), "tanh": Op("not_run", {"b": 1})})
@@ -70,7 +80,7 @@ def test_a_night_without_data_fails(tmp_path: Path) -> None:
     two = config_of(tmp_path, architectures=["n150", "p150"])
     night = night_of(two, 3, tmp_path, archs=("n150", "p150"))
     run = shard_run(tmp_path / "runs", night, 3, RIGHT)
-    told = deliver(two, night, [run], str(two.database), tmp_path, (), environment={})
+    told = deliver(two, night, [run], str(two.database), tmp_path, (), environment={}, reports=False)
     assert kinds(told) == {"no_data": True, "partial": False, "failure": False, "regression": True}
     assert "no op was attempted on reference p150" in told.summary
 
@@ -83,7 +93,7 @@ def test_a_missing_shard_is_told_and_a_late_one_joins(tmp_path: Path) -> None:
         ops = {here: Op(uses={"a": 1, "b": 1}), there: Op("skipped", {"a": 1, "b": 1})}
         origin = {"options": {"dtype": "float32", "seed": 0, "shard": f"{shard}/2"}}
         parts.append(shard_run(tmp_path / "runs", night, shard, ops, shard, origin=origin))
-    told = deliver(config, night, parts[:1], str(config.database), tmp_path, (), environment={})
+    told = deliver(config, night, parts[:1], str(config.database), tmp_path, (), environment={}, reports=False)
     assert kinds(told) == {"partial": False}
     assert "**partial**" in told.summary
     assert told.title.endswith("partial")
@@ -102,7 +112,7 @@ def test_a_sweep_that_one_shard_did_not_get_to_is_missing(tmp_path: Path) -> Non
         origin = {"options": {"dtype": "float32", "seed": 0, "shard": f"{shard}/2"}}
         ops = {"add": Op(uses={"a": 1, "b": 1})}
         runs.append(shard_run(tmp_path / "runs", night, number, ops, shard, arch=arch, origin=origin))
-    told = deliver(config, night, runs, str(config.database), tmp_path, (), environment={})
+    told = deliver(config, night, runs, str(config.database), tmp_path, (), environment={}, reports=False)
     assert {one.series.split()[1]: one.missing for one in told.found} == {"n150": "", "p150": "shard 2"}
 
 
@@ -140,3 +150,21 @@ def test_a_database_that_takes_it_not_fails_the_night_and_says_why(tmp_path: Pat
     assert kinds(told) == {"refused": True, "failure": False}
     assert "schema 9999; try a newer opscope" in told.summary
     assert config.policy["refused"] == "fail"
+
+
+def test_a_full_disk_takes_no_summary_and_changes_nothing_else() -> None:
+    assert add_to_page_of_job("text", Path("/dev/full"), {}).startswith(
+        "--summary: expected a file that can be written"
+    )
+    assert add_to_page_of_job("text", None, {}) == ""
+
+
+def test_one_night_is_run_by_one_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "n.yaml").write_text("models: [mnist_mlp]\n")
+    at = "2026-11-20T02:00:00+00:00"
+    night = begin(read_config(Path("n.yaml")), tmp_path, datetime.fromisoformat(at))
+    with (folder_of(tmp_path, night) / ".lock").open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with pytest.raises(InputError, match="expected a night that nobody runs, got one that is running"):
+            CliRunner().invoke(nightly, ["n.yaml", "--started", at], catch_exceptions=False)

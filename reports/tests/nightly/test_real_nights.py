@@ -171,3 +171,29 @@ def test_a_gate_runs_what_a_change_invalidates_and_fails_on_news_alone(place: Pa
     ):
         code, said = nightly(place, *gate, *words, verb="gate")
         assert (code, line in said) == (2, True), said
+
+
+def test_a_full_disk_ends_a_night_in_words_and_it_goes_on_when_there_is_room(place: Path) -> None:
+    small = place / ".opscope"
+    small.mkdir()
+    size = ["mount", "-t", "tmpfs", "-o", "size=40k", "tmpfs", str(small)]
+    if subprocess.run(size, capture_output=True).returncode:  # no right to mount: files may not grow instead
+        told = subprocess.run(
+            ["bash", "-c", f"ulimit -f 24; exec {sys.executable} -m harness.main nightly nightly.yaml"], cwd=place,
+            env=os.environ | {"LAME": str(place / "lame")}, capture_output=True, text=True,
+        )  # fmt: skip
+        code, said = told.returncode, told.stdout + told.stderr
+    else:
+        try:
+            code, said = nightly(place)
+        finally:
+            subprocess.run(["mount", "-o", "remount,size=64m", str(small)], check=True)
+    try:
+        assert code in (1, 2), said
+        assert "Traceback" not in said
+        assert "No space left on device" in said or "File too large" in said, said
+        code, said = nightly(place)
+        assert code == 0, said
+        assert rows(place, "SELECT status FROM night_status ORDER BY night_id DESC")[0] == ("complete",)
+    finally:
+        subprocess.run(["umount", str(small)], capture_output=True)
