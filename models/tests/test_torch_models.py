@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -39,13 +40,15 @@ np.savez(out, *[r.numpy() for r in results])
 
 def exported(name: str, folder: Path) -> Path:
     """The folder that the exporter's process hands over."""
-    task = {"framework": "torch", "name": name, "path": str(registry.get(name).path), "dtype": "float32"}
-    run([sys.executable, "-P", "-m", "models.frontends.child"], folder, json.dumps({**task, "folder": str(folder)}))
+    model = registry.get(name)
+    task = {"framework": model.framework, "name": name, "path": str(model.path), "dtype": "float32"}
+    run([sys.executable, "-P", "-m", "models.frontends.child"], folder, json.dumps({**task, "folder": str(folder)}),
+        frontends.get(model.framework).environment)  # fmt: skip
     return folder
 
 
-def run(command: list[str], folder: Path, text: str = "") -> str:
-    environment = {**os.environ, "PYTHONPATH": str(registry.ROOT.parent), "JAX_PLATFORMS": "cpu"}
+def run(command: list[str], folder: Path, text: str = "", more: Mapping[str, str] | None = None) -> str:
+    environment = {**os.environ, "PYTHONPATH": str(registry.ROOT.parent), "JAX_PLATFORMS": "cpu", **(more or {})}
     done = subprocess.run(command, input=text, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     return done.stdout

@@ -10,6 +10,7 @@ import json
 import sys
 import warnings
 from pathlib import Path
+from typing import Any
 
 OPSET = 18
 
@@ -27,8 +28,32 @@ def main() -> int:
     warnings.simplefilter("ignore")
     from tf2onnx import convert
 
+    _keep_biases()
     convert.from_tflite(str(path), opset=OPSET, output_path=str(output))
     return 0
+
+
+def _keep_biases() -> None:
+    """tf2onnx forgets the bias of a fully connected op whose input it has to flatten: here that is done before."""
+    import numpy as np
+    from tf2onnx import utils
+    from tf2onnx.handler import tfl_op
+    from tf2onnx.tflite_handlers.tfl_math import TflFullyConnectedOp
+
+    @tfl_op(["TFL_FULLY_CONNECTED"])
+    class FullyConnected(TflFullyConnectedOp):
+        @classmethod
+        def to_tf(cls, ctx: Any, node: Any, **kwargs: Any) -> None:
+            if node.attr["keep_num_dims"].i == 0 and ctx.get_rank(node.input[0]) != 2:
+                shape = [-1, ctx.get_shape(node.input[1])[1]]
+                extents = ctx.make_const(utils.make_name("flat"), np.array(shape, np.int64)).output[0]
+                flat = ctx.make_node("Reshape", [node.input[0], extents], shapes=[shape],
+                                     dtypes=[ctx.get_dtype(node.input[0])])  # fmt: skip
+                flat.skip_conversion = True
+                ctx.replace_inputs(node, [flat.output[0], *node.input[1:]])
+            super().to_tf(ctx, node, **kwargs)
+
+    assert FullyConnected
 
 
 if __name__ == "__main__":
