@@ -72,6 +72,7 @@ def context(run: StoredRun, url: str | None = None) -> dict[str, Any]:
         "failing": page_rows.failing(rows),
         "splits": page_rows.splits(run.tests) if len(books) > 1 else None,
         "known": sorted((row for row in rows if row["tone"] == "known"), key=lambda row: -row["uses"]),
+        "overwrote": sorted((row for row in rows if row["overwritten"]), key=lambda row: -row["uses"]),
         "unsplittable": page_rows.unsplittable(run.rows),
         "charts": specifications,
         "most": charts.MOST,

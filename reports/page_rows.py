@@ -81,6 +81,7 @@ def _op_row(test: OpTest) -> Row:
         "card": test.card_type,
         "format": " ".join(filter(None, (test.data_format, test.math_fidelity))),
         "provenance": test.provenance,
+        "overwritten": list(test.overwritten_inputs),
         "error": test.error_message or test.crash_kind or (test.expected if is_failure(test) else ""),
         "crash": test.crash_kind or "",
         "cluster": test.error_signature or "",

@@ -174,7 +174,7 @@ function details(row) {
     (row.device_us === null ? "" : `, ${number(row.device_us, 1)} µs`));
   add("memory", [row.l1 === null ? "" : `L1 ${number(row.l1)} bytes per core`,
     row.dram === null ? "" : `DRAM ${number(row.dram)} bytes`].filter(Boolean).join(", "));
-  add("inputs", row.provenance);
+  add("inputs", row.provenance + (row.overwritten.length ? `; overwritten by the backend: ${row.overwritten.join(", ")}` : ""));
   add("limitation", row.expected);
   add("failed at", row.failed);
   add("message", row.error);

@@ -113,6 +113,18 @@ def test_an_unexpected_pass_is_told_as_a_failure(tmp_path: Path) -> None:
     assert op_rows([known])[0]["tone"] == "known"
 
 
+def test_inputs_that_a_backend_overwrote_are_told(report: Path, tmp_path: Path) -> None:
+    heading = "inputs the backend overwrote"
+    assert heading not in report.read_text()
+    run = load_run(make_run(tmp_path / "run"))
+    spoilt = run.tests[0].model_copy(update={"overwritten_inputs": (0, 2)})
+    text = render(run._replace(tests=[spoilt, *run.tests[1:]]))
+    section = text[text.index(heading) :].partition("</section>")[0]
+    assert f"<small>{spoilt.op_id}</small>" in section
+    assert "<td>0, 2</td>" in section
+    assert section.count("<tr>") == 2
+
+
 def test_a_stage_of_ones_own_has_a_colour(tmp_path: Path) -> None:
     run = load_run(make_run(tmp_path / "run"))
     stages = tuple(StageTime(stage=Stage(word), seconds=0.5) for word in ("link", "run"))
