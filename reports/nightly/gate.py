@@ -16,7 +16,8 @@ from reports.nightly import markdown
 from reports.nightly.baseline import baseline_night, kept_and_run, series_like, write_history
 from reports.nightly.config import Config
 from reports.nightly.findings import Found
-from reports.nightly.running import FINISHED, Watch, child, counts, last_line, outcome_of
+from reports.nightly.journal_counter import Counter
+from reports.nightly.running import FINISHED, Watch, child, last_line, outcome_of
 from reports.nightly.sweeps import Sweep, first_command, labels, sweeps
 from reports.nightly.verdict import Problem, Verdict
 from reports.outcomes import RunView, from_folder
@@ -100,7 +101,8 @@ def _swept(
     if budget is not None and told.is_file():
         command += ["--budget-history", str(told)]
     log = folder / f"{sweep.cell}.txt"
-    child(command, root, log, lambda: watch(sweep, *counts(run_dir)))
+    counter = Counter(run_dir)
+    child(command, root, log, lambda: watch(sweep, *counter.look()))
     ended = outcome_of(run_dir) in FINISHED
     if not (run_dir / RUN_FILE).is_file():
         return Compared(sweep, run_dir, night, None, ended, last_line(log))

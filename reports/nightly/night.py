@@ -71,14 +71,27 @@ def deliver(
     summary = markdown.text(page)
     path = write_whole(folder_of(root, night) / SUMMARY, summary, "a folder that can be written")
     message = Message(
-        title, summary, night.name, night.night_id, night.label, "failed" if verdict.fails else "passed", job
-    )
+        title=title, summary=summary, short=_short(title, verdict, job), name=night.name, night=night.night_id,
+        date=night.label, status="failed" if verdict.fails else "passed", url=job,
+    )  # fmt: skip
     unsent = notify(config.notices, message, verdict.changed, environment)
     for line in unsent:
         say(line)
     end(root, night, {"title": title, "fails": verdict.fails, "problems": [asdict(one) for one in verdict.problems],
                       "published": delivered.published, "spooled": delivered.spooled, "unsent": unsent})  # fmt: skip
     return Told(night, found, delivered, verdict, title, summary, path)
+
+
+SHORT = 1500
+"""Characters of a short message: the strictest of the usual chat systems takes 2,000."""
+
+
+def _short(title: str, verdict: Verdict, job: str) -> str:
+    """Title, problems and the job's page, in plain text of bounded length."""
+    lines = [title, *(f"{problem.kind.replace('_', ' ')}: {problem.text}" for problem in verdict.problems)]
+    text = "\n".join(lines)
+    text = text if len(text) <= SHORT else text[: SHORT - 1] + "…"
+    return f"{text}\n{job}" if job else text
 
 
 def _found(

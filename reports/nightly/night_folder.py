@@ -25,8 +25,8 @@ from reports.written import write_whole
 NIGHTS = Path(".opscope") / "nights"
 RECORD, ENDED, LOGS, SUMMARY, REPORT = "night.json", "ended.json", "logs", "summary.md", "report.html"
 
-ABANDONED = timedelta(hours=24)
-"""A night that did not end within this is not gone on with: it would be about code that nobody has any more."""
+ABANDONED = timedelta(hours=20)
+"""A night that did not end within this is not gone on with: the next one is due, of newer code."""
 
 
 def folder_of(root: Path, night: NightRecord) -> Path:

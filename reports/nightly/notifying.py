@@ -27,6 +27,8 @@ class Message:
     title: str
     summary: str
     """Markdown."""
+    short: str
+    """Title and problems in plain text, for a system that takes 2,000 characters."""
     name: str
     night: str
     """Id of the night."""

@@ -11,13 +11,15 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from harness.errors import InputError
-from harness.store import JOURNAL_DIR, MANIFEST_FILE, RUN_FILE, read_run
+from harness.store import RUN_FILE, read_run
 from reports.night_record import NIGHT_FILE, NightRecord, join
 from reports.nightly.config import Config
+from reports.nightly.journal_counter import Counter
 from reports.nightly.night_folder import LOGS, folder_of
 from reports.nightly.sweeps import Sweep, first_command, next_command
 
@@ -97,7 +99,7 @@ def _run(
         else:
             shutil.rmtree(run_dir, ignore_errors=True)  # what a start left that was killed while it prepared
             command = first_command(sweep, config, run_dir, budget)
-        child(command, root, log, lambda: _look(sweep, run_dir, night, watch))
+        child(command, root, log, partial(_look, sweep, Counter(run_dir), night, watch))
         line = last_line(log)
         if STILL_RUNNING not in line or time.monotonic() - started > PATIENCE:
             break
@@ -109,11 +111,12 @@ def _run(
     return Ended(sweep, run_dir, kept, time.monotonic() - started, "" if kept in FINISHED else line)
 
 
-def _look(sweep: Sweep, run_dir: Path, night: NightRecord, watch: Watch) -> None:
+def _look(sweep: Sweep, counter: Counter, night: NightRecord, watch: Watch) -> None:
     """Says how far a sweep is; its folder says to which night it belongs as soon as there is a run in it."""
+    run_dir = counter.run_dir
     if (run_dir / RUN_FILE).is_file() and not (run_dir / NIGHT_FILE).is_file():
         join(run_dir, night, sweep.shard)
-    watch(sweep, *counts(run_dir))
+    watch(sweep, *counter.look())
 
 
 def outcome_of(run_dir: Path) -> str:
@@ -180,17 +183,3 @@ def ended_by_signal() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-def counts(run_dir: Path) -> tuple[int, int]:
-    """Ops with a record, and ops of the manifest; zeros before there is one."""
-    try:
-        with (run_dir / MANIFEST_FILE).open("rb") as file:
-            total = sum(1 for _ in file) - 1
-        done = 0
-        for path in (run_dir / JOURNAL_DIR).glob("*.jsonl"):
-            with path.open("rb") as file:
-                done += sum(1 for _ in file)
-    except OSError:
-        return 0, 0
-    return min(done, total), total

@@ -16,8 +16,9 @@ from reports.nightly.notices import Email, Notices, Webhook, read_notices
 from reports.nightly.notifying import Message, filled, notify
 
 MESSAGE = Message(
-    "2 worse", "# 2 worse\n\n| a | b |", "nightly", "nightly-1", "2026-11-20 02:00", "failed", "https://ci/1"
-)
+    "2 worse", "# 2 worse\n\n| a | b |", "2 worse\nhttps://ci/1", "nightly", "nightly-1", "2026-11-20 02:00", "failed",
+    "https://ci/1",
+)  # fmt: skip
 
 
 class Receiver(ThreadingHTTPServer):

@@ -1,0 +1,66 @@
+"""A night whose PostgreSQL goes away in the middle of it is late, and whole when the server is back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.store import runs_root
+from reports import spool
+from reports.ask import ask
+from reports.nightly.delivery import Delivered
+from reports.nightly.night import Told, deliver
+from reports.tests import postgres_server
+from reports.tests.night_runs import shard_run
+from reports.tests.nightly.nights_here import config_of, night_of
+from reports.tests.nights import Op
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(postgres_server.programs() is None, reason=postgres_server.INSTALL),
+]
+
+
+def test_a_server_that_is_killed_between_two_shards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("psycopg", reason="pip install 'opscope[postgres]'")
+    server = postgres_server.new_server()
+    try:
+        url = server.database()
+        config = config_of(tmp_path, shards=2)
+
+        def night(number: int, start: int) -> Told:
+            told = night_of(config, number, tmp_path)
+            runs = []
+            for shard, (here, there) in enumerate((("add", "tanh"), ("tanh", "add")), 1):
+                ops = {here: Op(uses={"a": 1, "b": 1}), there: Op("skipped", {"a": 1, "b": 1})}
+                origin = {"options": {"dtype": "float32", "seed": 0, "shard": f"{shard}/2"}}
+                runs.append(shard_run(runs_root(tmp_path), told, start + shard, ops, shard, origin=origin))
+            return deliver(config, told, runs, url, tmp_path, (), environment={}, reports=False)
+
+        assert night(1, 10).delivered.published == ("night11", "night12")
+
+        kept = spool.deliver
+        seen: list[Path] = []
+
+        def crash(run_dir: Path, *words: object) -> object:
+            seen.append(run_dir)
+            if len(seen) == 2:
+                server.kill()
+            return kept(run_dir, *words)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(spool, "deliver", crash)
+        told = night(2, 20)
+        monkeypatch.undo()
+        assert (told.delivered.published, told.delivered.spooled) == (("night21",), ("night22",))
+        assert [problem.kind for problem in told.verdict.problems if not problem.fails][-1:] == ["spooled"]
+        assert "the database is away; 1 run waits in the spool" in told.summary
+        assert "postgres:" not in told.summary
+        server.start()
+        again: Delivered = night(3, 30).delivered
+        assert again.from_spool == ("night22",)
+        rows = ask(url, "SELECT night_id, status FROM night_status ORDER BY night_id").rows
+        assert [row[1] for row in rows] == ["complete"] * 3
+        assert ask(url, "SELECT COUNT(*), COUNT(DISTINCT run_id) FROM op_tests").rows == ((12, 6),)
+    finally:
+        postgres_server.remove(server)
