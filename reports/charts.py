@@ -49,6 +49,8 @@ STATUS_COLOURS: dict[str, str] = {
 }
 MOST = 20
 """How many ops a bar chart shows; the table has them all."""
+MOST_POINTS = 1000
+"""How many ops the chart of PCCs shows: the least exact ones."""
 
 
 def charts(rows: Sequence[Row]) -> dict[str, dict[str, Any]]:
@@ -202,6 +204,7 @@ def _pcc(alt: Any, rows: Sequence[Row]) -> Any:
     ]  # fmt: skip
     if not data:
         return None
+    data = sorted(data, key=lambda row: row["pcc"])[:MOST_POINTS]
     return (
         alt.Chart(_data(alt, data), height=_bar_height(len({row["kind"] for row in data})), width="container")
         .mark_circle(size=70, opacity=0.75)

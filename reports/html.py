@@ -6,6 +6,8 @@ together and escapes whatever a record says.
 
 from __future__ import annotations
 
+import base64
+import gzip
 import json
 import shlex
 from pathlib import Path
@@ -22,6 +24,10 @@ PAGE = Path(__file__).parent / "page"
 REPORT_FILE = "report.html"
 MOST_OPEN = 5
 """How many errors stand open on the page; the others unfold."""
+MOST_SHOWN = 50
+"""How many ops of one error, and how many known failures, stand outside of the table of all ops."""
+LARGE = 500_000
+"""Characters of data above which the page holds them compressed."""
 
 
 def write_report(run_dir: Path, url: str | None = None, run: StoredRun | None = None) -> Path:
@@ -37,12 +43,17 @@ def write_report(run_dir: Path, url: str | None = None, run: StoredRun | None = 
 
 def render(run: StoredRun, url: str | None = None) -> str:
     """The page of a run, as text."""
+    return filled(context(run, url))
+
+
+def filled(context: dict[str, Any]) -> str:
+    """The page with what it is filled with, as text."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
         loader=FileSystemLoader(PAGE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    return environment.get_template("report.html.j2").render(context(run, url))
+    return environment.get_template("report.html.j2").render(context)
 
 
 def context(run: StoredRun, url: str | None = None) -> dict[str, Any]:
@@ -51,37 +62,51 @@ def context(run: StoredRun, url: str | None = None) -> dict[str, Any]:
 
     rows = plain(page_rows.op_rows(run.tests))
     books = by_backend(run.header, run.rows, run.tests, run.record.backend.split(","))
-    beyond = sections(run, url)
+    outcome = run.record.outcome
+    warnings = [] if outcome == "complete" else [f"This run is {outcome}: ops without a result count as not run."]
+    return {
+        **frame(rows, sections(run, url)),
+        "title": ", ".join(run.record.models),
+        "on": run.record.backend,
+        "warnings": warnings,
+        "since": "Since the last comparable run",
+        "chips": chips(run),
+        "tiles": page_rows.tiles(run.tests, run.record.models, rows),
+        "ledger_line": line(books),
+        "adds_up": all(counts.adds_up for counts in books.values()),
+        "splits": page_rows.splits(run.tests) if len(books) > 1 else None,
+        "unsplittable": page_rows.unsplittable(run.rows),
+        "origin": origin(run.record),
+    }
+
+
+def frame(rows: list[dict[str, Any]], beyond: dict[str, Any]) -> dict[str, Any]:
+    """What follows from the ops alone, of a run or of a night. `beyond`: the sections of sections.py."""
     specifications = charts.charts(rows)
-    if beyond["fixes"] and (curve := unlock_chart(beyond["fixes"]["plan"])):
-        specifications["chart-unlock"] = curve
+    for place, fixes in enumerate(beyond["fixes"]):
+        if curve := unlock_chart(fixes["plan"]):
+            specifications[f"chart-unlock-{place}"] = curve
     ladder = page_rows.ladder(rows)
     data = {"ops": rows, "charts": specifications, "stages": ladder["stages"],
             "colours": {str(name): colour for name, colour in charts.STATUS_COLOURS.items()}}  # fmt: skip
+    text, packed = vega.javascript(), script_safe(data)
     return {
         **beyond,
-        "run": run.record,
-        "title": ", ".join(run.record.models),
-        "chips": chips(run),
-        "tiles": page_rows.tiles(run, rows),
-        "ledger_line": line(books),
-        "adds_up": all(counts.adds_up for counts in books.values()),
         "ladder": ladder,
         "colours": {str(name): colour for name, colour in charts.stage_colours(ladder["stages"]).items()},
         "rows": rows,
         "failing": page_rows.failing(rows),
-        "splits": page_rows.splits(run.tests) if len(books) > 1 else None,
         "known": sorted((row for row in rows if row["tone"] == "known"), key=lambda row: -row["uses"]),
         "overwrote": sorted((row for row in rows if row["overwritten"]), key=lambda row: -row["uses"]),
-        "unsplittable": page_rows.unsplittable(run.rows),
         "charts": specifications,
         "most": charts.MOST,
         "most_open": MOST_OPEN,
-        "origin": origin(run.record),
+        "most_shown": MOST_SHOWN,
         "css": (PAGE / "report.css").read_text(encoding="utf-8"),
         "script": (PAGE / "report.js").read_text(encoding="utf-8"),
-        "vega": vega.javascript(),
-        "data": script_safe(data),
+        "vega": text,
+        "data": packed if len(packed) < LARGE else gzipped(packed),
+        "gzip": len(packed) >= LARGE,
     }
 
 
@@ -89,6 +114,11 @@ def script_safe(data: Any) -> str:
     """`data` as JSON that cannot end the `<script>` element it stands in."""
     text = json.dumps(data, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def gzipped(text: str) -> str:
+    """`text` as the page unpacks it by itself: gzip in base64. Rows of ops repeat themselves, so that it is a tenth."""
+    return base64.b64encode(gzip.compress(text.encode(), 6, mtime=0)).decode()
 
 
 def chips(run: StoredRun) -> list[tuple[str, str]]:

@@ -34,6 +34,16 @@ def night_named(connection: sa.Connection, name: str, where: str = "NIGHT") -> s
     )
 
 
+def night_of(connection: sa.Connection, run_id: str, where: str = "NIGHT") -> str:
+    """The night that a published run belongs to. Raises InputError, with the closest id, where there is none."""
+    found = connection.scalar(sa.select(RUNS.c.night_id).where(RUNS.c.run_id == run_id))
+    if found is None:
+        known = connection.scalars(sa.select(RUNS.c.run_id).order_by(RUNS.c.started.desc()).limit(5)).all()
+        hint = closest(run_id, known) if known else "opscope publish RUN_DIR"
+        raise InputError(where, "a night, a run folder or the id of a published run", f"`{run_id}`", hint)
+    return found
+
+
 def series_of(connection: sa.Connection, night_id: str) -> list[str]:
     """The series of a night that have a run."""
     wanted = sa.select(RUNS.c.backend, RUNS.c.arch, RUNS.c.options).where(RUNS.c.night_id == night_id)

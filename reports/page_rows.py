@@ -13,7 +13,6 @@ from urllib.parse import quote
 from harness.agreement import disagreements
 from harness.records import OpRow, OpTest
 from harness.stages import FAILED, Stage, Status, in_order
-from harness.store import StoredRun
 from reports.charts import NOT_RUN
 from reports.rows import is_failure, signature
 
@@ -136,14 +135,14 @@ def ladder(rows: Sequence[Row]) -> Row:
     return {"stages": stages, "rows": body, "total": total, "ops": len(rows), "uses": sum(row["uses"] for row in rows)}
 
 
-def tiles(run: StoredRun, rows: Sequence[Row]) -> list[Row]:
+def tiles(tests: Sequence[OpTest], models: Sequence[str], rows: Sequence[Row]) -> list[Row]:
     """The headline figures: label, value, a line below it, and a tone."""
-    attempted = [test for test in run.tests if test.status not in UNATTEMPTED]
+    attempted = [test for test in tests if test.status not in UNATTEMPTED]
     uses = {row["id"]: row["uses"] for row in rows}
     bad = sum(row["tone"] == "bad" for row in rows)
     known = sum(row["tone"] == "known" for row in rows)
     found = [
-        _tile("unique ops", f"{len(uses):,}", f"{sum(uses.values()):,} uses in {_models(run)}"),
+        _tile("unique ops", f"{len(uses):,}", f"{sum(uses.values()):,} uses in {_models(models)}"),
         *_rates(attempted),
         _tile("failing", f"{bad:,}", "ops that no limitation names", "bad" if bad else "good"),
         _tile("known limitations", f"{known:,}", "ops that fail as expected", "known" if known else "idle"),
@@ -177,8 +176,7 @@ def _tile(label: str, value: str, below: str, tone: str = "") -> Row:
     return {"label": label, "value": value, "below": below, "tone": tone}
 
 
-def _models(run: StoredRun) -> str:
-    models = run.record.models
+def _models(models: Sequence[str]) -> str:
     return models[0] if len(models) == 1 else f"{len(models)} models"
 
 

@@ -5,6 +5,7 @@ The same rows as `opscope diff` and `opscope unblock` print.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,13 +31,18 @@ TONES = {"NEW": "bad", "REASON-CHANGED": "bad", "PCC-DROP": "bad", "SLOWER": "kn
 
 
 def sections(run: StoredRun, url: str | None) -> dict[str, Any]:
-    """What the template shows of both; None for a section that there is nothing to show in."""
+    """What the template shows of both; nothing in a list that there is nothing to show of."""
     view = from_stored(run, "")
     found = since_last(view, url)
     fixes = plan(views_of(view))
+    return shown([] if found is None else [("", found)], [("", fixes)])
+
+
+def shown(diffs: Sequence[tuple[str, Diff]], plans: Sequence[tuple[str, Plan]]) -> dict[str, Any]:
+    """The same of comparisons and rankings that are there, each with its lane where there are several."""
     return {
-        "changes": None if found is None else _changes(found),
-        "fixes": _fixes(fixes) if fixes.fixes else None,
+        "changes": [{"lane": lane, **_changes(diff)} for lane, diff in diffs],
+        "fixes": [{"lane": lane, **_fixes(found)} for lane, found in plans if found.fixes],
         "label_tones": TONES,
         "percent": percent,
     }

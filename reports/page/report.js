@@ -1,6 +1,16 @@
 // The page's own script: theme, charts, and the table of all ops. Texts enter the page as text, never as markup.
 "use strict";
-const page = JSON.parse(document.getElementById("data").textContent);
+// The data of a large page is compressed: then it is there a moment after the page.
+const holder = document.getElementById("data");
+if (holder.dataset.packed) {
+  const bytes = Uint8Array.from(atob(holder.textContent.trim()), (letter) => letter.charCodeAt(0));
+  const unpacked = new Blob([bytes]).stream().pipeThrough(new DecompressionStream(holder.dataset.packed));
+  new Response(unpacked).text().then((text) => start(JSON.parse(text)));
+} else {
+  start(JSON.parse(holder.textContent));
+}
+
+function start(page) {
 const root = document.documentElement;
 
 function make(tag, attributes = {}, ...children) {
@@ -227,3 +237,4 @@ document.head.append(palette);
 
 fill();
 draw();
+}

@@ -38,9 +38,9 @@ def test_the_page_shows_what_the_commands_print(place: tuple[Path, str], tmp_pat
     assert found is not None
     assert found.rows == compare(from_folder(tmp_path / "night01"), view).rows
     filled = context(load_run(run_dir), url)
-    assert [row.label for row in filled["changes"]["rows"]] == ["NEW", "FIXED"]
-    assert filled["fixes"]["plan"] == plan(views_of(view))
-    altair.Chart.from_dict(filled["charts"]["chart-unlock"])
+    assert [row.label for row in filled["changes"][0]["rows"]] == ["NEW", "FIXED"]
+    assert filled["fixes"][0]["plan"] == plan(views_of(view))
+    altair.Chart.from_dict(filled["charts"]["chart-unlock-0"])
     text = write_report(run_dir, url).read_text(encoding="utf-8")
     assert "Since the last comparable run" in text
     assert "1 NEW, 1 FIXED, 1 SAME" in re.sub(r"\s+", " ", text)
@@ -48,7 +48,7 @@ def test_the_page_shows_what_the_commands_print(place: tuple[Path, str], tmp_pat
     assert "<script>alert" not in text
     assert "&lt;script&gt;alert" in text
     data = json.loads(re.findall(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)[0])
-    assert data["charts"]["chart-unlock"]["data"]["values"][0]["whole"] == 1
+    assert data["charts"]["chart-unlock-0"]["data"]["values"][0]["whole"] == 1
 
 
 def test_without_an_earlier_run_or_a_fault_there_is_no_section(tmp_path: Path) -> None:

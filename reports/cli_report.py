@@ -1,0 +1,49 @@
+"""`opscope report`: the page of a run or of a night."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from reports.cli_compare import DB
+
+
+@click.command(short_help="Write report.html of a run or of a night.")
+@click.argument("what", metavar="[NIGHT|RUN]", required=False)
+@DB
+@click.option("-o", "--out", type=click.Path(path_type=Path), metavar="FILE",
+              help="Where the page goes; default: the run's folder, or report-NAME.html here.")  # fmt: skip
+@click.option("--runs", "runs_dir", type=click.Path(path_type=Path), metavar="DIR",
+              help="Folder with the run folders that links lead into; default: .opscope/runs here.")  # fmt: skip
+def report(what: str | None, url: str | None, out: Path | None, runs_dir: Path | None) -> None:
+    """Write one page, which opens without a network, of a night, a run folder or a published run.
+
+    Default: the newest night of the database. A published run stands on the page of its night, which has every lane,
+    what is missing, and what changed since the night before.
+    """
+    from harness.errors import InputError
+    from harness.store import file_name, load_run, runs_root
+    from reports.choosing import open_runs
+    from reports.html import render, write_report
+    from reports.night_diff import names_night, newest_night
+    from reports.night_page import render_night
+    from reports.night_views import night_named, night_of
+    from reports.reading import database_url
+    from reports.written import write_whole
+
+    with open_runs(url) as runs:
+        folder = runs.folder(what) if what is not None else None
+        if folder is not None:
+            there = database_url(url)
+            page = write_whole(out, render(load_run(folder), there), "-o FILE") if out else write_report(folder, there)
+        else:
+            connection = runs.database(what or "a night", "NIGHT")
+            name = what or newest_night(connection)
+            if name is None:
+                raise InputError("NIGHT", "a night", "none", "opscope publish --night FILE RUN_DIR")
+            name = night_named(connection, name) if names_night(connection, name) else night_of(connection, name)
+            target = out or Path(f"report-{file_name(name)}.html")
+            text = render_night(connection, name, runs_dir or runs_root(), target)
+            page = write_whole(target, text, "-o FILE")
+    click.echo(f"{page} ({page.stat().st_size / 1e6:.1f} MB)")
