@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ import click
 from harness.errors import InputError
 from harness.settings import BY_NAME, SETTINGS, Resolved, project_folder, resolve
 
+SHOWS = "opscope.shows"
+"""Entry points of what knows ops, models and runs by name: `(name, database, team, owners file, as JSON) -> None`."""
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
@@ -108,19 +111,31 @@ def config(as_json: bool) -> None:
     _print_table(("setting", "value", "from"), [[s.name, shown[s.name], settings.sources[s.name]] for s in SETTINGS])
 
 
-@click.command()
-@click.argument("run_dir", required=False, type=click.Path(path_type=Path))
+@click.command(short_help="Print a stored run, or all that is known of an op or of a model.")
+@click.argument("what", metavar="[RUN|OP|MODEL]", required=False)
+@click.option("--db", "url", metavar="URL", help="Results database; .opscope/opscope.sqlite here.")
+@click.option("--owner", "team", metavar="TEAM", help="Only what TEAM looks after (ci/owners.yaml).")
+@click.option("--owners", "owners_file", type=click.Path(path_type=Path), metavar="FILE",
+              help="Rules of owners; default: ci/owners.yaml here, else those of the database.")  # fmt: skip
 @JSON
-def show(run_dir: Path | None, as_json: bool) -> None:
-    """Print the summary of a stored run.
+def show(what: str | None, url: str | None, team: str | None, owners_file: Path | None, as_json: bool) -> None:
+    """Print the summary of a run, the history of an op, or how far a model is.
 
-    RUN_DIR defaults to the newest run below .opscope/runs.
+    RUN is a run folder (default: the newest below .opscope/runs), or the id of a run. OP is an op's id: how it ended
+    night by night with PCC and cycles, the models and places it stands in, the line that runs it again. Of a MODEL:
+    its ladder, the ops that block it, and how that moved. What is no folder is looked up in the database, and so is
+    a run of which --owner is asked.
     """
     from harness import closing, store, summary
 
-    run_dir = run_dir or store.newest_run()
-    if run_dir is None:
+    run_dir = store.newest_run() if what is None else _run_folder(what)
+    if what is None and run_dir is None:
         raise InputError("opscope show", "a run folder", "no run below .opscope/runs", "opscope show RUN_DIR")
+    if run_dir is None or team is not None:
+        for point in entry_points(group=SHOWS):
+            name = str(what) if run_dir is None else store.read_run(run_dir).run_id
+            point.load()(name, url, team, owners_file, as_json)
+        return
     page = closing.stored_page(run_dir)
     if as_json:
         _print_json(summary.as_json(page))
@@ -128,6 +143,15 @@ def show(run_dir: Path | None, as_json: bool) -> None:
     from rich.console import Console
 
     summary.show(page, Console(highlight=False, emoji=False))
+
+
+def _run_folder(name: str) -> Path | None:
+    """The run folder that `name` is, as a path or below .opscope/runs; a path that is none is told of later."""
+    from harness import store
+
+    here = Path(name)
+    folders = (here, store.runs_root() / name)
+    return next((folder for folder in folders if (folder / store.RUN_FILE).is_file()), here if here.is_dir() else None)
 
 
 @click.command(short_help="Remove old runs and the longest unused caches.")

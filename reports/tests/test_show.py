@@ -1,0 +1,79 @@
+"""`opscope show` of what is no folder: an op, a model, a published run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from harness.cli import show
+from reports.tests.night_runs import fresh, publish_night
+from reports.tests.nights import Op, op_id
+
+OWNERS = "owners: [{team: lowering, op: stablehlo.add}, {team: models}]\n"
+
+
+@pytest.fixture
+def url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "ci").mkdir()
+    (tmp_path / "ci" / "owners.yaml").write_text(OWNERS)
+    url = fresh(tmp_path / "db.sqlite")
+    ops = {"add": Op(uses={"a": 2, "b": 1}, pcc=0.9999, cycles=40), "exp": Op("crashed", uses={"b": 1})}
+    publish_night(url, tmp_path / "1", 1, ops)
+    publish_night(url, tmp_path / "2", 2, {**ops, "add": Op("compile_failed", uses={"a": 2, "b": 1})})
+    return url
+
+
+def told(url: str, name: str, *words: str) -> Any:
+    done = CliRunner().invoke(show, [name, "--db", url, "--json", *words], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return json.loads(done.output)
+
+
+def test_an_op_night_by_night(url: str) -> None:
+    found = told(url, op_id("add"))
+    assert found["models"] == {"a": 2, "b": 1}
+    assert [(one["label"], one["status"], one["pcc"], one["cycles"], one["owner"]) for one in found["history"]] == [
+        ("2026-11-03 02:00", "compile_failed", None, None, "lowering"),
+        ("2026-11-02 02:00", "success", 0.9999, 40, ""),
+    ]
+    assert found["repro"].startswith("pytest --op-by-op --op")
+    assert len(told(url, op_id("add"), "--owner", "lowering")["history"]) == 1
+    assert told(url, op_id("add"), "--owner", "models")["history"] == []
+
+
+def test_a_model_with_its_ladder_its_blockers_and_its_trend(url: str) -> None:
+    found = told(url, "b")
+    [lane] = found["lanes"]
+    assert [one["ops"] for one in lane["ladder"]] == [2]
+    assert {(one["op_name"], one["label"], one["owner"]) for one in lane["blockers"]} == {
+        ("stablehlo.add", "NEW", "lowering"), ("stablehlo.exp", "PERSISTING", "models")
+    }  # fmt: skip
+    assert [(one["right_ops"], one["bad_ops"]) for one in found["trend"]] == [(0, 2), (1, 1)]
+    [lane] = told(url, "b", "--owner", "models")["lanes"]
+    assert [one["op_name"] for one in lane["blockers"]] == ["stablehlo.exp"]
+
+
+def test_a_run_that_only_the_database_has(url: str, tmp_path: Path) -> None:
+    found = told(url, "night02")
+    assert found["statuses"] == {"compile_failed": 1, "crashed": 1}
+    assert [one["owner"] for one in told(url, "night02", "--owner", "models")["failing"]] == ["models"]
+    folder = told(url, str(tmp_path / "2" / "night02"), "--owner", "lowering")  # a folder, of which only rows are asked
+    assert [one["op_name"] for one in folder["failing"]] == ["stablehlo.add"]
+
+
+@pytest.mark.parametrize("name", ["b", "night02", op_id("exp")])
+def test_the_terminal_has_the_line_that_runs_it_again(url: str, name: str) -> None:
+    done = CliRunner().invoke(show, [name, "--db", url], catch_exceptions=False)
+    assert f"pytest --op-by-op --op {op_id('exp')}" in " ".join(done.output.split())
+
+
+def test_what_is_nothing_is_one_line(url: str) -> None:
+    done = CliRunner().invoke(show, ["bb", "--db", url])
+    assert str(done.exception) == (
+        "WHAT: expected a run, the id of an op (16 hex digits) or a model of the database, got `bb`; try b"
+    )
