@@ -37,7 +37,7 @@ def test_bad_input_is_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Pat
     code, _, err = opscope(capsys, "show", str(tmp_path / "nowhere"))
     assert code == 2
     assert err.count("\n") == 1
-    assert ": expected a run folder, got " in err
+    assert ": expected a run folder or the id of a published run, got " in err
 
 
 def test_a_fault_of_ours_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
