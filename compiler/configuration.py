@@ -150,7 +150,7 @@ class Configuration:
 
         for name, value in options.items():
             if name not in OPTIONS:
-                near = difflib.get_close_matches(name, OPTIONS, n=3, cutoff=0.4)
+                near = difflib.get_close_matches(name, OPTIONS, n=3, cutoff=0.4) or ["--list-options"]
                 raise CompilerInputError(f"option: expected one of TT-Buda's, got {name!r}; try {', '.join(near)}")
             if value is None:
                 continue

@@ -150,7 +150,10 @@ def _stablehlo(what: str) -> bytes:
     from importlib.metadata import entry_points
 
     for entry in entry_points(group="opscope.sources"):
-        return entry.load()(what)
+        try:
+            return entry.load()(what)
+        except ValueError as error:
+            raise CompilerInputError(f"MODEL: {str(error).removeprefix('--model: ')}") from error
     raise CompilerInputError(f"{what}: expected a file, got none; no installed package knows models by name")
 
 

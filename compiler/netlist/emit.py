@@ -26,7 +26,8 @@ def netlist_of(planned: Plan, program: PlannedProgram) -> Netlist:
     waits = {queue.source: queue.name for queue in plan.queues if queue.name.startswith("e2e_")}
     where = {p.op.name: (epoch.number, epoch.chip) for epoch in planned.epochs for p in epoch.placements}
     cut = {(edge.producer, edge.consumer) for edge in planned.cuts}
-    graphs, fused = [], {}
+    graphs: list[Graph] = []
+    fused: dict[str, FusedOp] = {}
     for epoch in planned.epochs:
         ops = []
         for p in epoch.placements:
@@ -38,11 +39,15 @@ def netlist_of(planned: Plan, program: PlannedProgram) -> Netlist:
                 for e in graph.operands(node.name)
             ]
             model = planned.choices[node.name].model
-            if node.spec.fused is not None:
-                fused[len(fused)] = fused_row(len(fused), node.spec.fused, model)
-            ops.append(_op(graph, node, model, tuple(inputs), (p.row, p.col), p.transposed, len(fused) - 1))
+            number = -1
+            if node.spec.fused is not None:  # Equal ones are one entry of the file.
+                row = fused_row(len(fused), node.spec.fused, model)
+                number = fused.setdefault(_flow(_fused_row(row)), row).id
+            ops.append(_op(graph, node, model, tuple(inputs), (p.row, p.col), p.transposed, number))
         graphs.append(Graph(graph_name(planned, epoch.number), epoch.chip, 1, tuple(ops)))
-    return Netlist(planned.budget.arch, queues, tuple(graphs), _programs(queues, graphs), graph.name, fused)
+    return Netlist(planned.budget.arch, queues, tuple(graphs), _programs(queues, graphs), graph.name,
+        {row.id: row for row in fused.values()},
+    )  # fmt: skip
 
 
 def graph_name(planned: Plan, number: int) -> str:

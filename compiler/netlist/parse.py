@@ -24,6 +24,7 @@ QUEUE_KEYS = frozenset({
     "input", "type", "entries", "grid_size", "t", "mblock", "ublock", "ublock_order", "tile_dim", "df",
     "target_device", "loc", "dram", "host", "elements", "layout", "alias", "input_tms",
 })  # fmt: skip
+FUSED_KEYS = frozenset({"inputs", "intermediates", "schedules", "custom_kernel_path"})
 STEP_KEYS = frozenset({"type", "inputs", "output", "attributes", "mblock", "ublock", "pop", "pop_last"})
 INSTRUCTIONS = frozenset({
     "param", "var", "staticvar", "varinst", "loop", "endloop", "execute", "allocate_queue", "deallocate_queue",
@@ -144,7 +145,9 @@ def parse(text: str, name: str = "netlist") -> Netlist:
     if not isinstance(programs, list):
         raise top.fail("programs", "a list")
     made = tuple(_program(entry) for entry in programs)
-    fused = {number: _fused(number, row) for number, row in (top.raw.get("fused_ops") or {}).items()}
+    fused = (
+        {number: _fused(number, row) for number, row in _items(top, "fused_ops")} if top.raw.get("fused_ops") else {}
+    )
     return Netlist(_arch(top.raw["devices"]), queues, graphs, made, name, fused)
 
 
@@ -223,6 +226,9 @@ def _op(where: str, name: str, raw: Any) -> Op:
 
 def _fused(number: Any, raw: Any) -> FusedOp:
     row = _Reader(f"fused_ops.{number}", raw)
+    if isinstance(number, bool) or not isinstance(number, int):
+        raise CompilerInputError(f"fused_ops: expected whole numbers as keys, got {_shown(number)}")
+    row.known(FUSED_KEYS)
     schedules = []
     for schedule in _list(row, "schedules"):
         if not isinstance(schedule, list):
@@ -232,7 +238,7 @@ def _fused(number: Any, raw: Any) -> FusedOp:
             for name, step in _Reader(row.where, entry).raw.items():
                 steps.append(_step(f"{row.where}.{name}", str(name), step))
         schedules.append(tuple(steps))
-    return FusedOp(int(number), row.count("inputs"), row.count("intermediates", 0, 0), tuple(schedules))
+    return FusedOp(number, row.count("inputs"), row.count("intermediates", 0, 0), tuple(schedules))
 
 
 def _step(where: str, name: str, raw: Any) -> SubOp:
@@ -248,6 +254,8 @@ def _step(where: str, name: str, raw: Any) -> SubOp:
     }
     attributes = _Reader(f"{where}.attributes", row.raw.get("attributes") or {}).raw
     row.known(STEP_KEYS)
+    for key in row.raw.keys() - STEP_KEYS - {f"input_{i}_tms" for i in range(len(inputs))}:
+        raise CompilerInputError(f"{where}: expected TMs of inputs 0 to {len(inputs) - 1}, got {key}")
     pop = tuple(str(one) for key in ("pop", "pop_last") if key in row.raw for one in _list(row, key))
     mblock, ublock = (row.pair(key) if key in row.raw else None for key in ("mblock", "ublock"))
     return SubOp(name, row.word("type"), tuple(inputs), row.word("output"), tms, dict(attributes), mblock, ublock, pop)

@@ -138,6 +138,35 @@ def test_a_step_is_asked_for_by_name() -> None:
     assert op_named(found, "_fused_op_0").spec.type == "fused_op"
 
 
+@pytest.mark.parametrize(("every", "forks"), [(1, 0), (2, 1), (4, 7), (7, 7), (15, 7)])
+def test_limits_hold_on_tt_budas_own_cases(every: int, forks: int) -> None:
+    """32 additions in a row, results of some of which are read elsewhere too (tt-buda: tests/test_fuse_ops.cpp)."""
+    builder = GraphBuilder("limits")
+    value = builder.source("x", NodeKind.INPUT, TensorShape(1, 1, 2, 2))
+    for i in range(32):
+        source = builder.source(f"x{i}", NodeKind.INPUT, TensorShape(1, 1, 2, 2))
+        value = builder.op(f"n{i}", OpSpec("add"), [value, source])
+        for f in range(forks if i % every == 0 else 0):
+            other = builder.source(f"f{i}_{f}", NodeKind.INPUT, TensorShape(1, 1, 2, 2))
+            builder.output(f"o{i}_{f}", builder.op(f"a{i}_{f}", OpSpec("add"), [value, other]))
+    builder.output("out", value)
+    found = fuse_ops(builder.graph(), "grayskull")
+    assert fused(found)
+    for node in found.ops:
+        if node.spec.fused is not None:
+            assert len(found.operands(node.name)) <= MOST_INPUTS
+            assert len(found.operands(node.name)) + len(found.users(node.name)) <= 17
+
+
+def test_equal_fused_ops_are_one_entry_of_the_netlist() -> None:
+    twins = graph(("a", "add", "x; y"), ("b", "tanh", "a"), ("c", "add", "y; z"), ("d", "tanh", "c"))
+    other = graph(("a", "add", "x; y"), ("b", "tanh", "a"), ("c", "add", "y; z"), ("d", "sqrt", "c"))
+    for source, entries in ((twins, 1), (other, 2)):
+        found = netlist_of(*planned(source, "n150", "MinimizeGrid"))
+        assert len([op for op in found.ops.values() if op.type == "fused_op"]) == 2
+        assert len(found.fused_ops) == entries
+
+
 def any_graph(seed: int) -> BudaGraph:
     """Elementwise ops between earlier results, some of columns, in which any may be read any number of times."""
     rng = random.Random(seed)

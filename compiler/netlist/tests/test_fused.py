@@ -98,6 +98,12 @@ BAD = {
         r"add.0.mblock: expected \[4, 2\] as f has, got \[2, 2\]",
     ),
     "an unknown key": (netlist(STEPS.replace("{type: add,", "{type: add, tipe: 1,")), "got 'tipe'; try type"),
+    "TMs of no input": (
+        netlist(STEPS.replace("{type: add,", "{type: add, input_5_tms: [transpose],")),
+        "add.0: expected TMs of inputs 0 to 1, got input_5_tms",
+    ),
+    "a name for a number": (netlist().replace("  0: {inputs", "  zero: {inputs"), "whole numbers as keys, got 'zero'"),
+    "a list of fused ops": (netlist().split("fused_ops:")[0] + "fused_ops: [1]", "fused_ops: expected a mapping"),
     "an unknown step": (netlist(STEPS.replace("type: gelu", "type: wobble")), "got 'wobble'"),
 }  # fmt: skip
 
