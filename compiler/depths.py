@@ -174,7 +174,7 @@ def _lowered(c: Compilation) -> None:
     assert c.ttir is not None
     acc = c.configuration.get("accumulate_df", "Float16_b")
     c.lowering = lowered(c.ttir, c.name, acc_format=acc, all_inputs=c.single_op)
-    if not c.lowering.results:
+    if not c.lowering.results or not any(node.op is not None for node in c.lowering.builder.nodes.values()):
         raise StageFailure("pre-lowering-pass", "module", "all of it stays on the host, as in TT-Buda", kind="host")
     c.host = host_part(c.entry, c.lowering.contents)
 

@@ -73,7 +73,10 @@ def plan_command(
     output: Path | None,
     as_json: bool,
 ) -> None:
-    """Plan a model, a StableHLO file, a YAML graph or a single matmul onto a grid of cores as TT-Buda does."""
+    """Plan a model, a StableHLO file, a YAML graph or a single matmul onto a grid of cores as TT-Buda does.
+
+    MODEL+training is a model's training step: forward, backward and optimizer in epochs of their own.
+    """
     from compiler import plan_report, planner
     from compiler.balancer.options import LegalizerOptions
     from compiler.balancer.policies import PolicyOptions

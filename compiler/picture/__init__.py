@@ -41,13 +41,14 @@ class Panel:
     share: int
     cycles: int
     switch: int
+    loading: int
     moved: int
     boxes: tuple[Box, ...]
 
 
 def panels(plan: Plan) -> tuple[Panel, ...]:
     """Every epoch, with its ops' rectangles."""
-    switches, moved = plan.switch_cycles(), plan.crossing_bytes()
+    switches, moved, loading = plan.switch_cycles(), plan.crossing_bytes(), plan.load_cycles()
     hues = {node.name: int(i * GOLDEN_ANGLE % 360) for i, node in enumerate(plan.graph.ops)}
     found = []
     for i, epoch in enumerate(plan.epochs):
@@ -83,6 +84,7 @@ def panels(plan: Plan) -> tuple[Panel, ...]:
                 share,
                 epoch.cycles,
                 switches[i],
+                loading[i],
                 moved[i],
                 tuple(boxes),
             )
