@@ -117,8 +117,12 @@ def config(as_json: bool) -> None:
 @click.option("--owner", "team", metavar="TEAM", help="Only what TEAM looks after (ci/owners.yaml).")
 @click.option("--owners", "owners_file", type=click.Path(path_type=Path), metavar="FILE",
               help="Rules of owners; default: ci/owners.yaml here, else those of the database.")  # fmt: skip
+@click.option("--alone", type=click.Path(path_type=Path), metavar="RUN",
+              help="Lay the ops of this run beside the models of the run: who is told otherwise?")  # fmt: skip
 @JSON
-def show(what: str | None, url: str | None, team: str | None, owners_file: Path | None, as_json: bool) -> None:
+def show(
+    what: str | None, url: str | None, team: str | None, owners_file: Path | None, alone: Path | None, as_json: bool
+) -> None:
     """Print the summary of a run, the history of an op, or how far a model is.
 
     RUN is a run folder (default: the newest below .opscope/runs), or the id of a run. OP is an op's id: how it ended
@@ -136,7 +140,7 @@ def show(what: str | None, url: str | None, team: str | None, owners_file: Path 
             name = str(what) if run_dir is None else store.read_run(run_dir).run_id
             point.load()(name, url, team, owners_file, as_json)
         return
-    page = closing.stored_page(run_dir)
+    page = closing.stored_page(run_dir, alone)
     if as_json:
         _print_json(summary.as_json(page))
         return

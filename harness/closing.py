@@ -6,7 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from harness import budget, ledger, limitation_file, limitation_notes, store
+from harness import (
+    budget,
+    export_folder,
+    isolation,
+    ledger,
+    limitation_file,
+    limitation_notes,
+    result_cache,
+    store,
+)  # fmt: skip
 from harness.errors import InputError
 from harness.limitations import Limitation
 from harness.optest import RunContext, backend_label, now, unrun_test
@@ -17,6 +26,7 @@ from harness.scale.shard import ELSEWHERE
 from harness.stages import Status
 from harness.store import StoredRun
 from harness.summary import Run
+from harness.workflows import FULL, SPLIT, WORKFLOWS
 
 REPORT = "report.html"
 """Page of a run, which the reports room writes into its folder."""
@@ -66,10 +76,36 @@ def close(plan: Plan, selected: set[str] | None, *, interrupted: bool) -> Closed
     except InputError as error:
         problem = str(error)
     run = stored._replace(record=record, tests=[*stored.tests, *unrun])
+    try:
+        if plan.orders.context.workflow == FULL:
+            whole_tests = store.whole_models(plan.run_dir, run.tests)
+            isolation.write(plan.run_dir, isolation.artefacts(whole_tests, plan.run_dir, _kept_alone(plan)))
+    except InputError as error:
+        problem = problem or str(error)
     page = replace(page_of(run, plan.run_dir), notes=limitation_notes.notes(run, _rows(plan)))
     if not all(books.adds_up for books in page.ledgers.values()):
         problem = "the ledger does not add up: an op of the manifest or of a model is lost"
     return Closed(page, problem, run._replace(tests=store.in_order(run.rows, run.tests)), [*attempts, *unrun])
+
+
+def _kept_alone(plan: Plan) -> dict[tuple[str, str], OpTest]:
+    """What is known of the ops of a run's models by themselves: kept verdicts that still hold."""
+    found: dict[tuple[str, str], OpTest] = {}
+    for side in plan.sides():
+        orders = side.orders
+        ready = orders.ready or result_cache.recall(orders.caches, orders.context)
+        if ready is None:
+            continue
+        for types in dict.fromkeys((WORKFLOWS[SPLIT].unsupported_types, orders.context.unsupported_types)):
+            context = replace(orders.context, workflow=SPLIT, unsupported_types=types)
+            cache = result_cache.ResultCache(orders.caches, context, ready)
+            for folder in plan.header.export_dirs:
+                for row in export_folder.read_manifest(Path(folder))[1]:
+                    key = (row.op_id, backend_label(context.backend))
+                    test = cache.find(row) if key not in found and row.module is not None else None
+                    if test is not None:
+                        found[key] = test
+    return found
 
 
 def _rows(plan: Plan) -> tuple[Limitation, ...]:
@@ -105,12 +141,20 @@ def page_of(run: StoredRun, run_dir: Path) -> Run:
     ]  # fmt: skip
     tests = [*run.tests, *lost]
     books = ledger.by_backend(run.header, run.rows, tests, backends)
-    return Run(run.record, run.header, run.rows, tests, books, whole=store.whole_models(run_dir, tests))
+    models = store.whole_models(run_dir, tests)
+    differ = isolation.of_run(run_dir, models, tests)
+    return Run(run.record, run.header, run.rows, tests, books, whole=models, isolation=differ)
 
 
-def stored_page(run_dir: Path) -> Run:
-    """The page of a run folder. Raises InputError where it is none, or of another schema."""
+def stored_page(run_dir: Path, alone: Path | None = None) -> Run:
+    """The page of a run folder; `alone` is another run whose records of ops by themselves are laid beside its models.
+
+    Raises InputError where a folder holds no run, or one of another schema.
+    """
     page = page_of(store.load_run(run_dir), run_dir.resolve())
+    if alone is not None:
+        by_op = isolation.by_op(store.load_run(alone).tests)
+        page = replace(page, isolation=isolation.artefacts(page.whole, run_dir, by_op))
     run_dir = run_dir.resolve()
     report = {"report": str(run_dir / REPORT)} if (run_dir / REPORT).is_file() else {}
     return replace(page, places={"run": str(run_dir), **report}, folder=Path.cwd())

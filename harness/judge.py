@@ -20,9 +20,10 @@ SUFFIXES = (".py", ".yaml", ".yml", ".fbs")
 """Files of a room that decide what it computes."""
 
 NO_JUDGE = (
-    "agreement", "budget", "claims", "cli", "cli_limitations", "closing", "doctor", "history", "items", "ledger",
-    "limitation_coverage", "limitation_file", "limitation_notes", "limitation_update", "limitations", "main",
-    "neighbours", "plugin", "progress", "reruns", "resume", "savings", "session", "settings", "summary", "upkeep",
+    "agreement", "budget", "claims", "cli", "cli_limitations", "closing", "doctor", "history", "isolation", "items",
+    "ledger", "limitation_coverage", "limitation_file", "limitation_notes", "limitation_update", "limitations",
+    "main", "neighbours", "plugin", "progress", "reruns", "resume", "savings", "session", "settings", "summary",
+    "upkeep",
 )  # fmt: skip
 """Files of this room that choose, order, count or show: no verdict follows from them."""
 

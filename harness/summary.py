@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from harness import ledger
 from harness.agreement import Disagreement, disagreements
+from harness.isolation import Artefact
+from harness.isolation import lines as isolation_lines
 from harness.records import Ledger, ManifestHeader, ModelFailure, OpRow, OpTest, RunRecord
 from harness.savings import savings
 from harness.stages import FAILED, Status, in_order
@@ -50,6 +52,8 @@ class Run:
     """What is to be done about expected failures."""
     whole: Sequence[OpTest] = ()
     """Models that were run as one program, on each backend."""
+    isolation: Sequence[Artefact] = ()
+    """Ops that are told otherwise alone than inside a model."""
     folder: Path | None = None
     """The user's folder: what lies in it is shown by its path from there."""
 
@@ -106,6 +110,7 @@ def as_json(run: Run) -> dict[str, Any]:
             "asked": sum(run.header.by_outcome().values()),
             "failed": [failure.model_dump(mode="json") for failure in run.header.failed],
         },
+        "isolation": [asdict(one) for one in run.isolation],
         "whole_models": [test.model_dump(mode="json") for test in run.whole],
         "savings": asdict(savings(run.rows, run.tests)),
         "op_tests": [test.model_dump(mode="json") for test in run.tests],
@@ -164,6 +169,9 @@ def show(run: Run, console: Console) -> None:
     if run.whole:
         line(f"\nModels run as one program ({len(run.whole)})", "bold")
         hanging((_time(seconds(t)), f"{t.model_name} on {t.backend}: {whole_text(t)}") for t in run.whole)
+    if run.isolation:
+        line(f"\nOps that alone are told otherwise than in their model ({len(run.isolation)})", "bold magenta")
+        hanging(isolation_lines(run.isolation[:FAILING]))
     failing = sorted((t for t in run.tests if t.fails_run), key=lambda t: -t.uses)
     expected = [t for t in run.tests if t.status in FAILED and t.expected]
     repros = after_run.folders(Path(run.places["run"]), failing[:FAILING]) if "run" in run.places else {}

@@ -36,7 +36,11 @@ def report(what: str | None, url: str | None, out: Path | None, runs_dir: Path |
         folder = runs.folder(what) if what is not None else None
         if folder is not None:
             there = database_url(url)
-            page = write_whole(out, render(load_run(folder), there), "-o FILE") if out else write_report(folder, there)
+            page = (
+                write_whole(out, render(load_run(folder), there, folder), "-o FILE")
+                if out
+                else write_report(folder, there)
+            )
         else:
             connection = runs.database(what or "a night", "NIGHT")
             name = what or newest_night(connection)

@@ -18,6 +18,7 @@ from harness.store import StoredRun, load_run
 from reports import charts, page_rows, vega
 from reports.columns import plain
 from reports.sections import sections, unlock_chart
+from reports.whole_models import models_section
 from reports.written import write_whole
 
 PAGE = Path(__file__).parent / "page"
@@ -37,13 +38,13 @@ def write_report(run_dir: Path, url: str | None = None, run: StoredRun | None = 
 
     Raises InputError for a folder that holds no run and for a disk that takes no file.
     """
-    text = render(run or load_run(run_dir), url)
+    text = render(run or load_run(run_dir), url, run_dir)
     return write_whole(run_dir / REPORT_FILE, text, "--no-report")
 
 
-def render(run: StoredRun, url: str | None = None) -> str:
-    """The page of a run, as text."""
-    return filled(context(run, url))
+def render(run: StoredRun, url: str | None = None, run_dir: Path | None = None) -> str:
+    """The page of a run, as text; `run_dir` may hold more of its models than its records do."""
+    return filled(context(run, url, run_dir))
 
 
 def filled(context: dict[str, Any]) -> str:
@@ -56,7 +57,7 @@ def filled(context: dict[str, Any]) -> str:
     return environment.get_template("report.html.j2").render(context)
 
 
-def context(run: StoredRun, url: str | None = None) -> dict[str, Any]:
+def context(run: StoredRun, url: str | None = None, run_dir: Path | None = None) -> dict[str, Any]:
     """What the template fills in."""
     from harness.ledger import by_backend, line
 
@@ -75,6 +76,7 @@ def context(run: StoredRun, url: str | None = None) -> dict[str, Any]:
         "ledger_line": line(books),
         "adds_up": all(counts.adds_up for counts in books.values()),
         "splits": page_rows.splits(run.tests) if len(books) > 1 else None,
+        **models_section(run, run_dir),
         "unsplittable": page_rows.unsplittable(run.rows),
         "origin": origin(run.record),
     }
@@ -92,6 +94,8 @@ def frame(rows: list[dict[str, Any]], beyond: dict[str, Any]) -> dict[str, Any]:
     text, packed = vega.javascript(), script_safe(data)
     return {
         **beyond,
+        "whole": [],
+        "isolation": [],
         "ladder": ladder,
         "colours": {str(name): colour for name, colour in charts.stage_colours(ladder["stages"]).items()},
         "rows": rows,

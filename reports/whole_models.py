@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import sqlalchemy as sa
 
+from harness import isolation
+from harness.records import OpTest
+from harness.store import StoredRun, whole_models
 from reports.columns import plain
 from reports.rows import Published, Row, compile_seconds, series_by_backend
 from reports.schema import METADATA, text
@@ -87,3 +92,31 @@ def whole_model_rows(found: Published, run: Row) -> Iterator[Row]:
                 **{name: getattr(test.jump, field) if test.jump else None for name, field in JUMP.items()},
             }
         )
+
+
+def models_section(run: StoredRun, run_dir: Path | None) -> dict[str, Any]:
+    """What report.html shows of models as one program, and of ops that alone are told otherwise; nothing where none
+    is."""
+    if run_dir is None:
+        return {"whole": [], "isolation": []}
+    tests = whole_models(run_dir, run.tests)
+    return {
+        "whole": [_shown(test) for test in tests],
+        "isolation": isolation.lines(isolation.of_run(run_dir, tests, run.tests)),
+    }
+
+
+def _shown(test: OpTest) -> dict[str, Any]:
+    errors = [check.relative_l2 for check in test.results if check.relative_l2 is not None]
+    jump = test.jump
+    where = "" if jump is None else f"{jump.op_name} [{jump.op_id}] {jump.path} {jump.location}"
+    if jump is not None and jump.pcc is not None and jump.pcc_before is not None:
+        where += f": PCC {jump.pcc_before:.6f} before, {jump.pcc:.6f} after"
+    return plain(
+        {
+            "model": test.model_name, "backend": test.backend, "status": test.status.value, "jump": where,
+            "error": test.error_message or "", "pcc": "" if test.pcc is None else f"{test.pcc:.7f}",
+            "l2": f"{max(errors):.2g}" if errors else "", "ran_on": test.ran_on,
+            "compared": "" if test.intermediates is None else f"{test.intermediates:,}",
+        }
+    )  # fmt: skip

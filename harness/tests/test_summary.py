@@ -65,7 +65,17 @@ def test_ops_of_a_killed_run_count_as_not_run(tmp_path: Path) -> None:
 
 def test_json_has_the_documented_shape(page: summary.Run) -> None:
     got = summary.as_json(page)
-    assert set(got) == {"run", "ledger", "ledgers", "disagreements", "models", "op_tests", "savings", "whole_models"}
+    assert set(got) == {
+        "run",
+        "ledger",
+        "ledgers",
+        "disagreements",
+        "models",
+        "op_tests",
+        "savings",
+        "whole_models",
+        "isolation",
+    }
     assert got["models"] == {"ran": 1, "asked": 1, "failed": []}
     assert got["ledger"]["adds_up"] is True
     assert got["ledger"]["by_status"] == {"success": 1, "compile_failed": 1}

@@ -1,0 +1,52 @@
+"""Ops that alone are told otherwise than inside their model."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from harness import isolation
+from harness.optest import RunContext, build_test
+from harness.records import OpRow, OpTest, Use
+from harness.stages import Status
+
+CONTEXT = RunContext("run", "/nowhere")
+
+
+def alone(op_id: str, status: Status) -> OpTest:
+    row = OpRow(op_id=op_id, op_name="stablehlo.tanh", module="m", uses=(Use(model="net", path="main/0"),))
+    error = "off" if status is not Status.SUCCESS else None
+    return build_test(row, CONTEXT, status=status, started=None, error=error)
+
+
+def model(run_dir: Path, verdicts: list[tuple[str, str]]) -> OpTest:
+    lines = [
+        {"path": f"main/{n}", "op_id": op_id, "op_name": "stablehlo.tanh", "location": "net (a.py:1)", "pcc": 1.0,
+         "error": 0.5, "pcc_before": 1.0, "error_before": 0.0, "verdict": verdict}
+        for n, (op_id, verdict) in enumerate(verdicts)
+    ]  # fmt: skip
+    (run_dir / "values.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    test = alone("model", Status.SUCCESS)
+    return test.model_copy(update={"op_name": "model", "intermediates": len(lines), "artifact": "values.jsonl"})
+
+
+def test_both_kinds_are_labelled_and_nothing_else(tmp_path: Path) -> None:
+    whole = model(tmp_path, [("fine", "right"), ("only_alone", "right"), ("only_alone", "amplifies"), ("both", "jump"),
+                             ("only_inside", "right"), ("only_inside", "jump"), ("unsure", "suspect")])  # fmt: skip
+    tests = [
+        alone("fine", Status.SUCCESS), alone("only_alone", Status.GOLDEN_FAILED), alone("both", Status.RUN_FAILED),
+        alone("only_inside", Status.SUCCESS), alone("unsure", Status.GOLDEN_FAILED), alone("absent", Status.CRASHED),
+    ]  # fmt: skip
+    found = isolation.of_run(tmp_path, [whole], tests)
+    assert {(one.op_id, one.label, one.path) for one in found} == {
+        ("only_alone", isolation.ONLY_ALONE, "main/2"), ("only_inside", isolation.ONLY_INSIDE, "main/5"),
+    }  # fmt: skip
+    assert any("alone golden_failed: off; inside amplifies" in text for _, text in isolation.lines(found))
+    isolation.write(tmp_path, found[:1])
+    assert isolation.of_run(tmp_path, [whole], tests) == found[:1], "what the run wrote counts"
+
+
+def test_a_model_without_its_values_labels_nothing(tmp_path: Path) -> None:
+    whole = model(tmp_path, [("only_alone", "right")])
+    (tmp_path / "values.jsonl").unlink()
+    assert isolation.of_run(tmp_path, [whole], [alone("only_alone", Status.GOLDEN_FAILED)]) == []
