@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from compiler.ops import shapes
-from compiler.ops.codec import I32, I32S, TEXT, Codec
+from compiler.ops.codec import I32, I32S, I64S, TEXT, Codec
 from compiler.ops.row import NUMBER, OpRow, ShapeRule, register_all
-from compiler.target.program import Conv2dParams, Conv3dParams, Params
+from compiler.target.program import Conv2dParams, Conv3dParams, Params, PermuteParams
 
 
 def _fields(attrs: dict[str, Any]) -> dict[str, Any]:
@@ -48,6 +48,20 @@ register_all(
         dtypes=NUMBER,
         lowering="pattern",
         reason="permute to NHWC and HWIO, or NDHWC and DHWIO; up to 3 spatial dims",
+    ),
+    # Weights that come from the host get their order there: tiles of a 3x3 window alone would hold 9 of 1,024 words.
+    *(
+        OpRow(
+            "",
+            name,
+            family="layout",
+            dtypes=NUMBER,
+            shape_rule=shapes.permuted,
+            attrs={"permutation": I64S},
+            params=lambda a, op: PermuteParams(a["permutation"]),
+            lowering="device",
+        )
+        for name in ("prepare_conv2d_weights", "prepare_conv3d_weights")
     ),
     # With a bias as its third operand, where there is one.
     _device("conv2d", shapes.convolved, Conv2dParams, arity=None, activation=TEXT),

@@ -34,6 +34,7 @@ NOT_COMPUTING = frozenset({"data_movement", "creation", "layout"})
 ON_HOST = frozenset({"ttir.narrow_index", "ttir.split_words"})
 """What the host does to 64-bit arguments, before they become tiles."""
 HOST_OP = "ttir.host_op"
+CONVOLUTIONS = ("ttir.conv2d", "ttir.conv3d")
 _TILE = layout.LayoutAttr.of("tile")
 _ROW_MAJOR = layout.LayoutAttr.of("row_major")
 _DRAM = layout.MemoryConfigAttr(layout.BufferTypeAttr.of("dram"), layout.TensorMemoryLayoutAttr.of("interleaved"))
@@ -140,6 +141,8 @@ class _Function:
         self.func, self.formats, self.kind = func, formats, kind_of(func)
         self.fallback = fallback
         self.hosted: dict[SSAValue, SSAValue] = {}
+        self.prepared: set[Operation] = set()
+        """Permutations of weights that the host has done."""
         self.old = func.body.blocks[0]
         self.block = Block()
         self.device: SSAValue | None = None
@@ -168,7 +171,7 @@ class _Function:
                 self.host_op(op, values)
             elif op.name == "ttir.join_words":
                 values[op.results[0]] = values[op.operands[0]]
-            elif op.name not in ON_HOST:
+            elif op.name not in ON_HOST and op not in self.prepared:
                 values.update(zip(op.results, self.kernel(op, [values[v] for v in op.operands]), strict=True))
         types = ([a.type for a in self.block.args], [r.type for r in results])
         return FuncOp(self.func.sym_name.data, types, Region(self.block))
@@ -180,7 +183,11 @@ class _Function:
         for op in readers:
             if op.name in ON_HOST:
                 values[op.results[0]] = self.halved(op, host)
-        others = [op for op in readers if op.name not in (*ON_HOST, HOST_OP)]
+        if all(_prepares_weights(op) for op in readers):
+            for op in readers:
+                values[op.results[0]] = self.weights(op, host)
+            self.prepared.update(readers)
+        others = [op for op in readers if op.name not in (*ON_HOST, HOST_OP) and op not in self.prepared]
         stays = self.fallback and not self.formats.holds(value) and all(isinstance(op, ReturnOp) for op in others)
         # A value that no kernel reads stays where it is.
         values[value] = self.upload(value, host) if others and not stays else host
@@ -256,6 +263,13 @@ class _Function:
             host = self.add("split_words", [host], self.host(value), op)
         return self.upload(value, host)
 
+    def weights(self, op: Operation, host: SSAValue) -> SSAValue:
+        """Weights of a convolution on the device, in their order before they are tiled."""
+        (value,) = op.results
+        name = f"prepare_conv{3 if len(shape_of(value)) == 5 else 2}d_weights"
+        made = self.add(name, [host], self.host(value), op, permutation=op.properties["permutation"])
+        return self.upload(value, made)
+
     def download(self, value: SSAValue, new: SSAValue) -> SSAValue:
         """DRAM to host tiles to host rows. An argument that is returned untouched never left the host."""
         found = layout.layout_of(new)
@@ -294,6 +308,16 @@ class _Function:
         )
         self.block.add_op(made)
         return list(made.results)
+
+
+def _prepares_weights(op: Operation) -> bool:
+    """Whether an op brings weights into the order in which convolutions, and nothing else, read them."""
+    if op.name != "ttir.permute":
+        return False
+    uses = list(op.results[0].uses)
+    if len(uses) == 1 and uses[0].operation.name == "ttir.reshape":  # windows of one dim get a second
+        uses = list(uses[0].operation.results[0].uses)
+    return bool(uses) and all(use.operation.name in CONVOLUTIONS and use.index == 1 for use in uses)
 
 
 def _in_dst(op: Operation, row: OpRow) -> Sequence[SSAValue]:

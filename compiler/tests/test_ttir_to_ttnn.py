@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import jax
 import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
@@ -154,3 +155,44 @@ def test_families_that_do_not_compute_have_kernels_that_only_move():
     moving = [row for row in TABLE if row.family in NOT_COMPUTING and row.lowering in ("row", "device")]
     assert len(moving) > 10
     assert {row.kernel_name for row in moving if KERNELS[row.kernel_name].unit != "move"} == set()
+
+
+def _convolved(numbers, **options):
+    """A convolution of one image: (function of image and weights)."""
+    return lambda x, w: jax.lax.conv_general_dilated(x, w, dimension_numbers=numbers, **options)
+
+
+@pytest.mark.parametrize(
+    ("image", "weights", "numbers", "order", "prepared"),
+    [
+        ((1, 4, 6, 6), (8, 4, 3, 3), ("NCHW", "OIHW", "NCHW"), (2, 3, 1, 0), "ttnn.prepare_conv2d_weights"),
+        ((1, 4, 9), (8, 4, 3), ("NCH", "OIH", "NCH"), (2, 1, 0), "ttnn.prepare_conv2d_weights"),
+        ((1, 2, 4, 4, 4), (3, 2, 2, 2, 2), ("NCDHW", "OIDHW", "NCDHW"), (2, 3, 4, 1, 0), "ttnn.prepare_conv3d_weights"),
+    ],
+)
+def test_weights_from_the_host_are_permuted_there(image, weights, numbers, order, prepared):
+    """A device that permutes tiles of 3 x 3 windows holds 114 times as much: four layers of SD-1.5 do not fit so."""
+    x, w = (
+        np.random.default_rng(seed).standard_normal(shape, np.float32) for seed, shape in enumerate((image, weights))
+    )
+    function = _convolved(numbers, window_strides=(1,) * (len(image) - 2), padding="SAME")
+    ttnn = to_ttnn(function, x, w)
+    names = programs.op_names(ttnn)
+    assert names.index(prepared) < names.index("ttnn.to_device", names.index("ttnn.to_device") + 1)
+    made = next(op for op in ttnn.walk() if op.name == prepared)
+    assert layout_of(made.operands[0]).buffer_type == layout_of(made.results[0]).buffer_type == "system_memory"
+    # The same numbers as with weights that come in the device's order.
+    already = _convolved((numbers[0], numbers[1][2:] + "IO", numbers[2]), window_strides=(1,) * (len(image) - 2),
+                         padding="SAME")  # fmt: skip
+    ordered = np.ascontiguousarray(np.transpose(w, order))
+    assert prepared not in programs.op_names(to_ttnn(already, x, ordered))
+    (ours,) = programs.simulate(programs.stablehlo(function, x, w), x, w)
+    (same,) = programs.simulate(programs.stablehlo(already, x, ordered), x, ordered)
+    np.testing.assert_array_equal(ours, same)
+
+
+def test_weights_that_are_computed_or_read_elsewhere_are_permuted_on_the_device():
+    x, w = np.ones((1, 4, 6, 6), np.float32), np.ones((8, 4, 3, 3), np.float32)
+    function = _convolved(("NCHW", "OIHW", "NCHW"), window_strides=(1, 1), padding="SAME")
+    assert "ttnn.prepare_conv2d_weights" not in programs.op_names(to_ttnn(lambda x, w: function(x, w * 2), x, w))
+    assert "ttnn.prepare_conv2d_weights" not in programs.op_names(to_ttnn(lambda x, w: (function(x, w), w + 1), x, w))

@@ -21,9 +21,11 @@ LARGE, BLOCK = 1 << 20, 256
 """Elements from which a transpose is copied in blocks, and their length along the last dim."""
 
 
+@kernel("prepare_conv2d_weights", PermuteParams, unit="move")
+@kernel("prepare_conv3d_weights", PermuteParams, unit="move")
 @kernel("permute", PermuteParams, unit="move")
 def permute(images: Images, call: Call) -> np.ndarray:
-    """Dims reordered."""
+    """Dims reordered; of a convolution's weights by the host."""
     permutation = params_of(call, PermuteParams).permutation
     view = np.transpose(images[0], permutation)
     if view.size < LARGE or not permutation or permutation[-1] == view.ndim - 1:
