@@ -31,6 +31,8 @@ PASS_NAMES = (
     "ttir-decompose-buda",
     "ttir-to-ttnn",
     "ttnn-fusing",
+    "ttnn-mixed-precision",
+    "ttnn-workaround",
     "ttnn-compute-config",
     "ttnn-optimizer",
     "ttnn-deallocate",
@@ -67,6 +69,13 @@ class InputProblem(click.ClickException):
     help="0: each op by itself; 1: ops simplified and fused; 2: tensors in L1 where they fit.",
 )
 @click.option(
+    "--amp-level",
+    type=click.Choice(("0", "1", "2")),
+    default="0",
+    show_default=True,
+    help="Mixed precision: 1 has products in Bfp8_b, 2 in Bfp8 and all else in Float16.",
+)
+@click.option(
     "--argument-types",
     help="input, parameter or constant, one per argument: what is computed of the last two alone is computed once.",
 )
@@ -84,6 +93,7 @@ def compile_command(
     math_fidelity: str,
     unsupported_types: str,
     optimization_level: str,
+    amp_level: str,
     argument_types: str | None,
     output: Path | None,
     dump_ir: Path | None,
@@ -101,6 +111,7 @@ def compile_command(
         math_fidelity,
         unsupported_types,
         optimization_level=int(optimization_level),
+        amp_level=int(amp_level),
         argument_types=tuple(argument_types.split(",")) if argument_types else (),
         dump_dir=str(dump_ir) if dump_ir else None,
     )

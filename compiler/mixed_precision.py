@@ -17,13 +17,15 @@ from compiler.graph import BudaGraph, Node
 from compiler.target.formats import number_format
 
 LEVELS = (0, 1, 2)
+FORMATS = {1: ("Bfp8_b", "Float16_b"), 2: ("Bfp8", "Float16")}
+"""Level -> format of what products read and write, and of what is wider."""
 
 
 def mixed_precision(graph: BudaGraph, level: int) -> BudaGraph:
     """The graph at a level. A convolution's gather only moves, and keeps its fidelity."""
     if not level:
         return graph
-    narrow, wide = ("Bfp8_b", "Float16_b") if level == 1 else ("Bfp8", "Float16")
+    narrow, wide = FORMATS[level]
     by_product = {
         edge.producer
         for node in graph.ops

@@ -31,5 +31,7 @@ class CompileOptions:
     """One of `OPTIMIZATION_LEVELS`."""
     argument_types: tuple[str, ...] = ()
     """One of `ARGUMENT_TYPES` per argument; empty: all are inputs."""
+    amp_level: int = 0
+    """Automatic mixed precision: 1 has products in block floats, 2 all other floats in 16 bits besides."""
     dump_dir: str | None = None
     """Folder for the IR after each stage."""

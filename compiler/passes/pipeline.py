@@ -31,7 +31,9 @@ from compiler.passes.ttir_to_ttnn import TtirToTtnn
 from compiler.passes.ttnn_compute_config import TtnnComputeConfig
 from compiler.passes.ttnn_deallocate import TtnnDeallocate
 from compiler.passes.ttnn_fusing import TtnnFusing
+from compiler.passes.ttnn_mixed_precision import TtnnMixedPrecision
 from compiler.passes.ttnn_optimizer import TtnnOptimizer
+from compiler.passes.ttnn_workaround import TtnnWorkaround
 
 if TYPE_CHECKING:
     from compiler.options import CompileOptions
@@ -54,6 +56,8 @@ PASSES: dict[str, type[ModulePass]] = {
         TtirDecomposeBuda,
         TtirToTtnn,
         TtnnFusing,
+        TtnnMixedPrecision,
+        TtnnWorkaround,
         TtnnComputeConfig,
         TtnnOptimizer,
         TtnnDeallocate,
@@ -82,7 +86,11 @@ def ttnn_passes(board: str, options: CompileOptions) -> tuple[ModulePass, ...]:
         *(graph_passes() if options.optimization_level else ()),
         TtirToTtnn(board=board, data_format=options.data_format),
         *((TtnnFusing(),) if options.optimization_level else ()),
-        TtnnComputeConfig(board=board, math_fidelity=options.math_fidelity),
+        *((TtnnMixedPrecision(level=options.amp_level),) if options.amp_level else ()),
+        TtnnWorkaround(),
+        TtnnComputeConfig(
+            board=board, math_fidelity=options.math_fidelity, fewest_phases=options.optimization_level > 0
+        ),
         *((TtnnOptimizer(board=board),) if options.optimization_level > 1 else ()),
         TtnnDeallocate(),
     )

@@ -14,6 +14,8 @@ from compiler.errors import CompilerInputError
 from compiler.passes.ttir_to_ttnn import board
 from compiler.target.formats import number_format
 
+LEFT_HIGH, RIGHT_HIGH = 7, 5
+"""Bits of mantissa, the leading one among them, that a phase reads of each operand (tt-isa-documentation, MVMUL)."""
 NO_KERNEL = frozenset({"layout", "host"})
 """Families whose ops compute nothing on a core."""
 FIDELITIES = {name.lower(): name for name in ("LoFi", "HiFi2", "HiFi3", "HiFi4")}
@@ -27,6 +29,8 @@ class TtnnComputeConfig(ModulePass):
     name = "ttnn-compute-config"
     board: str = "n150"
     math_fidelity: str = "HiFi4"
+    fewest_phases: bool = False
+    """Whether products whose operands have few bits take no more phases than those need: the same result, sooner."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Annotates kernels. Raises CompilerInputError for an unknown fidelity."""
@@ -37,8 +41,9 @@ class TtnnComputeConfig(ModulePass):
             )
         wide_dst = board(self.board).has_fp32_dst
         configs = {
-            wide: layout.ComputeConfigAttr(StringAttr(fidelity), StringAttr("true" if wide else "false"))
+            (wide, name): layout.ComputeConfigAttr(StringAttr(name), StringAttr("true" if wide else "false"))
             for wide in (True, False)
+            for name in FIDELITIES
         }
         for inner in op.walk():
             if not isinstance(inner, RowOp) or not inner.name.startswith("ttnn.") or inner.ROW.family in NO_KERNEL:
@@ -49,4 +54,29 @@ class TtnnComputeConfig(ModulePass):
                 # 16 bits of Dst are either 5 or 8 bits of exponent: a kernel between the two needs all 32.
                 mixed = len({f.exponent_bits for f in formats if f.is_float}) > 1
                 wide = inner.ROW.matrix or mixed or any(f.name == "Float32" for f in formats)
-                inner.properties["compute_config"] = configs[wide and wide_dst]
+                enough = _enough(inner, fidelity) if self.fewest_phases else fidelity
+                inner.properties["compute_config"] = configs[wide and wide_dst, enough]
+
+
+def _enough(op: RowOp, asked: str) -> str:
+    """The fidelity of fewest phases, at most the one asked for, that reads all bits of a product's operands.
+
+    Phases are Lh.Rh, Lh.Rl, Ll.Rh, Ll.Rl: where an operand has no low bits its later phases add nothing.
+    """
+    if op.ROW.family not in ("matmul", "conv"):
+        return asked
+    left, right = (layout.layout_of(v) for v in op.operands[:2])
+    if left is None or right is None or op.ROW.ttir == "scaled_dot_product_attention":
+        return asked  # attention multiplies exponentials too, which have all bits
+    left_fits, right_fits = _bits(left) <= LEFT_HIGH, _bits(right) <= RIGHT_HIGH
+    needed = "lofi" if left_fits and right_fits else "hifi2" if left_fits else "hifi3" if right_fits else "hifi4"
+    order = list(FIDELITIES)
+    return order[min(order.index(asked), order.index(needed))]
+
+
+def _bits(found: layout.TTNNLayoutAttr) -> int:
+    """Bits of a format's mantissa, the leading one among them."""
+    held = number_format(found.data_type)
+    if held.kind == "block":
+        return int("".join(filter(str.isdigit, held.name))) - 1
+    return held.bits - held.exponent_bits if held.is_float else held.bits

@@ -1,0 +1,110 @@
+"""Pass `ttnn-workaround`: what a kernel cannot do as it is asked is asked otherwise.
+
+- A move that takes rows apart, of block floats: 16 neighbours in a row share an exponent, so none can move alone. It
+  writes Float16 or Float16_b, which have every block float's bits.
+- `concat` of more tensors than its circular buffers have room for in L1: the parts first, then what they give.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.dialects.func import ReturnOp
+from xdsl.ir import SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from compiler.dialects import ttnn
+from compiler.dialects import ttnn_layout as layout
+from compiler.dialects.from_row import RowOp
+from compiler.ir.functions import functions, kind_of
+from compiler.ops.shapes import shape_of
+from compiler.target.formats import number_format
+
+MOST_OPERANDS = 64
+"""Operands of one `concat`."""
+WIDENED = {8: "Float16_b", 5: "Float16"}
+"""Bits of exponent -> the format of 16 bits that has them."""
+
+
+@dataclass(frozen=True)
+class TtnnWorkaround(ModulePass):
+    """Rewrites what needs it, in the entry; functions that control flow calls share the formats of their callers."""
+
+    name = "ttnn-workaround"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Changes the module in place."""
+        for func in functions(op):
+            if kind_of(func):
+                continue
+            for inner in list(func.body.blocks[0].ops):
+                if isinstance(inner, RowOp) and inner.ROW.ttir == "concat" and len(inner.operands) > MOST_OPERANDS:
+                    _in_parts(inner)
+            for inner in list(func.body.blocks[0].ops):
+                if isinstance(inner, RowOp) and inner.ROW.family == "data_movement" and not _keeps_rows(inner):
+                    for value in inner.results:
+                        _widen(value)
+
+
+def _keeps_rows(op: RowOp) -> bool:
+    """Whether elements that are neighbours in a row stay so, and in their places in it."""
+    attrs, last = op.read(), len(shape_of(op.results[0])) - 1
+    match op.ROW.ttir:
+        case "reshape":
+            return shape_of(op.operands[0])[-1:] == shape_of(op.results[0])[-1:]
+        case "permute":
+            return attrs["permutation"][-1:] == (last,)
+        case "concat":
+            return attrs["dim"] % (last + 1) != last
+        case "slice_static":
+            return shape_of(op.operands[0])[-1:] == shape_of(op.results[0])[-1:]
+        case "broadcast":
+            return attrs["broadcast_dimensions"][-1:] == (1,)
+    return False
+
+
+def _widen(value: SSAValue) -> None:
+    """A moved tensor of a block format in 16 bits; its readers unpack either."""
+    found, kind = layout.layout_of(value), value.type
+    if found is None or found.layout != "tile" or not isinstance(kind, TensorType):
+        return
+    held = number_format(found.data_type)
+    shared = any(isinstance(use.operation, ReturnOp) or _hands_on(use.operation) for use in value.uses)
+    if held.kind != "block" or shared:
+        return
+    wide = number_format(WIDENED[held.exponent_bits]).ttcore
+    new = layout.tile_layout(shape_of(value), wide, found.buffer_type)
+    Rewriter.replace_value_with_new_type(value, TensorType(kind.element_type, shape_of(value), new))
+
+
+def _hands_on(op: object) -> bool:
+    """Whether an op's result has the format of its operand."""
+    return isinstance(op, RowOp) and op.ROW.family in ("layout", "control") and op.ROW.ttir != "deallocate"
+
+
+def _in_parts(op: RowOp) -> None:
+    """Concatenations of at most `MOST_OPERANDS` tensors, and one of their results."""
+    dim = op.read()["dim"]
+    values = list(op.operands)
+    kind = op.results[0].type
+    assert isinstance(kind, TensorType)
+    parts: list[SSAValue] = []
+    for start in range(0, len(values), MOST_OPERANDS):
+        group = values[start : start + MOST_OPERANDS]
+        shape = list(shape_of(group[0]))
+        shape[dim] = sum(shape_of(v)[dim] for v in group)
+        found = layout.layout_of(op.results[0])
+        assert found is not None
+        encoding = layout.tile_layout(tuple(shape), found.data_type, found.buffer_type)
+        made = ttnn.CLASSES["concat"].create(
+            operands=group,
+            result_types=[TensorType(kind.element_type, shape, encoding)],
+            properties=dict(op.properties),
+            location=op.location,
+        )
+        Rewriter.insert_op(made, InsertPoint.before(op))
+        parts.append(made.results[0])
+    op.operands = parts

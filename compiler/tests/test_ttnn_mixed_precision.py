@@ -1,0 +1,56 @@
+"""Formats by level, and what they cost in digits; phases that add nothing are not taken."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from compiler import api
+from compiler.errors import CompilerInputError
+from compiler.passes.pipeline import parse, run
+from compiler.target import binary
+from compiler.tests import programs
+from compiler.tests.test_optimization_levels import case
+from simulator.api import Device
+
+
+def compiled(name: str, **options):  # type: ignore[no-untyped-def]
+    source, args = case(name)
+    data = api.compile(source, programs.BOARD, api.CompileOptions(optimization_level=1, **options))
+    return binary.read(data).programs, Device("n150").load(data), args
+
+
+@pytest.mark.parametrize("level", [1, 2])
+def test_products_are_in_block_floats_and_the_result_is_near(level: int) -> None:
+    types = ("input", *["parameter"] * 4)
+    programs_, executable, args = compiled("attention", amp_level=level, argument_types=types)
+    narrow, moved = {1: ("Bfp8_b", "Float16_b"), 2: ("Bfp8", "Float16")}[level]
+    seen = set()
+    for program in programs_:
+        for op in program.operations:
+            formats = [program.tensors[t].data_format for t in (*op.inputs[:2], *op.outputs)]
+            if op.kernel in ("matmul", "linear", "scaled_dot_product_attention"):
+                assert set(formats) <= {narrow, moved}  # ttnn-workaround: a permutation writes 16 bits
+                assert formats[-1] == narrow
+                seen.add((op.kernel, op.numerics.fidelity))
+    assert ("matmul", "HiFi2") in seen
+    (got,) = executable.run(args).outputs
+    plain = compiled("attention")[1].run(args).outputs[0]
+    assert np.corrcoef(got.ravel(), plain.ravel())[0, 1] > 0.998
+
+
+def test_fewest_phases_give_the_same_bits_sooner() -> None:
+    source, args = case("block")
+    results = []
+    for words in ("", " fewest-phases=true"):
+        module = api.stablehlo_to_ttir(source)
+        run(parse(f'ttir-to-ttnn{{data-format="Bfp8_b"}},ttnn-compute-config{{math-fidelity="HiFi4"{words}}}'), module)
+        results.append(Device("n150").load(api.ttnn_to_flatbuffer(module, programs.BOARD)).run(args))
+    np.testing.assert_array_equal(results[0].outputs[0], results[1].outputs[0])
+    assert results[1].profile.total_cycles < results[0].profile.total_cycles
+
+
+def test_an_unknown_level_is_refused() -> None:
+    module = api.stablehlo_to_ttir(case("block")[0])
+    with pytest.raises(CompilerInputError, match="mixed precision: expected level 0, 1, 2, got 3"):
+        run(parse("ttir-to-ttnn,ttnn-mixed-precision{level=3}"), module)

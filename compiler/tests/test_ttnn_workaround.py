@@ -1,0 +1,38 @@
+"""What a kernel cannot do as it is asked, it does otherwise."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from compiler import api
+from compiler.target import binary
+from compiler.tests import programs
+
+
+def test_more_tensors_than_a_concat_takes() -> None:
+    count = 300
+    names = ", ".join(f"%a{i}" for i in range(count))
+    kinds = ", ".join(["tensor<1xf32>"] * count)
+    arguments = ", ".join(f"%a{i}: tensor<1xf32>" for i in range(count))
+    source = programs.module(
+        f"%0 = stablehlo.concatenate {names}, dim = 0 : ({kinds}) -> tensor<{count}xf32>\n"
+        f"return %0 : tensor<{count}xf32>",
+        f"({arguments}) -> tensor<{count}xf32>",
+    )
+    (got,) = programs.simulate(source, *(np.float32([i]) for i in range(count)))
+    np.testing.assert_array_equal(got, np.arange(count, dtype=np.float32))
+
+
+def test_a_moved_block_float_keeps_its_bits() -> None:
+    x = programs.random((64, 32))
+
+    def turned(y):  # type: ignore[no-untyped-def]
+        return y.T * 2
+
+    source = programs.stablehlo(turned, x)
+    data = api.compile(source, programs.BOARD, api.CompileOptions(data_format="Bfp8_b"))
+    program = binary.read(data).programs[0]
+    formats = {op.kernel: program.tensors[op.outputs[0]].data_format for op in program.operations if op.outputs}
+    assert (formats["permute"], formats["multiply"]) == ("Float16_b", "Bfp8_b")
+    (got,) = programs.simulate(source, x, data_format="Bfp8_b")
+    assert np.abs(got - 2 * x.T).max() <= 2 * 2**-6
