@@ -46,6 +46,7 @@ def _renamed_overloads() -> Iterator[None]:
 with _renamed_overloads():
     import jax
     import torchax
+    import torchax.decompositions  # at the first trace it would be too late
     from torchax.interop import JittableModule
     from torchax.ops import mappings
 
