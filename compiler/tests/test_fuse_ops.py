@@ -26,6 +26,7 @@ from compiler.planner import Plan
 from compiler.target import binary
 from compiler.target.system_desc import load_board
 from compiler.tests.planned import lowered_function, run
+from simulator.api import Device
 
 
 def graph(*ops: tuple[str, str, str], outputs: str = "", columns: int = 2) -> BudaGraph:
@@ -116,6 +117,22 @@ def test_grayskull_reads_dst_only_first_and_a_maximum_never_does() -> None:
     for found in steps.values():
         assert "dest" not in (*found[2].inputs, *found[3].inputs)
         assert found[-1].pop == (found[2].output,)
+
+
+def test_a_buffer_is_used_again_when_its_readers_are_through() -> None:
+    source = graph(
+        ("a", "tanh", "x"), ("b", "tanh", "y"), ("c", "multiply", "a; b"), ("d", "tanh", "z"), ("e", "add", "c; d")
+    )
+    found = fuse_ops(source, "wormhole_b0").ops[0].spec.fused
+    assert found is not None
+    assert [(s.inputs, s.pop, s.output) for s in found.steps] == [
+        (("input0",), (), "intermed0"),
+        (("input1",), (), "dest"),
+        (("intermed0", "dest"), ("intermed0",), "intermed0"),
+        (("input2",), (), "dest"),
+        (("intermed0", "dest"), ("intermed0",), "output"),
+    ]
+    assert found.intermediates == 1
 
 
 def test_cycles_are_the_sum_of_the_steps_less_what_dst_saves() -> None:
@@ -218,7 +235,15 @@ def test_any_graph_keeps_its_bits_placed_unplaced_core_by_core_and_from_its_netl
     check(again)
     assert to_yaml(again) == text
     rebuilt = netlist_binary(again, board)
-    assert [op.steps for op in rebuilt.binary.plan.ops].count(()) < len(rebuilt.binary.plan.ops)
+    operations = Device(board).load(binary.write(rebuilt.binary)).placed
+    for op, other in zip(program.binary.plan.ops, rebuilt.binary.plan.ops, strict=True):
+        spec = plan.graph.node(op.name).spec
+        held_in_l1 = [b for b in op.buffers if b.role == "intermediate"]
+        # The same cores do every step, and have room for what steps leave to each other.
+        assert len(op.steps) == len(other.steps) == (len(spec.fused.steps) - 1 if spec.fused else 0)
+        assert {operations[one].name for one in (*other.steps, other.operation)} == {op.name}
+        assert len(held_in_l1) == (spec.fused.intermediates if spec.fused else 0)
+        assert op.buffers == other.buffers
     for one, other in zip(run(rebuilt, held, per_core=True), expected, strict=True):
         np.testing.assert_array_equal(one, other)
 

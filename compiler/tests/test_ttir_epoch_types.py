@@ -96,6 +96,21 @@ def test_epochs_keep_apart_and_numbers_are_jaxs() -> None:
         assert np.corrcoef(np.ravel(moved), np.ravel(expected))[0, 1] > 0.98
 
 
+def test_nothing_runs_before_what_it_reads_whatever_locations_say() -> None:
+    kind = "tensor<32x32xf32>"
+    text = f"""
+func.func @main(%x: {kind}) -> ({kind}, {kind}) {{
+  %0 = stablehlo.tanh %x : {kind} loc("jit(f)/transpose(jvp(g))/tanh")
+  %1 = stablehlo.abs %0 : {kind} loc("jit(f)/jvp(g)/abs")
+  %2 = stablehlo.add %1, %1 : {kind} loc("jit(f)/optimizer/add")
+  %3 = stablehlo.abs %2 : {kind} loc("jit(f)/transpose(jvp(g))/abs")
+  return %1, %3 : {kind}, {kind}
+}}"""
+    c = compile_to(Compilation(text.encode(), "n150"), CompileDepth.AUTOGRAD)
+    *ops, _ = c.entry.body.block.ops
+    assert [epoch_type(op) for op in ops] == ["backward", "backward", "optimizer", "optimizer"]
+
+
 def test_inference_is_all_forward() -> None:
     text = jax.jit(lambda x, w: jnp.tanh(x @ w)).lower(*(np.zeros((32, 32), np.float32),) * 2).as_text(debug_info=True)
     c = compile_to(Compilation(text.encode(), "n150"), CompileDepth.AUTOGRAD)
