@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import measure_dashboards
+import measure_nightly
 
 MODELS = ("mnist_mlp", "resnet50", "bert_base", "vit_base", "gpt2_small")
 BIN = Path(sys.executable).parent
@@ -249,6 +250,7 @@ def main() -> int:
             mutants(),
             faults(folder),
             slow_tests(),
+            *(Figure(*one) for one in measure_nightly.figures(folder)),
             *(Figure(*one) for one in measure_dashboards.figures(folder)),
         ]
     cpu = next(

@@ -1,0 +1,53 @@
+"""What a night and a gate add to the sweeps that they start: `python ci/measure_nightly.py`; `make measure` prints it.
+
+Processor time of the whole command with its children, over five models none of which changed: every verdict is kept, so
+that what is left is collection, and what is measured here: publishing, comparing, the report, the summary.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from measure_dashboards import Figure
+
+BIN = Path(sys.executable).parent
+MODELS = ("mnist_mlp", "resnet50", "bert_base", "vit_base", "gpt2_small")
+MOST = 15.0
+"""Seconds of the processor that a night may take beside its sweep."""
+
+
+def cpu(command: Sequence[str | Path], folder: Path, environment: dict[str, str]) -> float:
+    """Seconds of the processor that a command and its children take; it must end with 0."""
+    before = os.times()
+    subprocess.run(command, cwd=folder, env=environment, check=True, stdout=subprocess.DEVNULL)
+    after = os.times()
+    return after.children_user + after.children_system - before.children_user - before.children_system
+
+
+def figures(folder: Path) -> Iterator[Figure]:
+    """The second of two equal nights, and a gate against it, each beside the bare sweep."""
+    environment = {**os.environ, "OPSCOPE_CACHE_DIR": str(folder / "cache")}
+    place = folder / "nights"
+    place.mkdir(parents=True)
+    (place / "nightly.yaml").write_text(f"models: [{', '.join(MODELS)}]\n")
+    night = [BIN / "opscope", "nightly", "nightly.yaml"]
+    cpu(night, place, environment)
+    words = [word for model in MODELS for word in ("--model", model)]
+    bare = cpu([BIN / "pytest", *words, "--op-by-op", "-q", "--no-report"], place, environment)
+    again = cpu(night, place, environment)
+    gate = cpu([BIN / "opscope", "gate", "--config", "nightly.yaml", "--baseline", "nightly"], place, environment)
+    for what, seconds in (("a night", again), ("a gate", gate)):
+        told = f"{seconds:.1f} s of CPU, of the sweep alone {bare:.1f} s"
+        name = f"{what} over five models, nothing changed: beside its sweep"
+        yield Figure(name, told, f"<= {MOST:.0f} s more", seconds - bare <= MOST)
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as made:
+        for figure in figures(Path(made)):
+            print(f"| {figure.what} | {figure.value} | {figure.target} | {'yes' if figure.met else 'no'} |")
