@@ -5,21 +5,25 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 from harness.errors import InputError
 from harness.origin import ci_job
+from harness.store import runs_root
 from reports.html import write_report
+from reports.night_page import render_night
 from reports.night_record import NightRecord
 from reports.nightly import delivery, markdown
 from reports.nightly.config import Config
 from reports.nightly.delivery import Delivered
 from reports.nightly.findings import Found, from_database, from_folders
-from reports.nightly.night_folder import SUMMARY, end, folder_of
+from reports.nightly.night_folder import REPORT, SUMMARY, end, folder_of
 from reports.nightly.notifying import Message, notify
 from reports.nightly.running import Ended
 from reports.nightly.verdict import Verdict, headline, judge
 from reports.owners import Rule
+from reports.reading import read_database
 from reports.written import write_whole
 
 
@@ -57,12 +61,8 @@ def deliver(
     say("comparing with the night before")
     found, more = _found(night, delivered, url, merged, root, rules)
     notes += more
-    links = []
-    for run_dir in merged.values() if reports else ():
-        try:
-            links.append(("report", str(_near(write_report(run_dir, url), root))))
-        except InputError as error:
-            notes.append(str(error))
+    links, more = _pages(night, merged, url, root, whole=bool(found) and not more) if reports else ([], [])
+    notes += more
     verdict = judge(found, delivered, config.policy)
     title = f"{night.name} {night.label}: {headline(found, verdict)}"
     job = ci_job(environment)[1]
@@ -107,6 +107,34 @@ def _found(
     if merged:
         notes.append("compared by the run folders here, as the database has not the whole night")
     return from_folders(merged, night, root, rules), notes
+
+
+def _pages(
+    night: NightRecord, merged: Mapping[str, Path], url: str, root: Path, whole: bool
+) -> tuple[list[tuple[str, str]], list[str]]:
+    """The page of the night where the database has it `whole`, else one of each cell; a line for each that failed."""
+    target = folder_of(root, night) / REPORT
+
+    def of_night() -> Path:
+        with read_database(url, "--database") as connection:
+            text = render_night(connection, night.night_id, runs_root(root), target)
+        return write_whole(target, text, "a folder that can be written")
+
+    of_cells = [partial(write_report, run_dir, url) for run_dir in merged.values()]
+    problems: list[str] = []
+    for steps in ([of_night], of_cells) if whole else (of_cells,):
+        links = []
+        for step in steps:
+            try:
+                links.append(("report", str(_near(step(), root))))
+            except Exception as error:  # noqa: BLE001 - a page is never worth a night
+                told = " ".join(str(error).split()) or type(error).__name__
+                problems.append(
+                    told if ": expected " in told else f"report: expected a page, got {told}; try opscope report"
+                )
+        if links:
+            return links, problems
+    return [], problems
 
 
 def _near(path: Path, root: Path) -> Path:

@@ -101,6 +101,9 @@ def test_a_missing_shard_is_told_and_a_late_one_joins(tmp_path: Path) -> None:
     whole = deliver(config, night, parts, str(config.database), tmp_path, (), environment={})
     assert (kinds(whole), whole.found[0].attempted) == ({}, 2)
     assert "partial" not in whole.summary
+    page = (whole.path.parent / "report.html").read_text()
+    assert night.label in page
+    assert "report: `.opscope/nights/nightly-20261102-020000/report.html`" in whole.summary
 
 
 def test_a_sweep_that_one_shard_did_not_get_to_is_missing(tmp_path: Path) -> None:

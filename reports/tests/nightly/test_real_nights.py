@@ -69,7 +69,7 @@ def test_a_fault_of_a_compiler_fails_the_next_night_once(place: Path) -> None:
     assert rows(place, "SELECT DISTINCT label FROM night_diff WHERE label <> 'SAME'") == [("NEW",)]
     code, told = nightly(place)
     assert (code, "nothing changed" in told) == (0, True)
-    assert [path.name for path in place.glob(".opscope/runs/*/report.html")] == ["report.html"] * 3
+    assert [path.name for path in place.glob(".opscope/nights/*/report.html")] == ["report.html"] * 3
 
 
 def test_a_night_that_is_killed_goes_on(place: Path) -> None:
