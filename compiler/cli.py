@@ -18,6 +18,7 @@ TARGETS = ("ttir", "ttnn", "flatbuffer")
 PASS_NAMES = (
     "stablehlo-host-fallback",
     "stablehlo-to-ttir",
+    "ttir-to-ttir-decomposition",
     "ttir-narrow-indices",
     "canonicalize",
     "cse",

@@ -10,6 +10,7 @@ from xdsl.dialects.func import Func
 
 from compiler.dialects import stablehlo, ttcore, ttir, ttnn
 from compiler.dialects.load_cached import LoadCachedOp
+from compiler.dialects.unlowered import DotGeneralOp
 from compiler.ops import families  # noqa: F401  (fills the table)
 from compiler.ops.row import TABLE, OpRow
 
@@ -28,7 +29,8 @@ def context() -> Context:
         ttnn.dialect(),
     ):
         ctx.load_dialect(dialect)
-    ctx.load_op(LoadCachedOp)
+    for op in (LoadCachedOp, DotGeneralOp):
+        ctx.load_op(op)
 
     loaded = {op.name for op in ctx.loaded_ops}
 

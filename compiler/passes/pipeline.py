@@ -27,6 +27,7 @@ from compiler.passes.ttir_erase_inverse_ops import TtirEraseInverseOps
 from compiler.passes.ttir_fusing import TtirFusing
 from compiler.passes.ttir_implicit_broadcast_fold import TtirImplicitBroadcastFold
 from compiler.passes.ttir_narrow_indices import TtirNarrowIndices
+from compiler.passes.ttir_to_ttir_decomposition import TtirToTtirDecomposition
 from compiler.passes.ttir_to_ttnn import TtirToTtnn
 from compiler.passes.ttnn_compute_config import TtnnComputeConfig
 from compiler.passes.ttnn_deallocate import TtnnDeallocate
@@ -43,6 +44,7 @@ PASSES: dict[str, type[ModulePass]] = {
     for cls in (
         StablehloHostFallback,
         StablehloToTtir,
+        TtirToTtirDecomposition,
         TtirNarrowIndices,
         CanonicalizePass,
         CommonSubexpressionElimination,
@@ -73,7 +75,7 @@ def ttir_passes(unsupported_types: str = "fail") -> tuple[ModulePass, ...]:
             f"unsupported types: expected {' or '.join(UNSUPPORTED_TYPES)}, got {unsupported_types!r}"
         )
     front = (StablehloHostFallback(),) if unsupported_types == "fallback" else ()
-    return (*front, StablehloToTtir(), TtirNarrowIndices())
+    return (*front, StablehloToTtir(), TtirToTtirDecomposition(), TtirNarrowIndices())
 
 
 def ttnn_passes(board: str, options: CompileOptions) -> tuple[ModulePass, ...]:
@@ -141,9 +143,9 @@ def _passes(spec: ArgSpec) -> tuple[ModulePass, ...]:
     """The pass of that name, or all passes of a pipeline that tt-mlir names so."""
     if spec.name == FRONT:
         no_options(spec)
-        return ttir_passes()
+        return tuple(one for one in ttir_passes() if not isinstance(one, TtirToTtirDecomposition))
     if spec.name == BACKEND:
-        return ttnn_passes(*backend_options(spec))
+        return (TtirToTtirDecomposition(), *ttnn_passes(*backend_options(spec)))
     if spec.name not in PASSES:
         raise ValueError(f"no pass {spec.name}")
     return (PASSES[spec.name].from_spec(spec),)

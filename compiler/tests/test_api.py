@@ -58,7 +58,8 @@ def test_pipeline_string_replays():
     assert module.is_structurally_equivalent(whole)
     assert (
         api.pipeline()
-        == "stablehlo-to-ttir,ttir-narrow-indices,ttir-to-ttnn,ttnn-workaround,ttnn-compute-config,ttnn-deallocate"
+        == "stablehlo-to-ttir,ttir-to-ttir-decomposition,ttir-narrow-indices,ttir-to-ttnn,ttnn-workaround,"
+        "ttnn-compute-config,ttnn-deallocate"
     )
 
 

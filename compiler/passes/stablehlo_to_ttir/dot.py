@@ -1,19 +1,19 @@
-"""Contractions: dot_general and dot as permute, reshape, matmul, reshape."""
+"""Contractions: dot_general as it is, dot as one."""
 
 from __future__ import annotations
 
-from math import prod
-
-from xdsl.dialects.builtin import TensorType
 from xdsl.ir import SSAValue
 
+from compiler.dialects.from_row import write_attrs
+from compiler.dialects.unlowered import DOT_GENERAL, DotGeneralOp
+from compiler.ir.functions import SOURCE
 from compiler.ops.shapes import shape_of
 from compiler.passes.stablehlo_to_ttir.emit import Emit, lowers
 
 
 @lowers("stablehlo.dot_general")
 def dot_general(e: Emit) -> SSAValue:
-    """[batch, rows, inner] x [batch, inner, columns]; dims already in that order are not moved."""
+    """Any batch and contracting dims."""
     numbers = e.spec("dot_dimension_numbers")
     return contract(
         e,
@@ -37,33 +37,22 @@ def contract(
     left_inner: tuple[int, ...],
     right_inner: tuple[int, ...],
 ) -> SSAValue:
-    """Emits the product and gives it the declared result type."""
-    left, right = e.operands
+    """`ttir.dot_general`; `ttir-to-ttir-decomposition` makes a matmul of it."""
     element = e.result_type.element_type
     # Operands of another type than the result's (a bf16 product declared f32) are widened first, which is exact.
-    left, right = e.typecast(left, element), e.typecast(right, element)
-    a, b = shape_of(left), shape_of(right)
-    rows = [i for i in range(len(a)) if i not in left_batch + left_inner]
-    columns = [i for i in range(len(b)) if i not in right_batch + right_inner]
-    batch = [a[i] for i in left_batch]
-    inner = prod(a[i] for i in left_inner)
-    # One inner dim that stands first on the left or last on the right needs no move: the kernel reads it transposed.
-    transpose_a = len(left_inner) == len(rows) == 1 and left_inner[0] < rows[0]
-    transpose_b = len(right_inner) == len(columns) == 1 and columns[0] < right_inner[0]
-    left = e.permute(
-        left, [*left_batch, *(left_inner if transpose_a else rows), *(rows if transpose_a else left_inner)]
+    operands = [e.typecast(value, element) for value in e.operands]
+    attrs = {
+        "batch_dims_lhs": left_batch,
+        "batch_dims_rhs": right_batch,
+        "contract_dims_lhs": left_inner,
+        "contract_dims_rhs": right_inner,
+    }
+    made = DotGeneralOp.create(
+        operands=operands,
+        result_types=[e.result_type],
+        properties=write_attrs(DOT_GENERAL, attrs),
+        attributes={SOURCE: e.op.attributes[SOURCE]} if SOURCE in e.op.attributes else {},
+        location=e.op.location,
     )
-    right = e.permute(
-        right, [*right_batch, *(columns if transpose_b else right_inner), *(right_inner if transpose_b else columns)]
-    )
-    m, n = prod(a[i] for i in rows), prod(b[i] for i in columns)
-    left = e.reshape(left, [*batch, *((inner, m) if transpose_a else (m, inner))])
-    right = e.reshape(right, [*batch, *((n, inner) if transpose_b else (inner, n))])
-    product = e.emit(
-        "matmul",
-        [left, right],
-        TensorType(element, [*batch, m, n]),
-        transpose_a=transpose_a,
-        transpose_b=transpose_b,
-    )
-    return e.reshape(product, e.result_shape)
+    e.block.add_op(made)
+    return made.results[0]

@@ -5,7 +5,7 @@
 // CHECK:       ^bb0(%[[X:[0-9]+]]: tensor<32x64xf32>, %[[W:[0-9]+]]: tensor<64x16xf32>, %[[B:[0-9]+]]: tensor<16xf32>, %[[I:[0-9]+]]:
 func.func @main(%x: tensor<32x64xf32>, %w: tensor<64x16xf32>, %b: tensor<16xf32>, %i: tensor<32x16xi32>) -> (tensor<32xf32>, tensor<32x16xi1>) {
   %zero = stablehlo.constant dense<0.0> : tensor<f32>
-  // CHECK: %[[DOT:[0-9]+]] = "ttir.matmul"(%[[X]], %[[W]]) <{transpose_a = false, transpose_b = false}>
+  // CHECK: %[[DOT:[0-9]+]] = "ttir.dot_general"(%[[X]], %[[W]]) <{batch_dims_lhs = array<i64>, batch_dims_rhs = array<i64>, contract_dims_lhs = array<i64: 1>, contract_dims_rhs = array<i64: 0>}>
   %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<32x64xf32>, tensor<64x16xf32>) -> tensor<32x16xf32>
   // CHECK-NEXT: %[[ROW:[0-9]+]] = "ttir.reshape"(%[[B]]) <{shape = [1 : i32, 16 : i32]}>
   // CHECK-NEXT: %[[WIDE:[0-9]+]] = "ttir.broadcast"(%[[ROW]]) <{broadcast_dimensions = array<i64: 32, 1>}>
