@@ -106,6 +106,23 @@ def sweeps(bench: Bench) -> Iterator[Figure]:
                 yield Figure(f"bert_base {dtype}: median time per op", f"{median:.1f} ms", "<= 60 ms", median <= 60)
 
 
+def whole(bench: Bench) -> Iterator[Figure]:
+    """The models of the main job as one program: outputs against the walk's, and every value on the way."""
+    for model in MODELS:
+        for dtype, limit in (("float32", 0.999), ("bfloat16", 0.99)):
+            seconds, run = bench.sweep(model, "--dtype", dtype, "--workflow", "full", "--no-cache")
+            (test,) = run["whole_models"]
+            pcc, jump = test["pcc"] or 0.0, test["jump"]
+            told = (
+                f"PCC {pcc:.6f}, {test['intermediates']} values compared, {'a' if jump else 'no'} jump; {seconds:.0f} s"
+            )
+            met = test["status"] == "success" and pcc >= limit and jump is None
+            yield Figure(f"{model} {dtype}, whole", told, f"PCC >= {limit}, no jump", met)
+            if dtype == "float32" and model in ("resnet50", "bert_base"):
+                took = sum(stage["seconds"] for stage in test["stages"][:3])
+                yield Figure(f"{model} compiled whole", f"{took:.1f} s", "<= 5 s", took <= 5)
+
+
 def benchmarks(scratch: Path) -> Iterator[Figure]:
     """Every benchmark's best round; splitting beside what it must not exceed."""
     table = scratch / "benchmarks.json"
@@ -242,6 +259,7 @@ def main() -> int:
         folder, bench = Path(scratch), Bench(Path(scratch))
         figures = [
             *sweeps(bench),
+            *whole(bench),
             *scale(bench),
             *overhead(),
             *benchmarks(folder),

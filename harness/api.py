@@ -13,6 +13,7 @@ from __future__ import annotations
 import io
 import uuid
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,7 +24,7 @@ from harness.claims import Claims
 from harness.climber import Climber, Terms
 from harness.errors import InputError
 from harness.lane import Lane, LaneConfig
-from harness.optest import RunContext, now
+from harness.optest import RunContext, backend_label, now
 from harness.origin import origin
 from harness.records import OpRow, OpTest, RunRecord
 from harness.result_cache import ResultCache
@@ -62,6 +63,7 @@ class _Asked:
     keep_ir: bool
     dtype: str
     inputs: str
+    weights: str | None
     seed: int
     op_timeout: float
     op_memory: int | None
@@ -77,6 +79,7 @@ def run_op_by_op(
     module_or_path: object,
     *,
     backend: str = "reference",
+    backends: Sequence[str] = (),
     arch: str = "n150",
     data_format: str | None = None,
     math_fidelity: str | None = None,
@@ -85,7 +88,8 @@ def run_op_by_op(
     until: str | None = None,
     keep_ir: bool = False,
     dtype: str = "float32",
-    inputs: str = "captured",
+    inputs: str | Path = "captured",
+    weights: str | Path | None = None,
     seed: int = 0,
     op_timeout: float = 120.0,
     op_memory: int | None = None,
@@ -106,14 +110,18 @@ def run_op_by_op(
     made. A verdict that an earlier run found for the same op is taken from there, unless `no_cache`; a failed op is run
     again `reruns` times, for the label `stability`. `limitations` is a file of expected failures (docs/triage.md).
     Failures leave repro folders, their values in `repro_size` bytes at most. `op_memory` and `golden_memory` are bytes.
+    With `backends`, several of them, each op is run on each, in the order of these. `inputs` is `captured`, `random` or
+    an .npz file with values of the model's inputs by name, `weights` a .safetensors file with values of its weights.
     Ops that fail are records, not exceptions; InputError says what is wrong with the arguments.
     """
+    names = tuple(backends) or (backend,)
     asked = _Asked(
-        backend, arch, data_format, math_fidelity, unsupported_types, optimization_level, until, keep_ir, dtype,
-        inputs, seed, op_timeout, op_memory, golden_memory, str(cache_dir) if cache_dir is not None else None, no_cache,
-        str(limitations) if limitations is not None else None, reruns, repro_size,
+        ",".join(names), arch, data_format, math_fidelity, unsupported_types, optimization_level, until, keep_ir, dtype,
+        str(inputs), _text(weights), seed, op_timeout, op_memory, golden_memory, _text(cache_dir), no_cache,
+        _text(limitations), reruns, repro_size,
     )  # fmt: skip
-    registry.check_name(backend)
+    for one in names:
+        registry.check_name(one)
     expected = limitation_file.all_rows(limitations)
     started = now()
     source = _source(module_or_path)
@@ -121,39 +129,46 @@ def run_op_by_op(
     label = name if in_memory else str(source)
     folder = Path(run_dir) if run_dir is not None else store.default_run_dir([label], started)
     run_id = f"{started:%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:8]}"
-    own = {field.name for field in fields(RunContext)}
+    own = {field.name for field in fields(RunContext)} - {"backend"}
     options = {key: value for key, value in asdict(asked).items() if key in own}
-    context = RunContext(run_id=run_id, run_dir=str(folder.absolute()), **options)
+    contexts = [RunContext(run_id=run_id, run_dir=str(folder.absolute()), backend=one, **options) for one in names]
     models = (str(_kept(source, folder, name)) if in_memory else str(source),)
     request = prepare.Request(
-        models, dtype=dtype, inputs=inputs, seed=seed, cache_dir=asked.cache_dir, max_tensor_bytes=golden_memory
-    )
-    config = LaneConfig(
-        context=context,
-        export_dirs={task.name: task.folder for task in prepare.tasks(request)},
-        op_timeout=op_timeout,
-        memory_limit=op_memory,
-        log=folder / "logs" / "main.txt",
-    )
+        models, dtype=dtype, inputs=asked.inputs, weights=asked.weights, seed=seed, cache_dir=asked.cache_dir,
+        max_tensor_bytes=golden_memory,
+    )  # fmt: skip
+    folders = {task.name: task.folder for task in prepare.tasks(request)}
     caches = export_folder.cache_dir(asked.cache_dir)
-    with Lane(config) as lane, Claims() as claims:
-        lane.start()  # its imports run beside the export; a board that the backend refuses ends both
-        header, rows = prepare.prepare(request, _loaded(lane), claims, folder / store.ARTIFACT_DIR)
+    with ExitStack() as stack:
+        claims = stack.enter_context(Claims())
+        writers = [f"main-{backend_label(one)}" if len(names) > 1 else "main" for one in names]
+        lanes = [
+            stack.enter_context(
+                Lane(LaneConfig(context, folders, op_timeout, op_memory, log=folder / "logs" / f"{writer}.txt"))
+            )
+            for context, writer in zip(contexts, writers, strict=True)
+        ]
+        for lane in lanes:
+            lane.start()  # its imports run beside the export; a board that the backend refuses ends all
+        header, rows = prepare.prepare(request, _loaded(lanes), claims, folder / store.ARTIFACT_DIR)
         for failure in header.failed:
             raise InputError(f"--model {failure.model}", "a model that can be exported",
                              f"{failure.status.value}: {failure.error}")  # fmt: skip
-        kept = ResultCache(caches, context, None if no_cache else lane.ready())
         record = RunRecord(
-            run_id=run_id, models=header.models, backend=backend, arch=arch, started=started,
+            run_id=run_id, models=header.models, backend=",".join(map(backend_label, names)), arch=arch,
+            started=started,
             origin=origin(("harness.api.run_op_by_op", label), {**asdict(asked), "models": list(models)}),
         )  # fmt: skip
         store.write_manifest(folder, header, rows)
         store.write_run(folder, record)
-        terms = Terms(kept, limitations=expected, reruns=reruns)
         outcome = "interrupted"
         try:
-            with Climber(context, lane, "main", terms) as climber:
-                tests = _climb_all(climber, rows, on_test)
+            climbers = []
+            for context, lane, writer in zip(contexts, lanes, writers, strict=True):
+                kept = ResultCache(caches, context, None if no_cache else lane.ready())
+                terms = Terms(kept, limitations=expected, reruns=reruns)
+                climbers.append(stack.enter_context(Climber(context, lane, writer, terms)))
+            tests = _climb_all(climbers, rows, on_test)
             outcome = "complete"
         finally:
             store.write_run(folder, record.model_copy(update={"ended": now(), "outcome": outcome}))
@@ -161,25 +176,34 @@ def run_op_by_op(
     return tests
 
 
-def _loaded(lane: Lane) -> Callable[[prepare.Event], None]:
-    """Raises InputError at the first sign of life from the export where the backend refused its options."""
+def _text(value: str | Path | None) -> str | None:
+    """A path as a run's options hold it."""
+    return None if value is None else str(value)
+
+
+def _loaded(lanes: Sequence[Lane]) -> Callable[[prepare.Event], None]:
+    """Raises InputError at the first sign of life from the export where a backend refused its options."""
 
     def heard(event: prepare.Event) -> None:
-        lane.ready()
+        for lane in lanes:
+            lane.ready()
 
     return heard
 
 
-def _climb_all(climber: Climber, rows: Sequence[OpRow], on_test: Callable[[OpTest], None] | None) -> list[OpTest]:
-    """The records of all ops that have a module, each in the journal before the next op starts."""
+def _climb_all(
+    climbers: Sequence[Climber], rows: Sequence[OpRow], on_test: Callable[[OpTest], None] | None
+) -> list[OpTest]:
+    """The records of all ops that have a module, on each backend, each in the journal before the next op starts."""
     tests: list[OpTest] = []
     for row in rows:
         if row.module is None:
             continue
-        test, _ = climber.climb(row)
-        tests.append(test)
-        if on_test is not None:
-            on_test(test)
+        for climber in climbers:
+            test, _ = climber.climb(row)
+            tests.append(test)
+            if on_test is not None:
+                on_test(test)
     return tests
 
 

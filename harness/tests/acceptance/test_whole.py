@@ -63,3 +63,43 @@ def test_a_right_whole_model_spares_its_ops(place: Place) -> None:
     (test,) = json.loads(place.run("opscope", "show", str(run), "--json").out)["whole_models"]
     assert test["results"][0]["tolerance"] == "Float32 matrix HiFi4, whole model"
     assert 0 < test["results"][0]["relative_l2"] < 4e-3
+
+
+@pytest.mark.slow
+def test_a_model_as_one_program_has_every_value_compared(place: Place) -> None:
+    run = place.folder / "run"
+    done = place.run("pytest", "--model", "mnist_mlp", "--workflow", "full", "--run-dir", str(run), "-n", "2")
+    assert done.code == 0, done.out + done.err
+    assert "27 values on the way compared, none of which jumps" in " ".join(done.out.split())
+    (test,) = json.loads(place.run("opscope", "show", str(run), "--json").out)["whole_models"]
+    assert (test["workflow"], test["intermediates"], test["jump"], test["ran_on"]) == ("full", 27, None, "simulator")
+    lines = (run / test["artifact"]).read_text().splitlines()
+    assert [json.loads(line)["verdict"] for line in lines] == ["right"] * 27
+    assert "Models as one program" in (run / "report.html").read_text()
+    kept = place.folder / "kept"
+    place.run("pytest", "--model", "mnist_mlp", "--workflow", "full", "--no-report", "--run-dir", str(kept))
+    (test,) = store.load_run(kept).tests
+    assert test.cached_from
+    assert test.artifact is not None
+    assert (kept / test.artifact).read_text().splitlines() == lines
+    row = place.run("opscope", "sql", "--csv", "SELECT model, intermediates, status FROM whole_models")
+    assert "mnist_mlp,27,success" in row.out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("workflow", "ops"), [("compile-split", 26), ("split-compile-split", 27)])
+def test_the_ops_of_the_compiled_program_are_tests(place: Place, workflow: str, ops: int) -> None:
+    run = place.folder / "run"
+    done = place.run("pytest", "--model", "mnist_mlp", "--workflow", workflow, "--run-dir", str(run), "--no-report")
+    assert done.code == 0, done.out + done.err
+    assert f"{ops} unique ops = {ops} success" in done.out
+    tests = store.load_run(run).tests
+    assert {test.workflow for test in tests} == {workflow}
+    assert {test.op_name.partition(".")[0] for test in tests} == {"ttnn"}
+    resumed = place.run("pytest", "--workflow", workflow, "--resume", str(run), "--no-report")
+    assert resumed.code == 0, resumed.out + resumed.err
+    one = place.run("pytest", "--op-by-op", "--op", tests[0].op_id, "--run-dir", str(run), "--no-report")
+    assert "1 passed" in one.out, one.out
+    refused = place.run("pytest", "--model", "mnist_mlp", "--workflow", workflow, "--backend", "xla")
+    assert refused.code == 2
+    assert refused.err.startswith(f"--workflow {workflow}: expected one backend that hands over its program")
