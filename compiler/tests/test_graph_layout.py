@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 
 from compiler.graph import Tm
-from compiler.passes.ttir_to_graph.layout import Layout, broadcast, permuted
+from compiler.passes.ttir_to_graph.layout import Layout, broadcast, permuted, regrouped
+from simulator.kernels.buda import manipulate
+
+Sizes = tuple[int, int, int]
 
 
 def moved(array: np.ndarray, tms: tuple[Tm, ...]) -> np.ndarray:
@@ -33,6 +36,8 @@ def moved(array: np.ndarray, tms: tuple[Tm, ...]) -> np.ndarray:
         (Layout((1, 12, 128, 64), 2, 3), (0, 2, 1, 3), "hstack(12)"),
         (Layout((1, 12, 128, 64), 2, 3), (0, 1, 3, 2), "transpose"),
         (Layout((4, 12, 64, 32), 2, 3), (0, 2, 1, 3), "hstack(12)"),
+        (Layout((1, 12, 128, 64), 2, 3), (0, 3, 1, 2), "transpose; hstack(12)"),
+        (Layout((2, 64, 4, 96), 1, 2), (0, 2, 3, 1), "transpose"),
         (Layout((1, 1, 128, 64), 2, 3), (1, 0, 2, 3), ""),
         (Layout((1, 56, 56, 64), 1, 3), (0, 3, 1, 2), "transpose"),
     ],
@@ -49,9 +54,30 @@ def test_permutations_against_numpy(layout: Layout, order: tuple[int, ...], expe
 
 
 def test_permutations_that_no_tm_does() -> None:
-    assert permuted(Layout((1, 12, 128, 64), 2, 3), (0, 3, 1, 2)) is None
+    assert permuted(Layout((5, 12, 128, 64), 2, 3), (3, 0, 2, 1)) is None
     # Heads of 40 columns share tiles: a slice would cut through them.
     assert permuted(Layout((1, 128, 12, 40), 1, 2), (0, 2, 1, 3)) is None
+    assert permuted(Layout((1, 12, 40, 64), 2, 3), (0, 3, 1, 2)) is None
+
+
+@pytest.mark.parametrize(
+    ("have", "want", "expected"),
+    [
+        ((1, 128, 40), (4, 32, 40), "vslice(4)"),
+        ((6, 64, 40), (2, 192, 40), "vstack(3)"),
+        ((2, 64, 40), (2, 64, 40), ""),
+        ((1, 120, 40), (4, 30, 40), None),
+        ((2, 48, 40), (1, 96, 40), None),
+        ((1, 64, 40), (1, 40, 64), None),
+    ],
+)
+def test_rows_are_cut_and_stacked_in_whole_tiles(have: Sizes, want: Sizes, expected: str | None) -> None:
+    found = regrouped(have, want)
+    assert (found if found is None else "; ".join(map(str, found))) == expected
+    array = np.arange(np.prod(have)).reshape(have)
+    for tm in found or ():
+        array = manipulate(array, str(tm))
+    assert expected is None or np.array_equal(array, np.arange(np.prod(have)).reshape(want))
 
 
 def test_a_reshape_keeps_its_groups_or_is_none() -> None:

@@ -66,14 +66,16 @@ class Layout:
 
 
 def permuted(layout: Layout, order: tuple[int, ...]) -> tuple[Layout, tuple[Tm, ...]] | None:
-    """The layout after a permutation and the TMs that do it; None where no single TM does."""
+    """The layout after a permutation and the TMs that do it, one or two; None where it takes more."""
     dims = tuple(layout.dims[i] for i in order)
     moved = [i for i in order if layout.dims[i] != 1]
     if moved == sorted(moved):
         return (found, ()) if (found := layout.reshaped(dims)) else None
     axes = [i for i in range(len(order)) if layout.dims[i] != 1]
     z, r, c = ([i for i in axes if layout.group(i) == g] for g in "zrc")
-    for tms, result in _movements(layout, z, r, c):
+    once = _movements(layout, z, r, c)
+    twice = [(first + then, result) for first, groups in once for then, result in _movements(layout, *groups)]
+    for tms, result in (*once, *twice):
         if [i for group in result for i in group] == moved:
             sizes = tuple(prod(layout.dims[i] for i in group) for group in result)
             found = _grouped(dims, sizes)
