@@ -5,6 +5,7 @@ HOME/superset.sqlite              Superset's own database: users, saved work
 HOME/served.json                  what the last `up` served, and how (may hold a database password)
 HOME/processes.json               what runs now
 HOME/imported                     digest of what Superset's database was last brought to
+HOME/prepared.json               for which Superset its schema and built-in roles are up to date
 HOME/bundle/                      the assets in Superset's own format, as last imported
 HOME/superset.log, artifacts.log
 CACHE/superset-<digest>/          the virtual environment; the digest is of the pinned packages
@@ -121,7 +122,8 @@ class Home:
 
     def forget_import(self) -> None:
         """Makes the next `up` import the bundle again."""
-        (self.folder / "imported").unlink(missing_ok=True)
+        for name in ("imported", "prepared.json"):
+            (self.folder / name).unlink(missing_ok=True)
 
     def served(self) -> Served | None:
         """What the last `up` served; None before the first."""

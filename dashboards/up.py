@@ -8,7 +8,7 @@ import shutil
 import sqlite3
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +20,9 @@ from dashboards.home import ROOM, Home, Served
 
 START_SECONDS = 120.0
 Tell = Callable[[str], None]
+PREPARED = "prepared.json"
+"""In the home folder: for which Superset, and how open, its database was brought up to date last."""
+ARTIFACT_LOG = "artifacts.log"
 
 
 @dataclass(frozen=True)
@@ -55,18 +58,44 @@ def bring_up(home: Home, wanted: Wanted, tell: Tell) -> None:
         processes.stop(home)
         running = {}
     home.remember(wanted.served)
-    provision(home, assets, wanted, say)
-    if "artifacts" not in running and wanted.artifact_command:
-        log = home.folder / "artifacts.log"
-        processes.start(home, "artifacts", list(wanted.artifact_command), superset.environment(home), log)
+    prepared = _prepared(home, wanted)
+    if prepared:  # the servers need nothing of the import to start: both take seconds, so they go on side by side
+        _start(home, wanted, running)
+    try:
+        provision(home, assets, wanted, say, prepared)
+    except DashboardError:
+        if prepared and not running:
+            processes.stop(home)
+        raise
+    if not prepared:
+        _start(home, wanted, running)
+    if wanted.artifact_command:
+        log = home.folder / ARTIFACT_LOG
         processes.wait_until_it_answers(home, "artifacts", wanted.artifact_ready, log, START_SECONDS)
         say(f"run folders are served at {wanted.served.artifact_url}")
-    if "superset" not in running:
-        command = superset.server_command(home, wanted.served.host, wanted.served.port)
-        processes.start(home, "superset", command, superset.environment(home), home.log)
     health = f"{wanted.served.local_url}/health"
     processes.wait_until_it_answers(home, "superset", health, home.log, START_SECONDS)
     say(f"Superset answers at {wanted.served.url}")
+
+
+def _start(home: Home, wanted: Wanted, running: Collection[str]) -> None:
+    """Starts the servers that do not run; neither is waited for."""
+    if "artifacts" not in running and wanted.artifact_command:
+        log = home.folder / ARTIFACT_LOG
+        processes.start(home, "artifacts", list(wanted.artifact_command), superset.environment(home), log)
+    if "superset" not in running:
+        command = superset.server_command(home, wanted.served.host, wanted.served.port)
+        processes.start(home, "superset", command, superset.environment(home), home.log)
+
+
+def _stage(home: Home, wanted: Wanted) -> dict[str, object]:
+    """What decides the schema of Superset's database and its built-in roles."""
+    return {"environment": home.venv.name, "anonymous": wanted.served.anonymous}
+
+
+def _prepared(home: Home, wanted: Wanted) -> bool:
+    """Whether this Superset has brought its database up to date before."""
+    return home.metadata.is_file() and home.read(PREPARED) == _stage(home, wanted)
 
 
 def _secrets(home: Home) -> None:
@@ -74,7 +103,7 @@ def _secrets(home: Home) -> None:
     home.secret("admin_password", 18)
 
 
-def provision(home: Home, assets: bundle.Assets, wanted: Wanted, tell: Tell) -> None:
+def provision(home: Home, assets: bundle.Assets, wanted: Wanted, tell: Tell, prepared: bool = False) -> None:
     """Imports the bundle and sets who sees it, unless that is what was imported last."""
     files = bundle.render(assets, wanted.source)
     password = home.admin_password.read_text(encoding="utf-8")
@@ -100,12 +129,15 @@ def provision(home: Home, assets: bundle.Assets, wanted: Wanted, tell: Tell) -> 
         extra["OPSCOPE_ADMIN_RESET"] = "1"
     if wanted.served.anonymous:
         extra["OPSCOPE_ANONYMOUS"] = "1"
+    if prepared:
+        extra["OPSCOPE_PREPARED"] = "1"
     for line in superset.run(home, "bootstrap", str(home.bundle), str(retired), extra=extra):
         if line.startswith("step "):
             tell(line.split(" ", 2)[2])
     with closing(sqlite3.connect(home.metadata)) as connection:
         connection.execute("PRAGMA journal_mode = WAL")  # readers do not wait for the one who writes
     home.write("admin.json", {"password": fingerprint})
+    home.write(PREPARED, _stage(home, wanted))
     stamp.write_text(digest.hexdigest(), encoding="utf-8")
 
 

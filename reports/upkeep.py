@@ -92,9 +92,8 @@ def statistics(url: str) -> dict[str, Any]:
     """Rows per table, size in bytes, and the time that the nights cover."""
     with read_database(url) as connection:
         rows = {table.name: _count(connection, table, sa.true()) for table in METADATA.sorted_tables}
-        kinds = dict(
-            connection.execute(sa.select(NIGHTS.c.kind, sa.func.count()).group_by(NIGHTS.c.kind)).tuples().all()
-        )
+        counted = connection.execute(sa.select(NIGHTS.c.kind, sa.func.count()).group_by(NIGHTS.c.kind))
+        kinds = {str(kind): int(count) for kind, count in counted}
         first, last = connection.execute(sa.select(sa.func.min(NIGHTS.c.started), sa.func.max(NIGHTS.c.started))).one()
         return {
             "database": shown(parse_url(url)),

@@ -75,5 +75,6 @@ def own_queries(user: Any) -> None:
         copy_id = uuid.uuid5(one.uuid, user.username)
         copy = db.session.query(SavedQuery).filter_by(uuid=copy_id).first() or SavedQuery(uuid=copy_id)
         copy.user_id, copy.db_id, copy.label = user.id, one.db_id, one.label
+        copy.created_by_fk = copy.changed_by_fk = user.id  # by this, and not by its user, the list chooses
         copy.description, copy.sql, copy.schema = one.description, one.sql, one.schema
         db.session.add(copy)

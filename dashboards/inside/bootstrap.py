@@ -1,7 +1,8 @@
 """Brings Superset's own database to what the bundle says: schema, roles, admin, assets, who sees them. Idempotent.
 
 `bootstrap.py BUNDLE RETIRED`, in one process because each start of Superset takes seconds. The admin's password comes
-in OPSCOPE_ADMIN_PASSWORD; it is set only where the user is new or OPSCOPE_ADMIN_RESET says so.
+in OPSCOPE_ADMIN_PASSWORD; it is set only where the user is new or OPSCOPE_ADMIN_RESET says so. OPSCOPE_PREPARED: this
+Superset has brought schema and built-in roles up to date before.
 """
 
 from __future__ import annotations
@@ -33,11 +34,12 @@ def main(bundle: Path, retired: Path) -> None:
     from superset.models.dashboard import Dashboard
 
     told("Superset has started")
-    flask_migrate.upgrade(directory=str(Path(superset.__file__).parent / "migrations"))
-    told("its database has the newest schema")
-    appbuilder.add_permissions(update_perms=True)
-    sm.sync_role_definitions()
-    told("its roles are in order")
+    if not os.environ.get("OPSCOPE_PREPARED"):
+        flask_migrate.upgrade(directory=str(Path(superset.__file__).parent / "migrations"))
+        told("its database has the newest schema")
+        appbuilder.add_permissions(update_perms=True)
+        sm.sync_role_definitions()
+        told("its roles are in order")
     password = os.environ["OPSCOPE_ADMIN_PASSWORD"]
     admin = sm.find_user(username="admin")
     if admin is None:
@@ -100,7 +102,7 @@ def give_queries(admin: object, wanted: set[str]) -> None:
 
     for one in db.session.query(SavedQuery).all():
         if str(one.uuid) in wanted:
-            one.user_id = admin.id
+            one.user_id = one.created_by_fk = admin.id
     db.session.flush()
     for user in sm.get_all_users():
         if any(role.name == access.PREFIX + "editor" for role in user.roles):

@@ -99,3 +99,21 @@ EXPECTED: dict[str, list[tuple[Any, ...]]] = {
 @pytest.mark.parametrize("query", EXPECTED, ids=lambda query: query.partition("FROM ")[2].split(" ")[0])
 def test_each_view_says_what_was_counted_by_hand(url: str, query: str) -> None:
     assert rows(url, query) == EXPECTED[query]
+
+
+def test_right_means_the_same_in_every_view(tmp_path: Path) -> None:
+    """A backend that compiles for the host is right there; an op of a device's lane that fell back is not."""
+    url = fresh(tmp_path / "db.sqlite")
+    on_host = {"ran_on": "host"}
+    publish_night(url, tmp_path / "1", 1, {"add": Op(uses={"a": 2}), "exp": Op(uses={"a": 1}, more=on_host)})
+    for day in (2, 3):
+        alone = record(day, archs=("p150",))
+        ops = {"add": Op(uses={"a": 2}, more=on_host), "exp": Op(uses={"a": 1}, more=on_host)}
+        publish(shard_run(tmp_path / str(day), alone, day, ops, arch="p150"), url)
+    sums = "SUM(right_ops), SUM(right_uses), SUM(attempted_ops)"
+    of = f"SELECT arch, {sums} FROM {{}} WHERE model = 'a' GROUP BY night_id, arch"
+    expected = [("n150", 1, 2, 2), ("p150", 2, 3, 2), ("p150", 2, 3, 2)]
+    for view in ("board_counts", "night_coverage"):
+        assert sorted(rows(url, of.format(view))) == expected, view
+    now = "SELECT right_before, right_now FROM model_readiness WHERE model = 'a' AND nights_ago = 0 AND arch = 'p150'"
+    assert rows(url, now) == [(2, 2)]

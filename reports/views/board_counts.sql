@@ -26,12 +26,6 @@ SELECT s.night_id, s.started, s.backend, s.arch, s.series, s.lane, c.ran_on, s.b
        CASE WHEN c.status NOT IN ('success', 'stopped', 'skipped', 'not_run') AND NOT c.known THEN c.ops ELSE 0 END
            AS failing_ops,
        CASE WHEN c.status NOT IN ('success', 'stopped', 'skipped', 'not_run') AND c.known THEN c.ops ELSE 0 END AS known_ops
-FROM (
-    SELECT n.night_id, n.series, n.started, n.backend, n.arch,
-           CASE WHEN EXISTS (SELECT 1 FROM night_counts d WHERE d.night_id = n.night_id AND d.series = n.series
-                             AND d.model = '' AND d.ran_on IN ('simulator', 'silicon', 'mixed'))
-                THEN 'device' ELSE 'host' END AS lane
-    FROM night_series n
-) s
+FROM night_lanes s
 JOIN (SELECT series, MAX(started) AS started FROM night_series GROUP BY series) l ON l.series = s.series
 JOIN night_counts c ON c.night_id = s.night_id AND c.series = s.series

@@ -7,8 +7,8 @@
 --   whole: 1 where the model ran and none of its ops goes wrong or was not attempted
 --   readiness: right_ops / ops
 --   readiness_of_uses: right_uses / uses
---   right_before: like for like on the device, ops that were right in the night before
---   right_now: like for like on the device, ops that are right now
+--   right_before: like for like where the lane runs, ops that were right in the night before
+--   right_now: like for like where the lane runs, ops that are right now
 --   nights_ago: 0 for the newest night of its series that has the model
 --   not_attempted: ops that were stopped, deselected or not reached
 SELECT m.night_id, n.label, n.kind, s.started, m.series, s.backend, s.arch, s.data_format, m.model, m.outcome, m.reason,
@@ -23,8 +23,9 @@ FROM night_models m
 JOIN night_series s ON s.night_id = m.night_id AND s.series = m.series
 JOIN nights n ON n.night_id = m.night_id
 LEFT JOIN (
-    SELECT night_id, series, model, SUM(right_before) AS right_before, SUM(right_now) AS right_now
-    FROM night_pairs
-    WHERE ran_on <> 'host' AND model <> ''
-    GROUP BY night_id, series, model
+    SELECT q.night_id, q.series, q.model, SUM(q.right_before) AS right_before, SUM(q.right_now) AS right_now
+    FROM night_pairs q
+    JOIN night_lanes l ON l.night_id = q.night_id AND l.series = q.series
+    WHERE (q.ran_on <> 'host' OR l.lane = 'host') AND q.model <> ''
+    GROUP BY q.night_id, q.series, q.model
 ) p ON p.night_id = m.night_id AND p.series = m.series AND p.model = m.model

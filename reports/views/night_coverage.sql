@@ -1,22 +1,23 @@
 -- Per night, model and kind of op: how many unique ops were attempted, and how many came out right on the device and on
 -- the host. Left out of the denominator: ops that were stopped, deselected or not reached.
 --   attempted_ops: the denominator: unique ops of the model that were attempted
---   right_ops: of these, right on anything but the host
---   host_ops: of these, right on the host
+--   right_ops: of these, right where the lane runs
+--   host_ops: of these, right on the host though the lane is a device's
 --   bad_ops: of these, gone wrong, known limitations among them
 --   coverage: right_ops / attempted_ops
 --   attempted_uses: places of the attempted ops in the model
---   right_uses: places of those right on anything but the host
+--   right_uses: places of those right where the lane runs
 SELECT c.night_id, n.label, n.kind, s.started, c.series, s.backend, s.arch, s.data_format, c.model, c.op_kind,
        SUM(c.ops) AS attempted_ops,
-       SUM(CASE WHEN c.status = 'success' AND c.ran_on <> 'host' THEN c.ops ELSE 0 END) AS right_ops,
-       SUM(CASE WHEN c.status = 'success' AND c.ran_on = 'host' THEN c.ops ELSE 0 END) AS host_ops,
+       SUM(CASE WHEN c.status = 'success' AND (c.ran_on <> 'host' OR s.lane = 'host') THEN c.ops ELSE 0 END) AS right_ops,
+       SUM(CASE WHEN c.status = 'success' AND c.ran_on = 'host' AND s.lane = 'device' THEN c.ops ELSE 0 END) AS host_ops,
        SUM(CASE WHEN c.status <> 'success' THEN c.ops ELSE 0 END) AS bad_ops,
-       1.0 * SUM(CASE WHEN c.status = 'success' AND c.ran_on <> 'host' THEN c.ops ELSE 0 END) / SUM(c.ops) AS coverage,
+       1.0 * SUM(CASE WHEN c.status = 'success' AND (c.ran_on <> 'host' OR s.lane = 'host') THEN c.ops ELSE 0 END)
+           / SUM(c.ops) AS coverage,
        SUM(c.uses) AS attempted_uses,
-       SUM(CASE WHEN c.status = 'success' AND c.ran_on <> 'host' THEN c.uses ELSE 0 END) AS right_uses
+       SUM(CASE WHEN c.status = 'success' AND (c.ran_on <> 'host' OR s.lane = 'host') THEN c.uses ELSE 0 END) AS right_uses
 FROM night_counts c
-JOIN night_series s ON s.night_id = c.night_id AND s.series = c.series
+JOIN night_lanes s ON s.night_id = c.night_id AND s.series = c.series
 JOIN nights n ON n.night_id = c.night_id
 WHERE c.model <> '' AND c.status NOT IN ('stopped', 'skipped', 'not_run')
 GROUP BY c.night_id, n.label, n.kind, s.started, c.series, s.backend, s.arch, s.data_format, c.model, c.op_kind

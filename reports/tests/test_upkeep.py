@@ -1,0 +1,99 @@
+"""`opscope db`: upgrade, stats, prune and alias, each as a user calls it."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from click.testing import CliRunner, Result
+
+from harness.errors import InputError
+from reports.cli_db import db
+from reports.database import head, open_database
+from reports.tests.night_runs import fresh, publish_night
+from reports.tests.nights import Op, op_id
+from reports.upkeep import age_of, prune
+
+EARLY = {"add": Op(uses={"a": 2}), "gone": Op("crashed", uses={"a": 1}, error="it fell")}
+LATE = {"add": Op("compile_failed", uses={"a": 2}), "sum": Op(uses={"a": 1})}
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    url = fresh(tmp_path / "db.sqlite")
+    publish_night(url, tmp_path / "1", 1, EARLY)
+    publish_night(url, tmp_path / "9", 9, LATE)
+    return url
+
+
+def run(*words: str) -> Result:
+    return CliRunner().invoke(db, words)
+
+
+def ask(url: str, query: str) -> list[Any]:
+    with open_database(url) as connection:
+        return [tuple(row) for row in connection.execute(sa.text(query))]
+
+
+def test_prune_takes_what_only_old_nights_have_and_compares_anew(url: str) -> None:
+    now = datetime(2026, 11, 12, tzinfo=UTC)
+    before = ask(url, "SELECT night_id FROM nights")
+    assert prune(url, timedelta(days=5), dry_run=True, now=now) == {"nights": 1, "runs": 1, "op_tests": 2}
+    assert ask(url, "SELECT night_id FROM nights") == before
+    assert prune(url, timedelta(days=5), now=now) == {"nights": 1, "runs": 1, "op_tests": 2}
+    assert {row[0] for row in ask(url, "SELECT op_id FROM ops")} == {op_id("add"), op_id("sum")}
+    assert ask(url, "SELECT COUNT(*) FROM errors WHERE message = 'it fell'") == [(0,)]
+    assert ask(url, "SELECT label, previous_night FROM night_changes JOIN night_series USING (night_id, series)") == [
+        ("FIRST", "")
+    ]
+    assert ask(url, "SELECT DISTINCT op_id FROM uses EXCEPT SELECT op_id FROM ops") == []
+    assert prune(url, timedelta(days=5), now=now) == {"nights": 0, "runs": 0, "op_tests": 0}
+
+
+@pytest.mark.parametrize("age", ["", "180", "soon", "-3d"])
+def test_an_age_is_a_number_and_a_unit(age: str) -> None:
+    with pytest.raises(InputError, match="--keep: expected "):
+        age_of("--keep", age)
+
+
+def test_the_command_prunes(url: str) -> None:
+    done = run("prune", "--keep", "9999d", "--db", url)
+    assert (done.exit_code, done.output) == (0, "gone: 0 nights, 0 runs, 0 op tests\n")
+
+
+def test_stats_are_the_rows_that_are_there(url: str, tmp_path: Path) -> None:
+    done = run("stats", "--db", url, "--json")
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.output)
+    assert (told["nights"], told["runs_alone"], told["schema"]) == (2, 0, head())
+    assert told["bytes"] == (tmp_path / "db.sqlite").stat().st_size
+    for table in ("op_tests", "ops", "uses", "nights"):
+        assert ask(url, f"SELECT COUNT(*) FROM {table}") == [(told["rows"][table],)], table
+    assert "2026-11-02 02:00 to 2026-11-10 02:00" in run("stats", "--db", url).output
+
+
+def test_upgrade_makes_what_is_not_there_and_changes_nothing_that_is(tmp_path: Path, url: str) -> None:
+    new = f"sqlite:///{tmp_path / 'new.sqlite'}"
+    for _ in range(2):
+        done = run("upgrade", "--db", new)
+        assert f"schema {head()}" in done.output, done.output
+    assert ask(new, "SELECT COUNT(*) FROM night_status") == [(0,)]
+    content = (tmp_path / "db.sqlite").read_bytes()
+    assert run("upgrade", "--db", url).exit_code == 0
+    assert (tmp_path / "db.sqlite").read_bytes() == content
+
+
+def test_an_alias_joins_two_histories(url: str) -> None:
+    done = run("alias", op_id("gone"), op_id("sum"), "--reason", "ids of version 2", "--db", url)
+    assert done.output == f"{op_id('gone')} goes on as {op_id('sum')}: 2 nights counted again\n"
+    joined = f"SELECT status FROM night_ops WHERE op_id = '{op_id('sum')}' ORDER BY started"
+    assert ask(url, joined) == [("crashed",), ("success",)]
+    assert ("FIXED",) in ask(url, f"SELECT label FROM night_changes WHERE op_id = '{op_id('sum')}'")
+    wrong = {"OLD_ID: expected an op of the database": ("f" * 16, op_id("sum")),
+             "NEW_ID: expected an id that has no alias itself": (op_id("add"), op_id("gone"))}  # fmt: skip
+    for told, (old, new) in wrong.items():
+        assert str(run("alias", old, new, "--db", url).exception).startswith(told)
