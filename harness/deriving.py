@@ -48,6 +48,7 @@ def derive(
     """The manifest of all models of `header`, by `workflow`; a model that brought its child down is a failure of it."""
     manifests: list[tuple[ManifestHeader, list[OpRow]]] = []
     failed: list[ModelFailure] = []
+    sources = export_folder.sources_digest()
     for model, base in zip(header.models, header.export_dirs, strict=True):
         asked = {
             "base": Path(base).name,
@@ -55,7 +56,7 @@ def derive(
             "backend": ready.fingerprint,
             "options": _asked(context),
         }
-        folder = cache / "exports" / export_folder.key([Path(__file__).with_name("pieces.py")], asked)
+        folder = cache / "exports" / export_folder.key([Path(__file__).with_name("pieces.py")], asked, sources)
         try:
             if not export_folder.complete(folder):
                 report({"event": "stage", "model": model, "stage": workflow, "done": 0, "total": 1})

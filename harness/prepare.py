@@ -171,6 +171,7 @@ def tasks(request: Request) -> list[Task]:
     cache = export_folder.cache_dir(request.cache_dir)
     request = replace(request, cache_dir=str(cache))
     found: dict[str, Task] = {}
+    sources = export_folder.sources_digest()
     for word in request.models:
         for named in _resolve(word, request):
             name, path = named.name, named.path
@@ -179,7 +180,7 @@ def tasks(request: Request) -> list[Task]:
                 if known.path != str(path):
                     raise InputError("--model", "models of different names", f"two named {name!r}", "renaming a file")
                 continue
-            found[name] = _task(named, request, cache)
+            found[name] = _task(named, request, cache, sources)
     if not found:
         raise InputError("--model", "at least one model", "none", ", ".join(registry.names(request.folders)))
     if brought and len(found) > 1:
@@ -187,8 +188,8 @@ def tasks(request: Request) -> list[Task]:
     return list(found.values())
 
 
-def _task(named: Named, request: Request, cache: Path) -> Task:
-    """What is to be done for one model."""
+def _task(named: Named, request: Request, cache: Path, sources: str) -> Task:
+    """What is to be done for one model; `sources` is the digest of what makes export folders."""
     brought = given.files(request.inputs, request.weights)
     if named.giant and brought:
         raise InputError(next(iter(brought)), "a model whose values fit in memory", named.name)
@@ -202,12 +203,12 @@ def _task(named: Named, request: Request, cache: Path) -> Task:
         "limits": (request.max_tensor_bytes, request.max_live_bytes),
     }
     if not named.framework:  # a file has its own types
-        key = export_folder.key([named.path], settings)
+        key = export_folder.key([named.path], settings, sources)
         return Task(named.name, str(named.path), None, "", str(cache / "exports" / key), request)
     shapes = given.shapes(request.inputs) if named.users and "--inputs" in brought else ()
     source = Source(named.name, str(named.path), request.dtype, request.training, named.entry, shapes)
     export = Export(named.framework, source, tuple(map(str, named.files)))
-    key = export_folder.key([], {**settings, "export": export.key()})
+    key = export_folder.key([], {**settings, "export": export.key()}, sources)
     missing = frontends.missing(named.framework)
     return Task(named.name, str(named.path), export, missing, str(cache / "exports" / key), request)
 

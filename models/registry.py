@@ -18,6 +18,7 @@ import sys
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -106,9 +107,15 @@ def declared(path: Path) -> list[Declared]:
     Raises ValueError where the file is no Python.
     """
     try:
-        tree = ast.parse(path.read_bytes(), str(path))
+        return list(_declared(path.read_bytes(), path))
     except (SyntaxError, ValueError) as error:
         raise ValueError(f"{path}: expected Python, got a syntax error: {error}") from None
+
+
+# Each model of a folder asks this of all its neighbours.
+@lru_cache(maxsize=1024)
+def _declared(text: bytes, path: Path) -> tuple[Declared, ...]:
+    tree = ast.parse(text, str(path))
     found = []
     for node in tree.body:
         for decorator in getattr(node, "decorator_list", []):
@@ -118,7 +125,7 @@ def declared(path: Path) -> list[Declared]:
                 }
                 said = {key: words[key] for key in ("framework", "giant", "trainable") if key in words}
                 found.append(Declared(str(words.get("name", path.stem)), **said))  # type: ignore[arg-type]
-    return found
+    return tuple(found)
 
 
 def _called(call: ast.Call) -> str:
