@@ -6,6 +6,7 @@ that "caches empty" is true.
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import datetime
 import json
@@ -18,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -207,8 +208,10 @@ def overhead() -> Iterator[Figure]:
     command = [sys.executable, "-m", "ci.benchmarks.overhead", "--ops", str(ops), "--uses", str(uses)]
     told = json.loads(subprocess.run(command, cwd=ROOT, text=True, capture_output=True, check=True).stdout)
     limit, what = 3e-3 * ops + 30e-6 * uses, f"{ops:,} synthetic ops, {uses:,} uses, backend null"
-    seconds, size = told["seconds"], told["bytes"] / 2**30
-    yield Figure(f"{what}: whole command", f"{seconds:.0f} s", f"<= {limit:.0f} s", seconds <= limit)
+    # Of all its processes together: what others do on the machine does not count.
+    seconds, size = told["cpu_seconds"], told["bytes"] / 2**30
+    value = f"{seconds:.0f} s, {told['seconds']:.0f} s by the clock"
+    yield Figure(f"{what}: processor time of the whole command", value, f"<= {limit:.0f} s", seconds <= limit)
     yield Figure(f"{what}: memory of all processes", f"{size:.2f} GiB", "< 2 GB", told["bytes"] < 2e9)
 
 
@@ -253,24 +256,34 @@ def slow_tests() -> Figure:
     return Figure("slow tests", f"exit {done.returncode}", "exit 0", done.returncode == 0)
 
 
-def main() -> int:
-    """Measures everything; exit code 1 where a number is not met."""
+GROUPS: dict[str, Callable[[Bench], Iterable[Figure]]] = {
+    "sweeps": sweeps,
+    "whole": whole,
+    "scale": scale,
+    "overhead": lambda bench: overhead(),
+    "benchmarks": lambda bench: benchmarks(bench.scratch),
+    "conformance": lambda bench: conformance(),
+    "plans": lambda bench: plans(),
+    "mutants": lambda bench: [mutants()],
+    "faults": lambda bench: [faults(bench.scratch)],
+    "slow_tests": lambda bench: [slow_tests()],
+    "nightly": lambda bench: (Figure(*one) for one in measure_nightly.figures(bench.scratch)),
+    "dashboards": lambda bench: (Figure(*one) for one in measure_dashboards.figures(bench.scratch)),
+}
+"""Figures that are taken together, by the word that asks for them; in the order in which all are taken."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measures what is asked for, or everything; exit code 1 where a number is not met."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("groups", nargs="*", metavar="GROUP", help=f"{', '.join(GROUPS)}; default: all")
+    asked = parser.parse_args(arguments).groups
+    if unknown := [word for word in asked if word not in GROUPS]:
+        print(f"measure: expected {', '.join(GROUPS)}, got {unknown[0]!r}", file=sys.stderr)
+        return 2
     with tempfile.TemporaryDirectory() as scratch:
-        folder, bench = Path(scratch), Bench(Path(scratch))
-        figures = [
-            *sweeps(bench),
-            *whole(bench),
-            *scale(bench),
-            *overhead(),
-            *benchmarks(folder),
-            *conformance(),
-            *plans(),
-            mutants(),
-            faults(folder),
-            slow_tests(),
-            *(Figure(*one) for one in measure_nightly.figures(folder)),
-            *(Figure(*one) for one in measure_dashboards.figures(folder)),
-        ]
+        bench = Bench(Path(scratch))
+        figures = [figure for word in asked or GROUPS for figure in GROUPS[word](bench)]
     cpu = next(
         (
             line.split(":")[1].strip()
