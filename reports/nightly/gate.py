@@ -87,7 +87,7 @@ def run(
             left = (config.budget - (time.monotonic() - begun)) / (len(every) - place)
         found.append(_swept(sweep, config, views.get(sweep), root, folder, left, rules, watch))
         say(f"{sweep.label}: {found[-1].line}")
-    return _told(found, night_id, folder)
+    return _told(found, night_id, folder, root)
 
 
 def _swept(
@@ -125,7 +125,7 @@ def _within(diff: Diff) -> Diff:
     return replace(diff, rows=rows, counts=counts_, changes=())
 
 
-def _told(compared: Sequence[Compared], night_id: str, folder: Path) -> Gate:
+def _told(compared: Sequence[Compared], night_id: str, folder: Path, root: Path) -> Gate:
     """The verdict and the table."""
     found, notes, problems = [], [], []
     for one in compared:
@@ -149,6 +149,6 @@ def _told(compared: Sequence[Compared], night_id: str, folder: Path) -> Gate:
         words[0] = "no data"
     title = f"gate against {night_id}: {', '.join(words)}"
     verdict = Verdict(tuple(problems), bool(news or fixed or problems))
-    summary = markdown.text(markdown.Page(title, found, verdict, None, notes, ranked=False))
+    summary = markdown.text(markdown.Page(title, found, verdict, None, notes, ranked=False, root=str(root)))
     path = write_whole(folder / "summary.md", summary, "a folder that can be written")
     return Gate(verdict, title, summary, path)

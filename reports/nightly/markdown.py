@@ -40,13 +40,15 @@ class Page:
     """(word, place) of what can be opened."""
     ranked: bool = True
     """Whether it says what to fix first."""
+    root: str = ""
+    """Folder whose path is left out of command lines: they are given in a checkout of one's own."""
 
 
 def text(page: Page) -> str:
     """The summary, as GitHub's markdown."""
     parts = [f"# {escaped(page.title)}", *_verdict(page.verdict), _series(page.found)]
     for label in LISTED:
-        parts += _rows(label, [row for one in page.found for row in _of(one, label)])
+        parts += _rows(label, [(one, row) for one in page.found for row in _of(one, label)], page)
     parts += _fixed(page.found)
     parts += _fixes(page.found) if page.ranked else []
     notes = [*page.notes, *(f"{one.series}: {note}" for one in page.found if one.diff for note in _notes(one))]
@@ -107,17 +109,20 @@ def _of(one: Found, label: Label) -> list[Row]:
     return [row for row in rows if row.label == label and row.label in NEWS]
 
 
-def _rows(label: Label, rows: Sequence[Row]) -> list[str]:
+def _rows(label: Label, rows: Sequence[tuple[Found, Row]], page: Page) -> list[str]:
     """The rows of one label that count; known and flaky ones in one line below."""
-    news = [row for row in rows if row.news]
+    news = [(one, row) for one, row in rows if row.news]
     apart = len(rows) - len(news)
     if not rows:
         return []
     parts = [f"## {label} ({len(news)})"]
     if news:
-        owned = any(row.owner for row in news)
-        heads = ["op", "types", "models", "at", "what it says", *(["owner"] if owned else []), "run it again"]
-        parts.append(table(heads, [_row(row, owned) for row in news[:MOST_ROWS]]))
+        several = len(page.found) > 1
+        owned = any(row.owner for _, row in news)
+        heads = ["op", "types", *(["on"] if several else []), "models", "at", "what it says",
+                 *(["owner"] if owned else []), "run it again"]  # fmt: skip
+        cells = [_row(row, _lane(one) if several else "", owned, page.root) for one, row in news[:MOST_ROWS]]
+        parts.append(table(heads, cells))
     if len(news) > MOST_ROWS:
         parts.append(f"and {len(news) - MOST_ROWS} more: {code('opscope diff')}")
     if apart:
@@ -125,7 +130,14 @@ def _rows(label: Label, rows: Sequence[Row]) -> list[str]:
     return parts
 
 
-def _row(row: Row, owned: bool) -> list[str]:
+def _lane(one: Found) -> str:
+    """Backend and board of a series, and the format where it has one."""
+    assert one.diff is not None
+    told = (one.diff.b.backend, one.diff.b.arch, one.diff.b.origin["options"].get("data_format"))
+    return " ".join(str(word) for word in told if word)
+
+
+def _row(row: Row, lane: str, owned: bool, root: str) -> list[str]:
     said = row.note if row.label == Label.PCC_DROP else row.error_b or row.status_b.replace("_", " ")
     if row.label == Label.PCC_DROP and not said:
         said = f"PCC {row.pcc_a} → {row.pcc_b}"
@@ -133,11 +145,12 @@ def _row(row: Row, owned: bool) -> list[str]:
     return [
         f"{code(row.op_name)} {code(row.op_id)}",
         code(row.types),
+        *([escaped(lane)] if lane else []),
         escaped(", ".join(models)),
         escaped(row.failed_stage),
         escaped(shortened(said)),
         *([escaped(row.owner)] if owned else []),
-        code(row.repro),
+        code(row.repro.replace(f"{root}/", "") if root else row.repro),
     ]
 
 

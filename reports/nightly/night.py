@@ -67,7 +67,7 @@ def deliver(
     title = f"{night.name} {night.label}: {headline(found, verdict)}"
     job = ci_job(environment)[1]
     links += [("job", job)] if job else []
-    page = markdown.Page(title, found, verdict, delivered, notes, links)
+    page = markdown.Page(title, found, verdict, delivered, notes, links, root=str(root))
     summary = markdown.text(page)
     path = write_whole(folder_of(root, night) / SUMMARY, summary, "a folder that can be written")
     message = Message(
