@@ -45,6 +45,7 @@ SHAPE_OPERANDS: dict[str, frozenset[int]] = {
     "stablehlo.dynamic_broadcast_in_dim": frozenset({1}),
     "stablehlo.dynamic_reshape": frozenset({1}),
     "stablehlo.dynamic_iota": frozenset({0}),
+    "stablehlo.rng": frozenset({2}),
     "stablehlo.dynamic_pad": frozenset({2, 3, 4}),
     "stablehlo.dynamic_gather": frozenset({2}),
     "stablehlo.dynamic_conv": frozenset({2}),

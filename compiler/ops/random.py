@@ -6,7 +6,7 @@ from typing import Any
 
 from compiler.ops import shapes
 from compiler.ops.codec import BOOL, TEXT
-from compiler.ops.row import INT, OpRow, register_all
+from compiler.ops.row import INT, NUMBER, OpRow, register_all
 from compiler.ops.shapes import Shape
 from compiler.target.program import LayoutParams, RandomParams
 
@@ -26,6 +26,13 @@ register_all(
         dtypes=INT,
         lowering="pattern",
         reason="Threefry and Philox on 32-bit words",
+    ),
+    OpRow(
+        "stablehlo.rng",
+        family="random",
+        dtypes=NUMBER,
+        lowering="pattern",
+        reason="Philox from a state of each op's own; the algorithm is each implementation's",
     ),
     OpRow(
         "",

@@ -34,9 +34,6 @@ _UNLOWERED: dict[Family, list[tuple[Lowering, str, str]]] = {
         ("pattern", "async_start async_done", "the door puts the computation where it starts"),
         ("pattern", "return", "ends a region"),
     ],
-    "random": [
-        ("notimpl", "rng", "its bits are each implementation's own: no device's result can be held to another's")
-    ],
     "quant": [
         (
             "pattern",

@@ -37,6 +37,7 @@ from compiler.passes.stablehlo_to_ttir import (  # noqa: F401  (each fills PATTE
     random,
     reduce,
     reduce_window,
+    rng,
     scatter,
     sort,
 )
