@@ -20,6 +20,7 @@ PASS_NAMES = (
     "stablehlo-to-ttir",
     "ttir-to-ttir-decomposition",
     "ttir-narrow-indices",
+    "inline",
     "canonicalize",
     "cse",
     "dce",

@@ -17,6 +17,7 @@ from compiler.errors import CompilerInputError, noted
 from compiler.ir.context import context
 from compiler.options import OPTIMIZATION_LEVELS, UNSUPPORTED_TYPES
 from compiler.passes.const_eval_hoist_transform import ConstEvalHoistTransform
+from compiler.passes.inline import Inline
 from compiler.passes.stablehlo_host_fallback import StablehloHostFallback
 from compiler.passes.stablehlo_to_ttir import StablehloToTtir
 from compiler.passes.tt_mlir_pipelines import BACKEND, FRONT, backend_options, no_options
@@ -46,6 +47,7 @@ PASSES: dict[str, type[ModulePass]] = {
         StablehloToTtir,
         TtirToTtirDecomposition,
         TtirNarrowIndices,
+        Inline,
         CanonicalizePass,
         CommonSubexpressionElimination,
         DeadCodeElimination,
@@ -107,6 +109,7 @@ def _argument_types(options: CompileOptions) -> tuple[ModulePass, ...]:
 def graph_passes() -> tuple[ModulePass, ...]:
     """What level 1 does to ttir: fewer ops that compute the same."""
     return (
+        Inline(),
         CanonicalizePass(),
         TtirEraseInverseOps(),
         TtirImplicitBroadcastFold(),
