@@ -135,7 +135,8 @@ def _told(compared: Sequence[Compared], night_id: str, folder: Path, root: Path)
         if view is not None:
             models |= {"asked": len(view.models), "ran": len(view.models)}
         previous = night_id if one.night is not None else ""
-        found.append(Found(series, "complete", "", previous, view, one.diff, models))
+        there = one.ended and view is not None
+        found.append(Found(series, "complete" if there else "partial", "", previous, view, one.diff, models))
         notes.append(f"{one.sweep.label}: {one.line}")
         if one.diff is None or not one.ended or not found[-1].attempted:
             problems.append(Problem("no_data", f"{one.sweep.label}: {one.line}", True))

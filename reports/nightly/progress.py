@@ -19,7 +19,6 @@ class Display:
         self._console = Console(highlight=False, emoji=False)
         self._live = self._console.is_terminal
         self._sweeps = sweeps
-        self._ended = 0
         self._shown: dict[Sweep, TaskID] = {}
         self._progress = Progress(
             TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
@@ -40,12 +39,11 @@ class Display:
         if sweep not in self._shown:
             self._shown[sweep] = self._progress.add_task(sweep.label, total=None)
             if not self._live:
-                self.line(f"{sweep.label}: sweep {self._ended + 1} of {self._sweeps}")
+                self.line(f"{sweep.label}: sweep {len(self._shown)} of {self._sweeps}")
         self._progress.update(self._shown[sweep], completed=done, total=total or None)
 
     def ended(self, one: Ended) -> None:
         """A sweep is over."""
-        self._ended += 1
         said = f": {one.line}" if one.line else ""
         self.line(f"{one.sweep.label}: {one.outcome.replace('_', ' ')} after {one.seconds:.0f} s{said}")
 

@@ -167,7 +167,8 @@ def last_line(log: Path) -> str:
             lines = file.read().decode("utf-8", "replace").splitlines()
     except OSError:
         return ""
-    said = [" ".join(line.split()) for line in lines if line.strip(" =!")]
+    said = [" ".join(line.strip(" =!").split()).removeprefix("_pytest.outcomes.").removeprefix("Exit: ")
+            for line in lines if line.strip(" =!")]  # fmt: skip
     return next((line for line in reversed(said) if ": expected " in line), said[-1] if said else "")[:300]
 
 
