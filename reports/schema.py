@@ -125,8 +125,8 @@ OPS = sa.Table(
     text("unsplittable"),
 )
 """One row per op id. `signature` is its types in one line: `f32[1,64] * f32[64,10] -> f32[1,10]`; `dtype` and `rank`
-are those of its first operand (of its first result where it has none). Dashboards name an op by name and id together, and
-find it by an index of its own (migration 0010), which SQLAlchemy cannot tell of in SQLite."""
+are those of its first operand (of its first result where it has none). Dashboards find an op by name and
+id together, by an index (migration 0010) that SQLAlchemy cannot tell of in SQLite."""
 
 USES = sa.Table(
     "uses",
