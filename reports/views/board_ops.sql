@@ -19,14 +19,18 @@ SELECT s.night_id, s.started, s.backend, s.arch, s.series, s.backend || ' ' || s
        t.failed_stage, t.error_signature AS cluster, t.error_message AS error, t.expected, t.ran_on,
        CASE WHEN t.status = 'success' THEN 'yes' WHEN t.status IN ('stopped', 'skipped', 'not_run') THEN 'not tried'
             WHEN t.expected <> '' THEN 'known gap' ELSE 'no' END AS supported,
-       COALESCE(d.owner, '') AS owner, t.pcc, t.cycles, t.cycles * u.uses AS cycles_of_all_uses, t.l1_peak_bytes,
+       COALESCE((SELECT d.owner FROM night_diff d WHERE d.night_id = s.night_id AND d.series = s.series
+                 AND d.op_id = t.op_id), '') AS owner,
+       t.pcc, t.cycles, t.cycles * u.uses AS cycles_of_all_uses, t.l1_peak_bytes,
        t.dram_peak_bytes, t.compile_seconds, t.seconds, CASE WHEN t.flaky THEN 'flaky' ELSE '' END AS flaky, t.run_id,
        t.artifact, t.repro
-FROM night_series s
-JOIN (SELECT series, MAX(started) AS started FROM night_series GROUP BY series) l
-  ON l.series = s.series AND l.started = s.started
-JOIN op_tests t ON t.night_id = s.night_id AND t.series = s.series AND t.superseded_by = ''
-JOIN ops o ON o.op_id = t.op_id
-JOIN night_models m ON m.night_id = s.night_id AND m.series = s.series
-JOIN module_ops u ON u.module_id = m.module_id AND u.op_id = t.op_id
-LEFT JOIN night_diff d ON d.night_id = s.night_id AND d.series = s.series AND d.op_id = t.op_id
+-- SQLite takes tables of a CROSS JOIN in their order: the newest nights first, never the op tests of a year.
+FROM (SELECT series, MAX(started) AS started FROM night_series GROUP BY series) l
+CROSS JOIN night_series s
+CROSS JOIN night_models m
+CROSS JOIN module_ops u
+CROSS JOIN op_tests t
+CROSS JOIN ops o
+WHERE s.series = l.series AND s.started = l.started AND m.night_id = s.night_id AND m.series = s.series
+  AND u.module_id = m.module_id AND t.night_id = s.night_id AND t.series = s.series AND t.op_id = u.op_id
+  AND t.superseded_by = '' AND o.op_id = t.op_id
