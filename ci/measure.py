@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import measure_dashboards
+import measure_database
 import measure_nightly
 
 MODELS = ("mnist_mlp", "resnet50", "bert_base", "vit_base", "gpt2_small")
@@ -268,6 +269,7 @@ GROUPS: dict[str, Callable[[Bench], Iterable[Figure]]] = {
     "faults": lambda bench: [faults(bench.scratch)],
     "slow_tests": lambda bench: [slow_tests()],
     "nightly": lambda bench: (Figure(*one) for one in measure_nightly.figures(bench.scratch)),
+    "database": lambda bench: (Figure(*one) for one in measure_database.figures(bench.scratch)),
     "dashboards": lambda bench: (Figure(*one) for one in measure_dashboards.figures(bench.scratch)),
 }
 """Figures that are taken together, by the word that asks for them; in the order in which all are taken."""
