@@ -17,8 +17,8 @@ from compiler.tests import programs
 SIGNATURE = "(%a: tensor<2x3xf64>) -> tensor<2x3xf64>"
 REFUSED = {
     "stablehlo-to-ttir": "%0 = stablehlo.tanh %a : tensor<2x3xf64>\n"
-    "%1 = stablehlo.rng %s, %s, %n, distribution = UNIFORM : (tensor<f64>, tensor<f64>, tensor<2xi64>) -> "
-    "tensor<2x3xf64>\nreturn %1 : tensor<2x3xf64>",
+    "%1 = stablehlo.complex %a, %a : tensor<2x3xcomplex<f64>>\n"
+    "%2 = stablehlo.real %1 : (tensor<2x3xcomplex<f64>>) -> tensor<2x3xf64>\nreturn %2 : tensor<2x3xf64>",
     "ttir-to-ttnn": "%0 = stablehlo.tanh %a : tensor<2x3xf64>\nreturn %0 : tensor<2x3xf64>",
 }
 OPTIONS = api.CompileOptions(data_format="Bfp8_b", math_fidelity="LoFi")
@@ -26,10 +26,7 @@ BOARD = api.load_board("p150")
 
 
 def module(name: str) -> str:
-    constants = (
-        "%s = stablehlo.constant dense<0.0> : tensor<f64>\n%n = stablehlo.constant dense<[2, 3]> : tensor<2xi64>"
-    )
-    return programs.module(f"{constants}\n{REFUSED[name]}", SIGNATURE)
+    return programs.module(REFUSED[name], SIGNATURE)
 
 
 def again(diagnostic: str, path) -> list[str]:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from harness.backends.base import Backend
 
 GROUP = "opscope.backends"
-_NOT_BACKENDS = frozenset({"base", "command", "commands", "registry", "tests"})
+_NOT_BACKENDS = frozenset({"base", "command", "commands", "reference_pieces", "registry", "tests"})
 FILES = (".py", ".yaml", ".yml")
 """Endings of the path of a backend's file: a class, or stage commands."""
 COMMAND = "command"
