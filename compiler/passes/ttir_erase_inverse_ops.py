@@ -99,6 +99,8 @@ def sunk_reshape(op: RowOp) -> list[RowOp] | None:
     if len(shapes) != 1 or (len(found) == 1 and not _moves_on(op.results[0])):
         return None
     (before,) = shapes
+    if any(len(shape_of(v)) > len(before) for v in op.operands if v not in found):
+        return None  # one element of more dims would give the result these dims
     inner = make(op.ROW.ttir, _sources(op, found), like(op.results[0], before), op, **op.read())
     return [inner, make("reshape", inner.results, op.results[0].type, op, shape=shape_of(op.results[0]))]
 

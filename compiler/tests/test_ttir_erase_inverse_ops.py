@@ -49,6 +49,15 @@ def test_a_permutation_that_two_read_does_not_double() -> None:
     assert names(both, X).count("ttir.permute") == 1
 
 
+def test_one_element_of_more_dims_stays() -> None:
+    def scalars(x):  # type: ignore[no-untyped-def]
+        first = x[0, 0, 0].reshape(1)
+        return jnp.tanh(first * jnp.ones(1) + x[0, 0, 1:2]).reshape(())
+
+    (got,) = programs.simulate(programs.stablehlo(scalars, X), X, optimization_level=1)
+    np.testing.assert_allclose(got, np.tanh(X[0, 0, 0] + X[0, 0, 1]), rtol=1e-5)
+
+
 def test_numbers_are_numpys() -> None:
     def function(x, y):  # type: ignore[no-untyped-def]
         return (x.transpose(2, 0, 1) * y.transpose(2, 0, 1)).transpose(1, 0, 2).reshape(2, 256)
