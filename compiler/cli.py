@@ -16,11 +16,12 @@ if TYPE_CHECKING:
 
 TARGETS = ("ttir", "ttnn", "flatbuffer")
 PASS_NAMES = (
+    "legalize-stablehlo-composite-to-ttir",
+    "inline",
     "stablehlo-host-fallback",
     "stablehlo-to-ttir",
     "ttir-to-ttir-decomposition",
     "ttir-narrow-indices",
-    "inline",
     "canonicalize",
     "cse",
     "dce",

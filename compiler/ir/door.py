@@ -1,8 +1,8 @@
 """The door through which StableHLO enters: jaxlib parses and verifies it, we walk its objects into xDSL.
 
 The only file that imports jaxlib.mlir, beside `legalise.py`, which rewrites what the table has no row for. Text,
-bytecode and portable artifacts come in; calls and composites are inlined; tuples are taken apart and tokens dropped;
-locations are kept; floats travel as bit patterns.
+bytecode and portable artifacts come in, with the functions that calls and composites name; tuples are taken apart and
+tokens dropped; locations are kept; floats travel as bit patterns.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from jaxlib.mlir._mlir_libs import _jax_mlir_ext
 from jaxlib.mlir.dialects import chlo, stablehlo
 from jaxlib.mlir.dialects import sdy as shardy
 from xdsl.dialects import builtin as b
-from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from compiler.dialects.stablehlo import CLASSES, spec_attr
@@ -32,7 +32,7 @@ from compiler.ops.ccl import COLLECTIVES, IDS
 STAGE = "stablehlo-to-ttir"
 _ENUM = re.compile(r"#(?:stablehlo|chlo)<\w+ (\w+)>")
 CALLS = {"func.call": "callee", "stablehlo.composite": "decomposition"}
-"""Ops in whose place the door puts a function's body, and the attribute that names the function."""
+"""Ops that mean a function's body, and the attribute that names the function."""
 ACROSS_CHIPS = frozenset(f"stablehlo.{name}" for name in (*COLLECTIVES, *IDS))
 LARGEST_CONSTANT = 2**29
 """Elements: 2 GiB of float32, of which text needs to write only one."""
@@ -125,7 +125,7 @@ def bytecode(source: str) -> bytes:
 
 
 def read(module: bytes | str) -> b.ModuleOp:
-    """A StableHLO module as xDSL ops with one function, `main`.
+    """A StableHLO module as xDSL ops: a function `main`, and as private ones those that it calls.
 
     Raises CompilerInputError where it is no StableHLO, StageFailure where it holds an op of another dialect.
     """
@@ -159,6 +159,9 @@ class _Walk:
 
     def __init__(self, module: mlir.Module) -> None:
         self.functions: dict[str, Any] = {}
+        self.called: set[str] = set()
+        self.wanted: list[str] = []
+        """The same names of functions, in the order of their first calls."""
         self.types: dict[Any, Attribute] = {}
         self.attributes: dict[Any, Attribute] = {}
         self.mesh = tuple(_count(module, f"mhlo.num_{what}") for what in ("replicas", "partitions"))
@@ -177,15 +180,21 @@ class _Walk:
                     f"module: expected a function @main, got {sorted(self.functions) or 'no function'}"
                 )
             entry = public[0]
-        (old,) = entry.regions[0].blocks if len(entry.regions[0].blocks) == 1 else (None,)
-        if old is None:
-            raise CompilerInputError("module: expected a main of one block, got several or none")
+        made = [self.function("main", entry)]
+        # The list grows while its functions call others.
+        for name in self.wanted:
+            made.append(self.function(name, self.functions[name], "private"))
+        return b.ModuleOp(made)
+
+    def function(self, name: str, entry: Any, visibility: str | None = None) -> FuncOp:
+        """One function under a name."""
+        old = _only_block(name, entry)
         block = Block(arg_types=[self.type(a.type) for a in old.arguments])
         values: dict[Any, Any] = dict(zip(old.arguments, block.args, strict=True))
         results = self.body(old, block, values)
         block.add_op(ReturnOp(*results))
         types = ([a.type for a in block.args], [r.type for r in results])
-        return b.ModuleOp([FuncOp("main", types, Region(block))])
+        return FuncOp(name, types, Region(block), visibility=visibility)
 
     def body(self, old: Any, block: Block, values: dict[Any, Any]) -> list[Any]:
         """Appends the ops of `old` to `block`; what its terminator returns."""
@@ -215,10 +224,29 @@ class _Walk:
         raise CompilerInputError("module: expected a return at the end of a block, got none")
 
     def call(self, op: Any, operands: list[Any], block: Block) -> list[Any]:
-        """The callee's body, in place of the call."""
+        """A call or composite as it is; where tuples or tokens go in or out, the callee's body in its place."""
         callee = op.attributes[CALLS[op.name]].value
-        old = self.functions[callee].regions[0].blocks[0]
-        return self.body(old, block, dict(zip(old.arguments, operands, strict=True)))
+        old = _only_block(callee, self.functions[callee])
+        (*_, end) = old.operations
+        if not all(isinstance(v.type, mlir.RankedTensorType) for v in (*old.arguments, *end.operation.operands)):
+            return self.body(old, block, dict(zip(old.arguments, operands, strict=True)))
+        if callee not in self.called:
+            self.called.add(callee)
+            self.wanted.append(callee)
+        name, types = b.SymbolRefAttr(callee), [self.type(r.type) for r in op.results]
+        made: Operation
+        if op.name == "func.call":
+            made = CallOp(name, operands, types)
+            made.location = _location(op.location)
+        else:
+            made = self.op(op, operands, {})
+            made.attributes[CALLS[op.name]] = name
+            if (given := op.attributes.get("composite_attributes")) is not None:
+                made.attributes["composite_attributes"] = b.DictionaryAttr(
+                    {one.name: self.attribute(one.attr) for one in given}
+                )
+        block.add_op(made)
+        return list(made.results)
 
     def op(self, op: Any, operands: list[SSAValue], outer: dict[Any, SSAValue]) -> Operation:
         """One op with its regions, attributes and location."""
@@ -321,6 +349,13 @@ def _element(words: str) -> Attribute:
         return text.BitParser(text.context(), words).parse_type()
     except Exception as error:
         raise StageFailure(STAGE, words, f"type {words}: expected a type xDSL can hold", kind="notimpl") from error
+
+
+def _only_block(name: str, function: Any) -> Any:
+    blocks = list(function.regions[0].blocks)
+    if len(blocks) != 1:
+        raise CompilerInputError(f"module: expected a function @{name} of one block, got {len(blocks) or 'none'}")
+    return blocks[0]
 
 
 def _count(module: mlir.Module, name: str) -> int:

@@ -23,7 +23,7 @@ _UNLOWERED: dict[Family, list[tuple[Lowering, str, str]]] = {
     ],
     "control": [
         ("pattern", "optimization_barrier", "hands its operands on: nothing reorders across single ops"),
-        ("pattern", "composite", "the door inlines its decomposition"),
+        ("pattern", "composite", "the op that it names, else its decomposition: legalize-stablehlo-composite-to-ttir"),
         ("pattern", "custom_call", "by its target: the registry in passes/stablehlo_to_ttir/custom_call.py"),
         ("pattern", "tuple get_tuple_element", "the door takes tuples apart"),
         (

@@ -1,17 +1,23 @@
-"""Pass `inline`: a called function's ops in place of the call. StableHLO comes inlined by the door, ttir may not."""
+"""Pass `inline`: a called function's ops in place of the call, of StableHLO and of ttir."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, SymbolRefAttr
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
 from compiler.errors import CompilerInputError
 from compiler.ir.functions import functions, kind_of
+
+LARGEST = 1_000_000
+"""Ops of one function with all that it calls: a few lines of text can call for 2^100."""
+DECOMPOSITION = "decomposition"
+"""Attribute of a composite: the function that says what it means."""
 
 
 @dataclass(frozen=True)
@@ -22,26 +28,82 @@ class Inline(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Changes the module in place. Raises CompilerInputError for a function that is not there, or calls itself."""
-        by_name = {func.sym_name.data: func for func in functions(op)}
-        called: set[str] = set()
-        for func in by_name.values():
-            while calls := [one for one in func.walk() if isinstance(one, CallOp)]:
-                for call in calls:
-                    called.add(_inlined(call, func, by_name))
-        for name in called:
-            func = by_name[name]
-            if not kind_of(func) and func.sym_visibility is not None and func.sym_visibility.data == "private":
-                func.detach()
-                func.erase()
+        drop(op, inline_calls(op, lambda name: True))
 
 
-def _inlined(call: CallOp, caller: FuncOp, by_name: dict[str, FuncOp]) -> str:
-    """Puts the callee's ops in place of one call; the callee's name."""
-    name = call.callee.root_reference.data
-    callee = by_name.get(name)
-    if callee is None or callee is caller:
-        got = "itself" if callee is caller else f"@{name}"
-        raise CompilerInputError(f"@{caller.sym_name.data}: expected calls of other functions of the module, got {got}")
+def inline_calls(module: ModuleOp, chosen: Callable[[str], bool]) -> set[str]:
+    """Puts bodies in place of the calls of chosen functions; the names of those. Raises CompilerInputError."""
+    by_name = {func.sym_name.data: func for func in functions(module)}
+    called: set[str] = set()
+    sizes: dict[str, int] = {}
+    for func in _callees_first(by_name, chosen):
+        calls = [call for call in _calls(func) if chosen(callee_of(call))]
+        size = sum(1 for _ in func.walk()) + sum(sizes[callee_of(call)] for call in calls)
+        if size > LARGEST:
+            raise CompilerInputError(
+                f"@{func.sym_name.data}: expected at most {LARGEST:,} ops with all that it calls, got {size:,}"
+            )
+        sizes[func.sym_name.data] = size
+        for call in calls:
+            _replace(call, by_name[callee_of(call)])
+            called.add(callee_of(call))
+    return called
+
+
+def drop(module: ModuleOp, names: Iterable[str]) -> None:
+    """Drops those of the functions that are private, and that nothing names any more."""
+    candidates = set(names)
+    while gone := [func for func in functions(module) if _is_spare(func, candidates) and not _named(module, func)]:
+        for func in gone:
+            candidates.update(callee_of(call) for call in _calls(func))
+            func.detach()
+            func.erase()
+
+
+def callee_of(call: CallOp) -> str:
+    """Name of the function that is called."""
+    return call.callee.root_reference.data
+
+
+def _calls(func: FuncOp) -> list[CallOp]:
+    return [one for one in func.walk() if isinstance(one, CallOp)]
+
+
+def _callees_first(by_name: dict[str, FuncOp], chosen: Callable[[str], bool]) -> list[FuncOp]:
+    """All functions, each behind those that it calls. Raises CompilerInputError where that cannot be."""
+    order: list[FuncOp] = []
+    done: set[str] = set()
+    for start in by_name:
+        # No recursion: a chain of calls may be longer than Python's stack.
+        way: dict[str, list[str]] = {}
+        pending = [start]
+        while pending:
+            name = pending[-1]
+            if name in done:
+                pending.pop()
+                continue
+            if name not in way:
+                way[name] = [callee for call in _calls(by_name[name]) if chosen(callee := callee_of(call))]
+                _check(name, way, by_name)
+                pending += [callee for callee in way[name] if callee not in done]
+                continue
+            pending.pop()
+            del way[name]
+            done.add(name)
+            order.append(by_name[name])
+    return order
+
+
+def _check(name: str, way: dict[str, list[str]], by_name: dict[str, FuncOp]) -> None:
+    """Refuses calls of what is not there, and of a function whose own calls are being followed."""
+    for callee in way[name]:
+        got = "itself" if callee == name else f"@{callee}, which calls it" if callee in way else f"@{callee}"
+        if callee in way or callee not in by_name:
+            raise CompilerInputError(f"@{name}: expected calls of other functions of the module, got {got}")
+
+
+def _replace(call: CallOp, callee: FuncOp) -> None:
+    """Puts the callee's ops in place of one call."""
     block = callee.body.blocks[0]
     values: dict[SSAValue, SSAValue] = dict(zip(block.args, call.operands, strict=True))
     parent = call.parent
@@ -54,4 +116,20 @@ def _inlined(call: CallOp, caller: FuncOp, by_name: dict[str, FuncOp]) -> str:
             parent.insert_op_before(op.clone(values), call)
     call.detach()
     call.erase()
-    return name
+
+
+def _is_spare(func: FuncOp, candidates: set[str]) -> bool:
+    private = func.sym_visibility is not None and func.sym_visibility.data == "private"
+    return private and func.sym_name.data in candidates and not kind_of(func)
+
+
+def _named(module: ModuleOp, func: FuncOp) -> bool:
+    """Whether a call or a composite names the function."""
+    name = func.sym_name.data
+    for op in module.walk():
+        if isinstance(op, CallOp) and callee_of(op) == name:
+            return True
+        meaning = op.attributes.get(DECOMPOSITION)
+        if isinstance(meaning, SymbolRefAttr) and meaning.root_reference.data == name:
+            return True
+    return False

@@ -18,6 +18,7 @@ from compiler.ir.context import context
 from compiler.options import OPTIMIZATION_LEVELS, UNSUPPORTED_TYPES
 from compiler.passes.const_eval_hoist_transform import ConstEvalHoistTransform
 from compiler.passes.inline import Inline
+from compiler.passes.legalize_stablehlo_composite_to_ttir import LegalizeStablehloCompositeToTtir
 from compiler.passes.stablehlo_host_fallback import StablehloHostFallback
 from compiler.passes.stablehlo_to_ttir import StablehloToTtir
 from compiler.passes.tt_mlir_pipelines import BACKEND, FRONT, backend_options, no_options
@@ -43,11 +44,12 @@ if TYPE_CHECKING:
 PASSES: dict[str, type[ModulePass]] = {
     cls.name: cls
     for cls in (
+        LegalizeStablehloCompositeToTtir,
+        Inline,
         StablehloHostFallback,
         StablehloToTtir,
         TtirToTtirDecomposition,
         TtirNarrowIndices,
-        Inline,
         CanonicalizePass,
         CommonSubexpressionElimination,
         DeadCodeElimination,
@@ -76,8 +78,15 @@ def ttir_passes(unsupported_types: str = "fail") -> tuple[ModulePass, ...]:
         raise CompilerInputError(
             f"unsupported types: expected {' or '.join(UNSUPPORTED_TYPES)}, got {unsupported_types!r}"
         )
-    front = (StablehloHostFallback(),) if unsupported_types == "fallback" else ()
-    return (*front, StablehloToTtir(), TtirToTtirDecomposition(), TtirNarrowIndices())
+    host = (StablehloHostFallback(),) if unsupported_types == "fallback" else ()
+    return (
+        LegalizeStablehloCompositeToTtir(),
+        Inline(),
+        *host,
+        StablehloToTtir(),
+        TtirToTtirDecomposition(),
+        TtirNarrowIndices(),
+    )
 
 
 def ttnn_passes(board: str, options: CompileOptions) -> tuple[ModulePass, ...]:

@@ -7,7 +7,7 @@ as a StableHLO module of its own. All other ops stay as they are and run on the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -17,6 +17,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
 from compiler.dialects import ttir
+from compiler.errors import CompilerInputError
 from compiler.ir.functions import FALLBACK, SOURCE, functions
 from compiler.ir.text import to_text
 from compiler.passes import host_spelling
@@ -34,9 +35,20 @@ class StablehloHostFallback(ModulePass):
         """Rewrites the entry function, and notes on the module that its interface may have any host type."""
         op.attributes[FALLBACK] = UnitAttr()
         for func in functions(op):
+            _check(func)
             chosen = choose(op, func, outline)
             if chosen:
                 outline(func, chosen)
+
+
+def _check(func: FuncOp) -> None:
+    """A host op holds no functions. Raises CompilerInputError where one is called."""
+    called = next((op.name for op in func.walk() if op.name in ("func.call", "stablehlo.composite")), None)
+    if called is not None:
+        raise CompilerInputError(
+            f"stablehlo-host-fallback: expected a module without calls, got {called} in @{func.sym_name.data}; "
+            "try legalize-stablehlo-composite-to-ttir,inline before it"
+        )
 
 
 def outline(func: FuncOp, chosen: Iterable[int]) -> None:
@@ -107,7 +119,7 @@ def _host_op(group: list[Operation]) -> Operation | None:
     return made
 
 
-def _owner(outputs: list[SSAValue]) -> Operation:
+def _owner(outputs: Sequence[SSAValue]) -> Operation:
     """The op whose values leave a host op, by whose location they are known; the last where there are several."""
     owner = outputs[-1].owner
     assert isinstance(owner, Operation)

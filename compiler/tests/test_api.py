@@ -57,9 +57,8 @@ def test_pipeline_string_replays():
     whole = api.ttir_to_ttnn(api.stablehlo_to_ttir(ADD), board, options)
     assert module.is_structurally_equivalent(whole)
     assert (
-        api.pipeline()
-        == "stablehlo-to-ttir,ttir-to-ttir-decomposition,ttir-narrow-indices,ttir-to-ttnn,ttnn-workaround,"
-        "ttnn-compute-config,ttnn-deallocate"
+        api.pipeline() == "legalize-stablehlo-composite-to-ttir,inline,stablehlo-to-ttir,ttir-to-ttir-decomposition,"
+        "ttir-narrow-indices,ttir-to-ttnn,ttnn-workaround,ttnn-compute-config,ttnn-deallocate"
     )
 
 

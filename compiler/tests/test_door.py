@@ -12,6 +12,7 @@ from jax import export
 
 from compiler.errors import CompilerInputError, StageFailure
 from compiler.ir import door, text
+from compiler.ir.functions import functions
 from compiler.tests import programs
 
 
@@ -57,20 +58,34 @@ def test_many_bf16_and_i1_constants():
     assert second.data.data == b"\1\0"
 
 
-def test_calls_and_composites_are_inlined():
+def test_what_calls_and_composites_name_comes_along_once_and_nothing_else_does():
     source = """
     func.func private @inner(%a: tensor<2xf32>) -> tensor<2xf32> {
       %0 = stablehlo.tanh %a : tensor<2xf32>  return %0 : tensor<2xf32> }
     func.func private @twice(%a: tensor<2xf32>) -> tensor<2xf32> {
       %0 = call @inner(%a) : (tensor<2xf32>) -> tensor<2xf32>
       %1 = call @inner(%0) : (tensor<2xf32>) -> tensor<2xf32>  return %1 : tensor<2xf32> }
+    func.func private @unread(%a: tensor<2xf32>) -> tensor<2xf32> { return %a : tensor<2xf32> }
     func.func @main(%a: tensor<2xf32>) -> tensor<2xf32> {
       %0 = call @twice(%a) : (tensor<2xf32>) -> tensor<2xf32>
       %1 = stablehlo.composite "x.y" %0 {decomposition = @inner, version = 1 : i32} : (tensor<2xf32>) -> tensor<2xf32>
       return %1 : tensor<2xf32> }"""
     found = door.read(source)
     found.verify()
-    assert programs.op_names(found) == ["stablehlo.tanh"] * 3
+    assert [func.sym_name.data for func in functions(found)] == ["main", "twice", "inner"]
+    assert programs.op_names(found) == ["stablehlo.composite", "stablehlo.tanh"]
+
+
+def test_what_takes_tuples_is_inlined_here_for_they_are_no_values():
+    source = """
+    func.func private @first(%a: tuple<tensor<2xf32>, tensor<3xf32>>) -> tensor<2xf32> {
+      %0 = stablehlo.get_tuple_element %a[0] : (tuple<tensor<2xf32>, tensor<3xf32>>) -> tensor<2xf32>
+      return %0 : tensor<2xf32> }
+    func.func @main(%a: tensor<2xf32>, %b: tensor<3xf32>) -> tensor<2xf32> {
+      %0 = stablehlo.tuple %a, %b : tuple<tensor<2xf32>, tensor<3xf32>>
+      %1 = call @first(%0) : (tuple<tensor<2xf32>, tensor<3xf32>>) -> tensor<2xf32>
+      return %1 : tensor<2xf32> }"""
+    assert programs.op_names(door.read(source)) == []
 
 
 def test_locations_survive():

@@ -161,7 +161,7 @@ def test_the_pipeline_string_does_the_same():
     from compiler.ir import door
 
     spec = api.pipeline(FALLBACK)
-    assert spec.startswith("stablehlo-host-fallback,stablehlo-to-ttir")
+    assert spec.startswith("legalize-stablehlo-composite-to-ttir,inline,stablehlo-host-fallback,stablehlo-to-ttir")
     module = door.read(source)
     run(parse(spec), module)
     assert api.ttnn_to_flatbuffer(module, programs.BOARD) == api.compile(source, programs.BOARD, FALLBACK)

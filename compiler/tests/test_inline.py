@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from compiler.errors import CompilerInputError
+from compiler.ir import door
+from compiler.ir.functions import functions
 from compiler.ir.text import parse
 from compiler.passes import pipeline
 from compiler.tests import programs
@@ -34,3 +37,40 @@ def test_a_public_function_stays() -> None:
 def test_what_cannot_be_inlined_is_refused(callee: str, got: str) -> None:
     with pytest.raises(CompilerInputError, match=f"@main: expected calls of other functions of the module, got {got}"):
         inlined(callee)
+
+
+def test_functions_that_call_each_other_are_refused() -> None:
+    module = parse(CALLS.replace("CALLEE", "twice").replace('"ttir.add"(%x, %x) : (tensor<4xf32>, tensor<4xf32>)',
+                                                            "func.call @main(%x) : (tensor<4xf32>)"))  # fmt: skip
+    with pytest.raises(CompilerInputError, match=r"@twice: expected calls of other .*, got @main, which calls it"):
+        pipeline.run(pipeline.parse("inline"), module)
+
+
+def test_what_would_grow_without_bounds_is_refused_before_it_does() -> None:
+    lines = ["func.func @f0(%x: tensor<4xf32>) -> tensor<4xf32> { return %x : tensor<4xf32> }"]
+    for number in range(1, 101):
+        call = f"func.call @f{number - 1}(%x) : (tensor<4xf32>) -> tensor<4xf32>"
+        lines.append(
+            f"func.func @f{number}(%x: tensor<4xf32>) -> tensor<4xf32> {{\n%0 = {call}\n"
+            f"%1 = {call.replace('%x', '%0')}\nreturn %1 : tensor<4xf32>\n}}"
+        )
+    with pytest.raises(CompilerInputError, match="expected at most 1,000,000 ops with all that it calls, got"):
+        pipeline.run(pipeline.parse("inline"), parse("\n".join(lines)))
+
+
+def test_functions_of_stablehlo_are_inlined_where_regions_call_them() -> None:
+    source = """
+    func.func private @double(%a: tensor<f32>) -> tensor<f32> {
+      %0 = stablehlo.add %a, %a : tensor<f32>  return %0 : tensor<f32> }
+    func.func @main(%p: tensor<i1>, %a: tensor<f32>) -> tensor<f32> {
+      %0 = "stablehlo.if"(%p) ({
+        %1 = func.call @double(%a) : (tensor<f32>) -> tensor<f32>
+        stablehlo.return %1 : tensor<f32>
+      }, { stablehlo.return %a : tensor<f32> }) : (tensor<i1>) -> tensor<f32>
+      return %0 : tensor<f32> }"""
+    module = door.read(source)
+    pipeline.run(pipeline.parse("inline"), module)
+    assert [func.sym_name.data for func in functions(module)] == ["main"]
+    assert programs.op_names(module).count("stablehlo.add") == 1
+    (got,) = programs.simulate(source, np.array(True), np.float32(3))
+    assert got == 6

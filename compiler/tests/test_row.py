@@ -31,7 +31,7 @@ def test_every_chlo_row_is_an_op_of_chlo():
 AT_THE_DOOR = {
     f"stablehlo.{name}"
     for name in (
-        "return", "composite", "tuple", "get_tuple_element", "after_all", "create_token", "async_start", "async_done",
+        "return", "tuple", "get_tuple_element", "after_all", "create_token", "async_start", "async_done",
         "uniform_quantize", "uniform_dequantize",
     )
 }  # fmt: skip

@@ -80,7 +80,7 @@ def test_reference_computes_in_the_devices_types(operands):
     assert job.device_ns > 0
     assert job.l1_peak_bytes > 0
     assert [desc.buffer_type for desc in job.output_descs] == ["dram"]
-    assert job.pipeline.startswith("stablehlo-to-ttir")
+    assert job.pipeline.startswith("legalize-stablehlo-composite-to-ttir,inline,stablehlo-to-ttir")
 
 
 def test_a_refusal_keeps_the_compilers_words():

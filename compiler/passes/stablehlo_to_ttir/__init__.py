@@ -11,7 +11,7 @@ from typing import Any
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import DYNAMIC_INDEX, ComplexType, IntAttr, IntegerType, ModuleOp, TensorType
-from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
@@ -114,8 +114,13 @@ def lower_ops(
         operands = [values[v] for v in op.operands]
         if isinstance(op, ReturnOp) or op.name == "stablehlo.return":
             return operands
-        if op.name.startswith("ttir."):
-            results: Any = _copy(op, operands, block)
+        if isinstance(op, CallOp):
+            made_call = CallOp(op.callee, operands, [r.type for r in op.results])
+            made_call.location = op.location
+            block.add_op(made_call)
+            results: Any = list(made_call.results)
+        elif op.name.startswith("ttir."):
+            results = _copy(op, operands, block)
         else:
             try:
                 results = _lower(op, Emit(op, operands, block, made, values))

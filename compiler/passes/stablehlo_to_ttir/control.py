@@ -40,3 +40,9 @@ def while_(e: Emit) -> list[SSAValue]:
 def map_(e: Emit) -> list[SSAValue]:
     """The body's ops on whole tensors: it is elementwise by definition."""
     return elementwise(e, e.op.regions[0], e.operands)
+
+
+@lowers("stablehlo.composite")
+def composite(e: Emit) -> list[SSAValue]:
+    """None is left where this pass is run as `opscope compile` runs it."""
+    raise e.refuse("expected no composite here, got one; try legalize-stablehlo-composite-to-ttir before", "error")

@@ -1,0 +1,139 @@
+"""Pass `legalize-stablehlo-composite-to-ttir`: a composite becomes the op that it names, or its decomposition.
+
+`tenstorrent.*` are what PyTorch's and JAX's ways to tt-mlir emit, and become ttir ops as there. `chlo.*` are what
+StableHLO writes in files for readers without chlo: an op of that name again, where the table has a row for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, ModuleOp, StringAttr, SymbolRefAttr
+from xdsl.dialects.func import CallOp
+from xdsl.ir import Attribute, Operation
+from xdsl.passes import ModulePass
+
+from compiler.dialects import ttir
+from compiler.dialects.from_row import element_of, write_attrs
+from compiler.dialects.stablehlo import CLASSES
+from compiler.ir.functions import functions
+from compiler.ops.shapes import shape_of
+from compiler.passes.inline import DECOMPOSITION, drop, inline_calls
+
+COMPOSITE = "stablehlo.composite"
+FLOATS = ("f32", "bf16", "f16")
+"""Element types of which the device has the fused kernels; others are decomposed, and may go to the host."""
+Attrs = dict[str, Attribute]
+Read = Callable[[Operation, Attrs], "dict[str, Any] | None"]
+"""(composite, its attributes) -> the ttir op's; None where they say something that the op cannot do."""
+
+
+@dataclass(frozen=True)
+class LegalizeStablehloCompositeToTtir(ModulePass):
+    """Leaves no composite behind."""
+
+    name = "legalize-stablehlo-composite-to-ttir"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Changes the module in place; functions that only composites named go. Raises CompilerInputError."""
+        found = [one for func in functions(op) for one in func.walk() if one.name == COMPOSITE]
+        decomposed: set[str] = set()
+        meanings: set[str] = set()
+        for one in found:
+            meaning = one.attributes[DECOMPOSITION]
+            assert isinstance(meaning, SymbolRefAttr)
+            meanings.add(meaning.root_reference.data)
+            made = _as_op(one)
+            if made is None:
+                decomposed.add(meaning.root_reference.data)
+                made = CallOp(meaning, list(one.operands), [r.type for r in one.results])
+                made.location = one.location
+            block = one.parent
+            assert block is not None
+            block.insert_op_before(made, one)
+            for old, new in zip(one.results, made.results, strict=True):
+                old.replace_all_uses_with(new)
+            one.detach()
+            one.erase()
+        inline_calls(op, decomposed.__contains__)
+        drop(op, meanings)
+
+
+def _as_op(composite: Operation) -> Operation | None:
+    """The op that the composite's name means; None where only its decomposition is known."""
+    called = composite.attributes["name"]
+    name = called.data if isinstance(called, StringAttr) else ""
+    given = composite.attributes.get("composite_attributes")
+    attrs: Attrs = dict(given.data) if isinstance(given, DictionaryAttr) else {}
+    types = [result.type for result in composite.results]
+    if name.startswith("chlo.") and name in CLASSES:
+        return CLASSES[name].create(
+            operands=composite.operands, result_types=types, attributes=attrs, location=composite.location
+        )
+    if name not in TTIR or not composite.operands or types != [composite.operands[0].type]:
+        return None
+    if any(element_of(value) != element_of(composite.operands[0]) for value in composite.operands):
+        return None
+    op, read = TTIR[name]
+    values = read(composite, attrs) if element_of(composite.operands[0]) in FLOATS else None
+    if values is None:
+        return None
+    cls = ttir.CLASSES[op]
+    return cls.create(
+        operands=composite.operands,
+        result_types=types,
+        properties=write_attrs(cls.ROW, values),
+        location=composite.location,
+    )
+
+
+def _gelu(form: str) -> Read:
+    def read(composite: Operation, attrs: Attrs) -> dict[str, Any] | None:
+        """The composite's own word, else the one that its name says."""
+        if len(composite.operands) != 1 or attrs.keys() - {"approximate"}:
+            return None
+        word = attrs.get("approximate")
+        asked = word.data if isinstance(word, StringAttr) else form
+        return {"approximate": "tanh" if asked == "tanh" else None} if asked in ("none", "tanh") else None
+
+    return read
+
+
+def _norm(composite: Operation, attrs: Attrs) -> dict[str, Any] | None:
+    """Along the last dim, with a weight and a bias of its size; without an epsilon of its own, only its body knows."""
+    size = shape_of(composite.operands[0])[-1:]
+    unknown = {
+        key for key, value in attrs.items() if key not in ("epsilon", "normalized_shape") and not _is_false(value)
+    }
+    if unknown or not size or len(composite.operands) > 3:
+        return None
+    if any(shape_of(vector) != size for vector in composite.operands[1:]):
+        return None
+    shape, epsilon = attrs.get("normalized_shape"), attrs.get("epsilon")
+    if shape is None or epsilon is None or tuple(_values(shape)) != size:
+        return None
+    return {"normalized_shape": size, "epsilon": _value(epsilon)}
+
+
+def _values(attr: Any) -> list[int]:
+    return [int(v) for v in attr.get_values()] if hasattr(attr, "get_values") else [_value(v) for v in attr.data]
+
+
+def _value(attr: Any) -> Any:
+    return attr.value.data
+
+
+def _is_false(attr: Attribute) -> bool:
+    return isinstance(attr, IntegerAttr) and not attr.value.data
+
+
+TTIR: dict[str, tuple[str, Read]] = {
+    "tenstorrent.gelu": ("gelu", _gelu("none")),
+    "tenstorrent.gelu_tanh": ("gelu", _gelu("tanh")),
+    "tenstorrent.layer_norm": ("layer_norm", _norm),
+    "tenstorrent.rms_norm": ("rms_norm", _norm),
+}
+"""Name of a composite -> the ttir op, and how its attributes are read."""
