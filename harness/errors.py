@@ -15,8 +15,11 @@ class InputError(ValueError):
         super().__init__(f"{line}; try {hint}" if hint else line)
 
 
-def closest(word: str, known: Iterable[str]) -> str:
-    """The known names closest to `word`, for the `try` part of an error; all of them where none is close."""
+def closest(word: str, known: Iterable[str], most: int | None = None) -> str:
+    """The known names closest to `word`, for the `try` part of an error.
+
+    Where none is close, all of them, or the last `most`: of ids that begin with their date the newest.
+    """
     names = sorted(known)
     near = difflib.get_close_matches(word, names, n=3, cutoff=0.4)
-    return ", ".join(near or names)
+    return ", ".join(near or (names if most is None else names[-most:][::-1]))

@@ -148,7 +148,7 @@ def readiness(
     with open_runs(url) as runs:
         view = newest_views(runs, [model])[model] if run is None else runs.view(run, "--run")
         if model not in view.models:
-            hint = closest(model, view.models)
+            hint = closest(model, view.models, 3)
             raise InputError("MODEL", f"a model of run {view.run_id}", f"`{model}`", hint)
         moved = history(runs, view, model)
         nights = nights_of(runs.connection, view, model)

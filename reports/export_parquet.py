@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from harness.errors import InputError
 from reports.export_csv import table
 from reports.exported import Exported
-from reports.frames import COLUMNS, COUNT, LIST, NUMBER, TEXT, TIME, TRUTH
+from reports.frame_types import COUNT, LIST, NUMBER, TEXT, TIME, TRUTH
+from reports.frames import COLUMNS
 
 if TYPE_CHECKING:
     import pyarrow as pa

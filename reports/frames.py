@@ -1,20 +1,24 @@
-"""The results database as pandas DataFrames: `op_tests()`, `coverage()`, `diff(a, b)`.
+"""The results database as pandas DataFrames: `op_tests()`, `diff(a, b)`, and one function for each view: `coverage()`.
 
-Each frame has the columns of its table below, in that order and of those types, also when it is empty. pandas is the
-extra `frames`; nothing else here imports it.
+Each frame has the columns of its table below or of its view, in that order and of those types, also when it is empty.
+What the columns of views mean is in docs/metrics.md. pandas is the extra `frames`; nothing else here imports it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import sqlalchemy as sa
 
-from harness.errors import InputError
+from harness.errors import InputError, closest
 from reports.choosing import open_runs
+from reports.columns import Utc
+from reports.database import views
+from reports.frame_types import COUNT, LIST, NUMBER, TEXT, TIME, TRUTH, type_of
 from reports.history import compared
+from reports.metrics import parse
 from reports.reading import database_url, read_database
 from reports.schema import MODELS, MODULE_OPS, OP_TESTS, OPS, RUNS
 
@@ -29,8 +33,6 @@ class Column(NamedTuple):
     """pandas type; `Int64` has missing values, in `float64` they are NaN, `object` holds lists."""
     meaning: str
 
-
-TEXT, COUNT, NUMBER, TRUTH, TIME, LIST = "str", "Int64", "float64", "bool", "datetime64[us, UTC]", "object"
 
 COLUMNS: dict[str, dict[str, Column]] = {
     "op_tests": {
@@ -66,20 +68,6 @@ COLUMNS: dict[str, dict[str, Column]] = {
         "attempt": Column(COUNT, "which attempt this was"),
         "repro": Column(TEXT, "the line that runs just this op again"),
     },
-    "coverage": {
-        "run_id": Column(TEXT, "the run"),
-        "backend": Column(TEXT, "compiler, and what ran its output"),
-        "arch": Column(TEXT, "board that was compiled for"),
-        "card_type": Column(TEXT, "what it ran on"),
-        "ran_on": Column(TEXT, "place of execution of the right results; shares of two places never add up"),
-        "model": Column(TEXT, "the model"),
-        "op_kind": Column(TEXT, "family of ops"),
-        "attempted_ops": Column(COUNT, "unique ops of that kind that were attempted"),
-        "passed_ops": Column(COUNT, "of these, those that came out right"),
-        "coverage": Column(NUMBER, "passed_ops / attempted_ops"),
-        "attempted_uses": Column(COUNT, "places of the attempted ops"),
-        "passed_uses": Column(COUNT, "places of the right ones"),
-    },
     "diff": {
         "label": Column(TEXT, "what happened to the op: one of the labels above"),
         "op_id": Column(TEXT, "the op"),
@@ -109,7 +97,7 @@ COLUMNS: dict[str, dict[str, Column]] = {
         "news": Column(TRUTH, "whether the row fails `opscope diff --check`"),
     },
 }  # fmt: skip
-"""Frame -> its columns."""
+"""Frame that is no view -> its columns."""
 
 
 def op_tests(url: str | None = None, run_id: str | None = None) -> pd.DataFrame:
@@ -136,16 +124,6 @@ def op_tests(url: str | None = None, run_id: str | None = None) -> pd.DataFrame:
         return _frame("op_tests", [{**row, "models": models.get((row["run_id"], row["op_id"]), [])} for row in rows])
 
 
-def coverage(url: str | None = None, run_id: str | None = None) -> pd.DataFrame:
-    """One row per run, model, kind of op and place of execution: how many ops came out right (the view `coverage`)."""
-    view = sa.table("coverage", *(sa.column(name) for name in COLUMNS["coverage"]))
-    wanted = sa.select(view).order_by(view.c.run_id, view.c.model, view.c.op_kind, view.c.ran_on)
-    if run_id is not None:
-        wanted = wanted.where(view.c.run_id == run_id)
-    with read_database(database_url(url), "url") as connection:
-        return _frame("coverage", connection.execute(wanted).mappings())
-
-
 def diff(a: str | None = None, b: str | None = None, url: str | None = None) -> pd.DataFrame:
     """One row per op of either run: what happened to it between run `a` and run `b`.
 
@@ -156,7 +134,54 @@ def diff(a: str | None = None, b: str | None = None, url: str | None = None) -> 
     return _frame("diff", [{**asdict(row), "news": row.news} for row in found.rows])
 
 
+def view(name: str, url: str | None = None, run_id: str | None = None, **equal: Any) -> pd.DataFrame:
+    """The rows of a view, in no order: of run `run_id`, and where each column of `equal` has that value, if any.
+
+    `frames.coverage(...)` is `frames.view("coverage", ...)`. Raises InputError for what is no view or no column of it.
+    """
+    known = views()
+    if name not in known:
+        raise InputError("reports.frames", "a view of the database", f"`{name}`", closest(name, known))
+    wanted = sa.select(sa.text("*")).select_from(sa.table(name))
+    equal |= {} if run_id is None else {"run_id": run_id}
+    with read_database(database_url(url), "url") as connection:
+        columns = list(connection.execute(wanted.limit(0)).keys())
+        for column in equal:
+            if column not in columns:
+                raise InputError(f"reports.frames.{name}", "a column of it", f"`{column}`", closest(column, columns))
+        types = {column: type_of(name, column) for column in columns}
+        typed = {column: sa.column(column, Utc() if dtype == TIME else None) for column, dtype in types.items()}
+        asked = sa.select(*typed.values()).select_from(sa.table(name))
+        asked = asked.where(*(typed[column] == value for column, value in equal.items()))
+        return _made(types, connection.execute(asked).mappings())
+
+
+def __getattr__(name: str) -> Callable[..., pd.DataFrame]:
+    """The function of a view."""
+    known = {} if name.startswith("_") else views()
+    if name not in known:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+    def read(url: str | None = None, run_id: str | None = None, **equal: Any) -> pd.DataFrame:
+        return view(name, url, run_id, **equal)
+
+    told = parse(name, known[name])
+    own = "".join(f"\n{column} ({type_of(name, column)}): {meaning}" for column, meaning in told.columns.items())
+    read.__name__ = read.__qualname__ = name
+    read.__doc__ = f"{told.holds}\n{own}\n\nFor `url`, `run_id` and other columns see `reports.frames.view`."
+    return read
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *views()})
+
+
 def _frame(name: str, rows: Iterable[Mapping[Any, Any]]) -> pd.DataFrame:
+    return _made({column: kind.dtype for column, kind in COLUMNS[name].items()}, rows)
+
+
+def _made(types: Mapping[str, str], rows: Iterable[Mapping[Any, Any]]) -> pd.DataFrame:
+    """The rows in columns of those types."""
     try:
         import pandas as pd
     except ImportError as error:
@@ -165,8 +190,8 @@ def _frame(name: str, rows: Iterable[Mapping[Any, Any]]) -> pd.DataFrame:
     rows = list(rows)
     return pd.DataFrame(
         {
-            column: pd.Series([_value(row[column], kind.dtype) for row in rows], dtype=_dtype(kind.dtype))
-            for column, kind in COLUMNS[name].items()
+            column: pd.Series([_value(row[column], dtype) for row in rows], dtype=_dtype(dtype))
+            for column, dtype in types.items()
         }
     )
 
@@ -181,6 +206,8 @@ def _value(value: Any, dtype: str) -> Any:
         return "" if value is None else str(value)
     if dtype == LIST:
         return list(value)
+    if dtype == TRUTH:
+        return bool(value)  # SQLite has numbers for them
     if dtype == COUNT and value is not None:
         return int(value)  # sums of PostgreSQL are decimals
     if dtype == NUMBER and value is not None:

@@ -13,6 +13,7 @@ import re
 from dataclasses import dataclass
 
 from reports.database import views
+from reports.frame_types import OF_VIEW, type_of
 
 SHARED = {
     "run_id": "the run",
@@ -131,8 +132,10 @@ HEAD = """# Metrics
 
 What is counted, over what, and what is left out: the SQL views of the results database, which command line,
 `report.html` and dashboards read. Written by `make metrics` from the comments of [the views](../reports/views). A
-column that a view says nothing of means the same everywhere and stands in the last table.
+column that a view says nothing of means the same everywhere and stands in the last table. Types are those of the
+DataFrames that `reports.frames` makes of each view ([in Python](results.md#in-python-reportsframes)).
 """
+TABLE = "| column | type | meaning |\n|---|---|---|"
 
 
 def markdown(columns_of: dict[str, list[str]]) -> str:
@@ -145,12 +148,14 @@ def markdown(columns_of: dict[str, list[str]]) -> str:
         shared |= set(rest)
         parts.append(f"## `{name}`\n\n{metric.holds}\n")
         if own:
-            rows = "\n".join(f"| `{column}` | {metric.columns[column]} |" for column in own)
-            parts.append(f"| column | meaning |\n|---|---|\n{rows}\n")
+            rows = "\n".join(f"| `{column}` | {type_of(name, column)} | {metric.columns[column]} |" for column in own)
+            parts.append(f"{TABLE}\n{rows}\n")
         if rest:
-            parts.append(f"Also {', '.join(f'`{column}`' for column in rest)}.\n")
-    rows = "\n".join(f"| `{column}` | {SHARED[column]} |" for column in sorted(shared))
-    parts.append(f"## Columns of many views\n\n| column | meaning |\n|---|---|\n{rows}\n")
+            unlike = OF_VIEW.get(name, {})
+            told = (f"`{column}`{f' ({unlike[column]})' if column in unlike else ''}" for column in rest)
+            parts.append(f"Also {', '.join(told)}.\n")
+    rows = "\n".join(f"| `{column}` | {type_of('', column)} | {SHARED[column]} |" for column in sorted(shared))
+    parts.append(f"## Columns of many views\n\n{TABLE}\n{rows}\n")
     return "\n".join(parts)
 
 

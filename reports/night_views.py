@@ -30,7 +30,7 @@ def night_named(connection: sa.Connection, name: str, where: str = "NIGHT") -> s
         if label == name or label.partition(" ")[0] == name:
             return night_id
     raise InputError(
-        where, "a night", f"`{name}`", closest(name, [night_id for night_id, _ in nights]) or "opscope publish"
+        where, "a night", f"`{name}`", closest(name, [night_id for night_id, _ in nights], 3) or "opscope publish"
     )
 
 
@@ -38,8 +38,8 @@ def night_of(connection: sa.Connection, run_id: str, where: str = "NIGHT") -> st
     """The night that a published run belongs to. Raises InputError, with the closest id, where there is none."""
     found = connection.scalar(sa.select(RUNS.c.night_id).where(RUNS.c.run_id == run_id))
     if found is None:
-        known = connection.scalars(sa.select(RUNS.c.run_id).order_by(RUNS.c.started.desc()).limit(5)).all()
-        hint = closest(run_id, known) if known else "opscope publish RUN_DIR"
+        known = connection.scalars(sa.select(RUNS.c.run_id)).all()
+        hint = closest(run_id, known, 3) if known else "opscope publish RUN_DIR"
         raise InputError(where, "a night, a run folder or the id of a published run", f"`{run_id}`", hint)
     return found
 

@@ -179,7 +179,7 @@ def from_database(connection: sa.Connection, run_id: str, where: str = "RUN") ->
     run = connection.execute(sa.select(RUNS).where(RUNS.c.run_id == run_id)).mappings().one_or_none()
     if run is None:
         known = connection.scalars(sa.select(RUNS.c.run_id)).all()
-        hint = closest(run_id, known) if known else "opscope publish RUN_DIR"
+        hint = closest(run_id, known, 3) if known else "opscope publish RUN_DIR"
         raise InputError(where, "a run folder or the id of a published run", f"`{run_id}`", hint)
     of = sa.select(MODELS.c.model, MODELS.c.module_id).where(MODELS.c.run_id == run_id, MODELS.c.outcome == RAN)
     modules = {row.model: row.module_id for row in connection.execute(of.order_by(MODELS.c.position))}

@@ -42,7 +42,7 @@ def _newest_with(listed: Sequence[Listed], models: Sequence[str]) -> Listed:
         if set(models) <= run.models:
             return run
     known = sorted({model for run in listed for model in run.models})
-    raise InputError("MODEL", "a model that a run has", f"`{', '.join(models)}`", closest(models[0], known))
+    raise InputError("MODEL", "a model that a run has", f"`{', '.join(models)}`", closest(models[0], known, 3))
 
 
 def views_of(view: RunView) -> dict[str, RunView]:

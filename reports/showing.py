@@ -43,7 +43,7 @@ def find(connection: sa.Connection, name: str, rules: Sequence[Rule], team: str 
         return model(connection, name, rules, team)
     known = connection.scalars(sa.select(MODELS.c.model).distinct().order_by(MODELS.c.model)).all()
     what = "a run, the id of an op (16 hex digits) or a model of the database"
-    raise InputError("WHAT", what, f"`{name}`", closest(name, known) if known else "opscope publish RUN_DIR")
+    raise InputError("WHAT", what, f"`{name}`", closest(name, known, 3) if known else "opscope publish RUN_DIR")
 
 
 def op(connection: sa.Connection, op_id: str, rules: Sequence[Rule], team: str | None) -> Told | None:

@@ -240,6 +240,8 @@ def test_missing_runs_are_one_line(history: str, tmp_path: Path, monkeypatch: py
     code, text = run("night1", "night06", "--db", history)
     assert (code, text[:60]) == (2, "RUN_A: expected a run folder or the id of a published run, g")
     assert "try night01" in text
+    known = text.partition("; try ")[2].strip().split(", ")
+    assert len(run("zzz", "zzz", "--db", history)[1].partition("; try ")[2].split(", ")) == 3 >= len(known)
     assert run("--db", f"sqlite:///{tmp_path}/none.sqlite")[1].startswith("--db: expected a results database, got no")
     assert run("night01", "--db", history)[1].startswith("opscope diff: expected an earlier run")
     assert run()[1].startswith("opscope diff: expected two comparable runs, got none")

@@ -8,30 +8,41 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+import sqlalchemy as sa
 
 from harness.errors import InputError
 from harness.store import load_run
 from reports import frames
 from reports.ask import ask
+from reports.database import views
+from reports.frame_types import type_of
+from reports.metrics import metrics
 from reports.publish import publish
+from reports.reading import read_database
+from reports.tests.night_runs import fresh
 from reports.tests.nights import Op, night
 from reports.tests.sample_run import make_run
 
 DOCS = Path(__file__).parents[2] / "docs" / "results.md"
 
 
-@pytest.fixture
-def url(tmp_path: Path) -> str:
-    url = f"sqlite:///{tmp_path}/db.sqlite"
-    publish(make_run(tmp_path / "run"), url)
-    publish(night(tmp_path, 1, {"add": Op(cycles=7), "exp": Op("run_failed")}), url)
-    publish(night(tmp_path, 2, {"add": Op("crashed"), "exp": Op()}), url)
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("frames")
+
+
+@pytest.fixture(scope="module")
+def url(folder: Path) -> str:
+    url = fresh(folder / "db.sqlite")
+    publish(make_run(folder / "run"), url)
+    publish(night(folder, 1, {"add": Op(cycles=7), "exp": Op("run_failed")}), url)
+    publish(night(folder, 2, {"add": Op("crashed"), "exp": Op()}), url)
     return url
 
 
 def test_columns_and_types_are_the_documented_ones_also_without_a_row(url: str) -> None:
-    made = {"op_tests": frames.op_tests(url), "coverage": frames.coverage(url), "diff": frames.diff(url=url)}
-    empty = {"op_tests": frames.op_tests(url, "nobody"), "coverage": frames.coverage(url, "nobody")}
+    made = {"op_tests": frames.op_tests(url), "diff": frames.diff(url=url)}
+    empty = {"op_tests": frames.op_tests(url, "nobody")}
     text = DOCS.read_text(encoding="utf-8")
     for name, frame in [*made.items(), *empty.items()]:
         assert {column: str(dtype) for column, dtype in frame.dtypes.items()} == {
@@ -44,9 +55,9 @@ def test_columns_and_types_are_the_documented_ones_also_without_a_row(url: str) 
     assert not any(len(frame) for frame in empty.values())
 
 
-def test_op_tests_are_the_records(url: str, tmp_path: Path) -> None:
+def test_op_tests_are_the_records(url: str, folder: Path) -> None:
     frame = frames.op_tests(url, "20261120-120000-demo").set_index("op_id")
-    tests = load_run(tmp_path / "run").tests
+    tests = load_run(folder / "run").tests
     assert len(frame) == len(tests)
     for test in tests:
         row = frame.loc[test.op_id]
@@ -55,6 +66,41 @@ def test_op_tests_are_the_records(url: str, tmp_path: Path) -> None:
         assert row.cycles is pd.NA if test.cycles is None else row.cycles == test.cycles
         assert row.models == list(test.models)
     assert frame.started.iloc[0] == pd.Timestamp("2026-11-20T12:00:00Z")
+
+
+def test_every_view_has_a_function_with_its_rows_and_its_documented_columns(url: str) -> None:
+    told = metrics()
+    text = DOCS.read_text(encoding="utf-8")
+    filled = 0
+    with read_database(url) as connection:
+        answers = {name: connection.execute(sa.text(f"SELECT * FROM {name}")) for name in views()}
+        there = {name: (list(answer.keys()), len(answer.all())) for name, answer in answers.items()}
+    for name in there:
+        function = getattr(frames, name)
+        frame = function(url)
+        assert (list(frame.columns), len(frame)) == there[name], name
+        for column in frame.columns:
+            assert (str(frame[column].dtype), bool(told[name].meaning(column))) == (type_of(name, column), True)
+        assert f"| `{name}` | {told[name].holds.partition('. ')[0].removesuffix('.')} |" in text
+        assert told[name].holds in function.__doc__
+        filled += bool(len(frame))
+    assert filled > 0.8 * len(views())
+    assert set(views()) <= set(dir(frames))
+
+
+def test_a_view_of_one_run_and_what_is_none(url: str) -> None:
+    asked = "SELECT uses, flaky FROM newest_ops WHERE op_name = 'stablehlo.add' AND run_id = 'night02'"
+    frame = frames.newest_ops(url, "night02", op_name="stablehlo.add")
+    assert tuple((row.uses, row.flaky) for row in frame.itertuples()) == ask(url, asked).rows
+    assert frame.started.iloc[0] == pd.Timestamp(frames.op_tests(url, "night02").started.iloc[0])
+    with pytest.raises(InputError, match=r"reports.frames.ladder: expected a column of it, got `model`; try "):
+        frames.ladder(url, model="m")
+    with pytest.raises(InputError, match="expected a view of the database, got `coverge`; try coverage"):
+        frames.view("coverge", url)
+    none = frames.newest_ops(url, "nobody")
+    assert (list(none.dtypes), len(none)) == (list(frame.dtypes), 0)
+    with pytest.raises(AttributeError, match="coverge"):
+        frames.coverge  # noqa: B018
 
 
 def test_coverage_is_the_view_and_diff_the_comparison(url: str) -> None:

@@ -17,8 +17,9 @@ from reports.ask import ask
 from reports.choosing import open_runs
 from reports.cli import publish as publish_command
 from reports.cli_db import db
-from reports.database import open_database
+from reports.database import open_database, views
 from reports.diff import compare
+from reports.frame_types import COUNT, NUMBER, TEXT, TIME, TRUTH, type_of
 from reports.history import compared
 from reports.outcomes import from_database, from_folder
 from reports.publish import publish
@@ -26,7 +27,7 @@ from reports.readiness import history
 from reports.reading import read_database
 from reports.schema import METADATA
 from reports.tests import postgres_server, test_ask, test_diff, test_night_views, test_nights, test_unblock
-from reports.tests.night_runs import record, shard_run
+from reports.tests.night_runs import fresh, record, shard_run
 from reports.tests.nights import Op, night
 from reports.tests.sample_run import make_run
 
@@ -43,11 +44,11 @@ def test_every_question_has_the_answer_that_sqlite_gives(url: str, tmp_path: Pat
     for name in test_ask.EXPECTED:
         test_ask.check(url, name)
     assert ask(url, "SELECT ':x' AS x WHERE 'a%b' LIKE '%' AND 5 % 2 = 1").rows == ((":x",),)
-    for frame, columns in ((frames.op_tests(url), "op_tests"), (frames.coverage(url), "coverage")):
-        assert {name: str(kind) for name, kind in frame.dtypes.items()} == {
-            name: kind.dtype for name, kind in frames.COLUMNS[columns].items()
-        }
-        assert len(frame)
+    frame = frames.op_tests(url)
+    assert {name: str(kind) for name, kind in frame.dtypes.items()} == {
+        name: kind.dtype for name, kind in frames.COLUMNS["op_tests"].items()
+    }
+    assert len(frame)
 
 
 @pytest.mark.parametrize(
@@ -80,6 +81,33 @@ def test_every_view_of_nights_counts_as_on_sqlite(url: str, tmp_path: Path) -> N
     test_night_views.fill(url, tmp_path)
     for query, expected in test_night_views.EXPECTED.items():
         assert test_night_views.rows(url, query) == expected, query
+
+
+KINDS = {
+    "bigint": {COUNT}, "integer": {COUNT}, "numeric": {COUNT, NUMBER}, "double precision": {NUMBER},
+    "text": {TEXT}, "boolean": {TRUTH}, "timestamp with time zone": {TIME},
+}  # fmt: skip
+"""Type of a column in PostgreSQL -> types that it may have in a frame; sums and quotients are both `numeric`."""
+
+
+def test_the_frame_of_every_view_is_that_of_sqlite(url: str, tmp_path: Path) -> None:
+    pandas = pytest.importorskip("pandas", reason="pip install 'opscope[frames]'")
+    other = fresh(tmp_path / "db.sqlite")
+    test_night_views.fill(other, tmp_path)
+    nights = sorted(path.parent for path in tmp_path.glob("**/run.json"))
+    for target in (url, other):
+        publish(make_run(tmp_path / "run"), target)
+        for night_run in nights:
+            publish(night_run, target)
+    types = ask(url, "SELECT table_name, column_name, data_type FROM information_schema.columns "
+                     "WHERE table_schema = 'public' ORDER BY ordinal_position").rows  # fmt: skip
+    for name in views():
+        theirs, ours = (getattr(frames, name)(target) for target in (url, other))
+        assert list(theirs.columns) == [column for view, column, _ in types if view == name]
+        for view, column, kind in types:
+            assert view != name or type_of(name, column) in KINDS[kind], (name, column)
+        sides = [side.sort_values(list(side.columns), ignore_index=True) for side in (theirs, ours)]
+        pandas.testing.assert_frame_equal(*sides, obj=name)
 
 
 def test_the_tables_are_those_of_sqlite_with_the_same_rows(url: str, tmp_path: Path) -> None:
