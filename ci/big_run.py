@@ -1,7 +1,8 @@
 """A run folder of any size, made from a run of the demo: what publishing, reports and databases are measured with.
 
 `python ci/big_run.py INTO --op-tests 100000 --models 60`. The ops of the demo's last night are copied under other ids
-until there are enough, and dealt to as many models as are wanted; one op in 50 of each copy fails. Nothing was run.
+until there are enough, and dealt to as many models as are wanted; one op in 50 of each copy fails. Runs of two
+`--turn`s differ in a tenth of these. Nothing was run.
 """
 
 from __future__ import annotations
@@ -32,8 +33,11 @@ def replay(folder: Path) -> Path:
     return next((folder / "runs").glob(f"*-{LANE}"))
 
 
-def enlarge(source: Path, into: Path, op_tests: int, models: int, night: str = NIGHT) -> None:
-    """Writes a run of `op_tests` unique ops in `models` models to `into`, as copies of those of the run `source`."""
+def enlarge(source: Path, into: Path, op_tests: int, models: int, night: str = NIGHT, turn: int | None = None) -> None:
+    """Writes a run of `op_tests` unique ops in `models` models to `into`, as copies of those of the run `source`.
+
+    `turn`: of the ops that would fail, that tenth does not.
+    """
     header, *rows = map(json.loads, (source / "manifest.jsonl").read_text().splitlines())
     tests = {one["op_id"]: one for one in map(json.loads, (source / "journal" / "demo.jsonl").read_text().splitlines())}
     pairs = [(row, tests[row["op_id"]]) for row in rows if row["op_id"] in tests]
@@ -46,7 +50,7 @@ def enlarge(source: Path, into: Path, op_tests: int, models: int, night: str = N
             copy, place = divmod(number, len(pairs))
             row, test = pairs[place]
             known = {model: names[(at + len(order) * copy) % models] for model, at in order.items()}
-            row, test = _copied(row, test, copy, known)
+            row, test = _copied(row, test, copy, known, turn)
             module_ops.update(use["model"] for use in row["uses"])
             manifest.write(_line(row))
             journal.write(_line(test))
@@ -67,14 +71,15 @@ def _tell(source: Path, into: Path, models: list[str], night: str) -> None:
     (into / "night.json").write_text(json.dumps(member))
 
 
-def _copied(row: Line, test: Line, copy: int, known: dict[str, str]) -> tuple[Line, Line]:
+def _copied(row: Line, test: Line, copy: int, known: dict[str, str], turn: int | None) -> tuple[Line, Line]:
     old = row["op_id"]
     new = hashlib.sha256(f"{copy} {old}".encode()).hexdigest()[:16]
     uses = [{**use, "model": known[use["model"]], "path": f"{use['path']}.{copy}"} for use in row["uses"]]
     told = {
         name: value.replace(old, new) if isinstance(value, str) else value for name, value in test.items()
     } | {"models": list(dict.fromkeys(use["model"] for use in uses)), "model_name": uses[0]["model"]}  # fmt: skip
-    if int(new[:4], 16) % 50 == 0:
+    drawn, rest = divmod(int(new[:4], 16), 50)
+    if rest == 0 and (turn is None or drawn % 10 != turn):
         error = f"ttir-to-ttnn: no kernel of kind {copy % 23} for this op"
         told |= {"status": "compile_failed", "success": False, "failed_stage": "ttir-to-ttnn", "error_message": error,
                  "error_signature": hashlib.sha256(error.encode()).hexdigest()[:16], "pcc": None, "results": [],
@@ -86,11 +91,11 @@ def _line(record: Line) -> str:
     return json.dumps(record, separators=(",", ":")) + "\n"
 
 
-def make(into: Path, op_tests: int, models: int, night: str = NIGHT) -> None:
+def make(into: Path, op_tests: int, models: int, night: str = NIGHT, turn: int | None = None) -> None:
     """`enlarge` of a night of the demo that is made for it; a folder that is there is made anew."""
     shutil.rmtree(into, ignore_errors=True)
     with tempfile.TemporaryDirectory() as scratch:
-        enlarge(replay(Path(scratch)), into, op_tests, models, night)
+        enlarge(replay(Path(scratch)), into, op_tests, models, night, turn)
 
 
 def main() -> int:
@@ -100,8 +105,9 @@ def main() -> int:
     parser.add_argument("--op-tests", type=int, default=100_000)
     parser.add_argument("--models", type=int, default=60)
     parser.add_argument("--night", default=NIGHT, help="the date of its start")
+    parser.add_argument("--turn", type=int, choices=range(10), help="the tenth of its failures that it does not have")
     options = parser.parse_args()
-    make(options.into, options.op_tests, options.models, options.night)
+    make(options.into, options.op_tests, options.models, options.night, options.turn)
     return 0
 
 

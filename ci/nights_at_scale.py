@@ -1,129 +1,145 @@
-"""A database of many nights, made by SQL, and how long each view and each comparison takes on it.
+"""A database of many nights: `python ci/nights_at_scale.py URL --nights 365 --op-tests 27400`.
 
-`python ci/nights_at_scale.py URL --run RUN_DIR --nights 365` fills an empty SQLite or PostgreSQL database with that
-run, copied night by night with other verdicts, and prints the seconds of publishing it and of each view with the
-filters that a dashboard has by default (the last 30 nights, or the newest one where rows are single ops), of each the
-95th percentile.
+The two newest nights are published as any other, a tenth of their failures different; the earlier ones are copies of
+these two in turn, row by row and with all that was counted of them, a day apart. So every row of every table is one
+that publishing wrote, but for its night and its time. URL names an empty SQLite or PostgreSQL database; a fill that
+was interrupted goes on where it stopped.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import statistics
 import subprocess
 import sys
-import time
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import big_run
 import sqlalchemy as sa
 
 BIN = Path(sys.executable).parent
-SINGLE_OPS = ("night_ops", "night_failures", "model_blockers", "night_diff")
-"""Views with a row per op: a dashboard shows one night of them."""
-COPIED = ("night_series", "night_models", "night_counts", "night_pairs", "night_changes", "night_fixes", "night_curve")
+MODELS = 60
+PLACED = ("night_id", "run_id", "superseded_by")
+"""Columns that say which night or run a row is of."""
 
 
-def publish(run: Path, url: str) -> float:
-    """Seconds that publishing the run takes, as a user calls it."""
-    started = time.monotonic()
-    subprocess.run([BIN / "opscope", "publish", run, "--to", url], check=True, stdout=subprocess.DEVNULL)
-    return time.monotonic() - started
-
-
-def multiply(engine: sa.Engine, nights: int) -> None:
-    """Copies the one night that is there `nights` - 1 times into the past, a day apart, one in 97 verdicts changed."""
-    inspector = sa.inspect(engine)
-    columns = {table: [c["name"] for c in inspector.get_columns(table)]
-               for table in ("nights", "runs", "models", "op_tests", *COPIED)}  # fmt: skip
-    sqlite = engine.dialect.name == "sqlite"
-    for back in range(1, nights):
-        with engine.begin() as connection:
-            first = connection.scalar(sa.text("SELECT night_id FROM nights ORDER BY started DESC LIMIT 1"))
-            earlier = (
-                f"strftime('%Y-%m-%d %H:%M:%f000', started, '-{back} days')" if sqlite
-                else f"started - interval '{back} days'"
-            )  # fmt: skip
-            copy = f"|| '-{back:03}'"
-            changed = {"night_id": f"night_id {copy}", "run_id": f"run_id {copy}", "started": earlier,
-                       "kind": "'night'", "previous_night": f"'{first}-{back + 1:03}'",
-                       "status": f"CASE WHEN {_digest('op_id', back, sqlite)} THEN 'crashed' ELSE status END",
-                       }  # fmt: skip
-            for table, names in columns.items():
-                values = ", ".join(
-                    changed[n] if n in changed and (n != "status" or table == "op_tests") else _quoted(n) for n in names
-                )
-                listed = ", ".join(map(_quoted, names))
-                connection.execute(sa.text(
-                    f"INSERT INTO {table} ({listed}) SELECT {values} FROM {table} WHERE night_id = :first"
-                    if "night_id" in names else
-                    f"INSERT INTO {table} ({listed}) SELECT {values} FROM {table} "
-                    "WHERE run_id IN (SELECT run_id FROM runs WHERE night_id = :first)"
-                ), {"first": first})  # fmt: skip
-    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-        connection.execute(sa.text("ANALYZE"))
-
-
-def _quoted(name: str) -> str:
-    return f'"{name}"'
-
-
-def _digest(column: str, back: int, sqlite: bool) -> str:
-    """True for one op in about 97, another one each night."""
-    if sqlite:
-        return f"(instr('0123456789abcdef', substr({column}, 1, 1)) * 16 + {back}) % 97 = 0"
-    return f"(ascii({column}) * 16 + {back}) % 97 = 0"
-
-
-def questions(engine: sa.Engine) -> dict[str, str]:
-    """Name of each view -> the query that a dashboard asks of it by default."""
-    found = {}
+def fill(url: str, nights: int, op_tests: int) -> int:
+    """Fills the database with that many nights of that many op tests each; how many op tests it has then."""
+    engine = sa.create_engine(url)
+    if not sa.inspect(engine).has_table("nights"):
+        publish(url, op_tests)
     with engine.connect() as connection:
-        newest = connection.scalar(sa.text("SELECT night_id FROM nights ORDER BY started DESC LIMIT 1"))
-        since = connection.scalars(sa.text("SELECT started FROM nights ORDER BY started DESC LIMIT 30")).all()[-1]
-    for name in sorted(sa.inspect(engine).get_view_names()):
-        if name in SINGLE_OPS:
-            found[name] = f"SELECT COUNT(*), MAX(op_name) FROM {name} WHERE night_id = '{newest}'"
-        elif name.startswith(("night_", "model_")):
-            found[name] = f"SELECT * FROM {name} WHERE started >= '{since}'"
-        elif name == "newest_ops":
-            found[name] = "SELECT model, SUM(bad), SUM(uses) FROM newest_ops GROUP BY model"
-    return found
+        newest = connection.scalars(sa.text("SELECT night_id FROM nights ORDER BY started DESC LIMIT 2")).all()
+    with _without_indexes(engine):
+        for back in range(2, nights):
+            _copy(engine, newest, back, oldest=back == nights - 1)
+    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        connection.execute(sa.text("ANALYZE" if engine.dialect.name == "sqlite" else "VACUUM ANALYZE"))
+        return connection.scalar(sa.text("SELECT COUNT(*) FROM op_tests")) or 0
 
 
-def measure(engine: sa.Engine, rounds: int) -> list[tuple[str, float]]:
-    """(view, 95th percentile of its seconds)."""
-    found = []
-    for name, query in questions(engine).items():
-        times = []
-        for _ in range(rounds):
-            started = time.monotonic()
-            with engine.connect() as connection:
-                connection.execute(sa.text(query)).fetchmany(10_000)
-            times.append(time.monotonic() - started)
-        found.append((name, statistics.quantiles(times, n=20)[-1] if len(times) > 1 else times[0]))
-    return found
+def publish(url: str, op_tests: int, today: datetime | None = None) -> None:
+    """Publishes three nights up to today, the first of which the other two are compared with, and removes that one."""
+    today = today or datetime.now(UTC)
+    with tempfile.TemporaryDirectory() as scratch:
+        for ago in (2, 1, 0):
+            date = f"{today - timedelta(days=ago):%Y-%m-%d}"
+            run = Path(scratch) / f"big-{date}"
+            big_run.make(run, op_tests, MODELS, date, ago % 2)
+            subprocess.run([BIN / "opscope", "publish", run, "--to", url], check=True, stdout=subprocess.DEVNULL)
+    engine = sa.create_engine(url)
+    with engine.begin() as connection:
+        if engine.dialect.name == "sqlite":
+            connection.exec_driver_sql("PRAGMA foreign_keys = ON")
+        nights = connection.scalars(sa.text("SELECT night_id FROM nights ORDER BY started DESC")).all()
+        before = {"night": nights[2], "copy": _name(nights, 2)}
+        for table in ("runs", "nights"):
+            connection.execute(sa.text(f"DELETE FROM {table} WHERE night_id = :night"), {"night": nights[2]})
+        connection.execute(
+            sa.text("UPDATE night_series SET previous_night = :copy WHERE previous_night = :night"), before
+        )
+
+
+def _name(newest: Sequence[str], back: int) -> str:
+    """The id of the night that is so many days before the newest."""
+    return newest[back] if back < 2 else f"{newest[back % 2]}-{back:03}"
+
+
+def _copy(engine: sa.Engine, newest: Sequence[str], back: int, oldest: bool) -> None:
+    """Makes the night `back` days before the newest, in one transaction; nothing where it is there."""
+    sqlite = engine.dialect.name == "sqlite"
+    days, source = back - back % 2, newest[back % 2]
+    earlier = (
+        (lambda name: f"strftime('%Y-%m-%d %H:%M:%f000', {name}, '-{days} days')") if sqlite
+        else (lambda name: f"{name} - interval '{days} days'")
+    )  # fmt: skip
+    before = "" if oldest else _name(newest, back + 1)
+    told = {
+        **{name: f"CASE {name} WHEN '' THEN '' ELSE {name} || '-{back:03}' END" for name in PLACED},
+        **{name: earlier(name) for name in ("started", "ended")},
+        "previous_night": f"'{before}'",
+    }
+    date = f"substr({earlier('started')}, 1, 16)" if sqlite else f"to_char({earlier('started')}, 'YYYY-MM-DD HH24:MI')"
+    with engine.begin() as connection:
+        there = sa.text("SELECT 1 FROM nights WHERE night_id = :night")
+        if connection.scalar(there, {"night": _name(newest, back)}):
+            return
+        if not sqlite:  # what is copied refers to what is there
+            connection.execute(sa.text("SET LOCAL session_replication_role = replica"))
+        for table, columns in _tables(connection):
+            changed = {**told, "label": date} if table == "nights" else told
+            which = (
+                "night_id = :night" if "night_id" in columns
+                else "run_id IN (SELECT run_id FROM runs WHERE night_id = :night)"
+            )  # fmt: skip
+            values = ", ".join(changed.get(name, f'"{name}"') for name in columns)
+            listed = ", ".join(f'"{name}"' for name in columns)
+            statement = f"INSERT INTO {table} ({listed}) SELECT {values} FROM {table} WHERE {which}"
+            connection.execute(sa.text(statement), {"night": source})
+
+
+def _tables(connection: sa.Connection) -> Iterator[tuple[str, list[str]]]:
+    """Every table whose rows are of a night or of a run, with its columns; one that others refer to before these."""
+    inspector = sa.inspect(connection)
+    for table, _ in inspector.get_sorted_table_and_fkc_names():
+        columns = [column["name"] for column in inspector.get_columns(table)] if table else []
+        if table and {"night_id", "run_id"} & set(columns):
+            yield table, columns
+
+
+@contextmanager
+def _without_indexes(engine: sa.Engine) -> Iterator[None]:
+    """Takes the indexes of PostgreSQL's op tests away and makes them again, but for the two that finding rows takes."""
+    if engine.dialect.name == "sqlite":
+        yield
+        return
+    wanted = sa.text(
+        "SELECT indexname, indexdef FROM pg_indexes WHERE tablename = 'op_tests' AND indexname NOT LIKE 'pk%' "
+        "AND indexname NOT LIKE '%night_id%'"
+    )
+    with engine.begin() as connection:
+        indexes = connection.execute(wanted).all()
+        for name, _ in indexes:
+            connection.execute(sa.text(f"DROP INDEX {name}"))
+    yield
+    with engine.begin() as connection:
+        connection.execute(sa.text("SET LOCAL maintenance_work_mem = '512MB'"))
+        for _, definition in indexes:
+            connection.execute(sa.text(definition))
 
 
 def main() -> int:
-    """Fills the database, unless `--keep` says that it is full, and prints what was measured."""
+    """Fills the database and says how large it is."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("url")
-    parser.add_argument("--run", type=Path, help="the run that every night is a copy of")
-    parser.add_argument("--nights", type=int, default=20)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--nights", type=int, default=365)
+    parser.add_argument("--op-tests", type=int, default=27_400, help="of each night")
     options = parser.parse_args()
-    engine = sa.create_engine(options.url)
-    told: dict[str, float] = {}
-    if options.run is not None:
-        told["publish"] = publish(options.run, options.url)
-        started = time.monotonic()
-        multiply(engine, options.nights)
-        told["filled"] = time.monotonic() - started
-    told |= dict(measure(engine, options.rounds))
-    with engine.connect() as connection:
-        rows = connection.scalar(sa.text("SELECT COUNT(*) FROM op_tests"))
-    print(json.dumps({"op_tests": rows, "seconds": {name: round(value, 3) for name, value in told.items()}}, indent=1))
+    count = fill(options.url, options.nights, options.op_tests)
+    print(f"{count:,} op tests of {options.nights} nights")
     return 0
 
 

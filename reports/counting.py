@@ -81,6 +81,7 @@ def _ops(connection: sa.Connection, night_id: str, series: str) -> RunView | Non
     view = night_view(connection, night_id, series)
     rows = ([night_id, series, *row] for row in night_counts.counts(view))
     bulk.insert(connection, NIGHT_COUNTS, rows)
+    connection.execute(counting_sql.COVERAGE, {"night": night_id, "series": series})
     for model, counted in night_counts.models(view).items():
         of_model = (NIGHT_MODELS.c.series == series) & (NIGHT_MODELS.c.model == model)
         connection.execute(sa.update(NIGHT_MODELS).where(NIGHT_MODELS.c.night_id == night_id, of_model).values(counted))

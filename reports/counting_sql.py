@@ -1,4 +1,4 @@
-"""Which rows of a night count, as one statement. Its parameter is `night`."""
+"""What one statement counts of a night: which rows of it count, and its coverage by kind of op."""
 
 from __future__ import annotations
 
@@ -23,4 +23,23 @@ FROM ranked
 WHERE op_tests.run_id = ranked.run_id AND op_tests.op_id = ranked.op_id AND op_tests.backend = ranked.backend
   AND op_tests.attempt = ranked.attempt
   AND op_tests.superseded_by <> CASE WHEN ranked.place = 1 THEN '' ELSE ranked.winner END""")
-"""Of several rows of an op in a night the newest counts, one that was attempted before one that was not."""
+"""Of several rows of an op in a night the newest counts, one that was attempted before one that was not.
+
+`night` is its parameter."""
+
+COVERAGE = sa.text(f"""
+INSERT INTO night_kinds
+       (night_id, series, model, op_kind, attempted_ops, right_ops, host_ops, bad_ops, attempted_uses, right_uses)
+SELECT c.night_id, c.series, c.model, c.op_kind, SUM(c.ops),
+       SUM(CASE WHEN c.status = 'success' AND (c.ran_on <> 'host' OR l.lane = 'host') THEN c.ops ELSE 0 END),
+       SUM(CASE WHEN c.status = 'success' AND c.ran_on = 'host' AND l.lane = 'device' THEN c.ops ELSE 0 END),
+       SUM(CASE WHEN c.status <> 'success' THEN c.ops ELSE 0 END),
+       SUM(c.uses),
+       SUM(CASE WHEN c.status = 'success' AND (c.ran_on <> 'host' OR l.lane = 'host') THEN c.uses ELSE 0 END)
+FROM night_counts c
+CROSS JOIN (SELECT CASE WHEN EXISTS (SELECT 1 FROM night_counts WHERE night_id = :night AND series = :series
+                                     AND model = '' AND ran_on IN ('simulator', 'silicon', 'mixed'))
+                        THEN 'device' ELSE 'host' END AS lane) l
+WHERE c.night_id = :night AND c.series = :series AND c.model <> '' AND c.status NOT IN {UNATTEMPTED}
+GROUP BY c.night_id, c.series, c.model, c.op_kind""")
+"""Coverage of the night `night` in `series`, from its `night_counts`; lanes are those of views/night_lanes.sql."""

@@ -11,7 +11,7 @@ from reports import bulk
 from reports.diff import QUIET, Label, Row, labelled_rows
 from reports.history import slower_between_nights
 from reports.outcomes import RunView
-from reports.schema_nights import NIGHT_CHANGES, NIGHT_CURVE, NIGHT_FIXES
+from reports.schema_nights import NIGHT_CHANGE_MODELS, NIGHT_CHANGES, NIGHT_CURVE, NIGHT_FIXES
 from reports.unblock import plan
 
 FIRST = "FIRST"
@@ -20,7 +20,8 @@ FIRST = "FIRST"
 
 def count_changes(connection: sa.Connection, now: RunView, before: RunView | None) -> None:
     """Makes the rows of `night_changes` anew; without a night to compare with, those of the ops that go wrong."""
-    _clear(connection, NIGHT_CHANGES, now.run_id, now.series)
+    for table in (NIGHT_CHANGES, NIGHT_CHANGE_MODELS):
+        _clear(connection, table, now.run_id, now.series)
     if before is not None:
         found = labelled_rows(before, now, slower_between_nights(connection, before, now), QUIET)
     else:
@@ -28,6 +29,9 @@ def count_changes(connection: sa.Connection, now: RunView, before: RunView | Non
         some = labelled_rows(nothing, now, None, QUIET)
         found = [replace(row, label=FIRST, note="") for row in some if row.label == Label.NEW]
     bulk.insert(connection, NIGHT_CHANGES, (_change(now.run_id, now.series, row) for row in found))
+    here = [op for row in found if (op := now.ops.get(row.op_id)) is not None]
+    places = ([now.run_id, now.series, op.op_id, model, uses] for op in here for model, uses in op.uses_of.items())
+    bulk.insert(connection, NIGHT_CHANGE_MODELS, places)
 
 
 def _change(night_id: str, series: str, row: Row) -> list[Any]:

@@ -77,6 +77,17 @@ NIGHT_COUNTS = sa.Table(
 )
 """How the ops of a night ended. `cycles` and `compile_seconds` are of all uses and of all ops, one after another."""
 
+NIGHT_KINDS = sa.Table(
+    "night_kinds",
+    METADATA,
+    *of_night(),
+    text("model", key=True),
+    text("op_kind", key=True),
+    *(count(name) for name in ("attempted_ops", "right_ops", "host_ops", "bad_ops", "attempted_uses", "right_uses")),
+)
+"""The rows of `night_counts` of each model by kind of op, without those that were not attempted: coverage. A right op
+is right where the lane runs; `host_ops` are right on the host though the lane is a device's."""
+
 NIGHT_PAIRS = sa.Table(
     "night_pairs",
     METADATA,
@@ -116,6 +127,16 @@ NIGHT_CHANGES = sa.Table(
 )
 """What `opscope diff` says of the night against the one before it; ops that are SAME or ADDED have no row."""
 
+NIGHT_CHANGE_MODELS = sa.Table(
+    "night_change_models",
+    METADATA,
+    *of_night(),
+    text("op_id", key=True),
+    text("model", key=True),
+    count("uses"),
+)
+"""The models of the night that each op of `night_changes` stands in, and how often."""
+
 NIGHT_FIXES = sa.Table(
     "night_fixes",
     METADATA,
@@ -143,4 +164,7 @@ NIGHT_CURVE = sa.Table(
 )
 """The unlock curve: after so many fixes, so many of the models are whole."""
 
-COUNTED = (NIGHT_SERIES, NIGHT_MODELS, NIGHT_COUNTS, NIGHT_PAIRS, NIGHT_CHANGES, NIGHT_FIXES, NIGHT_CURVE)
+COUNTED = (
+    NIGHT_SERIES, NIGHT_MODELS, NIGHT_COUNTS, NIGHT_KINDS, NIGHT_PAIRS, NIGHT_CHANGES, NIGHT_CHANGE_MODELS, NIGHT_FIXES,
+    NIGHT_CURVE,
+)  # fmt: skip

@@ -1,6 +1,7 @@
 """Runs every chart's query inside Superset, without a server: `check_charts.py SLUG...` prints one JSON line per chart.
 
-Each line has `dashboard`, `chart`, `rows`, `seconds`, `error`, and the `sql` that was run.
+A chart is asked as its dashboard asks it when it is opened, with what the native filters say by default. Each line has
+`dashboard`, `chart`, `rows`, `seconds`, `error`, and the `sql` that was run.
 """
 
 from __future__ import annotations
@@ -11,25 +12,71 @@ import time
 
 from superset.app import create_app
 
+ALL_TIMES = "No filter"
+"""What a chart that a filter of times may narrow says of times itself."""
 
-def run(chart: object) -> dict:
-    """One chart's query, past the cache."""
+
+def ask(context: dict) -> list[dict]:
+    """What Superset answers to a chart's queries, past the cache."""
     from superset.charts.schemas import ChartDataQueryContextSchema
     from superset.commands.chart.data.get_data_command import ChartDataCommand
 
+    command = ChartDataCommand(ChartDataQueryContextSchema().load(context | {"force": True}))
+    command.validate()
+    return command.run()["queries"]
+
+
+def run(chart: object, filters: list[dict]) -> dict:
+    """One chart's query."""
     started = time.monotonic()
     found = {"rows": 0, "error": "", "sql": ""}
     try:
-        context = json.loads(chart.query_context) | {"force": True}
-        command = ChartDataCommand(ChartDataQueryContextSchema().load(context))
-        command.validate()
-        for query in command.run()["queries"]:
+        for query in ask(filtered(json.loads(chart.query_context), chart, filters)):
             found["rows"] += query.get("rowcount") or 0
             found["error"] = found["error"] or query.get("error") or ""
             found["sql"] = query.get("query") or ""
     except Exception as error:  # noqa: BLE001 - whatever Superset raises is what is wrong with the chart
         found["error"] = str(error) or type(error).__name__
     return found | {"seconds": round(time.monotonic() - started, 4)}
+
+
+def filtered(context: dict, chart: object, filters: list[dict]) -> dict:
+    """The chart's query as the filters that reach it leave it; one whose column the chart lacks says nothing to it."""
+    columns = {column.column_name for column in chart.datasource.columns}
+    for one in filters:
+        if chart.id in one["excluded"]:
+            continue
+        for query in context["queries"]:
+            for condition in query["filters"]:
+                if one["times"] and condition["op"] == "TEMPORAL_RANGE" and condition["val"] == ALL_TIMES:
+                    condition["val"] = one["times"]
+            query["filters"] += [condition for condition in one["conditions"] if condition["col"] in columns]
+    return context
+
+
+def defaults(dashboard: object) -> list[dict]:
+    """What each native filter of a dashboard says when it is opened: `times`, `conditions`, and charts `excluded`."""
+    found = []
+    for one in json.loads(dashboard.json_metadata or "{}").get("native_filter_configuration", []):
+        said = one.get("defaultDataMask", {}).get("extraFormData", {})
+        conditions = list(said.get("filters", []))
+        if one.get("controlValues", {}).get("defaultToFirstItem"):
+            conditions += first_item(one)
+        excluded = set(one.get("scope", {}).get("excluded", []))
+        found.append({"times": said.get("time_range"), "conditions": conditions, "excluded": excluded})
+    return found
+
+
+def first_item(of: dict) -> list[dict]:
+    """The condition of a filter that takes the first of its items, in the order of its metric."""
+    target, metric = of["targets"][0], of.get("sortMetric")
+    column = target["column"]["name"]
+    query = {"columns": [column], "metrics": [metric] if metric else [], "row_limit": 1, "filters": [],
+             "orderby": [[metric or column, metric is None]]}  # fmt: skip
+    asked = {"datasource": {"id": target["datasetId"], "type": "table"}, "queries": [query], "result_type": "full",
+             "result_format": "json"}  # fmt: skip
+    rows = [row for answer in ask(asked) for row in answer.get("data") or []]
+    return [{"col": column, "op": "IN", "val": [row[column]]} for row in rows]
 
 
 def main(slugs: list[str]) -> None:
@@ -45,8 +92,9 @@ def main(slugs: list[str]) -> None:
             print(json.dumps({"dashboard": slug, "chart": "", "rows": 0, "seconds": 0, "sql": "",
                               "error": "no such dashboard"}), flush=True)  # fmt: skip
             continue
+        filters = defaults(dashboard)
         for chart in sorted(dashboard.slices, key=lambda one: one.slice_name):
-            found = {"dashboard": dashboard.dashboard_title, "chart": chart.slice_name} | run(chart)
+            found = {"dashboard": dashboard.dashboard_title, "chart": chart.slice_name} | run(chart, filters)
             print(json.dumps(found), flush=True)
 
 

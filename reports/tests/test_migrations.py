@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sqlite3
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,8 @@ from harness.store import load_run
 from reports.database import head, open_database, schema_version
 from reports.outcomes import from_database, from_stored
 from reports.publish import publish
-from reports.tests.nights import Op, night
+from reports.tests.nights import Op, night, op_id
+from reports.upkeep import add_alias
 
 OLD = Path(__file__).parent / "data" / "schema_0003.sql"
 """Three runs as schema 0003 held them: the one of sample_run.py, and two nights of nights.py."""
@@ -58,3 +60,20 @@ def test_a_run_of_before_reads_as_its_folder_and_goes_on(url: str, tmp_path: Pat
     with open_database(url) as connection:
         news = sa.text("SELECT label FROM night_changes WHERE night_id = 'night03'")
         assert connection.scalars(news).all() == ["NEW"]
+
+
+def test_what_an_upgrade_counts_is_what_publishing_counts(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/db.sqlite"
+    failed = Op("compile_failed", uses={"a": 1, "b": 3}, error="no lowering")
+    same = {"exp": Op("not_run", uses={"b": 1}), "host": Op(uses={"a": 4}, more={"ran_on": "host"})}
+    for number, name in enumerate(("old", "add")):
+        publish(night(tmp_path, number, {**same, name: failed}), url)
+    upgrade = importlib.import_module("reports.migrations.versions.0011_coverage_and_places")
+    add_alias(url, op_id("old"), op_id("add"), "the same op")
+    with open_database(url) as connection:
+        for table, statement in (("night_kinds", upgrade.KINDS), ("night_change_models", upgrade.PLACES)):
+            rows = sa.text(f"SELECT * FROM {table} ORDER BY 1, 2, 3, 4")
+            counted = connection.execute(rows).all()
+            connection.execute(sa.text(f"DELETE FROM {table}"))
+            connection.execute(sa.text(statement))
+            assert connection.execute(rows).all() == counted != []

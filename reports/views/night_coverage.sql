@@ -8,16 +8,8 @@
 --   attempted_uses: places of the attempted ops in the model
 --   right_uses: places of those right where the lane runs
 SELECT c.night_id, n.label, n.kind, s.started, c.series, s.backend, s.arch, s.data_format, c.model, c.op_kind,
-       SUM(c.ops) AS attempted_ops,
-       SUM(CASE WHEN c.status = 'success' AND (c.ran_on <> 'host' OR s.lane = 'host') THEN c.ops ELSE 0 END) AS right_ops,
-       SUM(CASE WHEN c.status = 'success' AND c.ran_on = 'host' AND s.lane = 'device' THEN c.ops ELSE 0 END) AS host_ops,
-       SUM(CASE WHEN c.status <> 'success' THEN c.ops ELSE 0 END) AS bad_ops,
-       1.0 * SUM(CASE WHEN c.status = 'success' AND (c.ran_on <> 'host' OR s.lane = 'host') THEN c.ops ELSE 0 END)
-           / SUM(c.ops) AS coverage,
-       SUM(c.uses) AS attempted_uses,
-       SUM(CASE WHEN c.status = 'success' AND (c.ran_on <> 'host' OR s.lane = 'host') THEN c.uses ELSE 0 END) AS right_uses
-FROM night_counts c
-JOIN night_lanes s ON s.night_id = c.night_id AND s.series = c.series
+       c.attempted_ops, c.right_ops, c.host_ops, c.bad_ops, 1.0 * c.right_ops / c.attempted_ops AS coverage,
+       c.attempted_uses, c.right_uses
+FROM night_kinds c
+JOIN night_series s ON s.night_id = c.night_id AND s.series = c.series
 JOIN nights n ON n.night_id = c.night_id
-WHERE c.model <> '' AND c.status NOT IN ('stopped', 'skipped', 'not_run')
-GROUP BY c.night_id, n.label, n.kind, s.started, c.series, s.backend, s.arch, s.data_format, c.model, c.op_kind
