@@ -17,6 +17,7 @@ from harness.records import RunRecord
 from harness.store import StoredRun, load_run
 from reports import charts, page_rows, vega
 from reports.columns import plain
+from reports.owned import EVERYBODY, Owned
 from reports.sections import sections, unlock_chart
 from reports.whole_models import models_section
 from reports.written import write_whole
@@ -31,20 +32,21 @@ LARGE = 500_000
 """Characters of data above which the page holds them compressed."""
 
 
-def write_report(run_dir: Path, url: str | None = None, run: StoredRun | None = None) -> Path:
+def write_report(run_dir: Path, url: str | None = None, run: StoredRun | None = None, owned: Owned = EVERYBODY) -> Path:
     """Writes RUN/report.html from the records of the run, whole or not at all; its path.
 
-    `url`: the database that may hold earlier runs to compare with; `run`: what the folder holds, where that is known.
+    `url`: the database that may hold earlier runs to compare with; `run`: what the folder holds, where that is known;
+    `owned`: whose failures it lists.
 
     Raises InputError for a folder that holds no run and for a disk that takes no file.
     """
-    text = render(run or load_run(run_dir), url, run_dir)
+    text = render(run or load_run(run_dir), url, run_dir, owned)
     return write_whole(run_dir / REPORT_FILE, text, "--no-report")
 
 
-def render(run: StoredRun, url: str | None = None, run_dir: Path | None = None) -> str:
+def render(run: StoredRun, url: str | None = None, run_dir: Path | None = None, owned: Owned = EVERYBODY) -> str:
     """The page of a run, as text; `run_dir` may hold more of its models than its records do."""
-    return filled(context(run, url, run_dir))
+    return filled(context(run, url, run_dir, owned))
 
 
 def filled(context: dict[str, Any]) -> str:
@@ -57,16 +59,18 @@ def filled(context: dict[str, Any]) -> str:
     return environment.get_template("report.html.j2").render(context)
 
 
-def context(run: StoredRun, url: str | None = None, run_dir: Path | None = None) -> dict[str, Any]:
+def context(
+    run: StoredRun, url: str | None = None, run_dir: Path | None = None, owned: Owned = EVERYBODY
+) -> dict[str, Any]:
     """What the template fills in."""
     from harness.ledger import by_backend, line
 
-    rows = plain(page_rows.op_rows(run.tests))
+    rows = plain(page_rows.op_rows(run.tests, owned))
     books = by_backend(run.header, run.rows, run.tests, run.record.backend.split(","))
     outcome = run.record.outcome
     warnings = [] if outcome == "complete" else [f"This run is {outcome}: ops without a result count as not run."]
     return {
-        **frame(rows, sections(run, url)),
+        **frame(rows, sections(run, url, owned), owned),
         "title": ", ".join(run.record.models),
         "on": run.record.backend,
         "warnings": warnings,
@@ -77,19 +81,23 @@ def context(run: StoredRun, url: str | None = None, run_dir: Path | None = None)
         "adds_up": all(counts.adds_up for counts in books.values()),
         "splits": page_rows.splits(run.tests) if len(books) > 1 else None,
         **models_section(run, run_dir),
-        "unsplittable": page_rows.unsplittable(run.rows),
+        "unsplittable": page_rows.unsplittable(run.rows, owned),
         "origin": origin(run.record),
     }
 
 
-def frame(rows: list[dict[str, Any]], beyond: dict[str, Any]) -> dict[str, Any]:
-    """What follows from the ops alone, of a run or of a night. `beyond`: the sections of sections.py."""
+def frame(rows: list[dict[str, Any]], beyond: dict[str, Any], owned: Owned) -> dict[str, Any]:
+    """What follows from the ops alone, of a run or of a night. `beyond`: the sections of sections.py.
+
+    Ladder, rates and charts are made of all ops, lists of those whose owner `owned` asks for.
+    """
+    listed = [row for row in rows if owned.lists(row["owner"])]
     specifications = charts.charts(rows)
     for place, fixes in enumerate(beyond["fixes"]):
         if curve := unlock_chart(fixes["plan"]):
             specifications[f"chart-unlock-{place}"] = curve
     ladder = page_rows.ladder(rows)
-    data = {"ops": rows, "charts": specifications, "stages": ladder["stages"],
+    data = {"ops": listed, "charts": specifications, "stages": ladder["stages"],
             "colours": {str(name): colour for name, colour in charts.STATUS_COLOURS.items()}}  # fmt: skip
     text, packed = vega.javascript(), script_safe(data)
     return {
@@ -98,10 +106,12 @@ def frame(rows: list[dict[str, Any]], beyond: dict[str, Any]) -> dict[str, Any]:
         "isolation": [],
         "ladder": ladder,
         "colours": {str(name): colour for name, colour in charts.stage_colours(ladder["stages"]).items()},
-        "rows": rows,
-        "failing": page_rows.failing(rows),
-        "known": sorted((row for row in rows if row["tone"] == "known"), key=lambda row: -row["uses"]),
-        "overwrote": sorted((row for row in rows if row["overwritten"]), key=lambda row: -row["uses"]),
+        "rows": listed,
+        "team": owned.team,
+        "has_owners": bool(owned.rules),
+        "failing": page_rows.failing(listed),
+        "known": sorted((row for row in listed if row["tone"] == "known"), key=lambda row: -row["uses"]),
+        "overwrote": sorted((row for row in listed if row["overwritten"]), key=lambda row: -row["uses"]),
         "charts": specifications,
         "most": charts.MOST,
         "most_open": MOST_OPEN,

@@ -23,6 +23,7 @@ from reports.history import slower_between_nights
 from reports.html import filled, frame
 from reports.night_views import night_view, series_of
 from reports.outcomes import RunView
+from reports.owned import Owned
 from reports.readiness import views_of
 from reports.schema import DROPPED, NIGHTS, OP_TESTS, OPS, RUNS
 from reports.schema_nights import LEDGER, NIGHT_SERIES
@@ -42,22 +43,27 @@ class Lane:
     tests: Sequence[OpTest]
 
 
-def render_night(connection: sa.Connection, night_id: str, runs: Path, out: Path) -> str:
+def render_night(connection: sa.Connection, night_id: str, runs: Path, out: Path, owned: Owned) -> str:
     """The page of the night `night_id`, or of the run by itself of that id, as text.
 
-    `runs`: the folder that holds run folders, and `out`: where the page will lie, for links to what failing ops left.
+    `runs`: the folder that holds run folders, and `out`: where the page will lie, for links to what failing ops left;
+    `owned`: whose failures it lists.
     """
     lanes = list(_lanes(connection, night_id))
     night = connection.execute(sa.select(NIGHTS).where(NIGHTS.c.night_id == night_id)).mappings().one()
     tests = [test for lane in lanes for test in lane.tests]
-    rows = plain(page_rows.op_rows(tests))
+    rows = plain(page_rows.op_rows(tests, owned))
     for row, test in zip(rows, tests, strict=True):
         row["artifact"] = _link(runs / test.run_id / test.artifact, out) if test.artifact else ""
     models = sorted({model for lane in lanes for model in lane.view.models})
     lost = {op.op_id: op for lane in lanes for op in lane.view.ops.values() if op.status == "unsplittable"}
     ledgers = [_ledger(lane) for lane in lanes]
     context = {
-        **frame(rows, shown(list(_changes(connection, lanes)), [(lane.name, _plan(lane)) for lane in lanes])),
+        **frame(
+            rows,
+            shown(list(_changes(connection, lanes)), [(lane.name, _plan(lane)) for lane in lanes], owned),
+            owned,
+        ),
         "title": night["label"] if night["kind"] == "night" else night_id,
         "on": ", ".join(lane.name or f"{lane.view.backend} {lane.view.arch}" for lane in lanes),
         "warnings": [
@@ -71,7 +77,7 @@ def render_night(connection: sa.Connection, night_id: str, runs: Path, out: Path
         "adds_up": all(right for _, right in ledgers),
         "splits": page_rows.splits(tests) if len(lanes) > 1 else None,
         "unsplittable": [{"id": op.op_id, "name": op.op_name, "why": op.error, "uses": op.uses}
-                         for op in lost.values()],
+                         for op in lost.values() if owned.lists(owned.owner_of_unsplittable(op.op_name, op.uses_of))],
         "origin": _origin(connection, night),
     }  # fmt: skip
     return filled(context)

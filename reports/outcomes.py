@@ -87,12 +87,17 @@ class Outcome:
     @property
     def cluster(self) -> str:
         """Ops of one cluster fail for one reason: their error's fingerprint, or what stands in for it."""
-        return self.signature or f"{self.crash or self.status} {self.failed_stage or self.stage} {self.op_name}"
+        return cluster_of(self.signature, self.crash or self.status, self.failed_stage or self.stage, self.op_name)
 
     @property
     def reason(self) -> tuple[str, str, str, str]:
         """What must be equal for two failures to be the same one."""
         return self.status, self.failed_stage, self.signature, self.crash
+
+
+def cluster_of(signature: str, ended: str, stage: str, op_name: str) -> str:
+    """What a failure's cause is known by: the fingerprint of its error, or what stands in for it."""
+    return signature or f"{ended} {stage} {op_name}"
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,45 @@
-"""Owners put beside failing rows: of a comparison, a ranking, a model's missing ops."""
+"""Owners put beside failing rows: of a comparison, a ranking, a model's missing ops, a page."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
+from harness.records import OpTest
+from harness.stages import Stage
 from reports.diff import QUIET, Diff, Row
+from reports.outcomes import UNSPLITTABLE, cluster_of
 from reports.owners import Rule, owner
 from reports.unblock import Plan
+
+
+@dataclass(frozen=True)
+class Owned:
+    """Whose failures a page lists."""
+
+    rules: Sequence[Rule] = ()
+    team: str | None = None
+    """None: everybody's."""
+
+    def lists(self, owner_of_row: str) -> bool:
+        """Whether the page lists what that team looks after."""
+        return self.team in (None, owner_of_row)
+
+    def owner_of(self, test: OpTest) -> str:
+        """Who looks after an op that went wrong."""
+        stage = str(test.failed_stage or test.stage_reached)
+        cluster = cluster_of(test.error_signature or "", test.crash_kind or str(test.status), stage, test.op_name)
+        return owner(self.rules, [test.op_name], stage, cluster, test.models)
+
+    def owner_of_unsplittable(self, op_name: str, models: Iterable[str]) -> str:
+        """Who looks after an op that no module could be made of."""
+        stage = str(Stage.SPLIT)
+        return owner(self.rules, [op_name], stage, cluster_of("", UNSPLITTABLE, stage, op_name), models)
+
+
+EVERYBODY = Owned()
+"""Pages of everybody's failures, where nobody has said who looks after what."""
 
 
 def own_diff(diff: Diff, rules: Sequence[Rule], team: str | None = None) -> Diff:

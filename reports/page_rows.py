@@ -14,6 +14,7 @@ from harness.agreement import disagreements
 from harness.records import OpRow, OpTest
 from harness.stages import FAILED, Stage, Status, in_order
 from reports.charts import NOT_RUN
+from reports.owned import EVERYBODY, Owned
 from reports.rows import is_failure, signature
 
 Row = dict[str, Any]
@@ -22,10 +23,10 @@ UNATTEMPTED = UNTRIED | {Status.STOPPED}
 """Statuses of ops that count in no rate: nobody asked for their numbers."""
 
 
-def op_rows(tests: Sequence[OpTest]) -> list[Row]:
+def op_rows(tests: Sequence[OpTest], owned: Owned = EVERYBODY) -> list[Row]:
     """One row per op, in the order of the manifest; with several backends one per op and backend, named so."""
     several = len({test.backend for test in tests}) > 1
-    rows = [_op_row(test) for test in tests]
+    rows = [_op_row(test, owned) for test in tests]
     return [row | {"name": f"{row['name']} on {row['backend']}"} for row in rows] if several else rows
 
 
@@ -48,7 +49,8 @@ def splits(tests: Sequence[OpTest]) -> list[Row]:
     ]  # fmt: skip
 
 
-def _op_row(test: OpTest) -> Row:
+def _op_row(test: OpTest, owned: Owned) -> Row:
+    means = tone(test)
     return {
         "id": test.op_id,
         "name": test.op_name,
@@ -56,7 +58,8 @@ def _op_row(test: OpTest) -> Row:
         "kind": test.op_kind or "other",
         "types": signature(test.inputs, test.outputs),
         "status": str(test.status),
-        "tone": tone(test),
+        "tone": means,
+        "owner": owned.owner_of(test) if means in ("bad", "known") else "",
         "furthest": NOT_RUN if test.status in UNTRIED else str(test.stage_reached),
         "failed": str(test.failed_stage or ""),
         "stages": [(str(stage.stage), stage.seconds) for stage in test.stages],
@@ -195,10 +198,11 @@ def failing(rows: Sequence[Row]) -> list[list[Row]]:
     return sorted(groups.values(), key=lambda group: -sum(row["uses"] for row in group))
 
 
-def unsplittable(rows: Sequence[OpRow]) -> list[Row]:
+def unsplittable(rows: Sequence[OpRow], owned: Owned) -> list[Row]:
     """Ops that no module could be made of, with the reason."""
     return [
         {"id": row.op_id, "name": row.op_name, "why": row.unsplittable, "uses": len(row.uses)}
         for row in rows
         if row.unsplittable
+        and owned.lists(owned.owner_of_unsplittable(row.op_name, sorted({use.model for use in row.uses})))
     ]

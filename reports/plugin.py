@@ -103,8 +103,11 @@ def deliver(config: pytest.Config, run_dir: Path) -> list[str]:
 def _report(run_dir: Path, url: str | None, folder: Path, records: Records | None) -> str:
     from reports.database import default_url
     from reports.html import write_report
+    from reports.owned import Owned
+    from reports.owners import rules_here
 
-    return str(write_report(run_dir, url or default_url(folder), records and records[0]))
+    owned = Owned(rules_here(None, root=folder))
+    return str(write_report(run_dir, url or default_url(folder), records and records[0], owned))
 
 
 def _publish(run_dir: Path, url: str | None, folder: Path, records: Records | None) -> str:

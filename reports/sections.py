@@ -16,6 +16,7 @@ from reports.choosing import Runs
 from reports.diff import QUIET, Diff
 from reports.history import slower_between
 from reports.outcomes import RunView, from_stored
+from reports.owned import Owned, own_diff, own_plan
 from reports.readiness import views_of
 from reports.reading import exists, read_database
 from reports.terminal import percent
@@ -30,16 +31,18 @@ TONES = {"NEW": "bad", "REASON-CHANGED": "bad", "PCC-DROP": "bad", "SLOWER": "kn
 """What a label means to a reader."""
 
 
-def sections(run: StoredRun, url: str | None) -> dict[str, Any]:
+def sections(run: StoredRun, url: str | None, owned: Owned) -> dict[str, Any]:
     """What the template shows of both; nothing in a list that there is nothing to show of."""
     view = from_stored(run, "")
     found = since_last(view, url)
     fixes = plan(views_of(view))
-    return shown([] if found is None else [("", found)], [("", fixes)])
+    return shown([] if found is None else [("", found)], [("", fixes)], owned)
 
 
-def shown(diffs: Sequence[tuple[str, Diff]], plans: Sequence[tuple[str, Plan]]) -> dict[str, Any]:
+def shown(diffs: Sequence[tuple[str, Diff]], plans: Sequence[tuple[str, Plan]], owned: Owned) -> dict[str, Any]:
     """The same of comparisons and rankings that are there, each with its lane where there are several."""
+    diffs = [(lane, own_diff(diff, owned.rules, owned.team)) for lane, diff in diffs]
+    plans = [(lane, own_plan(found, owned.rules, owned.team)) for lane, found in plans]
     return {
         "changes": [{"lane": lane, **_changes(diff)} for lane, diff in diffs],
         "fixes": [{"lane": lane, **_fixes(found)} for lane, found in plans if found.fixes],

@@ -22,6 +22,7 @@ from reports.nightly.night_folder import REPORT, SUMMARY, end, folder_of
 from reports.nightly.notifying import Message, notify
 from reports.nightly.running import Ended
 from reports.nightly.verdict import Verdict, headline, judge
+from reports.owned import Owned
 from reports.owners import Rule
 from reports.reading import read_database
 from reports.written import write_whole
@@ -61,7 +62,9 @@ def deliver(
     say("comparing with the night before")
     found, more = _found(night, delivered, url, merged, root, rules)
     notes += more
-    links, more = _pages(night, merged, url, root, whole=bool(found) and not more) if reports else ([], [])
+    links, more = (
+        _pages(night, merged, url, root, Owned(rules), whole=bool(found) and not more) if reports else ([], [])
+    )
     notes += more
     verdict = judge(found, delivered, config.policy)
     title = f"{night.name} {night.label}: {headline(found, verdict)}"
@@ -110,17 +113,17 @@ def _found(
 
 
 def _pages(
-    night: NightRecord, merged: Mapping[str, Path], url: str, root: Path, whole: bool
+    night: NightRecord, merged: Mapping[str, Path], url: str, root: Path, owned: Owned, whole: bool
 ) -> tuple[list[tuple[str, str]], list[str]]:
     """The page of the night where the database has it `whole`, else one of each cell; a line for each that failed."""
     target = folder_of(root, night) / REPORT
 
     def of_night() -> Path:
         with read_database(url, "--database") as connection:
-            text = render_night(connection, night.night_id, runs_root(root), target)
+            text = render_night(connection, night.night_id, runs_root(root), target, owned)
         return write_whole(target, text, "a folder that can be written")
 
-    of_cells = [partial(write_report, run_dir, url) for run_dir in merged.values()]
+    of_cells = [partial(write_report, run_dir, url, owned=owned) for run_dir in merged.values()]
     problems: list[str] = []
     for steps in ([of_night], of_cells) if whole else (of_cells,):
         links = []

@@ -12,6 +12,7 @@ from harness.errors import InputError
 from reports.ask import ask
 from reports.cli_compare import diff, readiness, unblock
 from reports.cli_db import db
+from reports.cli_report import report
 from reports.database import open_database
 from reports.owners import Rule, owner, read_owners, rules_here, store_owners
 from reports.tests.night_runs import fresh, publish_night
@@ -121,3 +122,18 @@ def test_every_page_names_the_same_owner(tmp_path: Path, owners_file: Path, monk
         rows = ask(url, f"SELECT op_name, owner FROM {view} WHERE night_id LIKE '%1103%'").rows
         assert dict(rows) == expected, view
     assert dict(ask(url, "SELECT op_names, owner FROM night_clusters").rows) == expected
+
+    def listed(*words: str) -> tuple[str, dict[str, str]]:
+        """The page without its data, and the owners in its table of ops."""
+        done = CliRunner().invoke(report, [*words, "-o", "page.html"], catch_exceptions=False)
+        assert done.exit_code == 0
+        text, _, data = Path("page.html").read_text().partition('<script type="application/json" id="data">')
+        return text, {row["name"]: row["owner"] for row in json.loads(data.partition("</script>")[0])["ops"]}
+
+    folder = max(path.parent for path in tmp_path.glob("**/run.json"))
+    for page in (("--db", url), (str(folder), "--db", url, "--owners", str(owners_file))):
+        assert listed(*page)[1] == expected
+        text, rows = listed(*page, "--owner", "giants")
+        assert rows == {"stablehlo.exp": "giants"}
+        assert "no exp" in text
+        assert "no sort" not in text
