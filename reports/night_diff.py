@@ -12,6 +12,7 @@ from reports.history import slower_between_nights
 from reports.night_views import is_night, night_named, night_view, series_of
 from reports.schema import NIGHTS
 from reports.schema_nights import NIGHT_SERIES
+from reports.uncollected import uncollected
 
 
 def newest_night(connection: sa.Connection) -> str | None:
@@ -64,5 +65,6 @@ def compared_nights(connection: sa.Connection, a: str | None, b: str | None) -> 
 
 def compared_in(connection: sa.Connection, first: str, late: str, series: str) -> Diff:
     """Two nights in one of their series."""
-    before, now = (night_view(connection, which, series) for which in (first, late))
-    return compare(before, now, slower_between_nights(connection, before, now))
+    with uncollected():
+        before, now = (night_view(connection, which, series) for which in (first, late))
+        return compare(before, now, slower_between_nights(connection, before, now))

@@ -44,7 +44,7 @@ EVERYBODY = Owned()
 
 def own_diff(diff: Diff, rules: Sequence[Rule], team: str | None = None) -> Diff:
     """The comparison with an owner in every row that is not quiet; with `team` only its rows and clusters are left."""
-    rows = tuple(replace(row, owner=_owner(row, rules)) for row in diff.rows)
+    rows = tuple(_owned(row, rules) for row in diff.rows)
     if team is None:
         return replace(diff, rows=rows)
     rows = tuple(row for row in rows if row.owner == team)
@@ -53,6 +53,11 @@ def own_diff(diff: Diff, rules: Sequence[Rule], team: str | None = None) -> Diff
     clusters = tuple(one for one in diff.clusters if one["cluster"] in causes)
     counts = {label: count for label, count in counts.items() if count}
     return replace(diff, rows=rows, clusters=clusters, counts=counts)
+
+
+def _owned(row: Row, rules: Sequence[Rule]) -> Row:
+    told = _owner(row, rules)
+    return row if told == row.owner else replace(row, owner=told)  # nearly every row is quiet, and stays as it is
 
 
 def _owner(row: Row, rules: Sequence[Rule]) -> str:

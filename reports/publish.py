@@ -6,9 +6,7 @@ what it writes never depends on the clock or on the machine.
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +22,7 @@ from reports.database import open_database
 from reports.reading import exists, read_database
 from reports.rows import Published, Row
 from reports.schema import ERRORS, LIMITATIONS, MODELS, MODULE_OPS, NIGHT_CELLS, NIGHTS, OP_TESTS, OPS, RUNS, USES
+from reports.uncollected import uncollected
 from reports.upsert import upsert
 from reports.whole_models import WHOLE_MODELS, whole_model_rows
 
@@ -46,7 +45,7 @@ def publish(
     there = _published(url, run_id)
     if there is not None and there["digest"] == digest:
         return there["rows"]
-    with _no_collection():
+    with uncollected():
         found = rows.read(run_dir, records)
         with open_database(url, where) as connection:
             counts = write(connection, found, where)
@@ -64,19 +63,6 @@ def _published(url: str, run_id: str) -> dict[str, Any] | None:
             return connection.scalar(sa.select(RUNS.c.published).where(RUNS.c.run_id == run_id))
     except InputError:
         return None  # a database of an older schema, or none that answers: who writes to it says so
-
-
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    """Without the collector of cycles, of which records have none: it would look at each of a million again and again,
-    for more than half of the time that a publish takes."""
-    was = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was:
-            gc.enable()
 
 
 def write(connection: sa.Connection, found: Published, where: str = "--to") -> dict[str, int]:
