@@ -24,6 +24,7 @@ from compiler.depths import Compilation, CompileDepth
 from compiler.depths import binaries as planned_binaries
 from compiler.depths import step as take_step
 from compiler.errors import CompilerInputError, StageFailure, noted
+from compiler.mixed_precision import FORMATS as MIXED_PRECISION
 from compiler.ops.families import family
 from compiler.ops.layout import MOVES
 from compiler.ops.row import TABLE, OpRow, register
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from compiler.target.program import Program, TensorDesc
 
 __all__ = [
+    "MIXED_PRECISION",
     "MOVES",
     "Compilation",
     "CompileDepth",

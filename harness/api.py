@@ -59,6 +59,7 @@ class _Asked:
     math_fidelity: str | None
     unsupported_types: str
     optimization_level: int
+    amp_level: int
     until: str | None
     keep_ir: bool
     dtype: str
@@ -85,6 +86,7 @@ def run_op_by_op(
     math_fidelity: str | None = None,
     unsupported_types: str = "fail",
     optimization_level: int = 0,
+    amp_level: int = 0,
     until: str | None = None,
     keep_ir: bool = False,
     dtype: str = "float32",
@@ -116,9 +118,9 @@ def run_op_by_op(
     """
     names = tuple(backends) or (backend,)
     asked = _Asked(
-        ",".join(names), arch, data_format, math_fidelity, unsupported_types, optimization_level, until, keep_ir, dtype,
-        str(inputs), _text(weights), seed, op_timeout, op_memory, golden_memory, _text(cache_dir), no_cache,
-        _text(limitations), reruns, repro_size,
+        ",".join(names), arch, data_format, math_fidelity, unsupported_types, optimization_level, amp_level, until,
+        keep_ir, dtype, str(inputs), _text(weights), seed, op_timeout, op_memory, golden_memory, _text(cache_dir),
+        no_cache, _text(limitations), reruns, repro_size,
     )  # fmt: skip
     for one in names:
         registry.check_name(one)

@@ -77,6 +77,7 @@ def _asked(context: RunContext) -> tuple[Any, ...]:
     """The options that decide what a backend compiles."""
     return (
         context.arch, context.data_format, context.math_fidelity, context.unsupported_types, context.optimization_level,
+        context.amp_level,
     )  # fmt: skip
 
 

@@ -37,7 +37,7 @@ def make(task: dict[str, Any]) -> None:
     backend: Any = registry.load(context.backend)
     options = BackendOptions(
         context.arch, context.data_format, context.math_fidelity, False, context.unsupported_types,
-        context.optimization_level,
+        context.optimization_level, context.amp_level,
     )  # fmt: skip
     base, temporary, model = Path(task["base"]), Path(task["temporary"]), task["model"]
     for name in (export_folder.OPS, export_folder.VALUES):

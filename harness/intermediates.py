@@ -12,7 +12,7 @@ import json
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +71,9 @@ class Watch:
         self, split: SplitModule, inputs: Sequence[np.ndarray], target: Target, cache_dir: Path | None
     ) -> None:
         """`inputs` are the values of the program's arguments; the device must not write to them."""
-        self.split, self.target = split, target
+        self.split = split
+        # Any value may be what a product reads, and lies in that format then.
+        self.target = replace(target, float_format=target.product_format) if target.product_format else target
         self.nodes = {node.path: node for node in split.program.walk() if node.kind == "op" and node.outputs}
         self.seconds = 0.0
         """Time that comparing took; the device did nothing meanwhile."""

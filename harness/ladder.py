@@ -120,7 +120,7 @@ def climb(
         module = (export_dir / row.module).read_bytes()
         if row.op_name == WHOLE_MODEL:
             module = whole_model.tagged(module)
-        way.job = job = Job(row.op_id, module, [], options, row.outputs, ir_dir=ir_dir)
+        way.job = job = Job(row.op_id, module, [], options, row.outputs, row.argument_types, ir_dir)
         for stage in stages_from(row.level, backend.stages):
             if stage is not Stage.RUN:
                 way.timed(stage, lambda stage=stage: backend.climb(stage, job))

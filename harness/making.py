@@ -24,8 +24,8 @@ from harness.scale import costs, shard, whole
 from harness.workflows import FULL, WORKFLOWS, of_models, unsupported_types
 
 FROM_THE_RUN = (
-    "backend", "arch", "data_format", "math_fidelity", "unsupported_types", "optimization_level", "workflow", "until",
-    "op_timeout", "op_memory",
+    "backend", "arch", "data_format", "math_fidelity", "unsupported_types", "optimization_level", "amp_level",
+    "workflow", "until", "op_timeout", "op_memory",
 )  # fmt: skip
 """Settings that an op of an earlier run takes from that run, unless they are given anew."""
 

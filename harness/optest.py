@@ -38,6 +38,8 @@ class RunContext:
     """`fail`, or `fallback`: the host computes what the device has no types for."""
     optimization_level: int = 0
     """What the compiler does beyond single ops: 0, 1 or 2."""
+    amp_level: int = 0
+    """Mixed precision: 0 none, 1 or 2."""
     workflow: str = SPLIT
     until: str | None = None
     """Last stage to climb (a Stage's value); None: all of them."""
@@ -62,6 +64,7 @@ def repro_line(op_id: str, context: RunContext) -> str:
         ("--math-fidelity", context.math_fidelity, None),
         ("--unsupported-types", context.unsupported_types, DEFAULT_UNSUPPORTED_TYPES),
         ("--optimization-level", context.optimization_level, 0),
+        ("--amp-level", context.amp_level, 0),
         ("--until", context.until, None),
     ):
         if value is not None and value != default:
@@ -129,6 +132,8 @@ def build_test(
         "arch": context.arch,
         "data_format": context.data_format or "",
         "math_fidelity": context.math_fidelity or "",
+        "optimization_level": context.optimization_level,
+        "amp_level": context.amp_level,
         "repro": repro_line(row.op_id, context),
         "workflow": context.workflow,
     }

@@ -91,6 +91,7 @@ def _for_backend(backend: str, request: Request, run_id: str, run_dir: Path, set
         unsupported_types=unsupported_types(settings["unsupported_types"], settings["workflow"]),
         workflow=settings["workflow"],
         optimization_level=settings["optimization_level"],
+        amp_level=settings["amp_level"],
         until=settings["until"],
         keep_ir=settings["keep_ir"],
     )

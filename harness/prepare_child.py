@@ -20,8 +20,10 @@ from typing import TYPE_CHECKING, Any
 from harness import export_folder
 from harness.errors import InputError
 from harness.records import ManifestHeader
+from models.registry import TRAINING
 
 if TYPE_CHECKING:
+    from harness.export import Exported
     from harness.given import Given
     from harness.program import SplitModule
 
@@ -110,7 +112,7 @@ def make(task: dict[str, Any], emit: Emit) -> None:
         )
     )
     whole_row.write(temporary, name, split, walked.results, laws, seed, digest, exported.frontend,
-                    {index: value.file for index, value in values.items()})  # fmt: skip
+                    {index: value.file for index, value in values.items()}, argument_types(name, exported))  # fmt: skip
     header = ManifestHeader(
         models=(name,),
         export_dirs=(task["folder"],),
@@ -122,6 +124,13 @@ def make(task: dict[str, Any], emit: Emit) -> None:
             (temporary / leftover).unlink()
     export_folder.write_manifest(temporary, header, walked.rows)
     export_folder.publish(temporary, Path(task["folder"]))
+
+
+def argument_types(name: str, exported: Exported) -> tuple[str, ...]:
+    """What each argument is to a compiler; none of a training step, after which no argument is as before, or a file."""
+    if name.endswith(TRAINING):
+        return ()
+    return tuple("input" if spec.role == "input" else "parameter" for spec in exported.arguments)
 
 
 def program_digest(split: SplitModule, laws: Sequence[str], given: Mapping[int, Given] | None = None) -> str:

@@ -87,6 +87,8 @@ class OpRow(Record):
     """Why no module could be made of it; then `module` is None."""
     level: str = "stablehlo"
     """What `module` is written in: `stablehlo`, or `ttnn`, which enters the ladder where the compiler would have it."""
+    argument_types: tuple[str, ...] = ()
+    """Of a model as one program: `input` or `parameter` per argument, what its exporter said; empty: all are inputs."""
     held_to: str = ""
     """The op whose tolerance counts, where the name of this one does not say it."""
 
@@ -238,6 +240,10 @@ class OpTest(Record):
     arch: str = ""
     data_format: str = ""
     math_fidelity: str = ""
+    optimization_level: int = 0
+    """What the compiler was asked to do beyond single ops: 0, 1 or 2."""
+    amp_level: int = 0
+    """Mixed precision that was asked for: 0, 1 or 2."""
     pipeline: str = ""
     """The compiler's pass pipeline as a string that `opscope opt -p` replays."""
     repro: str = ""

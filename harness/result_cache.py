@@ -110,6 +110,7 @@ def key(row: OpRow, context: RunContext, ready: Ready) -> str:
         # A file's place says nothing; law, seed and index do.
         "sources": [source.model_dump(exclude={"path"}) for source in row.sources],
         "golden": bool(row.golden),
+        "argument_types": row.argument_types,
     }
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
 
@@ -126,6 +127,7 @@ def _of_the_run(context: RunContext, ready: Ready) -> dict[str, Any]:
             context.math_fidelity,
             context.unsupported_types,
             context.optimization_level,
+            context.amp_level,
             context.until,
         ),
         "ready": asdict(ready),

@@ -83,6 +83,8 @@ MATRIX_KINDS = frozenset(
     {"whole_model", "matmul", "conv", "reduce", "pool", "norm", "linalg", "control", "custom", "other"}
 )
 """Kinds that may use the matrix unit (sums do; region ops and unknown ones may hold anything)."""
+PRODUCTS = frozenset({"whole_model", "matmul", "conv", "control"})
+"""Kinds that may hold products, which mixed precision narrows."""
 SUMMING_KINDS = frozenset({"matmul", "conv", "reduce", "pool"})
 
 WHOLE_KINDS = MATRIX_KINDS - SUMMING_KINDS
@@ -132,6 +134,8 @@ def tolerance(
         return TABLE["exact"]
     own = _FORMAT_OF.get(part, "Float8")
     stored = target.float_format or own
+    if target.product_format is not None and kind in PRODUCTS:
+        stored = max(stored, target.product_format, key=lambda name: TABLE[_ROW_OF_FORMAT.get(name, name)].relative_l2)
     computes = not (kind in DATA_MOVEMENT or (kind in REDUCING_KINDS and chooses(kind, body)))
     if not computes and (stored == own or part in _LOSSLESS.get(stored, ())):
         return TABLE["exact"]

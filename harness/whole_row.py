@@ -15,12 +15,12 @@ from harness.records import WHOLE_MODEL, OpRow, Source, Use
 
 def write(
     folder: Path, name: str, split: SplitModule, results: Sequence[Any], laws: Sequence[str], seed: int,
-    digest: str, frontend: str, given: Mapping[int, str],
+    digest: str, frontend: str, given: Mapping[int, str], argument_types: tuple[str, ...] = (),
 ) -> None:  # fmt: skip
     """Writes whole.json and the goldens of the final outputs: `results` of the walk, which equal the whole model's.
 
     `digest` names the program; `given` holds the files of arguments whose values the user brought. A result that the
-    walk has no value for leaves the model without goldens.
+    walk has no value for leaves the model without goldens. `argument_types` say which arguments stay from run to run.
     """
     program = split.program
     missing = next((str(value.reason) for value in results if hasattr(value, "reason")), "")
@@ -46,5 +46,6 @@ def write(
         uses=(Use(model=name, path="main"),),
         provenance=f"seeded:{name}-{digest}:{seed}",
         frontend=frontend,
+        argument_types=argument_types,
     )
     (folder / WHOLE).write_text(row.model_dump_json() + "\n")

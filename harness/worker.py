@@ -74,7 +74,7 @@ def serve(link: Link) -> None:
             raise InputError(f"--backend {context.backend}", "a usable backend", "one that lacks something", missing)
         options = BackendOptions(
             context.arch, context.data_format, context.math_fidelity, context.keep_ir, context.unsupported_types,
-            context.optimization_level,
+            context.optimization_level, context.amp_level,
         )  # fmt: skip
         target = backend.target(options)
         _check_until(context, backend.stages)

@@ -64,6 +64,8 @@ COLUMNS: dict[str, dict[str, Column]] = {
         "ran_on": Column(TEXT, "`simulator`, `silicon`, `host`, `mixed` or `none`"),
         "data_format": Column(TEXT, "format the device computed floats in"),
         "math_fidelity": Column(TEXT, "passes of the matrix unit"),
+        "optimization_level": Column(COUNT, "what the compiler was asked to do beyond single ops"),
+        "amp_level": Column(COUNT, "mixed precision that was asked for"),
         "provenance": Column(TEXT, "where its inputs came from"),
         "attempt": Column(COUNT, "which attempt this was"),
         "repro": Column(TEXT, "the line that runs just this op again"),

@@ -135,6 +135,10 @@ def gzipped(text: str) -> str:
     return base64.b64encode(gzip.compress(text.encode(), 6, mtime=0)).decode()
 
 
+OPTIONS = ("dtype", "data_format", "math_fidelity", "optimization_level", "amp_level", "inputs")
+"""Options that are shown at the top, where they are set."""
+
+
 def chips(run: StoredRun) -> list[tuple[str, str]]:
     """What was run on what, and when: label and value."""
     record = run.record
@@ -145,8 +149,7 @@ def chips(run: StoredRun) -> list[tuple[str, str]]:
         ("arch", record.arch),
         ("card", ", ".join(sorted({test.card_type for test in run.tests}))),
         ("ran on", ", ".join(sorted({test.ran_on for test in run.tests} - {"none"}))),
-        *((name.replace("_", " "), str(options[name])) for name in ("dtype", "data_format", "math_fidelity", "inputs")
-          if options.get(name)),
+        *((name.replace("_", " "), str(options[name])) for name in OPTIONS if options.get(name)),
         ("started", f"{record.started:%Y-%m-%d %H:%M:%S} UTC"),
         ("took", took),
         ("run", record.run_id),

@@ -33,6 +33,8 @@ SHARED = {
     "rank": "rank of the first operand",
     "data_format": "format the device computes floats in",
     "math_fidelity": "passes of the matrix unit",
+    "optimization_level": "what the compiler was asked to do beyond single ops: 0, 1 or 2",
+    "amp_level": "mixed precision that was asked for: 0, 1 or 2",
     "model": "the model",
     "model_name": "a model that the op stands in",
     "op_id": "the op, in every run and model the same",

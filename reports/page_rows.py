@@ -81,7 +81,7 @@ def _op_row(test: OpTest, owned: Owned) -> Row:
         ],
         "ran_on": test.ran_on,
         "card": test.card_type,
-        "format": " ".join(filter(None, (test.data_format, test.math_fidelity))),
+        "format": " ".join(filter(None, (test.data_format, test.math_fidelity, *_levels(test)))),
         "provenance": test.provenance,
         "overwritten": list(test.overwritten_inputs),
         "error": test.error_message or test.crash_kind or (test.expected if is_failure(test) else ""),
@@ -206,3 +206,9 @@ def unsplittable(rows: Sequence[OpRow], owned: Owned) -> list[Row]:
         if row.unsplittable
         and owned.lists(owned.owner_of_unsplittable(row.op_name, sorted({use.model for use in row.uses})))
     ]
+
+
+def _levels(test: OpTest) -> list[str]:
+    """The compiler's levels, where they are not its defaults."""
+    named = {"optimization level": test.optimization_level, "AMP level": test.amp_level}
+    return [f"{name} {level}" for name, level in named.items() if level]

@@ -39,6 +39,8 @@ def _fuse(op: RowOp) -> None:
     if not value.has_one_use() or value.type != result.type or not _is_float(op):
         return
     product.properties["activation"] = StringAttr(_activation(op))
+    # What the product makes is from now on the activation's value.
+    product.location = op.location
     result.replace_all_uses_with(value)
     op.detach()
     op.erase()

@@ -112,3 +112,23 @@ def test_the_kernels_are_what_xla_computes() -> None:
     found = programs.simulate(source, *inputs(), optimization_level=1)
     for name, ours, theirs in zip(FUNCTIONS, found, programs.xla(source, *inputs()), strict=True):
         assert np.linalg.norm(ours - theirs) <= 3e-3 * np.linalg.norm(theirs), name
+
+
+def test_what_is_fused_is_known_by_the_op_whose_result_it_makes() -> None:
+    source = """
+    func.func @main(%x: tensor<32x64xf32>, %w: tensor<64x32xf32>, %b: tensor<32x32xf32>) -> tensor<32x32xf32> {
+      %z = stablehlo.constant dense<0.0> : tensor<32x32xf32>
+      %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0]
+        : (tensor<32x64xf32>, tensor<64x32xf32>) -> tensor<32x32xf32> loc("product")
+      %1 = stablehlo.slice %b [0:1, 0:32] : (tensor<32x32xf32>) -> tensor<1x32xf32>
+      %2 = stablehlo.broadcast_in_dim %1, dims = [0, 1] : (tensor<1x32xf32>) -> tensor<32x32xf32>
+      %3 = stablehlo.add %0, %2 : tensor<32x32xf32> loc("sum")
+      %4 = stablehlo.maximum %3, %z : tensor<32x32xf32> loc("activation")
+      return %4 : tensor<32x32xf32>
+    }"""
+    ttir = api.stablehlo_to_ttir(source)
+    fused = ttir.clone()
+    run(graph_passes(), fused)
+    assert {op.name: str(op.location) for op in fused.walk()}["ttir.linear"] == 'loc("sum"(unknown))'
+    ttnn = api.ttir_to_ttnn(ttir, programs.BOARD, api.CompileOptions(optimization_level=1))
+    assert {op.name: str(op.location) for op in ttnn.walk()}["ttnn.linear"] == 'loc("activation"(unknown))'

@@ -48,6 +48,8 @@ class BackendOptions:
     """What becomes of ops whose element types the target has not: `fail`, or `fallback` to the host."""
     optimization_level: int = 0
     """What the reference compiler does beyond single ops: 0, 1 or 2."""
+    amp_level: int = 0
+    """Mixed precision of the reference compiler: 1 has products in block floats, 2 all other floats in 16 bits."""
 
 
 class Watch(Protocol):
@@ -79,6 +81,8 @@ class Job:
     options: BackendOptions
     results: tuple[TensorDesc, ...] = ()
     """Shapes and types of the results, as the module declares them."""
+    argument_types: tuple[str, ...] = ()
+    """`input` or `parameter` per argument of a whole model; empty: all are inputs."""
     ir_dir: Path | None = None
     """Where to dump each stage's IR when `keep_ir` is set."""
     state: dict[Stage, Any] = field(default_factory=dict)
@@ -113,6 +117,8 @@ class Target:
     """What float32 becomes inside the matrix unit: `Tf32`, or None where it stays float32."""
     narrow_dst: bool = False
     """Whether the matrix unit adds up in 16 bits."""
+    product_format: str | None = None
+    """Forced format of what products read and write, narrower than that (mixed precision); None: `float_format`."""
     error_bound: Callable[[str], float | None] | None = field(default=None, compare=False)
     """Op name -> bound of the error of the device's float32 function in units in the last place; None: none stated."""
 

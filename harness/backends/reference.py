@@ -45,9 +45,11 @@ class Reference:
     def target(self, options: BackendOptions) -> Target:
         """The simulated card of a board. Raises InputError: no such board, format or fidelity."""
         board = board_of(options.arch)
+        narrow, wide = _mixed(options.amp_level)
         return Target(
             card_type=f"sim-{board.board}",
-            float_format=float_format_of(board, options.data_format),
+            float_format=float_format_of(board, options.data_format) or wide,
+            product_format=narrow,
             math_fidelity=fidelity_of(options.math_fidelity),
             matrix_format="Tf32",
             narrow_dst=not board.has_fp32_dst,
@@ -164,6 +166,16 @@ _STEPS = {
 }
 
 
+def _mixed(level: int) -> tuple[str | None, str | None]:
+    """Formats of products and of all other floats at a level of mixed precision; None: as without."""
+    if not level:
+        return None, None
+    from compiler.api import MIXED_PRECISION
+
+    narrow, wide = MIXED_PRECISION[level]
+    return narrow, wide if level > 1 else None
+
+
 def _compile_options(job: Job) -> CompileOptions:
     from compiler.api import CompileOptions
 
@@ -173,6 +185,9 @@ def _compile_options(job: Job) -> CompileOptions:
         math_fidelity=fidelity_of(job.options.math_fidelity),
         unsupported_types=job.options.unsupported_types,
         optimization_level=job.options.optimization_level,
+        amp_level=job.options.amp_level,
+        # Nothing below level 1 reads them, and its pipeline stays short.
+        argument_types=job.argument_types if job.options.optimization_level else (),
         dump_dir=str(job.ir_dir) if job.ir_dir else None,
     )
 

@@ -156,6 +156,7 @@ def _context(record: RunRecord, into: Path, backend: str) -> RunContext:
         record.run_id, str(into), backend=backend, arch=record.arch, data_format=options.get("data_format"),
         math_fidelity=options.get("math_fidelity"), until=options.get("until"),
         optimization_level=int(options.get("optimization_level") or 0),
+        amp_level=int(options.get("amp_level") or 0),
     )  # fmt: skip
 
 

@@ -76,7 +76,7 @@ def _repro(model: str, context: RunContext) -> str:
     for flag, value, default in (
         ("--backend", context.backend, DEFAULT_BACKEND), ("--arch", context.arch, DEFAULT_ARCH),
         ("--data-format", context.data_format, None), ("--math-fidelity", context.math_fidelity, None),
-        ("--optimization-level", context.optimization_level, 0),
+        ("--optimization-level", context.optimization_level, 0), ("--amp-level", context.amp_level, 0),
         ("--unsupported-types", context.unsupported_types, WORKFLOWS[FULL].unsupported_types),
     ):  # fmt: skip
         if value is not None and value != default:

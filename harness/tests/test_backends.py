@@ -15,6 +15,7 @@ from harness.backends.base import BackendOptions, Job, StageError
 from harness.errors import InputError
 from harness.stages import Stage
 from harness.tests.ops import FAULTY
+from harness.tolerance import tolerance
 
 OWN = ("buda", "iree", "null", "reference", "stablehlo-interpreter", "xla")
 MATMUL = b"""func.func @main(%a: tensor<64x96xf32>, %b: tensor<96x32xf32>) -> tensor<64x32xf32> {
@@ -120,6 +121,17 @@ def test_bad_options_are_one_line_with_the_closest_names(options, line):
 def test_options_are_taken_in_any_case():
     target = registry.load("reference").target(BackendOptions("wormhole_b0", "bfp8_b", "lofi"))
     assert (target.card_type, target.float_format, target.math_fidelity) == ("sim-n150", "Bfp8_b", "LoFi")
+
+
+@pytest.mark.parametrize(
+    ("level", "floats", "products"), [(0, None, None), (1, None, "Bfp8_b"), (2, "Float16", "Bfp8")]
+)
+def test_mixed_precision_is_part_of_what_the_target_computes_in(level, floats, products):
+    target = registry.load("reference").target(BackendOptions(amp_level=level))
+    assert (target.float_format, target.product_format) == (floats, products)
+    loose = tolerance(target, "matmul", "f32", op_name="stablehlo.dot_general").relative_l2
+    assert (loose > 1e-2) is bool(level)
+    assert (tolerance(target, "eltwise", "f32", op_name="stablehlo.add").relative_l2 > 1e-3) is (level == 2)
 
 
 def test_the_target_says_what_its_functions_and_its_dst_can_do():

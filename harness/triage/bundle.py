@@ -76,6 +76,7 @@ class Options(Record):
     math_fidelity: str | None = None
     unsupported_types: str = DEFAULT_UNSUPPORTED_TYPES
     optimization_level: int = 0
+    amp_level: int = 0
     op_timeout: float = 120.0
     op_memory: int | None = None
 
@@ -248,4 +249,5 @@ def context_of(folder: Path, repro: Repro, run_dir: Path) -> RunContext:
         run_id="repro", run_dir=str(run_dir), backend=backend_of(folder, options), arch=options.arch,
         data_format=options.data_format, math_fidelity=options.math_fidelity,
         unsupported_types=options.unsupported_types, optimization_level=options.optimization_level,
+        amp_level=options.amp_level,
     )  # fmt: skip

@@ -54,6 +54,7 @@ def origin(run: StoredRun, row: OpRow, test: OpTest) -> bundle.Origin:
         data_format=given.get("data_format"), math_fidelity=given.get("math_fidelity"),
         unsupported_types=given.get("unsupported_types") or DEFAULT_UNSUPPORTED_TYPES,
         optimization_level=int(given.get("optimization_level") or 0),
+        amp_level=int(given.get("amp_level") or 0),
         op_timeout=float(given.get("op_timeout") or 120.0), op_memory=given.get("op_memory"),
     )  # fmt: skip
     return bundle.Origin(

@@ -30,10 +30,10 @@ def bias(op: RowOp) -> list[RowOp] | None:
             made.append(make("reshape", [vector], like(vector, shape), op, shape=shape))
             vector = made[0].results[0]
         name = "linear" if product.ROW.ttir == "matmul" else "conv2d"
-        made.append(make(name, [*product.operands, vector], value.type, product, **product.read()))
+        made.append(make(name, [*product.operands, vector], value.type, op, **product.read()))
         if shaped is not None:
             if shaped.results[0].type != op.results[0].type:
                 continue
-            made.append(make("reshape", made[-1].results, op.results[0].type, shaped, **shaped.read()))
+            made.append(make("reshape", made[-1].results, op.results[0].type, op, **shaped.read()))
         return made
     return None

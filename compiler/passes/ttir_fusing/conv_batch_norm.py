@@ -59,7 +59,7 @@ def scaled(op: RowOp) -> list[RowOp] | None:
         for old in conv.operands[1:]:
             made.append(make("multiply", [old, row], old.type, op))
             operands.append(made[-1].results[0])
-        return [*made, make("conv2d", operands, op.results[0].type, conv, **conv.read())]
+        return [*made, make("conv2d", operands, op.results[0].type, op, **conv.read())]
     return None
 
 
@@ -92,4 +92,4 @@ def _shifted(op: RowOp, conv: RowOp, vector: SSAValue, how: str) -> list[RowOp] 
     else:
         return None
     operands = [*conv.operands[:2], made[-1].results[0]]
-    return [*made, make("conv2d", operands, op.results[0].type, conv, **conv.read())]
+    return [*made, make("conv2d", operands, op.results[0].type, op, **conv.read())]
