@@ -26,6 +26,7 @@ from pathlib import Path
 import measure_dashboards
 import measure_database
 import measure_nightly
+import measure_nights
 
 MODELS = ("mnist_mlp", "resnet50", "bert_base", "vit_base", "gpt2_small")
 BIN = Path(sys.executable).parent
@@ -270,6 +271,7 @@ GROUPS: dict[str, Callable[[Bench], Iterable[Figure]]] = {
     "slow_tests": lambda bench: [slow_tests()],
     "nightly": lambda bench: (Figure(*one) for one in measure_nightly.figures(bench.scratch)),
     "database": lambda bench: (Figure(*one) for one in measure_database.figures(bench.scratch)),
+    "nights": lambda bench: (Figure(*one) for one in measure_nights.from_environment(bench.scratch)),
     "dashboards": lambda bench: (Figure(*one) for one in measure_dashboards.figures(bench.scratch)),
 }
 """Figures that are taken together, by the word that asks for them; in the order in which all are taken."""
