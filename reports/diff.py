@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from harness.stages import Status
 from reports.outcomes import Outcome, RunView
@@ -239,20 +239,39 @@ def rates(a: RunView, b: RunView) -> list[dict[str, Any]]:
     both = {op_id for op_id, op in b.ops.items() if op.attempted and op_id in a.ops and a.ops[op_id].attempted}
     found = []
     for scope in ("all", "like for like"):
-        ops = {
-            side: {i: op for i, op in run.ops.items() if op.attempted and (scope == "all" or i in both)}
-            for side, run in (("a", a), ("b", b))
-        }
-        weight = {side: {i: (op if scope == "all" else b.ops[i]).uses for i, op in ops[side].items()} for side in ops}
-        places = {op.ran_on for side in ops.values() for op in side.values() if op.status == Status.SUCCESS}
+        only = None if scope == "all" else both
+        sides = {"a": _counted(a, only, a if only is None else b), "b": _counted(b, only, b)}
+        places = {place for side in sides.values() for place in side.right}
         for place in sorted(places) or ["none"]:
             row: dict[str, Any] = {"scope": scope, "ran_on": place}
-            for side, some in ops.items():
-                right = [i for i, op in some.items() if op.status == Status.SUCCESS and op.ran_on == place]
-                row |= _share(f"ops_{side}", len(right), len(some))
-                row |= _share(f"uses_{side}", sum(weight[side][i] for i in right), sum(weight[side].values()))
+            for name, side in sides.items():
+                right, right_uses = side.right.get(place, (0, 0))
+                row |= _share(f"ops_{name}", right, side.ops) | _share(f"uses_{name}", right_uses, side.uses)
             found.append(row)
     return found
+
+
+class _Counted(NamedTuple):
+    """Attempted ops of a run and their uses; place of execution -> those of the right ones."""
+
+    ops: int
+    uses: int
+    right: Mapping[str, tuple[int, int]]
+
+
+def _counted(run: RunView, only: Collection[str] | None, weighed: RunView) -> _Counted:
+    """The attempted ops of `run` that are in `only`, each with its uses in `weighed`."""
+    ops = uses = 0
+    right: dict[str, tuple[int, int]] = {}
+    for op_id, op in run.ops.items():
+        if not op.attempted or (only is not None and op_id not in only):
+            continue
+        weight = (op if weighed is run else weighed.ops[op_id]).uses
+        ops, uses = ops + 1, uses + weight
+        if op.status == Status.SUCCESS:
+            of, weights = right.get(op.ran_on, (0, 0))
+            right[op.ran_on] = (of + 1, weights + weight)
+    return _Counted(ops, uses, right)
 
 
 def _share(name: str, right: int, attempted: int) -> dict[str, Any]:
