@@ -86,6 +86,45 @@ def test_a_model_as_one_program_has_every_value_compared(place: Place) -> None:
     assert "mnist_mlp,27,success" in row.out
 
 
+RESIDUAL = """
+import torch
+
+
+class Residual(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = (torch.nn.Conv2d(32, 32, 3, padding=1, bias=False) for _ in range(2))
+        self.one, self.two = torch.nn.BatchNorm2d(32), torch.nn.BatchNorm2d(32)
+
+    def forward(self, x):
+        return torch.relu(self.two(self.second(torch.relu(self.one(self.first(x))))) + x)
+
+
+def model():
+    return Residual().eval(), torch.randn(1, 32, 14, 14)
+"""
+
+
+@pytest.mark.slow
+def test_the_compiler_of_a_whole_model_knows_which_arguments_stay(place: Place) -> None:
+    pytest.importorskip("torch", reason="try pip install -e '.[torch]'")
+    (place.folder / "residual.py").write_text(RESIDUAL)
+    run = place.folder / "run"
+    done = place.run("pytest", "--model", "residual.py", "--workflow", "full", "--optimization-level", "2", "--keep-ir",
+                     "--run-dir", str(run))  # fmt: skip
+    assert done.code == 0, done.out + done.err
+    assert "none of which jumps" in " ".join(done.out.split())
+    (test,) = store.load_run(run).tests
+    assert "tt-populate-argument-types{argument_types=" in test.pipeline
+    assert test.optimization_level == 2
+    (ir,) = run.glob("artifacts/*/2-ttnn.mlir")
+    main = ir.read_text().partition("func.func")[2].partition('"func.return"')[0]
+    # The roots of both batch norms follow from parameters alone: they are computed once, and not per image.
+    assert main.count('"ttnn.conv2d"') == 2
+    assert '"ttnn.rsqrt"' not in main
+    assert ir.read_text().count('"ttnn.rsqrt"') == 2
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("workflow", "ops"), [("compile-split", 26), ("split-compile-split", 27)])
 def test_the_ops_of_the_compiled_program_are_tests(place: Place, workflow: str, ops: int) -> None:
