@@ -62,6 +62,16 @@ TEXTS: dict[str, tuple[str, str, tuple[tuple[tuple[int, ...], str, str], ...]]] 
         for lower in (True, False)
         for turned in ("NO_TRANSPOSE", "TRANSPOSE")
     },
+    **{
+        f"rng.{distribution.lower()}": (
+            "(%a: tensor<f32>, %b: tensor<f32>)",
+            "%s = stablehlo.constant dense<[5, 40]> : tensor<2xi64> "
+            f'%0 = "stablehlo.rng"(%a, %b, %s) {{rng_distribution = #stablehlo<rng_distribution {distribution}>}} '
+            ": (tensor<f32>, tensor<f32>, tensor<2xi64>) -> tensor<5x40xf32>",
+            (((), "float32", "uniform:-2:-1"), ((), "float32", "uniform:1:2")),
+        )
+        for distribution in ("UNIFORM", "NORMAL")
+    },
     "dot": (
         "(%x: tensor<5x40xf32>, %y: tensor<40x33xf32>)",
         '%0 = "stablehlo.dot"(%x, %y) : (tensor<5x40xf32>, tensor<40x33xf32>) -> tensor<5x33xf32>',

@@ -66,6 +66,7 @@ def append(path: Path, text: str) -> None:
     path.write_text(path.read_text() + text)
 
 
+@pytest.mark.slow
 def test_an_op_a_model_and_a_backend(copy: Path, tmp_path: Path):
     append(copy / "compiler" / "ops" / "eltwise.py", ROW)
     append(copy / "simulator" / "kernels" / "eltwise.py", KERNEL)

@@ -137,6 +137,7 @@ def test_a_child_that_ends_while_idle_is_no_ops_fault(tmp_path):
         assert lane.starts == 2
 
 
+@pytest.mark.slow
 def test_it_works_without_pidfd_and_without_proc(tmp_path, monkeypatch):
     monkeypatch.delattr(os, "pidfd_open")
     monkeypatch.setattr("harness.process_tree._PROC", tmp_path)

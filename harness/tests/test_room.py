@@ -16,7 +16,7 @@ from harness.split import split_module
 from harness.walk import Limits
 
 
-@pytest.mark.parametrize("inputs", ["captured", "random"])
+@pytest.mark.parametrize("inputs", ["captured", pytest.param("random", marks=pytest.mark.slow)])
 def test_the_estimate_is_what_the_walk_stores(tmp_path: Path, inputs: str) -> None:
     header, _ = prepare(Request(("mnist_mlp",), inputs=inputs, cache_dir=str(tmp_path)))
     folder = Path(header.export_dirs[0])

@@ -81,6 +81,7 @@ def resume(place: Place, run: Path, *more: str) -> Any:
     return place.run("pytest", "--op-by-op", "--resume", str(run), "--no-report", "--no-cache", *more)
 
 
+@pytest.mark.slow
 def test_a_killed_run_goes_on_and_ends_as_an_undisturbed_one(steady: Place) -> None:
     whole, run = steady.folder / "whole", steady.folder / "cut"
     undisturbed = steady.run("pytest", *words("--run-dir", str(whole)))

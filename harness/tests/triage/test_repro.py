@@ -60,6 +60,7 @@ def test_equal_values_are_stored_once(failed) -> None:
     assert first.stat().st_ino == second.stat().st_ino
 
 
+@pytest.mark.slow
 def test_it_fails_in_the_same_way_and_passes_elsewhere(failed, tmp_path: Path) -> None:
     run_dir, tests = failed
     folder = tmp_path / "moved"
