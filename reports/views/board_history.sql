@@ -14,7 +14,9 @@ SELECT t.night_id, s.started, s.backend, s.arch, s.series, s.backend || ' ' || s
        t.error_message AS error, t.expected, t.ran_on, t.pcc, t.cycles, t.device_ns, t.l1_peak_bytes, t.dram_peak_bytes,
        1000 * t.compile_seconds AS compile_ms, 1000 * t.seconds AS all_ms,
        CASE WHEN t.flaky THEN 'flaky' ELSE '' END AS flaky, t.run_id, t.artifact, t.repro
+-- SQLite takes tables of a CROSS JOIN in their order: from the op to its tests, never through all op tests of the nights.
 FROM ops o
-JOIN (SELECT op_id AS old_id, op_id FROM ops UNION ALL SELECT old_id, new_id FROM op_alias) a ON a.op_id = o.op_id
-JOIN op_tests t ON t.op_id = a.old_id AND t.superseded_by = ''
-JOIN night_series s ON s.night_id = t.night_id AND s.series = t.series
+CROSS JOIN (SELECT op_id AS old_id, op_id FROM ops UNION ALL SELECT old_id, new_id FROM op_alias) a
+CROSS JOIN op_tests t
+CROSS JOIN night_series s
+WHERE a.op_id = o.op_id AND t.op_id = a.old_id AND t.superseded_by = '' AND s.night_id = t.night_id AND s.series = t.series
