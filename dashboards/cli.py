@@ -162,6 +162,11 @@ def status(as_json: bool, folder: Path | None) -> None:
         raise SystemExit(1)
 
 
+def _reason(text: str) -> str:
+    """The first line of what a driver says: the others hold its help."""
+    return next((line.strip() for line in text.splitlines() if line.strip()), "nothing")
+
+
 @dashboard.command()
 @JSON
 @HOME
@@ -176,6 +181,12 @@ def check(as_json: bool, folder: Path | None) -> None:
         if not line.startswith("{"):
             continue
         row = json.loads(line)
+        if "away" in row:
+            served = home.served()
+            database = f"to read {served.shown_database}" if served else "results to read"
+            raise DashboardError(
+                "opscope dashboard check", database, _reason(row["away"]), "opscope dashboard up --db URL"
+            )
         rows.append(row)
         if not as_json:
             mark = click.style("no  ", fg="red") if row["error"] else click.style("ok  ", fg="green")

@@ -57,6 +57,13 @@ class Installation:
         assert done.returncode == code, done.stdout + done.stderr
         return done.stdout
 
+    def refused(self, *words: str) -> str:
+        """The stderr of `opscope dashboard ...`, which ends with exit code 2."""
+        command = [sys.executable, "-m", "harness.main", "dashboard", *words, "--home", str(self.folder / "home")]
+        done = subprocess.run(command, capture_output=True, text=True, cwd=self.folder)
+        assert (done.returncode, done.stdout) == (2, "")
+        return done.stderr
+
     def up(self, *words: str) -> str:
         """Brings the server up, as a user does; its address."""
         where = ("--db", f"sqlite:///{self.database}", "--port", "0", "--artifact-port", "0")
@@ -250,11 +257,20 @@ def test_without_the_database_the_server_stays(admin: Window, installation: Inst
     away = installation.database.with_suffix(".away")
     installation.database.rename(away)
     try:
-        failed = json.loads(installation.run("check", "--json", code=1))
-        assert all("unable to open database file" in row["error"] for row in failed)
+        for words in ((), ("--json",)):
+            told = installation.refused("check", *words)
+            assert told.startswith(f"opscope dashboard check: expected to read sqlite:///{installation.database}, got ")
+            assert "unable to open database file; try opscope dashboard up --db URL" in told
+            assert told.count("\n") == 1
+        for cached in (installation.folder / "home" / "cache").iterdir():
+            cached.unlink()
+        assert admin.open(SLUGS["performance"]) == len(charts_of(ASSETS.dashboards["performance"]))
+        assert len(admin.alerts()) == len(charts_of(ASSETS.dashboards["performance"]))
+        assert admin.errors == []
         assert answers(installation.status["url"], "/health") == 200
     finally:
         away.rename(installation.database)
+        admin.failed.clear()
     admin.open(SLUGS["tonight"])
     sound(admin)
 

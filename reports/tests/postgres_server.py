@@ -57,6 +57,16 @@ class Server:
         """Stops it as a crash would: no connection is ended in order."""
         self.run("pg_ctl", "-D", str(self.folder / "data"), "-m", "immediate", "stop")
 
+    def role_with_password(self, role: str, password: str) -> None:
+        """Adds a role that the server lets in with its password only; everybody else stays trusted."""
+        engine = sa.create_engine(f"{self.url}/postgres", isolation_level="AUTOCOMMIT")
+        with engine.connect() as connection:
+            connection.execute(sa.text(f"CREATE ROLE {role} LOGIN SUPERUSER PASSWORD '{password}'"))
+        engine.dispose()
+        rules = self.folder / "data" / "pg_hba.conf"
+        rules.write_text(f"host all {role} 127.0.0.1/32 scram-sha-256\n{rules.read_text()}")
+        self.run("pg_ctl", "-D", str(self.folder / "data"), "reload")
+
     def database(self) -> str:
         """The URL of a new, empty database."""
         name = f"t{uuid.uuid4().hex[:16]}"

@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from click.testing import CliRunner
 
 from harness.errors import InputError
+from harness.main import main
 from reports import frames
 from reports.ask import ask
 from reports.choosing import open_runs
@@ -215,7 +216,7 @@ def test_the_role_reads_and_does_nothing_else(url: str, tmp_path: Path, monkeypa
         assert connection.exec_driver_sql("SELECT one FROM ledger").scalar() == 1
 
 
-def test_a_newer_schema_and_a_wrong_password_are_one_line(url: str, tmp_path: Path) -> None:
+def test_a_newer_schema_and_an_unknown_role_are_one_line(url: str, tmp_path: Path) -> None:
     run = make_run(tmp_path / "run")
     publish(run, url)
     engine = sa.create_engine(url, poolclass=sa.NullPool)
@@ -227,6 +228,32 @@ def test_a_newer_schema_and_a_wrong_password_are_one_line(url: str, tmp_path: Pa
         publish(run, url.replace("postgres@", "nobody:hunter2@"))
     assert "hunter2" not in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_a_wrong_password_is_one_line_that_does_not_tell_it(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    role = f"r{tmp_path.name[-8:]}".lower().replace("-", "_")
+    postgres_server.shared().role_with_password(role, "swordfish")
+    publish(make_run(tmp_path / "run"), url)
+    right, wrong = (url.replace("postgres@", f"{role}:{password}@") for password in ("swordfish", "hunter2"))
+
+    def says(*words: str) -> tuple[int, str]:
+        with pytest.raises(SystemExit) as end:
+            main(list(words))
+        return int(end.value.code or 0), "".join(capsys.readouterr())
+
+    for words in (("sql", "SELECT 1", "--db"), ("unblock", "--db"), ("report", "--db"), ("db", "stats", "--db"),
+                  ("db", "upgrade", "--db"), ("dashboard", "up", "--home", str(tmp_path / "home"), "--db"),
+                  ("publish", str(tmp_path / "run"), "--to")):  # fmt: skip
+        code, told = says(*words, wrong)
+        assert code == (1 if words[0] == "publish" else 2), told  # a run is kept until the right one is given
+        assert "password authentication failed" in told, told
+        assert (told.count("\n"), "hunter2" in told, "Traceback" in told) == (1, False, False), told
+    assert not (tmp_path / "home").exists()
+    assert says("sql", "SELECT COUNT(*) FROM op_tests", "--csv", "--db", right) == (0, "count\n13\n")
+    assert "hunter2" not in "".join(path.read_text() for path in tmp_path.glob(".opscope/**/database"))
 
 
 def test_a_process_that_dies_in_the_middle_leaves_nothing(url: str, tmp_path: Path) -> None:
