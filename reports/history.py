@@ -126,9 +126,9 @@ def _histories(
     renamed = aliases(connection)
     wanted = sa.select(key, OP_TESTS.c.op_id, OP_TESTS.c[measure.column]).where(OP_TESTS.c.status == "success", which)
 
-    def values(statement: sa.Select[Any]) -> Iterator[tuple[str, str, float]]:
+    def values(statement: sa.Executable) -> Iterator[tuple[str, str, float]]:
         for run_id, op_id, value in connection.execute(statement).all():
-            yield run_id, renamed.get(op_id, op_id), value or 0.0
+            yield run_id, renamed.get(op_id) or op_id, value or 0.0
 
     grown = [op_id for op_id in common if _suspect(measure.get(b.ops[op_id]) or 0.0, 0.0, measure.least)]
     if grown and order[-2] == a.run_id:

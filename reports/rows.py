@@ -24,6 +24,9 @@ AFTER_COMPILE = frozenset({Stage.RUN, Stage.COMPARE})
 DECIDING = ("dtype", "data_format", "math_fidelity", "inputs", "seed")
 """Options that decide an op's numbers: runs that differ in them are not of one series."""
 
+LEVELS = ("optimization_level", "amp_level")
+"""What the compiler was asked to do decides them too; level 0 of either goes without a word."""
+
 USUAL = "split"
 """The workflow that runs without a word for it had."""
 
@@ -78,7 +81,8 @@ def series_text(backend: str, arch: str, options: dict[str, Any]) -> str:
     """What two runs have in common if a difference between them is news about the code, as one readable text."""
     workflow = options.get("workflow")
     words = (backend, arch, *(options.get(name) for name in DECIDING), None if workflow == USUAL else workflow)
-    return " ".join(str(plain(word)) for word in words if word is not None)
+    levels = (f"{name}={options[name]}" for name in LEVELS if options.get(name))
+    return " ".join([*(str(plain(word)) for word in words if word is not None), *levels])
 
 
 def series_by_backend(backend: str, arch: str, options: dict[str, Any]) -> dict[str, str]:

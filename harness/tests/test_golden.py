@@ -122,6 +122,7 @@ def test_what_xla_refuses_is_one_line() -> None:
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.slow
 def test_a_fresh_process_runs_lapack_calls(tmp_path: Path) -> None:
     import jax
     import jax.numpy as jnp

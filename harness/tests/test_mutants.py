@@ -110,12 +110,13 @@ def judge(ops: list[Op], count: int, seed: int) -> Tally:
     return tally
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("models", "dtype", "count"),
     [
         (("mnist_mlp",), "float32", 60),
-        pytest.param(MODELS, "float32", 200, marks=pytest.mark.slow),
-        pytest.param(MODELS, "bfloat16", 200, marks=pytest.mark.slow),
+        (MODELS, "float32", 200),
+        (MODELS, "bfloat16", 200),
     ],
     ids=["mnist_mlp", "five_models", "five_models_bfloat16"],
 )

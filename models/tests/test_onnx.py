@@ -139,6 +139,7 @@ def conv_file(path: Path, shape: Sequence[object] = (1, 3, 8, 8)) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_a_file_keeps_its_weights_and_only_weights_become_arguments(tmp_path: Path) -> None:
     model = lift.read(conv_file(tmp_path / "net.onnx"))
     proto, specs, values = lift.lift(model, lift.fix_inputs(model, "net.onnx", {}))

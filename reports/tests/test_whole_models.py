@@ -39,3 +39,6 @@ def test_runs_of_different_workflows_are_not_compared() -> None:
     plain, split, full = ({}, {"workflow": "split"}, {"workflow": "full"})
     assert series_text("reference", "n150", plain) == series_text("reference", "n150", split)
     assert series_text("reference", "n150", full) != series_text("reference", "n150", split)
+    at_level = {name: {**plain, "optimization_level": name} for name in (0, 2)}
+    assert series_text("reference", "n150", at_level[0]) == series_text("reference", "n150", plain)
+    assert series_text("reference", "n150", at_level[2]) != series_text("reference", "n150", plain)

@@ -81,6 +81,7 @@ def gone(pids: list[int]) -> bool:
     return False
 
 
+@pytest.mark.slow
 def test_killed_run_leaves_a_readable_journal(place: Place) -> None:
     child = started(place)
     below = children(child.pid)

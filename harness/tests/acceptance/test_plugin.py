@@ -91,7 +91,8 @@ def test_hostile_folder_on_the_path(hostile: Place, results: Counts) -> None:
     assert set(results(done.out)) == {"passed"}
 
 
-@pytest.mark.parametrize("backend", ["null", pytest.param("reference", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", ["null", "reference"])
 def test_two_workers_give_the_records_of_one(place: Place, results: Counts, backend: str) -> None:
     one, two = (place.pytest("--no-cache", *words, backend=backend) for words in ((), ("-n", "2")))
     assert (one.code, two.code) == (0, 0), two.out + two.err

@@ -119,6 +119,7 @@ def test_an_interrupted_selection_goes_on_in_two_workers(steady: Place) -> None:
     assert {path.stem for path in (run / "journal").iterdir()} > {"main", "gw0", "gw1"}
 
 
+@pytest.mark.slow
 def test_what_cannot_go_on_is_one_line(steady: Place) -> None:
     run = steady.folder / "cut"
     cut(steady, run, 1, signal.SIGKILL)
