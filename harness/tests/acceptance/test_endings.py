@@ -43,12 +43,12 @@ class Slow:
 
 
 def started(place: Place, *words: str) -> subprocess.Popen[str]:
-    """A run on the slow backend whose journal holds a line."""
+    """A run on the slow backend whose journal holds a line. It hears Ctrl-C, also where these tests run behind a shell's &."""
     (place.folder / "slow.py").write_text(SLOW)
     command = place.command("pytest", "--model", MODEL, "--op-by-op", "--backend", "slow.py", "--no-report", *words)
     child = subprocess.Popen(
         command, cwd=place.folder, env=place.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        start_new_session=True,
+        start_new_session=True, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )  # fmt: skip
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline and child.poll() is None:
