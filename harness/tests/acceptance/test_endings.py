@@ -43,7 +43,7 @@ class Slow:
 
 
 def started(place: Place, *words: str) -> subprocess.Popen[str]:
-    """A run on the slow backend whose journal holds a line. It hears Ctrl-C, also where these tests run behind a shell's &."""
+    """A run on the slow backend whose journal holds a line. It hears Ctrl-C, also behind a shell's &."""
     (place.folder / "slow.py").write_text(SLOW)
     command = place.command("pytest", "--model", MODEL, "--op-by-op", "--backend", "slow.py", "--no-report", *words)
     child = subprocess.Popen(
