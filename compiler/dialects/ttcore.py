@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Self
 
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Attribute, Dialect, ParametrizedAttribute, TypeAttribute
@@ -38,15 +39,13 @@ class TileType(ParametrizedAttribute, TypeAttribute):
             return [StringAttr(parser.parse_identifier())]
 
 
-@irdl_attr_definition
-class ArgumentTypeAttr(ParametrizedAttribute):
-    """What an argument of the entry is: `#ttcore.argument_type<parameter>`."""
+class WordAttr(ParametrizedAttribute):
+    """An enum attribute of one word: `#ttnn.buffer_type<dram>`."""
 
-    name = "ttcore.argument_type"
     word: StringAttr
 
     @classmethod
-    def of(cls, word: str) -> ArgumentTypeAttr:
+    def of(cls, word: str) -> Self:
         """The attribute of this word."""
         return cls.new([StringAttr(word)])
 
@@ -59,6 +58,13 @@ class ArgumentTypeAttr(ParametrizedAttribute):
         """Parses `<word>`."""
         with parser.in_angle_brackets():
             return [StringAttr(parser.parse_identifier())]
+
+
+@irdl_attr_definition
+class ArgumentTypeAttr(WordAttr):
+    """What an argument of the entry is: `#ttcore.argument_type<parameter>`."""
+
+    name = "ttcore.argument_type"
 
 
 TTCORE = Dialect("ttcore", [], [TileType, ArgumentTypeAttr])

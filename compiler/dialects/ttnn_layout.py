@@ -14,29 +14,8 @@ from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
-from compiler.dialects.ttcore import TILE, TileType
+from compiler.dialects.ttcore import TILE, TileType, WordAttr
 from compiler.ops.codec import I64S
-
-
-class WordAttr(ParametrizedAttribute):
-    """An enum attribute of one word: `#ttnn.buffer_type<dram>`."""
-
-    word: StringAttr
-
-    @classmethod
-    def of(cls, word: str) -> Self:
-        """The attribute of this word."""
-        return cls.new([StringAttr(word)])
-
-    def print_parameters(self, printer: Printer) -> None:
-        """Prints `<word>`."""
-        printer.print_string(f"<{self.word.data}>")
-
-    @classmethod
-    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
-        """Parses `<word>`."""
-        with parser.in_angle_brackets():
-            return [StringAttr(parser.parse_identifier())]
 
 
 @irdl_attr_definition
