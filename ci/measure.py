@@ -20,29 +20,19 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import measure_dashboards
 import measure_database
 import measure_nightly
 import measure_nights
+from figures import Figure, tell
 
 MODELS = ("mnist_mlp", "resnet50", "bert_base", "vit_base", "gpt2_small")
 BIN = Path(sys.executable).parent
 ROOT = Path(__file__).resolve().parent.parent
 LIMITS = {"test_split_chain[4000]": 0.5}
 """Seconds that a benchmark's best round may take."""
-
-
-@dataclass(frozen=True)
-class Figure:
-    """One measured number beside what it should be."""
-
-    what: str
-    value: str
-    target: str
-    met: bool
 
 
 class Bench:
@@ -270,10 +260,10 @@ GROUPS: dict[str, Callable[[Bench], Iterable[Figure]]] = {
     "mutants": lambda bench: [mutants()],
     "faults": lambda bench: [faults(bench.scratch)],
     "slow_tests": lambda bench: [slow_tests()],
-    "nightly": lambda bench: (Figure(*one) for one in measure_nightly.figures(bench.scratch)),
-    "database": lambda bench: (Figure(*one) for one in measure_database.figures(bench.scratch)),
-    "nights": lambda bench: (Figure(*one) for one in measure_nights.from_environment(bench.scratch)),
-    "dashboards": lambda bench: (Figure(*one) for one in measure_dashboards.figures(bench.scratch)),
+    "nightly": lambda bench: measure_nightly.figures(bench.scratch),
+    "database": lambda bench: measure_database.figures(bench.scratch),
+    "nights": lambda bench: measure_nights.from_environment(bench.scratch),
+    "dashboards": lambda bench: measure_dashboards.figures(bench.scratch),
 }
 """Figures that are taken together, by the word that asks for them; in the order in which all are taken."""
 
@@ -299,9 +289,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     print(f"\n{datetime.date.today()}, {os.cpu_count()} cores ({cpu})\n")
     print("| what | measured | target | met |\n|---|---|---|---|")
-    for figure in figures:
-        print(f"| {figure.what} | {figure.value} | {figure.target} | {'yes' if figure.met else 'no'} |")
-    return 0 if all(figure.met for figure in figures) else 1
+    return tell(figures)
 
 
 if __name__ == "__main__":

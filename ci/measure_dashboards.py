@@ -15,18 +15,10 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+
+from figures import Figure, tell
 
 BIN = Path(sys.executable).parent
-
-
-class Figure(NamedTuple):
-    """One measured number beside what it should be."""
-
-    what: str
-    value: str
-    target: str
-    met: bool
 
 
 class Dashboard:
@@ -81,11 +73,7 @@ def figures(scratch: Path, url: str | None = None) -> Iterator[Figure]:
 def main() -> int:
     """Measures and prints; exit code 1 where a number is not met."""
     with tempfile.TemporaryDirectory() as scratch:
-        met = True
-        for figure in figures(Path(scratch), *sys.argv[1:2]):
-            print(f"| {figure.what} | {figure.value} | {figure.target} | {'yes' if figure.met else 'no'} |", flush=True)
-            met = met and figure.met
-    return 0 if met else 1
+        return tell(figures(Path(scratch), *sys.argv[1:2]))
 
 
 if __name__ == "__main__":

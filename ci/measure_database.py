@@ -12,21 +12,12 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import big_run
+from figures import Figure, tell
 
 BIN = Path(sys.executable).parent
 NIGHTS = ("2026-11-20", "2026-11-21")
-
-
-class Figure(NamedTuple):
-    """One measured number beside what it should be."""
-
-    what: str
-    value: str
-    target: str
-    met: bool
 
 
 def timed(*words: str | Path) -> float:
@@ -61,11 +52,7 @@ def figures(scratch: Path, op_tests: int = 100_000, page_tests: int = 10_000) ->
 def main() -> int:
     """Measures and prints; exit code 1 where a number is not met."""
     with tempfile.TemporaryDirectory() as scratch:
-        met = True
-        for figure in figures(Path(scratch)):
-            print(f"| {figure.what} | {figure.value} | {figure.target} | {'yes' if figure.met else 'no'} |", flush=True)
-            met = met and figure.met
-    return 0 if met else 1
+        return tell(figures(Path(scratch)))
 
 
 if __name__ == "__main__":

@@ -16,7 +16,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import nights_at_scale
-from measure_dashboards import BIN, Dashboard, Figure, p95
+from figures import Figure, tell
+from measure_dashboards import BIN, Dashboard, p95
 
 OF_A_NIGHT = 27_400
 
@@ -61,11 +62,7 @@ def main() -> int:
     if len(sys.argv) > 1:
         os.environ["OPSCOPE_MEASURE_POSTGRES"] = sys.argv[1]
     with tempfile.TemporaryDirectory() as scratch:
-        met = True
-        for figure in from_environment(Path(scratch)):
-            print(f"| {figure.what} | {figure.value} | {figure.target} | {'yes' if figure.met else 'no'} |", flush=True)
-            met = met and figure.met
-    return 0 if met else 1
+        return tell(from_environment(Path(scratch)))
 
 
 if __name__ == "__main__":

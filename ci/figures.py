@@ -1,0 +1,24 @@
+"""What is measured, and how it is told: one line of a table for each figure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+
+class Figure(NamedTuple):
+    """One measured number beside what it should be."""
+
+    what: str
+    value: str
+    target: str
+    met: bool
+
+
+def tell(figures: Iterable[Figure]) -> int:
+    """Prints each figure as soon as it is taken; exit code 1 where a number is not met."""
+    missed = 0
+    for figure in figures:
+        print(f"| {figure.what} | {figure.value} | {figure.target} | {'yes' if figure.met else 'no'} |", flush=True)
+        missed += not figure.met
+    return 1 if missed else 0
