@@ -19,13 +19,14 @@ def publish(run_dirs: tuple[Path, ...], url: str | None, night_file: Path | None
     """Write the runs in RUN_DIR to a database. Publishing one again changes nothing.
 
     A run whose database is away is kept in .opscope/spool, and the exit code is 1; the next publish to that database
-    delivers it. Without RUN_DIR, only what is kept there is delivered.
+    delivers it. So is one whose database refuses the user or the password, and the exit code is 2. Without RUN_DIR,
+    only what is kept there is delivered.
     """
     import json
 
     from harness.errors import InputError
     from reports import spool
-    from reports.database import DatabaseAwayError, default_url, parse_url, shown
+    from reports.database import DatabaseAwayError, DatabaseRefusedError, default_url, parse_url, shown
     from reports.night_record import join, read_night
 
     target = url or default_url()
@@ -62,4 +63,4 @@ def publish(run_dirs: tuple[Path, ...], url: str | None, night_file: Path | None
             click.echo(f"nothing waits for {place}")
     if away is not None:
         click.echo(away, err=True)
-        raise SystemExit(1)
+        raise SystemExit(2 if isinstance(away, DatabaseRefusedError) else 1)

@@ -34,12 +34,24 @@ SETTINGS = sa.Table(
 COUNTED_SINCE = "0007"
 """The schema that first had the tables of reports/schema_nights.py."""
 
+REFUSED = re.compile(
+    r"authentication failed|no password supplied|no pg_hba\.conf entry|(role|user|database) \".*\" does not exist"
+    r"|is not permitted to log in|permission denied for database",
+    re.IGNORECASE,
+)
+"""How PostgreSQL refuses a login. libpq tells no SQLSTATE of a connection that failed, so its words have to do; a
+server of another tongue counts as away."""
+
 ADVISORY_LOCK = 0x6F7073636F7065
 """Key of PostgreSQL's lock around a migration (the bytes of `opscope`)."""
 
 
 class DatabaseAwayError(InputError):
     """The database could not be reached or written right now: publishing may be tried again later."""
+
+
+class DatabaseRefusedError(DatabaseAwayError):
+    """The server answers and does not let this URL in, now or later: its user, password or database is wrong."""
 
 
 def default_url(root: Path | None = None) -> str:
@@ -83,7 +95,8 @@ def open_database(url: str, where: str = "--to") -> Iterator[sa.Connection]:
     """One transaction on the up-to-date database at `url`; committed at the end, rolled back on any error.
 
     Raises InputError for a bad URL, a missing driver and a database that a newer opscope made; DatabaseAwayError,
-    which is one, for a server that does not answer or goes away and for a file that cannot be written.
+    which is one, for a server that does not answer or goes away and for a file that cannot be written, and
+    DatabaseRefusedError, which is one of those, for a login that the server refuses.
     """
     parsed = usable_url(url, where)
     try:
@@ -95,12 +108,22 @@ def open_database(url: str, where: str = "--to") -> Iterator[sa.Connection]:
             _bring_up_to_date(connection, where)
             yield connection
     except (SQLAlchemyError, OSError) as error:
-        hint = "a path that can be written" if parsed.get_backend_name() == "sqlite" else "whether the server runs"
-        away = isinstance(error, OSError | OperationalError) or getattr(error, "connection_invalidated", False)
-        kind = DatabaseAwayError if away else InputError
+        kind, hint = _kind_of(error, parsed)
         raise kind(where, f"to write {shown(parsed)}", driver_reason(error, parsed), hint) from error
     finally:
         engine.dispose()
+
+
+def _kind_of(error: Exception, url: sa.URL) -> tuple[type[InputError], str]:
+    """What a driver's error means to who publishes, and what to try."""
+    away = isinstance(error, OSError | OperationalError) or getattr(error, "connection_invalidated", False)
+    if url.get_backend_name() == "sqlite":
+        return DatabaseAwayError if away else InputError, "a path that can be written"
+    if not away:
+        return InputError, "a role that may write"
+    if isinstance(error, OperationalError) and REFUSED.search(str(error.orig)):
+        return DatabaseRefusedError, "the user, password and database that the server knows"
+    return DatabaseAwayError, "whether the server runs"
 
 
 def _engine(url: sa.URL) -> sa.Engine:

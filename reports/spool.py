@@ -17,7 +17,7 @@ from pathlib import Path
 from harness.errors import InputError
 from harness.records import OpTest
 from harness.store import JOURNAL_DIR, MANIFEST_FILE, RUN_FILE, StoredRun, read_run
-from reports.database import DatabaseAwayError, parse_url, shown
+from reports.database import DatabaseAwayError, DatabaseRefusedError, parse_url, shown
 from reports.night_record import NIGHT_FILE
 from reports.publish import publish
 
@@ -25,8 +25,8 @@ SPOOL = Path(".opscope") / "spool"
 
 
 def folder_of(url: str, root: Path) -> Path:
-    """Where the runs for that database wait; its name gives no password away."""
-    place = shown(parse_url(url))
+    """Where the runs for that database wait, whoever delivers them: the place is neither a user's nor a password's."""
+    place = shown(parse_url(url).set(username=None, password=None))
     return root / SPOOL / hashlib.sha256(place.encode()).hexdigest()[:12]
 
 
@@ -76,16 +76,17 @@ def deliver(
 ) -> tuple[dict[str, int], list[str]]:  # fmt: skip
     """Publishes a run, and what waited before it: the run's rows per table, and the ids that arrived from the spool.
 
-    A run whose database is away is kept in the spool. Raises DatabaseAwayError then, and InputError as `publish` does.
+    A run whose database is away, or refuses the login, is kept in the spool. Raises DatabaseAwayError then, of the kind
+    that it was, and InputError as `publish` does.
     """
     try:
         arrived = drain(url, root, where)
         return publish(run_dir, url, where, records), arrived
     except DatabaseAwayError as error:
         kept = keep(run_dir, url, root)
-        raise DatabaseAwayError(
-            error.where, error.expected, error.got, f"opscope publish, which delivers {kept}"
-        ) from error
+        then = f"opscope publish, which delivers {kept}"
+        hint = f"{error.hint}: {then}" if isinstance(error, DatabaseRefusedError) else then
+        raise type(error)(error.where, error.expected, error.got, hint) from error
 
 
 def published_or_kept(run_dir: Path, url: str, root: Path, where: str = "--to") -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import threading
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from click.testing import CliRunner
 
 from harness.errors import InputError
 from harness.main import main
-from reports import frames
+from reports import frames, spool
 from reports.ask import ask
 from reports.choosing import open_runs
 from reports.cli import publish as publish_command
@@ -248,12 +249,47 @@ def test_a_wrong_password_is_one_line_that_does_not_tell_it(
                   ("db", "upgrade", "--db"), ("dashboard", "up", "--home", str(tmp_path / "home"), "--db"),
                   ("publish", str(tmp_path / "run"), "--to")):  # fmt: skip
         code, told = says(*words, wrong)
-        assert code == (1 if words[0] == "publish" else 2), told  # a run is kept until the right one is given
+        assert code == 2, told
         assert "password authentication failed" in told, told
         assert (told.count("\n"), "hunter2" in told, "Traceback" in told) == (1, False, False), told
     assert not (tmp_path / "home").exists()
     assert says("sql", "SELECT COUNT(*) FROM op_tests", "--csv", "--db", right) == (0, "count\n13\n")
+
+
+def test_a_run_waits_for_the_right_password(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Bad input loses nothing: the run is in the spool, and whoever may in delivers it."""
+    monkeypatch.chdir(tmp_path)
+    role = f"w{tmp_path.name[-8:]}".lower().replace("-", "_")
+    postgres_server.shared().role_with_password(role, "swordfish")
+    run_id = "waits"
+    run = make_run(tmp_path / "run", run_id=run_id)
+    right, wrong, none = (url.replace("postgres@", f"{role}{one}@") for one in (":swordfish", ":hunter2", ""))
+    nobody = url.replace("postgres@", "nobody:hunter2@")
+    nowhere = url.replace(url.rpartition("/")[2], "nowhere")
+    away = f"postgresql+psycopg://{role}:hunter2@127.0.0.1:1/x"
+
+    def says(*words: str) -> tuple[int, str]:
+        with pytest.raises(SystemExit) as end:
+            main(["publish", *words])
+        return int(end.value.code or 0), "".join(capsys.readouterr())
+
+    for target, code, reason in ((wrong, 2, "password authentication failed"), (none, 2, "no password supplied"),
+                                 (nobody, 2, 'role "nobody" does not exist'), (away, 1, "onnection refused"),
+                                 (nowhere, 2, 'database "nowhere" does not exist')):  # fmt: skip
+        got, told = says(str(run), "--to", target)
+        assert (got, reason in told, told.count("\n"), "hunter2" in told) == (code, True, 1, False), told
+        assert ("; try the user, password and database" in told) == (code == 2), told
+        assert "opscope publish, which delivers" in told
+        assert [path.name for path in spool.waiting(target, tmp_path)] == [run_id]
+        assert says("--to", target)[0] == code  # nor does the spool alone get in
     assert "hunter2" not in "".join(path.read_text() for path in tmp_path.glob(".opscope/**/database"))
+    shutil.rmtree(run)
+    code, told = says("--to", right, "--json")
+    assert (code, json.loads(told)["from_spool"]) == (0, [run_id])
+    assert ask(right, "SELECT COUNT(*), COUNT(DISTINCT run_id) FROM op_tests").rows == ((13, 1),)
+    assert spool.waiting(wrong, tmp_path) == []
 
 
 def test_a_process_that_dies_in_the_middle_leaves_nothing(url: str, tmp_path: Path) -> None:
