@@ -12,54 +12,32 @@ import datetime
 import json
 import os
 import platform
-import re
 import socket
 import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
+import measure_compiler
 import measure_dashboards
 import measure_database
 import measure_nightly
 import measure_nights
+from bench import BIN, MODELS, ROOT, Bench, table
 from figures import Figure, tell
 
-MODELS = ("mnist_mlp", "resnet50", "bert_base", "vit_base", "gpt2_small")
-BIN = Path(sys.executable).parent
-ROOT = Path(__file__).resolve().parent.parent
-LIMITS = {"test_split_chain[4000]": 0.5}
-"""Seconds that a benchmark's best round may take."""
-
-
-class Bench:
-    """A scratch folder with its own caches, where sweeps are run and read back."""
-
-    def __init__(self, scratch: Path) -> None:
-        self.scratch = scratch
-        self.environment = {**os.environ, "OPSCOPE_CACHE_DIR": str(scratch / "cache")}
-
-    def sweep(self, model: str, *options: str) -> tuple[float, dict]:
-        """Seconds of the whole command, and the run as `opscope show --json` tells it."""
-        run = self.scratch / f"run-{time.monotonic_ns()}"
-        command = [BIN / "pytest", "--model", model, "--op-by-op", "-q", "--run-dir", run, *options]
-        started = time.monotonic()
-        done = subprocess.run(command, cwd=self.scratch, env=self.environment, text=True, capture_output=True)
-        seconds = time.monotonic() - started
-        if done.returncode:
-            print(done.stdout, done.stderr, file=sys.stderr)
-        shown = subprocess.run(
-            [BIN / "opscope", "show", run, "--json"],
-            cwd=self.scratch,
-            env=self.environment,
-            text=True,
-            capture_output=True,
-            check=True,
-        )
-        return seconds, json.loads(shown.stdout)
+LIMITS = {"test_split_chain[4000]": 0.5, "test_compile_one_op[0]": 0.015, "test_compile_one_op[2]": 0.015}
+"""Seconds that a benchmark's median round may take."""
+GROWTH = {
+    "splitting 64,000 ops against 4,000": ("test_split_chain[64000]", "test_split_chain[4000]"),
+    "compiling 20,000 ops against 1,250, level 0": ("test_compile_chain[20000-0]", "test_compile_chain[1250-0]"),
+    "compiling 20,000 ops against 1,250, level 2": ("test_compile_chain[20000-2]", "test_compile_chain[1250-2]"),
+}
+"""Benchmarks of 16 times the ops: what is compared, the larger and the smaller."""
+MOST_GROWTH = 24
+"""Times the time that 16 times the ops may take: linear, and half as much again for the memory's sake."""
 
 
 def _op_milliseconds(run: dict) -> list[float]:
@@ -99,72 +77,30 @@ def sweeps(bench: Bench) -> Iterator[Figure]:
                 yield Figure(f"bert_base {dtype}: median time per op", f"{median:.1f} ms", "<= 60 ms", median <= 60)
 
 
-def whole(bench: Bench) -> Iterator[Figure]:
-    """The models of the main job as one program: outputs against the walk's, and every value on the way."""
-    for model in MODELS:
-        for dtype, limit in (("float32", 0.999), ("bfloat16", 0.99)):
-            seconds, run = bench.sweep(model, "--dtype", dtype, "--workflow", "full", "--no-cache")
-            (test,) = run["whole_models"]
-            pcc, jump = test["pcc"] or 0.0, test["jump"]
-            told = (
-                f"PCC {pcc:.6f}, {test['intermediates']} values compared, {'a' if jump else 'no'} jump; {seconds:.0f} s"
-            )
-            met = test["status"] == "success" and pcc >= limit and jump is None
-            yield Figure(f"{model} {dtype}, whole", told, f"PCC >= {limit}, no jump", met)
-            if dtype == "float32" and model in ("resnet50", "bert_base"):
-                took = sum(stage["seconds"] for stage in test["stages"][:3])
-                yield Figure(f"{model} compiled whole", f"{took:.1f} s", "<= 5 s", took <= 5)
-
-
 def benchmarks(scratch: Path) -> Iterator[Figure]:
     """Every benchmark's best round; splitting beside what it must not exceed."""
-    table = scratch / "benchmarks.json"
+    stored = scratch / "benchmarks.json"
     files = sorted(str(path) for path in (ROOT / "ci" / "benchmarks").glob("bench_*.py"))
-    done = subprocess.run([BIN / "pytest", *files, "-q", f"--benchmark-json={table}"], cwd=ROOT)
+    done = subprocess.run([BIN / "pytest", *files, "-q", f"--benchmark-json={stored}"], cwd=ROOT)
     yield Figure("benchmarks", f"exit {done.returncode}", "exit 0", done.returncode == 0)
-    best = {row["name"]: row["stats"]["min"] for row in json.loads(table.read_text())["benchmarks"]}
-    for name, seconds in best.items():
+    found = {row["name"]: row["stats"] for row in json.loads(stored.read_text())["benchmarks"]}
+    for name, stats in found.items():
         limit = LIMITS.get(name)
-        met = limit is None or seconds <= limit
-        yield Figure(f"benchmark {name}", f"{seconds:.4f} s", f"<= {limit} s" if limit else "", met)
-    growth = best["test_split_chain[64000]"] / best["test_split_chain[4000]"]
-    yield Figure("splitting 64,000 ops against 4,000: time", f"{growth:.1f} x", "16 x is linear", growth <= 24)
-
-
-def conformance() -> Iterator[Figure]:
-    """The specification's stored cases: how many of each class are right, and how long all of them take."""
-    started = time.monotonic()
-    done = subprocess.run(
-        [sys.executable, "-m", "compiler.tests.conformance"], cwd=ROOT, text=True, capture_output=True
-    )
-    seconds = time.monotonic() - started
-    found = re.search(r"device (\d+) of (\d+) right .*host (\d+) of (\d+) right, never (\d+)", done.stdout)
-    if found is None:
-        print(done.stdout, done.stderr, file=sys.stderr)
-        yield Figure("conformance cases", f"exit {done.returncode}", "a score", False)
-        return
-    right, device, host_right, host, never = map(int, found.groups())
-    yield Figure("conformance: device cases right", f"{right}/{device}", "all", right == device > 0)
-    yield Figure("conformance: host cases right", f"{host_right}/{host}", ">= 99 %", host_right >= 0.99 * host)
-    yield Figure("conformance: never, by the hardware's formats", str(never), "<= 21", never <= 21)
-    yield Figure("conformance: all cases", f"{seconds:.0f} s", "<= 180 s", seconds <= 180)
-
-
-def _table(module: str, *arguments: str) -> list[dict[str, str]]:
-    """The rows of the Markdown table that a benchmark prints."""
-    command = [sys.executable, "-m", module, *arguments]
-    told = subprocess.run(command, cwd=ROOT, text=True, capture_output=True, check=True).stdout
-    heads, _, *rows = ([cell.strip() for cell in line.strip("| ").split("|")] for line in told.splitlines())
-    return [dict(zip(heads, row, strict=True)) for row in rows]
+        met = limit is None or stats["median"] <= limit
+        told = f"{stats['min']:.4f} s, median {stats['median']:.4f} s"
+        yield Figure(f"benchmark {name}", told, f"<= {limit} s" if limit else "", met)
+    for what, (large, small) in GROWTH.items():
+        growth = found[large]["min"] / found[small]["min"]
+        yield Figure(f"{what}: time", f"{growth:.1f} x", "16 x is linear", growth <= MOST_GROWTH)
 
 
 def plans() -> Iterator[Figure]:
     """The 24 plans, and whole models placed, run and compared."""
-    slowest = max(_table("ci.benchmarks.bench_planner", "resnet50", "bert_large"), key=lambda r: float(r["planning s"]))
+    slowest = max(table("ci.benchmarks.bench_planner", "resnet50", "bert_large"), key=lambda r: float(r["planning s"]))
     name = f"{slowest['model']} on {slowest['arch']} by {slowest['policy']}"
     seconds = float(slowest["planning s"])
     yield Figure(f"slowest of 24 plans: {name}", f"{seconds:.1f} s", "<= 60 s", seconds <= 60)
-    for row in _table("ci.benchmarks.bench_placed", "--acc", "Float32", "--acc", "Float16_b"):
+    for row in table("ci.benchmarks.bench_placed", "--acc", "Float32", "--acc", "Float16_b"):
         what = f"{row['model']} placed, Dst {row['Dst']}"
         same, found = row["placed = unplaced"], row["PCC against TTNN"]
         yield Figure(f"{what}: the bits of the same graph unplaced", same, "yes", same == "yes")
@@ -180,18 +116,6 @@ def faults(scratch: Path) -> Figure:
     said = done.stdout.strip().splitlines()
     target = "500 right labels, 0 other verdicts changed, 0 records lost"
     return Figure("injected faults", said[-1] if said else f"exit {done.returncode}", target, done.returncode == 0)
-
-
-def mutants(count: int = 10_000) -> Figure:
-    """Changed texts of the specification's cases: whatever becomes of one is typed."""
-    done = subprocess.run(
-        [sys.executable, "-m", "compiler.tests.mutations", "--count", str(count)],
-        cwd=ROOT, text=True, capture_output=True,
-    )  # fmt: skip
-    counts = ", ".join(" ".join(line.split()) for line in done.stdout.splitlines())
-    return Figure(
-        f"{count} mutants of the cases", counts or f"exit {done.returncode}", "all typed", not done.returncode
-    )
 
 
 def overhead() -> Iterator[Figure]:
@@ -251,13 +175,15 @@ def slow_tests() -> Figure:
 
 GROUPS: dict[str, Callable[[Bench], Iterable[Figure]]] = {
     "sweeps": sweeps,
-    "whole": whole,
+    "whole": measure_compiler.whole,
+    "levels": measure_compiler.levels,
+    "compile": lambda bench: measure_compiler.compile_times(),
     "scale": scale,
     "overhead": lambda bench: overhead(),
     "benchmarks": lambda bench: benchmarks(bench.scratch),
-    "conformance": lambda bench: conformance(),
+    "conformance": lambda bench: measure_compiler.conformance(),
     "plans": lambda bench: plans(),
-    "mutants": lambda bench: [mutants()],
+    "mutants": lambda bench: [measure_compiler.mutants()],
     "faults": lambda bench: [faults(bench.scratch)],
     "slow_tests": lambda bench: [slow_tests()],
     "nightly": lambda bench: measure_nightly.figures(bench.scratch),

@@ -15,7 +15,7 @@ import argparse
 import collections
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import ml_dtypes
@@ -23,6 +23,7 @@ import numpy as np
 
 from compiler import api
 from compiler.errors import StageFailure
+from compiler.options import OPTIMIZATION_LEVELS
 from compiler.target import binary
 from compiler.tests import programs
 from harness.backends.base import BackendOptions, Target
@@ -34,7 +35,6 @@ from simulator.api import Device, DeviceError
 
 NAN_IN_16_BITS = "a NaN that is rounded to 16 bits becomes infinity in the packer"
 DENORMAL = "denormals are zero, in operands and in results"
-FALLBACK = api.CompileOptions(unsupported_types="fallback")
 
 
 @dataclass(frozen=True)
@@ -56,24 +56,25 @@ class Score:
         return self.verdict in ("own", "row")
 
 
-def scores(take: Callable[[int], bool] = lambda number: True) -> Iterator[Score]:
-    """Runs the cases whose number `take` accepts."""
+def scores(take: Callable[[int], bool] = lambda number: True, level: int = 0) -> Iterator[Score]:
+    """Runs the cases whose number `take` accepts, compiled at an optimization level."""
     device, target = Device("n150"), Reference().target(BackendOptions("n150"))
     for case, source, inputs, expected in programs.conformance():
         if take(case["n"]):
-            yield _score(case, source, inputs, expected, device, target)
+            yield _score(case, source, inputs, expected, device, target, level)
 
 
-def _score(case: Any, source: str, inputs: Any, expected: Any, device: Device, target: Target) -> Score:
+def _score(case: Any, source: str, inputs: Any, expected: Any, device: Device, target: Target, level: int) -> Score:
     number, ops, kind = case["n"], tuple(case["ops"]), "device"
+    options = api.CompileOptions(optimization_level=level)
     try:
         try:
-            data = api.compile(source, programs.BOARD)
+            data = api.compile(source, programs.BOARD, options)
             assert not host_ops(data)
         except StageFailure as failure:
             if failure.kind != "never":
                 return Score(number, ops, kind, "wrong", str(failure))
-            kind, data = "host", api.compile(source, programs.BOARD, FALLBACK)
+            kind, data = "host", api.compile(source, programs.BOARD, replace(options, unsupported_types="fallback"))
         shapes = [desc.shape for desc in api.describe_io(data).inputs]
         # the archive stores scalars as vectors of one element
         arrays = [a.reshape(shape) for a, shape in zip(inputs, shapes, strict=True)]
@@ -220,13 +221,14 @@ def _of(right: int, count: int) -> str:
 
 
 def main() -> None:
-    """Prints the page, or with `--every N` the score of every Nth case."""
+    """Prints the page: of every case, or of every Nth with `--every N`."""
     parser = argparse.ArgumentParser(prog="python -m compiler.tests.conformance", description=main.__doc__)
     parser.add_argument("--every", type=int, default=1, metavar="N")
-    every = parser.parse_args().every
+    parser.add_argument("--optimization-level", type=int, default=0, choices=OPTIMIZATION_LEVELS)
+    asked = parser.parse_args()
     if not programs.has_conformance():
         sys.exit("conformance: expected stablehlo_cases.zip beside the checkout, got none")
-    sys.stdout.write(to_markdown(list(scores(lambda number: number % every == 0))))
+    sys.stdout.write(to_markdown(list(scores(lambda number: number % asked.every == 0, asked.optimization_level))))
 
 
 if __name__ == "__main__":

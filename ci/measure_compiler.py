@@ -1,0 +1,88 @@
+"""The compiler's numbers: whole models, optimization levels, compile times, conformance; groups of `make measure`."""
+
+from __future__ import annotations
+
+import os
+import re
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+from bench import MODELS, ROOT, Bench, compile_milliseconds, table
+from figures import Figure
+
+LEVELS = (0, 2)
+"""Optimization levels that are measured beside each other."""
+
+
+def whole(bench: Bench) -> Iterator[Figure]:
+    """The models of the main job as one program: outputs against the walk's, and every value on the way."""
+    for model in MODELS:
+        for dtype, limit in (("float32", 0.999), ("bfloat16", 0.99)):
+            for level in LEVELS:
+                options = ("--workflow", "full", "--no-cache", "--optimization-level", str(level))
+                seconds, run = bench.sweep(model, "--dtype", dtype, *options)
+                (test,) = run["whole_models"]
+                pcc, jump = test["pcc"] or 0.0, test["jump"]
+                compared = f"{test['intermediates']} values compared"
+                told = f"PCC {pcc:.6f}, {compared}, {'a' if jump else 'no'} jump; {seconds:.0f} s"
+                met = test["status"] == "success" and pcc >= limit and jump is None
+                yield Figure(f"{model} {dtype}, whole, level {level}", told, f"PCC >= {limit}, no jump", met)
+
+
+def levels(bench: Bench) -> Iterator[Figure]:
+    """The unique ops of the models at the highest level, beside the lowest: all right, and what compiling one takes."""
+    for level in LEVELS:
+        spent: list[float] = []
+        for model in MODELS:
+            seconds, run = bench.sweep(model, "--no-cache", "--optimization-level", str(level))
+            spent += compile_milliseconds(run)
+            right, total = run["ledger"]["by_status"]["success"], len(run["op_tests"])
+            told = f"{right}/{total} ({seconds:.1f} s)"
+            yield Figure(f"{model}, level {level}: ops that are right", told, "all", right == total > 0)
+        median = statistics.median(spent)
+        what = f"{len(spent)} ops, level {level}: median time of compiling one"
+        yield Figure(what, f"{median:.1f} ms", "<= 15 ms", median <= 15)
+
+
+def compile_times() -> Iterator[Figure]:
+    """Whole models compiled, processor time and by the clock."""
+    for row in table("ci.benchmarks.bench_whole", "resnet50", "bert_base"):
+        cpu, clock = float(row["CPU s"]), float(row["clock s"])
+        what = f"{row['model']} compiled whole, level {row['level']}"
+        yield Figure(what, f"{cpu:.1f} s, {clock:.1f} s by the clock", "<= 5 s of the processor", cpu <= 5)
+
+
+def conformance() -> Iterator[Figure]:
+    """The specification's stored cases: how many of each class are right, and how long all of them take."""
+    for level in LEVELS:
+        before, started = os.times(), time.monotonic()
+        command = [sys.executable, "-m", "compiler.tests.conformance", "--optimization-level", str(level)]
+        done = subprocess.run(command, cwd=ROOT, text=True, capture_output=True)
+        clock, after, what = time.monotonic() - started, os.times(), f"conformance, level {level}"
+        seconds = after.children_user - before.children_user
+        found = re.search(r"device (\d+) of (\d+) right .*host (\d+) of (\d+) right, never (\d+)", done.stdout)
+        if found is None:
+            print(done.stdout, done.stderr, file=sys.stderr)
+            yield Figure(what, f"exit {done.returncode}", "a score", False)
+            continue
+        right, device, host_right, host, never = map(int, found.groups())
+        yield Figure(f"{what}: device cases right", f"{right}/{device}", "all", right == device > 0)
+        yield Figure(f"{what}: host cases right", f"{host_right}/{host}", ">= 99 %", host_right >= 0.99 * host)
+        yield Figure(f"{what}: never, by the hardware's formats", str(never), "<= 21", never <= 21)
+        value = f"{seconds:.0f} s, {clock:.0f} s by the clock"
+        yield Figure(f"{what}: all cases", value, "<= 180 s of the processor", seconds <= 180)
+
+
+def mutants(count: int = 10_000) -> Figure:
+    """Changed texts of the specification's cases: whatever becomes of one is typed."""
+    done = subprocess.run(
+        [sys.executable, "-m", "compiler.tests.mutations", "--count", str(count)],
+        cwd=ROOT, text=True, capture_output=True,
+    )  # fmt: skip
+    counts = ", ".join(" ".join(line.split()) for line in done.stdout.splitlines())
+    return Figure(
+        f"{count} mutants of the cases", counts or f"exit {done.returncode}", "all typed", not done.returncode
+    )
