@@ -1,7 +1,8 @@
 """Pass `const-eval-hoist-transform`: what is computed of parameters and constants alone is computed once.
 
 Such ops go to functions of their own, one per connected part; `ttcore.load_cached` in their place has their results,
-and the runtime computes them again only for other parameters.
+and the runtime computes them again only for other parameters. A convolution's weights are brought into their order
+before: the host does that (`ttir_conv_weights.py`).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from compiler.dialects.from_row import RowOp
 from compiler.dialects.load_cached import LoadCachedOp
 from compiler.ir.functions import CONST_EVAL, KIND, functions, kind_of
 from compiler.passes.tt_populate_argument_types import stays
+from compiler.passes.ttir_conv_weights import prepares_weights
 
 NEVER = frozenset({"control", "ccl", "host", "random", "layout"})
 """Families whose ops stay where they are."""
@@ -42,8 +44,10 @@ def _hoist(func: FuncOp) -> list[FuncOp]:
     known: set[SSAValue] = {arg for arg, kept in zip(block.args, stays(func), strict=True) if kept}
     hoisted: dict[Operation, None] = {}
     for op in block.ops:
-        if _may_move(op) and all(value in known for value in op.operands):
-            known.update(op.results)
+        if not _may_move(op) or not all(value in known for value in op.operands):
+            continue
+        known.update(op.results)
+        if any(value not in block.args for value in op.operands) or not prepares_weights(op):
             hoisted[op] = None
     parts = _parts(list(hoisted))
     made = [_function(func, number, part) for number, part in enumerate(parts)]

@@ -120,8 +120,8 @@ def graph_passes() -> tuple[ModulePass, ...]:
     return (
         Inline(),
         CanonicalizePass(),
-        TtirEraseInverseOps(),
         TtirImplicitBroadcastFold(),
+        TtirEraseInverseOps(),
         CommonSubexpressionElimination(),
         TtirFusing(),
         TtirEraseInverseOps(),

@@ -1,7 +1,7 @@
 """What xDSL's `canonicalize` does to ttir ops: moves that move nothing, two moves that are one, moves of constants.
 
 A pattern belongs to its op by `@canonicalizes`; `dialects/from_row.py` hands it to xDSL as the op's trait. None changes
-a bit of any result.
+a bit of any result, but that a product with one that is not computed (`ttir_constants.by_one`) rounds nothing either.
 """
 
 from __future__ import annotations

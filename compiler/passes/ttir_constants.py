@@ -10,7 +10,7 @@ from xdsl.ir import SSAValue
 
 from compiler.dialects.from_row import RowOp
 from compiler.passes.ttir_canonicalization import canonicalizes
-from compiler.passes.ttir_values import element, full, is_float, shape_of, splat
+from compiler.passes.ttir_values import element, full, is_float, maker, shape_of, splat
 
 COMPUTED: dict[str, Callable[[np.float32, np.float32], object]] = {
     "add": lambda a, b: a + b,
@@ -37,13 +37,28 @@ def of_numbers(op: RowOp) -> RowOp | None:
     return full(shape_of(op.results[0]), element(op.results[0]), found, op) if math.isfinite(found) else None
 
 
+EXACT = {"f32": 2**24, "f16": 2**11, "bf16": 2**8}
+"""Float type -> up to where it has every whole number."""
+
+
 @canonicalizes("typecast")
 def converted(op: RowOp) -> RowOp | None:
-    """A whole number of less than 24 bits, to a float of 32."""
+    """A whole number, to a float that has it."""
     number = splat(op.operands[0])
-    if number is None or str(element(op.results[0])) != "f32" or number != int(number) or abs(number) >= 2**24:
+    limit = EXACT.get(str(element(op.results[0])), 0)
+    if number is None or abs(number) >= limit or number != int(number):
         return None
     return full(shape_of(op.results[0]), element(op.results[0]), number, op)
+
+
+@canonicalizes("multiply", "div")
+def by_one(op: RowOp) -> SSAValue | None:
+    """What an op computed, times one: PyTorch's `x + alpha * y` where alpha was not given."""
+    pairs = (op.operands, op.operands[::-1]) if op.ROW.ttir == "multiply" else (op.operands,)
+    for value, one in pairs:
+        if splat(one) == 1 and splat(value) is None and maker(value) and value.type == op.results[0].type:
+            return value
+    return None
 
 
 @canonicalizes("where")

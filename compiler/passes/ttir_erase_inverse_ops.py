@@ -7,7 +7,7 @@ changes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -26,6 +26,7 @@ from xdsl.transforms.dead_code_elimination import region_dce
 from compiler.dialects.from_row import RowOp
 from compiler.ops.shapes import Shape
 from compiler.passes.ttir_canonicalization import patterns_of
+from compiler.passes.ttir_conv_weights import prepares_weights
 from compiler.passes.ttir_implicit_broadcast_fold import broadcasts
 from compiler.passes.ttir_values import like, make, maker, read_once, shape_of
 
@@ -70,21 +71,32 @@ class _Sink(RewritePattern):
 def sunk_permute(op: RowOp) -> list[RowOp] | None:
     """An elementwise op of operands that were all permuted alike: the permutation of its result.
 
-    An operand of one element moves nowhere.
+    An operand with one dim alone, such as a number per channel, is reshaped to have it where it was before; one of a
+    single element moves nowhere.
     """
-    found = _moved(op, "permute")
+    shape = shape_of(op.results[0])
+    found = _moved(op, "permute", lambda value: sum(n != 1 for n in shape_of(value)) < 2)
     if found is None:
         return None
     orders = {value.owner.read()["permutation"] for value in found}  # type: ignore[union-attr]
-    if len(orders) != 1 or any(len(shape_of(v)) != len(shape_of(op.results[0])) for v in found):
+    if len(orders) != 1 or any(len(shape_of(v)) != len(shape) for v in found):
         return None
     (order,) = orders
-    shape = shape_of(op.results[0])
-    before = [0] * len(shape)
-    for place, dim in enumerate(order):
-        before[dim] = shape[place]
-    inner = make(op.ROW.ttir, _sources(op, found), like(op.results[0], before), op, **op.read())
-    return [inner, make("permute", inner.results, op.results[0].type, op, permutation=order)]
+    made: list[RowOp] = []
+    operands: list[SSAValue] = []
+    for value, source in zip(op.operands, _sources(op, found), strict=True):
+        if value not in found and prod(shape_of(value)) != 1:
+            wide = _turned_back((*[1] * (len(shape) - len(shape_of(value))), *shape_of(value)), order)
+            made.append(make("reshape", [value], like(value, wide), op, shape=wide))
+            source = made[-1].results[0]
+        operands.append(source)
+    inner = make(op.ROW.ttir, operands, like(op.results[0], _turned_back(shape, order)), op, **op.read())
+    return [*made, inner, make("permute", inner.results, op.results[0].type, op, permutation=order)]
+
+
+def _turned_back(shape: Shape, order: Sequence[int]) -> Shape:
+    """What a permutation by `order` makes `shape` of."""
+    return tuple(shape[order.index(dim)] for dim in range(len(shape)))
 
 
 def sunk_reshape(op: RowOp) -> list[RowOp] | None:
@@ -105,15 +117,18 @@ def sunk_reshape(op: RowOp) -> list[RowOp] | None:
     return [inner, make("reshape", inner.results, op.results[0].type, op, shape=shape_of(op.results[0]))]
 
 
-def _moved(op: RowOp, move: str) -> list[SSAValue] | None:
-    """The operands that a movement makes for this op alone; None where one of several elements is made otherwise."""
+def _moved(
+    op: RowOp, move: str, may_stay: Callable[[SSAValue], bool] = lambda value: prod(shape_of(value)) == 1
+) -> list[SSAValue] | None:
+    """The operands that a movement makes for this op alone; None where one that may not stay is made otherwise."""
     if not broadcasts(op):
         return None
     found: list[SSAValue] = []
     for value in dict.fromkeys(op.operands):
-        if maker(value, move) is not None and all(use.operation is op for use in value.uses):
+        source = maker(value, move)
+        if source is not None and all(use.operation is op for use in value.uses) and not prepares_weights(source):
             found.append(value)
-        elif prod(shape_of(value)) != 1:
+        elif not may_stay(value):
             return None
     return found or None
 

@@ -25,6 +25,7 @@ from compiler.ir.functions import CONST_EVAL, FALLBACK, KIND, PROGRAM, SCALAR, f
 from compiler.ops.row import TABLE, OpRow
 from compiler.ops.shapes import shape_of
 from compiler.options import WAY_OUT
+from compiler.passes.ttir_conv_weights import prepares_weights
 from compiler.target.formats import ELEMENT_TYPES, NumberFormat, element_type, number_format
 from compiler.target.system_desc import SystemDesc, load_board
 
@@ -34,7 +35,6 @@ NOT_COMPUTING = frozenset({"data_movement", "creation", "layout"})
 ON_HOST = frozenset({"ttir.narrow_index", "ttir.split_words"})
 """What the host does to 64-bit arguments, before they become tiles."""
 HOST_OP = "ttir.host_op"
-CONVOLUTIONS = ("ttir.conv2d", "ttir.conv3d")
 _TILE = layout.LayoutAttr.of("tile")
 _ROW_MAJOR = layout.LayoutAttr.of("row_major")
 _DRAM = layout.MemoryConfigAttr(layout.BufferTypeAttr.of("dram"), layout.TensorMemoryLayoutAttr.of("interleaved"))
@@ -183,7 +183,7 @@ class _Function:
         for op in readers:
             if op.name in ON_HOST:
                 values[op.results[0]] = self.halved(op, host)
-        if all(_prepares_weights(op) for op in readers):
+        if all(prepares_weights(op) for op in readers):
             for op in readers:
                 values[op.results[0]] = self.weights(op, host)
             self.prepared.update(readers)
@@ -308,16 +308,6 @@ class _Function:
         )
         self.block.add_op(made)
         return list(made.results)
-
-
-def _prepares_weights(op: Operation) -> bool:
-    """Whether an op brings weights into the order in which convolutions, and nothing else, read them."""
-    if op.name != "ttir.permute":
-        return False
-    uses = list(op.results[0].uses)
-    if len(uses) == 1 and uses[0].operation.name == "ttir.reshape":  # windows of one dim get a second
-        uses = list(uses[0].operation.results[0].uses)
-    return bool(uses) and all(use.operation.name in CONVOLUTIONS and use.index == 1 for use in uses)
 
 
 def _in_dst(op: Operation, row: OpRow) -> Sequence[SSAValue]:

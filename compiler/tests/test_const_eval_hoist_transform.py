@@ -87,6 +87,43 @@ def test_a_batch_norm_becomes_weights_where_these_stay(types: tuple[str, ...]) -
     assert np.linalg.norm(got - plain) <= 2e-3 * np.linalg.norm(plain)
 
 
+def pytorch(x, w, b, m, v, u):  # type: ignore[no-untyped-def]
+    """Two convolutions, each with a batch norm and the second with a residual, channels first throughout."""
+
+    def normal(y):  # type: ignore[no-untyped-def]
+        m_, v_, b_ = (a.reshape(1, -1, 1, 1) for a in (m, v, b))
+        return (y - m_) * jax.lax.rsqrt(v_ + 1e-5) * b_ + m_
+
+    y = jax.nn.relu(normal(jax.lax.conv(x, w, (1, 1), "SAME")))
+    return jax.nn.relu(normal(jax.lax.conv(y, u, (1, 1), "SAME")) + 1.0 * y)
+
+
+def test_channels_may_come_first() -> None:
+    """All between the first move and the last is channels last, weights come in their order from the host."""
+    shapes = ((1, 16, 8, 8), (32, 16, 3, 3), (32,), (32,), (32,), (32, 32, 1, 1))
+    args = [programs.random(s, i, low=0.1, high=0.5) for i, s in enumerate(shapes)]
+    module, executable = compiled(pytorch, ("input", *["parameter"] * 5), *args)
+    names = [name.partition(".")[2] for name in programs.op_names(next(iter(module.body.block.ops)))]
+    between = names[names.index("permute") :]
+    computed = [name for name in between if name not in ("deallocate", "to_layout", "to_device", "load_cached")]
+    assert computed == ["permute", "conv2d", "conv2d", "add", "relu", "permute", "from_device"]
+    assert names.count("prepare_conv2d_weights") == 2
+    assert "ttnn.permute" not in [name for func in list(module.body.block.ops)[1:] for name in programs.op_names(func)]
+    (got,) = executable.run(args).outputs
+    (golden,) = programs.xla(programs.stablehlo(pytorch, *args), *args)
+    assert np.linalg.norm(got - golden) <= 3e-3 * np.linalg.norm(golden)
+
+
+def test_weights_that_are_read_otherwise_too_are_permuted_on_the_device() -> None:
+    def shared(x, w):  # type: ignore[no-untyped-def]
+        return jax.lax.conv(x, w, (1, 1), "SAME"), w.transpose(2, 3, 1, 0)
+
+    module, _ = compiled(
+        shared, ("input", "parameter"), programs.random((1, 16, 8, 8)), programs.random((32, 16, 3, 3))
+    )
+    assert "ttnn.prepare_conv2d_weights" not in programs.op_names(module)
+
+
 def test_random_bits_are_made_in_every_run() -> None:
     def noisy(x, key):  # type: ignore[no-untyped-def]
         return x + jax.lax.rng_bit_generator(key, (32,), dtype=jnp.uint32)[1].astype(jnp.float32)

@@ -18,3 +18,17 @@ func.func @main(%x: tensor<2x3x4xf32>) -> (tensor<4x2x3xf32>, tensor<2x3x1xf32>,
   %8 = "ttir.broadcast"(%7) <{broadcast_dimensions = array<i64: 4, 4>}> : (tensor<1x1xf32>) -> tensor<4x4xf32>
   return %1, %3, %5, %8 : tensor<4x2x3xf32>, tensor<2x3x1xf32>, tensor<2x3x4xf32>, tensor<4x4xf32>
 }
+// What PyTorch's add makes of a second operand without alpha: it times 1, an integer that is converted. An argument alone stays.
+// CHECK-LABEL: sym_name = "times_one"
+// CHECK: %[[EXP:[0-9]+]] = "ttir.exp"(%x)
+// CHECK-NEXT: %[[ONE:[0-9]+]] = "ttir.full"()
+// CHECK-NEXT: %[[KEPT:[0-9]+]] = "ttir.multiply"(%x, %[[ONE]])
+// CHECK-NEXT: "func.return"(%[[EXP]], %[[KEPT]])
+func.func @times_one(%x: tensor<32xbf16>) -> (tensor<32xbf16>, tensor<32xbf16>) {
+  %0 = "ttir.exp"(%x) : (tensor<32xbf16>) -> tensor<32xbf16>
+  %1 = "ttir.full"() <{shape = array<i32>, fill_value = 1 : i32}> : () -> tensor<i32>
+  %2 = "ttir.typecast"(%1) : (tensor<i32>) -> tensor<bf16>
+  %3 = "ttir.multiply"(%2, %0) : (tensor<bf16>, tensor<32xbf16>) -> tensor<32xbf16>
+  %4 = "ttir.multiply"(%x, %2) : (tensor<32xbf16>, tensor<bf16>) -> tensor<32xbf16>
+  return %3, %4 : tensor<32xbf16>, tensor<32xbf16>
+}

@@ -1,0 +1,60 @@
+"""Which permutations bring a convolution's weights into their order: the host does those, before there are tiles.
+
+On the device PyTorch's (out, in, 3, 3) would be tiles of 1,024 words that hold 9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Operation, SSAValue, Use
+from xdsl.traits import SymbolTable
+
+from compiler.dialects.from_row import RowOp
+from compiler.dialects.load_cached import LoadCachedOp
+
+CONVOLUTIONS = ("ttir.conv2d", "ttir.conv3d")
+
+
+def prepares_weights(op: Operation) -> bool:
+    """Whether an op permutes what convolutions, and nothing else, read as weights: themselves, or what is computed of
+    them element by element, in a function that is evaluated once too.
+    """
+    if op.name != "ttir.permute":
+        return False
+    todo: list[tuple[SSAValue, Operation | None]] = [(op.results[0], None)]
+    seen: set[SSAValue] = set()
+    while todo:
+        value, load = todo.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        for use in value.uses:
+            found = _follow(use, load)
+            if found is None:
+                return False
+            todo += found
+        if not value.uses:
+            return False
+    return True
+
+
+def _follow(use: Use, load: Operation | None) -> Iterable[tuple[SSAValue, Operation | None]] | None:
+    """Where weights go on, and, inside a function that is evaluated once, what loads its results; None: they are read
+    as something else."""
+    reader = use.operation
+    if reader.name in CONVOLUTIONS:
+        return () if use.index == 1 else None
+    if isinstance(reader, LoadCachedOp):
+        callee = SymbolTable.lookup_symbol(reader, reader.properties["callee"])  # type: ignore[arg-type]
+        assert isinstance(callee, FuncOp)
+        return ((callee.body.blocks[0].args[use.index], reader),)
+    if isinstance(reader, ReturnOp):
+        return None if load is None else ((load.results[use.index], None),)
+    if not isinstance(reader, RowOp) or not reader.name.startswith("ttir."):
+        return None
+    # A reshape gives windows of one dim a second; a batch norm scales weights by channel.
+    if reader.ROW.ttir == "reshape" or reader.ROW.family == "eltwise":
+        return ((reader.results[0], load),)
+    return None
