@@ -188,7 +188,7 @@ GROUPS: dict[str, Callable[[Bench], Iterable[Figure]]] = {
     "slow_tests": lambda bench: [slow_tests()],
     "nightly": lambda bench: measure_nightly.figures(bench.scratch),
     "database": lambda bench: measure_database.figures(bench.scratch),
-    "nights": lambda bench: measure_nights.from_environment(bench.scratch),
+    "nights": lambda bench: measure_nights.figures(bench.scratch),
     "dashboards": lambda bench: measure_dashboards.figures(bench.scratch),
 }
 """Figures that are taken together, by the word that asks for them; in the order in which all are taken."""

@@ -1,7 +1,8 @@
 """The database's numbers: `python ci/measure_database.py`; `make measure` prints them too.
 
-Publishing 100,000 op tests of 60 models into an empty SQLite database, the same a night later, one of them again, and
-the page of a night of 60 models. Seconds are of the whole command, as a user waits for it.
+Publishing 100,000 op tests of 60 models into an empty database, the same a night later, one of them again, and the
+page of a night of 60 models. Databases are SQLite, and PostgreSQL where OPSCOPE_MEASURE_POSTGRES names a server.
+Seconds are of the whole command, as a user waits for it.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import big_run
+import scratch_postgres
 from figures import Figure, tell
 
 BIN = Path(sys.executable).parent
@@ -27,17 +29,22 @@ def timed(*words: str | Path) -> float:
     return time.monotonic() - started
 
 
+def publishing(what: str, scratch: Path, url: str) -> Iterator[Figure]:
+    """Two nights one after the other, and the second again; nothing without a URL."""
+    first, second = (scratch / night for night in NIGHTS)
+    for when, run in (("an empty database", first), ("a night later", second), ("again, unchanged", second)):
+        if url:
+            seconds = timed("publish", run, "--to", url)
+            yield Figure(f"{what}, {when}", f"{seconds:.1f} s", "<= 20 s", seconds <= 20)
+
+
 def figures(scratch: Path, op_tests: int = 100_000, page_tests: int = 10_000) -> Iterator[Figure]:
     """Every figure in order."""
-    url = f"sqlite:///{scratch}/published.sqlite"
     for night in NIGHTS:
         big_run.make(scratch / night, op_tests, 60, night)
-    first, second = (scratch / night for night in NIGHTS)
-    for what, run in (("into an empty database", first), ("a night later", second), ("again, unchanged", second)):
-        seconds = timed("publish", run, "--to", url)
-        yield Figure(
-            f"publishing {op_tests:,} op tests into SQLite, {what}", f"{seconds:.1f} s", "<= 20 s", seconds <= 20
-        )
+    with scratch_postgres.database() as postgres:
+        for kind, url in (("SQLite", f"sqlite:///{scratch}/published.sqlite"), ("PostgreSQL", postgres)):
+            yield from publishing(f"publishing {op_tests:,} op tests into {kind}", scratch, url)
     url, page = f"sqlite:///{scratch}/page.sqlite", scratch / "night.html"
     for night in NIGHTS:
         big_run.make(scratch / f"page-{night}", page_tests, 60, night)
