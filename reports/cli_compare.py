@@ -63,7 +63,7 @@ def diff(
             found = compared_nights(runs.connection, run_a, run_b)
         else:
             found = [compared(runs, run_a, run_b)]
-        rules = rules_here(runs.connection, owners_file)
+        rules = rules_here(runs.connection, owners_file, team=team)
     found = [own_diff(one, rules, team) for one in found]
     if as_json:
         told = [comparison.as_json(one) for one in found]
@@ -71,7 +71,7 @@ def diff(
     else:
         page = Page()
         for one in found:
-            show(one, page, limit)
+            show(one, page, limit, team)
     if check and any(one.news for one in found):
         raise SystemExit(1)
 
@@ -113,7 +113,7 @@ def unblock(
             views = [views_of(night_view(runs.connection, night_id, series)) for series in all_series]
         else:
             views = [views_of(runs.view(run))]
-        rules = rules_here(runs.connection, owners_file)
+        rules = rules_here(runs.connection, owners_file, team=team)
     found = [own_plan(ranking.plan(one, by), rules, team) for one in views]
     if as_json:
         told = [ranking.as_json(one) for one in found]
@@ -121,7 +121,7 @@ def unblock(
     else:
         page = Page()
         for one in found:
-            show_plan(one, page, limit)
+            show_plan(one, page, limit, team)
 
 
 @click.command(short_help="List each op that keeps a model from running whole.")
@@ -152,7 +152,7 @@ def readiness(
             raise InputError("MODEL", f"a model of run {view.run_id}", f"`{model}`", hint)
         moved = history(runs, view, model)
         nights = nights_of(runs.connection, view, model)
-        rules = rules_here(runs.connection, owners_file)
+        rules = rules_here(runs.connection, owners_file, team=team)
     rows = own_missing(missing(view, model), model, rules, team)
     if as_json:
         print_json({"model": model, "run_id": view.run_id, "missing": rows, "history": moved, "nights": nights})

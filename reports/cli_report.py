@@ -41,7 +41,7 @@ def report(
     from reports.written import write_whole
 
     with open_runs(url) as runs:
-        owned = Owned(rules_here(runs.connection, owners_file), team)
+        owned = Owned(rules_here(runs.connection, owners_file, team=team), team)
         folder = runs.folder(what) if what is not None else None
         if folder is not None:
             there = database_url(url)

@@ -19,7 +19,7 @@ def show(name: str, url: str | None, team: str | None, owners_file: Path | None,
 
     with open_runs(url) as runs:
         connection = runs.database(name, "WHAT")
-        found = find(connection, name, rules_here(connection, owners_file), team)
+        found = find(connection, name, rules_here(connection, owners_file, team=team), team)
     if as_json:
         print_json(found)
     else:

@@ -13,14 +13,14 @@ MOST = 30
 SHOWN = tuple(label for label in Label if label not in QUIET)
 
 
-def show(diff: Diff, page: Page, most: int = MOST) -> None:
-    """Prints the whole page."""
+def show(diff: Diff, page: Page, most: int = MOST, team: str | None = None) -> None:
+    """Prints the whole page; of a team that looks after none of it, that."""
     for side, run in (("A", diff.a), ("B", diff.b)):
         page.line(f"{side}  {run.run_id}  {', '.join(run.models)} on {run.backend} ({run.arch}), {len(run.ops)} ops")
     _changes(diff, page)
     _rates(diff, page)
     told = "  ".join(f"{label} {count}" for label, count in diff.counts.items())
-    page.line(told or "no op in either run", "bold")
+    page.line(told or (f"nothing of it is for {team}" if team else "no op in either run"), "bold")
     for label in SHOWN:
         rows = [row for row in diff.rows if row.label == label and not row.flaky]
         if rows:

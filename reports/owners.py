@@ -124,8 +124,23 @@ def _unlike(pattern: str) -> str:
     return parts.replace("\0", "!").replace("\1", "%")
 
 
-def rules_here(connection: sa.Connection | None, path: Path | None = None, root: Path | None = None) -> list[Rule]:
-    """The rules that a command goes by: those of `path`, else of ci/owners.yaml here, else of the database."""
+def rules_here(
+    connection: sa.Connection | None, path: Path | None = None, root: Path | None = None, team: str | None = None
+) -> list[Rule]:
+    """The rules that a command goes by: those of `path`, else of ci/owners.yaml here, else of the database.
+
+    Raises InputError where `team`, which the command is asked about, is in none of them: an empty page would read as
+    good news.
+    """
+    rules = _rules_here(connection, path, root)
+    teams = {rule.team for rule in rules}
+    if team is not None and team not in teams:
+        hint = closest(team, teams) if teams else f"{OWNERS_FILE}, --owners FILE or opscope db owners FILE"
+        raise InputError("--owner", "a team that a rule names", f"`{team}`", hint)
+    return rules
+
+
+def _rules_here(connection: sa.Connection | None, path: Path | None, root: Path | None) -> list[Rule]:
     if path is not None:
         return read_owners(path)
     here = (root or Path.cwd()) / OWNERS_FILE

@@ -10,14 +10,15 @@ from reports.terminal import Page
 from reports.unblock import Plan
 
 
-def show_plan(plan: Plan, page: Page, most: int) -> None:
-    """Prints the ranking and the unlock curve."""
+def show_plan(plan: Plan, page: Page, most: int, team: str | None = None) -> None:
+    """Prints the ranking and the unlock curve; of a team that has nothing to fix, that."""
     told = ", ".join(f"{run['run_id']} ({run['backend']}, {run['arch']})" for run in plan.runs)
     page.line(f"{len(plan.models)} models, {len(plan.whole)} of them whole; by the newest run of each: {told}", "bold")
     if plan.unknown:
         page.line("not attempted: " + ", ".join(f"{count} ops of {model}" for model, count in plan.unknown.items()))
     if not plan.fixes:
-        page.line("Nothing to fix: no op that was attempted goes wrong.", "green")
+        nothing = "no op that was attempted goes wrong" if len(plan.curve) < 2 else f"none of it is for {team} to fix"
+        page.line(f"Nothing to fix: {nothing}.", "green")
         return
     page.line()
     page.line(f"What holds the most back, by {plan.by}", "bold")

@@ -21,9 +21,12 @@ def demo(url: str | None, folder: Path | None, count: int, until: datetime | Non
     The runs were recorded from this project's models; what happens to them in thirty nights is a story. All of it is
     marked as demo data, and it is not written into a database that holds runs of yours.
     """
-    from reports.database import parse_url, shown
+    from reports.database import open_database, parse_url, shown
     from reports.demo.guard import refuse_real_runs
-    from reports.demo.replay import nights, write_night
+    from reports.demo.recorded import lanes
+    from reports.demo.replay import nights, present, write_night
+    from reports.demo.story import OWNERS
+    from reports.owners import store_owners
     from reports.publish import publish
 
     home = Path.cwd() / ".opscope" / "demo"
@@ -33,15 +36,25 @@ def demo(url: str | None, folder: Path | None, count: int, until: datetime | Non
     if until is None and day > datetime.now(UTC):
         day -= timedelta(days=1)
     refuse_real_runs(target)
+    with open_database(target) as connection:
+        store_owners(connection, OWNERS)
     tests = 0
-    with click.progressbar(nights(day, seed, count), label="nights", item_show_func=_shown) as told:
+    all_nights = nights(day, seed, count)
+    with click.progressbar(all_nights, label="nights", item_show_func=_shown) as told:
         for night in told:
             for run_dir in write_night(place, night):
                 tests += publish(run_dir, target)["op_tests"]
     database = shown(parse_url(target))
     click.echo(f"{count} nights, {tests:,} op tests of a story (seed {seed}) in {database}")
+    # The lanes of a night start together: the one with the most models has the most to tell.
+    last = all_nights[-1]
+    richest = last.record(max(lanes(), key=lambda lane: len(present(last.number, lane)))).night_id
     click.echo("look at it:")
-    for line in ("opscope dashboard up", "opscope diff", "opscope unblock", "opscope sql top_errors"):
+    for line in (
+        "opscope dashboard up", f"opscope diff {richest}", f"opscope unblock {richest}",
+        f"opscope unblock {richest} --owner kernels", f"opscope report {richest} --runs {place}",
+        "opscope sql top_errors",
+    ):  # fmt: skip
         click.echo(f"  {line} --db {database}")
 
 

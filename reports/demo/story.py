@@ -11,6 +11,7 @@ import hashlib
 from dataclasses import dataclass
 
 from harness.stages import Stage, Status
+from reports.owners import Rule
 
 NIGHTS = 30
 
@@ -123,6 +124,16 @@ EPISODES = (
             error="result 0: expected relative L2 <= 1e-06, got 3.1e-06"),
 )  # fmt: skip
 """The first that takes an op decides."""
+
+OWNERS = (
+    Rule("convolutions", op="stablehlo.convolution"),
+    Rule("lowering", stage=TTIR),
+    Rule("layouts", stage=TTNN),
+    Rule("binary", stage=FLATBUFFER),
+    Rule("kernels", stage=Stage.RUN),
+    Rule("numerics"),
+)
+"""Who looks after what goes wrong in the story: no failure is nobody's."""
 
 
 def episode(op_name: str, op_id: str, night: int, backend: str, arch: str, seed: int) -> Episode | None:

@@ -15,6 +15,7 @@ from harness.main import main
 from harness.stages import Stage, Status
 from harness.store import load_run
 from reports.demo import recorded, replay, story
+from reports.owners import owner
 from reports.publish import publish
 from reports.tests.sample_run import make_run
 
@@ -102,6 +103,41 @@ def test_it_does_not_mix_with_real_runs(tmp_path: Path, capsys: pytest.CaptureFi
     assert end.value.code == 2
     assert capsys.readouterr().err.startswith("--to: expected a database without real runs, got 1 nights of yours in")
     assert not (tmp_path / "runs").exists()
+
+
+def test_every_team_has_failures_and_every_failure_a_team() -> None:
+    ops = [f"stablehlo.{one.op}" for one in story.EPISODES if one.status]
+    stages = [str(one.failed) for one in story.EPISODES if one.status]
+    teams = [owner(story.OWNERS, [op], stage, "", ["resnet50"]) for op, stage in zip(ops, stages, strict=True)]
+    assert set(teams) == {rule.team for rule in story.OWNERS}
+
+
+@pytest.mark.slow
+def test_the_demo_names_owners(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    url = f"sqlite:///{tmp_path / 'opscope.sqlite'}"
+
+    def says(*words: str) -> str:
+        with pytest.raises(SystemExit) as end:
+            main(list(words))
+        told = "".join(capsys.readouterr())
+        assert not end.value.code, told
+        return told
+
+    hints = (
+        says("demo", "--until", "2026-11-20", "--nights", "2", "--to", url).partition("look at it:\n")[2].splitlines()
+    )
+    with closing(sqlite3.connect(tmp_path / "opscope.sqlite")) as found:
+        teams = dict(found.execute("SELECT owner, COUNT(*) FROM night_failures GROUP BY owner").fetchall())
+    assert set(teams) == {rule.team for rule in story.OWNERS} - {"layouts"}, "whose last failure is two nights old"
+    told = {line.split()[1]: says(*line.split()[1:]) for line in hints if "dashboard" not in line}
+    assert set(told) == {"diff", "unblock", "report", "sql"}
+    assert "9 models, 0 of them whole" in told["unblock"]
+    assert {"kernels", "lowering"} & set(told["unblock"].split()) == {"kernels"}, "the last of them is one team's"
+    [page] = tmp_path.glob("report-*.html")
+    assert "owner binary" in page.read_text()
 
 
 @pytest.mark.slow

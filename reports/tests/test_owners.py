@@ -118,6 +118,13 @@ def test_every_page_names_the_same_owner(tmp_path: Path, owners_file: Path, monk
         "stablehlo.exp": "lowering",
     }
     assert run(readiness, "a", "--owner", "giants")["missing"] == []
+    for command, told in ((unblock, "none of it is for conv to fix"), (diff, "nothing of it is for conv")):
+        assert told in CliRunner().invoke(command, ["--owner", "conv", "--db", url]).output
+    for more, hint in (([], "try conv"), (["--owners", "none.yaml"], "try ci/owners.yaml, --owners FILE")):
+        Path("none.yaml").write_text("owners: []")
+        for command, words in ((diff, []), (unblock, []), (readiness, ["a"]), (report, [])):
+            with pytest.raises(InputError, match="^--owner: expected a team that a rule names, got `cov`; " + hint):
+                CliRunner().invoke(command, [*words, *more, "--owner", "cov", "--db", url], catch_exceptions=False)
     for view in ("night_diff", "night_failures"):
         rows = ask(url, f"SELECT op_name, owner FROM {view} WHERE night_id LIKE '%1103%'").rows
         assert dict(rows) == expected, view
