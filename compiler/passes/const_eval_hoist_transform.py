@@ -49,6 +49,8 @@ def _hoist(func: FuncOp) -> list[FuncOp]:
         known.update(op.results)
         if any(value not in block.args for value in op.operands) or not prepares_weights(op):
             hoisted[op] = None
+    if all(op in hoisted or isinstance(op, ReturnOp) or prepares_weights(op) for op in block.ops):
+        return []  # a function of constants alone: what is asked for is computed where it is asked for
     parts = _parts(list(hoisted))
     made = [_function(func, number, part) for number, part in enumerate(parts)]
     for op in hoisted:

@@ -56,7 +56,8 @@ def by_one(op: RowOp) -> SSAValue | None:
     """What an op computed, times one: PyTorch's `x + alpha * y` where alpha was not given."""
     pairs = (op.operands, op.operands[::-1]) if op.ROW.ttir == "multiply" else (op.operands,)
     for value, one in pairs:
-        if splat(one) == 1 and splat(value) is None and maker(value) and value.type == op.results[0].type:
+        computed = maker(value) is not None and splat(value) is None
+        if computed and splat(one) == 1 and value.type == op.results[0].type:
             return value
     return None
 
@@ -73,9 +74,9 @@ def chosen(op: RowOp) -> SSAValue | None:
 
 @canonicalizes("maximum", "minimum")
 def bounded_by_infinity(op: RowOp) -> SSAValue | None:
-    """The largest of x and minus infinity is x."""
+    """The largest of minus infinity and what an op computed is that."""
     least = -math.inf if op.ROW.ttir == "maximum" else math.inf
     for value, bound in (op.operands, op.operands[::-1]):
-        if splat(bound) == least and value.type == op.results[0].type:
+        if splat(bound) == least and maker(value) is not None and value.type == op.results[0].type:
             return value
     return None

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from compiler.dialects.from_row import RowOp
 from compiler.passes.ttir_fusing.matching import exactly, fuses, orders
-from compiler.passes.ttir_values import is_float, make, shape_of, splat
+from compiler.passes.ttir_values import is_float, make, maker, shape_of, splat
 
 
 @fuses("maximum")
 def relu(op: RowOp) -> list[RowOp] | None:
-    """max(x, 0), either way round."""
+    """max(x, 0) of what an op computed, either way round."""
     for value, zero in orders(op):
-        if exactly(splat(zero), 0.0) and shape_of(value) == shape_of(op.results[0]) and is_float(value):
+        if not exactly(splat(zero), 0.0) or maker(value) is None:
+            continue
+        if shape_of(value) == shape_of(op.results[0]) and is_float(value):
             return [make("relu", [value], op.results[0].type, op)]
     return None

@@ -1,0 +1,93 @@
+"""An op that is compiled alone is that op at every optimization level: its verdict and its cycles are its own."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+from compiler import api
+from compiler.errors import StageFailure
+from compiler.ops.layout import MOVES
+from compiler.ops.row import TABLE
+from compiler.tests import programs
+
+MOVING = frozenset({"creation", "data_movement"})
+FAMILIES = {row.ttnn_name: row.family for row in TABLE if row.ttnn_name}
+FEWER = {
+    "stablehlo.batch_norm_training": "a sum over its count is a mean",
+    "stablehlo.convert": "to its operand's own type, it is nothing",
+    "chlo.bessel_i1e": "a formula: it repeats itself",
+    "chlo.digamma": "a formula: it repeats itself",
+    "chlo.lgamma": "a formula: it repeats itself",
+}
+"""Op -> why fewer kernels may do for it."""
+
+
+def kernels(module: Any) -> Counter[str]:
+    """What a ttnn module computes; of one that computes nothing, what it moves."""
+    names = [name.partition(".")[2] for name in programs.op_names(module)]
+    names = [name for name in names if name in FAMILIES and name not in MOVES]
+    return Counter([name for name in names if FAMILIES[name] not in MOVING] or names)
+
+
+def changed(source: Any, level: int) -> str:
+    """What a level changes of a module's kernels, if anything."""
+    ttir = api.stablehlo_to_ttir(source)
+    before, after = (
+        kernels(api.ttir_to_ttnn(ttir, programs.BOARD, api.CompileOptions(optimization_level=at))) for at in (0, level)
+    )
+    return "" if before == after else f"{dict(before - after)} became {dict(after - before)}"
+
+
+def tempting(x, w, k):  # type: ignore[no-untyped-def]
+    """Ops of which a rule looks for more, beside constants that rules know."""
+    image = x.reshape(1, 16, 16, 32)
+    zero, one, least = (np.full(x.shape, number, np.float32) for number in (0.0, 1.0, -np.inf))
+    return (
+        jnp.maximum(x, zero), jnp.maximum(x, least), x * one, x / one, one / x, -x, x @ w, jnp.exp(x), x.T,
+        lax.reduce_sum(x, (1,)), jnp.arange(64), lax.reshape(x, (64, 128)), lax.select(x > k[0, 0, 0], x, x),
+        lax.conv_general_dilated(image, k, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")),
+    )  # fmt: skip
+
+
+def singles(module: Any) -> list[Any]:
+    """The unique ops of a module, each as a module of its own."""
+    from harness.api import split
+
+    return list(split(module))
+
+
+def test_an_op_alone_is_that_op() -> None:
+    shapes = ((256, 32), (32, 32), (3, 3, 32, 32))
+    source = jax.jit(tempting).lower(*(jnp.zeros(shape) for shape in shapes)).as_text()
+    ops = singles(source)
+    assert len(ops) >= 15
+    found = [f"{op.op_name}: {what}" for op in ops if (what := changed(op.bytecode, level=2))]
+    assert not found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("level", [1, 2])
+def test_each_op_of_the_suite_alone_is_that_op(level: int) -> None:
+    from harness.export import export_model
+    from models import registry
+
+    found: dict[str, str] = {}
+    tried = 0
+    for op in singles(export_model(registry.get("suite:ops")).bytecode):
+        try:
+            what = changed(op.bytecode, level)
+        except StageFailure:  # types that the device has not
+            continue
+        tried += 1
+        if what:
+            found[op.op_name] = what
+    assert tried > 900
+    assert {name: what for name, what in found.items() if name not in FEWER} == {}
+    assert set(found) == set(FEWER), "each exception is still one"
