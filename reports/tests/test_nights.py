@@ -14,7 +14,7 @@ from harness.errors import InputError
 from harness.records import ModelFailure
 from harness.stages import ModelStatus
 from reports.choosing import open_runs
-from reports.database import open_database
+from reports.database import open_database, views
 from reports.night_record import NightRecord, join
 from reports.night_views import night_named, night_view
 from reports.publish import publish
@@ -239,3 +239,40 @@ def test_a_shard_does_not_speak_for_a_model(url: str, tmp_path: Path) -> None:
     with open_runs(url) as runs:
         found = plan(newest_views(runs))
     assert (found.unknown, [fix.op_names for fix in found.fixes]) == ({}, [("stablehlo.add",)])
+
+
+def test_four_shards_published_one_by_one_count_as_one_run(url: str, tmp_path: Path) -> None:
+    """An op counts once, by the shard that ran it; what the other shards have of it is kept and counts nowhere."""
+    uses = {"a": 2, "b": 1}
+    ops = {
+        "add": Op(uses=uses),
+        "tanh": Op("compile_failed", uses),
+        "exp": Op("golden_failed", uses),
+        "sine": Op(uses=uses),
+    }
+    told = record(1, shards=4)
+    same: dict[str, Any] = {"origin": {"revision": "1" * 40, "backend_revision": "1" * 40}}
+    shards = []
+    for shard, mine in enumerate(ops, 1):
+        share = {name: op if name == mine else Op(("skipped", "not_run")[shard % 2], uses) for name, op in ops.items()}
+        shards.append(shard_run(tmp_path, told, shard, share, shard, **same))
+    for shard in (3, 1, 4, 2):
+        publish(shards[shard - 1], url)
+    whole = fresh(tmp_path / "whole.sqlite")
+    publish(shard_run(tmp_path / "whole", record(1), 1, ops, **same), whole)
+
+    def counted(where: str, view: str) -> list[dict[str, Any]]:
+        with open_database(where) as connection:
+            found = connection.execute(sa.text(f"SELECT * FROM {view}")).mappings().all()
+        own = {"run_id", "repro", "first_seen"}  # an op's run is its shard, which started when it did
+        return sorted(({k: v for k, v in row.items() if k not in own} for row in found), key=str)
+
+    for view in views():
+        if view.startswith(("night_", "board_", "newest_", "model_")):
+            assert counted(url, view) == counted(whole, view), view
+    query = "SELECT superseded_by = '', status IN ('skipped', 'not_run'), COUNT(*) FROM op_tests GROUP BY 1, 2"
+    assert rows(url, query) == [(0, 1, 12), (1, 0, 4)]
+    winners = rows(
+        url, "SELECT DISTINCT t.op_name, t.superseded_by FROM op_tests t WHERE t.superseded_by <> '' ORDER BY 2"
+    )
+    assert winners == [(f"stablehlo.{name}", f"night{shard:02}") for shard, name in enumerate(ops, 1)]
