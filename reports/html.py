@@ -80,7 +80,7 @@ def context(
         "ledger_line": line(books),
         "adds_up": all(counts.adds_up for counts in books.values()),
         "splits": page_rows.splits(run.tests) if len(books) > 1 else None,
-        **models_section(run, run_dir),
+        **models_section(run, run_dir, owned),
         "unsplittable": page_rows.unsplittable(run.rows, owned),
         "origin": origin(run.record),
     }

@@ -29,6 +29,7 @@ from reports.schema import DROPPED, NIGHTS, OP_TESTS, OPS, RUNS
 from reports.schema_nights import LEDGER, NIGHT_SERIES
 from reports.sections import shown
 from reports.unblock import plan
+from reports.whole_models import night_section
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,7 @@ def render_night(connection: sa.Connection, night_id: str, runs: Path, out: Path
         "ledger_line": "; ".join(line for line, _ in ledgers),
         "adds_up": all(right for _, right in ledgers),
         "splits": page_rows.splits(tests) if len(lanes) > 1 else None,
+        "whole": night_section(connection, night_id, {lane.view.series: lane.name for lane in lanes}, owned),
         "unsplittable": [{"id": op.op_id, "name": op.op_name, "why": op.error, "uses": op.uses}
                          for op in lost.values() if owned.lists(owned.owner_of_unsplittable(op.op_name, op.uses_of))],
         "origin": _origin(connection, night),

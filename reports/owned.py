@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from harness.records import OpTest
+from harness.records import WHOLE_MODEL, OpTest
 from harness.stages import Stage
 from reports.diff import QUIET, Diff, Row
 from reports.outcomes import UNSPLITTABLE, cluster_of
@@ -31,6 +31,12 @@ class Owned:
         stage = str(test.failed_stage or test.stage_reached)
         cluster = cluster_of(test.error_signature or "", test.crash_kind or str(test.status), stage, test.op_name)
         return owner(self.rules, [test.op_name], stage, cluster, test.models)
+
+    def owner_of_model(self, row: Mapping[str, Any]) -> str:
+        """Who looks after a model that went wrong as one program, told by its row of `whole_models`."""
+        stage = str(row["failed_stage"] or row["stage_reached"])
+        cluster = cluster_of(row["error_signature"] or "", str(row["status"]), stage, WHOLE_MODEL)
+        return owner(self.rules, [WHOLE_MODEL], stage, cluster, [row["model"]])
 
     def owner_of_unsplittable(self, op_name: str, models: Iterable[str]) -> str:
         """Who looks after an op that no module could be made of."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +10,13 @@ import sqlalchemy as sa
 
 from harness import isolation
 from harness.records import OpTest
+from harness.stages import FAILED
 from harness.store import StoredRun, whole_models
 from reports.columns import plain
+from reports.outcomes import UNATTEMPTED
+from reports.owned import Owned
 from reports.rows import Published, Row, compile_seconds, series_by_backend
-from reports.schema import METADATA, text
+from reports.schema import METADATA, RUNS, text
 
 OF_THE_TEST = (
     "op_id", "status", "stage_reached", "failed_stage", "error_message", "error_signature", "expected", "pcc",
@@ -77,46 +80,70 @@ def whole_model_rows(found: Published, run: Row) -> Iterator[Row]:
     """The rows of `whole_models`."""
     series = series_by_backend(run["backend"], run["arch"], run["options"])
     for test in found.whole:
-        errors = [check.relative_l2 for check in test.results if check.relative_l2 is not None]
-        yield plain(
-            {
-                "run_id": run["run_id"],
-                "model": test.model_name,
-                "backend": test.backend,
-                "night_id": run["night_id"],
-                "series": series.get(test.backend, run["series"]),
-                **{name: getattr(test, name) for name in OF_THE_TEST},
-                "relative_l2": max(errors, default=None),
-                "seconds": sum(stage.seconds for stage in test.stages),
-                "compile_seconds": compile_seconds(test),
-                **{name: getattr(test.jump, field) if test.jump else None for name, field in JUMP.items()},
-            }
-        )
+        mine = {"run_id": run["run_id"], "night_id": run["night_id"], "series": series.get(test.backend, run["series"])}
+        yield plain({**mine, **_row(test)})
 
 
-def models_section(run: StoredRun, run_dir: Path | None) -> dict[str, Any]:
+def _row(test: OpTest) -> Row:
+    """What a record tells of its model, as the columns have it."""
+    errors = [check.relative_l2 for check in test.results if check.relative_l2 is not None]
+    return {
+        "model": test.model_name,
+        "backend": test.backend,
+        **{name: getattr(test, name) for name in OF_THE_TEST},
+        "relative_l2": max(errors, default=None),
+        "seconds": sum(stage.seconds for stage in test.stages),
+        "compile_seconds": compile_seconds(test),
+        **{name: getattr(test.jump, field) if test.jump else None for name, field in JUMP.items()},
+    }
+
+
+# --- what a page shows
+
+
+def models_section(run: StoredRun, run_dir: Path | None, owned: Owned) -> dict[str, Any]:
     """What report.html shows of models as one program, and of ops that alone are told otherwise; nothing where none
     is."""
     if run_dir is None:
         return {"whole": [], "isolation": []}
     tests = whole_models(run_dir, run.tests)
     return {
-        "whole": [_shown(test) for test in tests],
+        "whole": _listed([_row(test) for test in tests], owned),
         "isolation": isolation.lines(isolation.of_run(run_dir, tests, run.tests)),
     }
 
 
-def _shown(test: OpTest) -> dict[str, Any]:
-    errors = [check.relative_l2 for check in test.results if check.relative_l2 is not None]
-    jump = test.jump
-    where = "" if jump is None else f"{jump.op_name} [{jump.op_id}] {jump.path} {jump.location}"
-    if jump is not None and jump.pcc is not None and jump.pcc_before is not None:
-        where += f": PCC {jump.pcc_before:.6f} before, {jump.pcc:.6f} after"
+def night_section(
+    connection: sa.Connection, night_id: str, lanes: Mapping[str, str], owned: Owned
+) -> list[dict[str, Any]]:
+    """The same of a night, by the verdicts that count. `lanes`: series -> what a page calls it, empty where it is the
+    only one."""
+    started = sa.select(WHOLE_MODELS, RUNS.c.started).join(RUNS, RUNS.c.run_id == WHOLE_MODELS.c.run_id)
+    there = connection.execute(started.where(WHOLE_MODELS.c.night_id == night_id)).mappings()
+    # As of an op: the newest verdict, one that was attempted before one that was not.
+    newest = sorted(there, key=lambda row: (row["status"] not in UNATTEMPTED, row["started"], row["run_id"]))
+    counting = {(row["series"], row["model"]): row for row in newest if row["series"] in lanes}
+    return _listed(
+        [{**row, "backend": lanes[series] or row["backend"]} for (series, _), row in sorted(counting.items())], owned
+    )
+
+
+def _listed(rows: Iterable[Row], owned: Owned) -> list[dict[str, Any]]:
+    shown = [_shown(row, owned.owner_of_model(row) if row["status"] in FAILED else "") for row in rows]
+    return [row for row in shown if owned.lists(row["owner"])]
+
+
+def _shown(row: Row, owner: str) -> dict[str, Any]:
+    where = ""
+    if row["jump_op_id"]:
+        where = f"{row['jump_op_name']} [{row['jump_op_id']}] {row['jump_path']} {row['jump_location']}"
+        if row["jump_pcc"] is not None and row["jump_pcc_before"] is not None:
+            where += f": PCC {row['jump_pcc_before']:.6f} before, {row['jump_pcc']:.6f} after"
     return plain(
         {
-            "model": test.model_name, "backend": test.backend, "status": test.status.value, "jump": where,
-            "error": test.error_message or "", "pcc": "" if test.pcc is None else f"{test.pcc:.7f}",
-            "l2": f"{max(errors):.2g}" if errors else "", "ran_on": test.ran_on,
-            "compared": "" if test.intermediates is None else f"{test.intermediates:,}",
+            "model": row["model"], "backend": row["backend"], "status": str(row["status"]), "jump": where,
+            "error": row["error_message"] or "", "pcc": "" if row["pcc"] is None else f"{row['pcc']:.7f}",
+            "l2": "" if row["relative_l2"] is None else f"{row['relative_l2']:.2g}", "ran_on": row["ran_on"],
+            "compared": "" if row["intermediates"] is None else f"{row['intermediates']:,}", "owner": owner,
         }
     )  # fmt: skip

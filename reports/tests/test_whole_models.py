@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
+import pytest
 import sqlalchemy as sa
+from click.testing import CliRunner
 
 from harness.records import WHOLE_MODEL, Jump
+from harness.stages import Stage, Status
 from harness.store import WHOLE_FILE, load_run
+from reports.cli_report import report
 from reports.database import open_database
 from reports.publish import publish
 from reports.rows import series_text
+from reports.tests.night_runs import record, shard_run
+from reports.tests.nights import Op
 from reports.tests.sample_run import make_run
 from reports.whole_models import WHOLE_MODELS
 
@@ -33,6 +40,56 @@ def test_a_model_is_a_row_with_where_its_error_jumps(tmp_path: Path) -> None:
     assert (row["pcc"], row["relative_l2"], row["intermediates"], row["cycles"]) == (0.9991, 0.01, 9, 120_000)
     assert (row["jump_path"], row["jump_op_name"], row["jump_location"]) == ("main/7", "stablehlo.tanh", "net (a.py:3)")
     assert (row["jump_pcc_before"], row["jump_pcc"], row["jump_confirmed"]) == (0.999, 0.8, True)
+
+
+def _page(*words: str) -> list[list[str]]:
+    """The table of models as one program on the page, as the texts of its cells."""
+    done = CliRunner().invoke(report, [*words, "-o", "page.html"], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    _, found, section = Path("page.html").read_text().partition("Models as one program")
+    rows = re.findall(r"<tr><td>(.*?)</tr>", section.partition("</table>")[0], re.DOTALL)
+    return (
+        [[" ".join(re.sub(r"<[^>]+>", " ", cell).split()) for cell in row.split("<td")] for row in rows]
+        if found
+        else []
+    )
+
+
+def test_a_night_shows_its_models_as_one_program_with_owners(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    url = f"sqlite:///{tmp_path}/db.sqlite"
+    (_, dot, *_) = load_run(make_run(tmp_path / "of")).tests
+    whole = dot.model_copy(update={"op_name": WHOLE_MODEL, "op_id": "f" * 16, "backend": "reference"})
+    broken = whole.model_copy(update={
+        "status": Status.RUN_FAILED, "success": False, "failed_stage": Stage.RUN, "error_message": "no <b>kernel</b>",
+        "error_signature": "abc", "pcc": None, "results": (),
+    })  # fmt: skip
+    idle = whole.model_copy(update={"status": Status.SKIPPED, "pcc": None, "results": ()})
+    night = record(1, shards=2)
+    ops = {"add": Op(uses={"a": 1, "b": 1})}
+    told = ({"a": whole, "b": idle}, {"a": idle, "b": broken})  # each shard one model
+    for shard, models in enumerate(told, 1):
+        run_dir = shard_run(tmp_path, night, shard, ops, shard)
+        with (run_dir / WHOLE_FILE).open("w") as lines:
+            for name, one in models.items():
+                test = one.model_copy(update={"models": (name,), "model_name": name})
+                lines.write(f"{test.model_dump_json()}\n")
+        publish(run_dir, url)
+    Path("owners.yaml").write_text("owners: [{team: kernels, stage: run, model: b}, {team: rest}]")
+    owners = ("--owners", "owners.yaml")
+    good, bad = _page("--db", url, *owners)
+    assert good[0].split() == ["a", "reference"]
+    assert ("success" in good[1], "0.9991000" in good[2], "0.01" in good[3], "owner" in good[1]) == (
+        True,
+        True,
+        True,
+        False,
+    )
+    assert bad[0].split() == ["b", "reference"]
+    assert bad[1].endswith("run failed no &lt;b&gt;kernel&lt;/b&gt; owner kernels")
+    for page in (("--db", url), (str(run_dir), "--db", url)):
+        assert [row[1:2] for row in _page(*page, *owners, "--owner", "kernels")] == [bad[1:2]]
+        assert _page(*page, *owners, "--owner", "rest") == []
 
 
 def test_runs_of_different_workflows_are_not_compared() -> None:
