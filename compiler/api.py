@@ -261,7 +261,7 @@ def _dump(options: CompileOptions, name: str, module: Callable[[], ModuleOp]) ->
 
     folder = Path(options.dump_dir)
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / f"{name}.mlir").write_text(to_text(module()), encoding="utf-8")
+    (folder / f"{name}.mlir").write_text(to_text(module(), locations=True), encoding="utf-8")
 
 
 @contextmanager

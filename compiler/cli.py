@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -43,6 +44,7 @@ PASS_NAMES = (
 """In the order in which `opscope compile` runs them first; spelled out so that `--help` imports no compiler."""
 PIPELINE_NAMES = ("stablehlo-to-ttir-pipeline", "ttir-to-ttnn-backend-pipeline")
 """What tt-mlir calls the passes of the first stage, and of the second."""
+_SPLIT = re.compile(rb"^// -----[^\n]*\n", re.MULTILINE)
 
 
 class InputProblem(click.ClickException):
@@ -103,6 +105,7 @@ def compile_command(
 ) -> None:
     """Compile a StableHLO FILE (text, bytecode or portable artifact) with the reference compiler."""
     from compiler import api
+    from compiler.ir.text import to_text
 
     module = _read(file)
     try:
@@ -131,7 +134,7 @@ def compile_command(
             _write(path, data)
             click.echo(f"{path}: {len(data)} bytes for {system_desc.board}")
         else:
-            _print(ir, output)
+            _emit(to_text(ir), output)
     except (StageFailure, CompilerInputError) as error:
         _fail(file, error)
 
@@ -171,18 +174,31 @@ def _as_pipeline(arg: str) -> list[str]:
     help="Passes, such as 'stablehlo-to-ttir,ttir-to-ttnn{board=\"n150\"}'; those of several -p in their order.",
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Default: standard output.")
-@click.option("--locations", is_flag=True, help="Print where each op came from.")
-def opt(file: Path, pipelines: tuple[str, ...], output: Path | None, locations: bool) -> None:
-    """Run passes over FILE (default: standard input): StableHLO in any form, or ttir or ttnn as generic text."""
+@click.option("--locations", "--mlir-print-debuginfo", is_flag=True, help="Print where each op came from.")
+@click.option("--custom-form", is_flag=True, help="Print functions and order attributes as ttmlir-opt does.")
+@click.option(
+    "--split-input-file", "split", is_flag=True, help="FILE holds several modules, a line '// -----' between them."
+)
+def opt(
+    file: Path, pipelines: tuple[str, ...], output: Path | None, locations: bool, custom_form: bool, split: bool
+) -> None:
+    """Run passes over FILE (default: standard input): StableHLO in any form, or ttir or ttnn as generic text.
+
+    Public functions keep their names. What is printed is generic too: MLIR reads it with unregistered dialects allowed.
+    """
     from compiler.ir import text
     from compiler.passes import pipeline as passes
 
     data = _read(file)
+    parts = _SPLIT.split(data) if split else [data]
     try:
         chosen = passes.parse(",".join(pipelines))
-        module = text.parse(_decode(file, data), str(file)) if _is_ours(data) else _vetted(data)
-        passes.run(chosen, module)
-        _print(module, output, locations)
+        printed = []
+        for part in parts:
+            module = text.parse(_decode(file, part), str(file)) if _is_ours(part) else _vetted(part)
+            passes.run(chosen, module)
+            printed.append(text.to_text(module, locations, not custom_form))
+        _emit("// -----\n".join(printed), output)
     except (StageFailure, CompilerInputError) as error:
         _fail(file, error)
     except Exception as error:
@@ -196,8 +212,9 @@ def opt(file: Path, pipelines: tuple[str, ...], output: Path | None, locations: 
 def _vetted(data: bytes) -> ModuleOp:
     from compiler.ir import door, guard
 
-    guard.vet(data)
-    return door.read(data)
+    read = partial(door.read, every=True)
+    guard.vet(data, read=read)
+    return read(data)
 
 
 def _is_ours(data: bytes) -> bool:
@@ -223,10 +240,7 @@ def _decode(path: Path, data: bytes) -> str:
         raise InputProblem(f"{path}: expected UTF-8 text or MLIR bytecode, got other bytes") from error
 
 
-def _print(module: ModuleOp, output: Path | None, locations: bool = False) -> None:
-    from compiler.ir.text import to_text
-
-    words = to_text(module, locations)
+def _emit(words: str, output: Path | None) -> None:
     if output is None:
         click.echo(words, nl=False)
     else:

@@ -124,15 +124,16 @@ def bytecode(source: str) -> bytes:
     return data.getvalue()
 
 
-def read(module: bytes | str) -> b.ModuleOp:
+def read(module: bytes | str, every: bool = False) -> b.ModuleOp:
     """A StableHLO module as xDSL ops: a function `main`, and as private ones those that it calls.
 
+    `every`: each public function under its own name, for passes that are looked at rather than a program that runs.
     Raises CompilerInputError where it is no StableHLO, StageFailure where it holds an op of another dialect.
     """
     ctx = _context()
     with ctx, mlir.Location.unknown():
         parsed = legalised(_parse(ctx, module))
-        return _Walk(parsed).module()
+        return _Walk(parsed).module(every)
 
 
 def _parse(ctx: mlir.Context, module: bytes | str) -> mlir.Module:
@@ -170,21 +171,28 @@ class _Walk:
             if op.name == "func.func":
                 self.functions[op.attributes["sym_name"].value] = op
 
-    def module(self) -> b.ModuleOp:
-        """The module with its entry function: `main`, or the only one, or the only public one."""
-        entry = self.functions.get("main")
-        if entry is None:
-            public = [f for f in self.functions.values() if _text(f.attributes, "sym_visibility") != "private"]
-            if len(public) != 1:
-                raise CompilerInputError(
-                    f"module: expected a function @main, got {sorted(self.functions) or 'no function'}"
-                )
-            entry = public[0]
-        made = [self.function("main", entry)]
+    def module(self, every: bool) -> b.ModuleOp:
+        """The module with its entry function, or with `every` public one, and what those call."""
+        public = {n: f for n, f in self.functions.items() if _text(f.attributes, "sym_visibility") != "private"}
+        if every and public:
+            self.called.update(public)
+            made = [self.function(n, f, _text(f.attributes, "sym_visibility") or None) for n, f in public.items()]
+        else:
+            made = [self.function("main", self.entry(public))]
         # The list grows while its functions call others.
         for name in self.wanted:
             made.append(self.function(name, self.functions[name], "private"))
         return b.ModuleOp(made)
+
+    def entry(self, public: dict[str, Any]) -> Any:
+        """The function `main`, or the only public one."""
+        if (main := self.functions.get("main")) is not None:
+            return main
+        if len(public) != 1:
+            raise CompilerInputError(
+                f"module: expected a function @main, got {sorted(self.functions) or 'no function'}"
+            )
+        return next(iter(public.values()))
 
     def function(self, name: str, entry: Any, visibility: str | None = None) -> FuncOp:
         """One function under a name."""

@@ -1,12 +1,14 @@
-"""Generic MLIR text of our modules: print, parse, and the cure for hexadecimal floats in dense literals."""
+"""MLIR text of our modules: print, parse, and the cure for hexadecimal floats in dense literals."""
 
 from __future__ import annotations
 
 import io
+import re
 from typing import Any
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import AnyFloat, ModuleOp
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 from xdsl.parser import Parser
 from xdsl.printer import Printer
@@ -16,6 +18,8 @@ from compiler.errors import CompilerInputError
 from compiler.ir.context import context
 
 _LAYOUT = "#ttnn.ttnn_layout<"
+_DIALECT_PREFIX = re.compile(r"^( *)(?:builtin\.(?=module\b)|func\.(?=return\b))", re.MULTILINE)
+"""What MLIR's tools leave out before two ops, which stand at the start of their lines."""
 
 
 class BitParser(Parser):
@@ -54,11 +58,28 @@ def parse_attribute(source: str) -> Attribute:
     return BitParser(context(), source).parse_attribute()
 
 
-def to_text(module: Any, locations: bool = False) -> str:
-    """The module (or op) in generic syntax, which MLIR reads with unregistered dialects allowed."""
+def to_text(module: Any, locations: bool = False, generic: bool = True) -> str:
+    """The module (or op) in generic syntax, which MLIR reads with unregistered dialects allowed.
+
+    Otherwise as MLIR's tools write it: attributes by name, and functions, alone of our ops, in a form of their own,
+    which MLIR reads where it knows dialect func.
+    """
+    if not generic:
+        _as_tools_do(module)
     stream = io.StringIO()
-    Printer(stream=stream, print_generic_format=True, print_debuginfo=locations).print_op(module)
-    return _with_aliases(stream.getvalue() + "\n")
+    Printer(stream=stream, print_generic_format=generic, print_debuginfo=locations).print_op(module)
+    words = stream.getvalue() + "\n"
+    return _with_aliases(words if generic else _DIALECT_PREFIX.sub(r"\1", words))
+
+
+def _as_tools_do(module: Any) -> None:
+    """Arguments of functions that have no name are `%arg0`, `%arg1`, ...; attributes are sorted."""
+    for op in module.walk():
+        op.properties = dict(sorted(op.properties.items()))
+        op.attributes = dict(sorted(op.attributes.items()))
+        if isinstance(op, FuncOp):
+            for number, value in enumerate(block.args if (block := op.body.first_block) else ()):
+                value.name_hint = value.name_hint or f"arg{number}"
 
 
 def _with_aliases(source: str) -> str:

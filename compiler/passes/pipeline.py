@@ -89,16 +89,21 @@ def ttir_passes(unsupported_types: str = "fail") -> tuple[ModulePass, ...]:
     )
 
 
-def ttnn_passes(board: str, options: CompileOptions) -> tuple[ModulePass, ...]:
-    """The passes of stage `ttir-to-ttnn`. Raises CompilerInputError for an unknown level."""
+def ttnn_passes(board: str, options: CompileOptions, runs: dict[str, bool] | None = None) -> tuple[ModulePass, ...]:
+    """The passes of stage `ttir-to-ttnn`; `runs` says by name of some that they do or do not, whatever the level.
+
+    Raises CompilerInputError for an unknown level.
+    """
     if options.optimization_level not in OPTIMIZATION_LEVELS:
         known = ", ".join(map(str, OPTIMIZATION_LEVELS))
         raise CompilerInputError(f"optimization level: expected {known}, got {options.optimization_level!r}")
+    runs, optimized = runs or {}, options.optimization_level > 0
+    graph = tuple(one for one in graph_passes() if runs.get(one.name, optimized))
     return (
-        *(_argument_types(options) if options.optimization_level else ()),
-        *(graph_passes() if options.optimization_level else ()),
+        *(_argument_types(options) if graph else ()),
+        *graph,
         TtirToTtnn(board=board, data_format=options.data_format),
-        *((TtnnFusing(),) if options.optimization_level else ()),
+        *((TtnnFusing(),) if runs.get(TtnnFusing.name, optimized) else ()),
         *((TtnnMixedPrecision(level=options.amp_level),) if options.amp_level else ()),
         TtnnWorkaround(),
         TtnnComputeConfig(

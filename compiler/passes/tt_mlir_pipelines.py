@@ -16,24 +16,36 @@ OFF = ("false",)
 FIXED: dict[str, tuple[str, ...]] = {
     "system-desc-path": ("",),
     "mesh-shape": ("1", "1,1"),
-    "enable-optimizer": OFF,
-    "memory-layout-analysis-enabled": OFF,
+    "row-major-enabled": OFF,
     "enable-bfp8-conversion": OFF,
-    "enable-const-eval": OFF,
-    "enable-erase-inverse-ops-pass": OFF,
-    "enable-fusing-pass": OFF,
-    "enable-implicit-broadcast-folding-pass": OFF,
+    "enable-cpu-hoisted-const-eval": OFF,
     "enable-trace": OFF,
+    "disable-workarounds": OFF,
+    "ttnn-perf-metrics-enabled": OFF,
 }
 """Options of the backend pipeline that have no choice here -> what may be given."""
 BOARD, FIDELITY, FORMAT = "mock-system-desc-arch", "compute-cfg-math-fidelity", "data-format"
 LEVEL, TYPES = "optimization-level", "argument-types"
-CHOICES = (BOARD, FIDELITY, FORMAT, LEVEL, TYPES)
+OPTIMIZER, MEMORY = "enable-optimizer", "memory-layout-analysis-enabled"
+LEVEL_OF = {OPTIMIZER: 1, MEMORY: 2}
+"""tt-mlir's older words for levels, and from which level on each is true."""
+SWITCHES: dict[str, tuple[str, ...]] = {
+    "enable-const-eval": ("const-eval-hoist-transform",),
+    "enable-erase-inverse-ops-pass": ("ttir-erase-inverse-ops",),
+    "enable-fusing-pass": ("ttir-fusing", "ttnn-fusing"),
+    "enable-implicit-broadcast-folding-pass": ("ttir-implicit-broadcast-fold",),
+    "enable-remove-dead-values": ("dce",),
+}
+"""Options that add passes, or leave them out, whatever the level says."""
+CHOICES = (BOARD, FIDELITY, FORMAT, LEVEL, TYPES, OPTIMIZER, MEMORY, *SWITCHES)
 """Options that choose something; `data-format` is ours."""
 
 
-def backend_options(spec: ArgSpec) -> tuple[str, CompileOptions]:
-    """(board or arch, options) of a `BACKEND` pipeline. Raises CompilerInputError for what we have not."""
+def backend_options(spec: ArgSpec) -> tuple[str, CompileOptions, dict[str, bool]]:
+    """(board or arch, options, pass -> whether it runs) of a `BACKEND` pipeline.
+
+    Raises CompilerInputError for what we have not.
+    """
     given = {name.replace("_", "-"): ",".join(map(_spelled, v)) for name, v in spec.parameters.items()}
     for name, value in given.items():
         if name not in FIXED and name not in CHOICES:
@@ -43,9 +55,13 @@ def backend_options(spec: ArgSpec) -> tuple[str, CompileOptions]:
             expected = " or ".join(word or "nothing" for word in FIXED[name])
             hint = f"; try {BOARD}" if name == "system-desc-path" else ""
             raise CompilerInputError(f"{spec.name}: {name}: expected {expected}, got {value!r}{hint}")
-    level = given.get(LEVEL, "0")
+    flags = {name: _flag(spec.name, name, given[name]) for name in (OPTIMIZER, MEMORY, *SWITCHES) if name in given}
+    older = flags.get(OPTIMIZER, False) + (flags.get(OPTIMIZER, False) and flags.get(MEMORY, False))
+    level = given.get(LEVEL, str(older))
     if level not in map(str, OPTIMIZATION_LEVELS):
         raise CompilerInputError(f"{spec.name}: {LEVEL}: expected 0, 1 or 2, got {level!r}")
+    if LEVEL in given and any(flags.get(name, int(level) >= at) != (int(level) >= at) for name, at in LEVEL_OF.items()):
+        raise CompilerInputError(f"{spec.name}: expected {LEVEL} or {OPTIMIZER}, got both, which differ")
     types = given.get(TYPES, "").partition("=")[2]
     options = CompileOptions(
         given.get(FORMAT),
@@ -53,7 +69,14 @@ def backend_options(spec: ArgSpec) -> tuple[str, CompileOptions]:
         optimization_level=int(level),
         argument_types=tuple(types.split(",")) if types else (),
     )
-    return given.get(BOARD, "n150"), options
+    runs = {one: flags[name] for name, passes in SWITCHES.items() if name in flags for one in passes}
+    return given.get(BOARD, "n150"), options, runs
+
+
+def _flag(pipeline: str, name: str, value: str) -> bool:
+    if value not in ("true", "false"):
+        raise CompilerInputError(f"{pipeline}: {name}: expected true or false, got {value!r}")
+    return value == "true"
 
 
 def no_options(spec: ArgSpec) -> None:

@@ -27,12 +27,14 @@ class TtPopulateArgumentTypes(ModulePass):
 
     name = "tt-populate-argument-types"
     argument_types: str = ""
-    """`main=input,parameter,constant`: a word per argument of that function."""
+    """`main=input,parameter,constant`: a word per argument of that function, or of the only one that no other calls."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Changes the module in place. Raises CompilerInputError for another function, count or word."""
         name, _, words = self.argument_types.partition("=")
-        func = next((f for f in functions(op) if f.sym_name.data == name), None)
+        entries = [f for f in functions(op) if f.sym_visibility is None or f.sym_visibility.data != "private"]
+        only = entries[0] if name == "main" and len(entries) == 1 else None
+        func = next((f for f in functions(op) if f.sym_name.data == name), only)
         if func is None:
             known = ", ".join(f.sym_name.data for f in functions(op))
             raise CompilerInputError(

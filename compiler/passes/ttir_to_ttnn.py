@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any, cast
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, StringAttr, TensorType
+from xdsl.dialects.builtin import ModuleOp, StringAttr, TensorType, UnregisteredOp
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
@@ -174,7 +174,7 @@ class _Function:
             elif op.name not in ON_HOST and op not in self.prepared:
                 values.update(zip(op.results, self.kernel(op, [values[v] for v in op.operands]), strict=True))
         types = ([a.type for a in self.block.args], [r.type for r in results])
-        return FuncOp(self.func.sym_name.data, types, Region(self.block))
+        return FuncOp(self.func.sym_name.data, types, Region(self.block), visibility=self.func.sym_visibility)
 
     def enter(self, value: SSAValue, host: SSAValue, values: dict[SSAValue, SSAValue]) -> None:
         """Notes where a value of the host is, there and, where a kernel reads it, on the device."""
@@ -295,8 +295,9 @@ class _Function:
             return list(made.results)
         row = TABLE.ttir(op.name.removeprefix("ttir.")) if op.name.startswith("ttir.") else None
         if row is None:
-            message = f"expected an op of the ttir dialect, got {op.name}; try stablehlo-to-ttir before"
-            raise StageFailure(STAGE, op.name, message, kind="notimpl")
+            name = op.op_name.data if isinstance(op, UnregisteredOp) else op.name
+            message = f"expected an op of ttir that this compiler has, got {name}; try stablehlo-to-ttir before"
+            raise StageFailure(STAGE, name, message, kind="notimpl")
         results = [self.tiled(r) for r in op.results]
         for value in _in_dst(op, row):
             self.formats.check_dst(str(cast(TensorType, value.type).element_type), op.name)

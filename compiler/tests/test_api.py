@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 from compiler import api
+from compiler.ir import door, text
 from compiler.target import binary
 from compiler.tests import programs
 
@@ -84,14 +86,20 @@ def test_data_format_reaches_the_numbers():
 
 
 def test_dumps_every_stage(tmp_path):
-    api.compile(ADD, programs.BOARD, api.CompileOptions(dump_dir=str(tmp_path / "ir")))
+    source = re.sub(r"(stablehlo\.add .*)", r'\1 loc("here.py":3:7)', ADD)
+    api.compile(source, programs.BOARD, api.CompileOptions(dump_dir=str(tmp_path / "ir")))
     assert sorted(p.name for p in (tmp_path / "ir").iterdir()) == [
         "0-stablehlo.mlir",
         "1-ttir.mlir",
         "2-ttnn.mlir",
         "3-program.ttnn",
     ]
-    assert "ttir.add" in (tmp_path / "ir" / "1-ttir.mlir").read_text()
+    for name in ("0-stablehlo", "1-ttir", "2-ttnn"):
+        words = (tmp_path / "ir" / f"{name}.mlir").read_text()
+        (line,) = [line for line in words.splitlines() if re.search(r"\b(stablehlo|ttir|ttnn)\.add\b", line)]
+        assert line.endswith('loc("here.py":3:7)')
+        assert door.parses(words)
+        assert text.to_text(text.parse(words), locations=True) == words
 
 
 def test_a_dump_folder_that_cannot_be_made_is_bad_input(tmp_path):

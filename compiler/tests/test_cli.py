@@ -123,6 +123,8 @@ def test_a_pass_is_an_option_too_and_standard_input_is_read():
         ("mesh-shape=2,4", "mesh-shape: expected 1 or 1,1, got '2,4'"),
         ("system-desc-path=a/b.ttsys", "expected nothing, got 'a/b.ttsys'; try mock-system-desc-arch"),
         ("enable-trace=true", "enable-trace: expected false, got 'true'"),
+        ("enable-fusing-pass=2", "enable-fusing-pass: expected true or false, got '2'"),
+        ("enable-optimizer=true optimization-level=0", "expected optimization-level or enable-optimizer, got both"),
         ("no-such=1", "expected an option that exists, got 'no-such'; try mock-system-desc-arch"),
         ("mock-system-desc-arch=blackhol", "blackhole"),
         ("compute-cfg-math-fidelity=hifi9", "HiFi4"),
@@ -133,6 +135,38 @@ def test_an_option_of_tt_mlir_that_we_have_not_is_refused_not_ignored(source, op
     assert result.exit_code == 2, result.output
     assert expected in result.output
     assert result.output.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "same_as"),
+    [
+        ("enable-optimizer=true", "optimization-level=1"),
+        ("enable-optimizer=true memory-layout-analysis-enabled=true", "optimization-level=2"),
+        ("optimization-level=1 enable-fusing-pass=true enable-const-eval=true", "optimization-level=1"),
+    ],
+)
+def test_older_words_of_tt_mlir_mean_our_levels(options, same_as):
+    from xdsl.utils.arg_spec import parse_pipeline
+
+    from compiler.passes import pipeline
+    from compiler.passes.tt_mlir_pipelines import backend_options
+
+    def spelled(words: str) -> str:
+        (chosen,) = parse_pipeline(f"ttir-to-ttnn-backend-pipeline{{{words}}}")
+        return pipeline.spell(pipeline.ttnn_passes(*backend_options(chosen)))
+
+    assert spelled(options) == spelled(same_as) != spelled("optimization-level=0")
+
+
+def test_a_ttir_op_that_we_have_not_is_named(tmp_path):
+    path = tmp_path / "theirs.mlir"
+    path.write_text("""func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+      %0 = "ttir.mish"(%x) : (tensor<4xf32>) -> tensor<4xf32>
+      return %0 : tensor<4xf32>
+    }""")
+    result = call(opt, "--ttir-to-ttnn-backend-pipeline", path)
+    assert result.exit_code == 1
+    assert "ttir.mish: expected an op of ttir that this compiler has, got ttir.mish" in result.output
 
 
 def test_comments_do_not_make_stablehlo_ours(tmp_path):

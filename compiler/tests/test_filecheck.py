@@ -21,7 +21,7 @@ from compiler.cli import PASS_NAMES, opt
 
 FOLDER = Path(__file__).parent / "filecheck"
 FILES = sorted(FOLDER.glob("*.mlir"))
-TT_MLIR = {"ttmlir-opt": "opscope opt", "FileCheck": "filecheck", "%system_desc_path%": ""}
+TT_MLIR = {"ttmlir-opt": "opscope opt --custom-form", "FileCheck": "filecheck", "%system_desc_path%": ""}
 """As in filecheck/lit.cfg.py."""
 
 

@@ -9,7 +9,7 @@ config.test_format = lit.formats.ShTest()  # noqa: F821
 config.test_exec_root = tempfile.gettempdir() + "/opscope-lit"  # noqa: F821  (lit writes there, not beside the tests)
 config.suffixes = [".mlir"]  # noqa: F821
 config.substitutions += [  # noqa: F821
-    ("ttmlir-opt", "opscope opt"),
+    ("ttmlir-opt", "opscope opt --custom-form"),
     ("FileCheck", "filecheck"),
     ("%system_desc_path%", ""),
 ]
