@@ -87,6 +87,20 @@ def test_every_level_computes_what_xla_does(name: str, level: int) -> None:
     assert np.linalg.norm(ours - theirs) <= 5e-3 * np.linalg.norm(theirs)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["attention", "block"])
+def test_bfloat16_is_rounded_less_often(name: str) -> None:
+    """Against what bfloat16 operands give in float32 throughout; a golden that rounds after each op is like level 0."""
+    source, args = case(name, "bfloat16")
+    wide = [np.asarray(a, np.float32) for a in args]
+    (truth,) = programs.xla(programs.stablehlo(FUNCTIONS[name][0], *wide), *wide)
+    errors = []
+    for level in (0, 1, 2):
+        (got,) = programs.simulate(source, *args, optimization_level=level)
+        errors.append(np.linalg.norm(got.astype(np.float32) - truth) / np.linalg.norm(truth))
+    assert max(errors[1:]) < 0.9 * errors[0]
+
+
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_level_1_has_fewer_kernels(name: str) -> None:
     ttir = api.stablehlo_to_ttir(case(name)[0])
