@@ -1,7 +1,8 @@
 """A ttnn module taken apart: each op that computes as a module of its own, with device tensors as its arguments.
 
 What moves tensors between host and device, or frees them, is no piece: a device does that for each piece by itself.
-The ops of programs that control flow calls are pieces too, besides the op that calls them.
+The ops of programs that control flow calls are pieces too, besides the op that calls them; those of what is computed
+once are, in place of what loads its results.
 """
 
 from __future__ import annotations
@@ -17,10 +18,12 @@ from xdsl.ir import Block, Region, SSAValue
 
 from compiler.dialects import ttnn_layout as layout
 from compiler.dialects.from_row import RowOp
+from compiler.dialects.load_cached import LoadCachedOp
 from compiler.ir.functions import SCALAR, functions, kind_of
+from compiler.ir.locations import location
 from compiler.ir.text import parse, to_text
 from compiler.ops.layout import MOVES
-from compiler.passes.ttnn_to_flatbuffer import location, to_binary
+from compiler.passes.ttnn_to_flatbuffer import to_binary
 from compiler.piece_meaning import held_to
 from compiler.piece_meaning import module as meaning
 from compiler.target.program import TensorDesc, programs_of
@@ -63,7 +66,7 @@ class Pieces:
 
     pieces: tuple[Piece, ...]
     moves: int
-    """Ops that are no piece: moves, deallocations, returns."""
+    """Ops that are no piece: moves, deallocations, loads of what is computed once, returns."""
 
 
 def take_apart(ttnn: ModuleOp, system_desc: SystemDesc) -> Pieces:
@@ -77,7 +80,7 @@ def take_apart(ttnn: ModuleOp, system_desc: SystemDesc) -> Pieces:
         number = -1
         for op in func.body.blocks[0].ops:
             number += isinstance(op, RowOp)
-            if not isinstance(op, RowOp) or op.ROW.kernel_name in MOVES:
+            if not isinstance(op, RowOp) or isinstance(op, LoadCachedOp) or op.ROW.kernel_name in MOVES:
                 moves += 1
             else:
                 found.append(_piece(op, program, number, callees, system_desc))

@@ -54,7 +54,8 @@ def make(task: dict[str, Any]) -> None:
                 raise StageError(row.unsplittable or "no inputs")
             module = (base / row.module).read_bytes()
             inputs = row_inputs(row, base)
-            collect(into, module, inputs, lambda module: backend.take_apart(module, options), uses, model)
+            types = row.argument_types
+            collect(into, module, inputs, lambda m, types=types: backend.take_apart(m, options, types), uses, model)
         except Exception:  # noqa: BLE001  whatever refuses it: its own climb tells which stage does, and how
             kept.append(_as_it_is(row, base, temporary))
     found = [*kept, *into.finished()]

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from harness.backends.base import Target
 from harness.compare import PRODUCT_KINDS, check, check_cancelling, compare
 from harness.following import Following
 from harness.kinds import op_kind
+from harness.paths import moved_shape, moves_of, path_of
 from harness.program import Node, SplitModule
 from harness.records import Jump, ResultCheck, TensorDesc
 from harness.terms import term_sizes
@@ -305,23 +306,36 @@ def _finite(error: float) -> float | None:
     return error if math.isfinite(error) else None
 
 
-def candidates(
-    operations: Sequence[tuple[str, Sequence[tuple[tuple[int, ...], str]]]],
-    expected: Mapping[str, tuple[TensorDesc, ...]],
-) -> dict[str, int]:
-    """Path -> number of the operation that holds the value of the node there: the last one of that path whose results
-    have its types. `operations` are the path and the results (shape, element type) of each."""
+class Made(NamedTuple):
+    """One operation of a compiled program."""
+
+    program: int
+    """0: the entry."""
+    location: str
+    results: Sequence[tuple[tuple[int, ...], str]]
+    """Shape and element type of each."""
+
+
+def candidates(operations: Sequence[Made], expected: Mapping[str, tuple[TensorDesc, ...]]) -> dict[str, int]:
+    """Path -> number of the operation that holds the value of the node there, its results of the right types: the first
+    whose location says by which moves, else the last of that path; one of the entry before any other."""
     found: dict[str, int] = {}
-    for number, (path, results) in enumerate(operations):
+    for number, (program, location, results) in enumerate(operations):
+        path, moves = path_of(location), moves_of(location)
         wanted = expected.get(path)
-        if wanted is None or len(wanted) != len(results):
+        if wanted is None or moves is None or len(wanted) != len(results):
             continue
-        if all(_same(desc, *result) for desc, result in zip(wanted, results, strict=True)):
+        before = operations[found[path]] if path in found else None
+        if before is not None and (before.program < program or moves_of(before.location)):
+            continue
+        if all(
+            _same(desc, moved_shape(shape, moves), kind) for desc, (shape, kind) in zip(wanted, results, strict=True)
+        ):
             found[path] = number
     return found
 
 
-def _same(desc: TensorDesc, shape: tuple[int, ...], element: str) -> bool:
+def _same(desc: TensorDesc, shape: tuple[int, ...] | None, element: str) -> bool:
     """Whether a device's tensor stands for a value: indices of 64 bits may have become 32."""
     return desc.shape == shape and (desc.data_type == element or (desc.data_type, element) in _NARROWED)
 

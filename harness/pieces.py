@@ -19,13 +19,15 @@ import numpy as np
 from harness import golden
 from harness.backends.base import StageError
 from harness.backends.reference_pieces import Apart, Piece
+from harness.compare import PRODUCT_KINDS
 from harness.element_types import numpy_dtype, save
 from harness.export_folder import OPS, VALUES
 from harness.following import Following
-from harness.intermediates import candidates
+from harness.intermediates import Made, candidates
+from harness.kinds import op_kind
 from harness.ladder import MEANING
 from harness.mlir.tagged import tagged
-from harness.paths import path_of
+from harness.paths import moved_back, moves_of, path_of
 from harness.program import SplitModule
 from harness.records import OpRow, Source, Use
 from harness.split import split_module
@@ -82,11 +84,11 @@ class _Unit:
         self.into, self.split, self.inputs, self.apart, self.uses, self.model = into, split, inputs, apart, uses, model
         nodes = {node.path: node for node in split.program.walk() if node.kind == "op" and node.outputs}
         self.nodes = nodes
-        told = [(path_of(p.location), [(d.shape, d.data_type) for d in p.outputs]) for p in apart.pieces]
+        told = [Made(p.program, p.location, [(d.shape, d.data_type) for d in p.outputs]) for p in apart.pieces]
         expected = {path: tuple(split.values[v] for v in node.outputs) for path, node in nodes.items()}
         carried = candidates(told, expected)
         self.carries = {number: path for path, number in carried.items()}
-        self.alone = {path for path, count in Counter(path for path, _ in told).items() if count == 1}
+        self.alone = {path for path, count in Counter(path_of(one.location) for one in told).items() if count == 1}
         self.walk = Following(split, inputs, frozenset(carried), into.cache_dir)
         self.met: set[int] = set()
 
@@ -117,13 +119,15 @@ class _Unit:
         return walked or None
 
     def walked(self, number: int, piece: Piece) -> list[np.ndarray]:
-        """What the walk has for the results of a piece, in their own types; empty where it has none."""
+        """What the walk has for the results of a piece, in their own types and order; empty where it has none."""
         path = self.carries.get(number)
         results = self.walk.results(path) if path is not None else []
         found = []
-        for value, desc in zip(results, piece.outputs, strict=False):
-            if isinstance(value, Missing):
+        moves = moves_of(piece.location)
+        for result, desc in zip(results, piece.outputs, strict=False):
+            if isinstance(result, Missing):
                 return []
+            value = moved_back(result, moves, desc.shape) if moves else result
             cast = value.astype(numpy_dtype(desc.data_type), copy=False)
             if cast.dtype != value.dtype and not np.array_equal(cast, value):
                 return []  # an index that 32 bits do not hold
@@ -153,7 +157,9 @@ class _Unit:
             (self.into.folder / path).with_suffix(MEANING).write_text(piece.meaning, encoding="utf-8")
         node = self.nodes.get(path_of(piece.location))
         held_to, params = piece.held_to, dict(piece.combines)
-        if node is not None and (not held_to or not (piece.meaning or node.path in self.alone)):
+        # What was fused into a product is as coarse as the product.
+        own = piece.meaning or op_kind(held_to) in PRODUCT_KINDS
+        if node is not None and (not held_to or not (own or node.path in self.alone)):
             held_to = node.name
             params = {name: text for name, text in self.split.ops[node.op_id].op_params.items() if name == "body"}
         self.into.rows[piece.op_id] = OpRow(

@@ -149,7 +149,8 @@ class Executable:
         """Outputs and profile. Raises OutOfMemory before any data is touched, BadInput, KernelError.
 
         `per_core` makes each result rectangle by rectangle, as the cores do: slower, and the same. `observe` is told
-        of every operation that ends, in order, also of those in the programs of control flow, and may change it.
+        of every operation that ends, in order, also of those in the programs of control flow and of what is computed
+        once, when it is; and it may change the results.
         """
         return self._on(Chip(), inputs, self.device.profile if per_core else None, observe)
 
@@ -251,7 +252,7 @@ class _Run:
             key = digest.digest()
             kept = self.executable.kept.get(program.name)
             if kept is None or kept[0] != key:
-                first = _Run(self.executable, self.cores, self.chip)
+                first = _Run(self.executable, self.cores, self.chip, self.observe)
                 kept = key, first.call(program, list(images))
                 self.once += first.costs
                 self.executable.kept[program.name] = kept

@@ -12,7 +12,8 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 
 from compiler.dialects.from_row import RowOp
-from compiler.passes.ttir_values import element, full, like, make, maker, read_once, shape_of, splat
+from compiler.ir.locations import reshaped, tell_value
+from compiler.passes.ttir_values import element, full, like, make, maker, read_once, shape_of, splat, tell_source
 
 Rule = Callable[[RowOp], "SSAValue | RowOp | None"]
 """What an op is replaced by: a value that is there, a new op; None: the op stays."""
@@ -34,6 +35,7 @@ class Canonicalization(RewritePattern):
                 rewriter.replace(op, found)
                 return
             if found is not None:
+                tell_value(found, op)
                 rewriter.replace(op, [], [found])
                 return
 
@@ -87,6 +89,7 @@ def reshape_of_a_reshape(op: RowOp) -> RowOp | None:
     before = maker(op.operands[0], "reshape")
     if before is None:
         return None
+    tell_source(op.operands[0])
     return make("reshape", [before.operands[0]], op.results[0].type, op, shape=shape_of(op.results[0]))
 
 
@@ -103,7 +106,9 @@ def reshape_of_a_reduction(op: RowOp) -> RowOp | None:
     kept = tuple(1 if i in dims else n for i, n in enumerate(shape_of(before.operands[0])))
     if kept != shape_of(op.results[0]):
         return None
-    return make(before.ROW.ttir, before.operands, op.results[0].type, before, **{**attrs, "keep_dim": True})
+    made = make(before.ROW.ttir, before.operands, op.results[0].type, before, **{**attrs, "keep_dim": True})
+    made.location = reshaped(before, op)
+    return made
 
 
 @canonicalizes("permute")
@@ -115,6 +120,7 @@ def permute_of_a_permute(op: RowOp) -> SSAValue | RowOp | None:
     before = maker(op.operands[0], "permute")
     if before is None:
         return None
+    tell_source(op.operands[0])
     first = before.read()["permutation"]
     return make("permute", [before.operands[0]], op.results[0].type, op, permutation=[first[i] for i in order])
 

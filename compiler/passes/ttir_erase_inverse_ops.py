@@ -2,7 +2,7 @@
 
 A movement sinks below the elementwise ops and products that read it, where that costs no other movement, until it meets
 its inverse; two movements in a row are one, and none where they cancel (`ttir_canonicalization.py`). Runs until nothing
-changes.
+changes. An op that makes its result in another order says so in its location (`compiler/ir/locations.py`).
 """
 
 from __future__ import annotations
@@ -24,11 +24,12 @@ from xdsl.pattern_rewriter import (
 from xdsl.transforms.dead_code_elimination import region_dce
 
 from compiler.dialects.from_row import RowOp
+from compiler.ir.locations import moved, reshaped, tell_parts
 from compiler.ops.shapes import Shape
 from compiler.passes.ttir_canonicalization import patterns_of
 from compiler.passes.ttir_conv_weights import prepares_weights
 from compiler.passes.ttir_implicit_broadcast_fold import broadcasts
-from compiler.passes.ttir_values import like, make, maker, read_once, shape_of
+from compiler.passes.ttir_values import like, make, maker, read_once, shape_of, tell_source
 
 MOVES = ("permute", "reshape")
 
@@ -91,6 +92,8 @@ def sunk_permute(op: RowOp) -> list[RowOp] | None:
             source = made[-1].results[0]
         operands.append(source)
     inner = make(op.ROW.ttir, operands, like(op.results[0], _turned_back(shape, order)), op, **op.read())
+    tell_parts(made, ())
+    inner.location = moved(op.location, "permute", order)
     return [*made, inner, make("permute", inner.results, op.results[0].type, op, permutation=order)]
 
 
@@ -114,6 +117,7 @@ def sunk_reshape(op: RowOp) -> list[RowOp] | None:
     if any(len(shape_of(v)) > len(before) for v in op.operands if v not in found):
         return None  # one element of more dims would give the result these dims
     inner = make(op.ROW.ttir, _sources(op, found), like(op.results[0], before), op, **op.read())
+    inner.location = moved(op.location, "reshape", shape_of(op.results[0]))
     return [inner, make("reshape", inner.results, op.results[0].type, op, shape=shape_of(op.results[0]))]
 
 
@@ -134,6 +138,9 @@ def _moved(
 
 
 def _sources(op: RowOp, found: list[SSAValue]) -> list[SSAValue]:
+    """The operands of an op, where a movement made one what that moved."""
+    for value in found:
+        tell_source(value)
     return [v.owner.operands[0] if v in found else v for v in op.operands]  # type: ignore[union-attr]
 
 
@@ -177,7 +184,9 @@ def product_of_reshaped(op: RowOp) -> list[RowOp] | None:
         operands = [left.operands[0], right.operands[0]] if right is not None else []
     if not fits:
         return None
-    return [make("matmul", operands, like(op.results[0], out), product, **attrs)]
+    made = make("matmul", operands, like(op.results[0], out), product, **attrs)
+    made.location = reshaped(product, op)
+    return [made]
 
 
 def _folded(before: Shape, after: Shape) -> bool:

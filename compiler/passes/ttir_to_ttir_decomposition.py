@@ -16,6 +16,7 @@ from xdsl.passes import ModulePass
 
 from compiler.dialects.from_row import RowOp
 from compiler.dialects.unlowered import DotGeneralOp
+from compiler.ir.locations import tell_parts
 from compiler.passes.ttir_values import like, make, shape_of
 
 
@@ -63,6 +64,7 @@ class _Contraction:
         kind = like(self.op.results[0], [*batch, m, n])
         product = self.emit("matmul", [left, right], kind, transpose_a=turn_left, transpose_b=turn_right)
         result = self.reshape(product, shape_of(self.op.results[0]))
+        tell_parts(self.made, [result])
         block = self.op.parent
         assert block is not None
         block.insert_ops_before(self.made, self.op)

@@ -10,6 +10,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from compiler.dialects import ttir
 from compiler.dialects.from_row import RowOp, write_attrs
+from compiler.ir.locations import moved, name_of
 from compiler.ops.shapes import Shape, shape_of
 
 
@@ -70,6 +71,18 @@ def make(name: str, operands: Sequence[SSAValue], result: Attribute, source: Ope
     )
 
 
+def tell_source(value: SSAValue) -> None:
+    """Before the movement that makes `value` goes away: where it was the last of the ops that an op of the program
+    became, what it read is told as that op's value, moved."""
+    move = maker(value, "permute", "reshape")
+    source = move.operands[0].owner if move is not None else None
+    if move is None or not isinstance(source, Operation) or len(source.results) != 1:
+        return
+    if name_of(move) and name_of(move) == name_of(source):
+        numbers = move.read()["permutation"] if move.ROW.ttir == "permute" else shape_of(value)
+        source.location = moved(move.location, move.ROW.ttir, numbers)
+
+
 def full(shape: Sequence[int], kind: Any, number: float, source: Operation) -> RowOp:
     """A tensor of one value: an op like `make`'s."""
     fill: Attribute = IntegerAttr(int(number), i32) if hasattr(kind, "width") else FloatAttr(number, f32)
@@ -92,5 +105,6 @@ __all__ = [
     "readers",
     "shape_of",
     "splat",
+    "tell_source",
     "without_ones",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from xdsl.dialects.builtin import FileLineColLoc, ModuleOp, NameLoc
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
 
@@ -12,6 +12,7 @@ from compiler.dialects import ttnn_layout as layout
 from compiler.dialects.from_row import RowOp
 from compiler.errors import StageFailure
 from compiler.ir.functions import functions
+from compiler.ir.locations import location
 from compiler.ops.shapes import shape_of
 from compiler.passes.ttnn_compute_config import FIDELITIES
 from compiler.target.formats import host_format, number_format
@@ -110,15 +111,3 @@ def _numerics(op: Operation) -> Numerics:
         exponents = {number_format(x.data_type).exponent_bits for x in found if x is not None}
         dst = "Float16" if 5 in exponents and 8 not in exponents else "Float16_b"
     return Numerics(fidelity=FIDELITIES[config.math_fidelity.data], dst_format=dst)
-
-
-def location(op: Operation) -> str:
-    """`name (file:line)` of an op; what is not known is left out."""
-    loc: Any = op.location
-    name = ""
-    if isinstance(loc, NameLoc):
-        name, loc = loc.desc.data, loc.location
-    if isinstance(loc, FileLineColLoc):
-        place = f"{loc.filename.data}:{loc.line.data}"
-        return f"{name} ({place})" if name else place
-    return name

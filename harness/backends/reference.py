@@ -12,7 +12,7 @@ import numpy as np
 
 from harness.backends.base import BackendOptions, Job, StageError, Target, Watch
 from harness.errors import InputError, closest
-from harness.paths import path_of
+from harness.paths import moved, moves_of
 from harness.records import TensorDesc
 from harness.stages import Stage
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 FIDELITIES = ("LoFi", "HiFi2", "HiFi3", "HiFi4")
 DEFAULT_FIDELITY = "HiFi4"
+LOADS = "load_cached"
+"""The kernel whose results a program of its own computed, whose ops are observed themselves."""
 _SMALLEST = b"""func.func @main(%a: tensor<2x2xf32>, %b: tensor<2x2xf32>) -> tensor<2x2xf32> {
   %0 = stablehlo.add %a, %b : tensor<2x2xf32>
   return %0 : tensor<2x2xf32>
@@ -74,11 +76,11 @@ class Reference:
             kind = "" if isinstance(failure, CompilerInputError) else f"{type(failure).__name__}: "
             raise StageError(f"{kind}{failure}") from failure
 
-    def take_apart(self, module: bytes, options: BackendOptions) -> Apart:
+    def take_apart(self, module: bytes, options: BackendOptions, argument_types: tuple[str, ...] = ()) -> Apart:
         """A module compiled whole, and each op of its TTNN as a module of its own. Raises StageError."""
         from harness.backends.reference_pieces import take_apart
 
-        return take_apart(self, module, options)
+        return take_apart(self, module, options, argument_types)
 
     def warm_up(self) -> None:
         """Takes one small op all the way, so that no op pays for imports and tables."""
@@ -134,18 +136,18 @@ def _run(job: Job, board: SystemDesc) -> None:
 
 def observer(watch: Watch, programs: Iterable[Any]) -> Callable[[Any], None]:
     """Tells `watch` of the values that stand for one of its program: of the last kernel that carries an op's path and
-    makes what the op does. What only moves a value between host and device does not count."""
+    makes what the op does. What only moves a value between host and device, or loads it, does not count."""
     from compiler.api import MOVES
-    from harness.intermediates import candidates
+    from harness.intermediates import Made, candidates
 
     found: list[Any] = []
-    told: list[Any] = []
-    for program in programs:
+    told: list[Made] = []
+    for number, program in enumerate(programs):
         for op in program.operations:
-            if op.kernel not in MOVES:
+            if op.kernel not in MOVES and op.kernel != LOADS:
                 found.append(op)
                 tensors = [program.tensors[tensor] for tensor in op.outputs]
-                told.append((path_of(op.location), [(tensor.shape, tensor.element_type) for tensor in tensors]))
+                told.append(Made(number, op.location, [(tensor.shape, tensor.element_type) for tensor in tensors]))
     chosen = candidates(told, watch.expected)
     paths = {id(found[number]): path for path, number in chosen.items()}
     watch.begin(frozenset(chosen))
@@ -153,7 +155,8 @@ def observer(watch: Watch, programs: Iterable[Any]) -> Callable[[Any], None]:
     def observe(step: Any) -> None:
         path = paths.get(id(step.operation))
         if path is not None:
-            watch.seen(path, step.results)
+            moves = moves_of(step.operation.location) or ()
+            watch.seen(path, lambda: [moved(array, moves) for array in step.results()])
 
     return observe
 

@@ -17,6 +17,8 @@ from harness.stages import Stage
 class Piece:
     """One op of the compiled program."""
 
+    program: int
+    """The program that it stands in; 0: the entry."""
     op_id: str
     op_name: str
     text: str
@@ -77,14 +79,17 @@ def _once(step: Any) -> list[np.ndarray]:
     return [arrays[tensors.index(tensor)] for tensor in dict.fromkeys(tensors)]
 
 
-def take_apart(backend: Any, module: bytes, options: BackendOptions) -> Apart:
-    """Compiles a module and takes its TTNN apart. Raises StageError with the stage's own words."""
+def take_apart(backend: Any, module: bytes, options: BackendOptions, argument_types: tuple[str, ...] = ()) -> Apart:
+    """Compiles a module and takes its TTNN apart. Raises StageError with the stage's own words.
+
+    `argument_types` say which arguments of a whole model stay from run to run, as `Job` has them.
+    """
     from compiler.api import StageFailure
     from compiler.api import take_apart as pieces_of
     from harness.backends.reference import board_of, described
 
     board = board_of(options.arch)
-    job = Job("whole", module, [], options)
+    job = Job("whole", module, [], options, argument_types=argument_types)
     backend.climb(Stage.STABLEHLO_TO_TTIR, job)
     backend.climb(Stage.TTIR_TO_TTNN, job)
     try:
@@ -94,7 +99,7 @@ def take_apart(backend: Any, module: bytes, options: BackendOptions) -> Apart:
     backend.climb(Stage.TTNN_TO_FLATBUFFER, job)
     pieces = tuple(
         Piece(
-            piece.piece_id, piece.op_name, piece.text, tuple(map(described, piece.inputs)),
+            piece.program, piece.piece_id, piece.op_name, piece.text, tuple(map(described, piece.inputs)),
             tuple(map(described, piece.outputs)), piece.location, piece.attributes, piece.held_to, piece.combines,
             piece.meaning,
         )

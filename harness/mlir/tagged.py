@@ -12,6 +12,7 @@ from typing import Any
 from jaxlib.mlir import ir
 
 from harness.mlir.door import Module, load, to_bytecode
+from harness.paths import PART
 from harness.split import BODIES, CALLS
 
 COMPOSITE = "stablehlo.composite"
@@ -47,18 +48,21 @@ class _Tagger:
             self.block(chosen.regions[0].blocks[0], "main", "")
 
     def block(self, block: Any, path: str, fixed: str) -> None:
-        """Tags the ops of a block; `fixed` is the path that all of them carry, if any."""
-        for index, view in enumerate(list(block.operations)):
-            op = view.operation
+        """Tags the ops of a block; `fixed` is the path of the composite that they are the decomposition of, if any."""
+        ops = [view.operation for view in block.operations]
+        returned = [value.owner for value in ops[-1].operands] if fixed else []
+        part = f"{PART}{fixed.removeprefix(PART)}" if fixed else ""
+        for index, op in enumerate(ops):
             spot = f"{path}/{index}"
-            op.location = ir.Location.name(fixed or spot, op.location)
+            mine = fixed if op in returned else part
+            op.location = ir.Location.name(mine or spot, op.location)
             if op.name in _CALLEE:
-                self.call(op, spot, fixed)
+                self.call(op, spot, mine)
             elif op.name in BODIES:
                 names = BODIES[op.name]
                 for number, region in enumerate(op.regions):
                     label = names[number] if names else f"branch{number}"
-                    self.block(region.blocks[0], f"{spot}.{label}", fixed)
+                    self.block(region.blocks[0], f"{spot}.{label}", part)
 
     def call(self, op: Any, spot: str, fixed: str) -> None:
         """Gives a call a copy of its callee, tagged for this place; one that calls itself stays as it is."""

@@ -10,6 +10,7 @@ import pytest
 from harness.backends.base import BackendOptions, Job, Target
 from harness.backends.reference import Reference
 from harness.intermediates import Watch
+from harness.mlir.door import load
 from harness.mlir.tagged import tagged
 from harness.split import split_module
 
@@ -44,6 +45,26 @@ func.func @main(%x: tensor<4x4xf32>, %n: tensor<i32>) -> tensor<4x4xf32> {
   return %3 : tensor<4x4xf32>
 }
 """
+TURNED = """func.func @main(%x: tensor<32x32xf32>, %w: tensor<32x32xf32>) -> tensor<32x32xf32> {
+  %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0]
+    : (tensor<32x32xf32>, tensor<32x32xf32>) -> tensor<32x32xf32>
+  %1 = stablehlo.transpose %0, dims = [1, 0] : (tensor<32x32xf32>) -> tensor<32x32xf32>
+  %2 = stablehlo.exponential %1 : tensor<32x32xf32>
+  %3 = stablehlo.transpose %2, dims = [1, 0] : (tensor<32x32xf32>) -> tensor<32x32xf32>
+  %4 = stablehlo.abs %3 : tensor<32x32xf32>
+  return %4 : tensor<32x32xf32>
+}"""
+CONVOLVED = """func.func @main(%x: tensor<1x8x8x8xf32>, %w: tensor<8x8x3x3xf32>) -> tensor<1x8x8x8xf32> {
+  %0 = stablehlo.convolution(%x, %w) dim_numbers = [b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1],
+    window = {pad = [[1, 1], [1, 1]]} {batch_group_count = 1 : i64, feature_group_count = 1 : i64}
+    : (tensor<1x8x8x8xf32>, tensor<8x8x3x3xf32>) -> tensor<1x8x8x8xf32>
+  %1 = stablehlo.tanh %0 : tensor<1x8x8x8xf32>
+  %2 = stablehlo.convolution(%1, %w) dim_numbers = [b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1],
+    window = {pad = [[1, 1], [1, 1]]} {batch_group_count = 1 : i64, feature_group_count = 1 : i64}
+    : (tensor<1x8x8x8xf32>, tensor<8x8x3x3xf32>) -> tensor<1x8x8x8xf32>
+  %3 = stablehlo.exponential %2 : tensor<1x8x8x8xf32>
+  return %3 : tensor<1x8x8x8xf32>
+}"""
 EXACT = Target(card_type="host", float_format=None, math_fidelity="exact")
 
 
@@ -108,15 +129,79 @@ def test_nan_where_none_should_be_is_a_jump(arrays: list[np.ndarray]) -> None:
     assert (jump.path, jump.error) == ("main/1", None)
 
 
-def test_every_value_of_calls_and_of_loops_is_met_on_the_device(tmp_path: Path) -> None:
-    split = split_module(CALLS)
-    inputs = [np.random.default_rng(1).normal(size=(4, 4)).astype(np.float32), np.array(3, np.int32)]
-    job = Job("model", tagged(CALLS), inputs, BackendOptions(), (split.values[split.program.results[0]],))
+def watched(module: str, inputs: list[np.ndarray], folder: Path, level: int = 0, roles: tuple[str, ...] = ()) -> Watch:
+    """The values of a module that the reference compiler and device made."""
+    split = split_module(module)
+    results = (split.values[split.program.results[0]],)
+    job = Job("model", tagged(module), inputs, BackendOptions(optimization_level=level), results, roles)
     backend = Reference()
-    job.watch = watch = Watch(split, inputs, backend.target(job.options), tmp_path)
+    job.watch = watch = Watch(split, inputs, backend.target(job.options), folder)
     for stage in backend.stages:
         backend.climb(stage, job)
     watch.close()
+    return watch
+
+
+def test_every_value_of_calls_and_of_loops_is_met_on_the_device(tmp_path: Path) -> None:
+    inputs = [np.random.default_rng(1).normal(size=(4, 4)).astype(np.float32), np.array(3, np.int32)]
+    watch = watched(CALLS, inputs, tmp_path)
     assert {one.path for one in watch.in_order()} == set(watch.nodes)
     assert {one.verdict for one in watch.in_order()} <= {"right", "amplifies"}
     assert {"main/0@twice/0", "main/1@twice/0", "main/3.body/0", "main/3.cond/1", "main/4"} <= set(watch.found)
+
+
+@pytest.mark.parametrize(
+    ("module", "shown"),
+    [
+        # The transposes cancel, the exponential runs on what was not turned: by its shape alone it cannot be told.
+        (TURNED, ["main/0", "main/2", "main/4"]),
+        # The permutations between the convolutions go, and tanh is computed with the first.
+        (CONVOLVED, ["main/1", "main/2", "main/3"]),
+    ],
+)
+def test_a_value_that_lies_otherwise_is_compared_as_the_program_has_it(
+    tmp_path: Path, module: str, shown: list[str]
+) -> None:
+    shapes = [desc.shape for desc in map(split_module(module).values.__getitem__, (0, 1))]
+    inputs = [np.random.default_rng(1).normal(scale=0.2, size=shape).astype(np.float32) for shape in shapes]
+    watch = watched(module, inputs, tmp_path, 2)
+    assert {one.path: one.verdict for one in watch.in_order()} == dict.fromkeys(shown, "right")
+
+
+@pytest.mark.parametrize("level", [0, 2])
+def test_of_a_composite_only_what_it_returns_is_its_value(tmp_path: Path, level: int) -> None:
+    module = """
+    func.func private @twice_and_one(%a: tensor<8x16xf32>) -> tensor<8x16xf32> {
+      %0 = stablehlo.add %a, %a : tensor<8x16xf32>
+      %1 = func.call @up(%0) : (tensor<8x16xf32>) -> tensor<8x16xf32>
+      return %1 : tensor<8x16xf32>
+    }
+    func.func private @up(%a: tensor<8x16xf32>) -> tensor<8x16xf32> {
+      %0 = stablehlo.exponential %a : tensor<8x16xf32>
+      %1 = stablehlo.tanh %0 : tensor<8x16xf32>
+      return %1 : tensor<8x16xf32>
+    }
+    func.func @main(%x: tensor<8x16xf32>, %w: tensor<8x16xf32>) -> tensor<8x16xf32> {
+      %0 = stablehlo.composite "my.twice" %x {decomposition = @twice_and_one} : (tensor<8x16xf32>) -> tensor<8x16xf32>
+      %1 = stablehlo.add %0, %w : tensor<8x16xf32>
+      return %1 : tensor<8x16xf32>
+    }"""
+    inputs = [np.random.default_rng(n).normal(size=(8, 16)).astype(np.float32) for n in range(2)]
+    watch = watched(module, inputs, tmp_path, level)
+    assert {one.path: one.verdict for one in watch.in_order()} == dict.fromkeys(("main/0", "main/1"), "right")
+    text = load(tagged(module)).operation.get_asm(enable_debug_info=True, pretty_debug_info=True)
+    # The composite, the call that makes its result, and what that returns.
+    assert text.count('= "main/0"(') == 3, text
+
+
+def test_what_is_computed_once_of_parameters_is_seen_too(tmp_path: Path) -> None:
+    module = """func.func @main(%x: tensor<8x16xf32>, %w: tensor<8x16xf32>) -> tensor<8x16xf32> {
+      %0 = stablehlo.exponential %w : tensor<8x16xf32>
+      %1 = stablehlo.abs %0 : tensor<8x16xf32>
+      %2 = stablehlo.add %x, %1 : tensor<8x16xf32>
+      return %2 : tensor<8x16xf32>
+    }"""
+    inputs = [np.random.default_rng(n).normal(size=(8, 16)).astype(np.float32) for n in range(2)]
+    watch = watched(module, inputs, tmp_path, 1, ("input", "parameter"))
+    # What loads the results carries the place of the first op, and is not taken for its value.
+    assert {one.path: one.verdict for one in watch.in_order()} == dict.fromkeys(("main/0", "main/1", "main/2"), "right")

@@ -30,12 +30,14 @@ HEADS = """func.func @main(%x: tensor<2x8x16xf32>, %w: tensor<16x4xf32>) -> tens
 OPTIONS = BackendOptions(unsupported_types="fallback")
 
 
-def rows_of(folder: Path, module: str, *inputs: np.ndarray) -> list[OpRow]:
+def rows_of(
+    folder: Path, module: str, *inputs: np.ndarray, options: BackendOptions = OPTIONS, roles: tuple[str, ...] = ()
+) -> list[OpRow]:
     for name in ("ops", "values"):
         (folder / name).mkdir()
     into = Collected(folder, None, "jax", "compile-split:x")
     backend = Reference()
-    collect(into, module.encode(), inputs, lambda text: backend.take_apart(text, OPTIONS), (), "net")
+    collect(into, module.encode(), inputs, lambda text: backend.take_apart(text, options, roles), (), "net")
     return into.finished()
 
 
@@ -88,6 +90,41 @@ def test_ops_of_loops_are_rows_beside_the_loop(tmp_path: Path) -> None:
     (add,) = [row for row in rows if row.op_name == "ttnn.add"]
     assert len(add.uses) == 2
     assert json.loads(add.model_dump_json())["level"] == "ttnn"
+
+
+NORMED = """func.func @main(%x: tensor<1x8x8x32xf32>, %w: tensor<3x3x32x32xf32>, %s: tensor<32xf32>)
+    -> tensor<1x8x8x32xf32> {
+  %0 = stablehlo.convolution(%x, %w) dim_numbers = [b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f],
+    window = {pad = [[1, 1], [1, 1]]} {batch_group_count = 1 : i64, feature_group_count = 1 : i64}
+    : (tensor<1x8x8x32xf32>, tensor<3x3x32x32xf32>) -> tensor<1x8x8x32xf32>
+  %1 = stablehlo.broadcast_in_dim %s, dims = [3] : (tensor<32xf32>) -> tensor<1x8x8x32xf32>
+  %2 = stablehlo.multiply %0, %1 : tensor<1x8x8x32xf32>
+  return %2 : tensor<1x8x8x32xf32>
+}"""
+
+
+def test_the_program_is_the_one_that_knows_what_stays(tmp_path: Path) -> None:
+    folders = [tmp_path / name for name in ("known", "unknown")]
+    found = {}
+    for folder, roles in zip(folders, (("input", "parameter", "parameter"), ()), strict=True):
+        folder.mkdir()
+        options = BackendOptions(unsupported_types="fallback", optimization_level=2, amp_level=1)
+        inputs = (normal(1, 8, 8, 32), normal(3, 3, 32, 32), normal(32))
+        found[folder.name] = {
+            row.op_name: row for row in rows_of(folder, NORMED, *inputs, options=options, roles=roles)
+        }
+    known, unknown = found["known"], found["unknown"]
+    assert "ttnn.multiply" in unknown
+    conv = known["ttnn.conv2d"]
+    assert conv.uses[0].path.startswith("main/2#"), "the factors went into the weights"
+    assert "ttcore.load_cached" not in known
+    assert all(row.sources for row in known.values()), "what is computed once has inputs too"
+    # Operands lie as they do in the program: weights of the product in block floats, activations in L1.
+    assert [desc.layout.rpartition(",")[2] for desc in conv.inputs] == ["Bfp8_b", "Bfp8_b"]
+    context = RunContext("run", str(tmp_path / "run"), workflow="compile-split", optimization_level=2, amp_level=1)
+    test = climb(conv, Reference(), options, context=context, export_dir=folders[0])
+    assert test.status is Status.SUCCESS, test
+    assert test.inputs == conv.inputs
 
 
 def test_what_the_compiler_refuses_is_told_by_its_stage(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ One sweep per block in program order; every op is replaced by ops in front of it
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ from xdsl.passes import ModulePass
 from compiler.dialects import ttir
 from compiler.errors import StageFailure
 from compiler.ir.functions import SOURCE, functions
+from compiler.ir.locations import tell_parts
 from compiler.ops.row import TABLE, OpRow
 from compiler.options import WAY_OUT
 from compiler.passes.stablehlo_to_ttir import (  # noqa: F401  (each fills PATTERNS)
@@ -122,15 +123,25 @@ def lower_ops(
         elif op.name.startswith("ttir."):
             results = _copy(op, operands, block)
         else:
+            before = block.last_op
             try:
                 results = _lower(op, Emit(op, operands, block, made, values))
             except StageFailure as refused:
                 refused.source = _number(op) if refused.source is None else refused.source
                 raise
+            tell_parts(_since(block, before), [results] if isinstance(results, SSAValue) else results)
         if isinstance(results, SSAValue):
             results = [results]
         values.update(zip(op.results, results, strict=True))
     return []
+
+
+def _since(block: Block, op: Operation | None) -> Iterator[Operation]:
+    """The ops that were appended after `op`; all where there was none."""
+    one = block.first_op if op is None else op.next_op
+    while one is not None:
+        yield one
+        one = one.next_op
 
 
 def _lower(op: Operation, emit: Emit) -> Any:

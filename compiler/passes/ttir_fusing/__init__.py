@@ -18,6 +18,7 @@ from xdsl.transforms.dead_code_elimination import region_dce
 
 from compiler.dialects.from_row import RowOp
 from compiler.ir.functions import SCALAR, functions, kind_of
+from compiler.ir.locations import tell_parts
 from compiler.passes.ttir_fusing import attention, bias, conv_batch_norm, gelu, mean, norm, relu, silu, softmax
 from compiler.passes.ttir_fusing.matching import RULES
 from compiler.passes.ttir_fusing.typecast import Typecasts
@@ -48,5 +49,6 @@ class _Fuse(RewritePattern):
         for rule in RULES.get(op.ROW.ttir, ()):
             found = rule(op)
             if found:
+                tell_parts((one for one in found[:-1] if one.location == op.location), ())
                 rewriter.replace(op, found)
                 return

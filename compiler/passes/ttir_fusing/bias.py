@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from compiler.dialects.from_row import RowOp
+from compiler.ir.locations import moved
 from compiler.passes.ttir_fusing.matching import fuses, orders
 from compiler.passes.ttir_values import is_float, like, make, maker, read_once, shape_of
 
@@ -34,6 +35,7 @@ def bias(op: RowOp) -> list[RowOp] | None:
         if shaped is not None:
             if shaped.results[0].type != op.results[0].type:
                 continue
+            made[-1].location = moved(op.location, "reshape", shape_of(op.results[0]))
             made.append(make("reshape", made[-1].results, op.results[0].type, op, **shaped.read()))
         return made
     return None
