@@ -99,19 +99,25 @@ def up(
     bring_up(home, wanted, _tell)
     if host not in LOOPBACK:
         _tell(f"note: listening on {host}: whoever reaches this machine reaches the login page")
+    asked = _signals() if foreground else []  # heard before anybody is told that there is something to stop
     click.echo(f"{served.url}/superset/dashboard/opscope-tonight/")
     click.echo(f"user admin, password in {home.admin_password}")
     if foreground:
-        _stay(home)
+        _stay(home, asked)
 
 
-def _stay(home: Any) -> None:
-    """Waits for a signal, or for a server that ends, and stops them all."""
-    from dashboards import processes
-
+def _signals() -> list[int]:
+    """The signals to end that come from now on."""
     asked: list[int] = []
     for name in (signal.SIGTERM, signal.SIGINT):
         signal.signal(name, lambda number, _: asked.append(number))
+    return asked
+
+
+def _stay(home: Any, asked: list[int]) -> None:
+    """Waits until a signal is `asked`, or a server ends, and stops them all."""
+    from dashboards import processes
+
     names = set(processes.running(home))
     while not asked and set(processes.running(home)) == names:
         time.sleep(0.5)
