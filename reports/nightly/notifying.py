@@ -81,6 +81,9 @@ def _said(error: Exception) -> str:
         words = error.smtp_error.decode("utf-8", "replace") if isinstance(error.smtp_error, bytes) else error.smtp_error
         return " ".join(f"{error.smtp_code} {words}".split())[:200]
     reason = getattr(error, "reason", None) or error
+    failed = error if isinstance(error, ssl.SSLError) else reason  # whose own `reason` is a code
+    if isinstance(failed, ssl.SSLCertVerificationError):
+        return f"a certificate that is not trusted ({failed.verify_message})"
     return " ".join(str(reason).split())[:200] or type(error).__name__
 
 
