@@ -31,13 +31,14 @@ test: $(TEST) ## install what tests need, then run the quick ones
 slow: $(TEST) ## every slow test (tens of minutes)
 	$(BIN)/python -m pytest -p no:benchmark -m slow -n $(JOBS) $(ARGS)
 
-lint: $(DEV) ## ruff, pyright, import contracts, file sizes, generated schema, workflows
+lint: $(DEV) ## ruff, pyright, import contracts, file sizes, generated schema, migrations, workflows
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
 	$(BIN)/lint-imports
 	$(BIN)/python ci/check_sizes.py
 	$(BIN)/python ci/check_schema.py
+	$(BIN)/python ci/check_migrations.py
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 
 measure: $(TEST) ## take every figure of docs/measurements.md again

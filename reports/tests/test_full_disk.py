@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 from reports.ask import ask
 from reports.publish import publish
@@ -42,6 +47,41 @@ def test_a_full_disk_changes_nothing_and_the_run_arrives_later(tmp_path: Path) -
     assert "to write sqlite" in done.stderr
     assert ask(url, "SELECT run_id FROM runs").rows == (("night01",),)
     assert ask(url, "PRAGMA integrity_check").rows == (("ok",),)
+    done = limited(tmp_path, 1 << 30, "--to", url)
+    assert (done.returncode, "had waited in the spool" in done.stdout) == (0, True), done.stderr
+    assert ask(url, "SELECT COUNT(*) FROM op_tests").rows == ((61,),)
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of its own, of half a megabyte."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", str(place)], capture_output=True).returncode:
+        pytest.skip("mounting a small disk takes the rights of root; files that may not grow stand for it")
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", str(place)], check=True)
+
+
+@pytest.mark.slow
+def test_a_disk_with_no_room_left_changes_nothing_and_the_run_arrives_later(tmp_path: Path, disk: Path) -> None:
+    """The same of a whole disk, on which nothing else can be written either."""
+    url = fresh(tmp_path / "db.sqlite")
+    publish(night(tmp_path, 1, {"add": Op(uses={"a": 1})}), url)
+    shutil.move(tmp_path / "db.sqlite", disk / "db.sqlite")
+    url = f"sqlite:///{disk}/db.sqlite"
+    with (disk / "fill").open("wb") as fill:
+        fill.write(bytes(os.statvfs(disk).f_bavail * os.statvfs(disk).f_frsize))
+    run = night(tmp_path, 2, OPS)
+    done = limited(tmp_path, 1 << 30, str(run), "--to", url)
+    assert (done.returncode, len(done.stderr.splitlines())) == (1, 1), done.stderr
+    assert "to write sqlite" in done.stderr
+    assert ask(url, "SELECT run_id FROM runs").rows == (("night01",),)
+    assert ask(url, "PRAGMA integrity_check").rows == (("ok",),)
+    (disk / "fill").unlink()
+    subprocess.run(["mount", "-o", "remount,size=8m", str(disk)], check=True)
     done = limited(tmp_path, 1 << 30, "--to", url)
     assert (done.returncode, "had waited in the spool" in done.stdout) == (0, True), done.stderr
     assert ask(url, "SELECT COUNT(*) FROM op_tests").rows == ((61,),)

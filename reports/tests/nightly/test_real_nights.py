@@ -197,7 +197,8 @@ def test_a_full_disk_ends_a_night_in_words_and_it_goes_on_when_there_is_room(
     place: Path, full: Callable[[], tuple[int, str]]
 ) -> None:
     code, said = full()
-    assert code in (1, 2), said
+    # Where the summary still fits, the policy decides: by default a night that is partial and waits passes.
+    assert code in (1, 2) or ("partial: " in said and "spooled: the database is away" in said), said
     assert "Traceback" not in said
     assert "No space left on device" in said or "File too large" in said, said
     if os.path.ismount(place / ".opscope"):
