@@ -78,6 +78,14 @@ CASES = {
         BROADCAST, "tensor<4x6xf32>", lambda x: [np.zeros_like(x[0]), x[2], x[2], np.zeros_like(x[0])]
     ),
 }  # fmt: skip
+PLACES = """module attributes {mhlo.num_replicas = 2 : i32, mhlo.num_partitions = 3 : i32} {
+  func.func @main(%x: tensor<4x6xf32>) -> (tensor<ui32>, tensor<ui32>) {
+    %0 = stablehlo.replica_id : tensor<ui32>
+    %1 = stablehlo.partition_id : tensor<ui32>
+    return %0, %1 : tensor<ui32>, tensor<ui32>
+  }
+}"""
+MODULES = (*(source(op, result) for op, result, _ in CASES.values()), PLACES)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -106,14 +114,7 @@ def test_groups_are_read_as_the_channel_says(channel, groups):
 
 
 def test_each_chip_knows_its_place():
-    text = """module attributes {mhlo.num_replicas = 2 : i32, mhlo.num_partitions = 3 : i32} {
-      func.func @main(%x: tensor<4x6xf32>) -> (tensor<ui32>, tensor<ui32>) {
-        %0 = stablehlo.replica_id : tensor<ui32>
-        %1 = stablehlo.partition_id : tensor<ui32>
-        return %0, %1 : tensor<ui32>, tensor<ui32>
-      }
-    }"""
-    loaded = Device("n300").load(api.compile(text, BOARD))
+    loaded = Device("n300").load(api.compile(PLACES, BOARD))
     places = [tuple(int(o) for o in r.outputs) for r in loaded.run_mesh([[x] for x in chips(6)])]
     assert places == [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2)]
 

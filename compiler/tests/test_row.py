@@ -18,9 +18,13 @@ def generated_names(module: str) -> set[str]:
     return {c.OPERATION_NAME for c in vars(found).values() if hasattr(c, "OPERATION_NAME")}
 
 
+UNREAD = {"stablehlo.collective_reduce"}
+"""In the specification, and not in jaxlib: a row says so."""
+
+
 def test_every_stablehlo_op_has_a_row():
     ours = {row.stablehlo for row in api.op_table() if row.stablehlo.startswith("stablehlo.")}
-    assert ours == generated_names("_stablehlo_ops_gen")
+    assert ours == generated_names("_stablehlo_ops_gen") | UNREAD
 
 
 def test_every_chlo_row_is_an_op_of_chlo():

@@ -64,7 +64,7 @@ def choose(op: Operation) -> OpRow:
     rows = TABLE.stablehlo(op.name)
     if not rows:
         raise StageFailure(STAGE, op.name, "expected an op with a row in compiler/ops, got none", kind="notimpl")
-    if not rows[0].lowered:
+    if not any(row.lowered for row in rows):
         raise StageFailure(STAGE, op.name, rows[0].reason, kind=rows[0].lowering)
     values = [*op.operands, *op.results]
     kinds = [type_class(v) for v in values]

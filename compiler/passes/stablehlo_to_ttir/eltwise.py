@@ -51,6 +51,18 @@ def square(e: Emit) -> SSAValue:
     return e.emit("multiply", [e.operands[0], e.operands[0]], e.result_type)
 
 
+@lowers("stablehlo.real")
+def real(e: Emit) -> SSAValue:
+    """Of a float: itself."""
+    return e.operands[0]
+
+
+@lowers("stablehlo.imag")
+def imag(e: Emit) -> SSAValue:
+    """Of a float: nothing."""
+    return e.full(e.result_shape, e.result_type.element_type, 0)
+
+
 @lowers("stablehlo.bitcast_convert")
 def bitcast_convert(e: Emit) -> SSAValue:
     """Same bits, another type; where widths differ, a last dim comes or goes. 64 bits are words on the device."""
