@@ -33,7 +33,7 @@ function chartConfig() {
   const font = getComputedStyle(document.body).fontFamily;
   const axis = { labelColor: colour("--soft"), titleColor: colour("--soft"), gridColor: colour("--line"),
     domainColor: colour("--line"), tickColor: colour("--line"), labelFont: font, titleFont: font, labelFontSize: 12,
-    titleFontSize: 12, titleFontWeight: "normal", labelLimit: 220 };
+    titleFontSize: 12, titleFontWeight: "normal", labelLimit: 220, labelSeparation: 8 };
   return { background: "transparent", view: { stroke: null }, axis,
     legend: { labelColor: colour("--text"), titleColor: colour("--soft"), labelFont: font, titleFont: font,
       labelFontSize: 12, titleFontSize: 12, titleFontWeight: "normal", orient: "top", direction: "horizontal",
