@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import date
 from fnmatch import fnmatchcase
 
+from harness.limitation_file import OWN
 from harness.limitations import GRACE, Limitation, boards, match, now, verdict
 from harness.optest import backend_label
 from harness.records import OpTest
@@ -30,10 +31,12 @@ class Row:
     passed: tuple[OpTest, ...]
     other: tuple[OpTest, ...]
     """Those that failed otherwise, and that no other row excuses."""
+    unseen: int = 0
+    """Ops that it names and that the run did not try: deselected, of another share, stopped, not reached."""
 
     @property
     def named(self) -> int:
-        """How many there are."""
+        """How many of them were tried."""
         return len(self.excused) + len(self.passed) + len(self.other)
 
 
@@ -47,6 +50,7 @@ def is_full(run: StoredRun) -> bool:
 def beside(run: StoredRun, rows: Sequence[Limitation]) -> list[Row]:
     """The rows that speak of the run's backend and board, each beside the ops that it names."""
     seen = [test for test in run.tests if test.status not in UNSEEN]
+    unseen = [test for test in run.tests if test.status in UNSEEN]
     here = {board for test in seen for board in boards(test)} | {run.record.arch}
     labels = {backend_label(name) for name in run.record.backend.split(",")}
     theirs = [row for row in rows if row.backend in labels and any(fnmatchcase(b, row.arch) for b in here)]
@@ -59,7 +63,8 @@ def beside(run: StoredRun, rows: Sequence[Limitation]) -> list[Row]:
             named = excused
         passed = [t for t in named if t.status is Status.SUCCESS]
         other = [t for t in named if t not in excused and t not in passed and best[t.op_id, t.backend] is row]
-        found.append(Row(row, tuple(excused), tuple(passed), tuple(other)))
+        untried = sum(row.names(test, test.backend) for test in unseen)
+        found.append(Row(row, tuple(excused), tuple(passed), tuple(other), untried))
     return found
 
 
@@ -79,15 +84,30 @@ def expired(rows: Iterable[Row], today: date | None = None) -> list[str]:
 
 def unmatched(rows: Iterable[Row], ops: int) -> list[str]:
     """A line for each row that names no op of the run."""
-    return [
-        f"{row.limitation.where}: expected an op that `{', '.join(row.limitation.op)}` names on "
-        f"{row.limitation.backend}, got none of {ops}; try deleting the row"
-        for row in rows
-        if not row.named
-    ]
+    return [f"{_nothing(row, ops)}; try deleting the row" for row in _without_op(rows)]
 
 
 def notes(run: StoredRun, rows: Sequence[Limitation], today: date | None = None) -> list[str]:
-    """What the page of a run says: expired rows always, rows without an op where the sweep was full."""
+    """What the page of a run says: expired rows, and rows without an op.
+
+    Of a full sweep these are to be deleted. Of some models only the user's own rows are told of, in one line: the op
+    may stand in another model, or its name be misspelt.
+    """
     found = beside(run, rows)
-    return [*expired(found, today), *(unmatched(found, len(run.tests)) if is_full(run) else ())]
+    ops = len(run.tests)
+    if is_full(run):
+        return [*expired(found, today), *unmatched(found, ops)]
+    theirs = [row for row in _without_op(found) if row.limitation.where.rpartition(":")[0] != str(OWN)]
+    more = f" (more such rows: {len(theirs) - 1})" if len(theirs) > 1 else ""
+    hint = "the spelling, or opscope limitations check RUN_DIR"
+    return [*expired(found, today), *(f"{_nothing(row, ops)}{more}; try {hint}" for row in theirs[:1])]
+
+
+def _without_op(rows: Iterable[Row]) -> list[Row]:
+    return [row for row in rows if not row.named and not row.unseen]
+
+
+def _nothing(row: Row, ops: int) -> str:
+    limitation = row.limitation
+    names = f"`{', '.join(limitation.op)}` names on {limitation.backend}"
+    return f"{limitation.where}: expected an op that {names}, got none of {ops}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from click.testing import CliRunner
 
 from harness import limitation_notes, store
 from harness.cli_limitations import limitations
-from harness.limitation_file import parse
+from harness.limitation_file import OWN, parse
 from harness.limitation_update import block
 from harness.limitations import judged
 from harness.records import OpTest, RunRecord
@@ -148,12 +149,35 @@ def test_notes_of_a_page(place: Path) -> None:
         store.load_run(night(place / name, FILE, models=[model])) for name, model in (("a", "m"), ("b", "all"))
     )
     late = f"{place}/l.yaml:13: limitation expired on 2026-01-01, excuses"
-    assert [n[: len(late)] for n in limitation_notes.notes(part, rows, date(2026, 1, 3))] == [late]
+    absent = f"{place}/l.yaml:10: expected an op that `chlo.sinh` names on null, got none of 2; try "
+    told = limitation_notes.notes(part, rows, date(2026, 1, 3))
+    assert [told[0][: len(late)], told[1][: len(absent)], len(told)] == [late, absent, 2]
     assert "1 failures until 2026-01-15" in limitation_notes.notes(part, rows, date(2026, 1, 3))[0]
     assert "excuses nothing" in limitation_notes.notes(part, rows, date(2026, 2, 1))[0]
-    assert limitation_notes.notes(part, rows, date(2025, 1, 1)) == []
+    (line,) = limitation_notes.notes(part, rows, date(2025, 1, 1))
+    assert line == f"{absent}the spelling, or opscope limitations check RUN_DIR"
     (line,) = limitation_notes.notes(full, rows, date(2025, 1, 1))
-    assert line.startswith(f"{place}/l.yaml:10: expected an op that `chlo.sinh` names")
+    assert line == f"{absent}deleting the row"
+
+
+def test_rows_without_an_op_are_one_line_where_not_all_models_ran(place: Path) -> None:
+    misspelt = [f"- {{op: stablehlo.ad{n}, backend: 'null', stage: compile, kind: notyet, reason: r}}" for n in "xyz"]
+    run = store.load_run(night(place / "part", models=["m"]))
+    rows = parse("\n".join(["limitations:", *misspelt]), place / "l.yaml").rows
+    (line,) = limitation_notes.notes(run, rows)
+    assert f"{place}/l.yaml:2: expected an op that `stablehlo.adx` names on null, got none of 2" in line
+    assert "(more such rows: 2); try" in line
+    ours = [replace(row, where=row.where.replace(f"{place}/l.yaml", str(OWN))) for row in rows]
+    assert limitation_notes.notes(run, ours) == [], "the project's rows speak of all its models"
+
+
+def test_a_row_of_an_op_that_was_not_tried_names_something(place: Path) -> None:
+    run = store.load_run(night(place / "part", models=["all"]))
+    dot = f"- {{op: '*', op_ids: [{DOT}], backend: 'null', stage: compile, kind: notyet, reason: r}}"
+    rows = parse(f"limitations:\n{dot}", place / "l.yaml").rows
+    elsewhere = [test.model_copy(update={"status": Status.SKIPPED}) for test in run.tests]
+    assert limitation_notes.notes(run._replace(tests=elsewhere), rows) == []
+    assert limitation_notes.notes(run._replace(tests=elsewhere[:1]), rows), "the op is not in the run"
 
 
 def test_a_row_survives_being_written(place: Path) -> None:
