@@ -198,8 +198,8 @@ SETTINGS: tuple[Setting, ...] = (
             metavar="WORD"),
     Setting("optimization_level", "What the compiler does beyond single ops: 0 nothing, 1 fuses, 2 also keeps tensors "
             "in L1.", 0, _level, "N"),
-    Setting("amp_level", "Mixed precision: 0 none, 1 has products in Bfp8_b, 2 in Bfp8 and all else in Float16.", 0,
-             _level, "N"),
+    Setting("amp_level", "Mixed precision (backend reference): 0 none, 1 has products in Bfp8_b, 2 in Bfp8 and the "
+            "rest in Float16.", 0, _level, "N"),
     Setting("inputs", "Values the ops are run on: captured (from the model), random, or those of an .npz file for the "
             "model's inputs, by name.", "captured", _inputs, "KIND|FILE"),
     Setting("weights", "A .safetensors file whose tensors replace the seeded weights of the model, by name.",

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple
 
+from harness.isolation import Artefact
 from harness.stages import Status
 from reports.outcomes import Outcome, RunView
 
@@ -111,6 +112,8 @@ class Diff:
     clusters: tuple[Mapping[str, Any], ...]
     changes: tuple[Mapping[str, Any], ...]
     notes: tuple[str, ...]
+    isolation: tuple[Artefact, ...] = ()
+    """Of a run of ops alone and one of models as one program: the ops that the two tell otherwise."""
 
     @property
     def news(self) -> int:
@@ -141,7 +144,10 @@ def labelled_rows(a: RunView, b: RunView, slower: Slower | None, without: Collec
     found = []
     for op_id in dict.fromkeys([*b.ops, *a.ops]):
         old, new = a.ops.get(op_id), b.ops.get(op_id)
-        label, note = _label(old, new, b, slower)
+        if new is None and a.workflow != b.workflow:
+            label, note = Label.NEVER_RUN, f"the later run is of workflow {b.workflow}"
+        else:
+            label, note = _label(old, new, b, slower)
         if label not in without:
             found.append(_row(label, note, old, new))
     return found
@@ -346,6 +352,7 @@ def as_json(diff: Diff) -> dict[str, Any]:
         "rows": [{**asdict(row), "news": row.news} for row in diff.rows],
         "clusters": list(diff.clusters),
         "notes": list(diff.notes),
+        "isolation": [asdict(one) for one in diff.isolation],
     }
 
 

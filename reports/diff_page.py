@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from harness.isolation import lines as isolation_lines
 from reports.diff import NEWS, QUIET, Diff, Label, Row
 from reports.terminal import Page, percent
 
@@ -19,6 +20,7 @@ def show(diff: Diff, page: Page, most: int = MOST, team: str | None = None) -> N
         page.line(f"{side}  {run.run_id}  {', '.join(run.models)} on {run.backend} ({run.arch}), {len(run.ops)} ops")
     _changes(diff, page)
     _rates(diff, page)
+    _isolation(diff, page, most)
     told = "  ".join(f"{label} {count}" for label, count in diff.counts.items())
     page.line(told or (f"nothing of it is for {team}" if team else "no op in either run"), "bold")
     for label in SHOWN:
@@ -31,6 +33,19 @@ def show(diff: Diff, page: Page, most: int = MOST, team: str | None = None) -> N
     _clusters(diff, page, most)
     for note in diff.notes:
         page.line(f"note: {note}", "dim")
+
+
+def _isolation(diff: Diff, page: Page, most: int) -> None:
+    if not diff.isolation:
+        return
+    page.line()
+    page.line(f"Ops that alone are told otherwise than in their model ({len(diff.isolation)})", "bold magenta")
+    for label, text in isolation_lines(diff.isolation[:most]):
+        page.line(label, indent=2)
+        page.line(text, "dim", indent=4)
+    if len(diff.isolation) > most:
+        page.line(f"and {len(diff.isolation) - most} more: --limit, --json", indent=2)
+    page.line()
 
 
 def _changes(diff: Diff, page: Page) -> None:

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from harness.errors import InputError
 from reports.choosing import Listed, Runs
 from reports.diff import Diff, Slower, compare
+from reports.isolated import labelled
 from reports.outcomes import Outcome, RunView, aliases, pieces_of
 from reports.schema import NIGHTS, OP_TESTS
 from reports.schema_nights import NIGHT_SERIES
@@ -169,7 +170,8 @@ def compared(runs: Runs, run_a: str | None = None, run_b: str | None = None) -> 
     if run_b is None:
         late_view = runs.view(run_a)
         return _compared(runs, runs.read(comparable(runs, late_view)), late_view)
-    return _compared(runs, runs.view(run_a, "RUN_A"), runs.view(run_b, "RUN_B"))
+    named = _compared(runs, runs.view(run_a, "RUN_A"), runs.view(run_b, "RUN_B"))
+    return labelled(named, runs.root)
 
 
 def _compared(runs: Runs, a: RunView, b: RunView) -> Diff:

@@ -121,6 +121,11 @@ class RunView:
     missing: tuple[str, ...] = ()
     """Models and shards of a night that were expected and are not there."""
 
+    @property
+    def workflow(self) -> str:
+        """What of a model its rows are (harness/workflows.py)."""
+        return self.origin["options"].get("workflow") or "split"
+
 
 ORIGIN = ("revision", "dirty", "branch", "backend_revision", "backend_dirty", "host", "python", "versions", "options",
           "compiler")  # fmt: skip

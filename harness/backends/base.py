@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from harness.errors import InputError
 from harness.records import TensorDesc
 from harness.stages import Stage
 
@@ -121,6 +122,22 @@ class Target:
     """Forced format of what products read and write, narrower than that (mixed precision); None: `float_format`."""
     error_bound: Callable[[str], float | None] | None = field(default=None, compare=False)
     """Op name -> bound of the error of the device's float32 function in units in the last place; None: none stated."""
+
+
+def no_mixed_precision(backend: str, options: BackendOptions) -> None:
+    """Raises InputError where mixed precision is asked of a backend that has none."""
+    if options.amp_level:
+        raise InputError("--amp-level", f"0 with --backend {backend}", f"{options.amp_level}", "--backend reference")
+
+
+def exact_host(backend: str, options: BackendOptions) -> Target:
+    """The host in exact IEEE arithmetic. Raises InputError where a device's format, fidelity or mixed precision is
+    asked for."""
+    for flag, value in (("--data-format", options.data_format), ("--math-fidelity", options.math_fidelity)):
+        if value is not None:
+            raise InputError(flag, f"none with --backend {backend}", f"'{value}'", "--backend reference")
+    no_mixed_precision(backend, options)
+    return Target(card_type="host", float_format=None, math_fidelity="exact")
 
 
 class Backend(Protocol):

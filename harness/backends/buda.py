@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from harness.backends.base import BackendOptions, Declined, Job, StageError, Target
+from harness.backends.base import BackendOptions, Declined, Job, StageError, Target, no_mixed_precision
 from harness.backends.reference import Reference, board_of, fidelity_of, float_format_of
 from harness.depths import BACKEND, DEPTHS
 from harness.stages import Stage
@@ -32,7 +32,11 @@ class Buda:
     stages: ClassVar[tuple[Stage, ...]] = (*map(Stage, DEPTHS), Stage.RUN)
 
     def target(self, options: BackendOptions) -> Target:
-        """The simulated card of a board; floats are Float16_b and fidelity HiFi3 where nothing else is asked for."""
+        """The simulated card of a board; floats are Float16_b and fidelity HiFi3 where nothing else is asked for.
+
+        Raises InputError: no such board, format or fidelity, or `--amp-level`.
+        """
+        no_mixed_precision(self.name, options)
         board = board_of(options.arch)
         return Target(
             card_type=f"sim-{board.board}",

@@ -14,7 +14,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from harness.backends.base import BackendOptions, Job, StageCrashError, StageError, Target
+from harness.backends.base import BackendOptions, Job, StageCrashError, StageError, Target, no_mixed_precision
 from harness.backends.commands.description import CommandFile, CommandStage, read
 from harness.backends.commands.values import OpFiles
 from harness.stages import Stage
@@ -37,7 +37,11 @@ class Command:
         self._files: OpFiles | None = None
 
     def target(self, options: BackendOptions) -> Target:
-        """What the file says of the numbers that the compiler computes in; --data-format goes to the commands."""
+        """What the file says of the numbers that the compiler computes in; --data-format goes to the commands.
+
+        Raises InputError for `--amp-level`, which no command is told.
+        """
+        no_mixed_precision(self.name, options)
         told = self._file.numbers
         return Target(
             card_type=self._file.card.replace("{arch}", options.arch),

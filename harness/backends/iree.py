@@ -9,9 +9,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from harness.backends.base import BackendOptions, Job, StageError, Target
+from harness.backends.base import BackendOptions, Job, StageError, Target, exact_host
 from harness.element_types import numpy_dtype
-from harness.errors import InputError
 from harness.records import TensorDesc
 from harness.stages import Stage
 
@@ -64,11 +63,8 @@ class Iree:
         self._invocation: _Invocation | None = None
 
     def target(self, options: BackendOptions) -> Target:
-        """The host in exact IEEE arithmetic. Raises InputError where a device's format or fidelity is asked for."""
-        for flag, value in (("--data-format", options.data_format), ("--math-fidelity", options.math_fidelity)):
-            if value is not None:
-                raise InputError(flag, "none with --backend iree", f"'{value}'", "--backend reference")
-        return Target(card_type="host", float_format=None, math_fidelity="exact")
+        """The host in exact IEEE arithmetic. Raises InputError where a device's numerics are asked for."""
+        return exact_host(self.name, options)
 
     def fingerprint(self) -> str:
         """Versions of compiler and runtime, and how they are called."""

@@ -10,8 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from harness.backends.base import BackendOptions, Declined, Job, StageError, Target
-from harness.errors import InputError
+from harness.backends.base import BackendOptions, Declined, Job, StageError, Target, exact_host
 from harness.stages import Stage
 
 MOST_WORK = 1 << 20
@@ -31,11 +30,8 @@ class StablehloInterpreter:
     stages: ClassVar[tuple[Stage, ...]] = (Stage.LEGALIZE, Stage.RUN)
 
     def target(self, options: BackendOptions) -> Target:
-        """The host in exact IEEE arithmetic. Raises InputError where a device's format or fidelity is asked for."""
-        for flag, value in (("--data-format", options.data_format), ("--math-fidelity", options.math_fidelity)):
-            if value is not None:
-                raise InputError(flag, f"none with --backend {self.name}", f"'{value}'", "--backend reference")
-        return Target(card_type="host", float_format=None, math_fidelity="exact")
+        """The host in exact IEEE arithmetic. Raises InputError where a device's numerics are asked for."""
+        return exact_host(self.name, options)
 
     def fingerprint(self) -> str:
         """Version of jaxlib, which the interpreter is a part of."""

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from harness.backends.base import BackendOptions, Job, StageError, Target
+from harness.backends.base import BackendOptions, Job, StageError, Target, exact_host
 from harness.errors import InputError
 from harness.stages import Stage
 
@@ -25,11 +25,8 @@ class Xla:
     stages: ClassVar[tuple[Stage, ...]] = (Stage.COMPILE, Stage.RUN)
 
     def target(self, options: BackendOptions) -> Target:
-        """The host in exact IEEE arithmetic. Raises InputError where a device's format or fidelity is asked for."""
-        for flag, value in (("--data-format", options.data_format), ("--math-fidelity", options.math_fidelity)):
-            if value is not None:
-                raise InputError(flag, "none with --backend xla", f"'{value}'", "--backend reference")
-        return Target(card_type="host", float_format=None, math_fidelity="exact")
+        """The host in exact IEEE arithmetic. Raises InputError where a device's numerics are asked for."""
+        return exact_host(self.name, options)
 
     def fingerprint(self) -> str:
         """Version of jaxlib, and of our own way of calling it."""

@@ -151,6 +151,12 @@ def test_xla_has_no_device_formats():
         registry.load("xla").target(BackendOptions(data_format="Bfp8_b"))
 
 
+@pytest.mark.parametrize("name", ["xla", "iree", "stablehlo-interpreter", "buda"])
+def test_mixed_precision_is_refused_where_there_is_none(name: str):
+    with pytest.raises(InputError, match=f"--amp-level: expected 0 with --backend {name}, got 1; try --backend ref"):
+        registry.load(name).target(BackendOptions(amp_level=1))
+
+
 def test_what_the_device_has_no_type_for_runs_on_the_host_where_that_is_asked_for(operands):
     module = MATMUL.replace(b"xf32", b"xf64")
     operands = [array.astype(np.float64) / 3 for array in operands]
