@@ -47,8 +47,19 @@ def _int(element: IntegerType) -> Codec:
     return Codec(str(element), lambda value: IntegerAttr(int(value), element), lambda attr: int(attr.value.data))
 
 
+def _by_dim(edges: tuple[int, ...]) -> tuple[int, ...]:
+    half = len(edges) // 2
+    return tuple(edge for pair in zip(edges[:half], edges[half:], strict=True) for edge in pair)
+
+
 I64S = _ints(i64)
 I32S = _ints(i32)
+EDGES = Codec(
+    "array<i32> of every dim's low edge, then every high one: top, left, bottom, right",
+    lambda values: DenseArrayBase.from_list(i32, [*values[0::2], *values[1::2]]),
+    lambda attr: _by_dim(tuple(int(v) for v in attr.get_values())),
+)
+"""How tt-mlir writes the padding of windows; in Python a dim's two edges stand together."""
 I32 = _int(i32)
 I64 = _int(i64)
 S32 = _int(SI32)

@@ -6,14 +6,15 @@ from collections.abc import Callable
 from typing import Any
 
 from compiler.ops import shapes
-from compiler.ops.codec import I32, I32S, I64S, TEXT, Codec
+from compiler.ops.codec import EDGES, I32, I32S, I64S, TEXT, Codec
 from compiler.ops.row import NUMBER, OpRow, ShapeRule, register_all
 from compiler.target.program import Conv2dParams, Conv3dParams, Params, PermuteParams
 
 
 def _fields(attrs: dict[str, Any]) -> dict[str, Any]:
     names = ("stride", "padding", "dilation", "input_dilation", "groups", "batch_groups")
-    return {name: attrs[name] for name in names}
+    given = {"input_dilation": (1,) * len(attrs["stride"]), "batch_groups": 1} | attrs
+    return {name: given[name] for name in names}
 
 
 def _device(
@@ -28,11 +29,11 @@ def _device(
         shape_rule=shape_rule,
         attrs={
             "stride": I32S,
-            "padding": I32S,
+            "padding": EDGES,
             "dilation": I32S,
-            "input_dilation": I32S,
+            "input_dilation?": I32S,
             "groups": I32,
-            "batch_groups": I32,
+            "batch_groups?": I32,
             **{f"{key}?": codec for key, codec in more.items()},
         },
         params=lambda a, op: params(**_fields(a), **{key: a[key] for key in more if key in a}),

@@ -74,8 +74,13 @@ register_all(
         "pad",
         arity=None,
         shape_rule=shapes.padded,
-        attrs={"low": I32S, "high": I32S, "interior": I32S, "value?": F32},
-        params=lambda a, op: PadParams(a["low"], a["high"], a["interior"], a.get("value", 0.0)),
+        attrs={"padding": I32S, "interior?": I32S, "value?": F32},
+        params=lambda a, op: PadParams(
+            a["padding"][0::2],
+            a["padding"][1::2],
+            a.get("interior", (0,) * (len(a["padding"]) // 2)),
+            a.get("value", 0.0),
+        ),
     ),
     _device(
         "reverse",

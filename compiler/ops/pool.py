@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 from compiler.ops import shapes
-from compiler.ops.codec import F32, I32S, Codec
+from compiler.ops.codec import BOOL as FLAG
+from compiler.ops.codec import EDGES, F32, I32S, Codec
 from compiler.ops.row import FLOAT, NUMBER, PLAIN, OpRow, register_all
 from compiler.target.program import Params, Pool2dParams
 
-_WINDOW = {"kernel": I32S, "stride": I32S, "padding": I32S, "dilation": I32S}
+_WINDOW = {"kernel": I32S, "stride": I32S, "padding": EDGES, "dilation": I32S, "ceil_mode?": FLAG}
+"""A window that hangs over the edge, as `ceil_mode` has it, has its own padding here: the flag can only be false."""
 
 
 def _params(attrs: dict[str, Any], op: Any) -> Params:
@@ -18,7 +21,7 @@ def _params(attrs: dict[str, Any], op: Any) -> Params:
         stride=attrs["stride"],
         padding=attrs["padding"],
         dilation=attrs["dilation"],
-        divisor=attrs.get("divisor", 1.0),
+        divisor=attrs.get("divisor", float(prod(attrs["kernel"])) if op.ROW.ttir == "avg_pool2d" else 1.0),
     )
 
 
@@ -47,5 +50,5 @@ register_all(
     _pool("max_pool2d", dtypes=NUMBER),
     _pool("min_pool2d", dtypes=NUMBER),
     _pool("sum_pool2d", dtypes=NUMBER, matrix=True),
-    _pool("avg_pool2d", dtypes=FLOAT, matrix=True, divisor=F32),
+    _pool("avg_pool2d", dtypes=FLOAT, matrix=True, **{"divisor?": F32, "count_include_pad?": FLAG}),
 )

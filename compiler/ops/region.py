@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from compiler.errors import StageFailure
 from compiler.ops import shapes
-from compiler.ops.codec import I32LIST, I32S, I64, I64S, SYMBOLS, TEXT
+from compiler.ops.codec import BOOL, I32, I32LIST, I32S, I64, I64S, SYMBOLS, TEXT
 from compiler.ops.row import NUMBER, PLAIN, Family, OpRow, register_all
 from compiler.ops.shapes import Shape
 from compiler.target.program import (
     BodyReduceParams,
     BodyWindowParams,
+    Params,
     ScatterParams,
     SelectScatterParams,
     SortParams,
@@ -42,6 +44,15 @@ def _windows(op: Any, attrs: dict[str, Any]) -> Shape | None:
 
 _COMBINE = {"combine": TEXT, "programs": SYMBOLS}
 _WINDOW = {"window": I32S, "stride": I32S, "padding": I32S}
+
+
+def _topk(attrs: dict[str, Any], op: Any) -> Params:
+    last = len(shapes.shape_of(op.operands[0])) - 1
+    if attrs.get("dim", -1) not in (-1, last) or not attrs.get("largest", True):
+        message = f"expected the largest along the last dim, got dim {attrs.get('dim')}, largest {attrs.get('largest')}"
+        raise StageFailure("ttnn-to-flatbuffer", op.name, message, kind="notimpl")
+    return TopkParams(attrs["k"])
+
 
 register_all(
     _pattern("stablehlo.scatter", "data_movement", "general form; the usual bodies by name, others as a program"),
@@ -101,7 +112,7 @@ register_all(
         "topk",
         "reduce",
         shape_rule=shapes.unchecked,
-        attrs={"k": I64},
-        params=lambda a, op: TopkParams(a["k"]),
+        attrs={"k": I32, "dim?": I32, "largest?": BOOL, "sorted?": BOOL},
+        params=_topk,
     ),
 )

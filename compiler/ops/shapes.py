@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from xdsl.utils.exceptions import VerifyException
+
 Shape = tuple[int, ...]
 
 
@@ -72,12 +74,15 @@ def convolved(op: Any, attrs: dict[str, Any]) -> Shape | None:
     """Result (channels last) of a convolution of an input with channels last and a spatial, I, O weight."""
     (n, *size, _), (*kernel, _, o) = shape_of(op.operands[0]), shape_of(op.operands[1])
     low, high = attrs["padding"][0::2], attrs["padding"][1::2]
-    spatial = zip(size, kernel, attrs["stride"], low, high, attrs["dilation"], attrs["input_dilation"], strict=True)
-    return (n // attrs["batch_groups"], *(window(*dim) for dim in spatial), o)
+    base = attrs.get("input_dilation", (1,) * len(size))
+    spatial = zip(size, kernel, attrs["stride"], low, high, attrs["dilation"], base, strict=True)
+    return (n // attrs.get("batch_groups", 1), *(window(*dim) for dim in spatial), o)
 
 
 def pooled(op: Any, attrs: dict[str, Any]) -> Shape | None:
-    """NHWC result of a 2-D window reduction."""
+    """NHWC result of a 2-D window reduction, whose mean is over padding too."""
+    if not attrs.get("count_include_pad", True) and any(attrs["padding"]):
+        raise VerifyException(f"{op.name}: expected count_include_pad, or no padding, got padding that does not count")
     n, h, w, c = shape_of(op.operands[0])
     top, bottom, left, right = attrs["padding"]
     (kh, kw), (sh, sw), (dh, dw) = attrs["kernel"], attrs["stride"], attrs["dilation"]
@@ -99,7 +104,8 @@ def concatenated(op: Any, attrs: dict[str, Any]) -> Shape | None:
 
 def padded(op: Any, attrs: dict[str, Any]) -> Shape | None:
     """Low, high and interior padding per dim; low and high may be negative."""
-    edges = zip(shape_of(op.operands[0]), attrs["low"], attrs["high"], attrs["interior"], strict=True)
+    shape, padding = shape_of(op.operands[0]), attrs["padding"]
+    edges = zip(shape, padding[0::2], padding[1::2], attrs.get("interior", [0] * len(shape)), strict=True)
     return tuple(low + n + max(n - 1, 0) * inner + high for n, low, high, inner in edges)
 
 

@@ -66,7 +66,7 @@ def moves_nothing(op: RowOp) -> SSAValue | None:
         return None
     if op.ROW.ttir == "reverse" and any(shape_of(op.results[0])[d] > 1 for d in op.read()["dimensions"]):
         return None
-    if op.ROW.ttir == "pad" and any(n for key in ("low", "high", "interior") for n in op.read()[key]):
+    if op.ROW.ttir == "pad" and any(n for key in ("padding", "interior") for n in op.read().get(key, ())):
         return None  # as much cut off as is added
     return op.operands[0]
 

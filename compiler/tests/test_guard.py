@@ -43,7 +43,7 @@ def test_a_crash_is_an_error_like_others(harm, how):
 
 @pytest.mark.parametrize("command", [cli.compile_command, cli.opt])
 def test_the_command_line_says_so_and_leaves(command, monkeypatch, tmp_path):
-    def crash(module, *rest):
+    def crash(module, *rest, **named):
         raise guard.ParserCrashed("module: expected StableHLO, got SIGSEGV: parser-crashed")
 
     monkeypatch.setattr(guard, "vet", crash)

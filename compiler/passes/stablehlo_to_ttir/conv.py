@@ -43,6 +43,7 @@ def convolution(e: Emit) -> SSAValue:
     strides = e.ints("window_strides", [1] * rank)
     dilation = e.ints("rhs_dilation", [1] * rank)
     base = e.ints("lhs_dilation", [1] * rank)
+    (batch_groups,) = e.ints("batch_group_count", [1])
     out_spatial = numbers.ints("output_spatial_dimensions")
     sizes = [e.result_shape[d] for d in out_spatial]
     batch_dim, feature_dim = numbers.int("output_batch_dimension"), numbers.int("output_feature_dimension")
@@ -53,9 +54,9 @@ def convolution(e: Emit) -> SSAValue:
         stride=[1] * extra + list(strides),
         padding=[0] * (2 * extra) + list(padding),
         dilation=[1] * extra + list(dilation),
-        input_dilation=[1] * extra + list(base),
+        input_dilation=[1] * extra + list(base) if any(step != 1 for step in base) else None,
         groups=e.ints("feature_group_count", [1])[0],
-        batch_groups=e.ints("batch_group_count", [1])[0],
+        batch_groups=batch_groups if batch_groups > 1 else None,
     )
     made = e.reshape(made, [e.result_shape[batch_dim], *sizes, e.result_shape[feature_dim]])
     order = [batch_dim, *out_spatial, feature_dim]

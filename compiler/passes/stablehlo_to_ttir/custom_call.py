@@ -56,7 +56,7 @@ def _top_k(e: Emit) -> list[SSAValue]:
     k = _number(e, "k", "mhlo.attributes", "mhlo.backend_config")
     if k is None or "largest = false" in str(e.attr("mhlo.attributes")) or shape_of(e.op.results[0])[-1] != k:
         raise e.refuse(f"expected the k largest along the last of {len(shape)} dims, got another order")
-    return e.emit_all("topk", e.operands[:1], e.result_types, k=k)
+    return e.topk(k)
 
 
 def _approx_top_k(e: Emit) -> list[SSAValue]:
@@ -64,7 +64,7 @@ def _approx_top_k(e: Emit) -> list[SSAValue]:
     k, dim = (_number(e, key, "mhlo.backend_config") for key in ("top_k", "reduction_dim"))
     if k is None or dim != last or "_gt_" not in str(e.attr("called_computations")):
         raise e.refuse("expected the k largest along the last dim, got another order")
-    return e.emit_all("topk", e.operands[:1], e.result_types, k=k)
+    return e.topk(k)
 
 
 def _triangular_solve(e: Emit) -> SSAValue:

@@ -66,11 +66,9 @@ def concatenate(e: Emit) -> SSAValue:
 def pad(e: Emit) -> SSAValue:
     """The value is an attribute where it is a known float, else the second operand."""
     value, fill = e.operands
-    edges = {
-        "low": e.ints("edge_padding_low"),
-        "high": e.ints("edge_padding_high"),
-        "interior": e.ints("interior_padding"),
-    }
+    pairs = zip(e.ints("edge_padding_low"), e.ints("edge_padding_high"), strict=True)
+    interior = e.ints("interior_padding")
+    edges = {"padding": [edge for pair in pairs for edge in pair], "interior": interior if any(interior) else None}
     number = fill.owner.properties.get("fill_value") if hasattr(fill.owner, "properties") else None  # pyright: ignore[reportAttributeAccessIssue]
     if isinstance(number, FloatAttr):
         return e.emit("pad", [value], e.result_type, value=number.value.data, **edges)

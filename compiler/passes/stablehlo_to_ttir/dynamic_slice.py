@@ -77,5 +77,5 @@ def dynamic_update_slice(e: Emit) -> SSAValue:
 def _padded(e: Emit, value: SSAValue, room: Sequence[int]) -> SSAValue:
     """`value` with zeros on both sides of each dim."""
     shape: Shape = tuple(n + 2 * extra for n, extra in zip(shape_of(value), room, strict=True))
-    interior = [0] * len(room)
-    return e.emit("pad", [value], e.like(value, shape), low=room, high=room, interior=interior, value=0.0)
+    padding = [extra for extra in room for _ in ("low", "high")]
+    return e.emit("pad", [value], e.like(value, shape), padding=padding, value=0.0)

@@ -109,6 +109,10 @@ class Emit:
         self.block.add_op(made)
         return list(made.results)
 
+    def topk(self, k: int) -> list[SSAValue]:
+        """The largest `k` of the first operand along its last dim, and where they are."""
+        return self.emit_all("topk", self.operands[:1], self.result_types, k=k, dim=-1, largest=True, sorted=True)
+
     def like(self, value: SSAValue, shape: Shape) -> TensorType:
         """Type of `value`'s elements in another shape."""
         kind: Any = value.type

@@ -81,6 +81,7 @@ def _pool(e: Emit) -> SSAValue | None:
         stride=numbers(stride),
         dilation=numbers(dilation),
         padding=[*[0] * (2 * len(extra)), *(edge for i in moving for edge in padding[i])],
+        ceil_mode=False,
     )
     value = e.reshape(value, [e.result_shape[i] for i in order])
     value = e.permute(value, [order.index(i) for i in range(rank)])

@@ -30,4 +30,4 @@ def sort(e: Emit) -> list[SSAValue]:
 def top_k(e: Emit) -> list[SSAValue]:
     """Values and indices along the last dim."""
     (k,) = e.ints("k")
-    return e.emit_all("topk", e.operands, e.result_types, k=k)
+    return e.topk(k)

@@ -30,12 +30,12 @@ def convolution(
 ) -> Operand:
     """A 2-D convolution over `image` (N, H, W, C)."""
     for name in ("groups", "batch_groups"):
-        count = op.properties[name]
+        count = op.properties.get(name)
         if isinstance(count, IntegerAttr) and count.value.data != 1:
             raise StageFailure("ttir-to-graph", op.name, f"{name} {count.value.data}", kind="notimpl")
     from compiler.passes.ttir_to_graph.lowering import ints
 
-    if any(step != 1 for step in ints(op.properties["input_dilation"])):
+    if "input_dilation" in op.properties and any(step != 1 for step in ints(op.properties["input_dilation"])):
         raise StageFailure("ttir-to-graph", op.name, "a dilated input", kind="notimpl")
     kernel = weights.dims[:2]
     gathered, pattern = _gather(lowering, op, image, source, (kernel[0], kernel[1]))
@@ -95,7 +95,7 @@ def _gather(
     if image[0] != 1:
         raise StageFailure("ttir-to-graph", op.name, f"a batch of {image[0]} images", kind="notimpl")
     sy, sx = ints(op.properties["stride"])
-    top, bottom, left, right = ints(op.properties["padding"])
+    top, left, bottom, right = ints(op.properties["padding"])
     dy, dx = ints(op.properties["dilation"])
     if (kernel, sy, sx, top, bottom, left, right) == ((1, 1), 1, 1, 0, 0, 0, 0):
         return source, None
