@@ -80,9 +80,12 @@ class Runs:
         return from_database(self.connection, listed.run_id)
 
     def listed(self) -> list[Listed]:
-        """Every run that has ended, the newest first; one that is going on has no result yet."""
+        """Every run that has ended, the newest first; one that is going on has no result yet.
+
+        Of several that started together the one with the most models comes first: it has the most to tell.
+        """
         found = _in_database(self.connection) if self.connection is not None else list(_in_folders(self.root))
-        return sorted(found, key=lambda run: (run.started, run.run_id), reverse=True)
+        return sorted(found, key=lambda run: (run.started, len(run.models), run.run_id), reverse=True)
 
     def newest(self) -> Listed:
         """Raises InputError where there is none."""

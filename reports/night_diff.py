@@ -16,9 +16,10 @@ from reports.uncollected import uncollected
 
 
 def newest_night(connection: sa.Connection) -> str | None:
-    """The newest night, if no run by itself is younger."""
-    wanted = sa.select(NIGHTS.c.night_id, NIGHTS.c.kind).order_by(NIGHTS.c.started.desc(), NIGHTS.c.night_id.desc())
-    found = connection.execute(wanted.limit(1)).one_or_none()
+    """The newest night, if no run by itself is younger; of several that started together the one of most models."""
+    newest = sa.select(sa.func.max(NIGHTS.c.started)).scalar_subquery()
+    wanted = sa.select(NIGHTS.c.night_id, NIGHTS.c.kind, NIGHTS.c.models).where(NIGHTS.c.started == newest)
+    found = max(connection.execute(wanted), key=lambda row: (len(row.models), row.night_id), default=None)
     return found.night_id if found is not None and found.kind == "night" else None
 
 

@@ -20,17 +20,18 @@ def is_night(connection: sa.Connection, night_id: str) -> bool:
 def night_named(connection: sa.Connection, name: str, where: str = "NIGHT") -> str:
     """The id of the night that `name` is: an id, or the label of one (`2026-11-20` or `2026-11-20 02:00`).
 
-    Of several with one label the newest. Raises InputError where there is none.
+    Of several with one label the newest, and of several that started together the one of most models. Raises
+    InputError where there is none.
     """
     if is_night(connection, name):
         return name
-    wanted = sa.select(NIGHTS.c.night_id, NIGHTS.c.label).where(NIGHTS.c.kind == "night")
-    nights = connection.execute(wanted.order_by(NIGHTS.c.started.desc(), NIGHTS.c.night_id.desc())).all()
-    for night_id, label in nights:
-        if label == name or label.partition(" ")[0] == name:
-            return night_id
+    wanted = sa.select(NIGHTS.c.night_id, NIGHTS.c.label, NIGHTS.c.started, NIGHTS.c.models)
+    nights = connection.execute(wanted.where(NIGHTS.c.kind == "night")).all()
+    there = [night for night in nights if name in (night.label, night.label.partition(" ")[0])]
+    if there:
+        return max(there, key=lambda night: (night.started, len(night.models), night.night_id)).night_id
     raise InputError(
-        where, "a night", f"`{name}`", closest(name, [night_id for night_id, _ in nights], 3) or "opscope publish"
+        where, "a night", f"`{name}`", closest(name, [night.night_id for night in nights], 3) or "opscope publish"
     )
 
 

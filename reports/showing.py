@@ -19,6 +19,8 @@ from reports.schema import MODELS, MODULE_OPS, OP_ALIAS, OPS, RUNS, USES
 OP_ID = re.compile(r"[0-9a-f]{16}")
 NIGHTS = 30
 """How far back a history goes."""
+MOST_IDS = 3
+"""Ids that an error names."""
 PLACES = 10
 """Places of an op that are told."""
 
@@ -43,7 +45,19 @@ def find(connection: sa.Connection, name: str, rules: Sequence[Rule], team: str 
         return model(connection, name, rules, team)
     known = connection.scalars(sa.select(MODELS.c.model).distinct().order_by(MODELS.c.model)).all()
     what = "a run, the id of an op (16 hex digits) or a model of the database"
-    raise InputError("WHAT", what, f"`{name}`", closest(name, known, 3) if known else "opscope publish RUN_DIR")
+    hint = _ids_like(connection, name) or (closest(name, known, 3) if known else "opscope publish RUN_DIR")
+    raise InputError("WHAT", what, f"`{name}`", hint)
+
+
+def _ids_like(connection: sa.Connection, name: str) -> str:
+    """Ids of ops that have that name, with or without its dialect, or whose id begins so."""
+    wanted = sa.select(OPS.c.op_id).where(
+        sa.or_(OPS.c.op_name == name, OPS.c.op_name.endswith(f".{name}", autoescape=True),
+               OPS.c.op_id.startswith(name, autoescape=True))
+    ).order_by(OPS.c.op_id)  # fmt: skip
+    ids = connection.scalars(wanted).all()
+    more = f" ... ({len(ids)} ops)" if len(ids) > MOST_IDS else ""
+    return ", ".join(ids[:MOST_IDS]) + more
 
 
 def op(connection: sa.Connection, op_id: str, rules: Sequence[Rule], team: str | None) -> Told | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -23,8 +24,7 @@ def demo(url: str | None, folder: Path | None, count: int, until: datetime | Non
     """
     from reports.database import open_database, parse_url, shown
     from reports.demo.guard import refuse_real_runs
-    from reports.demo.recorded import lanes
-    from reports.demo.replay import nights, present, write_night
+    from reports.demo.replay import nights, write_night
     from reports.demo.story import OWNERS
     from reports.owners import store_owners
     from reports.publish import publish
@@ -39,21 +39,16 @@ def demo(url: str | None, folder: Path | None, count: int, until: datetime | Non
     with open_database(target) as connection:
         store_owners(connection, OWNERS)
     tests = 0
-    all_nights = nights(day, seed, count)
-    with click.progressbar(all_nights, label="nights", item_show_func=_shown) as told:
+    with click.progressbar(nights(day, seed, count), label="nights", item_show_func=_shown) as told:
         for night in told:
             for run_dir in write_night(place, night):
                 tests += publish(run_dir, target)["op_tests"]
     database = shown(parse_url(target))
     click.echo(f"{count} nights, {tests:,} op tests of a story (seed {seed}) in {database}")
-    # The lanes of a night start together: the one with the most models has the most to tell.
-    last = all_nights[-1]
-    richest = last.record(max(lanes(), key=lambda lane: len(present(last.number, lane)))).night_id
     click.echo("look at it:")
     for line in (
-        "opscope dashboard up", f"opscope diff {richest}", f"opscope unblock {richest}",
-        f"opscope unblock {richest} --owner kernels", f"opscope report {richest} --runs {place}",
-        "opscope sql top_errors",
+        "opscope dashboard up", "opscope diff", "opscope unblock", "opscope unblock --owner kernels",
+        f"opscope report --runs {shlex.quote(str(place))}", "opscope sql top_errors",
     ):  # fmt: skip
         click.echo(f"  {line} --db {database}")
 

@@ -131,9 +131,10 @@ OWNERS = (
     Rule("layouts", stage=TTNN),
     Rule("binary", stage=FLATBUFFER),
     Rule("kernels", stage=Stage.RUN),
-    Rule("numerics"),
+    Rule("numerics", stage=Stage.COMPARE),
+    Rule("triage"),
 )
-"""Who looks after what goes wrong in the story: no failure is nobody's."""
+"""Who looks after what goes wrong in the story: no failure is nobody's, and triage has what is right and worse."""
 
 
 def episode(op_name: str, op_id: str, night: int, backend: str, arch: str, seed: int) -> Episode | None:

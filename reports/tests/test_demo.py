@@ -109,7 +109,7 @@ def test_every_team_has_failures_and_every_failure_a_team() -> None:
     ops = [f"stablehlo.{one.op}" for one in story.EPISODES if one.status]
     stages = [str(one.failed) for one in story.EPISODES if one.status]
     teams = [owner(story.OWNERS, [op], stage, "", ["resnet50"]) for op, stage in zip(ops, stages, strict=True)]
-    assert set(teams) == {rule.team for rule in story.OWNERS}
+    assert {*teams, "triage"} == {rule.team for rule in story.OWNERS}
 
 
 @pytest.mark.slow
@@ -131,7 +131,7 @@ def test_the_demo_names_owners(
     )
     with closing(sqlite3.connect(tmp_path / "opscope.sqlite")) as found:
         teams = dict(found.execute("SELECT owner, COUNT(*) FROM night_failures GROUP BY owner").fetchall())
-    assert set(teams) == {rule.team for rule in story.OWNERS} - {"layouts"}, "whose last failure is two nights old"
+    assert set(teams) == {"convolutions", "lowering", "binary", "kernels", "numerics"}
     told = {line.split()[1]: says(*line.split()[1:]) for line in hints if "dashboard" not in line}
     assert set(told) == {"diff", "unblock", "report", "sql"}
     assert "9 models, 0 of them whole" in told["unblock"]

@@ -15,6 +15,7 @@ from harness.records import ModelFailure
 from harness.stages import ModelStatus
 from reports.choosing import open_runs
 from reports.database import open_database, views
+from reports.night_diff import newest_night
 from reports.night_record import NightRecord, join
 from reports.night_views import night_named, night_view
 from reports.publish import publish
@@ -84,6 +85,18 @@ def test_two_nights_on_one_date_are_two(url: str, tmp_path: Path) -> None:
         assert night_named(connection, "2026-11-01") == "nightly-20261101-050000"
         with pytest.raises(InputError, match="expected a night, got `nightly-20261101`"):
             night_named(connection, "nightly-20261101")
+
+
+def test_of_nights_that_started_together_the_one_of_most_models_is_looked_at(url: str, tmp_path: Path) -> None:
+    for number, (name, models) in enumerate((("x", ("a",)), ("m", ("a", "b")), ("z", ("a",))), 1):
+        told = record(1, name=name, models=models)
+        ops = {"add": Op(uses=dict.fromkeys(models, 1))}
+        publish(shard_run(tmp_path / name, told, number, ops, started=told.started), url)
+    with open_runs(url) as runs:
+        assert runs.connection is not None
+        assert newest_night(runs.connection) == night_named(runs.connection, "2026-11-02") == "m-20261102-020000"
+        assert runs.newest().run_id == "night02"
+        assert {view.run_id for view in newest_views(runs, ["a"]).values()} == {"night02"}
 
 
 def test_a_late_shard_joins_and_the_night_is_whole(url: str, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from harness.cli import show
+from harness.errors import InputError
 from reports.tests.night_runs import fresh, publish_night
 from reports.tests.nights import Op, op_id
 
@@ -64,6 +65,12 @@ def test_a_run_that_only_the_database_has(url: str, tmp_path: Path) -> None:
     assert [one["owner"] for one in told(url, "night02", "--owner", "models")["failing"]] == ["models"]
     folder = told(url, str(tmp_path / "2" / "night02"), "--owner", "lowering")  # a folder, of which only rows are asked
     assert [one["op_name"] for one in folder["failing"]] == ["stablehlo.add"]
+
+
+@pytest.mark.parametrize("name", ["add", "stablehlo.add", op_id("add")[:6]])
+def test_an_op_by_its_name_or_the_start_of_its_id_is_told_as_ids(url: str, name: str) -> None:
+    with pytest.raises(InputError, match=rf"got `{name}`; try {op_id('add')}$"):
+        CliRunner().invoke(show, [name, "--db", url], catch_exceptions=False)
 
 
 @pytest.mark.parametrize("name", ["b", "night02", op_id("exp")])
