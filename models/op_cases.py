@@ -107,6 +107,7 @@ def elementwise(lax: Any) -> Iterator[Case]:
         yield from row(name, (FLOAT,) if name == "nextafter" else FLOATS, *laws)
     for name, law in BINARY_INT.items():
         yield from row(name, INTS, "", law)
+    yield from row("mulhi", ("int32", "uint32"), "int:0:2147483647", "int:0:2147483647")
     for name in BOOLEAN:
         yield from row(name, ("bool",), "", "")
     yield from row("bitwise_not", ("bool",), "")

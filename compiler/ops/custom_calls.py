@@ -25,7 +25,14 @@ class Target:
 
 
 _ANNOTATION = "an annotation: says where a tensor is to lie, which the compiler decides itself"
+_WIDE = "a LAPACK routine of 64-bit or complex numbers, which no register of the device holds"
+_ITERATES = "a LAPACK routine that goes on until its values have converged: no kernel of the device does"
+_PIVOTS = "a LAPACK routine that orders its work by what it finds: no kernel of the device exchanges rows or columns so"
+_REFLECTS = "a LAPACK routine of Householder reflections, one column after another: no kernel of the device does that"
+_SWEEPS = "a LAPACK routine that solves for one unknown after another: no kernel of the device does that"
 _LAPACK = "a LAPACK routine, whose code is the host's"
+_RUN_TIME = "its sizes are known at run time only: buffers and transfers are placed when a program is compiled"
+_TPU = "a routine of XLA's TPU compiler, which only that has; export for the CPU, where it is LAPACK's"
 _FOREIGN = "code of another device, which only that device runs"
 TARGETS: tuple[Target, ...] = (
     Target("Sharding", "hand_on", _ANNOTATION),
@@ -36,19 +43,46 @@ TARGETS: tuple[Target, ...] = (
     Target("LayoutConstraint", "hand_on", _ANNOTATION),
     Target("stablehlo.shape_refinement_operand_wrapper", "hand_on", "what is left of a refined shape"),
     Target("shape_assertion", "hand_on", "a check of sizes that are constants by now"),
+    Target("dce_sink", "hand_on", "keeps alive a value that nothing reads"),
+    Target("AllocateBuffer", "lower", "a tensor of any values: zeros"),
     Target("mhlo.topk", "lower", "topk along the last dim"),
     Target("TopK", "lower", "topk along the last dim"),
     Target("ApproxTopK", "lower", "topk, which is the exact answer to an approximate question"),
     Target("lapack_strsm*", "lower", "triangular_solve, by its flags"),
+    Target("lapack_spotrf*", "lower", "cholesky, and from it where the matrix is not positive definite"),
+    Target("lapack_[cdz]*", "host", _WIDE),
+    Target("lapack_sgetrf*", "host", _PIVOTS),
+    Target("lapack_sgeqp3*", "host", _PIVOTS),
+    Target("lapack_sgeqrf*", "host", _REFLECTS),
+    Target("lapack_sor[gm]qr*", "host", _REFLECTS),
+    Target("lapack_sgehrd*", "host", _REFLECTS),
+    Target("lapack_ssytrd*", "host", _REFLECTS),
+    Target("lapack_ssyevd*", "host", _ITERATES),
+    Target("lapack_sgesdd*", "host", _ITERATES),
+    Target("lapack_sgesvd*", "host", _ITERATES),
+    Target("lapack_sgeev*", "host", _ITERATES),
+    Target("lapack_sgees*", "host", _ITERATES),
+    Target("lapack_sgtsv*", "host", _SWEEPS),
     Target("lapack_*", "host", _LAPACK),
+    Target("tridiagonal_solve_perturbed*", "host", _SWEEPS),
     Target("ducc_fft*", "host", "a transform of complex numbers, whose code is the host's"),
+    Target("cpu_csr_sparse_dense*", "never", "a product by a sparse matrix, whose code is not in the module"),
     Target("*python*callback*", "never", "calls a Python function of the process that exported it"),
+    Target("tf.call_tf_function", "never", "calls a TensorFlow function of the process that exported it"),
+    Target("stablehlo.dynamic_*", "never", _RUN_TIME),
+    Target("ragged_all_to_all", "never", _RUN_TIME),
     Target("cu*", "never", _FOREIGN),
     Target("__cu*", "never", _FOREIGN),
     Target("hip*", "never", _FOREIGN),
     Target("*triton*", "never", _FOREIGN),
     Target("mosaic*", "never", _FOREIGN),
+    Target("__gpu$*", "never", _FOREIGN),
+    Target("__op$*", "never", _FOREIGN),
     Target("tpu_*", "never", _FOREIGN),
+    Target("Qr", "never", _TPU),
+    Target("Eigh", "never", _TPU),
+    Target("LuDecomposition", "never", _TPU),
+    Target("ProductOfElementaryHouseholderReflectors", "never", _TPU),
     Target("neon_*", "never", _FOREIGN),
 )
 

@@ -65,6 +65,7 @@ register_all(
     OpRow("stablehlo.or", "bitwise_or", arity=2, dtypes=INT),
     OpRow("stablehlo.xor", "logical_xor", arity=2, dtypes=BOOL),
     OpRow("stablehlo.xor", "bitwise_xor", arity=2, dtypes=INT),
+    OpRow("chlo.mulhi", "mulhi", arity=2, dtypes=INT),
     OpRow("stablehlo.shift_left", "logical_left_shift", arity=2, dtypes=INT),
     OpRow("stablehlo.shift_right_arithmetic", "right_shift", arity=2, dtypes=INT),
     OpRow("stablehlo.shift_right_logical", "logical_right_shift", arity=2, dtypes=INT),

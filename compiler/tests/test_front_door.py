@@ -138,7 +138,7 @@ def _symmetric(n: int) -> np.ndarray:
 @pytest.mark.parametrize(
     ("function", "where"),
     [
-        (jnp.linalg.cholesky, "mixed"),
+        (jnp.linalg.cholesky, "simulator"),
         (lambda a: jnp.linalg.qr(a)[1], "mixed"),
         (jnp.linalg.eigvalsh, "mixed"),
         (lambda a: jnp.linalg.svd(a, compute_uv=False), "mixed"),
@@ -159,6 +159,33 @@ def test_routines_of_the_host(function, where):
     assert api.ran_on(data) == where
 
 
+@pytest.mark.parametrize("uplo", ["L", "U"])
+def test_potrf_says_which_minor_is_not_positive(uplo):
+    matrices = np.stack([_symmetric(6) + 6 * np.eye(6, dtype=np.float32)] * 3)
+    matrices[1, 3, 3], matrices[2] = -50, -matrices[2]
+    source = programs.module(
+        f"""%0:2 = stablehlo.custom_call @lapack_spotrf_ffi(%x) {{mhlo.backend_config = {{uplo = {ord(uplo)} : ui8}}}}
+          : (tensor<3x6x6xf32>) -> (tensor<3x6x6xf32>, tensor<3xi32>)
+        return %0#0, %0#1 : tensor<3x6x6xf32>, tensor<3xi32>""",
+        "(%x: tensor<3x6x6xf32>) -> (tensor<3x6x6xf32>, tensor<3xi32>)",
+    )
+    factor, info = programs.simulate(source, matrices)
+    assert info.tolist() == [0, 4, 1]
+    lower = np.linalg.cholesky(matrices[0])
+    triangle, other = (np.tril, np.triu) if uplo == "L" else (np.triu, np.tril)
+    np.testing.assert_allclose(triangle(factor[0]), lower if uplo == "L" else lower.T, rtol=1e-4, atol=1e-5)
+    step = 1 if uplo == "L" else -1
+    np.testing.assert_array_equal(other(factor[0], step), other(matrices[0], step))
+
+
+def test_memory_that_nothing_wrote_is_zeros():
+    source = programs.module(
+        "%0 = stablehlo.custom_call @AllocateBuffer() : () -> tensor<2x3xi32>\nreturn %0 : tensor<2x3xi32>",
+        "() -> tensor<2x3xi32>",
+    )
+    np.testing.assert_array_equal(programs.simulate(source)[0], np.zeros((2, 3), np.int32))
+
+
 def _call(target: str) -> str:
     return programs.module(
         f"%0 = stablehlo.custom_call @{target}(%x) : (tensor<4xf32>) -> tensor<4xf32>\nreturn %0 : tensor<4xf32>",
@@ -172,7 +199,14 @@ def test_an_annotation_hands_its_operand_on():
 
 
 @pytest.mark.parametrize(
-    ("target", "kind"), [("xla_ffi_python_cpu_callback", "never"), ("tpu_custom_call", "never"), ("Mine", "notimpl")]
+    ("target", "kind"),
+    [
+        ("xla_ffi_python_cpu_callback", "never"),
+        ("tpu_custom_call", "never"),
+        ("stablehlo.dynamic_top_k", "never"),
+        ("Qr", "never"),
+        ("Mine", "notimpl"),
+    ],
 )
 def test_other_targets_are_refused_with_a_reason(target, kind):
     with pytest.raises(StageFailure) as caught:

@@ -139,6 +139,7 @@ BINARY: tuple[tuple[str, Function | None, Function | None, float, str], ...] = (
     ("bitwise_and", None, np.bitwise_and, 0, "sfpu"),
     ("bitwise_or", None, np.bitwise_or, 0, "sfpu"),
     ("bitwise_xor", None, np.bitwise_xor, 0, "sfpu"),
+    ("mulhi", None, integer.multiply_high, 0, "sfpu"),
     ("logical_left_shift", None, integer.shift_left, 0, "sfpu"),
     ("logical_right_shift", None, integer.shift_right_logical, 0, "sfpu"),
     ("right_shift", None, integer.shift_right_arithmetic, 0, "sfpu"),

@@ -52,6 +52,12 @@ def power(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return result
 
 
+def multiply_high(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The upper half of the product in twice the width."""
+    wide = np.int64 if a.dtype.kind == "i" else np.uint64
+    return ((a.astype(wide) * b.astype(wide)) >> wide(_bits(a))).astype(a.dtype)
+
+
 def popcnt(x: np.ndarray) -> np.ndarray:
     """Number of bits set."""
     return np.bitwise_count(_unsigned(x)).astype(x.dtype)

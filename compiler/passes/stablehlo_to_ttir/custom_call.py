@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from xdsl.dialects.builtin import StringAttr
+from xdsl.dialects.builtin import StringAttr, TensorType, i1, i32
 from xdsl.ir import Operation, SSAValue
 
 from compiler.ops.custom_calls import find
@@ -82,10 +82,42 @@ def _triangular_solve(e: Emit) -> SSAValue:
     )
 
 
+def _cholesky(e: Emit) -> list[SSAValue]:
+    """The factor in the triangle that the flag names, beside what the other one held; and which leading minor, counted
+    from 1, is the first that is not positive (0: none). From that row on, and there alone, the factor is not finite.
+    """
+    (matrix,) = e.operands
+    uplo = _number(e, "uplo", "mhlo.backend_config")
+    if uplo not in (FLAGS["L"], FLAGS["U"]):
+        raise e.refuse(f"expected the flag of potrf, got {e.attr('mhlo.backend_config')}")
+    lower, shape, info = uplo == FLAGS["L"], shape_of(matrix), e.result_types[1]
+    factor = e.emit("cholesky", [matrix], matrix.type, lower=lower)
+
+    def counted(dim: int) -> SSAValue:
+        steps = TensorType(i32, shape[-2:])
+        return e.emit("arange", [], steps, start=0, end=shape[-1], step=1, arange_dimension=dim)
+
+    rows, columns = counted(0), counted(1)
+    inside = e.emit("ge" if lower else "le", [rows, columns], TensorType(i1, shape[-2:]))
+    inside = e.broadcast(e.reshape(inside, (*[1] * (len(shape) - 2), *shape[-2:])), shape)
+    finite = e.typecast(e.emit("isfinite", [factor], TensorType(i1, shape)), i32)
+    along = TensorType(i32, shape[:-1])
+    finite = e.emit("min", [finite], along, dim_arg=[len(shape) - (1 if lower else 2)], keep_dim=False)
+    good = e.emit("sum", [finite], info, dim_arg=[len(shape) - 2], keep_dim=False)
+    all_good = e.emit("eq", [good, e.full(shape[:-2], i32, shape[-1])], TensorType(i1, shape[:-2]))
+    next_one = e.emit("add", [good, e.full(shape[:-2], i32, 1)], info)
+    return [
+        e.emit("where", [inside, factor, matrix], matrix.type),
+        e.emit("where", [all_good, e.full(shape[:-2], i32, 0), next_one], info),
+    ]
+
+
 PATTERNS: dict[str, Callable[[Emit], list[SSAValue]]] = {
     "mhlo.topk": _top_k,
     "TopK": _top_k,
     "ApproxTopK": _approx_top_k,
+    "AllocateBuffer": lambda e: [e.full(e.result_shape, e.result_type.element_type, 0)],
     "lapack_strsm*": lambda e: [_triangular_solve(e)],
+    "lapack_spotrf*": _cholesky,
 }
 """Pattern of a `lower` row -> what it emits."""
