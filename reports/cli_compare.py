@@ -47,22 +47,13 @@ def diff(
     from reports import diff as comparison
     from reports.choosing import open_runs
     from reports.diff_page import show
-    from reports.history import compared
-    from reports.night_diff import compared_nights, names_night, newest_night
+    from reports.night_diff import diffs
     from reports.owned import own_diff
     from reports.owners import rules_here
     from reports.terminal import Page
 
     with open_runs(url) as runs:
-        named = [run for run in (run_a, run_b) if run is not None]
-        nights = runs.connection is not None and (
-            all(runs.folder(run) is None and names_night(runs.connection, run) for run in named)
-            if named else newest_night(runs.connection) is not None
-        )  # fmt: skip
-        if nights and runs.connection is not None:
-            found = compared_nights(runs.connection, run_a, run_b)
-        else:
-            found = [compared(runs, run_a, run_b)]
+        found, nights = diffs(runs, run_a, run_b)
         rules = rules_here(runs.connection, owners_file, team=team)
     found = [own_diff(one, rules, team) for one in found]
     if as_json:

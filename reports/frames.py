@@ -17,8 +17,8 @@ from reports.choosing import open_runs
 from reports.columns import Utc
 from reports.database import views
 from reports.frame_types import COUNT, LIST, NUMBER, TEXT, TIME, TRUTH, type_of
-from reports.history import compared
 from reports.metrics import parse
+from reports.night_diff import diffs
 from reports.reading import database_url, read_database
 from reports.schema import MODELS, MODULE_OPS, OP_TESTS, OPS, RUNS
 
@@ -71,6 +71,7 @@ COLUMNS: dict[str, dict[str, Column]] = {
         "repro": Column(TEXT, "the line that runs just this op again"),
     },
     "diff": {
+        "series": Column(TEXT, "backend, board and options that were compared"),
         "label": Column(TEXT, "what happened to the op: one of the labels above"),
         "op_id": Column(TEXT, "the op"),
         "op_name": Column(TEXT, "its name"),
@@ -127,13 +128,16 @@ def op_tests(url: str | None = None, run_id: str | None = None) -> pd.DataFrame:
 
 
 def diff(a: str | None = None, b: str | None = None, url: str | None = None) -> pd.DataFrame:
-    """One row per op of either run: what happened to it between run `a` and run `b`.
+    """One row per op of either side: what happened to it between `a` and `b`; of nights in each series that both have.
 
-    Runs are named as for `opscope diff`: folders or ids, by default the two newest comparable ones.
+    They are named as for `opscope diff`: run folders, ids, nights or their dates; by default the newest night and the
+    one before it, or the two newest comparable runs.
     """
     with open_runs(url) as runs:
-        found = compared(runs, a, b)
-    return _frame("diff", [{**asdict(row), "news": row.news} for row in found.rows])
+        found, _ = diffs(runs, a, b)
+    return _frame(
+        "diff", [{**asdict(row), "news": row.news, "series": one.b.series} for one in found for row in one.rows]
+    )
 
 
 def view(name: str, url: str | None = None, run_id: str | None = None, **equal: Any) -> pd.DataFrame:

@@ -7,8 +7,9 @@ from dataclasses import replace
 import sqlalchemy as sa
 
 from harness.errors import InputError
+from reports.choosing import Runs
 from reports.diff import Diff, compare
-from reports.history import slower_between_nights
+from reports.history import compared, slower_between_nights
 from reports.night_views import is_night, night_named, night_view, series_of
 from reports.schema import NIGHTS
 from reports.schema_nights import NIGHT_SERIES
@@ -33,6 +34,21 @@ def names_night(connection: sa.Connection | None, name: str) -> bool:
         return bool(night_named(connection, name))
     except InputError:
         return False
+
+
+def diffs(runs: Runs, a: str | None, b: str | None) -> tuple[list[Diff], bool]:
+    """What `a` and `b` name, compared, and whether they are nights: one Diff per series of nights, one of runs.
+
+    Without either the newest night with the one before it, or the two newest comparable runs. Raises InputError as
+    `compared_nights` and `history.compared`.
+    """
+    named = [name for name in (a, b) if name is not None]
+    if runs.connection is not None and (
+        all(runs.folder(name) is None and names_night(runs.connection, name) for name in named)
+        if named else newest_night(runs.connection) is not None
+    ):  # fmt: skip
+        return compared_nights(runs.connection, a, b), True
+    return [compared(runs, a, b)], False
 
 
 def compared_nights(connection: sa.Connection, a: str | None, b: str | None) -> list[Diff]:

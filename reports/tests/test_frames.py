@@ -19,7 +19,7 @@ from reports.frame_types import type_of
 from reports.metrics import metrics
 from reports.publish import publish
 from reports.reading import read_database
-from reports.tests.night_runs import fresh
+from reports.tests.night_runs import fresh, record, shard_run
 from reports.tests.nights import Op, night
 from reports.tests.sample_run import make_run
 
@@ -111,6 +111,19 @@ def test_coverage_is_the_view_and_diff_the_comparison(url: str) -> None:
     assert changed.label.to_dict() == {"stablehlo.add": "NEW", "stablehlo.exp": "FIXED"}
     assert changed.models.to_list() == [["m"], ["m"]]
     assert changed.news.to_dict() == {"stablehlo.add": True, "stablehlo.exp": False}
+    assert set(changed.series) == {"reference n150 float32 0"}
+
+
+def test_nights_are_compared_series_by_series(tmp_path: Path) -> None:
+    url = fresh(tmp_path / "db.sqlite")
+    for number, status in ((1, "success"), (2, "crashed")):
+        told = record(number, archs=("n150", "p150"))
+        for place, arch in enumerate(told.archs):
+            ops = {"add": Op(status if arch == "p150" else "success", uses={"a": 1, "b": 1})}
+            publish(shard_run(tmp_path, told, 10 * place + number, ops, arch=arch), url)
+    for named in ((), ("2026-11-02", "2026-11-03"), ("nightly-20261103-020000",)):
+        labels = frames.diff(*named, url=url).set_index("series").label.to_dict()
+        assert labels == {"reference n150 float32 0": "SAME", "reference p150 float32 0": "NEW"}, named
 
 
 def test_without_pandas_the_error_says_what_to_install(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
