@@ -56,6 +56,12 @@ EXPECTED: dict[str, tuple[str, list[tuple[Any, ...]]]] = {
     "one_fix_away": ("arch model ops uses error", [
         ("n150", "b", 1, 2, "PCC 0.1 below 0.99"), ("n150", "c", 1, 1, "no sort"), ("p150", "e", 1, 1, "L1 is full")]),
     "coverage_by_dtype": ("arch dtype attempted right_ops bad", [("n150", "f32", 7, 3, 4), ("p150", "f32", 1, 0, 1)]),
+    "coverage_by_op": ("arch op_name dtype supported fails known_gaps never_tried", [
+        ("n150", "stablehlo.add", "f32", 1, 0, 0, 0), ("n150", "stablehlo.exp", "f32", 0, 1, 0, 0),
+        ("n150", "stablehlo.fft", "f32", 0, 0, 1, 0), ("n150", "stablehlo.host", "f32", 1, 0, 0, 0),
+        ("n150", "stablehlo.idle", "f32", 0, 0, 0, 1), ("n150", "stablehlo.mul", "f32", 1, 0, 0, 0),
+        ("n150", "stablehlo.old", "f32", 1, 0, 0, 0), ("n150", "stablehlo.sort", "f32", 0, 1, 0, 0),
+        ("p150", "stablehlo.add", "f32", 0, 1, 0, 0), ("p150", "stablehlo.exp", "f32", 0, 0, 0, 1)]),
     "shape_dependent": ("op_name right_ops bad_ops", []),
     "worst_numbers": ("op_name pcc models uses", [
         ("stablehlo.mul", 0.9, 1, 1), ("stablehlo.add", 0.999, 2, 4)]),
@@ -107,10 +113,10 @@ def test_each_question_has_its_answer(url: str, name: str) -> None:
     check(url, name)
 
 
-def test_there_are_fifteen_questions_and_each_asks_something() -> None:
+def test_there_are_sixteen_questions_and_each_asks_something() -> None:
     known = questions()
     assert set(known) == set(EXPECTED)
-    assert len(known) == 15
+    assert len(known) == 16
     for one in known.values():
         assert one.asks.endswith("?"), one.name
         assert "%%" not in one.sql
@@ -195,6 +201,6 @@ def test_the_command_in_its_formats(run: Callable[..., str], url: str) -> None:
     assert next(csv.reader(io.StringIO(run("model_coverage", "--csv")))) == list(answer.columns)
     assert "stablehlo.mul" in run("-", input="SELECT op_name FROM ops")
     assert "and 2 more rows" in run("SELECT 1 AS x UNION SELECT 2 UNION SELECT 3", "--limit", "1")
-    assert len(json.loads(run("--json"))) == 15
+    assert len(json.loads(run("--json"))) == 16
     assert "Which errors hold back the most models?" in run()
     assert op_id("add") in run("SELECT op_id FROM ops ORDER BY 1", "--csv")
