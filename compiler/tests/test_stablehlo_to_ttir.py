@@ -150,3 +150,18 @@ def test_whole_transformer_block_lowers():
     names = lowered(block, np.ones((2, 4, 8), np.float32), np.ones((8, 8), np.float32))
     assert all(name.startswith("ttir.") for name in names)
     assert names.count("ttir.matmul") == 3
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32])
+def test_the_upper_half_of_a_product_is_exact(dtype):
+    rng, limits, bits = np.random.default_rng(3), np.iinfo(dtype), 8 * np.dtype(dtype).itemsize
+    edges = np.array([limits.min, limits.max, limits.max - 1, limits.min + 1, 0, 1, 3, limits.max // 2], dtype)
+    x = np.concatenate([np.repeat(edges, 8), rng.integers(limits.min, limits.max, 64, dtype, endpoint=True)])
+    y = np.concatenate([np.tile(edges, 8), rng.integers(limits.min, limits.max, 64, dtype, endpoint=True)])
+    kind = f"tensor<128x{'u' * (limits.min == 0)}i{bits}>"
+    source = programs.module(
+        f'%0 = "chlo.mulhi"(%x, %y) : ({kind}, {kind}) -> {kind}\nreturn %0 : {kind}',
+        f"(%x: {kind}, %y: {kind}) -> {kind}",
+    )
+    expected = [(int(a) * int(b)) >> bits for a, b in zip(x, y, strict=True)]
+    np.testing.assert_array_equal(programs.simulate(source, x, y)[0], np.array(expected, dtype))
