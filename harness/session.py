@@ -89,6 +89,10 @@ class OpByOp:
                 self._refused = True
                 raise pytest.exit.Exception("interrupted while preparing; no op has run", returncode=2) from None
             self.display.close()
+            tight = upkeep.beyond(self.plan.header.export_dirs, self._max_cache())
+            reporter: Any = self.config.pluginmanager.getplugin("terminalreporter")
+            if tight and reporter is not None:
+                reporter.write_line(f"opscope: {tight}")
             if self.plan.orders.order and getattr(self.config.option, "maxschedchunk", 1) is None:
                 self.config.option.maxschedchunk = 1  # xdist hands out long stretches otherwise: the last ones first
             if dry or self.config.pluginmanager.hasplugin("dsession"):

@@ -7,11 +7,12 @@ renamed before it is emptied, so that nobody sees half of one.
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import shutil
 import stat
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -110,6 +111,21 @@ def trim(cache_dir: Path, max_bytes: int = MAX_CACHE, *, every: float = 0.0) -> 
     with contextlib.suppress(OSError):
         stamp.touch()
     return shrink(cached(cache_dir), max_bytes, remove)
+
+
+def beyond(folders: Iterable[str], max_bytes: int) -> str:
+    """A line where the folders that a run needs are by themselves more than all caches may hold; else empty.
+
+    They stay while the run lives, and are the first to go after it.
+    """
+    needed = sum(size(Path(folder)) for folder in set(folders))
+    if needed <= max_bytes:
+        return ""
+    enough = math.ceil(needed / (1 << 30)) + 1
+    return (
+        f"max_cache: expected {readable(needed)} for the inputs and goldens of this run, got {readable(max_bytes)}; "
+        f"try OPSCOPE_MAX_CACHE={enough}G, else the next run makes them again"
+    )
 
 
 def remove(thing: Thing) -> bool:

@@ -135,6 +135,16 @@ def test_a_run_that_adds_little_looks_once_an_hour(cache: Path) -> None:
     assert "old" in names(upkeep.trim(cache, 0, every=HOUR))
 
 
+def test_folders_that_a_run_needs_are_told_where_they_are_too_large(cache: Path) -> None:
+    folders = [str(cache / "exports" / name) for name in ("old", "new", "old")]
+    assert upkeep.beyond(folders, 4000) == "", "each folder counts once"
+    assert upkeep.beyond([], 0) == ""
+    assert upkeep.beyond(folders, 3999) == (
+        "max_cache: expected 3.9 KiB for the inputs and goldens of this run, got 3.9 KiB; "
+        "try OPSCOPE_MAX_CACHE=2G, else the next run makes them again"
+    )
+
+
 def test_the_command_says_what_goes_and_takes_it(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OPSCOPE_CACHE_DIR", str(cache))

@@ -228,6 +228,16 @@ def test_a_cache_that_fills_up(place: Place, small_disk: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_cap_that_a_sweep_goes_beyond_is_told_before_its_first_op(place: Place, tmp_path: Path) -> None:
+    cache = {"OPSCOPE_CACHE_DIR": str(tmp_path / "own-cache")}
+    done = place.pytest(OPSCOPE_MAX_CACHE="1K", **cache)
+    assert done.code == 0, done.out + done.err
+    (told,) = (number for number, line in enumerate(done.lines) if line.startswith("opscope: max_cache: expected "))
+    assert told < next(number for number, line in enumerate(done.lines) if line.startswith("collected "))
+    assert "max_cache: expected" not in place.pytest(**cache).out
+
+
+@pytest.mark.slow
 def test_a_disk_that_is_read_only(place: Place, small_disk: Path) -> None:
     subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
     done = place.pytest("--run-dir", str(small_disk / "run"))
