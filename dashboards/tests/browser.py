@@ -46,6 +46,7 @@ class Window:
     def sign_in(self, name: str, password: str) -> bool:
         """Whether the server lets them in."""
         self.page.goto(f"{self.base}/login/")
+        self.page.wait_for_load_state("networkidle")  # what is typed before the form's script runs is lost
         self.page.fill("#username, input[name=username]", name)
         self.page.fill("#password, input[name=password]", password)
         with self.page.expect_navigation():
