@@ -9,6 +9,7 @@ import re
 from typing import Any
 
 import jaxlib.mlir.ir as mlir
+import numpy as np
 from jaxlib.mlir import passmanager
 from jaxlib.mlir.dialects import stablehlo
 
@@ -33,6 +34,9 @@ def legalised(module: mlir.Module) -> mlir.Module:
     if any("!quant" in word for word in types):
         module = _without_quantised(module)
         names, types = _survey(module.operation)
+    if "arith.constant" in names:
+        _constants(module)
+        names, types = _survey(module.operation)
     if any(name.startswith("chlo.") and not TABLE.stablehlo(name) for name in names):
         _scans_forward(module)
         _run(module, CHLO, "chlo")
@@ -45,6 +49,35 @@ def legalised(module: mlir.Module) -> mlir.Module:
         _run(module, STATIC, "dynamic shape", "never")
         _static_slices(module)
     return module
+
+
+def _constants(module: mlir.Module) -> None:
+    """torch-mlir leaves some constants to MLIR's own op: StableHLO's, and in f32 at once where only that is read."""
+    found: list[Any] = []
+
+    def visit(op: Any) -> Any:
+        if op.name == "arith.constant" and isinstance(op.results[0].type, mlir.RankedTensorType):
+            found.append(op)
+        return mlir.WalkResult.ADVANCE
+
+    module.operation.walk(visit)
+    for op in found:
+        value = op.attributes["value"]
+        with mlir.InsertionPoint(op), op.location:
+            for use in list(op.results[0].uses):
+                reader = use.owner
+                kind = mlir.RankedTensorType(op.results[0].type).element_type
+                if reader.name == "stablehlo.convert" and isinstance(kind, mlir.F64Type) and _is_f32(reader.results[0]):
+                    numbers: Any = np.array(mlir.DenseFPElementsAttr(value)).astype(np.float32)
+                    reader.results[0].replace_all_uses_with(stablehlo.constant(mlir.DenseElementsAttr.get(numbers)))
+                    reader.erase()
+            if list(op.results[0].uses):
+                op.results[0].replace_all_uses_with(stablehlo.constant(value))
+        op.erase()
+
+
+def _is_f32(value: Any) -> bool:
+    return isinstance(mlir.RankedTensorType(value.type).element_type, mlir.F32Type)
 
 
 def _survey(op: Any) -> tuple[set[str], set[str]]:

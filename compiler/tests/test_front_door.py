@@ -186,6 +186,19 @@ def test_memory_that_nothing_wrote_is_zeros():
     np.testing.assert_array_equal(programs.simulate(source)[0], np.zeros((2, 3), np.int32))
 
 
+def test_constants_of_arith_are_stablehlos():
+    """As torch-mlir writes a batch norm's epsilon."""
+    source = programs.module(
+        """%e = arith.constant dense<9.9999997473787516E-6> : tensor<4xf64>
+        %k = arith.constant dense<[1.0, 2.0, 3.0, 4.0]> : tensor<4xf32>
+        %0 = stablehlo.convert %e : (tensor<4xf64>) -> tensor<4xf32>
+        %1 = stablehlo.add %0, %k : tensor<4xf32>
+        return %1 : tensor<4xf32>""",
+        "() -> tensor<4xf32>",
+    )
+    np.testing.assert_array_equal(programs.simulate(source)[0], np.arange(1, 5, dtype=np.float32) + np.float32(1e-5))
+
+
 def _call(target: str) -> str:
     return programs.module(
         f"%0 = stablehlo.custom_call @{target}(%x) : (tensor<4xf32>) -> tensor<4xf32>\nreturn %0 : tensor<4xf32>",
