@@ -63,12 +63,15 @@ class Canonical(HasCanonicalizationPatternsTrait):
 
 
 def read_attrs(row: OpRow, op: Operation) -> dict[str, Any]:
-    """Attributes of `op` named by `row`, as Python values."""
-    values = {}
+    """Attributes of `op` named by `row`, as Python values. Raises VerifyException for one of another kind."""
+    values: dict[str, Any] = {}
     for key, codec in row.attrs.items():
         attr = op.properties.get(key.rstrip("?"))
         if attr is not None:
-            values[key.rstrip("?")] = codec.decode(attr)
+            try:
+                values[key.rstrip("?")] = codec.decode(attr)
+            except (AttributeError, TypeError, ValueError) as error:
+                raise VerifyException(f"{op.name}: {key.rstrip('?')}: expected {codec.name}, got {attr}") from error
     return values
 
 

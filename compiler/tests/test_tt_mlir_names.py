@@ -8,8 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 from compiler import api
+from compiler.cli import opt
 from compiler.errors import CompilerInputError, StageFailure
 from compiler.ir import text
 from compiler.ir.context import context
@@ -99,3 +101,20 @@ def test_what_it_means_otherwise_is_refused_not_ignored(line, expected):
     flatbuffer(POOL.format("avg_pool2d", "count_include_pad = true", 3))
     with pytest.raises((StageFailure, CompilerInputError), match=expected):
         flatbuffer(line)
+
+
+def test_an_attribute_of_another_kind_is_told_not_tripped_over(tmp_path):
+    path = tmp_path / "scalar.mlir"
+    path.write_text(
+        module(POOL.format("max_pool2d", "ceil_mode = false", 3).replace("array<i32: 2, 3>}>", "2 : i32}>"))
+    )
+    result = CliRunner().invoke(opt, ["--ttir-to-ttnn-backend-pipeline", str(path)])
+    assert result.exit_code == 2
+    assert "ttir.max_pool2d: stride: expected array<i32>, got 2 : i32" in result.output
+
+
+def test_constants_of_dialect_arith_are_constants():
+    source = programs.module(
+        "%0 = arith.constant dense<3.0> : tensor<2xf32>\nreturn %0 : tensor<2xf32>", "() -> tensor<2xf32>"
+    )
+    np.testing.assert_array_equal(programs.simulate(source)[0], np.full(2, 3.0, np.float32))
