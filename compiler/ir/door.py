@@ -258,9 +258,7 @@ class _Walk:
 
     def op(self, op: Any, operands: list[SSAValue], outer: dict[Any, SSAValue]) -> Operation:
         """One op with its regions, attributes and location."""
-        # torch-mlir writes constants of tensors so, and tests of tt-mlir.
-        is_constant = op.name == "arith.constant" and isinstance(op.results[0].type, mlir.RankedTensorType)
-        cls = CLASSES.get("stablehlo.constant" if is_constant else op.name)
+        cls = CLASSES.get(op.name)
         if cls is None:
             raise StageFailure(
                 STAGE, op.name, f"{op.name}: expected an op of stablehlo or chlo, got another dialect's", kind="notimpl"

@@ -111,10 +111,3 @@ def test_an_attribute_of_another_kind_is_told_not_tripped_over(tmp_path):
     result = CliRunner().invoke(opt, ["--ttir-to-ttnn-backend-pipeline", str(path)])
     assert result.exit_code == 2
     assert "ttir.max_pool2d: stride: expected array<i32>, got 2 : i32" in result.output
-
-
-def test_constants_of_dialect_arith_are_constants():
-    source = programs.module(
-        "%0 = arith.constant dense<3.0> : tensor<2xf32>\nreturn %0 : tensor<2xf32>", "() -> tensor<2xf32>"
-    )
-    np.testing.assert_array_equal(programs.simulate(source)[0], np.full(2, 3.0, np.float32))
