@@ -17,11 +17,20 @@ def digest_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def mark(path: Path) -> str:
+    """What tells a file from any other that lies at the same path on another machine; OSError if it cannot be read."""
+    with path.open("rb") as file:
+        told = os.fstat(file.fileno())
+    return f"{told.st_ino} {told.st_size} {told.st_mtime_ns}"
+
+
 class Blobs:
     """The files below one folder."""
 
     def __init__(self, root: Path, limit: int = STORE_BYTES) -> None:
         self._root, self._limit, self._lock = root, limit, threading.Lock()
+        self._size: int | None = None
+        """Bytes of all files at most; None: not yet known."""
 
     def has(self, digest: str) -> bool:
         """Whether a file is here; noted as used."""
@@ -48,7 +57,7 @@ class Blobs:
                     part.unlink()
                     return f"expected the content of {digest[:12]}, got another"
                 part.replace(self._root / digest)
-                self._shrink()
+                self._shrink(total)
             except OSError as error:
                 return error.strerror or str(error)
         return ""
@@ -62,12 +71,15 @@ class Blobs:
         target.parent.mkdir(parents=True, exist_ok=True)
         os.link(self._root / digest, target)
 
-    def _shrink(self) -> None:
-        """Removes the longest unused files until the rest fits."""
+    def _shrink(self, more: int) -> None:
+        """Removes the longest unused files until the rest fits, now that there are `more` bytes."""
+        if self._size is not None and self._size + more <= self._limit:
+            self._size += more  # thousands of files are not asked for their sizes each time that one comes
+            return
         held = sorted((p.stat().st_mtime, p.stat().st_size, p) for p in self._root.iterdir() if p.suffix != ".part")
-        over = sum(size for _, size, _ in held) - self._limit
+        self._size = sum(size for _, size, _ in held)
         for _, size, path in held[:-1]:
-            if over <= 0:
+            if self._size <= self._limit:
                 return
             path.unlink(missing_ok=True)
-            over -= size
+            self._size -= size

@@ -1,8 +1,8 @@
 """`--cluster`: the ops of a run on the workers of a Dask cluster, behind the face of one lane.
 
-The controller chooses the worker of each op, sends it the files that it lacks, by content, and takes records as they
-come. Only bytes and JSON travel, and the names of the functions in `harness/scale/cluster_worker.py`. The ops of a
-worker that died are run elsewhere; one with which several workers died has crashed.
+The controller hands batches of ops to workers, sends the files that these neither see nor have, by content, and takes
+records as they come. Only bytes and JSON travel, and the names of the functions in `harness/scale/cluster_worker.py`.
+The ops of a worker that died are run elsewhere; one with which several workers died has crashed.
 """
 
 from __future__ import annotations
@@ -11,9 +11,8 @@ import base64
 import json
 import queue
 import time
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -24,50 +23,34 @@ from harness.lane_process import LaneDownError
 from harness.optest import RunContext, repro_line
 from harness.records import OpRow, OpTest
 from harness.scale import cluster_worker
+from harness.scale.batches import Batch, Op, Work
 from harness.scale.blobs import digest_of
 from harness.scale.connection import Connection, Slots
 from harness.stages import Stage, Status
 from harness.store import artifact_dir
 
 AHEAD = 1
-"""So many ops wait on a worker besides those that its devices are at: none of them idles while a record travels."""
+"""So many batches wait on a worker besides those that its devices are at: none idles while a message travels."""
 
 BESIDE_BYTES = 1 << 20
 """A file of at most this size travels with its op; larger ones before it, in parts."""
 
+BATCH_BYTES = 8 << 20
+"""With so many bytes of files a batch is full."""
+
 MOST_LOST = 3
 """An op that so many workers died with has crashed."""
+
+MOST_FAILED = 4
+"""After so many batches without an answer the cluster is of no use."""
 
 WORKERLESS_SECONDS = 60.0
 """So long may a cluster be without workers before the run is given up (it can be resumed)."""
 
+MOST_PATIENCE = 60.0
+"""So many seconds are waited at most for what a batch ended with."""
+
 _POLL_SECONDS = 1.0
-
-
-@dataclass
-class _Op:
-    """An op that is not done yet."""
-
-    row: OpRow
-    attempt: int
-    fresh: bool = False
-    """Whether its lane must be one in which no other op has run."""
-    sent: int = 0
-    """How often it was handed to Dask."""
-    worker: str = ""
-    lost: int = 0
-    """How many workers died at it, or beside it."""
-    future: Any = None
-
-
-@dataclass
-class _Work:
-    """What is under way."""
-
-    waiting: deque[_Op] = field(default_factory=deque)
-    flying: dict[Any, _Op] = field(default_factory=dict)
-    """By the key of Dask's future."""
-    done: queue.SimpleQueue[Any] = field(default_factory=queue.SimpleQueue)
 
 
 class ClusterLane:
@@ -81,22 +64,26 @@ class ClusterLane:
         self._said: Ready | None = None
         self._arrived: dict[str, tuple[OpTest, Ready]] = {}
         self._digests: dict[Path, str] = {}
-        self._work = _Work()
+        self._work = Work()
+        self._news: dict[str, queue.SimpleQueue[Any]] = {}
+        """Where the records of a batch go, by its key."""
         self._fresh = False
 
     # --- the face of a lane
 
     def start(self) -> None:
-        """Connects. Raises InputError where there is no such cluster."""
+        """Connects, and has the lanes there start. Raises InputError where there is no such cluster."""
         if self._connection is None:
             self._connection = Connection(self._address, cluster_worker.sources())
+            self._connection.hear(cluster_worker.RECORDS, self._hear)
+            self._connection.ask(cluster_worker.ready, json.dumps(self._task()))
 
     def ready(self) -> Ready:
         """What the backend says on a worker. Raises InputError where it refuses, or no worker has a device."""
         self.start()
         assert self._connection is not None
         if self._ready is None:
-            answer = self._connection.ask(cluster_worker.ready, json.dumps(self._task()), self.config.start_timeout)
+            answer = self._connection.answer(self.config.start_timeout)
             if "input_error" in answer:
                 raise InputError(*answer["input_error"])
             self._ready = _ready_of(answer["ready"])
@@ -114,7 +101,7 @@ class ClusterLane:
     def run(self, row: OpRow, *, attempt: int = 1) -> OpTest:
         """The record of one op: the one that has come, or one that is made now."""
         if row.op_id not in self._arrived:
-            others, self._work = self._work, _Work()  # a failed op is run again while others are under way
+            others, self._work = self._work, Work()  # a failed op is run again while others are under way
             try:
                 for _ in self.arrivals([row], {row.op_id: attempt}):
                     pass
@@ -130,7 +117,8 @@ class ClusterLane:
     def close(self) -> None:
         """Leaves the cluster: what is under way is cancelled, the lanes of this run end."""
         connection, self._connection = self._connection, None
-        self._work = _Work()
+        self._work = Work()
+        self._news.clear()
         if connection is not None:
             connection.close(cluster_worker.leave, self.config.context.run_id)
 
@@ -144,26 +132,25 @@ class ClusterLane:
         Raises InputError where the cluster is lost.
         """
         self.ready()
-        work = self._work = _Work()
-        work.waiting.extend(_Op(row, attempts.get(row.op_id, 1), self._fresh) for row in rows)
+        work = self._work = Work()
+        work.add(Op(row, attempts.get(row.op_id, 1), self._fresh) for row in rows)
         self._fresh = False
         workerless: float | None = None
-        while work.flying or (work.waiting and in_time()):
+        while work.batches or (work.waiting and in_time()):
             slots = self._connected().slots()
-            yield from self._orphans()
+            if work.news.empty():  # what the dead have said still counts
+                yield from self._orphans()
             if in_time():
                 self._send(slots)
             try:
-                future = work.done.get(timeout=_POLL_SECONDS)
+                news = work.news.get(timeout=_POLL_SECONDS)
             except queue.Empty:
                 workerless = None if slots else workerless or time.monotonic()
                 if workerless is not None and time.monotonic() - workerless > WORKERLESS_SECONDS:
                     raise InputError(f"--cluster {self._address}", "workers with devices", "none any more",
                                      "--resume when there are some") from None  # fmt: skip
                 continue
-            op = work.flying.pop(future.key, None)
-            if op is not None and self._landed(op, future):
-                yield op.row.op_id
+            yield from self._record(news) if isinstance(news, dict) else self._ended(news)
 
     def _connected(self) -> Connection:
         self.start()
@@ -171,93 +158,149 @@ class ClusterLane:
         return self._connection
 
     def _send(self, slots: Slots) -> None:
-        """Hands ops to workers until each has one more than it has devices."""
+        """Hands batches to workers until each has one more than it has devices."""
         work = self._work
-        busy: dict[str, int] = dict.fromkeys(slots, 0)
-        for op in work.flying.values():
-            busy[op.worker] = busy.get(op.worker, 0) + 1
+        busy = dict.fromkeys(slots, 0) | work.busy()
         while work.waiting:
             free = [name for name in slots if busy[name] < slots[name] + AHEAD]
             if not free:
                 return
             worker = min(free, key=lambda name: (busy[name] / slots[name], name))
-            op = work.waiting.popleft()
-            if self._hand(op, worker):
+            if self._hand(work.take(sum(slots.values())), worker, slots[worker]):
                 busy[worker] += 1
             else:
-                work.waiting.appendleft(op)
                 slots = {name: number for name, number in slots.items() if name != worker}
 
-    def _hand(self, op: _Op, worker: str) -> bool:
-        """Sends an op and what it needs to a worker; False where that is gone."""
-        connection = self._connected()
-        folder = Path(self.config.export_dirs[op.row.uses[0].model])
-        files = {path: self._digest(folder / path) for path in _paths(op.row)}
+    def _hand(self, ops: Sequence[Op], worker: str, devices: int) -> bool:
+        """Sends ops and what they need to a worker; False where that is gone: they wait again."""
+        connection, work = self._connected(), self._work
+        told: list[dict[str, Any]] = []
         beside: dict[str, bytes] = {}
+        for op in ops:
+            files = self._files(op.row, worker, beside)
+            if files is None:
+                work.back(ops)
+                return False
+            told.append({"row": op.row.model_dump_json(), "attempt": op.attempt, "fresh": op.fresh, **files})
+            if sum(map(len, beside.values())) > BATCH_BYTES:
+                break
+        work.back(ops[len(told) :])
+        connection.note(worker, beside)
+        key = f"opscope-{self.config.context.run_id}-{ops[0].row.op_id}-{time.monotonic_ns()}"
+        task = json.dumps(self._task() | {"batch": key, "ops": told})
+        batch = work.batches[key] = Batch(worker, devices, {op.row.op_id: op for op in ops[: len(told)]})
+        self._news[key] = work.news
+        batch.future = connection.submit(cluster_worker.climb, task, beside, key, worker)
+        batch.future.add_done_callback(work.news.put)
+        return True
+
+    def _files(self, row: OpRow, worker: str, beside: dict[str, bytes]) -> dict[str, Any] | None:
+        """Where a worker finds the files of an op; None where it is gone.
+
+        It is the folder itself (`folder`) where the worker sees that, else what it was sent, by content (`files`);
+        small files are put `beside` the op.
+        """
+        connection, folder = self._connected(), Path(self.config.export_dirs[row.uses[0].model])
+        paths = _paths(row)
+        if paths and connection.sees(cluster_worker.sees, worker, folder, paths[0]):
+            return {"folder": str(folder)}
+        files = {path: self._digest(folder / path) for path in paths}
         for path, digest in files.items():
-            if connection.has(worker, digest):
+            if digest in beside or connection.has(worker, digest):
                 continue
             if (folder / path).stat().st_size <= BESIDE_BYTES:
                 beside[digest] = (folder / path).read_bytes()
             elif not connection.ship(cluster_worker.keep, worker, folder / path, digest):
-                return False
-        connection.note(worker, beside)
-        op.sent, op.worker = op.sent + 1, worker
-        task = self._task() | {
-            "row": op.row.model_dump_json(), "attempt": op.attempt, "files": files, "fresh": op.fresh,
-        }  # fmt: skip
-        key = f"opscope-{self.config.context.run_id}-{op.row.op_id}-{op.attempt}-{time.monotonic_ns()}"
-        future = connection.submit(cluster_worker.climb, json.dumps(task), beside, key, worker)
-        op.future = future
-        self._work.flying[future.key] = op
-        future.add_done_callback(self._work.done.put)
-        return True
+                return None
+        return {"files": files}
 
     def _orphans(self) -> Iterator[str]:
-        """Takes back the ops whose worker died: they wait again, or, after `MOST_LOST` of them, have crashed."""
+        """Takes back the ops of workers that died: they wait again, or, after `MOST_LOST` of them, have crashed."""
         work, connection = self._work, self._connected()
-        for key, op in list(work.flying.items()):
-            if connection.alive(op.worker):
-                continue
-            del work.flying[key]
-            op.future.cancel()
-            op.lost += 1
-            if op.lost < MOST_LOST:
-                work.waiting.appendleft(op)
-            else:
-                self._arrived[op.row.op_id] = self._lost(op), self.ready()
-                yield op.row.op_id
+        dead = [worker for worker in work.busy() if not connection.alive(worker)]
+        for batch, begun in work.orphans(dead):
+            batch.future.cancel()
+            self._news.pop(batch.future.key, None)
+            if begun is not None:
+                begun.lost += 1
+                if begun.lost >= MOST_LOST:
+                    del batch.ops[begun.row.op_id]
+                    yield self._crashed(begun)
+            work.back(batch.ops.values())
 
-    def _landed(self, op: _Op, future: Any) -> bool:
-        """Takes an answer in; False where the op has to be sent once more."""
-        try:
-            answer: dict[str, Any] = json.loads(future.result(timeout=60))
-        except Exception as error:  # noqa: BLE001 - Dask's errors have no common base
-            if type(error).__name__ == "KilledWorker":
-                self._arrived[op.row.op_id] = self._lost(op), self.ready()
-                return True
-            if op.sent >= 4:
-                got = f"{type(error).__name__}: {error}"
-                raise InputError(f"--cluster {self._address}", "an answer", got, "the log of a worker") from None
-            answer = {"missing": []}
-        if "input_error" in answer:
-            raise InputError(*answer["input_error"])
-        if "missing" in answer:
-            # It was moved to another worker, or that one had cleared it away.
-            self._connected().forget(answer["missing"])
-            self._work.waiting.appendleft(op)
-            return False
+    def _hear(self, event: tuple[float, str]) -> None:
+        """Takes the record of an op that a worker announced; in Dask's thread. It may be of another run."""
+        answer = json.loads(event[1])
+        news = self._news.get(answer["batch"])
+        if news is not None:
+            news.put(answer)
+
+    def _record(self, answer: dict[str, Any]) -> Iterator[str]:
+        """Takes the record of an op in."""
+        batch = self._work.batches.get(answer["batch"])
+        op = None if batch is None else batch.ops.pop(answer["op"], None)
+        if batch is None or op is None:
+            return
         said = _ready_of(answer["ready"])
         if said.fingerprint != self.ready().fingerprint:
             raise InputError(f"--cluster {self._address}", f"the same backend everywhere ({self.ready().fingerprint})",
-                             f"{said.fingerprint} on {op.worker}", "the same versions on all workers")  # fmt: skip
+                             f"{said.fingerprint} on {batch.worker}", "the same versions on all workers")  # fmt: skip
         test = OpTest.model_validate_json(answer["test"])
-        context = self.config.context
         self._keep(op.row.op_id, answer["files"])
-        self._arrived[op.row.op_id] = test.model_copy(update={"repro": repro_line(test.op_id, context)}), said
-        return True
+        repro = repro_line(test.op_id, self.config.context)
+        self._arrived[op.row.op_id] = test.model_copy(update={"repro": repro}), said
+        yield op.row.op_id
 
-    def _lost(self, op: _Op) -> OpTest:
+    def _ended(self, future: Any) -> Iterator[str]:
+        """Takes the end of a batch in, with the record that came with it. Ops that have none wait again."""
+        work = self._work
+        batch = work.batches.get(future.key)
+        if batch is None:
+            return
+        if batch.ops:
+            answer = self._answer(batch)
+            if answer is None:
+                return  # it died with its worker, and is one of the orphans
+            if "input_error" in answer:
+                raise InputError(*answer["input_error"])
+            if "missing" in answer:
+                self._connected().forget(answer["missing"])  # it was cleared away there, or could not be kept
+            if "test" in answer:
+                yield from self._record(answer)
+            elif answer.get("killed"):
+                yield self._crashed(batch.ops.pop(next(iter(batch.ops))))
+            elif len(batch.ops) == batch.size:
+                first = next(iter(batch.ops.values()))
+                first.failed += 1
+                if first.failed >= MOST_FAILED:
+                    got = answer.get("error", "no room for the files of an op" if "missing" in answer else "none")
+                    raise InputError(f"--cluster {self._address}", "an answer", got, "the log of a worker")
+        del work.batches[future.key], self._news[future.key]
+        work.back(batch.ops.values())
+
+    def _answer(self, batch: Batch) -> dict[str, Any] | None:
+        """What a batch ended with, or the `error` that Dask has in its place; None where that died with its worker."""
+        connection, patience = self._connected(), _POLL_SECONDS
+        while True:
+            try:
+                return json.loads(batch.future.result(timeout=patience))
+            except TimeoutError:  # the files of an op may be large
+                connection.slots()
+                if not connection.alive(batch.worker):
+                    return None
+                if patience > MOST_PATIENCE:
+                    return {"error": f"nothing for {patience:g} s"}
+                patience *= 2
+            except Exception as error:  # noqa: BLE001 - Dask's errors have no common base
+                kind = type(error).__name__
+                return {"error": f"{kind}: {error}", "killed": kind == "KilledWorker"}
+
+    def _crashed(self, op: Op) -> str:
+        """Notes that an op has crashed with its workers; its id."""
+        self._arrived[op.row.op_id] = self._lost(op), self.ready()
+        return op.row.op_id
+
+    def _lost(self, op: Op) -> OpTest:
         """The record of an op whose workers died, one after another."""
         ready = self.ready()
         context: RunContext = replace(self.config.context, card_type=ready.card_type)

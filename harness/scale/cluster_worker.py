@@ -12,7 +12,8 @@ import json
 import shutil
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from functools import cache
 from pathlib import Path
@@ -23,8 +24,14 @@ from harness.errors import InputError
 from harness.lane import Lane, LaneConfig
 from harness.optest import RunContext
 from harness.records import OpRow
-from harness.scale.blobs import Blobs
+from harness.scale.blobs import Blobs, mark
 from harness.store import artifact_dir
+
+RECORDS = "opscope-records"
+"""Topic of Dask's under which records are told: one for all runs, so that the scheduler keeps a few of them only."""
+
+BATCH_SECONDS = 0.5
+"""After so long a worker begins no further op of a batch: another may be idle by then."""
 
 ARTIFACT_BYTES = 32 << 20
 """Of the files that an op leaves (diagnostics, IR), so much travels back."""
@@ -60,14 +67,27 @@ def keep(digest: str, offset: int, total: int, data: bytes, dask_worker: Any = N
     return _here(dask_worker).blobs.keep(digest, offset, total, data)
 
 
-def climb(message: str, files: dict[str, bytes]) -> str:
-    """Takes one op up the ladder; `files` by their digests are kept first.
+def sees(path: str, expected: str) -> str:
+    """Whether the file of this mark (`harness.scale.blobs.mark`) lies at a path here: `yes`, or empty."""
+    try:
+        return "yes" if mark(Path(path)) == expected else ""
+    except OSError:
+        return ""
 
-    JSON: `test`, `files` and `ready`; or `missing` (digests), or `input_error`.
+
+def climb(message: str, files: dict[str, bytes]) -> str:
+    """Takes a batch of ops up the ladder, one after another; `files` by their digests are kept first.
+
+    Each record is told under `RECORDS` as it is made, as JSON: `batch`, `op`, `test`, `files` and `ready`. What is
+    returned is empty, or the record of an op that left files, which ends a batch; or `missing` (digests), or
+    `input_error`. Ops of which nothing was told were not begun.
     """
+    from distributed import get_worker
+
     for digest, data in files.items():
         _here().blobs.keep(digest, 0, len(data), data)  # what cannot be kept is missing
-    return json.dumps(_here().climb(json.loads(message)))
+    worker = get_worker()
+    return json.dumps(_here().climb(json.loads(message), lambda told: worker.log_event(RECORDS, json.dumps(told))))
 
 
 def leave(token: str, dask_worker: Any = None) -> str:
@@ -82,11 +102,12 @@ class _Slot:
     def __init__(self, token: str, task: Json, folder: Path) -> None:
         self.token, self.export, self.run = token, folder / "export", folder / "run"
         self.folder = folder
+        self.where = _Anywhere(str(self.export))
         context = RunContext(**{**task["context"], "run_dir": str(self.run)})
         self.lane = Lane(
             LaneConfig(
                 context=context,
-                export_dirs=_Anywhere(str(self.export)),
+                export_dirs=self.where,
                 op_timeout=task["op_timeout"],
                 memory_limit=task["op_memory"],
             )
@@ -99,13 +120,13 @@ class _Slot:
 
 
 class _Anywhere(Mapping[str, str]):
-    """One folder for the files of every model."""
+    """One folder for the files of every model: that of the op whose turn it is."""
 
     def __init__(self, folder: str) -> None:
-        self._folder = folder
+        self.folder = folder
 
     def __getitem__(self, model: str) -> str:
-        return self._folder
+        return self.folder
 
     def __iter__(self) -> Iterator[str]:
         return iter(())
@@ -138,32 +159,50 @@ class _Here:
             yield slot
         finally:
             with self._lock:
-                self._idle.setdefault(token, []).append(slot)
+                stays = token in self._idle
+                if stays:
+                    self._idle[token].append(slot)
+            if not stays:
+                slot.close()  # the sweep left while this lane was at work
 
-    def climb(self, task: Json) -> Json:
-        """The record of one op, or what keeps it from being made."""
-        files: dict[str, str] = task["files"]
-        missing = [digest for digest in dict.fromkeys(files.values()) if not self.blobs.has(digest)]
-        if missing:
+    def climb(self, task: Json, tell: Callable[[Json], None]) -> Json:
+        """What `climb` returns; `tell` is given the records that it tells."""
+        digests = dict.fromkeys(digest for op in task["ops"] for digest in op.get("files", {}).values())
+        if missing := [digest for digest in digests if not self.blobs.has(digest)]:
             return {"missing": missing}
-        row = OpRow.model_validate_json(task["row"])
+        until = None
         with self.lane(task) as slot:
-            for folder in (slot.export, slot.run):
+            for op in task["ops"]:
+                if until is not None and time.monotonic() > until:
+                    break
+                answer = self._climbed(slot, op) | {"batch": task["batch"]}
+                if answer.get("files") or "test" not in answer:
+                    return answer  # files go with the end of a batch: the scheduler keeps what is told under a topic
+                tell(answer)
+                until = until or time.monotonic() + BATCH_SECONDS  # the lane may have been started for the first op
+        return {}
+
+    def _climbed(self, slot: _Slot, task: Json) -> Json:
+        """The record of one op, or what keeps it from being made."""
+        row = OpRow.model_validate_json(task["row"])
+        slot.where.folder = task.get("folder", str(slot.export))
+        for folder in (slot.export, slot.run):
+            if folder.exists():
                 shutil.rmtree(folder, ignore_errors=True)
-            try:
-                for path, digest in files.items():
-                    self.blobs.place(digest, slot.export, path)
-            except FileNotFoundError:
-                return {"missing": list(dict.fromkeys(files.values()))}  # cleared away a moment ago
-            if task["fresh"]:
-                slot.lane.close()
-            try:
-                said = slot.lane.ready()
-                test = slot.lane.run(row, attempt=task["attempt"])
-            except InputError as error:
-                return {"input_error": [error.where, error.expected, error.got, error.hint]}
-            left = _left(artifact_dir(slot.run, row.op_id))
-            return {"test": test.model_dump_json(), "files": left, "ready": asdict(said)}
+        try:
+            for path, digest in task.get("files", {}).items():
+                self.blobs.place(digest, slot.export, path)
+        except FileNotFoundError:
+            return {"missing": list(task["files"].values())}  # cleared away a moment ago
+        if task["fresh"]:
+            slot.lane.close()
+        try:
+            said = slot.lane.ready()
+            test = slot.lane.run(row, attempt=task["attempt"])
+        except InputError as error:
+            return {"input_error": [error.where, error.expected, error.got, error.hint]}
+        left = _left(artifact_dir(slot.run, row.op_id))
+        return {"op": row.op_id, "test": test.model_dump_json(), "files": left, "ready": asdict(said)}
 
     def leave(self, token: str) -> None:
         """Ends the idle lanes of a sweep."""

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import InputError
+from harness.scale.blobs import mark
 
 RESOURCE = "device"
 PART_BYTES = 16 << 20
@@ -51,6 +52,8 @@ class Connection:
         self._same: dict[str, bool] = {}
         self._alive: frozenset[str] = frozenset()
         self._shipped: dict[str, set[str]] = {}
+        self._seen: dict[tuple[str, Path], bool] = {}
+        self._asked: list[Any] = []
         try:
             self._await_workers()
         except BaseException:
@@ -107,20 +110,48 @@ class Connection:
                                  "the same revision there")  # fmt: skip
         return True
 
-    def ask(self, function: Callable[[str], str], message: str, seconds: float) -> dict[str, Any]:
-        """A worker's answer to one question, asked where a device is free."""
-        future = self._client.submit(function, message, pure=False, resources={RESOURCE: 1})
+    def ask(self, function: Callable[[str], str], message: str) -> None:
+        """Asks each device one question; `answer` has the first answer."""
+        self._asked = [
+            self._client.submit(function, message, pure=False, workers=[worker], resources={RESOURCE: 1})
+            for worker, devices in self.slots().items() for _ in range(devices)
+        ]  # fmt: skip
+
+    def answer(self, seconds: float) -> dict[str, Any]:
+        """The first answer to what was asked, once a worker has one."""
+        from distributed import as_completed
+
+        got = "none"
         try:
-            return json.loads(future.result(timeout=seconds))
-        except Exception as error:  # noqa: BLE001 - Dask's errors have no common base
-            got = f"{type(error).__name__}: {' '.join(str(error).split())[:120]}"
-            raise InputError(self._where, "an answer of a worker", got, "the log of a worker") from None
+            for future in as_completed(self._asked, loop=self._client.loop, timeout=seconds):
+                try:
+                    return json.loads(future.result())
+                except Exception as error:  # noqa: BLE001 - Dask's errors have no common base
+                    got = f"{type(error).__name__}: {' '.join(str(error).split())[:120]}"
+        except TimeoutError:
+            got = f"none within {seconds:g} s"
+        raise InputError(self._where, "an answer of a worker", got, "the log of a worker")
+
+    def hear(self, topic: str, handler: Callable[[tuple[float, str]], None]) -> None:
+        """Has `handler` called, in Dask's thread, for each event (moment, text) that a worker logs under a topic."""
+        self._client.subscribe_topic(topic, handler)
 
     def submit(self, function: Callable[..., str], message: str, files: dict[str, bytes], key: str, worker: str) -> Any:
         """A future of a function's answer: on `worker`; it never comes if that one dies."""
         return self._client.submit(
             function, message, files, key=key, pure=False, workers=[worker], resources={RESOURCE: 1},
         )  # fmt: skip
+
+    def sees(self, function: Callable[[str, str], str], worker: str, folder: Path, name: str) -> bool:
+        """Whether a worker sees a folder, a file of which is `name`, at the place where it lies here."""
+        if (worker, folder) not in self._seen:
+            try:
+                file = folder / name
+                answer = self._client.run(function, str(file), mark(file), workers=[worker])[worker]
+            except (OSError, KeyError, ValueError):
+                return False  # it is gone
+            self._seen[worker, folder] = bool(answer)
+        return self._seen[worker, folder]
 
     def has(self, worker: str, digest: str) -> bool:
         """Whether a worker was sent a file."""

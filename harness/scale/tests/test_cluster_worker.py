@@ -1,0 +1,88 @@
+"""What a worker does with a batch: records are told as they are made, and what was not begun is left to others."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.optest import RunContext
+from harness.records import OpRow, OpTest
+from harness.scale import cluster_worker
+from harness.scale.blobs import digest_of, mark
+from harness.scale.cluster_worker import _Here
+from harness.tests.ops import FAULTY, add_row
+
+Json = dict[str, Any]
+
+
+def batch(rows: list[OpRow], where: Callable[[OpRow], Json], **changes: Any) -> Json:
+    context = {**asdict(RunContext("r1", "", FAULTY)), "run_dir": ""}
+    ops = [{"row": row.model_dump_json(), "attempt": 1, "fresh": False, **where(row)} for row in rows]
+    task = {"token": "r1", "batch": "b1", "context": context, "op_timeout": 20.0, "op_memory": None, "ops": ops}
+    return task | changes
+
+
+@pytest.mark.slow
+def test_records_are_told_before_an_op_that_hangs_and_the_rest_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster_worker, "BATCH_SECONDS", 60.0)
+    export = tmp_path / "export"
+    rows = [add_row(export, name, b"run:sigstop" if name == "stuck" else b"fine") for name in ("a", "b", "stuck", "c")]
+    here, told = _Here(tmp_path / "worker"), []
+    (tmp_path / "worker").mkdir()
+    try:
+        last = here.climb(
+            batch(rows, lambda row: {"folder": str(export)}, op_timeout=1.5),
+            lambda answer: told.append((time.monotonic(), answer["op"])),
+        )
+        ended = time.monotonic()
+        assert [op for _, op in told] == ["a", "b"]
+        assert told[-1][0] < ended - 1.4
+        assert (last["op"], last["batch"]) == ("stuck", "b1")
+        assert OpTest.model_validate_json(last["test"]).status == "timeout"
+        assert "crash.txt" in last["files"]
+        monkeypatch.setattr(cluster_worker, "BATCH_SECONDS", 0.0)
+        again: list[Json] = []
+        assert here.climb(batch([rows[0], rows[3]], lambda row: {"folder": str(export)}), again.append) == {}
+        assert [answer["op"] for answer in again] == ["a"], "after that long no other is begun"
+        slot = here._idle["r1"][0]
+        with here.lane(batch([], dict)):
+            here.leave("r1")
+        assert not slot.folder.exists(), "a lane that was at work when its sweep left ends with its work"
+    finally:
+        here.leave("r1")
+
+
+def test_files_are_missing_until_they_were_sent(tmp_path: Path) -> None:
+    row = add_row(tmp_path / "export", "a")
+    paths = ["ops/a.mlirbc", "values/left.npy", "values/right.npy", "values/sum.npy"]
+    files = {path: digest_of(tmp_path / "export" / path) for path in paths}
+    here = _Here(tmp_path / "worker")
+    (tmp_path / "worker").mkdir()
+    task = batch([row], lambda row: {"files": files})
+    try:
+        assert here.climb(task, print) == {"missing": list(dict.fromkeys(files.values()))}
+        for path, digest in files.items():
+            data = (tmp_path / "export" / path).read_bytes()
+            assert here.blobs.keep(digest, 0, len(data), data) == ""
+        told: list[Json] = []
+        assert here.climb(task, told.append) == {}
+        assert OpTest.model_validate_json(told[0]["test"]).status == "success"
+    finally:
+        here.leave("r1")
+
+
+def test_a_file_is_seen_only_where_it_is_the_same_one(tmp_path: Path) -> None:
+    (tmp_path / "one").write_bytes(b"1")
+    expected = mark(tmp_path / "one")
+    assert cluster_worker.sees(str(tmp_path / "one"), expected) == "yes"
+    (tmp_path / "copy").write_bytes(b"1")
+    (tmp_path / "copy").replace(tmp_path / "one")
+    assert cluster_worker.sees(str(tmp_path / "one"), expected) == ""
+    assert cluster_worker.sees(str(tmp_path / "none"), expected) == ""
