@@ -33,7 +33,7 @@ AHEAD = 1
 """So many batches wait on a worker besides those that its devices are at: none idles while a message travels."""
 
 BESIDE_BYTES = 1 << 20
-"""A file of at most this size travels with its op; larger ones before it, in parts."""
+"""A file of at most this size travels with its batch; larger ones before it, in parts."""
 
 BATCH_BYTES = 8 << 20
 """With so many bytes of files a batch is full."""
