@@ -34,8 +34,8 @@ JOURNAL = "evaluating"
 
 SOURCES = (
     "domains", "element_types", "errors", "export", "export_folder", "exporting", "given", "golden", "identity",
-    "inputs", "mlir", "op_defaults", "prepare", "prepare_child", "program", "records", "rooms", "split", "stages",
-    "walk", "whole_row",
+    "inputs", "kinds", "mlir", "op_defaults", "prepare", "prepare_child", "program", "records", "rooms", "split",
+    "stages", "walk", "whole_row",
 )  # fmt: skip
 """Files (or packages) of this room whose change makes older export folders worthless."""
 

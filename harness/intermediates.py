@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from harness.backends.base import Target
-from harness.compare import PRODUCT_KINDS, check, check_cancelling, compare
+from harness.compare import check, check_cancelling, compare
 from harness.following import Following
-from harness.kinds import op_kind
+from harness.kinds import PRODUCT_KINDS, op_kind
 from harness.paths import moved_shape, moves_of, path_of
 from harness.program import Node, SplitModule
 from harness.records import Jump, ResultCheck, TensorDesc

@@ -43,6 +43,10 @@ _KINDS["model"] = "whole_model"
 
 DATA_MOVEMENT = frozenset({"data_movement", "creation"})
 """Kinds that compute nothing: their results are exact wherever the storage format is."""
+PRODUCT_KINDS = frozenset({"matmul", "conv"})
+"""Kinds that sum up products, and nothing else."""
+PRODUCTS_IN_A_ROW = "products_in_a_row"
+"""Parameter of a whole model: the most products of which each reads what came of the one before."""
 COMPUTING = frozenset(_FAMILIES) - DATA_MOVEMENT
 """All other kinds of known ops."""
 

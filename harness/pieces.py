@@ -19,12 +19,11 @@ import numpy as np
 from harness import golden
 from harness.backends.base import StageError
 from harness.backends.reference_pieces import Apart, Piece
-from harness.compare import PRODUCT_KINDS
 from harness.element_types import numpy_dtype, save
 from harness.export_folder import OPS, VALUES
 from harness.following import Following
 from harness.intermediates import Made, candidates
-from harness.kinds import op_kind
+from harness.kinds import PRODUCT_KINDS, op_kind
 from harness.ladder import MEANING
 from harness.mlir.tagged import tagged
 from harness.paths import moved_back, moves_of, path_of

@@ -40,6 +40,8 @@ class Tolerance:
     """The format shares an exponent among 16 datums: small errors are relative to the block's largest value."""
     by_element: bool = True
     """Whether each element's error comes from its own operands, so that the result must be right without outliers."""
+    truncates: bool = False
+    """Whether the matrix unit cuts bits of both operands off, as it does with Float32."""
     saturates_at: float | None = None
     """Finite magnitude that stands for infinity where the format has none."""
 
@@ -60,8 +62,8 @@ _ROWS = (
     Tolerance("Bfp4", 0.5, 0.94, block=True, saturates_at=_LARGE),
     Tolerance("Bfp2", 0.7, 0.7, block=True, saturates_at=_LARGE),
     Tolerance("Float8", 0.1, 0.99),
-    Tolerance("Float32 matrix HiFi4", 4e-3, 0.9999),
-    Tolerance("Float32 matrix HiFi3", 4e-3, 0.9999),
+    Tolerance("Float32 matrix HiFi4", 4e-3, 0.9999, truncates=True),
+    Tolerance("Float32 matrix HiFi3", 4e-3, 0.9999, truncates=True),
     Tolerance("Float32 matrix HiFi2", 2e-2),
     Tolerance("Float32 matrix LoFi", 9e-2),
     Tolerance("Float16_b matrix HiFi4", 6e-3, 0.999),

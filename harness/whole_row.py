@@ -9,7 +9,8 @@ from typing import Any
 
 from harness.element_types import save
 from harness.export_folder import MODULE, VALUES, WHOLE
-from harness.program import SplitModule
+from harness.kinds import PRODUCT_KINDS, PRODUCTS_IN_A_ROW, op_kind
+from harness.program import Program, SplitModule
 from harness.records import WHOLE_MODEL, OpRow, Source, Use
 
 
@@ -35,6 +36,7 @@ def write(
         module=MODULE,
         inputs=tuple(split.values[value] for value in program.arguments),
         outputs=tuple(split.values[value] for value in program.results),
+        op_params={PRODUCTS_IN_A_ROW: str(products_in_a_row(program))},
         sources=tuple(
             Source(kind="captured", path=given[index])
             if index in given
@@ -49,3 +51,14 @@ def write(
         argument_types=argument_types,
     )
     (folder / WHOLE).write_text(row.model_dump_json() + "\n")
+
+
+def products_in_a_row(program: Program) -> int:
+    """The most products (matmul, conv) of which each reads what came of the one before; a loop's body counts once."""
+    before: dict[int, int] = {}
+    for node in program.nodes:
+        most = max((before.get(value, 0) for value in node.operands), default=0)
+        most += op_kind(node.name) in PRODUCT_KINDS
+        most += max((products_in_a_row(body) for body in node.bodies), default=0)
+        before |= dict.fromkeys(node.results, most)
+    return max(before.values(), default=0)

@@ -10,7 +10,7 @@ import pytest
 
 from harness.backends.base import Target
 from harness.compare import check, compare
-from harness.records import TensorDesc
+from harness.records import WHOLE_MODEL, TensorDesc
 from harness.tolerance import TABLE
 
 F32, BF16, BFP8 = TABLE["Float32"], TABLE["Float16_b"], TABLE["Bfp8"]
@@ -235,6 +235,52 @@ def test_cancellation_excuses_no_wrong_sum(cancelling, mistake, reason):
     result = summed(cancelling, golden, mistake(cancelling))
     assert not result.passed
     assert reason in result.reason
+
+
+def layers(cut):
+    """A vector through 40 orthogonal matrices; `cut` is what the unpackers make of both operands."""
+    random = np.random.default_rng(5)
+    value = random.standard_normal(128).astype(np.float32)
+    for _ in range(40):
+        matrix = np.linalg.qr(random.standard_normal((128, 128)))[0].astype(np.float32)
+        value = cut(value, 13) @ cut(matrix, 14)
+    return value
+
+
+def cut_off(array, bits):
+    return (array.view(np.uint32) & np.uint32(0xFFFFFFFF << bits & 0xFFFFFFFF)).view(np.float32)
+
+
+def whole(golden, got, products):
+    """The verdict on the result of a model."""
+    return compare([golden], [got], WHOLE_MODEL, DEVICE, params={"products_in_a_row": str(products)})[0]
+
+
+def test_a_model_may_be_as_much_too_small_as_truncation_makes_it():
+    golden, got = layers(lambda array, _: array), layers(cut_off)
+    result = whole(golden, got, 40)
+    assert result.passed, result
+    assert result.flags == ("truncation",)
+    assert result.relative_l2 is not None
+    assert result.relative_l2 > 0.03  # told as it is
+    assert not whole(golden, got, 0).passed
+    assert not whole(golden, got, 10).passed
+
+
+@pytest.mark.parametrize("factor", [0.9, 1.03, -0.97])
+def test_truncation_excuses_no_other_scale(factor):
+    golden = layers(lambda array, _: array)
+    result = whole(golden, golden * np.float32(factor), 40)
+    assert not result.passed
+    assert result.reason.startswith("relative L2")
+
+
+def test_truncation_excuses_no_wrong_direction():
+    golden, noise = layers(lambda array, _: array), np.random.default_rng(6).standard_normal(128).astype(np.float32)
+    noise *= np.float32(0.03 * np.linalg.norm(golden) / np.linalg.norm(noise))
+    result = whole(golden, golden * np.float32(0.97) + noise, 40)
+    assert not result.passed
+    assert result.reason.startswith("relative L2")
 
 
 def test_what_does_not_cancel_gets_no_leniency():
