@@ -39,8 +39,8 @@ terms add up to that root times an operand's error, a sixth of what the toleranc
 4e-3): above a quarter of it they fit into the tolerance of the element itself."""
 _CHUNK = 1 << 14
 _SAMPLE = 1 << 19
-_TINY = float(np.finfo(np.float32).tiny)
-"""Smallest normal float32 (and bfloat16): hardware takes what is below as zero."""
+_TINY, _TINY_F16 = float(np.finfo(np.float32).tiny), float(np.finfo(np.float16).tiny)
+"""Smallest normal float32 (and bfloat16), float16: hardware takes what is below as zero."""
 
 
 def compare(
@@ -170,6 +170,8 @@ class _Sums:
     golden_squares: float = 0.0
     error_squares: float = 0.0
     largest_error: float = 0.0
+    tiny: float = _TINY
+    """The golden's smallest normal number: what is smaller may be zero."""
     flushed: int = 0
     saturated: int = 0
     unequal: int = 0
@@ -178,7 +180,7 @@ class _Sums:
 
 
 def _check_floats(golden: np.ndarray, got: np.ndarray, row: Tolerance) -> ResultCheck:
-    sums = _Sums()
+    sums = _Sums(tiny=_TINY_F16 if golden.dtype == np.float16 else _TINY)
     for start in range(0, golden.size, _CHUNK):
         end = start + _CHUNK
         _gather(sums, start, golden[start:end].astype(np.float64), got[start:end].astype(np.float64), row)
@@ -239,7 +241,7 @@ def _gather(sums: _Sums, start: int, g: np.ndarray, d: np.ndarray, row: Toleranc
             return
     zero = d == 0
     if zero.any():
-        small = zero & (np.abs(g) < _TINY) & (g != 0)
+        small = zero & (np.abs(g) < sums.tiny) & (g != 0)
         sums.flushed += int(np.count_nonzero(small))
         g[small] = 0.0
     error = d - g

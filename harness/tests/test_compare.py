@@ -107,6 +107,15 @@ def test_there_are_41_situations():
     assert len(SITUATIONS) == len({name for name, *_ in SITUATIONS}) == 41
 
 
+def test_denormals_of_float16_are_larger():
+    golden = np.array([1.0, -2.5e-6, 6.2e-5], np.float16)
+    result = check(golden, np.array([1.0, 0.0, 6.2e-5], np.float16), INT)
+    assert result.passed, result
+    assert result.flags == ("denormal_flush",)
+    assert not check(golden, np.array([1.0, -2.5e-6, 0.0], np.float16), INT).passed
+    assert not check(golden.astype(np.float32), np.array([1.0, 0.0, 6.2e-5], np.float32), INT).passed
+
+
 @pytest.mark.parametrize(
     ("golden", "got", "row", "passes", "flag"),
     [
