@@ -47,8 +47,8 @@ def started(place: Place, *words: str) -> subprocess.Popen[str]:
     (place.folder / "slow.py").write_text(SLOW)
     command = place.command("pytest", "--model", MODEL, "--op-by-op", "--backend", "slow.py", "--no-report", *words)
     child = subprocess.Popen(
-        command, cwd=place.folder, env=place.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        start_new_session=True, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        ["env", "--default-signal=INT", *command], cwd=place.folder, env=place.environment, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, text=True, start_new_session=True,
     )  # fmt: skip
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline and child.poll() is None:
