@@ -116,7 +116,7 @@ def own(got: np.ndarray, want: np.ndarray, kind: str, options: dict[str, float])
     if not np.array_equal(np.isnan(a), np.isnan(b)) or not np.array_equal(a[special], b[special]):
         return "NaN or infinity elsewhere"
     if kind == "expect_almost_eq":
-        far = float(np.abs(a - b)[finite].max(initial=0.0))
+        far = float(np.abs(a[finite] - b[finite]).max(initial=0.0))
         return "" if far <= options.get("tolerance", 1e-3) else f"{far:.2g} off"
     ulp = _steps(got, want)[finite].max(initial=0)
     return "" if ulp <= options.get("max_ulp_difference", 3) else f"{int(ulp)} units off"
