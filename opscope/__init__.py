@@ -1,0 +1,1 @@
+"""opscope: a test-and-regression harness for ML compilers."""
