@@ -14,7 +14,7 @@ DEV  := $(VENV)/.stamp-dev
 FROM := pyproject.toml constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help venv sweep test slow lint measure conformance ops zoo flatc clean metrics dashboard
+.PHONY: help venv sweep test slow lint contracts measure conformance ops zoo flatc clean metrics dashboard
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -34,30 +34,34 @@ slow: $(TEST) ## every slow test (tens of minutes)
 lint: $(DEV) ## ruff, pyright, import contracts, file sizes, generated schema, migrations, workflows
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(MAKE) --no-print-directory contracts
 	$(BIN)/pyright
-	$(BIN)/lint-imports
 	$(BIN)/python ci/check_sizes.py
 	$(BIN)/python ci/check_schema.py
 	$(BIN)/python ci/check_migrations.py
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 
+contracts: $(DEV) ## who may import whom
+	$(BIN)/python ci/lint_tree.py
+	cd build/lint && ../../$(BIN)/lint-imports --config ../../pyproject.toml --cache-dir ../../.import_linter_cache
+
 measure: $(TEST) ## take every figure of docs/measurements.md again
 	$(BIN)/python ci/measure.py $(ARGS)
 
 conformance: $(TEST) ## write docs/conformance.md again: every stored case of the specification
-	$(BIN)/python -m compiler.tests.conformance > docs/conformance.md.new && mv docs/conformance.md.new docs/conformance.md
+	$(BIN)/python -m opscope.compiler.tests.conformance > docs/conformance.md.new && mv docs/conformance.md.new docs/conformance.md
 
 ops: $(BASE) ## write docs/ops.md again, after a change of the op table
 	$(BIN)/opscope ops --markdown > docs/ops.md.new && mv docs/ops.md.new docs/ops.md
 
 metrics: $(BASE) ## write docs/metrics.md again, after a change of a view
-	$(BIN)/python -m reports.metrics > docs/metrics.md.new && mv docs/metrics.md.new docs/metrics.md
+	$(BIN)/python -m opscope.reports.metrics > docs/metrics.md.new && mv docs/metrics.md.new docs/metrics.md
 
 zoo: $(BASE) ## count every model's parameters and ops again, after a change of models (minutes; needs the frameworks)
 	$(BIN)/opscope models --count > /dev/null
 
 flatc: $(BASE) ## generate the Python of the flatbuffer schema again (needs flatc)
-	$(BIN)/python -m compiler.target.regenerate
+	$(BIN)/python -m opscope.compiler.target.regenerate
 
 dashboard: $(BASE) ## serve the results database in Apache Superset, which it installs first (ARGS='--port 8088')
 	$(BIN)/opscope dashboard up $(ARGS)

@@ -44,7 +44,9 @@ def _differences(root: Path) -> list[str]:
     with tempfile.TemporaryDirectory() as folder:
         command = ["flatc", "--python", "--gen-object-api", "-o", folder, str(root / SCHEMA)]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-        made = {path.relative_to(folder): path.read_bytes() for path in Path(folder).rglob("*.py")}
+        made = {
+            path.relative_to(f"{folder}/opscope"): path.read_bytes() for path in Path(folder, "opscope").rglob("*.py")
+        }
     kept = {path.relative_to(root): path.read_bytes() for path in (root / GENERATED).rglob("*.py")}
     names = sorted(name for name in made.keys() | kept.keys() if made.get(name) != kept.get(name))
     # An empty package marker is made by some versions of flatc in folders above ours.

@@ -14,7 +14,7 @@ from pathlib import Path
 MEDIAN, P90, MOST = 150, 500, 800
 """Limits in lines per file."""
 
-ROOMS = ("harness", "compiler", "simulator", "models", "reports", "ci", "dashboards")
+ROOMS = ("opscope", "harness", "compiler", "simulator", "models", "reports", "ci", "dashboards")
 GENERATED = frozenset({"generated", "__pycache__"})
 """Folders whose files nobody reads."""
 

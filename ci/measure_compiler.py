@@ -59,7 +59,7 @@ def conformance() -> Iterator[Figure]:
     """The specification's stored cases: how many of each class are right, and how long all of them take."""
     for level in LEVELS:
         before, started = os.times(), time.monotonic()
-        command = [sys.executable, "-m", "compiler.tests.conformance", "--optimization-level", str(level)]
+        command = [sys.executable, "-m", "opscope.compiler.tests.conformance", "--optimization-level", str(level)]
         done = subprocess.run(command, cwd=ROOT, text=True, capture_output=True)
         clock, after, what = time.monotonic() - started, os.times(), f"conformance, level {level}"
         seconds = after.children_user - before.children_user
@@ -79,7 +79,7 @@ def conformance() -> Iterator[Figure]:
 def mutants(count: int = 10_000) -> Figure:
     """Changed texts of the specification's cases: whatever becomes of one is typed."""
     done = subprocess.run(
-        [sys.executable, "-m", "compiler.tests.mutations", "--count", str(count)],
+        [sys.executable, "-m", "opscope.compiler.tests.mutations", "--count", str(count)],
         cwd=ROOT, text=True, capture_output=True,
     )  # fmt: skip
     counts = ", ".join(" ".join(line.split()) for line in done.stdout.splitlines())

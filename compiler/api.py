@@ -19,23 +19,23 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from xdsl.utils.exceptions import VerifyException
 
-from compiler.configuration import Configuration
-from compiler.depths import Compilation, CompileDepth
-from compiler.depths import binaries as planned_binaries
-from compiler.depths import step as take_step
-from compiler.errors import CompilerInputError, StageFailure, noted
-from compiler.mixed_precision import FORMATS as MIXED_PRECISION
-from compiler.ops.families import family
-from compiler.ops.layout import MOVES
-from compiler.ops.row import TABLE, OpRow, register
-from compiler.options import CompileOptions
-from compiler.target.system_desc import SystemDesc, load_board
+from opscope.compiler.configuration import Configuration
+from opscope.compiler.depths import Compilation, CompileDepth
+from opscope.compiler.depths import binaries as planned_binaries
+from opscope.compiler.depths import step as take_step
+from opscope.compiler.errors import CompilerInputError, StageFailure, noted
+from opscope.compiler.mixed_precision import FORMATS as MIXED_PRECISION
+from opscope.compiler.ops.families import family
+from opscope.compiler.ops.layout import MOVES
+from opscope.compiler.ops.row import TABLE, OpRow, register
+from opscope.compiler.options import CompileOptions
+from opscope.compiler.target.system_desc import SystemDesc, load_board
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
-    from compiler.pieces import Pieces
-    from compiler.target.program import Program, TensorDesc
+    from opscope.compiler.pieces import Pieces
+    from opscope.compiler.target.program import Program, TensorDesc
 
 __all__ = [
     "MIXED_PRECISION",
@@ -84,8 +84,8 @@ class IoDesc:
 
 def stablehlo_to_ttir(module: Source, options: CompileOptions | None = None) -> ModuleOp:
     """TTIR of a StableHLO module. Raises StageFailure, CompilerInputError."""
-    from compiler.ir import door
-    from compiler.passes.pipeline import run, ttir_passes
+    from opscope.compiler.ir import door
+    from opscope.compiler.passes.pipeline import run, ttir_passes
 
     options = options or CompileOptions()
     with _stage(STAGES[0]):
@@ -102,7 +102,7 @@ def vet(module: bytes | str) -> None:
     Raises ParserCrashed, a CompilerInputError, where the native parser does not come back from it; what it refuses in
     words is refused by `stablehlo_to_ttir`. The command lines call it; a sweep has its lanes.
     """
-    from compiler.ir import guard
+    from opscope.compiler.ir import guard
 
     guard.vet(module)
 
@@ -129,7 +129,7 @@ def _bytes_or_text(module: Source) -> bytes | str:
 
 def ttir_to_ttnn(ttir: ModuleOp, system_desc: SystemDesc, options: CompileOptions | None = None) -> ModuleOp:
     """TTNN of a TTIR module, which stays as it is. Raises StageFailure, CompilerInputError."""
-    from compiler.passes.pipeline import run, ttir_passes, ttnn_passes
+    from opscope.compiler.passes.pipeline import run, ttir_passes, ttnn_passes
 
     options = options or CompileOptions()
     with _stage(STAGES[1]):
@@ -141,8 +141,8 @@ def ttir_to_ttnn(ttir: ModuleOp, system_desc: SystemDesc, options: CompileOption
 
 def ttnn_to_flatbuffer(ttnn: ModuleOp, system_desc: SystemDesc, options: CompileOptions | None = None) -> bytes:
     """The binary of a TTNN module. Raises StageFailure."""
-    from compiler.passes.ttnn_to_flatbuffer import to_binary
-    from compiler.target import binary
+    from opscope.compiler.passes.ttnn_to_flatbuffer import to_binary
+    from opscope.compiler.target import binary
 
     options = options or CompileOptions()
     with _stage(STAGES[2]), noted(lambda: _again(system_desc, options)):
@@ -162,7 +162,7 @@ def _again(board: SystemDesc, options: CompileOptions) -> str:
 
 def take_apart(ttnn: ModuleOp, system_desc: SystemDesc) -> Pieces:
     """Each op of a ttnn module that computes, as a module of its own. Raises StageFailure."""
-    from compiler.pieces import take_apart as pieces_of
+    from opscope.compiler.pieces import take_apart as pieces_of
 
     with _stage(STAGES[2]):
         return pieces_of(ttnn, system_desc)
@@ -170,7 +170,7 @@ def take_apart(ttnn: ModuleOp, system_desc: SystemDesc) -> Pieces:
 
 def piece_module(text: str) -> ModuleOp:
     """The ttnn module of a piece, from its text. Raises StageFailure, CompilerInputError."""
-    from compiler.pieces import module_of
+    from opscope.compiler.pieces import module_of
 
     with _stage(STAGES[2]):
         return module_of(text)
@@ -184,7 +184,7 @@ def compile(module: Source, system_desc: SystemDesc, options: CompileOptions | N
 
 def pipeline(options: CompileOptions | None = None, system_desc: SystemDesc | None = None) -> str:
     """The passes that `options` ask for, as a string that `opscope opt -p` replays."""
-    from compiler.passes.pipeline import spell, ttir_passes, ttnn_passes
+    from opscope.compiler.passes.pipeline import spell, ttir_passes, ttnn_passes
 
     board, options = (system_desc or load_board("n150")).board, options or CompileOptions()
     return spell((*ttir_passes(options.unsupported_types), *ttnn_passes(board, options)))
@@ -195,12 +195,12 @@ def describe_io(compiled: ModuleOp | bytes) -> IoDesc:
 
     An input that no kernel reads stays on the host and is described there.
     """
-    from compiler.target import binary
+    from opscope.compiler.target import binary
 
     if isinstance(compiled, bytes):
         program = binary.read(compiled).programs[0]
     else:
-        from compiler.passes.ttnn_to_flatbuffer import to_binary
+        from opscope.compiler.passes.ttnn_to_flatbuffer import to_binary
 
         program = to_binary(compiled, load_board("n150")).programs[0]
     moves = [op for op in program.operations if op.kernel in ("to_layout", "to_device", "from_device")]
@@ -220,7 +220,7 @@ def _follow(program: Program, moves: dict[int, int], tensor: int) -> TensorDesc:
 
 def ran_on(compiled: bytes) -> str:
     """Where a binary's work is done: `simulator` (the device), `host` (host ops alone) or `mixed`."""
-    from compiler.target import binary
+    from opscope.compiler.target import binary
 
     kernels = {op.kernel for program in binary.read(compiled).programs for op in program.operations}
     if kernels and "host_op" not in kernels:
@@ -257,7 +257,7 @@ def _version() -> str:
 def _dump(options: CompileOptions, name: str, module: Callable[[], ModuleOp]) -> None:
     if options.dump_dir is None:
         return
-    from compiler.ir.text import to_text
+    from opscope.compiler.ir.text import to_text
 
     folder = Path(options.dump_dir)
     folder.mkdir(parents=True, exist_ok=True)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import click
 
-from compiler.errors import CompilerInputError, StageFailure
+from opscope.compiler.errors import CompilerInputError, StageFailure
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -104,8 +104,8 @@ def compile_command(
     dump_ir: Path | None,
 ) -> None:
     """Compile a StableHLO FILE (text, bytecode or portable artifact) with the reference compiler."""
-    from compiler import api
-    from compiler.ir.text import to_text
+    from opscope.compiler import api
+    from opscope.compiler.ir.text import to_text
 
     module = _read(file)
     try:
@@ -186,8 +186,8 @@ def opt(
 
     Public functions keep their names. What is printed is generic too: MLIR reads it with unregistered dialects allowed.
     """
-    from compiler.ir import text
-    from compiler.passes import pipeline as passes
+    from opscope.compiler.ir import text
+    from opscope.compiler.passes import pipeline as passes
 
     data = _read(file)
     parts = _SPLIT.split(data) if split else [data]
@@ -210,7 +210,7 @@ def opt(
 
 
 def _vetted(data: bytes) -> ModuleOp:
-    from compiler.ir import door, guard
+    from opscope.compiler.ir import door, guard
 
     read = partial(door.read, every=True)
     guard.vet(data, read=read)

@@ -17,17 +17,17 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from compiler.balancer.options import LegalizerOptions, OpOverride
-from compiler.balancer.policies import POLICIES, PolicyOptions
-from compiler.balancer.shapes import Grid
-from compiler.errors import CompilerInputError
-from compiler.fuse_ops import fuse_ops
-from compiler.graph import FIDELITIES, BudaGraph
-from compiler.mixed_precision import LEVELS, mixed_precision
-from compiler.placer.dram import PICKERS
-from compiler.placer.epochs import HARVESTABLE_ROWS, PlacerOptions
-from compiler.planner import Plan, budget_of, plan
-from compiler.target.formats import number_format
+from opscope.compiler.balancer.options import LegalizerOptions, OpOverride
+from opscope.compiler.balancer.policies import POLICIES, PolicyOptions
+from opscope.compiler.balancer.shapes import Grid
+from opscope.compiler.errors import CompilerInputError
+from opscope.compiler.fuse_ops import fuse_ops
+from opscope.compiler.graph import FIDELITIES, BudaGraph
+from opscope.compiler.mixed_precision import LEVELS, mixed_precision
+from opscope.compiler.placer.dram import PICKERS
+from opscope.compiler.placer.epochs import HARVESTABLE_ROWS, PlacerOptions
+from opscope.compiler.planner import Plan, budget_of, plan
+from opscope.compiler.target.formats import number_format
 
 CHIP_ORDERS = ("MMIO_LAST", "SNAKE")
 DEVICE_CONFIGS: dict[str, tuple[str, int]] = {
@@ -264,7 +264,7 @@ def with_formats(graph: BudaGraph, data_format: str | None, acc: str | None, fid
 
 def with_outputs(graph: BudaGraph, names: Iterable[str]) -> BudaGraph:
     """The graph with more outputs: the results of these ops."""
-    from compiler.graph import Edge, Node, NodeKind
+    from opscope.compiler.graph import Edge, Node, NodeKind
 
     nodes, edges = list(graph.nodes), list(graph.edges)
     for name in names:

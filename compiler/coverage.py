@@ -14,9 +14,9 @@ from functools import cache
 from importlib.metadata import entry_points
 from typing import Any
 
-from compiler.ops import families as _families  # noqa: F401  (fills the table)
-from compiler.ops.custom_calls import TARGETS
-from compiler.ops.row import TABLE, Lowering, OpRow
+from opscope.compiler.ops import families as _families  # noqa: F401  (fills the table)
+from opscope.compiler.ops.custom_calls import TARGETS
+from opscope.compiler.ops.row import TABLE, Lowering, OpRow
 
 TYPE_CLASSES = ("float", "int", "bool", "complex", "quant")
 KINDS: dict[Lowering, str] = {

@@ -11,19 +11,19 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
-from compiler.configuration import Configuration
-from compiler.errors import CompilerInputError, StageFailure
+from opscope.compiler.configuration import Configuration
+from opscope.compiler.errors import CompilerInputError, StageFailure
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
     from xdsl.dialects.func import FuncOp
 
-    from compiler.graph import BudaGraph
-    from compiler.netlist.model import Netlist
-    from compiler.passes.ttir_to_graph.host import HostPart
-    from compiler.patterns import Repetition
-    from compiler.plan_to_binary import PlannedProgram
-    from compiler.planner import Plan
+    from opscope.compiler.graph import BudaGraph
+    from opscope.compiler.netlist.model import Netlist
+    from opscope.compiler.passes.ttir_to_graph.host import HostPart
+    from opscope.compiler.patterns import Repetition
+    from opscope.compiler.plan_to_binary import PlannedProgram
+    from opscope.compiler.planner import Plan
 
 
 class CompileDepth(IntEnum):
@@ -89,7 +89,7 @@ class Compilation:
     @property
     def entry(self) -> FuncOp:
         """The program's function in TTIR."""
-        from compiler.ir.functions import functions
+        from opscope.compiler.ir.functions import functions
 
         assert self.ttir is not None
         return functions(self.ttir)[0]
@@ -97,7 +97,7 @@ class Compilation:
 
 def _init(c: Compilation) -> None:
     """Resolves the board and what was set for it."""
-    from compiler.planner import budget_of
+    from opscope.compiler.planner import budget_of
 
     board, mask = c.configuration.device
     c.board = board or c.board
@@ -109,14 +109,14 @@ def _init(c: Compilation) -> None:
 
 def _initial(c: Compilation) -> None:
     """Reads StableHLO: the graph as the framework gave it."""
-    from compiler.ir import door
+    from opscope.compiler.ir import door
 
     c.initial = door.read(c.source)
 
 
 def _decomposed(c: Compilation) -> None:
     """TTIR: composites and chlo ops in terms of simpler ones, indices narrowed."""
-    from compiler.passes.pipeline import run, ttir_passes
+    from opscope.compiler.passes.pipeline import run, ttir_passes
 
     assert c.initial is not None
     c.ttir = c.initial.clone()
@@ -125,8 +125,8 @@ def _decomposed(c: Compilation) -> None:
 
 def _consteval(c: Compilation) -> None:
     """What the host works out: of parameters alone once, of integers for each input."""
-    from compiler.passes.ttir_to_graph.arguments import parameters
-    from compiler.passes.ttir_to_graph.hosts import host_ops
+    from opscope.compiler.passes.ttir_to_graph.arguments import parameters
+    from opscope.compiler.passes.ttir_to_graph.hosts import host_ops
 
     block = c.entry.body.block
     c.on_host = host_ops(block, frozenset() if c.single_op else parameters(block))
@@ -134,15 +134,15 @@ def _consteval(c: Compilation) -> None:
 
 def _patterns(c: Compilation) -> None:
     """Finds layers that are alike."""
-    from compiler.patterns import repetition
+    from opscope.compiler.patterns import repetition
 
     c.repeats = repetition(c.entry.body.block)
 
 
 def _optimized(c: Compilation) -> None:
     """Takes out movements that cancel."""
-    from compiler.passes.pipeline import run
-    from compiler.passes.ttir_to_graph.legalise import optimizing
+    from opscope.compiler.passes.pipeline import run
+    from opscope.compiler.passes.ttir_to_graph.legalise import optimizing
 
     assert c.ttir is not None
     run(optimizing(), c.ttir)
@@ -150,8 +150,8 @@ def _optimized(c: Compilation) -> None:
 
 def _autograd(c: Compilation) -> None:
     """Marks what JAX's differentiation made: forward, backward and optimizer ops, in this order."""
-    from compiler.passes.pipeline import run
-    from compiler.passes.ttir_to_graph.legalise import marking
+    from opscope.compiler.passes.pipeline import run
+    from opscope.compiler.passes.ttir_to_graph.legalise import marking
 
     assert c.ttir is not None
     run(marking(), c.ttir)
@@ -159,8 +159,8 @@ def _autograd(c: Compilation) -> None:
 
 def _post_autograd(c: Compilation) -> None:
     """Decomposes what TT-Buda has no op for, most of it in backward passes; movements that cancel now go."""
-    from compiler.passes.pipeline import run
-    from compiler.passes.ttir_to_graph.legalise import decomposing
+    from opscope.compiler.passes.pipeline import run
+    from opscope.compiler.passes.ttir_to_graph.legalise import decomposing
 
     assert c.ttir is not None
     run(decomposing(c.single_op), c.ttir)
@@ -168,8 +168,8 @@ def _post_autograd(c: Compilation) -> None:
 
 def _lowered(c: Compilation) -> None:
     """Buda's ops: data movement on edges, convolutions as gather and product; the host's part apart."""
-    from compiler.passes.ttir_to_graph.host import host_part
-    from compiler.passes.ttir_to_graph.lowering import lowered
+    from opscope.compiler.passes.ttir_to_graph.host import host_part
+    from opscope.compiler.passes.ttir_to_graph.lowering import lowered
 
     assert c.ttir is not None
     acc = c.configuration.get("accumulate_df", "Float16_b")
@@ -181,14 +181,14 @@ def _lowered(c: Compilation) -> None:
 
 def _pre_placer(c: Compilation) -> None:
     """The graph in tiles, in the formats and with the fidelity that were asked for, small ops fused."""
-    from compiler.planner import budget_of
+    from opscope.compiler.planner import budget_of
 
     c.graph = c.configuration.applied(c.lowering.builder.graph(), budget_of(c.board).arch)
 
 
 def _balanced(c: Compilation) -> None:
     """Op models, policy, placer: every op on its cores."""
-    from compiler.planner import budget_of, plan
+    from opscope.compiler.planner import budget_of, plan
 
     assert c.graph is not None
     _, mask = c.configuration.device
@@ -201,8 +201,8 @@ def _balanced(c: Compilation) -> None:
 
 def _pre_netlist(c: Compilation) -> None:
     """The program, and room in DRAM for its queues."""
-    from compiler.plan_to_binary import to_binary
-    from compiler.target.system_desc import load_board
+    from opscope.compiler.plan_to_binary import to_binary
+    from opscope.compiler.target.system_desc import load_board
 
     assert c.plan is not None
     dram = c.configuration.get("dram_placement_algorithm", "ROUND_ROBIN")
@@ -211,9 +211,9 @@ def _pre_netlist(c: Compilation) -> None:
 
 def _netlist(c: Compilation) -> None:
     """The netlist, checked as if somebody else had written it."""
-    from compiler.netlist.check import check
-    from compiler.netlist.emit import netlist_of, to_yaml
-    from compiler.netlist.parse import parse
+    from opscope.compiler.netlist.check import check
+    from opscope.compiler.netlist.emit import netlist_of, to_yaml
+    from opscope.compiler.netlist.parse import parse
 
     assert c.plan is not None
     assert c.program is not None
@@ -259,10 +259,10 @@ def binaries(compilation: Compilation) -> tuple[bytes, bytes]:
 
     The host's part is a binary for the board `n150`, whose formats hold float32 and integers.
     """
-    from compiler import api
-    from compiler.netlist.to_binary import to_binary
-    from compiler.target import binary
-    from compiler.target.system_desc import load_board
+    from opscope.compiler import api
+    from opscope.compiler.netlist.to_binary import to_binary
+    from opscope.compiler.target import binary
+    from opscope.compiler.target.system_desc import load_board
 
     assert compilation.host is not None
     assert compilation.netlist is not None

@@ -16,10 +16,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 
-from compiler.fused import MOST_INPUTS
-from compiler.fused_steps import operands_in_order, repeats_last, steps_of_group
-from compiler.graph import BudaGraph, Edge, Node, OpSpec
-from compiler.graph_to_program import KERNELS
+from opscope.compiler.fused import MOST_INPUTS
+from opscope.compiler.fused_steps import operands_in_order, repeats_last, steps_of_group
+from opscope.compiler.graph import BudaGraph, Edge, Node, OpSpec
+from opscope.compiler.graph_to_program import KERNELS
 
 MOST_EDGES = 16
 MOST_STEPS = 32

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
-from compiler.errors import CompilerInputError
-from compiler.graph import BudaGraph, Edge, Node, OpSpec, TensorShape, Tm, apply_tms
-from compiler.graph_builder import Operand, result_shape
+from opscope.compiler.errors import CompilerInputError
+from opscope.compiler.graph import BudaGraph, Edge, Node, OpSpec, TensorShape, Tm, apply_tms
+from opscope.compiler.graph_builder import Operand, result_shape
 
 DEST, OUTPUT = "dest", "output"
 MOST_INPUTS = 8

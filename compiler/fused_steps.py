@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from compiler.fused import DEST, OUTPUT, Fused, Step
-from compiler.graph import BudaGraph, Edge, Node, Tm
+from opscope.compiler.fused import DEST, OUTPUT, Fused, Step
+from opscope.compiler.graph import BudaGraph, Edge, Node, Tm
 
 COMMUTES = frozenset({"add", "multiply"})
 NOT_FROM_DEST = frozenset({"matmul", "reduce", "maximum"})

@@ -14,12 +14,12 @@ from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from compiler.errors import CompilerInputError
-from compiler.sparse_pattern import SparsePattern
-from compiler.target.formats import TILE, number_format
+from opscope.compiler.errors import CompilerInputError
+from opscope.compiler.sparse_pattern import SparsePattern
+from opscope.compiler.target.formats import TILE, number_format
 
 if TYPE_CHECKING:
-    from compiler.fused import Fused
+    from opscope.compiler.fused import Fused
 
 FIDELITIES = {"LoFi": 1, "HiFi2": 2, "HiFi3": 3, "HiFi4": 4}
 """Math fidelity -> phases of the matrix unit."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from compiler.errors import CompilerInputError
-from compiler.graph import BudaGraph, Edge, Node, NodeKind, OpSpec, TensorShape, Tm, apply_tms
+from opscope.compiler.errors import CompilerInputError
+from opscope.compiler.graph import BudaGraph, Edge, Node, NodeKind, OpSpec, TensorShape, Tm, apply_tms
 
 
 @dataclass(frozen=True)

@@ -20,11 +20,11 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from compiler.errors import CompilerInputError
-from compiler.graph import BudaGraph, NodeKind, OpSpec, TensorShape
-from compiler.graph_builder import GraphBuilder, Operand
-from compiler.sparse_pattern import SparsePattern
-from compiler.target.formats import TILE, number_format
+from opscope.compiler.errors import CompilerInputError
+from opscope.compiler.graph import BudaGraph, NodeKind, OpSpec, TensorShape
+from opscope.compiler.graph_builder import GraphBuilder, Operand
+from opscope.compiler.sparse_pattern import SparsePattern
+from opscope.compiler.target.formats import TILE, number_format
 
 SOURCES = {kind.value: kind for kind in (NodeKind.INPUT, NodeKind.PARAMETER, NodeKind.CONSTANT)}
 OP_KEYS = frozenset(f.name for f in fields(OpSpec)) - {"type", "sparse", "slices"}

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from compiler.errors import CompilerInputError
-from compiler.graph import BudaGraph, Edge, Node, NodeKind, Tm
-from compiler.target.formats import TILE
-from compiler.target.program import (
+from opscope.compiler.errors import CompilerInputError
+from opscope.compiler.graph import BudaGraph, Edge, Node, NodeKind, Tm
+from opscope.compiler.target.formats import TILE
+from opscope.compiler.target.program import (
     EltwiseParams,
     LayoutParams,
     MatmulParams,
@@ -95,7 +95,7 @@ def to_program(graph: BudaGraph, u_kt: Mapping[str, int] | None = None) -> Graph
 
     Raises CompilerInputError for an op that no kernel does.
     """
-    from compiler.fused import without_fused
+    from opscope.compiler.fused import without_fused
 
     return _Builder(without_fused(graph), u_kt or {}).build()
 

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from compiler.graph import BudaGraph, Node
-from compiler.target.formats import number_format
+from opscope.compiler.graph import BudaGraph, Node
+from opscope.compiler.target.formats import number_format
 
 LEVELS = (0, 1, 2)
 FORMATS = {1: ("Bfp8_b", "Float16_b"), 2: ("Bfp8", "Float16")}

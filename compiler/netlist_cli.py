@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from compiler.cli import InputProblem
-from compiler.errors import CompilerInputError
+from opscope.compiler.cli import InputProblem
+from opscope.compiler.errors import CompilerInputError
 
 if TYPE_CHECKING:
-    from compiler.netlist.model import Graph, Netlist
+    from opscope.compiler.netlist.model import Graph, Netlist
 
 
 @click.command("netlist", short_help="Check a TT-Buda netlist, show it, make a binary of it.")
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def netlist_command(file: Path, op: str, loops: int, output: Path | None, board: str, as_json: bool) -> None:
     """Check a netlist FILE: cores, queues, formats, L1, DRAM, loops. Then show it, or make a binary of it."""
-    from compiler.netlist.check import check
-    from compiler.netlist.parse import read
+    from opscope.compiler.netlist.check import check
+    from opscope.compiler.netlist.parse import read
 
     try:
         found = read(file)
@@ -45,8 +45,8 @@ def netlist_command(file: Path, op: str, loops: int, output: Path | None, board:
 
 
 def _write(netlist: Netlist, output: Path, board: str, loops: int) -> None:
-    from compiler.netlist.to_binary import to_binary
-    from compiler.target import binary
+    from opscope.compiler.netlist.to_binary import to_binary
+    from opscope.compiler.target import binary
 
     data = binary.write(to_binary(netlist, board, {"p_loop_count": loops}).binary)
     try:
@@ -61,7 +61,7 @@ def _used(netlist: Netlist, graph: Graph) -> int:
 
 
 def _l1(netlist: Netlist, graph: Graph) -> int:
-    from compiler.netlist.check import core_buffers
+    from opscope.compiler.netlist.check import core_buffers
 
     return max((sum(b.bytes for b in core_buffers(netlist, graph, op)) for op in graph.ops), default=0)
 
@@ -93,8 +93,8 @@ def _show(netlist: Netlist, op: str, loops: int) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from compiler.netlist.emit import op_line
-    from compiler.netlist.interpret import executions
+    from opscope.compiler.netlist.emit import op_line
+    from opscope.compiler.netlist.interpret import executions
 
     if op:
         click.echo(op_line(netlist.ops[op]))

@@ -8,8 +8,8 @@ from typing import get_args
 
 import click
 
-from compiler.cli import InputProblem
-from compiler.ops.row import Family, Lowering
+from opscope.compiler.cli import InputProblem
+from opscope.compiler.ops.row import Family, Lowering
 
 
 @click.command("ops", short_help="Which ops the reference compiler lowers, and why not the others.")
@@ -25,7 +25,7 @@ def ops(
 
     NAME is an op, with or without its dialect, or a glob such as 'dynamic_*'.
     """
-    from compiler.coverage import coverage, to_markdown, to_text
+    from opscope.compiler.coverage import coverage, to_markdown, to_text
 
     if as_json and markdown:
         raise InputProblem("ops: expected one form, got --json and --markdown")

@@ -20,7 +20,7 @@ WAY_OUT = "; try --unsupported-types=fallback"
 
 @dataclass(frozen=True)
 class CompileOptions:
-    """Options of `compiler.api.compile` and of each step."""
+    """Options of `opscope.compiler.api.compile` and of each step."""
 
     data_format: str | None = None
     """Format in which the device computes and stores floats; None: the module's own types."""

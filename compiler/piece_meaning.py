@@ -8,8 +8,8 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from compiler.ops.row import TABLE, OpRow
-from compiler.target.program import (
+from opscope.compiler.ops.row import TABLE, OpRow
+from opscope.compiler.target.program import (
     BroadcastParams,
     ConcatParams,
     FullParams,

@@ -16,18 +16,18 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Region, SSAValue
 
-from compiler.dialects import ttnn_layout as layout
-from compiler.dialects.from_row import RowOp
-from compiler.dialects.load_cached import LoadCachedOp
-from compiler.ir.functions import SCALAR, functions, kind_of
-from compiler.ir.locations import location
-from compiler.ir.text import parse, to_text
-from compiler.ops.layout import MOVES
-from compiler.passes.ttnn_to_flatbuffer import to_binary
-from compiler.piece_meaning import held_to
-from compiler.piece_meaning import module as meaning
-from compiler.target.program import TensorDesc, programs_of
-from compiler.target.system_desc import SystemDesc
+from opscope.compiler.dialects import ttnn_layout as layout
+from opscope.compiler.dialects.from_row import RowOp
+from opscope.compiler.dialects.load_cached import LoadCachedOp
+from opscope.compiler.ir.functions import SCALAR, functions, kind_of
+from opscope.compiler.ir.locations import location
+from opscope.compiler.ir.text import parse, to_text
+from opscope.compiler.ops.layout import MOVES
+from opscope.compiler.passes.ttnn_to_flatbuffer import to_binary
+from opscope.compiler.piece_meaning import held_to
+from opscope.compiler.piece_meaning import module as meaning
+from opscope.compiler.target.program import TensorDesc, programs_of
+from opscope.compiler.target.system_desc import SystemDesc
 
 ID_VERSION = "1"
 """Raised when pieces that were equal before would get other ids."""

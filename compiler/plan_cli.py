@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING
 
 import click
 
-from compiler.cli import InputProblem
-from compiler.errors import CompilerInputError, StageFailure
+from opscope.compiler.cli import InputProblem
+from opscope.compiler.errors import CompilerInputError, StageFailure
 
 if TYPE_CHECKING:
-    from compiler.configuration import Configuration
-    from compiler.graph import BudaGraph
-    from compiler.planner import Plan
+    from opscope.compiler.configuration import Configuration
+    from opscope.compiler.graph import BudaGraph
+    from opscope.compiler.planner import Plan
 
 
 def _list_options(ctx: click.Context, _: click.Parameter, value: bool) -> None:
     """Prints TT-Buda's options and what each does here, and ends."""
     if not value or ctx.resilient_parsing:
         return
-    from compiler.configuration import OPTIONS
+    from opscope.compiler.configuration import OPTIONS
 
     for name, option in OPTIONS.items():
         click.echo(f"{name:34} {option.does or f'no effect: {option.no_effect}'}")
@@ -77,11 +77,11 @@ def plan_command(
 
     MODEL+training is a model's training step: forward, backward and optimizer in epochs of their own.
     """
-    from compiler import plan_report, planner
-    from compiler.balancer.options import LegalizerOptions
-    from compiler.balancer.policies import PolicyOptions
-    from compiler.configuration import Configuration
-    from compiler.fused import op_named
+    from opscope.compiler import plan_report, planner
+    from opscope.compiler.balancer.options import LegalizerOptions
+    from opscope.compiler.balancer.policies import PolicyOptions
+    from opscope.compiler.configuration import Configuration
+    from opscope.compiler.fused import op_named
 
     try:
         with warnings.catch_warnings(record=True) as caught:
@@ -124,15 +124,15 @@ def plan_command(
 
 
 def _graph(what: str) -> BudaGraph:
-    from compiler.graph_file import matmul_graph, read_graph
+    from opscope.compiler.graph_file import matmul_graph, read_graph
 
     if what.startswith("matmul:"):
         return matmul_graph(what)
     path = Path(what)
     if path.suffix in (".yaml", ".yml"):
         return read_graph(path)
-    from compiler import api
-    from compiler.passes.ttir_to_graph import lower
+    from opscope.compiler import api
+    from opscope.compiler.passes.ttir_to_graph import lower
 
     return lower(api.stablehlo_to_ttir(_stablehlo(what)), path.stem)
 
@@ -146,7 +146,7 @@ def _stablehlo(what: str) -> bytes:
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
             raise CompilerInputError(f"{path}: expected a readable graph or StableHLO file, got: {reason}") from error
-        from compiler import api
+        from opscope.compiler import api
 
         api.vet(data)
         return data
@@ -175,14 +175,14 @@ def _write(
         return
     try:
         if picture is not None:
-            from compiler.picture import page
+            from opscope.compiler.picture import page
 
             picture.write_text(page(plan), encoding="utf-8")
         if netlist is not None or out is not None or backend is not None:
-            from compiler.netlist.emit import netlist_of, to_yaml
-            from compiler.plan_to_binary import to_binary
-            from compiler.target import binary
-            from compiler.target.system_desc import load_board
+            from opscope.compiler.netlist.emit import netlist_of, to_yaml
+            from opscope.compiler.plan_to_binary import to_binary
+            from opscope.compiler.target import binary
+            from opscope.compiler.target.system_desc import load_board
 
             program = to_binary(
                 plan,
@@ -197,7 +197,7 @@ def _write(
             if out is not None:
                 out.write_bytes(binary.write(program.binary))
             if backend is not None:
-                from compiler.backend_output import write_folder
+                from opscope.compiler.backend_output import write_folder
 
                 write_folder(backend, plan, program, text)
     except OSError as error:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from compiler.balancer.limiter import limiter_cycles
-from compiler.balancer.op_model import Candidate, OpModel
-from compiler.balancer.shapes import BufferModel, StreamFactor
-from compiler.graph import OpSpec
-from compiler.planner import Plan
+from opscope.compiler.balancer.limiter import limiter_cycles
+from opscope.compiler.balancer.op_model import Candidate, OpModel
+from opscope.compiler.balancer.shapes import BufferModel, StreamFactor
+from opscope.compiler.graph import OpSpec
+from opscope.compiler.planner import Plan
 
 
 def as_json(plan: Plan, op: str = "") -> dict[str, Any]:

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from compiler.balancer.op_model import OpModel
-from compiler.balancer.shapes import BlockShape, BufferModel, Grid, StreamFactor, UBlock
-from compiler.graph import BudaGraph, Node, NodeKind
-from compiler.graph_to_program import GraphProgram, to_program
-from compiler.placer.dram import Request, place_queues
-from compiler.placer.epochs import Placement
-from compiler.planner import Plan as Planned
-from compiler.target.formats import number_format
-from compiler.target.plan import Allocation, BlockPlan, CoreBuffer, EpochPlan, PlacedOp, Plan, QueuePlan
-from compiler.target.program import Binary
-from compiler.target.system_desc import SystemDesc
+from opscope.compiler.balancer.op_model import OpModel
+from opscope.compiler.balancer.shapes import BlockShape, BufferModel, Grid, StreamFactor, UBlock
+from opscope.compiler.graph import BudaGraph, Node, NodeKind
+from opscope.compiler.graph_to_program import GraphProgram, to_program
+from opscope.compiler.placer.dram import Request, place_queues
+from opscope.compiler.placer.epochs import Placement
+from opscope.compiler.planner import Plan as Planned
+from opscope.compiler.target.formats import number_format
+from opscope.compiler.target.plan import Allocation, BlockPlan, CoreBuffer, EpochPlan, PlacedOp, Plan, QueuePlan
+from opscope.compiler.target.program import Binary
+from opscope.compiler.target.system_desc import SystemDesc
 
 HOST_ENTRIES = 2
 """Entries of a queue that the host fills or empties: one is in use while the other is written."""

@@ -6,16 +6,16 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from compiler.balancer.budget import DRAM_BYTES_PER_CLOCK, Budget
-from compiler.balancer.cycles.estimate import unmeasured
-from compiler.balancer.legalizer import LegalModels, legalize_graph
-from compiler.balancer.options import LegalizerOptions
-from compiler.balancer.policies import Choice, PolicyOptions, policy
-from compiler.balancer.solver import Solver
-from compiler.errors import CompilerInputError
-from compiler.graph import BudaGraph, Edge
-from compiler.placer.epochs import Epoch, OpToPlace, PlacerOptions, harvested_grid, place
-from compiler.target.system_desc import load_board
+from opscope.compiler.balancer.budget import DRAM_BYTES_PER_CLOCK, Budget
+from opscope.compiler.balancer.cycles.estimate import unmeasured
+from opscope.compiler.balancer.legalizer import LegalModels, legalize_graph
+from opscope.compiler.balancer.options import LegalizerOptions
+from opscope.compiler.balancer.policies import Choice, PolicyOptions, policy
+from opscope.compiler.balancer.solver import Solver
+from opscope.compiler.errors import CompilerInputError
+from opscope.compiler.graph import BudaGraph, Edge
+from opscope.compiler.placer.epochs import Epoch, OpToPlace, PlacerOptions, harvested_grid, place
+from opscope.compiler.target.system_desc import load_board
 
 PROGRAM_BYTES = 56 * 1024
 """L1 of a core that holds the programs of its three compute threads (tt-budabackend: L1 map, TRISC sections)."""

@@ -12,8 +12,8 @@ from functools import cache, cached_property
 from itertools import pairwise, product
 from math import prod
 
-from compiler.errors import CompilerInputError
-from compiler.target.formats import TILE
+from opscope.compiler.errors import CompilerInputError
+from opscope.compiler.target.formats import TILE
 
 STRIP_HEADER_BYTES = 6
 """Encoding of a strip (a column of blocks): its index and how many of its blocks follow."""

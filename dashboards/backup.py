@@ -11,8 +11,8 @@ import zipfile
 from contextlib import closing
 from pathlib import Path
 
-from dashboards.errors import DashboardError
-from dashboards.home import Home
+from opscope.dashboards.errors import DashboardError
+from opscope.dashboards.home import Home
 
 PARTS = ("superset.sqlite", "secret_key", "admin_password")
 LABEL = "opscope-dashboard.json"

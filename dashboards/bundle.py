@@ -22,10 +22,10 @@ from typing import Any
 
 import yaml
 
-from dashboards import links
-from dashboards.home import ROOM
-from dashboards.layout import native_filters, position
-from dashboards.viz import params, query_context
+from opscope.dashboards import links
+from opscope.dashboards.home import ROOM
+from opscope.dashboards.layout import native_filters, position
+from opscope.dashboards.viz import params, query_context
 
 ASSETS = ROOM / "assets"
 NAMESPACE = uuid.UUID("7b1e6c1e-4f0f-5c8e-9d63-0f5a0b6c2d11")

@@ -6,9 +6,9 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from dashboards.bundle import Assets, chart_params
-from dashboards.layout import WIDTH, charts_of
-from dashboards.viz import KINDS, columns, metrics
+from opscope.dashboards.bundle import Assets, chart_params
+from opscope.dashboards.layout import WIDTH, charts_of
+from opscope.dashboards.viz import KINDS, columns, metrics
 
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 

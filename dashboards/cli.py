@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import click
 
-from dashboards.errors import DashboardError
+from opscope.dashboards.errors import DashboardError
 
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 HOME = click.option("--home", "folder", type=click.Path(path_type=Path), metavar="DIR",
@@ -24,9 +24,9 @@ def _home(folder: Path | None) -> Any:
     """The server's folders, as the option and the settings say."""
     import platformdirs
 
-    from dashboards.home import Home
-    from harness.export_folder import cache_dir
-    from harness.settings import project_folder, resolve
+    from opscope.dashboards.home import Home
+    from opscope.harness.export_folder import cache_dir
+    from opscope.harness.settings import project_folder, resolve
 
     settings = resolve({}, project_folder(Path.cwd()))
     named = folder or settings["dashboard_home"] or platformdirs.user_state_path("opscope") / "dashboard"
@@ -65,10 +65,10 @@ def up(
 
     Said again it changes what is served, or says that nothing has to change.
     """
-    from dashboards import processes
-    from dashboards.home import Served
-    from dashboards.results import artifact_roots, results_uri, source
-    from dashboards.up import Wanted, artifact_command, bring_up
+    from opscope.dashboards import processes
+    from opscope.dashboards.home import Served
+    from opscope.dashboards.results import artifact_roots, results_uri, source
+    from opscope.dashboards.up import Wanted, artifact_command, bring_up
 
     home = _home(folder)
     before = home.served()
@@ -116,7 +116,7 @@ def _signals() -> list[int]:
 
 def _stay(home: Any, asked: list[int]) -> None:
     """Waits until a signal is `asked`, or a server ends, and stops them all."""
-    from dashboards import processes
+    from opscope.dashboards import processes
 
     names = set(processes.running(home))
     while not asked and set(processes.running(home)) == names:
@@ -131,7 +131,7 @@ def _stay(home: Any, asked: list[int]) -> None:
 @HOME
 def down(folder: Path | None) -> None:
     """Stop the server. Everything it keeps stays."""
-    from dashboards import processes
+    from opscope.dashboards import processes
 
     stopped = processes.stop(_home(folder))
     click.echo(f"stopped {', '.join(stopped)}" if stopped else "nothing runs")
@@ -142,7 +142,7 @@ def down(folder: Path | None) -> None:
 @HOME
 def status(as_json: bool, folder: Path | None) -> None:
     """Say what is served and where. Exit code 1 where nothing is."""
-    from dashboards import processes
+    from opscope.dashboards import processes
 
     home = _home(folder)
     served, running = home.served(), processes.running(home)
@@ -178,7 +178,7 @@ def _reason(text: str) -> str:
 @HOME
 def check(as_json: bool, folder: Path | None) -> None:
     """Run every chart's query. Exit code 1 where one fails; the server need not run."""
-    from dashboards import bundle, superset
+    from opscope.dashboards import bundle, superset
 
     home = _home(folder)
     lines = superset.run(home, "check_charts", *bundle.read().slugs)
@@ -222,8 +222,8 @@ def add_user(name: str, role: str, password_stdin: bool, folder: Path | None) ->
     """Add a user NAME, or give one that exists another role and password."""
     import secrets
 
-    from dashboards import superset
-    from dashboards.home import write_private
+    from opscope.dashboards import superset
+    from opscope.dashboards.home import write_private
 
     home = _home(folder)
     if name == "admin" or not name.isprintable() or not name.strip():
@@ -246,7 +246,7 @@ def add_user(name: str, role: str, password_stdin: bool, folder: Path | None) ->
 @HOME
 def backup(archive: Path, folder: Path | None) -> None:
     """Write Superset's own database and keys to ARCHIVE (a zip file). The server may run."""
-    from dashboards.backup import backup as write
+    from opscope.dashboards.backup import backup as write
 
     write(_home(folder), archive)
     click.echo(f"{archive}: {archive.stat().st_size:,} bytes, readable by you alone: it holds keys")
@@ -257,8 +257,8 @@ def backup(archive: Path, folder: Path | None) -> None:
 @HOME
 def restore(archive: Path, folder: Path | None) -> None:
     """Put ARCHIVE in the place of Superset's own database; what was there is kept beside it."""
-    from dashboards import processes
-    from dashboards.backup import restore as read
+    from opscope.dashboards import processes
+    from opscope.dashboards.backup import restore as read
 
     home = _home(folder)
     if processes.running(home):

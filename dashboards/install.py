@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from dashboards.errors import DashboardError
-from dashboards.home import CONSTRAINTS, REQUIREMENTS, Home
+from opscope.dashboards.errors import DashboardError
+from opscope.dashboards.home import CONSTRAINTS, REQUIREMENTS, Home
 
 STAMP = ".complete"
 PYTHONS = ("3.11", "3.12", "3.10")

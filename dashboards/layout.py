@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dashboards.bundle import Assets, Doc
+    from opscope.dashboards.bundle import Assets, Doc
 
 WIDTH = 12
 """Columns of Superset's grid."""

@@ -18,8 +18,8 @@ from pathlib import Path
 
 import psutil
 
-from dashboards.errors import DashboardError
-from dashboards.home import Home
+from opscope.dashboards.errors import DashboardError
+from opscope.dashboards.home import Home
 
 FILE = "processes.json"
 PATIENCE = 20.0

@@ -6,8 +6,8 @@ import os
 import subprocess
 from collections.abc import Iterator, Mapping
 
-from dashboards.errors import DashboardError
-from dashboards.home import ROOM, Home
+from opscope.dashboards.errors import DashboardError
+from opscope.dashboards.home import ROOM, Home
 
 INSIDE = ROOM / "inside"
 

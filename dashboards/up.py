@@ -13,10 +13,10 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from dashboards import bundle, checks, install, processes, superset
-from dashboards.bundle import ASSETS, Source
-from dashboards.errors import DashboardError
-from dashboards.home import ROOM, Home, Served
+from opscope.dashboards import bundle, checks, install, processes, superset
+from opscope.dashboards.bundle import ASSETS, Source
+from opscope.dashboards.errors import DashboardError
+from opscope.dashboards.home import ROOM, Home, Served
 
 START_SECONDS = 120.0
 Tell = Callable[[str], None]
@@ -143,7 +143,18 @@ def provision(home: Home, assets: bundle.Assets, wanted: Wanted, tell: Tell, pre
 
 def artifact_command(host: str, port: int, roots: Sequence[Path], allowed: Sequence[str]) -> list[str]:
     """The command line that serves run folders: the project's own verb, in the project's own interpreter."""
-    command = [sys.executable, "-P", "-m", "harness.main", "artifacts", "serve", "--host", host, "--port", str(port)]
+    command = [
+        sys.executable,
+        "-P",
+        "-m",
+        "opscope.harness.main",
+        "artifacts",
+        "serve",
+        "--host",
+        host,
+        "--port",
+        str(port),
+    ]
     for name in allowed:
         command += ["--allow-host", name]
     return [*command, *map(str, roots)]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from harness.records import OpTest
-from harness.stages import FAILED, Status
+from opscope.harness.records import OpTest
+from opscope.harness.stages import FAILED, Status
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """The harness without pytest: split a module into single ops, or take every op of a model up a backend's ladder.
 
-    from harness.api import run_op_by_op
+    from opscope.harness.api import run_op_by_op
     tests = run_op_by_op(jax.jit(f).lower(x))
     print({test.op_name: test.status for test in tests})
 
@@ -18,20 +18,20 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness import export_folder, limitation_file, prepare, store
-from harness.backends import registry
-from harness.claims import Claims
-from harness.climber import Climber, Terms
-from harness.errors import InputError
-from harness.lane import Lane, LaneConfig
-from harness.optest import RunContext, backend_label, now
-from harness.origin import origin
-from harness.records import OpRow, OpTest, RunRecord
-from harness.result_cache import ResultCache
-from harness.triage import after_run
+from opscope.harness import export_folder, limitation_file, prepare, store
+from opscope.harness.backends import registry
+from opscope.harness.claims import Claims
+from opscope.harness.climber import Climber, Terms
+from opscope.harness.errors import InputError
+from opscope.harness.lane import Lane, LaneConfig
+from opscope.harness.optest import RunContext, backend_label, now
+from opscope.harness.origin import origin
+from opscope.harness.records import OpRow, OpTest, RunRecord
+from opscope.harness.result_cache import ResultCache
+from opscope.harness.triage import after_run
 
 if TYPE_CHECKING:
-    from harness.program import SingleOp
+    from opscope.harness.program import SingleOp
 
 __all__ = ["OpTest", "run_op_by_op", "split"]
 
@@ -41,7 +41,7 @@ def split(module: object) -> list[SingleOp]:
 
     Raises InputError where `module` is no StableHLO.
     """
-    from harness.split import split_module
+    from opscope.harness.split import split_module
 
     source = _source(module)
     if isinstance(source, str) and not _is_text(source):
@@ -159,7 +159,7 @@ def run_op_by_op(
         record = RunRecord(
             run_id=run_id, models=header.models, backend=",".join(map(backend_label, names)), arch=arch,
             started=started,
-            origin=origin(("harness.api.run_op_by_op", label), {**asdict(asked), "models": list(models)}),
+            origin=origin(("opscope.harness.api.run_op_by_op", label), {**asdict(asked), "models": list(models)}),
         )  # fmt: skip
         store.write_manifest(folder, header, rows)
         store.write_run(folder, record)

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
-from harness import history
-from harness.optest import RunContext
-from harness.records import OpRow, OpTest
-from harness.stages import Status
+from opscope.harness import history
+from opscope.harness.optest import RunContext
+from opscope.harness.records import OpRow, OpTest
+from opscope.harness.stages import Status
 
 REASON = "budget"
 """What the record of an op says that the budget did not reach."""

@@ -10,8 +10,8 @@ from typing import Any
 
 import click
 
-from harness.errors import InputError
-from harness.settings import BY_NAME, SETTINGS, Resolved, project_folder, resolve
+from opscope.harness.errors import InputError
+from opscope.harness.settings import BY_NAME, SETTINGS, Resolved, project_folder, resolve
 
 SHOWS = "opscope.shows"
 """Entry points of what knows ops, models and runs by name: `(name, database, team, owners file, as JSON) -> None`."""
@@ -42,7 +42,7 @@ def doctor(as_json: bool) -> None:
 
     What does not comes with the line that makes it work. Exit code 1 where a run with default options cannot work.
     """
-    from harness import doctor as examination
+    from opscope.harness import doctor as examination
 
     findings = examination.examine(_settings(), Path.cwd())
     if as_json:
@@ -67,11 +67,11 @@ def models(count: bool, as_json: bool) -> None:
     A giant is at its full size though its weights fit in no memory: each op gets random inputs of its own, and `--model
     all` leaves it out.
     """
-    from harness import zoo
+    from opscope.harness import zoo
 
     if count:
-        from harness import export_folder
-        from models import registry
+        from opscope.harness import export_folder
+        from opscope.models import registry
 
         settings = _settings()
         every = [registry.get(name) for name in registry.names()]
@@ -130,7 +130,7 @@ def show(
     its ladder, the ops that block it, and how that moved. What is no folder is looked up in the database, and so is
     a run of which --owner is asked.
     """
-    from harness import closing, store, summary
+    from opscope.harness import closing, store, summary
 
     run_dir = store.newest_run() if what is None else _run_folder(what)
     if what is None and run_dir is None:
@@ -151,7 +151,7 @@ def show(
 
 def _run_folder(name: str) -> Path | None:
     """The run folder that `name` is, as a path or below .opscope/runs; a path that is none is told of later."""
-    from harness import store
+    from opscope.harness import store
 
     here = Path(name)
     folders = (here, store.runs_root() / name)
@@ -168,7 +168,7 @@ def clean(keep_runs: int, max_cache: str | None, dry_run: bool) -> None:
 
     What a live run uses stays, and what was used within the last minute.
     """
-    from harness import export_folder, store, upkeep
+    from opscope.harness import export_folder, store, upkeep
 
     settings = _settings()
     limit = settings["max_cache"] if max_cache is None else BY_NAME["max_cache"].read("--max-cache", max_cache)

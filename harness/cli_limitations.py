@@ -10,11 +10,11 @@ from typing import Any
 
 import click
 
-from harness import limitation_file, limitation_notes, limitation_update, store
-from harness.errors import InputError
-from harness.limitation_file import LimitationFile
-from harness.limitations import KINDS, Limitation, now
-from harness.settings import project_folder, resolve
+from opscope.harness import limitation_file, limitation_notes, limitation_update, store
+from opscope.harness.errors import InputError
+from opscope.harness.limitation_file import LimitationFile
+from opscope.harness.limitations import KINDS, Limitation, now
+from opscope.harness.settings import project_folder, resolve
 
 FILE = click.option("--limitations", "given", type=click.Path(path_type=Path), metavar="FILE",
                     help="Your file of limitations; default: the setting `limitations`.")  # fmt: skip

@@ -7,15 +7,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from harness import budget, store
-from harness.lane import Lane
-from harness.limitations import Limitation, Verdict, judged
-from harness.optest import RunContext, unrun_test
-from harness.records import OpRow, OpTest
-from harness.reruns import Reruns
-from harness.result_cache import ResultCache
-from harness.scale.cluster import ClusterLane
-from harness.stages import Status
+from opscope.harness import budget, store
+from opscope.harness.lane import Lane
+from opscope.harness.limitations import Limitation, Verdict, judged
+from opscope.harness.optest import RunContext, unrun_test
+from opscope.harness.records import OpRow, OpTest
+from opscope.harness.reruns import Reruns
+from opscope.harness.result_cache import ResultCache
+from opscope.harness.scale.cluster import ClusterLane
+from opscope.harness.stages import Status
 
 
 @dataclass(frozen=True)

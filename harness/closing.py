@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from harness import (
+from opscope.harness import (  # fmt: skip
     budget,
     export_folder,
     isolation,
@@ -15,18 +15,18 @@ from harness import (
     limitation_notes,
     result_cache,
     store,
-)  # fmt: skip
-from harness.errors import InputError
-from harness.limitations import Limitation
-from harness.optest import RunContext, backend_label, now, unrun_test
-from harness.plan import Plan, nodeid
-from harness.records import OpRow, OpTest
-from harness.scale import whole
-from harness.scale.shard import ELSEWHERE
-from harness.stages import Status
-from harness.store import StoredRun
-from harness.summary import Run
-from harness.workflows import FULL, SPLIT, WORKFLOWS
+)
+from opscope.harness.errors import InputError
+from opscope.harness.limitations import Limitation
+from opscope.harness.optest import RunContext, backend_label, now, unrun_test
+from opscope.harness.plan import Plan, nodeid
+from opscope.harness.records import OpRow, OpTest
+from opscope.harness.scale import whole
+from opscope.harness.scale.shard import ELSEWHERE
+from opscope.harness.stages import Status
+from opscope.harness.store import StoredRun
+from opscope.harness.summary import Run
+from opscope.harness.workflows import FULL, SPLIT, WORKFLOWS
 
 REPORT = "report.html"
 """Page of a run, which the reports room writes into its folder."""

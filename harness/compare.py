@@ -15,11 +15,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from harness.backends.base import Target
-from harness.element_types import NUMPY_NAMES
-from harness.kinds import PRODUCT_KINDS, PRODUCTS_IN_A_ROW, op_kind
-from harness.records import ResultCheck, TensorDesc
-from harness.tolerance import SUM_BODY, SUMMING_KINDS, Tolerance, inner_size, tolerance
+from opscope.harness.backends.base import Target
+from opscope.harness.element_types import NUMPY_NAMES
+from opscope.harness.kinds import PRODUCT_KINDS, PRODUCTS_IN_A_ROW, op_kind
+from opscope.harness.records import ResultCheck, TensorDesc
+from opscope.harness.tolerance import SUM_BODY, SUMMING_KINDS, Tolerance, inner_size, tolerance
 
 _MLIR_NAMES = {numpy: mlir for mlir, numpy in NUMPY_NAMES.items() if mlir != "tf32"}
 OUTLIER = 100.0
@@ -57,7 +57,7 @@ def compare(
     """One check per result. `inputs`, `outputs` and `params` (the op's) say over how many products it sums.
 
     `term_sizes` gives, for each element of each result, the root sum of squares of the terms that it is a sum of
-    (`harness.terms`). It is called only where a sum came out wrong.
+    (`opscope.harness.terms`). It is called only where a sum came out wrong.
     """
     kind, params = op_kind(op_name), params or {}
     inner = inner_size(kind, inputs, outputs, params)

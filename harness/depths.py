@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.stages import Stage
+from opscope.harness.stages import Stage
 
 BACKEND = "buda"
 """The backend that has depths."""

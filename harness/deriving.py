@@ -16,15 +16,15 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from harness import export_folder, exporting
-from harness.backends import registry
-from harness.claims import Claims
-from harness.errors import InputError
-from harness.flight import Ready
-from harness.optest import RunContext, backend_label
-from harness.prepare import merge
-from harness.records import ManifestHeader, ModelFailure, OpRow
-from harness.stages import ModelStatus
+from opscope.harness import export_folder, exporting
+from opscope.harness.backends import registry
+from opscope.harness.claims import Claims
+from opscope.harness.errors import InputError
+from opscope.harness.flight import Ready
+from opscope.harness.optest import RunContext, backend_label
+from opscope.harness.prepare import merge
+from opscope.harness.records import ManifestHeader, ModelFailure, OpRow
+from opscope.harness.stages import ModelStatus
 
 TAKES_APART = frozenset({"reference"})
 """Backends that hand over the program that they compile."""
@@ -91,7 +91,7 @@ def _make(workflow: str, model: str, base: Path, folder: Path, context: RunConte
     }  # fmt: skip
     try:
         done = subprocess.run(
-            [sys.executable, "-P", "-m", "harness.deriving_child"], input=json.dumps(told), text=True,
+            [sys.executable, "-P", "-m", "opscope.harness.deriving_child"], input=json.dumps(told), text=True,
             capture_output=True, env=exporting.environment({"OPSCOPE_CACHE_DIR": str(exports.parent)}),
             timeout=WAIT, check=False,
         )  # fmt: skip

@@ -1,6 +1,6 @@
-"""The child of `harness.deriving`: compiles one model, or each of its ops, and takes the programs apart.
+"""The child of `opscope.harness.deriving`: compiles one model, or each of its ops, and takes the programs apart.
 
-Reads one task as JSON on stdin; run as `python -P -m harness.deriving_child`. A module that the compiler or the device
+Reads one task as JSON on stdin; run as `python -P -m opscope.harness.deriving_child`. A module that the compiler or the device
 refuses stays one row as it is, so that the ladder names the stage.
 """
 
@@ -12,15 +12,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from harness import export_folder
-from harness.backends import registry
-from harness.backends.base import BackendOptions, StageError
-from harness.inputs import row_inputs
-from harness.optest import RunContext
-from harness.pieces import Collected, collect
-from harness.prepare_child import die_with_parent
-from harness.records import ManifestHeader, OpRow, Source, Use
-from harness.workflows import COMPILE_SPLIT, whole_rows
+from opscope.harness import export_folder
+from opscope.harness.backends import registry
+from opscope.harness.backends.base import BackendOptions, StageError
+from opscope.harness.inputs import row_inputs
+from opscope.harness.optest import RunContext
+from opscope.harness.pieces import Collected, collect
+from opscope.harness.prepare_child import die_with_parent
+from opscope.harness.records import ManifestHeader, OpRow, Source, Use
+from opscope.harness.workflows import COMPILE_SPLIT, whole_rows
 
 
 def main() -> int:

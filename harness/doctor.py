@@ -11,9 +11,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.errors import InputError
-from harness.origin import mask_url
-from harness.settings import Resolved
+from opscope.harness.errors import InputError
+from opscope.harness.origin import mask_url
+from opscope.harness.settings import Resolved
 
 GIB = 2**30
 ENOUGH_MEMORY, ENOUGH_DISK = 4 * GIB, 2 * GIB
@@ -52,7 +52,7 @@ def _machine(settings: Resolved, folder: Path) -> Iterator[Finding]:
     enough = memory.available >= ENOUGH_MEMORY
     yield Finding("machine", "memory", enough, f"{memory.available / GIB:.1f} of {memory.total / GIB:.1f} GiB free",
                   "" if enough else f"free {ENOUGH_MEMORY // GIB} GiB, or lower --op-memory")  # fmt: skip
-    from harness.export_folder import default_cache_dir
+    from opscope.harness.export_folder import default_cache_dir
 
     cache = Path(settings["cache_dir"]) if settings["cache_dir"] else default_cache_dir()
     yield _disk("disk for runs", folder, "change to a folder that can be written")
@@ -78,7 +78,7 @@ def _read_only(place: Path) -> bool:
 
 
 def _backends(settings: Resolved) -> Iterator[Finding]:
-    from harness.backends import registry
+    from opscope.harness.backends import registry
 
     for name in registry.names():
         needed = name in settings["backend"].split(",")
@@ -96,7 +96,7 @@ def _backends(settings: Resolved) -> Iterator[Finding]:
 
 def _backend(name: str) -> tuple[str, str]:
     """What a backend says of itself: text and remedy."""
-    from harness.backends import registry
+    from opscope.harness.backends import registry
 
     backend = registry.load(name)
     remedy = backend.available()
@@ -106,14 +106,14 @@ def _backend(name: str) -> tuple[str, str]:
 
 def _framework(name: str) -> tuple[str, str]:
     """The packages of a framework: text and remedy."""
-    from models import frontends
+    from opscope.models import frontends
 
     found = ", ".join(f"{package} {version}" for package, version in frontends.versions(name).items() if version)
     return (found or "not installed", frontends.install(name) if frontends.missing(name) else "")
 
 
 def _frameworks() -> Iterator[Finding]:
-    from models import registry
+    from opscope.models import registry
 
     for framework in sorted({registry.get(name).framework for name in registry.names()}):
         found, remedy = _tried(lambda name=framework: _framework(name))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-from harness.records import TensorDesc
+from opscope.harness.records import TensorDesc
 
 POSITIVE = "uniform:0.1:4"
 INSIDE_ONE = "uniform:-0.9:0.9"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from models import frontends
-from models.frontends import child
-from models.frontends.base import Handed, Source
-from models.registry import Model
+from opscope.models import frontends
+from opscope.models.frontends import child
+from opscope.models.frontends.base import Handed, Source
+from opscope.models.registry import Model
 
 Exported = Handed
 """A model as StableHLO, and its arguments: none for a file, whose arguments have no law."""
@@ -25,7 +25,7 @@ def stablehlo_of(name: str) -> bytes:
 
     Raises ValueError for another name.
     """
-    from models import registry
+    from opscope.models import registry
 
     plain = name.removesuffix(registry.TRAINING)
     model = registry.get(plain)
@@ -41,6 +41,6 @@ def handed_over(folder: Path) -> Exported:
 
 def export_file(path: Path) -> Exported:
     """Reads a StableHLO file (text, bytecode or portable artifact). Raises InputError where it is none of these."""
-    from harness import mlir
+    from opscope.harness import mlir
 
     return Exported(mlir.to_bytecode(mlir.load(path)), (), "file")

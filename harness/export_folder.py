@@ -23,8 +23,8 @@ from collections.abc import Iterable, Iterator
 from importlib import metadata
 from pathlib import Path
 
-from harness.errors import InputError
-from harness.records import ManifestHeader, OpRow
+from opscope.harness.errors import InputError
+from opscope.harness.records import ManifestHeader, OpRow
 
 MODULE, MANIFEST, OPS, VALUES = "module.mlirbc", "manifest.jsonl", "ops", "values"
 WHOLE = "whole.json"
@@ -34,7 +34,7 @@ JOURNAL = "evaluating"
 
 SOURCES = (
     "domains", "element_types", "errors", "export", "export_folder", "exporting", "given", "golden", "identity",
-    "inputs", "kinds", "mlir", "op_defaults", "prepare", "prepare_child", "program", "records", "rooms", "split",
+    "inputs", "kinds", "mlir", "op_defaults", "prepare", "prepare_child", "program", "records", "split",
     "stages", "walk", "whole_row",
 )  # fmt: skip
 """Files (or packages) of this room whose change makes older export folders worthless."""

@@ -1,6 +1,6 @@
 """Has exporters run: each model in a process of its own, its StableHLO kept by source and framework version.
 
-A kept export is a folder `modules/<key>/` of the cache with what `models.frontends.child` wrote. Imported by pytest
+A kept export is a folder `modules/<key>/` of the cache with what `opscope.models.frontends.child` wrote. Imported by pytest
 processes: no framework is imported here.
 """
 
@@ -20,12 +20,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from harness import export_folder, upkeep
-from harness.claims import Claims
-from harness.errors import InputError
-from models import frontends
-from models.frontends.base import Source
-from models.frontends.child import ARGUMENTS
+from opscope.harness import export_folder, upkeep
+from opscope.harness.claims import Claims
+from opscope.harness.errors import InputError
+from opscope.models import frontends
+from opscope.models.frontends.base import Source
+from opscope.models.frontends.child import ARGUMENTS
 
 EXPORT_SECONDS = 900.0
 """An exporter that takes longer is ended: its model is `export_failed`."""
@@ -83,12 +83,9 @@ def _digest(path: Path) -> bytes:
 
 
 def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The environment of every child that runs a framework or XLA: one thread, our rooms first, no network."""
-    root = str(Path(__file__).resolve().parent.parent)
-    # First on the path, so that no folder of the user's shadows the rooms.
-    path = os.pathsep.join(p for p in (root, os.environ.get("PYTHONPATH", "")) if p)
+    """The environment of every child that runs a framework or XLA: one thread, no network."""
     flags = " ".join(f for f in (os.environ.get("XLA_FLAGS", ""), THREADS["XLA_FLAGS"]) if f)
-    return {**os.environ, **THREADS, **OFFLINE, "XLA_FLAGS": flags, "PYTHONPATH": path, "TF_CPP_MIN_LOG_LEVEL": "2",
+    return {**os.environ, **THREADS, **OFFLINE, "XLA_FLAGS": flags, "TF_CPP_MIN_LOG_LEVEL": "2",
             "JAX_PLATFORMS": "cpu", **(extra or {})}  # fmt: skip
 
 
@@ -144,7 +141,7 @@ def _run(export: Export, folder: Path) -> None:
     late = threading.Event()
     with log.open("wb") as output:
         child = subprocess.Popen(
-            [sys.executable, "-P", "-m", "models.frontends.child"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            [sys.executable, "-P", "-m", "opscope.models.frontends.child"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             stderr=output, env=environment(frontends.get(export.framework).environment), start_new_session=True,
         )  # fmt: skip
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
-from harness.lane_process import LaneDownError
-from harness.optest import RunContext, build_test, now
-from harness.records import OpRow, OpTest, StageTime
-from harness.stages import Stage, Status
-from harness.store import artifact_dir
+from opscope.harness.lane_process import LaneDownError
+from opscope.harness.optest import RunContext, build_test, now
+from opscope.harness.records import OpRow, OpTest, StageTime
+from opscope.harness.stages import Stage, Status
+from opscope.harness.store import artifact_dir
 
 
 @dataclass(frozen=True)

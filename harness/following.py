@@ -1,4 +1,4 @@
-"""The goldens of a whole model, made one after another while a device runs it: the walk of `harness.walk`, in steps.
+"""The goldens of a whole model, made one after another while a device runs it: the walk of `opscope.harness.walk`, in steps.
 
 Nothing is stored and nothing drawn: the inputs are those that the device got. A value that XLA has none for makes all
 that is computed from it missing, so that no golden rests on a random number.
@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from harness import golden
-from harness.program import Node, Program, SingleOp, SplitModule
-from harness.records import Source
-from harness.walk import Missing, Plan, Walker, last_uses
+from opscope.harness import golden
+from opscope.harness.program import Node, Program, SingleOp, SplitModule
+from opscope.harness.records import Source
+from opscope.harness.walk import Missing, Plan, Walker, last_uses
 
 
 class Following(Walker):

@@ -17,14 +17,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.errors import InputError, closest
-from harness.export_folder import VALUES
+from opscope.harness.errors import InputError, closest
+from opscope.harness.export_folder import VALUES
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from harness.records import TensorDesc
-    from models.frontends.base import Handed
+    from opscope.harness.records import TensorDesc
+    from opscope.models.frontends.base import Handed
 
 SUFFIXES = {"--weights": ".safetensors", "--inputs": ".npz"}
 """Option -> what the name of its file ends in."""
@@ -37,7 +37,7 @@ class Given:
     """The value of one argument."""
 
     file: str
-    """A .npy file, relative to the export folder (see `harness.element_types.save`)."""
+    """A .npy file, relative to the export folder (see `opscope.harness.element_types.save`)."""
     digest: str
     """SHA-256 of the file."""
 
@@ -88,7 +88,7 @@ def values(exported: Handed, descs: Sequence[TensorDesc], folder: Path, brought:
     construction. Raises InputError for a name that no argument
     has, and for another shape or type.
     """
-    from harness.element_types import NUMPY_NAMES, save
+    from opscope.harness.element_types import NUMPY_NAMES, save
 
     found = {}
     for index, spec in enumerate(exported.arguments):
@@ -121,7 +121,7 @@ def values(exported: Handed, descs: Sequence[TensorDesc], folder: Path, brought:
 
 def _of_kind(array: np.ndarray, kind: str) -> np.ndarray:
     """An array whose type NumPy could not name in its file (`V2`: bfloat16), as the type that is expected."""
-    from models.seeding import dtype_of
+    from opscope.models.seeding import dtype_of
 
     expected = dtype_of(kind) if array.dtype.kind == "V" else array.dtype
     return array.view(expected) if array.dtype.itemsize == expected.itemsize else array

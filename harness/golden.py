@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from harness import export_folder, mlir
+from opscope.harness import export_folder, mlir
 
 VERSION = 1
 """Raised when the same module must be compiled differently than before."""
@@ -113,7 +113,7 @@ def compile_module(
 
 def _widened(module: mlir.Module) -> mlir.Module:
     """The widened module; the module itself where it holds nothing to widen or its op needs its own type."""
-    from harness.mlir.upcast import widened
+    from opscope.harness.mlir.upcast import widened
 
     try:
         return widened(module) or module

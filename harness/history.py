@@ -12,11 +12,11 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from harness import store
-from harness.errors import InputError
-from harness.optest import RunContext, backend_label
-from harness.records import OpRow
-from harness.stages import FAILED, Status
+from opscope.harness import store
+from opscope.harness.errors import InputError
+from opscope.harness.optest import RunContext, backend_label
+from opscope.harness.records import OpRow
+from opscope.harness.stages import FAILED, Status
 
 RUNS = 10
 """How many runs back are read, where a newer one does not know an op."""

@@ -13,9 +13,9 @@ import hashlib
 from collections.abc import Callable
 from typing import Any
 
-from harness.mlir.tokens import array_token, attribute_token, type_token
-from harness.mlir.values import constant_array, literal_of
-from harness.op_defaults import is_default
+from opscope.harness.mlir.tokens import array_token, attribute_token, type_token
+from opscope.harness.mlir.values import constant_array, literal_of
+from opscope.harness.op_defaults import is_default
 
 VERSION = "opscope-op-1"
 """First in every hashed text: a change of the algorithm changes every id, on purpose."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.element_types import load, numpy_dtype
-from harness.records import OpRow, Source, TensorDesc
-from models.seeding import draw
+from opscope.harness.element_types import load, numpy_dtype
+from opscope.harness.records import OpRow, Source, TensorDesc
+from opscope.models.seeding import draw
 
 if TYPE_CHECKING:
     import numpy as np

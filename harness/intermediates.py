@@ -18,16 +18,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from harness.backends.base import Target
-from harness.compare import check, check_cancelling, compare
-from harness.following import Following
-from harness.kinds import PRODUCT_KINDS, op_kind
-from harness.paths import moved_shape, moves_of, path_of
-from harness.program import Node, SplitModule
-from harness.records import Jump, ResultCheck, TensorDesc
-from harness.terms import term_sizes
-from harness.tolerance import SUM_BODY, Tolerance, inner_size, tolerance
-from harness.walk import Missing
+from opscope.harness.backends.base import Target
+from opscope.harness.compare import check, check_cancelling, compare
+from opscope.harness.following import Following
+from opscope.harness.kinds import PRODUCT_KINDS, op_kind
+from opscope.harness.paths import moved_shape, moves_of, path_of
+from opscope.harness.program import Node, SplitModule
+from opscope.harness.records import Jump, ResultCheck, TensorDesc
+from opscope.harness.terms import term_sizes
+from opscope.harness.tolerance import SUM_BODY, Tolerance, inner_size, tolerance
+from opscope.harness.walk import Missing
 
 FILE = "intermediates.jsonl"
 """One line per compared value, below the artifacts of the model's row."""

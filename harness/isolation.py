@@ -12,9 +12,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from harness import store
-from harness.records import OpTest
-from harness.stages import FAILED, Status
+from opscope.harness import store
+from opscope.harness.records import OpTest
+from opscope.harness.stages import FAILED, Status
 
 FILE = "isolation.json"
 """What a run of workflow `full` leaves, where verdicts on its ops alone are kept."""

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from harness import plan
-from harness.kinds import op_kind
-from harness.limitations import judged
-from harness.records import ModelFailure, OpRow, OpTest
-from harness.stages import FAILED, ModelStatus, Status
-from harness.summary import here, title
+from opscope.harness import plan
+from opscope.harness.kinds import op_kind
+from opscope.harness.limitations import judged
+from opscope.harness.records import ModelFailure, OpRow, OpTest
+from opscope.harness.stages import FAILED, ModelStatus, Status
+from opscope.harness.summary import here, title
 
 if TYPE_CHECKING:
-    from harness.session import OpByOp
+    from opscope.harness.session import OpByOp
 
 PROPERTY = "opscope"
 """Name of the user property that carries status and expectation of an op to the xdist controller."""

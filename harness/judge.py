@@ -12,9 +12,8 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
-from harness import export_folder
-
-ROOT = Path(__file__).resolve().parent.parent
+from opscope.base.places import HOME
+from opscope.harness import export_folder
 
 SUFFIXES = (".py", ".yaml", ".yml", ".fbs")
 """Files of a room that decide what it computes."""
@@ -37,7 +36,7 @@ PACKAGE_FOLDERS = (".dist-info", ".egg-info")
 def sources(*rooms: str) -> Iterable[Path]:
     """The files of some rooms without their tests, in a fixed order."""
     for room in rooms:
-        for folder, below, names in os.walk(ROOT / room):
+        for folder, below, names in os.walk(HOME / room):
             below[:] = sorted(name for name in below if name not in ("tests", "__pycache__"))
             yield from (Path(folder, name) for name in sorted(names) if name.endswith(SUFFIXES))
 
@@ -58,7 +57,7 @@ def own_file(backend: str) -> list[Path]:
 def judgement(backend: str) -> str:
     """Changes with whatever turns an answer of the backend into a verdict: goldens, inputs, comparison, adapters."""
     room = [path for path in sources("harness") if path.stem not in NO_JUDGE and path.parent.name not in NO_JUDGES]
-    files = [*room, ROOT / "models" / "seeding.py", *own_file(backend)]
+    files = [*room, HOME / "models" / "seeding.py", *own_file(backend)]
     return digest(files, export_folder.sources_digest(), *_machine())
 
 

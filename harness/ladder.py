@@ -13,19 +13,19 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness import whole_model
-from harness.backends.base import Backend, BackendOptions, Declined, Job, StageCrashError, StageError, Target
-from harness.compare import compare
-from harness.inputs import row_golden, row_inputs
-from harness.optest import RunContext, build_test, now
-from harness.records import WHOLE_MODEL, OpRow, OpTest, ResultCheck, StageTime
-from harness.stages import Stage, Status, failed_status
-from harness.store import artifact_dir
-from harness.terms import term_sizes
-from harness.untouched import Untouched
+from opscope.harness import whole_model
+from opscope.harness.backends.base import Backend, BackendOptions, Declined, Job, StageCrashError, StageError, Target
+from opscope.harness.compare import compare
+from opscope.harness.inputs import row_golden, row_inputs
+from opscope.harness.optest import RunContext, build_test, now
+from opscope.harness.records import WHOLE_MODEL, OpRow, OpTest, ResultCheck, StageTime
+from opscope.harness.stages import Stage, Status, failed_status
+from opscope.harness.store import artifact_dir
+from opscope.harness.terms import term_sizes
+from opscope.harness.untouched import Untouched
 
 if TYPE_CHECKING:
-    from harness.intermediates import Watch
+    from opscope.harness.intermediates import Watch
 
 
 MEANING = ".stablehlo.mlir"

@@ -1,6 +1,6 @@
 """A lane: the parent's side of one isolated child that climbs ops, one in flight.
 
-The child is `python -P -m harness.worker` in a session of its own. Parent and child speak framed JSON over a
+The child is `python -P -m opscope.harness.worker` in a session of its own. Parent and child speak framed JSON over a
 socketpair; what the child prints goes to a capped log. A crash, a time limit, an exit or garbage on the socket becomes
 the record of the op in flight, with the stage it was in, and the next op gets a fresh child. The parent watches
 resident memory and threads itself, since resource limits do not bind root. Imports neither numpy nor jax.
@@ -14,15 +14,15 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from harness import memory
-from harness.errors import InputError
-from harness.flight import Flight, Ready
-from harness.lane_log import CappedLog
-from harness.lane_process import LaneDownError, LaneProcess
-from harness.optest import RunContext
-from harness.process_tree import stopped, usage
-from harness.records import OpRow, OpTest
-from harness.stages import Stage, Status
+from opscope.harness import memory
+from opscope.harness.errors import InputError
+from opscope.harness.flight import Flight, Ready
+from opscope.harness.lane_log import CappedLog
+from opscope.harness.lane_process import LaneDownError, LaneProcess
+from opscope.harness.optest import RunContext
+from opscope.harness.process_tree import stopped, usage
+from opscope.harness.records import OpRow, OpTest
+from opscope.harness.stages import Stage, Status
 
 _POLL_SECONDS = 0.05
 """How often memory and threads are looked at."""

@@ -11,13 +11,12 @@ import subprocess
 import sys
 from collections import deque
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
-from harness import frames
-from harness.lane_log import CappedLog
-from harness.process_tree import descendants
-from harness.stages import Status
+from opscope.harness import frames
+from opscope.harness.lane_log import CappedLog
+from opscope.harness.process_tree import descendants
+from opscope.harness.stages import Status
 
 _SINGLE_THREADED = {
     "OPENBLAS_NUM_THREADS": "1",
@@ -29,7 +28,6 @@ _SINGLE_THREADED = {
     "PYTHONUNBUFFERED": "1",
 }
 _XLA_FLAGS = "--xla_cpu_multi_thread_eigen=false"
-_ROOT = Path(__file__).resolve().parent.parent
 
 
 class LaneDownError(Exception):
@@ -48,7 +46,7 @@ class LaneProcess:
         read, write = os.pipe()
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "harness.worker", str(theirs.fileno()), str(os.getpid())],
+                [sys.executable, "-P", "-m", "opscope.harness.worker", str(theirs.fileno()), str(os.getpid())],
                 stdin=subprocess.DEVNULL, stdout=write, stderr=write, pass_fds=(theirs.fileno(),),
                 env=child_environment(environment), start_new_session=True,
             )  # fmt: skip
@@ -170,11 +168,9 @@ class LaneProcess:
 
 
 def child_environment(extra: Mapping[str, str]) -> dict[str, str]:
-    """This process's environment for a child that computes on one thread and finds our rooms before all others."""
+    """This process's environment for a child that computes on one thread."""
     env = {**os.environ, **_SINGLE_THREADED}
     env["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {_XLA_FLAGS}".strip()
-    if _ROOT.name not in ("site-packages", "dist-packages"):
-        env["PYTHONPATH"] = os.pathsep.join([str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
     return {**env, **extra}
 
 

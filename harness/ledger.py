@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from harness.records import Ledger, ManifestHeader, OpRow, OpTest
-from harness.stages import Status
-from harness.store import latest
+from opscope.harness.records import Ledger, ManifestHeader, OpRow, OpTest
+from opscope.harness.stages import Status
+from opscope.harness.store import latest
 
 
 def ledger(header: ManifestHeader, rows: Iterable[OpRow], tests: Iterable[OpTest]) -> Ledger:

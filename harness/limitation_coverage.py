@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from harness import limitation_file
-from harness.kinds import op_kind
-from harness.limitations import Limitation
+from opscope.harness import limitation_file
+from opscope.harness.kinds import op_kind
+from opscope.harness.limitations import Limitation
 
 
 @dataclass(frozen=True)

@@ -19,11 +19,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from harness.depths import DEPTHS
-from harness.errors import InputError, closest
-from harness.limitations import KINDS, Limitation
-from harness.optest import backend_label
-from harness.stages import Stage
+from opscope.harness.depths import DEPTHS
+from opscope.harness.errors import InputError, closest
+from opscope.harness.limitations import KINDS, Limitation
+from opscope.harness.optest import backend_label
+from opscope.harness.stages import Stage
 
 OWN = Path(__file__).with_name("limitations.yaml")
 """The rows of the backends in this tree."""
@@ -193,7 +193,7 @@ def check(row: Limitation, backends: Iterable[str] | None = None) -> None:
     A backend that is a file is written as its path ends (`mine.py`) and may be anything. A stage is one of the words of
     the backends in this tree, or stands in the source of the row's own backend.
     """
-    from harness.backends import registry
+    from opscope.harness.backends import registry
 
     known = list(registry.names() if backends is None else backends)
     where = row.where or f"limitation {', '.join(row.op)}"

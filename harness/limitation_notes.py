@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from datetime import date
 from fnmatch import fnmatchcase
 
-from harness.limitation_file import OWN
-from harness.limitations import GRACE, Limitation, boards, match, now, verdict
-from harness.optest import backend_label
-from harness.records import OpTest
-from harness.stages import Status
-from harness.store import StoredRun
+from opscope.harness.limitation_file import OWN
+from opscope.harness.limitations import GRACE, Limitation, boards, match, now, verdict
+from opscope.harness.optest import backend_label
+from opscope.harness.records import OpTest
+from opscope.harness.stages import Status
+from opscope.harness.store import StoredRun
 
 FULL = "all"
 """The word for --model that asks for a full sweep."""

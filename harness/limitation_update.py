@@ -13,12 +13,12 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from harness import limitation_file, store
-from harness.limitation_file import HEAD, LimitationFile
-from harness.limitation_notes import Row
-from harness.limitations import Limitation
-from harness.records import OpTest
-from harness.stages import FAILED
+from opscope.harness import limitation_file, store
+from opscope.harness.limitation_file import HEAD, LimitationFile
+from opscope.harness.limitation_notes import Row
+from opscope.harness.limitations import Limitation
+from opscope.harness.records import OpTest
+from opscope.harness.stages import FAILED
 
 
 @dataclass(frozen=True)

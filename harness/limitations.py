@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from fnmatch import fnmatchcase
 
-from harness.kinds import op_kind
-from harness.optest import backend_label
-from harness.records import OpRow, OpTest
-from harness.stages import FAILED, Stage, Status
+from opscope.harness.kinds import op_kind
+from opscope.harness.optest import backend_label
+from opscope.harness.records import OpRow, OpTest
+from opscope.harness.stages import FAILED, Stage, Status
 
 KINDS = ("notimpl", "notyet", "never")
 

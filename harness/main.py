@@ -9,8 +9,6 @@ from typing import Any
 
 import click
 
-from harness import rooms
-
 GROUP = "opscope.commands"
 
 WORKFLOW = (
@@ -81,7 +79,7 @@ class Verbs(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """The command that `args` call; an unknown verb is answered with the closest ones."""
-        from harness.errors import InputError, closest
+        from opscope.harness.errors import InputError, closest
 
         if args and not args[0].startswith("-") and args[0] not in self._entries():
             raise InputError("opscope", "a command", repr(args[0]), closest(args[0], self._entries()))
@@ -99,7 +97,6 @@ def root() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> Any:
     """Runs the command line. Bad input ends in one line on stderr and exit code 2."""
-    rooms.claim()
     try:
         return root.main(args=None if arguments is None else list(arguments), prog_name="opscope")
     except BrokenPipeError:

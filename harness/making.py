@@ -10,18 +10,18 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from harness import deriving, result_cache, resume, store
-from harness.claims import Claims
-from harness.errors import InputError
-from harness.flight import Ready
-from harness.optest import backend_label, now
-from harness.orders import Orders, orders_of, settled, shared
-from harness.plan import MAIN, AnyLane, Plan, lane_of
-from harness.progress import Event
-from harness.records import ManifestHeader, OpRow, RunRecord
-from harness.request import Request, chosen, to_prepare
-from harness.scale import costs, shard, whole
-from harness.workflows import FULL, WORKFLOWS, of_models, unsupported_types
+from opscope.harness import deriving, result_cache, resume, store
+from opscope.harness.claims import Claims
+from opscope.harness.errors import InputError
+from opscope.harness.flight import Ready
+from opscope.harness.optest import backend_label, now
+from opscope.harness.orders import Orders, orders_of, settled, shared
+from opscope.harness.plan import MAIN, AnyLane, Plan, lane_of
+from opscope.harness.progress import Event
+from opscope.harness.records import ManifestHeader, OpRow, RunRecord
+from opscope.harness.request import Request, chosen, to_prepare
+from opscope.harness.scale import costs, shard, whole
+from opscope.harness.workflows import FULL, WORKFLOWS, of_models, unsupported_types
 
 FROM_THE_RUN = (
     "backend", "arch", "data_format", "math_fidelity", "unsupported_types", "optimization_level", "amp_level",
@@ -63,7 +63,7 @@ def _from_models(
     request: Request, report: Callable[[Event], None], command_line: Sequence[str], dry: bool, claims: Claims
 ) -> tuple[Plan, list[AnyLane]]:
     """The plan of a new run, and lanes that have loaded their backends meanwhile, unless that is not needed."""
-    from harness import prepare
+    from opscope.harness import prepare
 
     started = now()
     asked = to_prepare(request)
@@ -219,7 +219,7 @@ def _resumed(
     request: Request, run_dir: Path, report: Callable[[Event], None], dry: bool, claims: Claims
 ) -> tuple[Plan, list[AnyLane]]:
     """The plan of the rest of a run. Raises InputError where it cannot end as it would have."""
-    from harness import prepare
+    from opscope.harness import prepare
 
     started = now()
     run = resume.unfinished(run_dir)
@@ -261,7 +261,7 @@ def _resumed(
 
 def _write(plan: Plan, request: Request, started: datetime, command_line: Sequence[str], fingerprint: str) -> None:
     """Writes run.json and manifest.jsonl."""
-    from harness import origin
+    from opscope.harness import origin
 
     options = {
         **request.settings.masked(), "models": list(request.models), "ops": list(request.ops),

@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from harness.records import OpRow
+from opscope.harness.records import OpRow
 
 FACTOR = 8
 """A lane's largest memory, in sizes of an op's inputs and results: float32 images, golden and result side by side

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from harness.depths import depth_of
-from harness.kinds import op_kind
-from harness.records import OpRow, OpTest
-from harness.signature import shorten, signature
-from harness.stages import FAILED, Stage, Status
-from harness.workflows import SPLIT
+from opscope.harness.depths import depth_of
+from opscope.harness.kinds import op_kind
+from opscope.harness.records import OpRow, OpTest
+from opscope.harness.signature import shorten, signature
+from opscope.harness.stages import FAILED, Stage, Status
+from opscope.harness.workflows import SPLIT
 
 DEFAULT_BACKEND = "reference"
 DEFAULT_ARCH = "n150"

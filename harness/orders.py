@@ -8,15 +8,15 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from harness import budget, export_folder, history, result_cache
-from harness.backends import registry
-from harness.flight import Ready
-from harness.optest import RunContext
-from harness.records import OpRow
-from harness.request import Request
-from harness.scale import shard
-from harness.stages import Stage
-from harness.workflows import WORKFLOWS, unsupported_types
+from opscope.harness import budget, export_folder, history, result_cache
+from opscope.harness.backends import registry
+from opscope.harness.flight import Ready
+from opscope.harness.optest import RunContext
+from opscope.harness.records import OpRow
+from opscope.harness.request import Request
+from opscope.harness.scale import shard
+from opscope.harness.stages import Stage
+from opscope.harness.workflows import WORKFLOWS, unsupported_types
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from harness.records import Origin
+from opscope.base.places import HOME
+from opscope.harness.records import Origin
 
 PACKAGES = (
     "opscope",
@@ -50,8 +51,7 @@ def masked(value: Any) -> Any:
 
 def origin(command_line: Iterable[str], options: Mapping[str, Any], backend_root: Path | None = None) -> Origin:
     """The origin of a run that starts now. `backend_root`: the checkout of a backend that is not this project's."""
-    root = Path(__file__).resolve().parent.parent
-    revision, dirty, branch = git_state(root)
+    revision, dirty, branch = git_state(HOME)
     backend = git_state(backend_root) if backend_root else (revision, dirty, branch)
     job, url, ci_branch = ci_job(os.environ)
     return Origin(

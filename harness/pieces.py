@@ -16,21 +16,21 @@ from pathlib import Path
 
 import numpy as np
 
-from harness import golden
-from harness.backends.base import StageError
-from harness.backends.reference_pieces import Apart, Piece
-from harness.element_types import numpy_dtype, save
-from harness.export_folder import OPS, VALUES
-from harness.following import Following
-from harness.intermediates import Made, candidates
-from harness.kinds import PRODUCT_KINDS, op_kind
-from harness.ladder import MEANING
-from harness.mlir.tagged import tagged
-from harness.paths import moved_back, moves_of, path_of
-from harness.program import SplitModule
-from harness.records import OpRow, Source, Use
-from harness.split import split_module
-from harness.walk import Missing
+from opscope.harness import golden
+from opscope.harness.backends.base import StageError
+from opscope.harness.backends.reference_pieces import Apart, Piece
+from opscope.harness.element_types import numpy_dtype, save
+from opscope.harness.export_folder import OPS, VALUES
+from opscope.harness.following import Following
+from opscope.harness.intermediates import Made, candidates
+from opscope.harness.kinds import PRODUCT_KINDS, op_kind
+from opscope.harness.ladder import MEANING
+from opscope.harness.mlir.tagged import tagged
+from opscope.harness.paths import moved_back, moves_of, path_of
+from opscope.harness.program import SplitModule
+from opscope.harness.records import OpRow, Source, Use
+from opscope.harness.split import split_module
+from opscope.harness.walk import Missing
 
 LEVEL = "ttnn"
 """What such rows are written in; a lane takes them in at the stage after."""

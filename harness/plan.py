@@ -11,14 +11,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from harness import limitation_file, result_cache, resume, store
-from harness.climber import Climber, Terms
-from harness.lane import Lane, LaneConfig
-from harness.optest import backend_label
-from harness.orders import Orders, heard
-from harness.records import ManifestHeader, OpRow
-from harness.request import wanted
-from harness.scale.cluster import ClusterLane
+from opscope.harness import limitation_file, result_cache, resume, store
+from opscope.harness.climber import Climber, Terms
+from opscope.harness.lane import Lane, LaneConfig
+from opscope.harness.optest import backend_label
+from opscope.harness.orders import Orders, heard
+from opscope.harness.records import ManifestHeader, OpRow
+from opscope.harness.request import wanted
+from opscope.harness.scale.cluster import ClusterLane
 
 AnyLane = Lane | ClusterLane
 

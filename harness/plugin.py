@@ -1,7 +1,7 @@
 """The pytest plugin: its options, and the gate behind which an op-by-op run begins.
 
 Without `--op-by-op` it adds options and does nothing else. With it, conftest files and the project's own tests stay
-out, our rooms are claimed (`harness/rooms.py`), and `harness/session.py` takes over collection.
+out, and `harness/session.py` takes over collection.
 """
 
 from __future__ import annotations
@@ -11,19 +11,15 @@ import sys
 
 import pytest
 
-from harness import garbage, neighbours, rooms
-from harness.errors import InputError
-from harness.settings import SETTINGS
+from opscope.harness import garbage, neighbours
+from opscope.harness.errors import InputError
+from opscope.harness.settings import SETTINGS
 
 USAGE = 2
 """Exit code for bad input."""
 
-FOLLOWERS = ("reports.plugin",)
-"""Plugins in other rooms that a run brings with it.
-
-They are no entry points of pytest's: it would load them at every start, where a project's own `reports` folder may
-stand in the place of ours.
-"""
+FOLLOWERS = ("opscope.reports.plugin",)
+"""Plugins in other rooms that a run brings with it. As entry points they would be loaded at every start of pytest."""
 
 SESSION = "opscope-session"
 """Name under which the plugin of an op-by-op run is registered."""
@@ -100,7 +96,6 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     if known.opscope_op_by_op:
         known.noconftest = True
         early_config.add_cleanup(garbage.as_now())  # the last of all, as they run from the last to the first
-        rooms.claim()
         manager = early_config.pluginmanager
         for name in FOLLOWERS:
             module = importlib.import_module(name)
@@ -119,19 +114,19 @@ def pytest_cmdline_main(config: pytest.Config) -> int | None:
         if not option.opscope_op_by_op:
             _without_op_by_op(config)
             return None
-        from harness import request
+        from opscope.harness import request
 
         if not (option.opscope_model or option.opscope_op or option.opscope_run_dir or option.opscope_resume):
             sys.stdout.write(request.model_list())
             return 0
         asked = config.stash[request.KEY] = request.read(config)
         if asked.resume is not None:
-            from harness import resume
+            from opscope.harness import resume
 
             run = resume.unfinished(asked.resume)
             resume.options(run, asked.settings.values, asked.settings.sources)  # for what it raises
         if asked.again:
-            from harness import making
+            from opscope.harness import making
 
             making.from_run(asked)  # for what it raises
     except InputError as error:
@@ -160,7 +155,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.opscope_records = None  # type: ignore[attr-defined]
     config.opscope_places = {}  # type: ignore[attr-defined]
     if config.option.opscope_op_by_op and not (config.option.help or config.option.version):
-        from harness.session import OpByOp
+        from opscope.harness.session import OpByOp
 
         for setting in neighbours.OWNERS:
             neighbours.take(setting, config)  # an xdist worker parses the command line anew

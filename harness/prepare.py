@@ -1,6 +1,6 @@
 """Parent side of preparing a run: models in, manifest out; all heavy work happens in child processes.
 
-`prepare` finds each model's export folder in the cache, or has an exporter make the StableHLO (`harness.exporting`) and
+`prepare` finds each model's export folder in the cache, or has an exporter make the StableHLO (`opscope.harness.exporting`) and
 a child the rest (split, golden walk). This file imports neither jax nor numpy: pytest processes call it.
 """
 
@@ -21,15 +21,15 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from harness import export_folder, exporting, given, store, upkeep, user_files
-from harness.claims import Claims
-from harness.errors import InputError
-from harness.export_folder import JOURNAL
-from harness.exporting import Export, ExportFailed
-from harness.records import ManifestHeader, ModelFailure, OpRow
-from harness.stages import ModelStatus
-from models import frontends, registry
-from models.frontends.base import Source
+from opscope.harness import export_folder, exporting, given, store, upkeep, user_files
+from opscope.harness.claims import Claims
+from opscope.harness.errors import InputError
+from opscope.harness.export_folder import JOURNAL
+from opscope.harness.exporting import Export, ExportFailed
+from opscope.harness.records import ManifestHeader, ModelFailure, OpRow
+from opscope.harness.stages import ModelStatus
+from opscope.models import frontends, registry
+from opscope.models.frontends.base import Source
 
 Event = dict[str, Any]
 """`{"event": "stage", "model", "stage": "export" | "split" | "golden", "done", "total"}` while it works,
@@ -382,7 +382,7 @@ def _run_child(
     ended, late = threading.Event(), threading.Event()
     with log.open("wb") as output:
         child = subprocess.Popen(
-            [sys.executable, "-P", "-m", "harness.prepare_child"],
+            [sys.executable, "-P", "-m", "opscope.harness.prepare_child"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=output,
             env=exporting.environment(), start_new_session=True,
         )  # fmt: skip

@@ -1,6 +1,6 @@
-"""The child of `harness.prepare`: splits one exported model, walks it, and writes its export folder.
+"""The child of `opscope.harness.prepare`: splits one exported model, walks it, and writes its export folder.
 
-Reads a task as JSON on stdin and prints one JSON event per line; run as `python -P -m harness.prepare_child`.
+Reads a task as JSON on stdin and prints one JSON event per line; run as `python -P -m opscope.harness.prepare_child`.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness import export_folder
-from harness.errors import InputError
-from harness.records import ManifestHeader
-from models.registry import TRAINING
+from opscope.harness import export_folder
+from opscope.harness.errors import InputError
+from opscope.harness.records import ManifestHeader
+from opscope.models.registry import TRAINING
 
 if TYPE_CHECKING:
-    from harness.export import Exported
-    from harness.given import Given
-    from harness.program import SplitModule
+    from opscope.harness.export import Exported
+    from opscope.harness.given import Given
+    from opscope.harness.program import SplitModule
 
 PR_SET_PDEATHSIG = 1
 """prctl(2): the signal that a process gets when its parent dies."""
@@ -65,25 +65,25 @@ def die_with_parent() -> None:
 
 
 def make(task: dict[str, Any], emit: Emit) -> None:
-    """Writes the export folder that `task` (harness.prepare.Task and `temporary`, `guilty`) asks for."""
+    """Writes the export folder that `task` (opscope.harness.prepare.Task and `temporary`, `guilty`) asks for."""
     request, name, temporary = task["request"], task["name"], Path(task["temporary"])
 
     def stage(which: str, done: int, total: int) -> None:
         emit("stage", model=name, stage=which, done=done, total=total)
 
-    from harness.export import export_file, handed_over
+    from opscope.harness.export import export_file, handed_over
 
     exported = handed_over(Path(task["exported"])) if task["exported"] else export_file(Path(task["path"]))
     (temporary / export_folder.MODULE).write_bytes(exported.bytecode)
     stage("export", 1, 1)
     stage("split", 0, 1)
-    from harness import given, room
-    from harness.split import split_module
+    from opscope.harness import given, room
+    from opscope.harness.split import split_module
 
     split = split_module(exported.bytecode, name)
     stage("split", 1, 1)
-    from harness import whole_row
-    from harness.walk import Limits, Plan, argument_laws, walk
+    from opscope.harness import whole_row
+    from opscope.harness.walk import Limits, Plan, argument_laws, walk
 
     limits = Limits(request["max_tensor_bytes"], max(request["max_live_bytes"], 4 * request["max_tensor_bytes"]))
     room.check(split, limits, temporary, name, random=request["inputs"] == "random")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     import numpy as np
 
-    from harness.records import TensorDesc, Use
+    from opscope.harness.records import TensorDesc, Use
 
 NodeKind = Literal["constant", "op", "unsplittable"]
 
@@ -41,7 +41,7 @@ class Node:
     """kind `op`: one value number per result of the single-op module (`results` without tokens)."""
     value: np.ndarray | None = None
     """kind `constant`: always an array of the full shape (a splat is a zero-stride broadcast view), read-only;
-    element types as in harness.mlir.values (bf16, i4, ... as ml_dtypes). None only where numpy has no such type."""
+    element types as in opscope.harness.mlir.values (bf16, i4, ... as ml_dtypes). None only where numpy has no such type."""
     location: str = ""
     """`name (file:line)`."""
     framework_op: str = ""
@@ -89,7 +89,7 @@ class SingleOp:
 
 @dataclass(frozen=True, slots=True)
 class SplitModule:
-    """What `harness.split.split_module` returns."""
+    """What `opscope.harness.split.split_module` returns."""
 
     program: Program
     values: tuple[TensorDesc, ...]

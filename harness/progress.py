@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TextIO
 
-from harness.stages import FAILED, Status
+from opscope.harness.stages import FAILED, Status
 
 Event = Mapping[str, Any]
 """What preparing reports: `event` (`stage`, `done`, `cached`, ...), `model`, `stage`, `done`, `total`."""

@@ -11,7 +11,7 @@ from typing import Literal
 
 import pytest
 
-from harness.items import OpItem
+from opscope.harness.items import OpItem
 
 THROUGH = (pytest.exit.Exception, KeyboardInterrupt)
 """What ends the session instead of failing the op."""

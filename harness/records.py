@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from harness.stages import FAILED, ModelStatus, Stage, Status
+from opscope.harness.stages import FAILED, ModelStatus, Stage, Status
 
 SCHEMA_VERSION = 1
 
@@ -45,7 +45,7 @@ class Source(Record):
     path: str | None = None
     """`captured`: .npy file, relative to the export folder."""
     law: str | None = None
-    """`seeded`, `random`: how to draw, e.g. `normal:0.02` (models.seeding has the laws)."""
+    """`seeded`, `random`: how to draw, e.g. `normal:0.02` (opscope.models.seeding has the laws)."""
     seed: int | None = None
     index: int | None = None
     """`seeded`: argument index in the model; `random`: argument index in the op."""

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from harness import deriving, limitation_file, neighbours
-from harness.backends import registry
-from harness.errors import InputError
-from harness.kinds import op_kind
-from harness.records import OpRow
-from harness.settings import SETTINGS, Resolved, project_folder, resolve
-from harness.workflows import SPLIT, WORKFLOWS
+from opscope.harness import deriving, limitation_file, neighbours
+from opscope.harness.backends import registry
+from opscope.harness.errors import InputError
+from opscope.harness.kinds import op_kind
+from opscope.harness.records import OpRow
+from opscope.harness.settings import SETTINGS, Resolved, project_folder, resolve
+from opscope.harness.workflows import SPLIT, WORKFLOWS
 
 if TYPE_CHECKING:
-    from harness import prepare
+    from opscope.harness import prepare
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ def _check_resume(option: Any) -> None:
 
 def _check_models(request: Request) -> None:
     """Raises InputError for a model or a backend that does not exist, before any work starts."""
-    from harness import prepare
+    from opscope.harness import prepare
 
     for backend in registry.several(request.settings["backend"]):
         registry.check_name(backend)
@@ -140,8 +140,8 @@ def _check_models(request: Request) -> None:
 def to_prepare(
     request: Request, settings: Mapping[str, Any] | None = None, models: Sequence[str] = ()
 ) -> prepare.Request:
-    """The part of the request that `harness.prepare` takes; with the settings and models of another run, of that."""
-    from harness import prepare
+    """The part of the request that `opscope.harness.prepare` takes; with the settings and models of another run, of that."""
+    from opscope.harness import prepare
 
     settings = settings or request.settings.values
     return prepare.Request(
@@ -159,7 +159,7 @@ def to_prepare(
 
 def model_list() -> str:
     """The text that `--op-by-op` alone prints."""
-    from models import registry as zoo
+    from opscope.models import registry as zoo
 
     models = [zoo.get(name) for name in zoo.names()]
     width = max((len(m.name) for m in models), default=0)

@@ -14,9 +14,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from harness.errors import InputError
-from harness.records import OpTest
-from harness.stages import FAILED, Status
+from opscope.harness.errors import InputError
+from opscope.harness.records import OpTest
+from opscope.harness.stages import FAILED, Status
 
 DETERMINISTIC, FLAKY, INFRASTRUCTURE = "deterministic", "flaky", "infrastructure"
 

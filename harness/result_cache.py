@@ -16,14 +16,14 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from harness import judge
-from harness.flight import Ready
-from harness.optest import RunContext, backend_label, build_test
-from harness.records import SCHEMA_VERSION, OpRow, OpTest
-from harness.reruns import OF_THE_MACHINE
-from harness.shelf import Shelf
-from harness.stages import Stage, Status
-from harness.store import artifact_dir
+from opscope.harness import judge
+from opscope.harness.flight import Ready
+from opscope.harness.optest import RunContext, backend_label, build_test
+from opscope.harness.records import SCHEMA_VERSION, OpRow, OpTest
+from opscope.harness.reruns import OF_THE_MACHINE
+from opscope.harness.shelf import Shelf
+from opscope.harness.stages import Stage, Status
+from opscope.harness.store import artifact_dir
 
 VERSION = 1
 """Raised when entries of older versions must not be read any more."""

@@ -12,16 +12,16 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness import export_folder, store
-from harness.claims import in_use
-from harness.errors import InputError
-from harness.records import ManifestHeader, OpRow, OpTest
-from harness.settings import BY_NAME
-from harness.stages import Status
-from harness.store import StoredRun
+from opscope.harness import export_folder, store
+from opscope.harness.claims import in_use
+from opscope.harness.errors import InputError
+from opscope.harness.records import ManifestHeader, OpRow, OpTest
+from opscope.harness.settings import BY_NAME
+from opscope.harness.stages import Status
+from opscope.harness.store import StoredRun
 
 if TYPE_CHECKING:
-    from harness import prepare
+    from opscope.harness import prepare
 
 SELECTION_FILE = "selection.json"
 """Ids of the ops that the run was asked for, where these are not all."""

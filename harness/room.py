@@ -5,11 +5,11 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from harness.element_types import byte_size
-from harness.errors import InputError
-from harness.program import Node, SplitModule
-from harness.upkeep import readable
-from harness.walk import Limits
+from opscope.harness.element_types import byte_size
+from opscope.harness.errors import InputError
+from opscope.harness.program import Node, SplitModule
+from opscope.harness.upkeep import readable
+from opscope.harness.walk import Limits
 
 
 def stored_bytes(split: SplitModule, limits: Limits, *, random: bool = False) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from harness.records import OpRow, OpTest
+from opscope.harness.records import OpRow, OpTest
 
 
 @dataclass(frozen=True)

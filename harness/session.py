@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from harness import closing, garbage, making, plan, progress, protocol, request, resume, store, upkeep
-from harness.claims import Claims
-from harness.errors import InputError
-from harness.items import PROPERTY, FailedModel, ModelOps, OpItem, WholeModel
-from harness.limitations import Verdict
-from harness.records import OpRow, OpTest
-from harness.stages import Status
-from harness.triage import after_run
+from opscope.harness import closing, garbage, making, plan, progress, protocol, request, resume, store, upkeep
+from opscope.harness.claims import Claims
+from opscope.harness.errors import InputError
+from opscope.harness.items import PROPERTY, FailedModel, ModelOps, OpItem, WholeModel
+from opscope.harness.limitations import Verdict
+from opscope.harness.records import OpRow, OpTest
+from opscope.harness.stages import Status
+from opscope.harness.triage import after_run
 
 if TYPE_CHECKING:
-    from harness.climber import Climber
+    from opscope.harness.climber import Climber
 
 WORKER_INPUT = "opscope"
 """Key under which the controller tells an xdist worker what it needs."""
@@ -205,7 +205,7 @@ class OpByOp:
         """On a cluster, runs the ops in the order in which their records come."""
         if self.plan is None or self.plan.orders.cluster is None or self.config.option.collectonly:
             return None
-        from harness.scale import loop
+        from opscope.harness.scale import loop
 
         try:
             self._begin(())
@@ -330,7 +330,7 @@ class OpByOp:
             return
         from rich.console import Console
 
-        from harness import summary
+        from opscope.harness import summary
 
         places = {"run": str(self.plan.run_dir), **getattr(self.config, "opscope_places", {})}
         writer = terminalreporter._tw

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness.errors import InputError, closest
-from harness.stages import Stage
-from harness.workflows import SPLIT, WORKFLOWS
+from opscope.harness.errors import InputError, closest
+from opscope.harness.stages import Stage
+from opscope.harness.workflows import SPLIT, WORKFLOWS
 
 DTYPES = {"float32": "float32", "f32": "float32", "bfloat16": "bfloat16", "bf16": "bfloat16"}
 """The float types of a model, and their short names."""
@@ -106,7 +106,7 @@ def _one_of(*words: str) -> Callable[[str, object], str]:
 
 
 def _stage(where: str, value: object) -> str:
-    from harness.depths import STAGES
+    from opscope.harness.depths import STAGES
 
     try:
         return str(STAGES.get(str(value)) or Stage(str(value)))
@@ -265,7 +265,7 @@ class Resolved:
 
     def masked(self) -> dict[str, Any]:
         """All values, without the passwords of URLs: what may be stored or shown."""
-        from harness.origin import masked
+        from opscope.harness.origin import masked
 
         return masked(self.values)
 

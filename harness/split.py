@@ -15,15 +15,15 @@ from typing import Any
 
 import numpy as np
 
-from harness.errors import InputError
-from harness.identity import Identity, attribute_items, digest, op_name
-from harness.mlir import Module, load, to_bytecode
-from harness.mlir.locations import Place, place_of
-from harness.mlir.single_op import TOKEN, CannotBuildError, build_module, inner_ops
-from harness.mlir.tokens import array_token
-from harness.mlir.values import constant_array, is_splat, parameter_text, tensor_desc
-from harness.program import Node, Program, SingleOp, SplitModule
-from harness.records import TensorDesc, Use
+from opscope.harness.errors import InputError
+from opscope.harness.identity import Identity, attribute_items, digest, op_name
+from opscope.harness.mlir import Module, load, to_bytecode
+from opscope.harness.mlir.locations import Place, place_of
+from opscope.harness.mlir.single_op import TOKEN, CannotBuildError, build_module, inner_ops
+from opscope.harness.mlir.tokens import array_token
+from opscope.harness.mlir.values import constant_array, is_splat, parameter_text, tensor_desc
+from opscope.harness.program import Node, Program, SingleOp, SplitModule
+from opscope.harness.records import TensorDesc, Use
 
 __all__ = ["Node", "Program", "SingleOp", "SplitModule", "split_module"]
 

@@ -9,15 +9,15 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness import ledger
-from harness.agreement import Disagreement, disagreements
-from harness.isolation import Artefact
-from harness.isolation import lines as isolation_lines
-from harness.records import Ledger, ManifestHeader, ModelFailure, OpRow, OpTest, RunRecord
-from harness.savings import savings
-from harness.stages import FAILED, Status, in_order
-from harness.store import artifact_dir
-from harness.triage import after_run
+from opscope.harness import ledger
+from opscope.harness.agreement import Disagreement, disagreements
+from opscope.harness.isolation import Artefact
+from opscope.harness.isolation import lines as isolation_lines
+from opscope.harness.records import Ledger, ManifestHeader, ModelFailure, OpRow, OpTest, RunRecord
+from opscope.harness.savings import savings
+from opscope.harness.stages import FAILED, Status, in_order
+from opscope.harness.store import artifact_dir
+from opscope.harness.triage import after_run
 
 if TYPE_CHECKING:
     from rich.console import Console

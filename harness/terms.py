@@ -16,7 +16,7 @@ def term_sizes(module: bytes, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
     It is the op itself on squared operands: (ab)^2 = a^2 b^2, and what is padded stays 0. Infinite where a square is
     too large for float32; empty sums have 0.
     """
-    from harness.golden import compile_module
+    from opscope.harness.golden import compile_module
 
     with np.errstate(over="ignore", invalid="ignore"):
         squares = [np.square(x) if x.dtype.kind in "fV" else x for x in inputs]

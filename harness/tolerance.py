@@ -16,9 +16,9 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from harness.backends.base import Target
-from harness.kinds import DATA_MOVEMENT
-from harness.records import TensorDesc
+from opscope.harness.backends.base import Target
+from opscope.harness.kinds import DATA_MOVEMENT
+from opscope.harness.records import TensorDesc
 
 VERSION = 2
 REFERENCE_INNER = 2304
@@ -126,7 +126,7 @@ def tolerance(
     """The row for one result: of `element_type` (MLIR), of an op of `kind`, summed over `inner` products.
 
     `op_name` matters where one op of a kind is computed elsewhere than the others. `body` is what a reduction combines
-    with (see `harness.split.body_text`; None: it is not known), `ulp` the bound of the device function's error in
+    with (see `opscope.harness.split.body_text`; None: it is not known), `ulp` the bound of the device function's error in
     float32's units in the last place (None: it states none).
     Integers, booleans and values that are only moved or chosen are exact; floats only where the target's storage
     format holds them.

@@ -16,9 +16,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.claims import alone
-from harness.settings import BY_NAME
-from harness.store import MANIFEST_FILE
+from opscope.harness.claims import alone
+from opscope.harness.settings import BY_NAME
+from opscope.harness.store import MANIFEST_FILE
 
 MAX_CACHE: int = BY_NAME["max_cache"].default
 """Bytes that all caches together take unless `max_cache` says otherwise."""

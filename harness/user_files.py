@@ -14,8 +14,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.errors import InputError
-from models import frontends, registry
+from opscope.harness.errors import InputError
+from opscope.models import frontends, registry
 
 FORMATS = {".py": "python", ".onnx": "onnx", ".tflite": "tflite", ".pb": "graphdef"}
 """Suffix -> framework whose exporter takes the file."""

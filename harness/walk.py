@@ -1,6 +1,6 @@
 """One walk over a split program: goldens, and captured inputs, of the first use of each unique op.
 
-The ops are evaluated in program order by the executables of `harness.golden`; values are freed at their last use, and
+The ops are evaluated in program order by the executables of `opscope.harness.golden`; values are freed at their last use, and
 what a first use needs is stored once. A value that could not be computed is *missing*: its users get random inputs by
 the law of their domain, so that the walk reaches the end and every op that can be tested is.
 """
@@ -15,14 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from harness import golden
-from harness.domains import default_law, law_of
-from harness.element_types import NUMPY_NAMES, byte_size, load, numpy_dtype, save, size_text
-from harness.export_folder import JOURNAL, OPS, VALUES
-from harness.program import Node, Program, SingleOp, SplitModule
-from harness.records import OpRow, Source, TensorDesc
-from harness.split import KEEPS_SPLAT
-from models.seeding import draw
+from opscope.harness import golden
+from opscope.harness.domains import default_law, law_of
+from opscope.harness.element_types import NUMPY_NAMES, byte_size, load, numpy_dtype, save, size_text
+from opscope.harness.export_folder import JOURNAL, OPS, VALUES
+from opscope.harness.program import Node, Program, SingleOp, SplitModule
+from opscope.harness.records import OpRow, Source, TensorDesc
+from opscope.harness.split import KEEPS_SPLAT
+from opscope.models.seeding import draw
 
 
 @dataclass(frozen=True)

@@ -6,28 +6,28 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness import export_folder
-from harness.backends.base import Job, Target
-from harness.optest import RunContext
-from harness.records import OpRow, StageTime
-from harness.stages import Stage
-from harness.store import artifact_dir
+from opscope.harness import export_folder
+from opscope.harness.backends.base import Job, Target
+from opscope.harness.optest import RunContext
+from opscope.harness.records import OpRow, StageTime
+from opscope.harness.stages import Stage
+from opscope.harness.store import artifact_dir
 
 if TYPE_CHECKING:
-    from harness.intermediates import Watch
+    from opscope.harness.intermediates import Watch
 
 
 def tagged(module: bytes) -> bytes:
     """The module with each op's path as its location's name (harness/mlir/tagged.py)."""
-    from harness.mlir.tagged import tagged as with_paths
+    from opscope.harness.mlir.tagged import tagged as with_paths
 
     return with_paths(module)
 
 
 def watch(row: OpRow, export_dir: Path, job: Job, target: Target) -> Watch:
     """Who compares the values of the model, whose inputs `job` has."""
-    from harness.intermediates import Watch
-    from harness.split import split_module
+    from opscope.harness.intermediates import Watch
+    from opscope.harness.split import split_module
 
     # Without the paths, for the values to be named by the locations that the exporter gave them.
     split = split_module((export_dir / str(row.module)).read_bytes(), row.uses[0].model)

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.element_types import save
-from harness.export_folder import MODULE, VALUES, WHOLE
-from harness.kinds import PRODUCT_KINDS, PRODUCTS_IN_A_ROW, op_kind
-from harness.program import Program, SplitModule
-from harness.records import WHOLE_MODEL, OpRow, Source, Use
+from opscope.harness.element_types import save
+from opscope.harness.export_folder import MODULE, VALUES, WHOLE
+from opscope.harness.kinds import PRODUCT_KINDS, PRODUCTS_IN_A_ROW, op_kind
+from opscope.harness.program import Program, SplitModule
+from opscope.harness.records import WHOLE_MODEL, OpRow, Source, Use
 
 
 def write(

@@ -1,6 +1,6 @@
 """The child of a lane: takes ops through one backend, one at a time, and says so in framed JSON.
 
-Started by `harness.lane` as `python -P -m harness.worker FD PARENT_PID`; the first frame holds the run's context, each
+Started by `opscope.harness.lane` as `python -P -m opscope.harness.worker FD PARENT_PID`; the first frame holds the run's context, each
 later one an op. Imports the backend once. It answers with `stage` frames (which stage begins) and one `test` frame
 per op; whatever it prints goes to the lane's log.
 """
@@ -19,15 +19,15 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-from harness import frames, judge, tolerance
-from harness.backends import registry
-from harness.backends.base import Backend, BackendOptions
-from harness.errors import InputError, closest
-from harness.ladder import climb
-from harness.optest import RunContext, backend_label
-from harness.records import OpRow
-from harness.stages import Stage
-from harness.surroundings import Surroundings
+from opscope.harness import frames, judge, tolerance
+from opscope.harness.backends import registry
+from opscope.harness.backends.base import Backend, BackendOptions
+from opscope.harness.errors import InputError, closest
+from opscope.harness.ladder import climb
+from opscope.harness.optest import RunContext, backend_label
+from opscope.harness.records import OpRow
+from opscope.harness.stages import Stage
+from opscope.harness.surroundings import Surroundings
 
 _PR_SET_PDEATHSIG = 1
 
@@ -151,7 +151,7 @@ def _check_until(context: RunContext, stages: tuple[Stage, ...]) -> None:
 
 
 def main(arguments: list[str]) -> None:
-    """Entry point: `harness.worker FD PARENT_PID`."""
+    """Entry point: `opscope.harness.worker FD PARENT_PID`."""
     descriptor, parent = (int(word) for word in arguments)
     die_with_parent(parent)
     faulthandler.enable()

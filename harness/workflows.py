@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness import export_folder
-from harness.records import ManifestHeader, OpRow
+from opscope.harness import export_folder
+from opscope.harness.records import ManifestHeader, OpRow
 
 SPLIT, COMPILE_SPLIT, SPLIT_COMPILE_SPLIT, FULL = "split", "compile-split", "split-compile-split", "full"
 

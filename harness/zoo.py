@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from models import frontends, registry
-from models.registry import Model
+from opscope.models import frontends, registry
+from opscope.models.registry import Model
 
 TABLE = registry.ROOT / "zoo_sizes.json"
 
@@ -42,12 +42,12 @@ def write(sizes: Mapping[str, Sizes], path: Path = TABLE) -> None:
 
 
 def count(model: Model, cache: Path, max_cache: int) -> Sizes:
-    """Exports and splits one model. Raises harness.exporting.ExportFailed where it is not exported."""
-    from harness import exporting
-    from harness.claims import Claims
-    from harness.export import handed_over
-    from harness.split import split_module
-    from models.frontends.base import Source
+    """Exports and splits one model. Raises opscope.harness.exporting.ExportFailed where it is not exported."""
+    from opscope.harness import exporting
+    from opscope.harness.claims import Claims
+    from opscope.harness.export import handed_over
+    from opscope.harness.split import split_module
+    from opscope.models.frontends.base import Source
 
     source = Source(model.name, str(model.path), "float32", entry=model.name)
     with Claims() as claims:
@@ -64,7 +64,7 @@ def recount(models: Iterable[Model], cache: Path, max_cache: int, told: Callable
     Models without their framework, and such as are not exported, keep their row and are told of; those that are no
     longer registered lose theirs.
     """
-    from harness.exporting import ExportFailed
+    from opscope.harness.exporting import ExportFailed
 
     known = set(registry.names())
     sizes = {name: row for name, row in table().items() if name in known}

@@ -12,7 +12,7 @@ ROLES = ("parameter", "state", "input")
 
 @dataclass(frozen=True)
 class ArgSpec:
-    """One argument of a model: shape, type, and the law that draws its value (`models.seeding`)."""
+    """One argument of a model: shape, type, and the law that draws its value (`opscope.models.seeding`)."""
 
     name: str
     shape: tuple[int, ...]

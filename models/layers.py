@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import jax
 import jax.numpy as jnp
 
-from models.arguments import ArgSpec
+from opscope.models.arguments import ArgSpec
 
 Weights = Mapping[str, jax.Array]
 

@@ -1,7 +1,7 @@
 """The op table of `suite:ops`: rows of (function, types, ranks, operands), from which its cases follow.
 
 A case is one call of one function on operands of one type and rank, drawn inside its domain. Functions are `jax.lax`'s;
-what it cannot write is written as StableHLO text (`models.op_texts`). This module imports no framework.
+what it cannot write is written as StableHLO text (`opscope.models.op_texts`). This module imports no framework.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def elementwise(lax: Any) -> Iterator[Case]:
 
 def cases(lax: Any, numpy: Any) -> Iterator[Case]:
     """All cases of the suite; `lax` and `numpy` are `jax.lax` and `jax.numpy`."""
-    from models import op_cases_shaped, op_texts
+    from opscope.models import op_cases_shaped, op_texts
 
     yield from elementwise(lax)
     yield from op_cases_shaped.cases(lax, numpy)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from models.op_cases import FLOAT, FLOATS, INTS, Case, case
+from opscope.models.op_cases import FLOAT, FLOATS, INTS, Case, case
 
 PLAIN = (FLOAT, "float16", "int32", "int8", "bool")
 

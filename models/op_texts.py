@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from models.op_cases import Case, case
+from opscope.models.op_cases import Case, case
 
 IMAGE, LINE = "tensor<2x3x4x6xf32>", "tensor<6xf32>"
 

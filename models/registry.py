@@ -22,7 +22,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from models import frontends
+from opscope.models import frontends
 
 ROOT = Path(__file__).resolve().parent
 FRAMEWORK_FOLDERS = tuple(sorted(p.parent for p in ROOT.glob("*/__init__.py") if p.parent.name in frontends.names()))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
-from models.arguments import ArgSpec
-from models.layers import linear_arguments, softmax
+from opscope.models.arguments import ArgSpec
+from opscope.models.layers import linear_arguments, softmax
 
 
 def rotate(x: jax.Array, base: float = 10000.0) -> jax.Array:

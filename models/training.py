@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from models.arguments import ArgSpec, Built
+from opscope.models.arguments import ArgSpec, Built
 
 RATE, BETA1, BETA2, EPSILON = 1e-3, 0.9, 0.999, 1e-8
 """The constants of the paper's section 2."""
@@ -26,7 +26,7 @@ def step(built: Built) -> Built:
     import jax
     import jax.numpy as jnp
 
-    from models.seeding import dtype_of
+    from opscope.models.seeding import dtype_of
 
     trained = [s for s in built.arguments if s.role == "parameter" and jnp.issubdtype(dtype_of(s.dtype), jnp.floating)]
     if not trained:

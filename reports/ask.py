@@ -13,8 +13,8 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from harness.errors import InputError, closest
-from reports.reading import read_database
+from opscope.harness.errors import InputError, closest
+from opscope.reports.reading import read_database
 
 QUERIES = Path(__file__).parent / "queries"
 

@@ -14,7 +14,7 @@ import msgspec
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError
 
-from reports.columns import Utc, plain
+from opscope.reports.columns import Utc, plain
 
 
 def _told(value: Any) -> Any:

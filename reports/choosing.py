@@ -11,13 +11,13 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from harness.errors import InputError
-from harness.store import RUN_FILE, read_run, runs_root
-from reports.night_views import night_view
-from reports.outcomes import RunView, from_database, from_folder
-from reports.reading import database_url, exists, read_database
-from reports.rows import RAN, series_text
-from reports.schema import MODELS, RUNS
+from opscope.harness.errors import InputError
+from opscope.harness.store import RUN_FILE, read_run, runs_root
+from opscope.reports.night_views import night_view
+from opscope.reports.outcomes import RunView, from_database, from_folder
+from opscope.reports.reading import database_url, exists, read_database
+from opscope.reports.rows import RAN, series_text
+from opscope.reports.schema import MODELS, RUNS
 
 
 @dataclass(frozen=True)

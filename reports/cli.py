@@ -24,10 +24,10 @@ def publish(run_dirs: tuple[Path, ...], url: str | None, night_file: Path | None
     """
     import json
 
-    from harness.errors import InputError
-    from reports import spool
-    from reports.database import DatabaseAwayError, DatabaseRefusedError, default_url, parse_url, shown
-    from reports.night_record import join, read_night
+    from opscope.harness.errors import InputError
+    from opscope.reports import spool
+    from opscope.reports.database import DatabaseAwayError, DatabaseRefusedError, default_url, parse_url, shown
+    from opscope.reports.night_record import join, read_night
 
     target = url or default_url()
     counts: dict[str, Any] = {}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from reports.cli_compare import DB, JSON, LIMIT, print_json
+from opscope.reports.cli_compare import DB, JSON, LIMIT, print_json
 
 
 @click.command(short_help="Ask the results database, in SQL or by a question's name.")
@@ -21,10 +21,10 @@ def sql(query: str | None, url: str | None, as_json: bool, as_csv: bool, limit: 
 
     Without QUERY, list the stored questions. The database is opened read-only.
     """
-    from harness.errors import InputError
-    from reports import ask
-    from reports.reading import database_url
-    from reports.terminal import Page
+    from opscope.harness.errors import InputError
+    from opscope.reports import ask
+    from opscope.reports.reading import database_url
+    from opscope.reports.terminal import Page
 
     if as_json and as_csv:
         raise InputError("opscope sql", "one format", "--json and --csv", "either")
@@ -64,10 +64,10 @@ def sql(query: str | None, url: str | None, as_json: bool, as_csv: bool, limit: 
 @DB
 def export(run: str | None, kind: str, job_id: int | None, output: str, url: str | None) -> None:
     """Write RUN (a folder or an id; default: the newest) in a format that other programs read."""
-    from reports import export_csv, export_junit, export_optest, export_parquet
-    from reports.choosing import open_runs
-    from reports.exported import read
-    from reports.written import write_whole
+    from opscope.reports import export_csv, export_junit, export_optest, export_parquet
+    from opscope.reports.choosing import open_runs
+    from opscope.reports.exported import read
+    from opscope.reports.written import write_whole
 
     with open_runs(url) as runs:
         found = read(runs, run)

@@ -15,7 +15,7 @@ LIMIT = click.option("--limit", type=click.IntRange(1), default=30, show_default
 
 def print_json(value: Any) -> None:
     """Prints `value` for another program: no NaN in it, which is no JSON."""
-    from reports.columns import plain
+    from opscope.reports.columns import plain
 
     click.echo(json.dumps(plain(value), indent=2, allow_nan=False))
 
@@ -44,13 +44,13 @@ def diff(
     comparable ones (same backend, board and options, a model in common); with one, that run or night against the newest
     comparable one before it. Nights are compared series by series.
     """
-    from reports import diff as comparison
-    from reports.choosing import open_runs
-    from reports.diff_page import show
-    from reports.night_diff import diffs
-    from reports.owned import own_diff
-    from reports.owners import rules_here
-    from reports.terminal import Page
+    from opscope.reports import diff as comparison
+    from opscope.reports.choosing import open_runs
+    from opscope.reports.diff_page import show
+    from opscope.reports.night_diff import diffs
+    from opscope.reports.owned import own_diff
+    from opscope.reports.owners import rules_here
+    from opscope.reports.terminal import Page
 
     with open_runs(url) as runs:
         found, nights = diffs(runs, run_a, run_b)
@@ -83,15 +83,15 @@ def unblock(
     With RUN (a folder, an id or a night), for the models of that run; of a night series by series. Else for every
     model, by its newest run of the series (backend, board, options) of the newest run.
     """
-    from reports import unblock as ranking
-    from reports.choosing import open_runs
-    from reports.night_diff import names_night
-    from reports.night_views import night_named, night_view, series_of
-    from reports.owned import own_plan
-    from reports.owners import rules_here
-    from reports.readiness import newest_views, views_of
-    from reports.terminal import Page
-    from reports.unblock_page import show_plan
+    from opscope.reports import unblock as ranking
+    from opscope.reports.choosing import open_runs
+    from opscope.reports.night_diff import names_night
+    from opscope.reports.night_views import night_named, night_view, series_of
+    from opscope.reports.owned import own_plan
+    from opscope.reports.owners import rules_here
+    from opscope.reports.readiness import newest_views, views_of
+    from opscope.reports.terminal import Page
+    from opscope.reports.unblock_page import show_plan
 
     with open_runs(url) as runs:
         night = run is not None and runs.folder(run) is None and names_night(runs.connection, run)
@@ -127,14 +127,14 @@ def readiness(
     model: str, run: str | None, url: str | None, team: str | None, owners_file: Path | None, limit: int, as_json: bool
 ) -> None:  # fmt: skip
     """List each op that keeps MODEL from running whole, and how their count moved from run to run."""
-    from harness.errors import InputError, closest
-    from reports.choosing import open_runs
-    from reports.owned import own_missing
-    from reports.owners import rules_here
-    from reports.readiness import history, newest_views, nights_of
-    from reports.terminal import Page
-    from reports.unblock import missing
-    from reports.unblock_page import show_readiness
+    from opscope.harness.errors import InputError, closest
+    from opscope.reports.choosing import open_runs
+    from opscope.reports.owned import own_missing
+    from opscope.reports.owners import rules_here
+    from opscope.reports.readiness import history, newest_views, nights_of
+    from opscope.reports.terminal import Page
+    from opscope.reports.unblock import missing
+    from opscope.reports.unblock_page import show_readiness
 
     with open_runs(url) as runs:
         view = newest_views(runs, [model])[model] if run is None else runs.view(run, "--run")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from reports.cli_compare import JSON, print_json
+from opscope.reports.cli_compare import JSON, print_json
 
 DB = click.option("--db", "url", default=None, metavar="URL", help="Results database; .opscope/opscope.sqlite here.")
 
@@ -20,7 +20,7 @@ def db() -> None:
 @DB
 def upgrade(url: str | None) -> None:
     """Bring the tables and views of a database up to date; make them where there are none."""
-    from reports.database import default_url, head, open_database, parse_url, schema_version, shown
+    from opscope.reports.database import default_url, head, open_database, parse_url, schema_version, shown
 
     target = url or default_url()
     with open_database(target, "--db") as connection:
@@ -34,9 +34,9 @@ def upgrade(url: str | None) -> None:
 @DB
 def prune(keep: str, dry_run: bool, url: str | None) -> None:
     """Remove nights, and runs by themselves, that are older than AGE, with all that only they have."""
-    from reports.database import default_url
-    from reports.upkeep import age_of
-    from reports.upkeep import prune as remove
+    from opscope.reports.database import default_url
+    from opscope.reports.upkeep import age_of
+    from opscope.reports.upkeep import prune as remove
 
     gone = remove(url or default_url(), age_of("--keep", keep), dry_run)
     verb = "would go" if dry_run else "gone"
@@ -48,9 +48,9 @@ def prune(keep: str, dry_run: bool, url: str | None) -> None:
 @JSON
 def stats(url: str | None, as_json: bool) -> None:
     """Say how many rows each table has, how large the database is, and what time it covers."""
-    from reports.reading import database_url
-    from reports.terminal import Page
-    from reports.upkeep import statistics
+    from opscope.reports.reading import database_url
+    from opscope.reports.terminal import Page
+    from opscope.reports.upkeep import statistics
 
     found = statistics(database_url(url))
     if as_json:
@@ -70,8 +70,8 @@ def stats(url: str | None, as_json: bool) -> None:
 @DB
 def role(name: str, password_env: str | None, url: str | None) -> None:
     """Make the PostgreSQL role NAME, which may read the results and nothing else; again, to renew its rights."""
-    from reports.database import default_url
-    from reports.upkeep import read_only_role
+    from opscope.reports.database import default_url
+    from opscope.reports.upkeep import read_only_role
 
     click.echo(read_only_role(url or default_url(), name, password_env))
 
@@ -82,8 +82,8 @@ def role(name: str, password_env: str | None, url: str | None) -> None:
 @JSON
 def owners(file: Path | None, url: str | None, as_json: bool) -> None:
     """Put the rules of FILE (default: ci/owners.yaml) into the database, so that dashboards name owners too."""
-    from reports.database import default_url, open_database
-    from reports.owners import OWNERS_FILE, read_owners, store_owners
+    from opscope.reports.database import default_url, open_database
+    from opscope.reports.owners import OWNERS_FILE, read_owners, store_owners
 
     rules = read_owners(file or OWNERS_FILE)
     with open_database(url or default_url(), "--db") as connection:
@@ -101,8 +101,8 @@ def owners(file: Path | None, url: str | None, as_json: bool) -> None:
 @DB
 def alias(old_id: str, new_id: str, reason: str, url: str | None) -> None:
     """Let the history of op OLD_ID go on under NEW_ID."""
-    from reports.database import default_url
-    from reports.upkeep import add_alias
+    from opscope.reports.database import default_url
+    from opscope.reports.upkeep import add_alias
 
     nights = add_alias(url or default_url(), old_id, new_id, reason)
     click.echo(f"{old_id} goes on as {new_id}: {nights} nights counted again")

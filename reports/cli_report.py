@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from reports.cli_compare import DB, OWNER, OWNERS
+from opscope.reports.cli_compare import DB, OWNER, OWNERS
 
 
 @click.command(short_help="Write report.html of a run or of a night.")
@@ -28,17 +28,17 @@ def report(
     what is missing, and what changed since the night before. With --owner its lists hold that team's failures alone,
     while ladder, rates and charts stay those of all ops.
     """
-    from harness.errors import InputError
-    from harness.store import file_name, load_run, runs_root
-    from reports.choosing import open_runs
-    from reports.html import render, write_report
-    from reports.night_diff import names_night, newest_night
-    from reports.night_page import render_night
-    from reports.night_views import night_named, night_of
-    from reports.owned import Owned
-    from reports.owners import rules_here
-    from reports.reading import database_url
-    from reports.written import write_whole
+    from opscope.harness.errors import InputError
+    from opscope.harness.store import file_name, load_run, runs_root
+    from opscope.reports.choosing import open_runs
+    from opscope.reports.html import render, write_report
+    from opscope.reports.night_diff import names_night, newest_night
+    from opscope.reports.night_page import render_night
+    from opscope.reports.night_views import night_named, night_of
+    from opscope.reports.owned import Owned
+    from opscope.reports.owners import rules_here
+    from opscope.reports.reading import database_url
+    from opscope.reports.written import write_whole
 
     with open_runs(url) as runs:
         owned = Owned(rules_here(runs.connection, owners_file, team=team), team)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from reports.cli_compare import print_json
-from reports.showing import Told, find
-from reports.terminal import Page, percent
+from opscope.reports.cli_compare import print_json
+from opscope.reports.showing import Told, find
+from opscope.reports.terminal import Page, percent
 
 SHOWN = 20
 """Rows per list."""
@@ -14,8 +14,8 @@ SHOWN = 20
 
 def show(name: str, url: str | None, team: str | None, owners_file: Path | None, as_json: bool) -> None:
     """Prints what the database at `url` (default: this folder's) knows of `name`. Raises InputError for nothing."""
-    from reports.choosing import open_runs
-    from reports.owners import rules_here
+    from opscope.reports.choosing import open_runs
+    from opscope.reports.owners import rules_here
 
     with open_runs(url) as runs:
         connection = runs.database(name, "WHAT")

@@ -18,12 +18,12 @@ def status(max_age: str | None, name: str | None, url: str | None, as_json: bool
 
     Exit code 1 where --max-age is given and no complete night started within it; 2 where the database cannot be read.
     """
-    from reports import spool
-    from reports.cli_compare import print_json
-    from reports.database import default_url
-    from reports.reading import read_database
-    from reports.status import newest_nights, told_age
-    from reports.upkeep import age_of
+    from opscope.reports import spool
+    from opscope.reports.cli_compare import print_json
+    from opscope.reports.database import default_url
+    from opscope.reports.reading import read_database
+    from opscope.reports.status import newest_nights, told_age
+    from opscope.reports.upkeep import age_of
 
     limit = None if max_age is None else age_of("--max-age", max_age)
     target = url or default_url()

@@ -6,9 +6,9 @@ import hashlib
 from functools import cache
 from pathlib import Path
 
-from harness import records, stages, store
-from harness.errors import InputError
-from reports.night_record import NIGHT_FILE
+from opscope.harness import records, stages, store
+from opscope.harness.errors import InputError
+from opscope.reports.night_record import NIGHT_FILE
 
 PIECE = 1 << 20
 

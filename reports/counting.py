@@ -11,14 +11,14 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from harness.stages import ModelStatus
-from reports import bulk, counting_sql, night_counts
-from reports.night_changes import count_changes, count_fixes
-from reports.night_views import night_view, series_of
-from reports.outcomes import RunView
-from reports.rows import RAN, series_by_backend
-from reports.schema import MODELS, NIGHT_CELLS, NIGHTS, OP_TESTS, RUNS
-from reports.schema_nights import COUNTED, NIGHT_COUNTS, NIGHT_MODELS, NIGHT_PAIRS, NIGHT_SERIES
+from opscope.harness.stages import ModelStatus
+from opscope.reports import bulk, counting_sql, night_counts
+from opscope.reports.night_changes import count_changes, count_fixes
+from opscope.reports.night_views import night_view, series_of
+from opscope.reports.outcomes import RunView
+from opscope.reports.rows import RAN, series_by_backend
+from opscope.reports.schema import MODELS, NIGHT_CELLS, NIGHTS, OP_TESTS, RUNS
+from opscope.reports.schema_nights import COUNTED, NIGHT_COUNTS, NIGHT_MODELS, NIGHT_PAIRS, NIGHT_SERIES
 
 Row = dict[str, Any]
 

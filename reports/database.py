@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from sqlalchemy import event
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, OperationalError, SQLAlchemyError
 
-from harness.errors import InputError
+from opscope.harness.errors import InputError
 
 ROOM = Path(__file__).parent
 SECRET_KEY = re.compile(r"pass|pwd|secret|token", re.IGNORECASE)
@@ -210,8 +210,8 @@ def _bring_up_to_date(connection: sa.Connection, where: str) -> None:
 
 def _count_all(connection: sa.Connection, where: str) -> None:
     """Counts what was published before anything was counted, the oldest first."""
-    from reports.counting import count_night
-    from reports.schema import NIGHTS
+    from opscope.reports.counting import count_night
+    from opscope.reports.schema import NIGHTS
 
     for night_id in connection.scalars(
         sa.select(NIGHTS.c.night_id).order_by(NIGHTS.c.started, NIGHTS.c.night_id)

@@ -12,9 +12,9 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from harness.isolation import Artefact
-from harness.stages import Status
-from reports.outcomes import Outcome, RunView
+from opscope.harness.isolation import Artefact
+from opscope.harness.stages import Status
+from opscope.reports.outcomes import Outcome, RunView
 
 
 class Label(StrEnum):

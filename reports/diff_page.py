@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 
-from harness.isolation import lines as isolation_lines
-from reports.diff import NEWS, QUIET, Diff, Label, Row
-from reports.terminal import Page, percent
+from opscope.harness.isolation import lines as isolation_lines
+from opscope.reports.diff import NEWS, QUIET, Diff, Label, Row
+from opscope.reports.terminal import Page, percent
 
 MOST = 30
 """Rows per label, and clusters; `--json` and the report have them all."""

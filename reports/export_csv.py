@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.records import OpTest
-from reports.ask import Answer, as_csv
-from reports.exported import Exported
-from reports.frames import COLUMNS
-from reports.rows import is_failure, signature
+from opscope.harness.records import OpTest
+from opscope.reports.ask import Answer, as_csv
+from opscope.reports.exported import Exported
+from opscope.reports.frames import COLUMNS
+from opscope.reports.rows import is_failure, signature
 
 
 def file_name(run: Exported) -> str:

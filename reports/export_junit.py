@@ -10,10 +10,10 @@ import re
 from typing import Any
 from xml.etree import ElementTree as Xml
 
-from harness.records import OpTest
-from harness.stages import FAILED, Stage, Status
-from reports.exported import Exported
-from reports.rows import is_failure
+from opscope.harness.records import OpTest
+from opscope.harness.stages import FAILED, Stage, Status
+from opscope.reports.exported import Exported
+from opscope.reports.rows import is_failure
 
 ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Characters that XML 1.0 has no way to write."""

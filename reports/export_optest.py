@@ -14,11 +14,11 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
-from harness.errors import InputError
-from harness.records import OpTest, TensorDesc
-from harness.stages import Status
-from reports.columns import plain
-from reports.exported import Exported
+from opscope.harness.errors import InputError
+from opscope.harness.records import OpTest, TensorDesc
+from opscope.harness.stages import Status
+from opscope.reports.columns import plain
+from opscope.reports.exported import Exported
 
 UNTRIED = frozenset({Status.STOPPED, Status.SKIPPED, Status.NOT_RUN})
 """Statuses that count as skipped there: these ops have no verdict."""

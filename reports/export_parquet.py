@@ -5,11 +5,11 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING, Any
 
-from harness.errors import InputError
-from reports.export_csv import table
-from reports.exported import Exported
-from reports.frame_types import COUNT, LIST, NUMBER, TEXT, TIME, TRUTH
-from reports.frames import COLUMNS
+from opscope.harness.errors import InputError
+from opscope.reports.export_csv import table
+from opscope.reports.exported import Exported
+from opscope.reports.frame_types import COUNT, LIST, NUMBER, TEXT, TIME, TRUTH
+from opscope.reports.frames import COLUMNS
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -10,12 +10,12 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from harness.records import OpTest
-from harness.stages import Stage, Status
-from harness.store import load_run
-from reports.choosing import Runs
-from reports.outcomes import UNSPLITTABLE, RunView, from_database, from_stored
-from reports.schema import DROPPED, MODELS, OP_TESTS, OPS, USES
+from opscope.harness.records import OpTest
+from opscope.harness.stages import Stage, Status
+from opscope.harness.store import load_run
+from opscope.reports.choosing import Runs
+from opscope.reports.outcomes import UNSPLITTABLE, RunView, from_database, from_stored
+from opscope.reports.schema import DROPPED, MODELS, OP_TESTS, OPS, USES
 
 
 @dataclass(frozen=True)

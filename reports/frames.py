@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import sqlalchemy as sa
 
-from harness.errors import InputError, closest
-from reports.choosing import open_runs
-from reports.columns import Utc
-from reports.database import views
-from reports.frame_types import COUNT, LIST, NUMBER, TEXT, TIME, TRUTH, type_of
-from reports.metrics import parse
-from reports.night_diff import diffs
-from reports.reading import database_url, read_database
-from reports.schema import MODELS, MODULE_OPS, OP_TESTS, OPS, RUNS
+from opscope.harness.errors import InputError, closest
+from opscope.reports.choosing import open_runs
+from opscope.reports.columns import Utc
+from opscope.reports.database import views
+from opscope.reports.frame_types import COUNT, LIST, NUMBER, TEXT, TIME, TRUTH, type_of
+from opscope.reports.metrics import parse
+from opscope.reports.night_diff import diffs
+from opscope.reports.reading import database_url, read_database
+from opscope.reports.schema import MODELS, MODULE_OPS, OP_TESTS, OPS, RUNS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -147,14 +147,16 @@ def view(name: str, url: str | None = None, run_id: str | None = None, **equal: 
     """
     known = views()
     if name not in known:
-        raise InputError("reports.frames", "a view of the database", f"`{name}`", closest(name, known))
+        raise InputError("opscope.reports.frames", "a view of the database", f"`{name}`", closest(name, known))
     wanted = sa.select(sa.text("*")).select_from(sa.table(name))
     equal |= {} if run_id is None else {"run_id": run_id}
     with read_database(database_url(url), "url") as connection:
         columns = list(connection.execute(wanted.limit(0)).keys())
         for column in equal:
             if column not in columns:
-                raise InputError(f"reports.frames.{name}", "a column of it", f"`{column}`", closest(column, columns))
+                raise InputError(
+                    f"opscope.reports.frames.{name}", "a column of it", f"`{column}`", closest(column, columns)
+                )
         types = {column: type_of(name, column) for column in columns}
         typed = {column: sa.column(column, Utc() if dtype == TIME else None) for column, dtype in types.items()}
         asked = sa.select(*typed.values()).select_from(sa.table(name))
@@ -174,7 +176,7 @@ def __getattr__(name: str) -> Callable[..., pd.DataFrame]:
     told = parse(name, known[name])
     own = "".join(f"\n{column} ({type_of(name, column)}): {meaning}" for column, meaning in told.columns.items())
     read.__name__ = read.__qualname__ = name
-    read.__doc__ = f"{told.holds}\n{own}\n\nFor `url`, `run_id` and other columns see `reports.frames.view`."
+    read.__doc__ = f"{told.holds}\n{own}\n\nFor `url`, `run_id` and other columns see `opscope.reports.frames.view`."
     return read
 
 
@@ -192,7 +194,7 @@ def _made(types: Mapping[str, str], rows: Iterable[Mapping[Any, Any]]) -> pd.Dat
         import pandas as pd
     except ImportError as error:
         hint = "pip install 'opscope[frames]'"
-        raise InputError("reports.frames", "pandas", f"no module `{error.name}`", hint) from error
+        raise InputError("opscope.reports.frames", "pandas", f"no module `{error.name}`", hint) from error
     rows = list(rows)
     return pd.DataFrame(
         {

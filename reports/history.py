@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 
 import sqlalchemy as sa
 
-from harness.errors import InputError
-from reports.choosing import Listed, Runs
-from reports.diff import Diff, Slower, compare
-from reports.isolated import labelled
-from reports.outcomes import Outcome, RunView, aliases, pieces_of
-from reports.schema import NIGHTS, OP_TESTS
-from reports.schema_nights import NIGHT_SERIES
-from reports.steps import NEEDED, pieces
+from opscope.harness.errors import InputError
+from opscope.reports.choosing import Listed, Runs
+from opscope.reports.diff import Diff, Slower, compare
+from opscope.reports.isolated import labelled
+from opscope.reports.outcomes import Outcome, RunView, aliases, pieces_of
+from opscope.reports.schema import NIGHTS, OP_TESTS
+from opscope.reports.schema_nights import NIGHT_SERIES
+from opscope.reports.steps import NEEDED, pieces
 
 SUSPECT = 1.3
 """Growth from one run to the other that makes an op worth its history."""

@@ -13,14 +13,14 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-from harness.records import RunRecord
-from harness.store import StoredRun, load_run
-from reports import charts, page_rows, vega
-from reports.columns import plain
-from reports.owned import EVERYBODY, Owned
-from reports.sections import sections, unlock_chart
-from reports.whole_models import models_section
-from reports.written import write_whole
+from opscope.harness.records import RunRecord
+from opscope.harness.store import StoredRun, load_run
+from opscope.reports import charts, page_rows, vega
+from opscope.reports.columns import plain
+from opscope.reports.owned import EVERYBODY, Owned
+from opscope.reports.sections import sections, unlock_chart
+from opscope.reports.whole_models import models_section
+from opscope.reports.written import write_whole
 
 PAGE = Path(__file__).parent / "page"
 REPORT_FILE = "report.html"
@@ -63,7 +63,7 @@ def context(
     run: StoredRun, url: str | None = None, run_dir: Path | None = None, owned: Owned = EVERYBODY
 ) -> dict[str, Any]:
     """What the template fills in."""
-    from harness.ledger import by_backend, line
+    from opscope.harness.ledger import by_backend, line
 
     rows = plain(page_rows.op_rows(run.tests, owned))
     books = by_backend(run.header, run.rows, run.tests, run.record.backend.split(","))

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from harness import isolation
-from harness.store import RUN_FILE, load_run, whole_models
-from reports.diff import Diff
-from reports.outcomes import RunView
+from opscope.harness import isolation
+from opscope.harness.store import RUN_FILE, load_run, whole_models
+from opscope.reports.diff import Diff
+from opscope.reports.outcomes import RunView
 
 ALONE, WHOLE = "split", "full"
 

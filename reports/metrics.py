@@ -12,8 +12,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from reports.database import views
-from reports.frame_types import OF_VIEW, type_of
+from opscope.reports.database import views
+from opscope.reports.frame_types import OF_VIEW, type_of
 
 SHARED = {
     "run_id": "the run",
@@ -135,7 +135,7 @@ HEAD = """# Metrics
 What is counted, over what, and what is left out: the SQL views of the results database, which command line,
 `report.html` and dashboards read. Written by `make metrics` from the comments of [the views](../reports/views). A
 column that a view says nothing of means the same everywhere and stands in the last table. Types are those of the
-DataFrames that `reports.frames` makes of each view ([in Python](results.md#in-python-reportsframes)).
+DataFrames that `opscope.reports.frames` makes of each view ([in Python](results.md#in-python-reportsframes)).
 """
 TABLE = "| column | type | meaning |\n|---|---|---|"
 
@@ -167,7 +167,7 @@ def main() -> None:
 
     import sqlalchemy as sa
 
-    from reports.database import open_database
+    from opscope.reports.database import open_database
 
     with tempfile.TemporaryDirectory() as folder, open_database(f"sqlite:///{folder}/db.sqlite") as connection:
         inspector = sa.inspect(connection)

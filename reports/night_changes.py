@@ -7,12 +7,12 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from reports import bulk
-from reports.diff import QUIET, Label, Row, labelled_rows
-from reports.history import slower_between_nights
-from reports.outcomes import RunView
-from reports.schema_nights import NIGHT_CHANGE_MODELS, NIGHT_CHANGES, NIGHT_CURVE, NIGHT_FIXES
-from reports.unblock import plan
+from opscope.reports import bulk
+from opscope.reports.diff import QUIET, Label, Row, labelled_rows
+from opscope.reports.history import slower_between_nights
+from opscope.reports.outcomes import RunView
+from opscope.reports.schema_nights import NIGHT_CHANGE_MODELS, NIGHT_CHANGES, NIGHT_CURVE, NIGHT_FIXES
+from opscope.reports.unblock import plan
 
 FIRST = "FIRST"
 """In place of a label: the op goes wrong, and there is no night before this one."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from harness.stages import FAILED, Status
-from reports.outcomes import UNSPLITTABLE, Outcome, RunView
+from opscope.harness.stages import FAILED, Status
+from opscope.reports.outcomes import UNSPLITTABLE, Outcome, RunView
 
 ALL = ""
 """In place of a model: all of them together."""

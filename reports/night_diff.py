@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import sqlalchemy as sa
 
-from harness.errors import InputError
-from reports.choosing import Runs
-from reports.diff import Diff, compare
-from reports.history import compared, slower_between_nights
-from reports.night_views import is_night, night_named, night_view, series_of
-from reports.schema import NIGHTS
-from reports.schema_nights import NIGHT_SERIES
-from reports.uncollected import uncollected
+from opscope.harness.errors import InputError
+from opscope.reports.choosing import Runs
+from opscope.reports.diff import Diff, compare
+from opscope.reports.history import compared, slower_between_nights
+from opscope.reports.night_views import is_night, night_named, night_view, series_of
+from opscope.reports.schema import NIGHTS
+from opscope.reports.schema_nights import NIGHT_SERIES
+from opscope.reports.uncollected import uncollected
 
 
 def newest_night(connection: sa.Connection) -> str | None:

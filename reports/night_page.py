@@ -15,21 +15,21 @@ from urllib.parse import quote
 
 import sqlalchemy as sa
 
-from harness.records import OpTest
-from reports import page_rows
-from reports.columns import plain
-from reports.diff import compare
-from reports.history import slower_between_nights
-from reports.html import filled, frame
-from reports.night_views import night_view, series_of
-from reports.outcomes import RunView
-from reports.owned import Owned
-from reports.readiness import views_of
-from reports.schema import DROPPED, NIGHTS, OP_TESTS, OPS, RUNS
-from reports.schema_nights import LEDGER, NIGHT_SERIES
-from reports.sections import shown
-from reports.unblock import plan
-from reports.whole_models import night_section
+from opscope.harness.records import OpTest
+from opscope.reports import page_rows
+from opscope.reports.columns import plain
+from opscope.reports.diff import compare
+from opscope.reports.history import slower_between_nights
+from opscope.reports.html import filled, frame
+from opscope.reports.night_views import night_view, series_of
+from opscope.reports.outcomes import RunView
+from opscope.reports.owned import Owned
+from opscope.reports.readiness import views_of
+from opscope.reports.schema import DROPPED, NIGHTS, OP_TESTS, OPS, RUNS
+from opscope.reports.schema_nights import LEDGER, NIGHT_SERIES
+from opscope.reports.sections import shown
+from opscope.reports.unblock import plan
+from opscope.reports.whole_models import night_section
 
 
 @dataclass(frozen=True)

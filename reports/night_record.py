@@ -20,9 +20,9 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import Field, ValidationError, field_validator
 
-from harness.errors import InputError
-from harness.records import Record
-from reports.written import write_whole
+from opscope.harness.errors import InputError
+from opscope.harness.records import Record
+from opscope.reports.written import write_whole
 
 NIGHT_FILE = "night.json"
 NIGHT_SCHEMA = 1

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from harness.errors import InputError, closest
-from reports.outcomes import RunView, Told, view_of
-from reports.rows import series_by_backend
-from reports.schema import NIGHTS, OP_TESTS, RUNS
-from reports.schema_nights import NIGHT_MODELS, NIGHT_SERIES
+from opscope.harness.errors import InputError, closest
+from opscope.reports.outcomes import RunView, Told, view_of
+from opscope.reports.rows import series_by_backend
+from opscope.reports.schema import NIGHTS, OP_TESTS, RUNS
+from opscope.reports.schema_nights import NIGHT_MODELS, NIGHT_SERIES
 
 
 def is_night(connection: sa.Connection, night_id: str) -> bool:

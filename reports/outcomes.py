@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
-from harness.errors import InputError, closest
-from harness.stages import FAILED, Stage, Status
-from harness.store import StoredRun, load_run
-from reports.columns import plain
-from reports.rows import RAN, compile_seconds, compiler_of, series_text, signature
-from reports.schema import MODELS, MODULE_OPS, OP_ALIAS, OP_TESTS, OPS, RUNS
+from opscope.harness.errors import InputError, closest
+from opscope.harness.stages import FAILED, Stage, Status
+from opscope.harness.store import StoredRun, load_run
+from opscope.reports.columns import plain
+from opscope.reports.rows import RAN, compile_seconds, compiler_of, series_text, signature
+from opscope.reports.schema import MODELS, MODULE_OPS, OP_ALIAS, OP_TESTS, OPS, RUNS
 
 UNSPLITTABLE = "unsplittable"
 """In place of a status: no module could be made of the op, so nothing was tried."""

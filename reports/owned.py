@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from harness.records import WHOLE_MODEL, OpTest
-from harness.stages import Stage
-from reports.diff import QUIET, Diff, Row
-from reports.outcomes import UNSPLITTABLE, cluster_of
-from reports.owners import Rule, owner
-from reports.unblock import Plan
+from opscope.harness.records import WHOLE_MODEL, OpTest
+from opscope.harness.stages import Stage
+from opscope.reports.diff import QUIET, Diff, Row
+from opscope.reports.outcomes import UNSPLITTABLE, cluster_of
+from opscope.reports.owners import Rule, owner
+from opscope.reports.unblock import Plan
 
 
 @dataclass(frozen=True)

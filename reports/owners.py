@@ -19,8 +19,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from harness.errors import InputError, closest
-from reports.schema import OWNERS
+from opscope.harness.errors import InputError, closest
+from opscope.reports.schema import OWNERS
 
 OWNERS_FILE = Path("ci") / "owners.yaml"
 """Where the rules stand, below the folder that a command is called in."""

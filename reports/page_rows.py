@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
 
-from harness.agreement import disagreements
-from harness.records import OpRow, OpTest
-from harness.stages import FAILED, Stage, Status, in_order
-from reports.charts import NOT_RUN
-from reports.owned import EVERYBODY, Owned
-from reports.rows import is_failure, signature
+from opscope.harness.agreement import disagreements
+from opscope.harness.records import OpRow, OpTest
+from opscope.harness.stages import FAILED, Stage, Status, in_order
+from opscope.reports.charts import NOT_RUN
+from opscope.reports.owned import EVERYBODY, Owned
+from opscope.reports.rows import is_failure, signature
 
 Row = dict[str, Any]
 UNTRIED = frozenset({Status.SKIPPED, Status.NOT_RUN})

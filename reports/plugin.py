@@ -23,8 +23,8 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from harness.records import OpTest
-    from harness.store import StoredRun
+    from opscope.harness.records import OpTest
+    from opscope.harness.store import StoredRun
 
     Records = tuple[StoredRun, Sequence[OpTest]]
 
@@ -40,13 +40,13 @@ def pytest_cmdline_main(config: pytest.Config) -> int | None:
 
     The request was read by harness/plugin.py.
     """
-    from harness.errors import InputError
-    from harness.request import KEY
+    from opscope.harness.errors import InputError
+    from opscope.harness.request import KEY
 
     request = config.stash.get(KEY, None)
     if request is None or request.settings["no_report"] or not request.settings["publish"]:
         return None
-    from reports.database import usable_url
+    from opscope.reports.database import usable_url
 
     try:
         usable_url(request.settings["publish"], "--publish")
@@ -80,7 +80,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
 def deliver(config: pytest.Config, run_dir: Path) -> list[str]:
     """Writes the report of `run_dir` and publishes it; one line for each of the two that failed."""
-    from harness.request import KEY
+    from opscope.harness.request import KEY
 
     request = config.stash.get(KEY, None)
     if request is None or request.settings["no_report"]:
@@ -101,18 +101,18 @@ def deliver(config: pytest.Config, run_dir: Path) -> list[str]:
 
 
 def _report(run_dir: Path, url: str | None, folder: Path, records: Records | None) -> str:
-    from reports.database import default_url
-    from reports.html import write_report
-    from reports.owned import Owned
-    from reports.owners import rules_here
+    from opscope.reports.database import default_url
+    from opscope.reports.html import write_report
+    from opscope.reports.owned import Owned
+    from opscope.reports.owners import rules_here
 
     owned = Owned(rules_here(None, root=folder))
     return str(write_report(run_dir, url or default_url(folder), records and records[0], owned))
 
 
 def _publish(run_dir: Path, url: str | None, folder: Path, records: Records | None) -> str:
-    from reports.database import default_url, parse_url, shown
-    from reports.spool import deliver as publish_or_keep
+    from opscope.reports.database import default_url, parse_url, shown
+    from opscope.reports.spool import deliver as publish_or_keep
 
     target = url or default_url(folder)
     publish_or_keep(run_dir, target, folder, "--publish", records)

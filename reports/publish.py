@@ -12,19 +12,30 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from harness.errors import InputError
-from harness.records import OpTest
-from harness.store import StoredRun, latest, read_run
-from reports import bulk, contents, rows, staging
-from reports.columns import plain
-from reports.counting import count_night
-from reports.database import open_database
-from reports.reading import exists, read_database
-from reports.rows import Published, Row
-from reports.schema import ERRORS, LIMITATIONS, MODELS, MODULE_OPS, NIGHT_CELLS, NIGHTS, OP_TESTS, OPS, RUNS, USES
-from reports.uncollected import uncollected
-from reports.upsert import upsert
-from reports.whole_models import WHOLE_MODELS, whole_model_rows
+from opscope.harness.errors import InputError
+from opscope.harness.records import OpTest
+from opscope.harness.store import StoredRun, latest, read_run
+from opscope.reports import bulk, contents, rows, staging
+from opscope.reports.columns import plain
+from opscope.reports.counting import count_night
+from opscope.reports.database import open_database
+from opscope.reports.reading import exists, read_database
+from opscope.reports.rows import Published, Row
+from opscope.reports.schema import (
+    ERRORS,
+    LIMITATIONS,
+    MODELS,
+    MODULE_OPS,
+    NIGHT_CELLS,
+    NIGHTS,
+    OP_TESTS,
+    OPS,
+    RUNS,
+    USES,
+)
+from opscope.reports.uncollected import uncollected
+from opscope.reports.upsert import upsert
+from opscope.reports.whole_models import WHOLE_MODELS, whole_model_rows
 
 TABLES = (NIGHTS, RUNS, MODELS, OPS, USES, OP_TESTS)
 """Tables whose rows a publish tells."""

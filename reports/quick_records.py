@@ -19,9 +19,9 @@ from typing import Any, Literal, TypeVar, Union, cast
 import msgspec
 from pydantic_core import PydanticUndefined
 
-from harness.records import SCHEMA_VERSION, ManifestHeader, OpRow, OpTest, Record
-from harness.store import header_of, lines_of_journal, lines_of_manifest, parse
-from reports.columns import plain
+from opscope.harness.records import SCHEMA_VERSION, ManifestHeader, OpRow, OpTest, Record
+from opscope.harness.store import header_of, lines_of_journal, lines_of_manifest, parse
+from opscope.reports.columns import plain
 
 UNREAD = frozenset({"locations", "sources", "golden"})
 """Fields that no table has: left as they are written."""

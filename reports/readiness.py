@@ -7,11 +7,11 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from harness.errors import InputError, closest
-from harness.stages import FAILED
-from reports.choosing import Listed, Runs
-from reports.outcomes import UNATTEMPTED, RunView
-from reports.schema import MODELS, MODULE_OPS, NIGHTS, OP_TESTS, OPS, RUNS
+from opscope.harness.errors import InputError, closest
+from opscope.harness.stages import FAILED
+from opscope.reports.choosing import Listed, Runs
+from opscope.reports.outcomes import UNATTEMPTED, RunView
+from opscope.reports.schema import MODELS, MODULE_OPS, NIGHTS, OP_TESTS, OPS, RUNS
 
 HISTORY = 30
 """Runs of a model that are told, the newest ones."""

@@ -16,8 +16,8 @@ import sqlalchemy as sa
 from sqlalchemy import event
 from sqlalchemy.exc import SQLAlchemyError
 
-from harness.errors import InputError
-from reports.database import (
+from opscope.harness.errors import InputError
+from opscope.reports.database import (
     default_url,
     digest_of,
     driver_reason,

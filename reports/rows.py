@@ -9,13 +9,13 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from harness.records import ManifestHeader, OpRow, OpTest, RunRecord, TensorDesc, fails_run
-from harness.stages import Stage
-from harness.store import StoredRun, latest, read_run, whole_models
-from reports import quick_records
-from reports.columns import plain
-from reports.night_record import Membership, membership
-from reports.schema import DROPPED, OP_TESTS
+from opscope.harness.records import ManifestHeader, OpRow, OpTest, RunRecord, TensorDesc, fails_run
+from opscope.harness.stages import Stage
+from opscope.harness.store import StoredRun, latest, read_run, whole_models
+from opscope.reports import quick_records
+from opscope.reports.columns import plain
+from opscope.reports.night_record import Membership, membership
+from opscope.reports.schema import DROPPED, OP_TESTS
 
 Row = dict[str, Any]
 

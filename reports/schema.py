@@ -23,8 +23,8 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from harness.records import OpTest, Origin, RunRecord
-from reports.columns import Utc, columns
+from opscope.harness.records import OpTest, Origin, RunRecord
+from opscope.reports.columns import Utc, columns
 
 # Constraint names that both databases share, for migrations to name.
 METADATA = sa.MetaData(

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from reports.columns import Utc
-from reports.schema import METADATA, count, text
+from opscope.reports.columns import Utc
+from opscope.reports.schema import METADATA, count, text
 
 LEDGER = ("asked", "ran", "build_failed", "export_failed", "prepare_failed", "framework_missing", "models_missing")
 """The ledger of models: the first is the sum of the others."""

@@ -9,18 +9,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.errors import InputError
-from harness.store import StoredRun
-from reports import diff as comparison
-from reports.choosing import Runs
-from reports.diff import QUIET, Diff
-from reports.history import slower_between
-from reports.outcomes import RunView, from_stored
-from reports.owned import Owned, own_diff, own_plan
-from reports.readiness import views_of
-from reports.reading import exists, read_database
-from reports.terminal import percent
-from reports.unblock import Plan, plan
+from opscope.harness.errors import InputError
+from opscope.harness.store import StoredRun
+from opscope.reports import diff as comparison
+from opscope.reports.choosing import Runs
+from opscope.reports.diff import QUIET, Diff
+from opscope.reports.history import slower_between
+from opscope.reports.outcomes import RunView, from_stored
+from opscope.reports.owned import Owned, own_diff, own_plan
+from opscope.reports.readiness import views_of
+from opscope.reports.reading import exists, read_database
+from opscope.reports.terminal import percent
+from opscope.reports.unblock import Plan, plan
 
 MOST_ROWS = 200
 """Rows of the comparison that the page lists; `opscope diff --json` has them all."""

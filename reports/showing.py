@@ -9,12 +9,12 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from harness.errors import InputError, closest
-from harness.stages import in_order
-from reports.columns import plain
-from reports.outcomes import RunView, aliases, from_database
-from reports.owners import Rule, owner
-from reports.schema import MODELS, MODULE_OPS, OP_ALIAS, OPS, RUNS, USES
+from opscope.harness.errors import InputError, closest
+from opscope.harness.stages import in_order
+from opscope.reports.columns import plain
+from opscope.reports.outcomes import RunView, aliases, from_database
+from opscope.reports.owners import Rule, owner
+from opscope.reports.schema import MODELS, MODULE_OPS, OP_ALIAS, OPS, RUNS, USES
 
 OP_ID = re.compile(r"[0-9a-f]{16}")
 NIGHTS = 30

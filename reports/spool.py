@@ -14,12 +14,12 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness.errors import InputError
-from harness.records import OpTest
-from harness.store import JOURNAL_DIR, MANIFEST_FILE, RUN_FILE, StoredRun, read_run
-from reports.database import DatabaseAwayError, DatabaseRefusedError, parse_url, shown
-from reports.night_record import NIGHT_FILE
-from reports.publish import publish
+from opscope.harness.errors import InputError
+from opscope.harness.records import OpTest
+from opscope.harness.store import JOURNAL_DIR, MANIFEST_FILE, RUN_FILE, StoredRun, read_run
+from opscope.reports.database import DatabaseAwayError, DatabaseRefusedError, parse_url, shown
+from opscope.reports.night_record import NIGHT_FILE
+from opscope.reports.publish import publish
 
 SPOOL = Path(".opscope") / "spool"
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from reports import bulk
-from reports.schema import OPS
+from opscope.reports import bulk
+from opscope.reports.schema import OPS
 
 STAGED = "staged_ops"
 

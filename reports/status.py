@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 
 import sqlalchemy as sa
 
-from reports.schema import NIGHTS
-from reports.schema_nights import NIGHT_SERIES
+from opscope.reports.schema import NIGHTS
+from opscope.reports.schema_nights import NIGHT_SERIES
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from harness.stages import in_order
-from reports.outcomes import Outcome, RunView
+from opscope.harness.stages import in_order
+from opscope.reports.outcomes import Outcome, RunView
 
 BY = ("cluster", "op")
 """What one fix is."""

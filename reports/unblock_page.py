@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from reports.outcomes import RunView
-from reports.terminal import Page
-from reports.unblock import Plan
+from opscope.reports.outcomes import RunView
+from opscope.reports.terminal import Page
+from opscope.reports.unblock import Plan
 
 
 def show_plan(plan: Plan, page: Page, most: int, team: str | None = None) -> None:

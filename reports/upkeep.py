@@ -10,11 +10,11 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from harness.errors import InputError
-from reports.counting import count_night
-from reports.database import open_database, parse_url, schema_version, shown
-from reports.reading import read_database
-from reports.schema import (
+from opscope.harness.errors import InputError
+from opscope.reports.counting import count_night
+from opscope.reports.database import open_database, parse_url, schema_version, shown
+from opscope.reports.reading import read_database
+from opscope.reports.schema import (
     ERRORS,
     LIMITATIONS,
     METADATA,
@@ -27,7 +27,7 @@ from reports.schema import (
     RUNS,
     USES,
 )
-from reports.schema_nights import NIGHT_SERIES
+from opscope.reports.schema_nights import NIGHT_SERIES
 
 UNITS = {"h": 1 / 24, "d": 1, "w": 7}
 

@@ -8,15 +8,15 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from harness import isolation
-from harness.records import OpTest
-from harness.stages import FAILED
-from harness.store import StoredRun, whole_models
-from reports.columns import plain
-from reports.outcomes import UNATTEMPTED
-from reports.owned import Owned
-from reports.rows import Published, Row, compile_seconds, series_by_backend
-from reports.schema import METADATA, RUNS, text
+from opscope.harness import isolation
+from opscope.harness.records import OpTest
+from opscope.harness.stages import FAILED
+from opscope.harness.store import StoredRun, whole_models
+from opscope.reports.columns import plain
+from opscope.reports.outcomes import UNATTEMPTED
+from opscope.reports.owned import Owned
+from opscope.reports.rows import Published, Row, compile_seconds, series_by_backend
+from opscope.reports.schema import METADATA, RUNS, text
 
 OF_THE_TEST = (
     "op_id", "status", "stage_reached", "failed_stage", "error_message", "error_signature", "expected", "pcc",

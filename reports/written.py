@@ -6,7 +6,7 @@ import contextlib
 import os
 from pathlib import Path
 
-from harness.errors import InputError
+from opscope.harness.errors import InputError
 
 
 def write_whole(path: Path, text: str | bytes, hint: str) -> Path:

@@ -1,4 +1,4 @@
-"""`python -m simulator FILE.ttnn --inputs x.npz --outputs y.npz`: runs a device binary with nothing but NumPy.
+"""`python -m opscope.simulator FILE.ttnn --inputs x.npz --outputs y.npz`: runs a device binary with nothing but NumPy.
 
 Inputs are the archive's arrays in their stored order; outputs are stored as `output_0`, `output_1`, ... Types that
 NumPy has not (bfloat16) are stored as raw two-byte elements and read back by the program's declared type.
@@ -15,14 +15,16 @@ from typing import Any
 
 import numpy as np
 
-from compiler.target.binary import BinaryError, read
-from compiler.target.formats import host_dtype
-from simulator.device import Device, Executable
-from simulator.errors import DeviceError
+from opscope.compiler.target.binary import BinaryError, read
+from opscope.compiler.target.formats import host_dtype
+from opscope.simulator.device import Device, Executable
+from opscope.simulator.errors import DeviceError
 
 
 def _arguments(argv: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m simulator", description="Run a device binary on a simulated card.")
+    parser = argparse.ArgumentParser(
+        prog="python -m opscope.simulator", description="Run a device binary on a simulated card."
+    )
     parser.add_argument("binary", type=Path, help="program written by the compiler (.ttnn)")
     parser.add_argument("--inputs", type=Path, help=".npz with the inputs, in order")
     parser.add_argument("--outputs", type=Path, help=".npz to write")

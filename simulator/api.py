@@ -8,8 +8,8 @@ Example:
 
 from __future__ import annotations
 
-from simulator.device import Device, Executable, RunResult
-from simulator.errors import (
+from opscope.simulator.device import Device, Executable, RunResult
+from opscope.simulator.errors import (
     BadBinary,
     BadInput,
     DeviceError,
@@ -20,8 +20,8 @@ from simulator.errors import (
     UnsupportedKernel,
     WrongBoard,
 )
-from simulator.kernels import KERNELS
-from simulator.profile import OpCost, Profile
+from opscope.simulator.kernels import KERNELS
+from opscope.simulator.profile import OpCost, Profile
 
 __all__ = [
     "BadBinary",

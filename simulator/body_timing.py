@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from compiler.target.program import (
+from opscope.compiler.target.program import (
     BodyReduceParams,
     BodyWindowParams,
     EltwiseParams,

@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from compiler.target.binary import BinaryError, read
-from compiler.target.formats import FORMATS, host_dtype
-from compiler.target.plan import PlacedOp, Plan
-from compiler.target.program import ControlParams, Operation, Program, TensorDesc, programs_of
-from compiler.target.system_desc import Profile as CoreProfile
-from compiler.target.system_desc import SystemDesc, load_board
-from simulator.errors import (
+from opscope.compiler.target.binary import BinaryError, read
+from opscope.compiler.target.formats import FORMATS, host_dtype
+from opscope.compiler.target.plan import PlacedOp, Plan
+from opscope.compiler.target.program import ControlParams, Operation, Program, TensorDesc, programs_of
+from opscope.compiler.target.system_desc import Profile as CoreProfile
+from opscope.compiler.target.system_desc import SystemDesc, load_board
+from opscope.simulator.errors import (
     BadBinary,
     BadInput,
     DeviceError,
@@ -26,18 +26,18 @@ from simulator.errors import (
     UnsupportedKernel,
     WrongBoard,
 )
-from simulator.images import from_host, pack, to_host
-from simulator.kernels import KERNELS
-from simulator.kernels.matmul import FIDELITIES
-from simulator.kernels.registry import Body, Call, Images
-from simulator.memory import MemoryPlan, plan_memory
-from simulator.mesh import END, Chip, Mesh
-from simulator.observing import Observer, Step
-from simulator.per_core import run_per_core
-from simulator.placed import check_plan, planned_operations, run_placed
-from simulator.profile import OpCost, Profile
-from simulator.scalar import Scalar, applies_to_scalars
-from simulator.timing import operation_cost
+from opscope.simulator.images import from_host, pack, to_host
+from opscope.simulator.kernels import KERNELS
+from opscope.simulator.kernels.matmul import FIDELITIES
+from opscope.simulator.kernels.registry import Body, Call, Images
+from opscope.simulator.memory import MemoryPlan, plan_memory
+from opscope.simulator.mesh import END, Chip, Mesh
+from opscope.simulator.observing import Observer, Step
+from opscope.simulator.per_core import run_per_core
+from opscope.simulator.placed import check_plan, planned_operations, run_placed
+from opscope.simulator.profile import OpCost, Profile
+from opscope.simulator.scalar import Scalar, applies_to_scalars
+from opscope.simulator.timing import operation_cost
 
 MOVING = ("move", "control", "host")
 """Units that hand data on as they are, or make it elsewhere."""

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from simulator.errors import HostOpError
+from opscope.simulator.errors import HostOpError
 
 
 @functools.cache

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from compiler.target.formats import FORMATS, host_dtype
-from compiler.target.program import TensorDesc
-from compiler.target.rounding import quantise
+from opscope.compiler.target.formats import FORMATS, host_dtype
+from opscope.compiler.target.program import TensorDesc
+from opscope.compiler.target.rounding import quantise
 
 
 def from_host(array: np.ndarray, desc: TensorDesc) -> np.ndarray:

@@ -1,16 +1,16 @@
-"""Where a program's tensors lie: allocated in order before any data is touched, by the rules of compiler.target."""
+"""Where a program's tensors lie: allocated in order before any data is touched, by the rules of opscope.compiler.target."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from compiler.target.allocation import Bank, bank_bytes
-from compiler.target.formats import FORMATS
-from compiler.target.program import ControlParams, Operation, Program
-from compiler.target.system_desc import Profile
-from simulator.errors import OutOfMemory
-from simulator.kernels.registry import KERNELS, Call
+from opscope.compiler.target.allocation import Bank, bank_bytes
+from opscope.compiler.target.formats import FORMATS
+from opscope.compiler.target.program import ControlParams, Operation, Program
+from opscope.compiler.target.system_desc import Profile
+from opscope.simulator.errors import OutOfMemory
+from opscope.simulator.kernels.registry import KERNELS, Call
 
 
 def circular_buffer_bytes(call: Call, kernel_name: str, profile: Profile) -> int:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from simulator.errors import MeshError
+from opscope.simulator.errors import MeshError
 
 END = "end"
 """What a chip hands in when its program has ended."""

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from compiler.target.formats import FACE, TILE
-from compiler.target.program import (
+from opscope.compiler.target.formats import FACE, TILE
+from opscope.compiler.target.program import (
     Conv2dParams,
     GatherParams,
     Params,
@@ -25,12 +25,12 @@ from compiler.target.program import (
     ReshapeParams,
     SliceParams,
 )
-from compiler.target.rounding import to_tf32
-from simulator.errors import DeviceError
-from simulator.kernels.registry import KERNELS, Call, Images, KernelFunction
+from opscope.compiler.target.rounding import to_tf32
+from opscope.simulator.errors import DeviceError
+from opscope.simulator.kernels.registry import KERNELS, Call, Images, KernelFunction
 
 if TYPE_CHECKING:
-    from simulator.device import Executable
+    from opscope.simulator.device import Executable
 
 Result = np.ndarray | Images
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from compiler.target.program import Operation, Program
-from simulator.images import to_host
+from opscope.compiler.target.program import Operation, Program
+from opscope.simulator.images import to_host
 
 
 @dataclass(frozen=True)

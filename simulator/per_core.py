@@ -11,7 +11,7 @@ import itertools
 
 import numpy as np
 
-from compiler.target.program import (
+from opscope.compiler.target.program import (
     Conv2dParams,
     EltwiseParams,
     MatmulParams,
@@ -19,8 +19,8 @@ from compiler.target.program import (
     ReduceParams,
     TensorDesc,
 )
-from compiler.target.system_desc import Profile
-from simulator.kernels.registry import Call, Images, Kernel
+from opscope.compiler.target.system_desc import Profile
+from opscope.simulator.kernels.registry import Call, Images, Kernel
 
 Rectangle = tuple[slice, ...]
 

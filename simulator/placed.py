@@ -12,13 +12,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from compiler.target.plan import PlacedOp, Plan
-from compiler.target.program import Program, SliceParams, SparseMatmulParams
-from compiler.target.system_desc import SystemDesc
-from simulator.errors import BadBinary, OutOfMemory
-from simulator.kernels.buda import picked_rows
-from simulator.kernels.registry import Call, Images, Kernel
-from simulator.per_core import Rectangle, operand_parts
+from opscope.compiler.target.plan import PlacedOp, Plan
+from opscope.compiler.target.program import Program, SliceParams, SparseMatmulParams
+from opscope.compiler.target.system_desc import SystemDesc
+from opscope.simulator.errors import BadBinary, OutOfMemory
+from opscope.simulator.kernels.buda import picked_rows
+from opscope.simulator.kernels.registry import Call, Images, Kernel
+from opscope.simulator.per_core import Rectangle, operand_parts
 
 
 def check_plan(plan: Plan, program: Program, system: SystemDesc) -> None:

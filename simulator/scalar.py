@@ -11,9 +11,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from compiler.target.program import ConstantParams, EltwiseParams, FullParams, Operation, Program
-from simulator.images import pack
-from simulator.kernels.registry import KERNELS, Call, Images, Kernel
+from opscope.compiler.target.program import ConstantParams, EltwiseParams, FullParams, Operation, Program
+from opscope.simulator.images import pack
+from opscope.simulator.kernels.registry import KERNELS, Call, Images, Kernel
 
 
 def applies_to_scalars(op: Operation) -> bool:

@@ -13,9 +13,9 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from compiler.target.allocation import tensor_bytes, tile_matrix
-from compiler.target.formats import FORMATS, TILE, padded_tiles
-from compiler.target.program import (
+from opscope.compiler.target.allocation import tensor_bytes, tile_matrix
+from opscope.compiler.target.formats import FORMATS, TILE, padded_tiles
+from opscope.compiler.target.program import (
     AttentionParams,
     ControlParams,
     Conv2dParams,
@@ -27,11 +27,11 @@ from compiler.target.program import (
     SliceParams,
     TensorDesc,
 )
-from compiler.target.system_desc import Profile, SystemDesc
-from simulator.body_timing import body_passes
-from simulator.kernels.matmul import FIDELITIES
-from simulator.kernels.registry import KERNELS
-from simulator.profile import OpCost
+from opscope.compiler.target.system_desc import Profile, SystemDesc
+from opscope.simulator.body_timing import body_passes
+from opscope.simulator.kernels.matmul import FIDELITIES
+from opscope.simulator.kernels.registry import KERNELS
+from opscope.simulator.profile import OpCost
 
 LAUNCH_NS = 3000.0
 """Time from one program to the next with trace on: the intercept of the out-of-box GEMM rows (GEMM_FLOPS.md)."""

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from compiler import api
+from opscope.compiler import api
 
 pytestmark = pytest.mark.benchmark(timer=time.process_time)
 LAYER = """

@@ -14,11 +14,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from compiler import api
-from harness.compare import check
-from harness.tolerance import TABLE
-from reports.html import write_report
-from reports.tests.sample_run import make_run
+from opscope.compiler import api
+from opscope.harness.compare import check
+from opscope.harness.tolerance import TABLE
+from opscope.reports.html import write_report
+from opscope.reports.tests.sample_run import make_run
 
 GOLDEN = np.random.default_rng(0).standard_normal(25_000_000, dtype=np.float32)
 GOT = GOLDEN * np.float32(1 + 1e-7)
@@ -38,7 +38,9 @@ def test_report_of_150_ops(benchmark: Any, tmp_path: Path) -> None:
 
 
 def test_import_of_the_compiler(benchmark: Any) -> None:
-    benchmark.pedantic(subprocess.run, ([sys.executable, "-c", "import compiler.api"],), {"check": True}, rounds=3)
+    benchmark.pedantic(
+        subprocess.run, ([sys.executable, "-c", "import opscope.compiler.api"],), {"check": True}, rounds=3
+    )
 
 
 def test_compile_of_one_op(benchmark: Any) -> None:

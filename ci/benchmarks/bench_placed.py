@@ -12,16 +12,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from compiler import api
-from compiler.configuration import Configuration
-from compiler.depths import Compilation, binaries, compile_to
-from compiler.target import binary
-from compiler.target.plan import Plan
-from compiler.target.system_desc import load_board
-from harness.export import export_model
-from models import registry
-from models.seeding import draw
-from simulator.api import Device
+from opscope.compiler import api
+from opscope.compiler.configuration import Configuration
+from opscope.compiler.depths import Compilation, binaries, compile_to
+from opscope.compiler.target import binary
+from opscope.compiler.target.plan import Plan
+from opscope.compiler.target.system_desc import load_board
+from opscope.harness.export import export_model
+from opscope.models import registry
+from opscope.models.seeding import draw
+from opscope.simulator.api import Device
 
 SEED = 0
 

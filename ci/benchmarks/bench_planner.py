@@ -14,14 +14,14 @@ from typing import Any
 
 import pytest
 
-from compiler.api import stablehlo_to_ttir
-from compiler.balancer.policies import POLICIES
-from compiler.configuration import Configuration
-from compiler.graph import BudaGraph, NodeKind, OpSpec, TensorShape
-from compiler.graph_builder import GraphBuilder
-from compiler.passes.ttir_to_graph import lower
-from compiler.planner import Plan
-from compiler.target.system_desc import load_board
+from opscope.compiler.api import stablehlo_to_ttir
+from opscope.compiler.balancer.policies import POLICIES
+from opscope.compiler.configuration import Configuration
+from opscope.compiler.graph import BudaGraph, NodeKind, OpSpec, TensorShape
+from opscope.compiler.graph_builder import GraphBuilder
+from opscope.compiler.passes.ttir_to_graph import lower
+from opscope.compiler.planner import Plan
+from opscope.compiler.target.system_desc import load_board
 
 MODELS = ("resnet50", "bert_base")
 ARCHS = ("grayskull", "wormhole_b0")
@@ -51,8 +51,8 @@ def test_plan_chain(benchmark: Any, ops: int, policy: str) -> None:
 
 def graph_of(model: str) -> BudaGraph:
     """The graph of a registered model."""
-    from harness.export import export_model
-    from models import registry
+    from opscope.harness.export import export_model
+    from opscope.models import registry
 
     return lower(stablehlo_to_ttir(export_model(registry.get(model)).bytecode), model)
 

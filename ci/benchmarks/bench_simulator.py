@@ -10,10 +10,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from compiler.target.binary import write
-from compiler.target.program import Conv2dParams, EltwiseParams, MatmulParams, Params, PermuteParams, ReduceParams
-from simulator.api import Device
-from simulator.tests.programs import one_kernel
+from opscope.compiler.target.binary import write
+from opscope.compiler.target.program import (
+    Conv2dParams,
+    EltwiseParams,
+    MatmulParams,
+    Params,
+    PermuteParams,
+    ReduceParams,
+)
+from opscope.simulator.api import Device
+from opscope.simulator.tests.programs import one_kernel
 
 Shape = tuple[int, ...]
 STEM = Conv2dParams((2, 2), (3, 3, 3, 3), (1, 1))
@@ -33,7 +40,7 @@ CASES: dict[str, tuple[str, Params, list[Shape], Shape]] = {
 @pytest.mark.parametrize("element_type", ["f32", "bf16"])
 @pytest.mark.parametrize("name", sorted(CASES))
 def test_run_one_kernel(benchmark: Any, name: str, element_type: str) -> None:
-    from compiler.target.formats import host_dtype
+    from opscope.compiler.target.formats import host_dtype
 
     kernel, params, shapes, out = CASES[name]
     random = np.random.default_rng(0)

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from harness.mlir import context
-from harness.split import split_module
+from opscope.harness.mlir import context
+from opscope.harness.split import split_module
 
 
 def chain(length: int, distinct: bool) -> str:

@@ -10,9 +10,9 @@ import argparse
 import time
 
 from ci.benchmarks.bench_compiler import ADD
-from compiler import api
-from harness.export import export_model
-from models import registry
+from opscope.compiler import api
+from opscope.harness.export import export_model
+from opscope.models import registry
 
 
 def row(name: str, level: int) -> str:

@@ -20,8 +20,8 @@ from pathlib import Path
 
 import psutil
 
-from harness import export_folder, prepare
-from harness.records import ManifestHeader, OpRow, Source, TensorDesc, Use
+from opscope.harness import export_folder, prepare
+from opscope.harness.records import ManifestHeader, OpRow, Source, TensorDesc, Use
 
 MODULE = "func.func @main(%x: tensor<{n}xf32>) -> tensor<{n}xf32> {{ return %x : tensor<{n}xf32> }}"
 KINDS = ("add", "multiply", "dot_general", "reshape", "reduce", "convolution", "exponential", "select")

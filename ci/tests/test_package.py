@@ -26,7 +26,7 @@ def test_every_data_file_is_named() -> None:
         path
         for package, patterns in settings.items()
         for pattern in patterns
-        for path in (ROOT / package.replace(".", "/")).glob(pattern)
+        for path in ROOT.joinpath(*package.split(".")[1:]).glob(pattern)
     }
     assert sources({".py", ".pyc"}, wanted=False) <= named
 

@@ -19,11 +19,11 @@ from typing import Any
 
 import yaml
 
-from compiler.backend_output.pipes import Pipe, pipes_of
-from compiler.backend_output.threads import kernel_arguments, threads
-from compiler.netlist.emit import graph_name
-from compiler.plan_to_binary import PlannedProgram
-from compiler.planner import Plan
+from opscope.compiler.backend_output.pipes import Pipe, pipes_of
+from opscope.compiler.backend_output.threads import kernel_arguments, threads
+from opscope.compiler.netlist.emit import graph_name
+from opscope.compiler.plan_to_binary import PlannedProgram
+from opscope.compiler.planner import Plan
 
 
 def write_folder(folder: Path, plan: Plan, program: PlannedProgram, netlist: str) -> None:
@@ -67,7 +67,7 @@ def _queue(queue: Any) -> dict[str, Any]:
 
 
 def _buffers(plan: Plan, placement: Any) -> dict[str, Any]:
-    from compiler.plan_to_binary import buffers
+    from opscope.compiler.plan_to_binary import buffers
 
     model = plan.choices[placement.op.name].model
     return {

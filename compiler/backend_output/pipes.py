@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from compiler.balancer.op_model import OpModel
-from compiler.graph import BudaGraph, Edge, Node, TensorShape, Tm
-from compiler.placer.dram import SIZE, WORKERS
-from compiler.planner import Plan
-from compiler.target.plan import PlacedOp
+from opscope.compiler.balancer.op_model import OpModel
+from opscope.compiler.graph import BudaGraph, Edge, Node, TensorShape, Tm
+from opscope.compiler.placer.dram import SIZE, WORKERS
+from opscope.compiler.planner import Plan
+from opscope.compiler.target.plan import PlacedOp
 
 Core = tuple[int, int]
 

@@ -11,9 +11,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from compiler.balancer.op_model import OpModel
-from compiler.fused import DEST, OUTPUT, Fused
-from compiler.graph import FIDELITIES, BudaGraph, Node, OpSpec
+from opscope.compiler.balancer.op_model import OpModel
+from opscope.compiler.fused import DEST, OUTPUT, Fused
+from opscope.compiler.graph import FIDELITIES, BudaGraph, Node, OpSpec
 
 Steps = list[dict[str, Any]]
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from compiler.balancer.shapes import Grid, StreamFactor, either_divides
-from compiler.graph import BudaGraph, Edge, Node, NodeKind, TensorShape, Tm
+from opscope.compiler.balancer.shapes import Grid, StreamFactor, either_divides
+from opscope.compiler.graph import BudaGraph, Edge, Node, NodeKind, TensorShape, Tm
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from compiler.balancer.shapes import Grid
-from compiler.target.formats import number_format
-from compiler.target.system_desc import SystemDesc
+from opscope.compiler.balancer.shapes import Grid
+from opscope.compiler.target.formats import number_format
+from opscope.compiler.target.system_desc import SystemDesc
 
 DST_BYTES = 32 * 1024
 """Bytes of the Dst register file; a kernel has half of it, the other half is being packed."""

@@ -5,10 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from compiler.balancer.shapes import BlockShape, BufferModel, Grid, StreamFactor, UBlock, divisors, largest_divisor
-from compiler.graph import BudaGraph, Edge, Node, TensorShape
-from compiler.sparse_pattern import SparseShare
-from compiler.target.formats import number_format
+from opscope.compiler.balancer.shapes import (
+    BlockShape,
+    BufferModel,
+    Grid,
+    StreamFactor,
+    UBlock,
+    divisors,
+    largest_divisor,
+)
+from opscope.compiler.graph import BudaGraph, Edge, Node, TensorShape
+from opscope.compiler.sparse_pattern import SparseShare
+from opscope.compiler.target.formats import number_format
 
 DOUBLE = 2
 """Copies of a buffer that is filled while it is read."""

@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from compiler.balancer.enumerate import consumes_z_major
-from compiler.balancer.op_model import OpModel
-from compiler.balancer.shapes import BlockShape, Grid, StreamFactor, UBlock, either_divides
-from compiler.graph import BudaGraph, Edge, TensorShape, Tm
+from opscope.compiler.balancer.enumerate import consumes_z_major
+from opscope.compiler.balancer.op_model import OpModel
+from opscope.compiler.balancer.shapes import BlockShape, Grid, StreamFactor, UBlock, either_divides
+from opscope.compiler.graph import BudaGraph, Edge, TensorShape, Tm
 
 
 class EdgeFailureReason(Enum):

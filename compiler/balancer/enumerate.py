@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from compiler.balancer.budget import Budget
-from compiler.balancer.options import LegalizerOptions
-from compiler.balancer.shapes import Grid, StreamFactor, UBlock, divisors, largest_divisor
-from compiler.errors import CompilerInputError
-from compiler.graph import BudaGraph, Edge, Node
+from opscope.compiler.balancer.budget import Budget
+from opscope.compiler.balancer.options import LegalizerOptions
+from opscope.compiler.balancer.shapes import Grid, StreamFactor, UBlock, divisors, largest_divisor
+from opscope.compiler.errors import CompilerInputError
+from opscope.compiler.graph import BudaGraph, Edge, Node
 
 ONE_ROW_OPS = frozenset({"embedding", "tilizer"})
 """Ops whose micro block is one tile high."""

@@ -6,18 +6,18 @@ from collections import Counter
 from collections.abc import Hashable
 from dataclasses import dataclass
 
-from compiler.balancer import buffers
-from compiler.balancer.access import Access, access
-from compiler.balancer.budget import Budget, dst_tiles
-from compiler.balancer.cycles.estimate import estimate
-from compiler.balancer.enumerate import candidates, consumes_z_major, micro_block, parallelization
-from compiler.balancer.failure import OpModelFailureReason as Reason
-from compiler.balancer.op_model import Candidate, OpModel, l1_usage
-from compiler.balancer.options import LegalizerOptions
-from compiler.balancer.padding import padding_fits
-from compiler.balancer.shapes import BlockShape, BufferModel, Grid, StreamFactor, divisors
-from compiler.errors import CompilerInputError
-from compiler.graph import BudaGraph, Node, NodeKind
+from opscope.compiler.balancer import buffers
+from opscope.compiler.balancer.access import Access, access
+from opscope.compiler.balancer.budget import Budget, dst_tiles
+from opscope.compiler.balancer.cycles.estimate import estimate
+from opscope.compiler.balancer.enumerate import candidates, consumes_z_major, micro_block, parallelization
+from opscope.compiler.balancer.failure import OpModelFailureReason as Reason
+from opscope.compiler.balancer.op_model import Candidate, OpModel, l1_usage
+from opscope.compiler.balancer.options import LegalizerOptions
+from opscope.compiler.balancer.padding import padding_fits
+from opscope.compiler.balancer.shapes import BlockShape, BufferModel, Grid, StreamFactor, divisors
+from opscope.compiler.errors import CompilerInputError
+from opscope.compiler.graph import BudaGraph, Node, NodeKind
 
 
 @dataclass(frozen=True)

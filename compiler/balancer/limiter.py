@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from math import ceil
 
-from compiler.balancer.budget import DRAM_BYTES_PER_CLOCK, DRAM_SUBCHANNELS, Budget
-from compiler.balancer.op_model import OpModel
-from compiler.graph import BudaGraph, Edge, NodeKind
+from opscope.compiler.balancer.budget import DRAM_BYTES_PER_CLOCK, DRAM_SUBCHANNELS, Budget
+from opscope.compiler.balancer.op_model import OpModel
+from opscope.compiler.graph import BudaGraph, Edge, NodeKind
 
 LEAST_READERS = 2
 """Readers that share a DRAM channel at the least."""

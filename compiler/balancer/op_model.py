@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from compiler.balancer.failure import OpModelFailureReason
-from compiler.balancer.shapes import BlockShape, BufferModel, Grid, StreamFactor
-from compiler.graph import OpSpec
+from opscope.compiler.balancer.failure import OpModelFailureReason
+from opscope.compiler.balancer.shapes import BlockShape, BufferModel, Grid, StreamFactor
+from opscope.compiler.graph import OpSpec
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from compiler.balancer.shapes import Grid
+from opscope.compiler.balancer.shapes import Grid
 
 
 @dataclass(frozen=True)

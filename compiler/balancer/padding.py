@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from compiler.balancer.shapes import BlockShape
-from compiler.graph import BudaGraph, Node, Tm
+from opscope.compiler.balancer.shapes import BlockShape
+from opscope.compiler.graph import BudaGraph, Node, Tm
 
 
 def padding_fits(graph: BudaGraph, node: Node, block: BlockShape) -> bool:

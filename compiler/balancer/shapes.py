@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 from functools import cache
 
-from compiler.graph import TensorShape
-from compiler.target.formats import number_format
+from opscope.compiler.graph import TensorShape
+from opscope.compiler.target.formats import number_format
 
 
 @cache

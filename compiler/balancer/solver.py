@@ -11,10 +11,10 @@ from collections import deque
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
 
-from compiler.balancer.constraints import End, edge_failure
-from compiler.balancer.op_model import OpModel
-from compiler.errors import CompilerInputError
-from compiler.graph import BudaGraph, Edge
+from opscope.compiler.balancer.constraints import End, edge_failure
+from opscope.compiler.balancer.op_model import OpModel
+from opscope.compiler.errors import CompilerInputError
+from opscope.compiler.graph import BudaGraph, Edge
 
 
 @dataclass(frozen=True)

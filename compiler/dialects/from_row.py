@@ -20,8 +20,8 @@ from xdsl.pattern_rewriter import RewritePattern
 from xdsl.traits import HasCanonicalizationPatternsTrait, IsTerminator, Pure
 from xdsl.utils.exceptions import VerifyException
 
-from compiler.ops import shapes
-from compiler.ops.row import OpRow
+from opscope.compiler.ops import shapes
+from opscope.compiler.ops.row import OpRow
 
 
 class RowOp(IRDLOperation):
@@ -52,7 +52,7 @@ class Canonical(HasCanonicalizationPatternsTrait):
 
     def get_patterns(self, op: type[Operation]) -> tuple[RewritePattern, ...]:
         """The op's patterns."""
-        from compiler.passes.ttir_canonicalization import patterns_of
+        from opscope.compiler.passes.ttir_canonicalization import patterns_of
 
         return patterns_of(op.name.removeprefix("ttir."))
 

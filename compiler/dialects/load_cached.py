@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from compiler.dialects.from_row import device_op_class
-from compiler.ops import shapes
-from compiler.ops.codec import SYMBOL
-from compiler.ops.row import PLAIN, OpRow
-from compiler.target.program import ControlParams
+from opscope.compiler.dialects.from_row import device_op_class
+from opscope.compiler.ops import shapes
+from opscope.compiler.ops.codec import SYMBOL
+from opscope.compiler.ops.row import PLAIN, OpRow
+from opscope.compiler.target.program import ControlParams
 
 ROW = OpRow(
     "",

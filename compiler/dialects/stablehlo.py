@@ -9,8 +9,8 @@ from xdsl.ir import Attribute, BuiltinAttribute, Dialect, Operation, Parametrize
 from xdsl.irdl import IRDLOperation, irdl_attr_definition
 from xdsl.printer import Printer
 
-from compiler.dialects.from_row import spec_op_class
-from compiler.ops.row import TABLE, OpRow
+from opscope.compiler.dialects.from_row import spec_op_class
+from opscope.compiler.ops.row import TABLE, OpRow
 
 
 @irdl_attr_definition

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from xdsl.ir import Dialect
 
-from compiler.dialects.from_row import RowOp, device_op_class
-from compiler.ops.layout import MOVES
-from compiler.ops.row import TABLE, OpRow
+from opscope.compiler.dialects.from_row import RowOp, device_op_class
+from opscope.compiler.ops.layout import MOVES
+from opscope.compiler.ops.row import TABLE, OpRow
 
 CLASSES: dict[str, type[RowOp]] = {}
 """Name without prefix -> class; grows with `register`."""

@@ -6,10 +6,10 @@ from xdsl.ir import Dialect, ParametrizedAttribute, TypeAttribute
 from xdsl.irdl import IRDLOperation, irdl_attr_definition, irdl_op_definition, opt_prop_def, result_def
 from xdsl.utils.exceptions import VerifyException
 
-from compiler.dialects import ttnn_layout as layout
-from compiler.dialects.from_row import RowOp, device_op_class
-from compiler.ops.row import TABLE, OpRow
-from compiler.ops.shapes import shape_of
+from opscope.compiler.dialects import ttnn_layout as layout
+from opscope.compiler.dialects.from_row import RowOp, device_op_class
+from opscope.compiler.ops.row import TABLE, OpRow
+from opscope.compiler.ops.shapes import shape_of
 
 
 @irdl_attr_definition

@@ -14,8 +14,8 @@ from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
-from compiler.dialects.ttcore import TILE, TileType, WordAttr
-from compiler.ops.codec import I64S
+from opscope.compiler.dialects.ttcore import TILE, TileType, WordAttr
+from opscope.compiler.ops.codec import I64S
 
 
 @irdl_attr_definition

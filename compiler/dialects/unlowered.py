@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from compiler.dialects.from_row import device_op_class
-from compiler.ops import shapes
-from compiler.ops.codec import I64S
-from compiler.ops.row import NUMBER, OpRow
+from opscope.compiler.dialects.from_row import device_op_class
+from opscope.compiler.ops import shapes
+from opscope.compiler.ops.codec import I64S
+from opscope.compiler.ops.row import NUMBER, OpRow
 
 DOT_GENERAL = OpRow(
     "",

@@ -8,11 +8,11 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import Builtin
 from xdsl.dialects.func import Func
 
-from compiler.dialects import stablehlo, ttcore, ttir, ttnn
-from compiler.dialects.load_cached import LoadCachedOp
-from compiler.dialects.unlowered import DotGeneralOp
-from compiler.ops import families  # noqa: F401  (fills the table)
-from compiler.ops.row import TABLE, OpRow
+from opscope.compiler.dialects import stablehlo, ttcore, ttir, ttnn
+from opscope.compiler.dialects.load_cached import LoadCachedOp
+from opscope.compiler.dialects.unlowered import DotGeneralOp
+from opscope.compiler.ops import families  # noqa: F401  (fills the table)
+from opscope.compiler.ops.row import TABLE, OpRow
 
 
 @cache

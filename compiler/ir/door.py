@@ -22,12 +22,12 @@ from xdsl.dialects import builtin as b
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
-from compiler.dialects.stablehlo import CLASSES, spec_attr
-from compiler.errors import CompilerInputError, StageFailure
-from compiler.ir import text
-from compiler.ir.functions import MESH
-from compiler.ir.legalise import legalised
-from compiler.ops.ccl import COLLECTIVES, IDS
+from opscope.compiler.dialects.stablehlo import CLASSES, spec_attr
+from opscope.compiler.errors import CompilerInputError, StageFailure
+from opscope.compiler.ir import text
+from opscope.compiler.ir.functions import MESH
+from opscope.compiler.ir.legalise import legalised
+from opscope.compiler.ops.ccl import COLLECTIVES, IDS
 
 STAGE = "stablehlo-to-ttir"
 _ENUM = re.compile(r"#(?:stablehlo|chlo)<\w+ (\w+)>")

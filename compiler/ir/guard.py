@@ -17,7 +17,7 @@ import time
 import warnings
 from collections.abc import Callable
 
-from compiler.errors import CompilerInputError, StageFailure
+from opscope.compiler.errors import CompilerInputError, StageFailure
 
 SECONDS = 60.0
 """What reading one module may take; whole models of a hundred megabytes take a few."""
@@ -34,7 +34,7 @@ class ParserCrashed(CompilerInputError):  # noqa: N818  (what happened, as the r
 def vet(module: bytes | str, seconds: float = SECONDS, read: Callable[[bytes | str], object] | None = None) -> None:
     """Reads `module` in a child and forgets it. Raises ParserCrashed where the child does not come back.
 
-    `read` stands in for `compiler.ir.door.read`.
+    `read` stands in for `opscope.compiler.ir.door.read`.
     """
     sys.stdout.flush()
     sys.stderr.flush()
@@ -79,7 +79,7 @@ def _read_and_leave(module: bytes | str, read: Callable[[bytes | str], object] |
         for stream in (0, 1, 2):  # a native abort prints its stack
             os.dup2(quiet, stream)
         if read is None:
-            from compiler.ir.door import read
+            from opscope.compiler.ir.door import read
         with contextlib.suppress(CompilerInputError, StageFailure):
             read(module)
         code = 0

@@ -13,8 +13,8 @@ import numpy as np
 from jaxlib.mlir import passmanager
 from jaxlib.mlir.dialects import stablehlo
 
-from compiler.errors import StageFailure
-from compiler.ops.row import TABLE
+from opscope.compiler.errors import StageFailure
+from opscope.compiler.ops.row import TABLE
 
 STAGE = "stablehlo-to-ttir"
 QUANT = "func.func(stablehlo-legalize-quant-to-math)"

@@ -13,7 +13,7 @@ from typing import Any
 from xdsl.dialects.builtin import FileLineColLoc, NameLoc, StringAttr
 from xdsl.ir import Operation, SSAValue
 
-from compiler.ops.shapes import shape_of
+from opscope.compiler.ops.shapes import shape_of
 
 EQUALS = " = "
 """Between the name of a value and the moves that make it."""

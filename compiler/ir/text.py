@@ -14,8 +14,8 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import ParseError, VerifyException
 
-from compiler.errors import CompilerInputError
-from compiler.ir.context import context
+from opscope.compiler.errors import CompilerInputError
+from opscope.compiler.ir.context import context
 
 _LAYOUT = "#ttnn.ttnn_layout<"
 _DIALECT_PREFIX = re.compile(r"^( *)(?:builtin\.(?=module\b)|func\.(?=return\b))", re.MULTILINE)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from compiler.balancer.shapes import largest_divisor
-from compiler.errors import CompilerInputError
-from compiler.netlist.fused import check_fused, fused_of
-from compiler.netlist.interpret import executions
-from compiler.netlist.model import HOST, Graph, Netlist, Op, Queue
-from compiler.placer.dram import FIRST
-from compiler.target.formats import number_format
-from compiler.target.plan import CoreBuffer
-from compiler.target.system_desc import SystemDesc, load_board
+from opscope.compiler.balancer.shapes import largest_divisor
+from opscope.compiler.errors import CompilerInputError
+from opscope.compiler.netlist.fused import check_fused, fused_of
+from opscope.compiler.netlist.interpret import executions
+from opscope.compiler.netlist.model import HOST, Graph, Netlist, Op, Queue
+from opscope.compiler.placer.dram import FIRST
+from opscope.compiler.target.formats import number_format
+from opscope.compiler.target.plan import CoreBuffer
+from opscope.compiler.target.system_desc import SystemDesc, load_board
 
 MOST_BUFFERED = 2
 """Micro blocks of an input that a kernel holds, where the netlist says nothing else."""

@@ -7,13 +7,13 @@ from typing import Any
 
 import yaml
 
-from compiler.balancer.op_model import OpModel
-from compiler.fused import OUTPUT, Fused, Step
-from compiler.graph import BudaGraph, Edge, Node, NodeKind, OpSpec
-from compiler.netlist.model import HOST, FusedOp, Graph, Netlist, Op, Program, Queue, SubOp
-from compiler.plan_to_binary import PlannedProgram
-from compiler.planner import Plan
-from compiler.target.plan import QueuePlan
+from opscope.compiler.balancer.op_model import OpModel
+from opscope.compiler.fused import OUTPUT, Fused, Step
+from opscope.compiler.graph import BudaGraph, Edge, Node, NodeKind, OpSpec
+from opscope.compiler.netlist.model import HOST, FusedOp, Graph, Netlist, Op, Program, Queue, SubOp
+from opscope.compiler.plan_to_binary import PlannedProgram
+from opscope.compiler.planner import Plan
+from opscope.compiler.target.plan import QueuePlan
 
 KINDS = {"forward": "fwd", "backward": "bwd", "optimizer": "opt"}
 """Epoch type -> what the names of its graphs start with."""
@@ -301,7 +301,7 @@ def _op_row(op: Op) -> dict[str, Any]:
 
 def _tm_row(text: str) -> Any:
     """`hslice(4)` as `{hslice: 4}`, `broadcast(r, 2)` as `{broadcast: {r: 2}}`, `transpose` as it is."""
-    from compiler.graph import Tm
+    from opscope.compiler.graph import Tm
 
     tm = Tm.parse(text)
     match tm.name:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from compiler.errors import CompilerInputError
-from compiler.fuse_ops import BROADCASTS_INTO, MOST_INTERMEDIATES
-from compiler.fused import DEST, MOST_INPUTS, OUTPUT, Fused, Step
-from compiler.fused_steps import NOT_FROM_DEST
-from compiler.graph import OpSpec, Tm
-from compiler.graph_to_program import KERNELS
-from compiler.netlist.model import FusedOp, Netlist, Op, SubOp
+from opscope.compiler.errors import CompilerInputError
+from opscope.compiler.fuse_ops import BROADCASTS_INTO, MOST_INTERMEDIATES
+from opscope.compiler.fused import DEST, MOST_INPUTS, OUTPUT, Fused, Step
+from opscope.compiler.fused_steps import NOT_FROM_DEST
+from opscope.compiler.graph import OpSpec, Tm
+from opscope.compiler.graph_to_program import KERNELS
+from opscope.compiler.netlist.model import FusedOp, Netlist, Op, SubOp
 
 ENDS_SCHEDULE = frozenset({"matmul", "reduce"})
 """Only behind these may a new schedule begin."""

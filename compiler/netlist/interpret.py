@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from compiler.errors import CompilerInputError
-from compiler.netlist.model import Program
+from opscope.compiler.errors import CompilerInputError
+from opscope.compiler.netlist.model import Program
 
 MOST_STEPS = 1_000_000
 """Instructions after which a program counts as one that loops for ever."""

@@ -8,11 +8,11 @@ from typing import Any
 
 import yaml
 
-from compiler.errors import CompilerInputError
-from compiler.graph import FIDELITIES, Tm
-from compiler.netlist.model import HOST, FusedOp, Graph, Netlist, Op, Program, Queue, SubOp
-from compiler.target.formats import number_format
-from compiler.target.system_desc import load_board
+from opscope.compiler.errors import CompilerInputError
+from opscope.compiler.graph import FIDELITIES, Tm
+from opscope.compiler.netlist.model import HOST, FusedOp, Graph, Netlist, Op, Program, Queue, SubOp
+from opscope.compiler.target.formats import number_format
+from opscope.compiler.target.system_desc import load_board
 
 GRAPH_KEYS = ("target_device", "input_count")
 OP_KEYS = frozenset({

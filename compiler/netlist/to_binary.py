@@ -7,21 +7,21 @@ from dataclasses import replace
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
-from compiler.errors import CompilerInputError
-from compiler.graph import BudaGraph, NodeKind, OpSpec, Slices, TensorShape, Tm
-from compiler.graph_builder import GraphBuilder, Operand
-from compiler.graph_to_program import GraphProgram, to_program
-from compiler.netlist.check import check, core_buffers
-from compiler.netlist.emit import KINDS as NAMES
-from compiler.netlist.fused import steps_of
-from compiler.netlist.interpret import executions
-from compiler.netlist.model import HOST, Graph, Netlist, Op, Queue
-from compiler.plan_to_binary import PlannedProgram
-from compiler.sparse_pattern import SparsePattern
-from compiler.target.formats import number_format
-from compiler.target.plan import Allocation, BlockPlan, EpochPlan, PlacedOp, Plan, QueuePlan
-from compiler.target.program import Binary
-from compiler.target.system_desc import load_board
+from opscope.compiler.errors import CompilerInputError
+from opscope.compiler.graph import BudaGraph, NodeKind, OpSpec, Slices, TensorShape, Tm
+from opscope.compiler.graph_builder import GraphBuilder, Operand
+from opscope.compiler.graph_to_program import GraphProgram, to_program
+from opscope.compiler.netlist.check import check, core_buffers
+from opscope.compiler.netlist.emit import KINDS as NAMES
+from opscope.compiler.netlist.fused import steps_of
+from opscope.compiler.netlist.interpret import executions
+from opscope.compiler.netlist.model import HOST, Graph, Netlist, Op, Queue
+from opscope.compiler.plan_to_binary import PlannedProgram
+from opscope.compiler.sparse_pattern import SparsePattern
+from opscope.compiler.target.formats import number_format
+from opscope.compiler.target.plan import Allocation, BlockPlan, EpochPlan, PlacedOp, Plan, QueuePlan
+from opscope.compiler.target.program import Binary
+from opscope.compiler.target.system_desc import load_board
 
 KINDS = {short: kind for kind, short in NAMES.items()}
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from compiler.ops import shapes
-from compiler.ops.codec import I64, I64S, TEXT
-from compiler.ops.row import PLAIN, OpRow, register_all
-from compiler.target.program import CollectiveParams, Params
+from opscope.compiler.ops import shapes
+from opscope.compiler.ops.codec import I64, I64S, TEXT
+from opscope.compiler.ops.row import PLAIN, OpRow, register_all
+from opscope.compiler.target.program import CollectiveParams, Params
 
 COLLECTIVES = (
     "all_gather", "all_reduce", "all_to_all", "collective_broadcast", "collective_permute", "reduce_scatter",

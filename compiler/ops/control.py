@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from compiler.ops import shapes
-from compiler.ops.codec import SYMBOLS
-from compiler.ops.row import PLAIN, OpRow, register_all
-from compiler.target.program import ControlParams
+from opscope.compiler.ops import shapes
+from opscope.compiler.ops.codec import SYMBOLS
+from opscope.compiler.ops.row import PLAIN, OpRow, register_all
+from opscope.compiler.target.program import ControlParams
 
 
 def _pattern(name: str, reason: str) -> OpRow:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from compiler.ops import shapes
-from compiler.ops.codec import EDGES, I32, I32S, I64S, TEXT, Codec
-from compiler.ops.row import NUMBER, OpRow, ShapeRule, register_all
-from compiler.target.program import Conv2dParams, Conv3dParams, Params, PermuteParams
+from opscope.compiler.ops import shapes
+from opscope.compiler.ops.codec import EDGES, I32, I32S, I64S, TEXT, Codec
+from opscope.compiler.ops.row import NUMBER, OpRow, ShapeRule, register_all
+from opscope.compiler.target.program import Conv2dParams, Conv3dParams, Params, PermuteParams
 
 
 def _fields(attrs: dict[str, Any]) -> dict[str, Any]:

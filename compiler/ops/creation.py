@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from compiler.ops import shapes
-from compiler.ops.codec import I32S, I64, RAW, S64
-from compiler.ops.row import PLAIN, OpRow, register_all
-from compiler.target.program import ArangeParams, ConstantParams, FullParams, Params
+from opscope.compiler.ops import shapes
+from opscope.compiler.ops.codec import I32S, I64, RAW, S64
+from opscope.compiler.ops.row import PLAIN, OpRow, register_all
+from opscope.compiler.target.program import ArangeParams, ConstantParams, FullParams, Params
 
 
 def _arange(attrs: dict[str, Any], op: Any) -> Params:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from compiler.ops import shapes
-from compiler.ops.codec import F32, I32, I32LIST, I32S, I64, I64S, S32
-from compiler.ops.row import PLAIN, OpRow, register_all
-from compiler.target.program import (
+from opscope.compiler.ops import shapes
+from opscope.compiler.ops.codec import F32, I32, I32LIST, I32S, I64, I64S, S32
+from opscope.compiler.ops.row import PLAIN, OpRow, register_all
+from opscope.compiler.target.program import (
     BroadcastParams,
     ConcatParams,
     GatherParams,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from compiler.ops import shapes
-from compiler.ops.codec import I32
-from compiler.ops.row import BOOL, FLOAT, INT, NUMBER, PLAIN, OpRow, register_all
-from compiler.target.program import EltwiseParams, Params
+from opscope.compiler.ops import shapes
+from opscope.compiler.ops.codec import I32
+from opscope.compiler.ops.row import BOOL, FLOAT, INT, NUMBER, PLAIN, OpRow, register_all
+from opscope.compiler.target.program import EltwiseParams, Params
 
 UNARY_FLOAT = {
     "cbrt": "cbrt",

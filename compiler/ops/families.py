@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from compiler.ops import (
+from opscope.compiler.ops import (
     ccl,
     control,
     conv,
@@ -20,7 +20,7 @@ from compiler.ops import (
     region,
     unlowered,
 )
-from compiler.ops.row import TABLE, Family
+from opscope.compiler.ops.row import TABLE, Family
 
 __all__ = [
     "ccl",

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from compiler.ops import shapes
-from compiler.ops.codec import BOOL as FLAG
-from compiler.ops.codec import F32, I64S, S32, TEXT
-from compiler.ops.row import FLOAT, OpRow, register_all
-from compiler.target.fused_params import AttentionParams, NormParams, SoftmaxParams
-from compiler.target.program import EltwiseParams, MatmulParams, Params
+from opscope.compiler.ops import shapes
+from opscope.compiler.ops.codec import BOOL as FLAG
+from opscope.compiler.ops.codec import F32, I64S, S32, TEXT
+from opscope.compiler.ops.row import FLOAT, OpRow, register_all
+from opscope.compiler.target.fused_params import AttentionParams, NormParams, SoftmaxParams
+from opscope.compiler.target.program import EltwiseParams, MatmulParams, Params
 
 
 def _product(attrs: dict[str, Any], op: Any) -> Params:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from compiler.ops import shapes
-from compiler.ops.codec import TEXT
-from compiler.ops.row import ANY, OpRow, register
-from compiler.target.program import HostParams, Params
+from opscope.compiler.ops import shapes
+from opscope.compiler.ops.codec import TEXT
+from opscope.compiler.ops.row import ANY, OpRow, register
+from opscope.compiler.target.program import HostParams, Params
 
 
 def _params(attrs: dict[str, Any], op: Any) -> Params:
-    from compiler.ir.door import bytecode
+    from opscope.compiler.ir.door import bytecode
 
     return HostParams(bytecode(attrs["module"]))
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from compiler.ops import shapes
-from compiler.ops.codec import RAW
-from compiler.ops.row import INT, PLAIN, OpRow, register_all
-from compiler.target.program import LayoutParams, Params
+from opscope.compiler.ops import shapes
+from opscope.compiler.ops.codec import RAW
+from opscope.compiler.ops.row import INT, PLAIN, OpRow, register_all
+from opscope.compiler.target.program import LayoutParams, Params
 
 
 def _params(attrs: dict[str, Any], op: Any) -> Params:

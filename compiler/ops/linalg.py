@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from compiler.ops import shapes
-from compiler.ops.codec import BOOL
-from compiler.ops.row import FLOAT, OpRow, register_all
-from compiler.ops.shapes import Shape
-from compiler.target.program import CholeskyParams, TriangularSolveParams
+from opscope.compiler.ops import shapes
+from opscope.compiler.ops.codec import BOOL
+from opscope.compiler.ops.row import FLOAT, OpRow, register_all
+from opscope.compiler.ops.shapes import Shape
+from opscope.compiler.target.program import CholeskyParams, TriangularSolveParams
 
 
 def _solution(op: Any, attrs: dict[str, Any]) -> Shape | None:

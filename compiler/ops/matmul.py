@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from compiler.ops import shapes
-from compiler.ops.codec import BOOL as FLAG
-from compiler.ops.codec import TEXT
-from compiler.ops.row import NUMBER, OpRow, register_all
-from compiler.target.program import MatmulParams, Params
+from opscope.compiler.ops import shapes
+from opscope.compiler.ops.codec import BOOL as FLAG
+from opscope.compiler.ops.codec import TEXT
+from opscope.compiler.ops.row import NUMBER, OpRow, register_all
+from opscope.compiler.target.program import MatmulParams, Params
 
 
 def _params(attrs: dict[str, Any], op: Any) -> Params:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from compiler.ops import shapes
-from compiler.ops.codec import BOOL as FLAG
-from compiler.ops.codec import EDGES, F32, I32S, Codec
-from compiler.ops.row import FLOAT, NUMBER, PLAIN, OpRow, register_all
-from compiler.target.program import Params, Pool2dParams
+from opscope.compiler.ops import shapes
+from opscope.compiler.ops.codec import BOOL as FLAG
+from opscope.compiler.ops.codec import EDGES, F32, I32S, Codec
+from opscope.compiler.ops.row import FLOAT, NUMBER, PLAIN, OpRow, register_all
+from opscope.compiler.target.program import Params, Pool2dParams
 
 _WINDOW = {"kernel": I32S, "stride": I32S, "padding": EDGES, "dilation": I32S, "ceil_mode?": FLAG}
 """A window that hangs over the edge, as `ceil_mode` has it, has its own padding here: the flag can only be false."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from compiler.ops import shapes
-from compiler.ops.codec import BOOL, TEXT
-from compiler.ops.row import INT, NUMBER, OpRow, register_all
-from compiler.ops.shapes import Shape
-from compiler.target.program import LayoutParams, RandomParams
+from opscope.compiler.ops import shapes
+from opscope.compiler.ops.codec import BOOL, TEXT
+from opscope.compiler.ops.row import INT, NUMBER, OpRow, register_all
+from opscope.compiler.ops.shapes import Shape
+from opscope.compiler.target.program import LayoutParams, RandomParams
 
 
 def _split(op: Any, attrs: dict[str, Any]) -> Shape | None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from compiler.errors import StageFailure
-from compiler.ops import shapes
-from compiler.ops.codec import BOOL, I32, I32LIST, I32S, I64, I64S, SYMBOLS, TEXT
-from compiler.ops.row import NUMBER, PLAIN, Family, OpRow, register_all
-from compiler.ops.shapes import Shape
-from compiler.target.program import (
+from opscope.compiler.errors import StageFailure
+from opscope.compiler.ops import shapes
+from opscope.compiler.ops.codec import BOOL, I32, I32LIST, I32S, I64, I64S, SYMBOLS, TEXT
+from opscope.compiler.ops.row import NUMBER, PLAIN, Family, OpRow, register_all
+from opscope.compiler.ops.shapes import Shape
+from opscope.compiler.target.program import (
     BodyReduceParams,
     BodyWindowParams,
     Params,

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from compiler.ops.codec import Codec
-from compiler.target.program import EltwiseParams, Params
+from opscope.compiler.ops.codec import Codec
+from opscope.compiler.target.program import EltwiseParams, Params
 
 Family = Literal[
     "eltwise",

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from compiler.ops.row import ANY, FLOAT, Family, Lowering, OpRow, register_all
+from opscope.compiler.ops.row import ANY, FLOAT, Family, Lowering, OpRow, register_all
 
 _COMPLEX = "complex numbers: the device's registers and packers know no complex number format"
 _DYNAMIC = (

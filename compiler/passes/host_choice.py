@@ -14,16 +14,16 @@ from xdsl.dialects.builtin import IntAttr, IntegerType, ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
 
-from compiler.errors import StageFailure
-from compiler.ir.context import context
-from compiler.ir.functions import SOURCE, functions
-from compiler.ops.custom_calls import find
-from compiler.ops.row import TABLE
-from compiler.passes.stablehlo_to_ttir import StablehloToTtir
-from compiler.passes.stablehlo_to_ttir.custom_call import target_of
-from compiler.passes.stablehlo_to_ttir.regions import captured
-from compiler.passes.ttir_narrow_indices import TtirNarrowIndices
-from compiler.target.formats import ELEMENT_TYPES
+from opscope.compiler.errors import StageFailure
+from opscope.compiler.ir.context import context
+from opscope.compiler.ir.functions import SOURCE, functions
+from opscope.compiler.ops.custom_calls import find
+from opscope.compiler.ops.row import TABLE
+from opscope.compiler.passes.stablehlo_to_ttir import StablehloToTtir
+from opscope.compiler.passes.stablehlo_to_ttir.custom_call import target_of
+from opscope.compiler.passes.stablehlo_to_ttir.regions import captured
+from opscope.compiler.passes.ttir_narrow_indices import TtirNarrowIndices
+from opscope.compiler.target.formats import ELEMENT_TYPES
 
 Outline = Callable[[FuncOp, Iterable[int]], None]
 BETWEEN = frozenset({"ttir.host_op", "ttir.narrow_index", "ttir.split_words", "ttir.join_words"})

@@ -13,7 +13,7 @@ from typing import Any
 from xdsl.dialects.builtin import ComplexType, DenseIntOrFPElementsAttr, TensorType, i1
 from xdsl.ir import Block, Operation, SSAValue
 
-from compiler.dialects.stablehlo import CLASSES, spec_attr
+from opscope.compiler.dialects.stablehlo import CLASSES, spec_attr
 
 
 def append(op: Operation, block: Block) -> list[SSAValue]:

@@ -11,8 +11,8 @@ from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
-from compiler.errors import CompilerInputError
-from compiler.ir.functions import functions, kind_of
+from opscope.compiler.errors import CompilerInputError
+from opscope.compiler.ir.functions import functions, kind_of
 
 LARGEST = 1_000_000
 """Ops of one function with all that it calls: a few lines of text can call for 2^100."""

@@ -16,12 +16,12 @@ from xdsl.dialects.func import CallOp
 from xdsl.ir import Attribute, Operation
 from xdsl.passes import ModulePass
 
-from compiler.dialects import ttir
-from compiler.dialects.from_row import element_of, write_attrs
-from compiler.dialects.stablehlo import CLASSES
-from compiler.ir.functions import functions
-from compiler.ops.shapes import shape_of
-from compiler.passes.inline import DECOMPOSITION, drop, inline_calls
+from opscope.compiler.dialects import ttir
+from opscope.compiler.dialects.from_row import element_of, write_attrs
+from opscope.compiler.dialects.stablehlo import CLASSES
+from opscope.compiler.ir.functions import functions
+from opscope.compiler.ops.shapes import shape_of
+from opscope.compiler.passes.inline import DECOMPOSITION, drop, inline_calls
 
 COMPOSITE = "stablehlo.composite"
 FLOATS = ("f32", "bf16", "f16")

@@ -13,33 +13,33 @@ from xdsl.transforms.dead_code_elimination import DeadCodeElimination
 from xdsl.utils.arg_spec import ArgSpec, parse_pipeline
 from xdsl.utils.exceptions import ArgSpecParseError
 
-from compiler.errors import CompilerInputError, noted
-from compiler.ir.context import context
-from compiler.options import OPTIMIZATION_LEVELS, UNSUPPORTED_TYPES
-from compiler.passes.const_eval_hoist_transform import ConstEvalHoistTransform
-from compiler.passes.inline import Inline
-from compiler.passes.legalize_stablehlo_composite_to_ttir import LegalizeStablehloCompositeToTtir
-from compiler.passes.stablehlo_host_fallback import StablehloHostFallback
-from compiler.passes.stablehlo_to_ttir import StablehloToTtir
-from compiler.passes.tt_mlir_pipelines import BACKEND, FRONT, backend_options, no_options
-from compiler.passes.tt_populate_argument_types import TtPopulateArgumentTypes
-from compiler.passes.ttir_decompose_buda import TtirDecomposeBuda
-from compiler.passes.ttir_epoch_types import TtirEpochTypes
-from compiler.passes.ttir_erase_inverse_ops import TtirEraseInverseOps
-from compiler.passes.ttir_fusing import TtirFusing
-from compiler.passes.ttir_implicit_broadcast_fold import TtirImplicitBroadcastFold
-from compiler.passes.ttir_narrow_indices import TtirNarrowIndices
-from compiler.passes.ttir_to_ttir_decomposition import TtirToTtirDecomposition
-from compiler.passes.ttir_to_ttnn import TtirToTtnn
-from compiler.passes.ttnn_compute_config import TtnnComputeConfig
-from compiler.passes.ttnn_deallocate import TtnnDeallocate
-from compiler.passes.ttnn_fusing import TtnnFusing
-from compiler.passes.ttnn_mixed_precision import TtnnMixedPrecision
-from compiler.passes.ttnn_optimizer import TtnnOptimizer
-from compiler.passes.ttnn_workaround import TtnnWorkaround
+from opscope.compiler.errors import CompilerInputError, noted
+from opscope.compiler.ir.context import context
+from opscope.compiler.options import OPTIMIZATION_LEVELS, UNSUPPORTED_TYPES
+from opscope.compiler.passes.const_eval_hoist_transform import ConstEvalHoistTransform
+from opscope.compiler.passes.inline import Inline
+from opscope.compiler.passes.legalize_stablehlo_composite_to_ttir import LegalizeStablehloCompositeToTtir
+from opscope.compiler.passes.stablehlo_host_fallback import StablehloHostFallback
+from opscope.compiler.passes.stablehlo_to_ttir import StablehloToTtir
+from opscope.compiler.passes.tt_mlir_pipelines import BACKEND, FRONT, backend_options, no_options
+from opscope.compiler.passes.tt_populate_argument_types import TtPopulateArgumentTypes
+from opscope.compiler.passes.ttir_decompose_buda import TtirDecomposeBuda
+from opscope.compiler.passes.ttir_epoch_types import TtirEpochTypes
+from opscope.compiler.passes.ttir_erase_inverse_ops import TtirEraseInverseOps
+from opscope.compiler.passes.ttir_fusing import TtirFusing
+from opscope.compiler.passes.ttir_implicit_broadcast_fold import TtirImplicitBroadcastFold
+from opscope.compiler.passes.ttir_narrow_indices import TtirNarrowIndices
+from opscope.compiler.passes.ttir_to_ttir_decomposition import TtirToTtirDecomposition
+from opscope.compiler.passes.ttir_to_ttnn import TtirToTtnn
+from opscope.compiler.passes.ttnn_compute_config import TtnnComputeConfig
+from opscope.compiler.passes.ttnn_deallocate import TtnnDeallocate
+from opscope.compiler.passes.ttnn_fusing import TtnnFusing
+from opscope.compiler.passes.ttnn_mixed_precision import TtnnMixedPrecision
+from opscope.compiler.passes.ttnn_optimizer import TtnnOptimizer
+from opscope.compiler.passes.ttnn_workaround import TtnnWorkaround
 
 if TYPE_CHECKING:
-    from compiler.options import CompileOptions
+    from opscope.compiler.options import CompileOptions
 
 PASSES: dict[str, type[ModulePass]] = {
     cls.name: cls

@@ -8,8 +8,8 @@ import numpy as np
 from xdsl.dialects.builtin import IntegerType, Signedness
 from xdsl.ir import Operation, SSAValue
 
-from compiler.ops.shapes import shape_of
-from compiler.target.formats import INDEX_LIMIT
+from opscope.compiler.ops.shapes import shape_of
+from opscope.compiler.target.formats import INDEX_LIMIT
 
 Range = tuple[int, int] | None
 """Both ends included; None: not known."""

@@ -16,13 +16,13 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
-from compiler.dialects import ttir
-from compiler.errors import CompilerInputError
-from compiler.ir.functions import FALLBACK, SOURCE, functions
-from compiler.ir.text import to_text
-from compiler.passes import host_spelling
-from compiler.passes.host_choice import choose
-from compiler.passes.stablehlo_to_ttir.regions import captured
+from opscope.compiler.dialects import ttir
+from opscope.compiler.errors import CompilerInputError
+from opscope.compiler.ir.functions import FALLBACK, SOURCE, functions
+from opscope.compiler.ir.text import to_text
+from opscope.compiler.passes import host_spelling
+from opscope.compiler.passes.host_choice import choose
+from opscope.compiler.passes.stablehlo_to_ttir.regions import captured
 
 
 @dataclass(frozen=True)

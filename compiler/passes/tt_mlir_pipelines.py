@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from xdsl.utils.arg_spec import ArgSpec
 
-from compiler.errors import CompilerInputError
-from compiler.options import OPTIMIZATION_LEVELS, CompileOptions
+from opscope.compiler.errors import CompilerInputError
+from opscope.compiler.options import OPTIMIZATION_LEVELS, CompileOptions
 
 FRONT, BACKEND = "stablehlo-to-ttir-pipeline", "ttir-to-ttnn-backend-pipeline"
 OFF = ("false",)

@@ -12,10 +12,10 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.passes import ModulePass
 
-from compiler.dialects.ttcore import ArgumentTypeAttr
-from compiler.errors import CompilerInputError
-from compiler.ir.functions import functions
-from compiler.options import ARGUMENT_TYPES
+from opscope.compiler.dialects.ttcore import ArgumentTypeAttr
+from opscope.compiler.errors import CompilerInputError
+from opscope.compiler.ir.functions import functions
+from opscope.compiler.options import ARGUMENT_TYPES
 
 KEY = "ttcore.argument_type"
 """Attribute of an argument."""

@@ -11,9 +11,19 @@ from collections.abc import Callable, Sequence
 from xdsl.ir import Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 
-from compiler.dialects.from_row import RowOp
-from compiler.ir.locations import reshaped, tell_value
-from compiler.passes.ttir_values import element, full, like, make, maker, read_once, shape_of, splat, tell_source
+from opscope.compiler.dialects.from_row import RowOp
+from opscope.compiler.ir.locations import reshaped, tell_value
+from opscope.compiler.passes.ttir_values import (
+    element,
+    full,
+    like,
+    make,
+    maker,
+    read_once,
+    shape_of,
+    splat,
+    tell_source,
+)
 
 Rule = Callable[[RowOp], "SSAValue | RowOp | None"]
 """What an op is replaced by: a value that is there, a new op; None: the op stays."""
@@ -42,7 +52,7 @@ class Canonicalization(RewritePattern):
 
 def patterns_of(name: str) -> tuple[RewritePattern, ...]:
     """The patterns of ttir op `name` (without prefix)."""
-    from compiler.passes import ttir_constants  # noqa: F401  (notes its rules)
+    from opscope.compiler.passes import ttir_constants  # noqa: F401  (notes its rules)
 
     rules = _RULES.get(name, ())
     return (Canonicalization(rules),) if rules else ()

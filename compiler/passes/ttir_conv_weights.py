@@ -11,8 +11,8 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue, Use
 from xdsl.traits import SymbolTable
 
-from compiler.dialects.from_row import RowOp
-from compiler.dialects.load_cached import LoadCachedOp
+from opscope.compiler.dialects.from_row import RowOp
+from opscope.compiler.dialects.load_cached import LoadCachedOp
 
 CONVOLUTIONS = ("ttir.conv2d", "ttir.conv3d")
 

@@ -27,14 +27,14 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
-from compiler.dialects.from_row import RowOp
-from compiler.graph import NodeKind
-from compiler.ir.functions import functions
-from compiler.passes.ttir_canonicalization import broadcast
-from compiler.passes.ttir_to_graph.arguments import parameters
-from compiler.passes.ttir_to_graph.hosts import host_values
-from compiler.passes.ttir_to_graph.names import MOVES
-from compiler.passes.ttir_values import full, like, make, shape_of, splat
+from opscope.compiler.dialects.from_row import RowOp
+from opscope.compiler.graph import NodeKind
+from opscope.compiler.ir.functions import functions
+from opscope.compiler.passes.ttir_canonicalization import broadcast
+from opscope.compiler.passes.ttir_to_graph.arguments import parameters
+from opscope.compiler.passes.ttir_to_graph.hosts import host_values
+from opscope.compiler.passes.ttir_to_graph.names import MOVES
+from opscope.compiler.passes.ttir_values import full, like, make, shape_of, splat
 
 AMPLIFIER = 2.0**126
 

@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import ModuleOp, NameLoc, StringAttr
 from xdsl.ir import Block, Operation
 from xdsl.passes import ModulePass
 
-from compiler.ir.functions import functions
+from opscope.compiler.ir.functions import functions
 
 EPOCH_TYPE = "buda.epoch_type"
 """The attribute that marks an op."""

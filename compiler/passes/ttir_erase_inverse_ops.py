@@ -23,13 +23,13 @@ from xdsl.pattern_rewriter import (
 )
 from xdsl.transforms.dead_code_elimination import region_dce
 
-from compiler.dialects.from_row import RowOp
-from compiler.ir.locations import moved, reshaped, tell_parts
-from compiler.ops.shapes import Shape
-from compiler.passes.ttir_canonicalization import patterns_of
-from compiler.passes.ttir_conv_weights import prepares_weights
-from compiler.passes.ttir_implicit_broadcast_fold import broadcasts
-from compiler.passes.ttir_values import like, make, maker, read_once, shape_of, tell_source
+from opscope.compiler.dialects.from_row import RowOp
+from opscope.compiler.ir.locations import moved, reshaped, tell_parts
+from opscope.compiler.ops.shapes import Shape
+from opscope.compiler.passes.ttir_canonicalization import patterns_of
+from opscope.compiler.passes.ttir_conv_weights import prepares_weights
+from opscope.compiler.passes.ttir_implicit_broadcast_fold import broadcasts
+from opscope.compiler.passes.ttir_values import like, make, maker, read_once, shape_of, tell_source
 
 MOVES = ("permute", "reshape")
 

@@ -14,9 +14,9 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, PatternRewriteWalker, RewritePattern
 
-from compiler.dialects.from_row import RowOp
-from compiler.ops.shapes import Shape, broadcast, shape_of
-from compiler.passes.ttir_values import element, full, maker
+from opscope.compiler.dialects.from_row import RowOp
+from opscope.compiler.ops.shapes import Shape, broadcast, shape_of
+from opscope.compiler.passes.ttir_values import element, full, maker
 
 
 @dataclass(frozen=True)

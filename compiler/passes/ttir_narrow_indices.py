@@ -31,12 +31,12 @@ from xdsl.ir import Block, Operation, SSAValue, Use
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
-from compiler.dialects import ttir
-from compiler.dialects.from_row import write_attrs
-from compiler.ir.functions import functions, kind_of
-from compiler.ops.shapes import shape_of
-from compiler.passes.ranges import Ranges, is_source
-from compiler.target.formats import INDEX_LIMIT
+from opscope.compiler.dialects import ttir
+from opscope.compiler.dialects.from_row import write_attrs
+from opscope.compiler.ir.functions import functions, kind_of
+from opscope.compiler.ops.shapes import shape_of
+from opscope.compiler.passes.ranges import Ranges, is_source
+from opscope.compiler.target.formats import INDEX_LIMIT
 
 NOTE = "ttcore.narrowed_indices"
 COMPARE = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})

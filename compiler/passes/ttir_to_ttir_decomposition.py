@@ -14,10 +14,10 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
-from compiler.dialects.from_row import RowOp
-from compiler.dialects.unlowered import DotGeneralOp
-from compiler.ir.locations import tell_parts
-from compiler.passes.ttir_values import like, make, shape_of
+from opscope.compiler.dialects.from_row import RowOp
+from opscope.compiler.dialects.unlowered import DotGeneralOp
+from opscope.compiler.ir.locations import tell_parts
+from opscope.compiler.passes.ttir_values import like, make, shape_of
 
 
 @dataclass(frozen=True)

@@ -17,17 +17,17 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
-from compiler.dialects import ttnn
-from compiler.dialects import ttnn_layout as layout
-from compiler.dialects.load_cached import LoadCachedOp
-from compiler.errors import CompilerInputError, StageFailure
-from compiler.ir.functions import CONST_EVAL, FALLBACK, KIND, PROGRAM, SCALAR, functions, kind_of
-from compiler.ops.row import TABLE, OpRow
-from compiler.ops.shapes import shape_of
-from compiler.options import WAY_OUT
-from compiler.passes.ttir_conv_weights import prepares_weights
-from compiler.target.formats import ELEMENT_TYPES, NumberFormat, element_type, number_format
-from compiler.target.system_desc import SystemDesc, load_board
+from opscope.compiler.dialects import ttnn
+from opscope.compiler.dialects import ttnn_layout as layout
+from opscope.compiler.dialects.load_cached import LoadCachedOp
+from opscope.compiler.errors import CompilerInputError, StageFailure
+from opscope.compiler.ir.functions import CONST_EVAL, FALLBACK, KIND, PROGRAM, SCALAR, functions, kind_of
+from opscope.compiler.ops.row import TABLE, OpRow
+from opscope.compiler.ops.shapes import shape_of
+from opscope.compiler.options import WAY_OUT
+from opscope.compiler.passes.ttir_conv_weights import prepares_weights
+from opscope.compiler.target.formats import ELEMENT_TYPES, NumberFormat, element_type, number_format
+from opscope.compiler.target.system_desc import SystemDesc, load_board
 
 STAGE = "ttir-to-ttnn"
 NOT_COMPUTING = frozenset({"data_movement", "creation", "layout"})

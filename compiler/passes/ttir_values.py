@@ -8,10 +8,10 @@ from typing import Any
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr, TensorType, f32, i32
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from compiler.dialects import ttir
-from compiler.dialects.from_row import RowOp, write_attrs
-from compiler.ir.locations import moved, name_of
-from compiler.ops.shapes import Shape, shape_of
+from opscope.compiler.dialects import ttir
+from opscope.compiler.dialects.from_row import RowOp, write_attrs
+from opscope.compiler.ir.locations import moved, name_of
+from opscope.compiler.ops.shapes import Shape, shape_of
 
 
 def maker(value: SSAValue, *names: str) -> RowOp | None:

@@ -8,11 +8,11 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.passes import ModulePass
 
-from compiler.dialects import ttnn_layout as layout
-from compiler.dialects.from_row import RowOp
-from compiler.errors import CompilerInputError
-from compiler.passes.ttir_to_ttnn import board
-from compiler.target.formats import number_format
+from opscope.compiler.dialects import ttnn_layout as layout
+from opscope.compiler.dialects.from_row import RowOp
+from opscope.compiler.errors import CompilerInputError
+from opscope.compiler.passes.ttir_to_ttnn import board
+from opscope.compiler.target.formats import number_format
 
 LEFT_HIGH, RIGHT_HIGH = 7, 5
 """Bits of mantissa, the leading one among them, that a phase reads of each operand (tt-isa-documentation, MVMUL)."""

@@ -10,10 +10,10 @@ from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
-from compiler.dialects import ttnn
-from compiler.dialects import ttnn_layout as layout
-from compiler.dialects.load_cached import LoadCachedOp
-from compiler.ir.functions import SCALAR, functions, kind_of
+from opscope.compiler.dialects import ttnn
+from opscope.compiler.dialects import ttnn_layout as layout
+from opscope.compiler.dialects.load_cached import LoadCachedOp
+from opscope.compiler.ir.functions import SCALAR, functions, kind_of
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
-from compiler.dialects import ttnn_layout as layout
-from compiler.dialects.from_row import RowOp
-from compiler.target.formats import number_format
+from opscope.compiler.dialects import ttnn_layout as layout
+from opscope.compiler.dialects.from_row import RowOp
+from opscope.compiler.target.formats import number_format
 
 ACTIVATIONS = frozenset({"relu", "gelu", "silu", "sigmoid", "tanh"})
 """Elementwise ops that a product's kernel can do itself."""

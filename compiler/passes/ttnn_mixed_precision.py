@@ -15,14 +15,14 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
-from compiler.dialects import ttnn_layout as layout
-from compiler.dialects.from_row import RowOp
-from compiler.dialects.load_cached import LoadCachedOp
-from compiler.errors import CompilerInputError
-from compiler.ir.functions import CONST_EVAL, PROGRAM, functions, kind_of
-from compiler.mixed_precision import FORMATS, LEVELS
-from compiler.ops.shapes import shape_of
-from compiler.target.formats import number_format
+from opscope.compiler.dialects import ttnn_layout as layout
+from opscope.compiler.dialects.from_row import RowOp
+from opscope.compiler.dialects.load_cached import LoadCachedOp
+from opscope.compiler.errors import CompilerInputError
+from opscope.compiler.ir.functions import CONST_EVAL, PROGRAM, functions, kind_of
+from opscope.compiler.mixed_precision import FORMATS, LEVELS
+from opscope.compiler.ops.shapes import shape_of
+from opscope.compiler.target.formats import number_format
 
 PRODUCTS = frozenset({"matmul", "linear", "conv2d", "conv3d", "scaled_dot_product_attention"})
 OPERANDS = {"scaled_dot_product_attention": 3}

@@ -8,17 +8,17 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
 
-from compiler.dialects import ttnn_layout as layout
-from compiler.dialects.from_row import RowOp
-from compiler.errors import StageFailure
-from compiler.ir.functions import functions
-from compiler.ir.locations import location
-from compiler.ops.shapes import shape_of
-from compiler.passes.ttnn_compute_config import FIDELITIES
-from compiler.target.formats import host_format, number_format
-from compiler.target.program import Binary, Numerics, Program, TensorDesc
-from compiler.target.program import Operation as Call
-from compiler.target.system_desc import SystemDesc
+from opscope.compiler.dialects import ttnn_layout as layout
+from opscope.compiler.dialects.from_row import RowOp
+from opscope.compiler.errors import StageFailure
+from opscope.compiler.ir.functions import functions
+from opscope.compiler.ir.locations import location
+from opscope.compiler.ops.shapes import shape_of
+from opscope.compiler.passes.ttnn_compute_config import FIDELITIES
+from opscope.compiler.target.formats import host_format, number_format
+from opscope.compiler.target.program import Binary, Numerics, Program, TensorDesc
+from opscope.compiler.target.program import Operation as Call
+from opscope.compiler.target.system_desc import SystemDesc
 
 STAGE = "ttnn-to-flatbuffer"
 COMPILER = "opscope"

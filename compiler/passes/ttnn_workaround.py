@@ -16,12 +16,12 @@ from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from compiler.dialects import ttnn
-from compiler.dialects import ttnn_layout as layout
-from compiler.dialects.from_row import RowOp
-from compiler.ir.functions import functions, kind_of
-from compiler.ops.shapes import shape_of
-from compiler.target.formats import number_format
+from opscope.compiler.dialects import ttnn
+from opscope.compiler.dialects import ttnn_layout as layout
+from opscope.compiler.dialects.from_row import RowOp
+from opscope.compiler.ir.functions import functions, kind_of
+from opscope.compiler.ops.shapes import shape_of
+from opscope.compiler.target.formats import number_format
 
 MOST_OPERANDS = 64
 """Operands of one `concat`."""

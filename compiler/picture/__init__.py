@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from compiler.fused import fused_type
-from compiler.plan_report import dram_queues_note
-from compiler.planner import Plan
+from opscope.compiler.fused import fused_type
+from opscope.compiler.plan_report import dram_queues_note
+from opscope.compiler.planner import Plan
 
 CELL = 26
 """Pixels of a core's side."""

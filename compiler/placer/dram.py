@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from compiler.balancer.budget import Budget
-from compiler.errors import CompilerInputError
-from compiler.target.plan import Allocation
+from opscope.compiler.balancer.budget import Budget
+from opscope.compiler.errors import CompilerInputError
+from opscope.compiler.target.plan import Allocation
 
 ALIGNMENT = 32
 HALVES = {"wormhole_b0": 2}

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
-from compiler.balancer.shapes import Grid
-from compiler.errors import CompilerInputError
+from opscope.compiler.balancer.shapes import Grid
+from opscope.compiler.errors import CompilerInputError
 
 HARVESTABLE_ROWS = frozenset({1, 2, 3, 4, 5, 7, 8, 9, 10, 11})
 """Physical rows of a die that hold cores and may be switched off."""

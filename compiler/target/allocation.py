@@ -11,9 +11,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from compiler.target.formats import FORMATS, TILE, padded_tiles
-from compiler.target.program import TensorDesc
-from compiler.target.system_desc import Profile
+from opscope.compiler.target.formats import FORMATS, TILE, padded_tiles
+from opscope.compiler.target.program import TensorDesc
+from opscope.compiler.target.system_desc import Profile
 
 
 def pages_of(desc: TensorDesc, profile: Profile) -> tuple[int, int]:

@@ -18,8 +18,8 @@ from typing import Any
 import flatbuffers
 import numpy as np
 
-from compiler.target import formats, program
-from compiler.target.program import Binary, Numerics, Operation, Program, TensorDesc
+from opscope.compiler.target import formats, program
+from opscope.compiler.target.program import Binary, Numerics, Operation, Program, TensorDesc
 
 MAGIC = b"OPSCOPE\x00"
 VERSION = 1
@@ -79,7 +79,7 @@ def _fields(cls: type) -> tuple[_Field, ...]:
 
 @functools.cache
 def _table(name: str) -> Any:
-    return getattr(importlib.import_module(f"compiler.target.generated.{name}"), f"{name}T")
+    return getattr(importlib.import_module(f"opscope.compiler.target.generated.{name}"), f"{name}T")
 
 
 def _pack(value: Any) -> Any:
@@ -160,8 +160,8 @@ def read(data: bytes) -> Binary:
     if body[4:8] != b"OPSC":
         raise BinaryError(f"binary: expected file identifier b'OPSC', got {body[4:8]!r}; try to compile again")
     try:
-        from compiler.target.generated.Binary import Binary as Root
-        from compiler.target.generated.Binary import BinaryT
+        from opscope.compiler.target.generated.Binary import Binary as Root
+        from opscope.compiler.target.generated.Binary import BinaryT
 
         binary = _unpack(BinaryT.InitFromObj(Root.GetRootAs(bytearray(body), 0)), Binary)
         _check(binary)

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from compiler.target.fused_params import AttentionParams, NormParams, SoftmaxParams
-from compiler.target.plan import Plan
-from compiler.target.region_params import (
+from opscope.compiler.target.fused_params import AttentionParams, NormParams, SoftmaxParams
+from opscope.compiler.target.plan import Plan
+from opscope.compiler.target.region_params import (
     BodyReduceParams,
     BodyWindowParams,
     CholeskyParams,

@@ -1,4 +1,4 @@
-"""Regenerates the Python of `schema.fbs` into `generated/`: `python -m compiler.target.regenerate` (needs flatc).
+"""Regenerates the Python of `schema.fbs` into `generated/`: `python -m opscope.compiler.target.regenerate` (needs flatc).
 
 The schema's SHA-256 is written beside the generated files; a test compares it, so that neither changes alone.
 """
@@ -31,7 +31,7 @@ def main() -> None:
         )
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([flatc, "--python", "--gen-object-api", "-o", folder, str(SCHEMA)], check=True)
-        made = Path(folder) / "compiler" / "target" / "generated"
+        made = Path(folder) / "opscope" / "compiler" / "target" / "generated"
         shutil.rmtree(GENERATED, ignore_errors=True)
         shutil.copytree(made, GENERATED)
     DIGEST.write_text(digest() + "\n", encoding="ascii")

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from compiler.target.formats import FORMATS, NumberFormat
+from opscope.compiler.target.formats import FORMATS, NumberFormat
 
 Image = NDArray[np.float32]
 _EXPONENT = np.uint32(0x7F800000)

@@ -1,4 +1,4 @@
-"""The stored StableHLO conformance cases, scored per op in three classes: `python -m compiler.tests.conformance`.
+"""The stored StableHLO conformance cases, scored per op in three classes: `python -m opscope.compiler.tests.conformance`.
 
 - `device`: all its types are the device's, or 64-bit integers that only say a place. Compiled with
   `--unsupported-types=fail`, so that no host op can be in the binary.
@@ -21,17 +21,17 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from compiler import api
-from compiler.errors import StageFailure
-from compiler.options import OPTIMIZATION_LEVELS
-from compiler.target import binary
-from compiler.tests import programs
-from harness.backends.base import BackendOptions, Target
-from harness.backends.reference import Reference
-from harness.compare import check
-from harness.kinds import op_kind
-from harness.tolerance import TABLE, Tolerance, tolerance
-from simulator.api import Device, DeviceError
+from opscope.compiler import api
+from opscope.compiler.errors import StageFailure
+from opscope.compiler.options import OPTIMIZATION_LEVELS
+from opscope.compiler.target import binary
+from opscope.compiler.tests import programs
+from opscope.harness.backends.base import BackendOptions, Target
+from opscope.harness.backends.reference import Reference
+from opscope.harness.compare import check
+from opscope.harness.kinds import op_kind
+from opscope.harness.tolerance import TABLE, Tolerance, tolerance
+from opscope.simulator.api import Device, DeviceError
 
 NAN_IN_16_BITS = "a NaN that is rounded to 16 bits becomes infinity in the packer"
 DENORMAL = "denormals are zero, in operands and in results"
@@ -222,7 +222,7 @@ def _of(right: int, count: int) -> str:
 
 def main() -> None:
     """Prints the page: of every case, or of every Nth with `--every N`."""
-    parser = argparse.ArgumentParser(prog="python -m compiler.tests.conformance", description=main.__doc__)
+    parser = argparse.ArgumentParser(prog="python -m opscope.compiler.tests.conformance", description=main.__doc__)
     parser.add_argument("--every", type=int, default=1, metavar="N")
     parser.add_argument("--optimization-level", type=int, default=0, choices=OPTIMIZATION_LEVELS)
     asked = parser.parse_args()

@@ -1,4 +1,4 @@
-"""Seeded mutations of the specification's cases: `python -m compiler.tests.mutations --count 10000`.
+"""Seeded mutations of the specification's cases: `python -m opscope.compiler.tests.mutations --count 10000`.
 
 Each mutant is vetted and compiled as `opscope compile` does it. Whatever becomes of it is typed: compiled, refused as
 input, refused by a stage, or `parser-crashed`. A crash, a hang or another exception ends the run with exit code 1.
@@ -16,10 +16,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from compiler import api
-from compiler.errors import CompilerInputError, StageFailure
-from compiler.ir.guard import ParserCrashed
-from compiler.tests import programs
+from opscope.compiler import api
+from opscope.compiler.errors import CompilerInputError, StageFailure
+from opscope.compiler.ir.guard import ParserCrashed
+from opscope.compiler.tests import programs
 
 SECONDS = 30
 """What one mutant may take."""
@@ -123,7 +123,7 @@ def run(count: int, seed: int) -> tuple[collections.Counter[str], list[str]]:
 
 def main() -> int:
     """Prints the counts; exit code 1 where anything untyped came."""
-    parser = argparse.ArgumentParser(prog="python -m compiler.tests.mutations", description=main.__doc__)
+    parser = argparse.ArgumentParser(prog="python -m opscope.compiler.tests.mutations", description=main.__doc__)
     parser.add_argument("--count", type=int, default=500)
     parser.add_argument("--seed", type=int, default=1)
     asked = parser.parse_args()

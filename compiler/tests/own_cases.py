@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from compiler.tests import programs
+from opscope.compiler.tests import programs
 
 
 @dataclass(frozen=True)

@@ -11,16 +11,16 @@ import jax.numpy as jnp
 import numpy as np
 from xdsl.dialects.func import FuncOp
 
-from compiler import api
-from compiler.graph import BudaGraph
-from compiler.passes.ttir_to_graph.host import host_part
-from compiler.passes.ttir_to_graph.legalise import legalise
-from compiler.passes.ttir_to_graph.lowering import lowered
-from compiler.plan_to_binary import PlannedProgram
-from compiler.target import binary
-from compiler.target.plan import Plan
-from compiler.target.system_desc import load_board
-from simulator.api import Device
+from opscope.compiler import api
+from opscope.compiler.graph import BudaGraph
+from opscope.compiler.passes.ttir_to_graph.host import host_part
+from opscope.compiler.passes.ttir_to_graph.legalise import legalise
+from opscope.compiler.passes.ttir_to_graph.lowering import lowered
+from opscope.compiler.plan_to_binary import PlannedProgram
+from opscope.compiler.target import binary
+from opscope.compiler.target.plan import Plan
+from opscope.compiler.target.system_desc import load_board
+from opscope.simulator.api import Device
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from compiler import api
-from simulator.api import Device
+from opscope.compiler import api
+from opscope.simulator.api import Device
 
 BOARD = api.load_board("n150")
 CASES = Path(__file__).parents[3] / "shared" / "data"

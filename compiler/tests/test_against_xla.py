@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 from jax import lax
 
-from compiler.tests import programs
-from compiler.tests.programs import random
+from opscope.compiler.tests import programs
+from opscope.compiler.tests.programs import random
 
 F, B, H = np.float32, ml_dtypes.bfloat16, np.float16
 MATRIX = 4e-3

@@ -11,10 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from compiler import api
-from compiler.ir import door, text
-from compiler.target import binary
-from compiler.tests import programs
+from opscope.compiler import api
+from opscope.compiler.ir import door, text
+from opscope.compiler.target import binary
+from opscope.compiler.tests import programs
 
 ADD = programs.module(
     "%0 = stablehlo.add %a, %a : tensor<3x4xf32>\n return %0 : tensor<3x4xf32>",
@@ -46,8 +46,8 @@ def test_stablehlo_comes_in_every_form(tmp_path):
 
 
 def test_pipeline_string_replays():
-    from compiler.ir import door
-    from compiler.passes.pipeline import parse, run
+    from opscope.compiler.ir import door
+    from opscope.compiler.passes.pipeline import parse, run
 
     options = api.CompileOptions(data_format="Bfp8_b", math_fidelity="LoFi")
     board = api.load_board("p150")
@@ -109,7 +109,7 @@ def test_a_dump_folder_that_cannot_be_made_is_bad_input(tmp_path):
 
 
 def test_an_unexpected_exception_becomes_a_typed_failure_with_its_traceback(monkeypatch):
-    from compiler.passes.stablehlo_to_ttir import StablehloToTtir
+    from opscope.compiler.passes.stablehlo_to_ttir import StablehloToTtir
 
     def broken(self, ctx, op):
         raise ZeroDivisionError("boom")
@@ -122,7 +122,7 @@ def test_an_unexpected_exception_becomes_a_typed_failure_with_its_traceback(monk
 
 
 def test_a_verifier_error_keeps_message_and_notes_apart(monkeypatch):
-    from compiler.ops import shapes
+    from opscope.compiler.ops import shapes
 
     monkeypatch.setattr(shapes, "eltwise", lambda op, attrs: (9, 9))
     with pytest.raises(api.StageFailure, match=r"ttir.add: expected result shape \[9, 9\]") as caught:
@@ -137,7 +137,7 @@ def test_fingerprint_is_a_hash():
 
 
 def test_import_loads_no_jaxlib():
-    code = "import sys, compiler.api; assert not {'jax', 'jaxlib'} & set(sys.modules)"
+    code = "import sys, opscope.compiler.api; assert not {'jax', 'jaxlib'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
@@ -145,7 +145,7 @@ def test_import_loads_no_jaxlib():
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("name", ["resnet50", "bert_base", "vit_base", "gpt2_small", "mnist_mlp"])
 def test_the_five_models_compile_whole(name, dtype):
-    from models import registry
+    from opscope.models import registry
 
     built = registry.get(name).build(dtype)
     shapes = {a.name: jax.ShapeDtypeStruct(a.shape, a.dtype) for a in built.arguments}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from click.testing import CliRunner
 
-from compiler.cli import PASS_NAMES, PIPELINE_NAMES, compile_command, opt
-from compiler.tests import programs
+from opscope.compiler.cli import PASS_NAMES, PIPELINE_NAMES, compile_command, opt
+from opscope.compiler.tests import programs
 
 TANH = programs.module(
     "%0 = stablehlo.tanh %a : tensor<2x3xf32>\n return %0 : tensor<2x3xf32>", "(%a: tensor<2x3xf32>) -> tensor<2x3xf32>"
@@ -31,7 +31,7 @@ def test_compile_to_each_target(source, tmp_path):
         compile_command, source, "--arch", "wormhole_b0", "-o", tmp_path / "x.ttnn", "--dump-ir", tmp_path / "d"
     )
     assert result.exit_code == 0, result.output
-    from compiler.target import binary
+    from opscope.compiler.target import binary
 
     assert binary.read((tmp_path / "x.ttnn").read_bytes()).board == "n150"
     assert (tmp_path / "d" / "2-ttnn.mlir").exists()
@@ -148,8 +148,8 @@ def test_an_option_of_tt_mlir_that_we_have_not_is_refused_not_ignored(source, op
 def test_older_words_of_tt_mlir_mean_our_levels(options, same_as):
     from xdsl.utils.arg_spec import parse_pipeline
 
-    from compiler.passes import pipeline
-    from compiler.passes.tt_mlir_pipelines import backend_options
+    from opscope.compiler.passes import pipeline
+    from opscope.compiler.passes.tt_mlir_pipelines import backend_options
 
     def spelled(words: str) -> str:
         (chosen,) = parse_pipeline(f"ttir-to-ttnn-backend-pipeline{{{words}}}")
@@ -186,8 +186,8 @@ def test_an_input_is_never_overwritten(source, tmp_path):
 
 
 def test_help_names_the_passes_that_there_are():
-    from compiler.passes.pipeline import PASSES
-    from compiler.passes.tt_mlir_pipelines import BACKEND, FRONT
+    from opscope.compiler.passes.pipeline import PASSES
+    from opscope.compiler.passes.tt_mlir_pipelines import BACKEND, FRONT
 
     assert tuple(PASSES) == PASS_NAMES
     assert (FRONT, BACKEND) == PIPELINE_NAMES

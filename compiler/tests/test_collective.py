@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from compiler import api
-from compiler.errors import StageFailure
-from compiler.tests import programs
-from simulator.api import Device, KernelError, MeshError
+from opscope.compiler import api
+from opscope.compiler.errors import StageFailure
+from opscope.compiler.tests import programs
+from opscope.simulator.api import Device, KernelError, MeshError
 
 BOARD = api.load_board("n300")
 SUM = """({ ^bb0(%a: tensor<f32>, %b: tensor<f32>):

@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from compiler.configuration import OPTIONS, Configuration, NoEffect
-from compiler.errors import CompilerInputError
-from compiler.graph_file import matmul_graph
-from compiler.plan_cli import plan_command
-from compiler.plan_to_binary import to_binary
-from compiler.planner import Plan, budget_of
-from compiler.target.system_desc import load_board
-from compiler.tests.planned import MODELS, Lowered, lowered_function, pcc, run
+from opscope.compiler.configuration import OPTIONS, Configuration, NoEffect
+from opscope.compiler.errors import CompilerInputError
+from opscope.compiler.graph_file import matmul_graph
+from opscope.compiler.plan_cli import plan_command
+from opscope.compiler.plan_to_binary import to_binary
+from opscope.compiler.planner import Plan, budget_of
+from opscope.compiler.target.system_desc import load_board
+from opscope.compiler.tests.planned import MODELS, Lowered, lowered_function, pcc, run
 
 SEED = Path(__file__).parents[3] / "shared" / "seeds"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from compiler.tests.conformance import Score, own, per_op, scores, to_markdown
+from opscope.compiler.tests.conformance import Score, own, per_op, scores, to_markdown
 
 PAGE = Path(__file__).parents[2] / "docs" / "conformance.md"
 DEVICE, NEVER = 885, 20

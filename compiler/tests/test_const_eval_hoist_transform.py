@@ -7,12 +7,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from compiler import api
-from compiler.errors import CompilerInputError
-from compiler.passes.pipeline import parse, run
-from compiler.tests import programs
-from compiler.tests.test_optimization_levels import case
-from simulator.api import Device
+from opscope.compiler import api
+from opscope.compiler.errors import CompilerInputError
+from opscope.compiler.passes.pipeline import parse, run
+from opscope.compiler.tests import programs
+from opscope.compiler.tests.test_optimization_levels import case
+from opscope.simulator.api import Device
 
 X, W, S = programs.random((32, 32)), programs.random((32, 32), 1), programs.random((32,), 2)
 TYPES = ("input", "parameter", "parameter")

@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 from jax import lax
 
-from compiler import api
-from compiler.errors import StageFailure
-from compiler.ir import text
-from compiler.target import binary
-from compiler.target.program import ControlParams
-from compiler.tests import programs
-from compiler.tests.programs import random
-from compiler.tests.test_against_xla import MATRIX, check
-from simulator.api import Device
+from opscope.compiler import api
+from opscope.compiler.errors import StageFailure
+from opscope.compiler.ir import text
+from opscope.compiler.target import binary
+from opscope.compiler.target.program import ControlParams
+from opscope.compiler.tests import programs
+from opscope.compiler.tests.programs import random
+from opscope.compiler.tests.test_against_xla import MATRIX, check
+from opscope.simulator.api import Device
 
 
 def newton(x):
@@ -132,7 +132,7 @@ def test_callee_memory_is_given_back_and_counted():
 
 
 def test_ir_of_every_level_is_mlir_and_reads_back():
-    from compiler.ir import door
+    from opscope.compiler.ir import door
 
     ttir = api.stablehlo_to_ttir(programs.stablehlo(newton, random((2, 2))))
     for module in (ttir, api.ttir_to_ttnn(ttir, programs.BOARD)):

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from compiler.depths import STEPS, Compilation, CompileDepth, compile_to, step
-from compiler.errors import CompilerInputError, StageFailure
+from opscope.compiler.depths import STEPS, Compilation, CompileDepth, compile_to, step
+from opscope.compiler.errors import CompilerInputError, StageFailure
 
 MODULE = b"""
 func.func @main(%x: tensor<64x96xf32>, %w: tensor<96x32xf32>) -> tensor<64x32xf32> {

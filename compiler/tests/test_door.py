@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from jax import export
 
-from compiler.errors import CompilerInputError, StageFailure
-from compiler.ir import door, text
-from compiler.ir.functions import functions
-from compiler.tests import programs
+from opscope.compiler.errors import CompilerInputError, StageFailure
+from opscope.compiler.ir import door, text
+from opscope.compiler.ir.functions import functions
+from opscope.compiler.tests import programs
 
 
 def softmax(x):

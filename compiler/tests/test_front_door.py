@@ -7,10 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from compiler import api
-from compiler.errors import StageFailure
-from compiler.tests import programs
-from simulator.api import Device
+from opscope.compiler import api
+from opscope.compiler.errors import StageFailure
+from opscope.compiler.tests import programs
+from opscope.simulator.api import Device
 
 Q8 = "!quant.uniform<i8:f32, 0.5:3>"
 FALLBACK = api.CompileOptions(unsupported_types="fallback")

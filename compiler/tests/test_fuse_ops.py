@@ -9,24 +9,24 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from compiler.balancer.cycles.estimate import estimate
-from compiler.balancer.shapes import BlockShape, Grid, StreamFactor, UBlock
-from compiler.configuration import Configuration
-from compiler.errors import CompilerInputError
-from compiler.fuse_ops import MOST_INTERMEDIATES, MOST_STEPS, fuse_ops
-from compiler.fused import MOST_INPUTS, op_named, without_fused
-from compiler.graph import BudaGraph, NodeKind, OpSpec, TensorShape
-from compiler.graph_builder import GraphBuilder, Operand
-from compiler.netlist.check import check
-from compiler.netlist.emit import netlist_of, to_yaml
-from compiler.netlist.parse import parse
-from compiler.netlist.to_binary import to_binary as netlist_binary
-from compiler.plan_to_binary import PlannedProgram, to_binary
-from compiler.planner import Plan
-from compiler.target import binary
-from compiler.target.system_desc import load_board
-from compiler.tests.planned import lowered_function, run
-from simulator.api import Device
+from opscope.compiler.balancer.cycles.estimate import estimate
+from opscope.compiler.balancer.shapes import BlockShape, Grid, StreamFactor, UBlock
+from opscope.compiler.configuration import Configuration
+from opscope.compiler.errors import CompilerInputError
+from opscope.compiler.fuse_ops import MOST_INTERMEDIATES, MOST_STEPS, fuse_ops
+from opscope.compiler.fused import MOST_INPUTS, op_named, without_fused
+from opscope.compiler.graph import BudaGraph, NodeKind, OpSpec, TensorShape
+from opscope.compiler.graph_builder import GraphBuilder, Operand
+from opscope.compiler.netlist.check import check
+from opscope.compiler.netlist.emit import netlist_of, to_yaml
+from opscope.compiler.netlist.parse import parse
+from opscope.compiler.netlist.to_binary import to_binary as netlist_binary
+from opscope.compiler.plan_to_binary import PlannedProgram, to_binary
+from opscope.compiler.planner import Plan
+from opscope.compiler.target import binary
+from opscope.compiler.target.system_desc import load_board
+from opscope.compiler.tests.planned import lowered_function, run
+from opscope.simulator.api import Device
 
 
 def graph(*ops: tuple[str, str, str], outputs: str = "", columns: int = 2) -> BudaGraph:

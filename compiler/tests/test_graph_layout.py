@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from compiler.graph import Tm
-from compiler.passes.ttir_to_graph.layout import Layout, broadcast, permuted, regrouped
-from simulator.kernels.buda import manipulate
+from opscope.compiler.graph import Tm
+from opscope.compiler.passes.ttir_to_graph.layout import Layout, broadcast, permuted, regrouped
+from opscope.simulator.kernels.buda import manipulate
 
 Sizes = tuple[int, int, int]
 

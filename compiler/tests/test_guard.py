@@ -9,10 +9,10 @@ import time
 import pytest
 from click.testing import CliRunner
 
-from compiler import api, cli
-from compiler.errors import CompilerInputError
-from compiler.ir import guard
-from compiler.tests.mutations import mutants, run
+from opscope.compiler import api, cli
+from opscope.compiler.errors import CompilerInputError
+from opscope.compiler.ir import guard
+from opscope.compiler.tests.mutations import mutants, run
 
 ADD = "func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> { return %x : tensor<2xf32> }"
 

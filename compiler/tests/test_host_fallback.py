@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from compiler import api
-from compiler.errors import CompilerInputError, StageFailure
-from compiler.passes.pipeline import parse, run
-from compiler.target import binary
-from compiler.tests import programs
-from simulator.api import Device
+from opscope.compiler import api
+from opscope.compiler.errors import CompilerInputError, StageFailure
+from opscope.compiler.passes.pipeline import parse, run
+from opscope.compiler.target import binary
+from opscope.compiler.tests import programs
+from opscope.simulator.api import Device
 
 FALLBACK = api.CompileOptions(unsupported_types="fallback")
 
@@ -158,7 +158,7 @@ def test_the_pipeline_string_does_the_same():
     source = programs.module(
         "%0 = stablehlo.sine %x : tensor<2xf64>\nreturn %0 : tensor<2xf64>", "(%x: tensor<2xf64>) -> tensor<2xf64>"
     )
-    from compiler.ir import door
+    from opscope.compiler.ir import door
 
     spec = api.pipeline(FALLBACK)
     assert spec.startswith("legalize-stablehlo-composite-to-ttir,inline,stablehlo-host-fallback,stablehlo-to-ttir")

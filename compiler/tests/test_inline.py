@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from compiler.errors import CompilerInputError
-from compiler.ir import door
-from compiler.ir.functions import functions
-from compiler.ir.text import parse
-from compiler.passes import pipeline
-from compiler.tests import programs
+from opscope.compiler.errors import CompilerInputError
+from opscope.compiler.ir import door
+from opscope.compiler.ir.functions import functions
+from opscope.compiler.ir.text import parse
+from opscope.compiler.passes import pipeline
+from opscope.compiler.tests import programs
 
 CALLS = """
 func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {

@@ -7,11 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from compiler import api
-from compiler.ir import door
-from compiler.ir.functions import functions
-from compiler.passes import pipeline
-from compiler.tests import programs
+from opscope.compiler import api
+from opscope.compiler.ir import door
+from opscope.compiler.ir.functions import functions
+from opscope.compiler.passes import pipeline
+from opscope.compiler.tests import programs
 
 X = programs.random((4, 32))
 WEIGHT = programs.random((32,), 1)

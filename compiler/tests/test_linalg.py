@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from jax import lax
 
-from compiler import api
-from compiler.errors import StageFailure
-from compiler.tests import programs
-from compiler.tests.programs import random
-from compiler.tests.test_against_xla import MATRIX, check, check_all
+from opscope.compiler import api
+from opscope.compiler.errors import StageFailure
+from opscope.compiler.tests import programs
+from opscope.compiler.tests.programs import random
+from opscope.compiler.tests.test_against_xla import MATRIX, check, check_all
 
 F, B = np.float32, ml_dtypes.bfloat16
 

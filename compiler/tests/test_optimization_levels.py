@@ -10,10 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from compiler import api
-from compiler.errors import CompilerInputError
-from compiler.passes import pipeline
-from compiler.tests import programs
+from opscope.compiler import api
+from opscope.compiler.errors import CompilerInputError
+from opscope.compiler.passes import pipeline
+from opscope.compiler.tests import programs
 
 SAME = ("NHWC", "HWIO", "NHWC")
 

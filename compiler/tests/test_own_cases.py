@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from compiler import api
-from compiler.tests import programs, test_collective
-from compiler.tests.conformance import host_ops
-from compiler.tests.own_cases import CASES
-from simulator.api import Device
+from opscope.compiler import api
+from opscope.compiler.tests import programs, test_collective
+from opscope.compiler.tests.conformance import host_ops
+from opscope.compiler.tests.own_cases import CASES
+from opscope.simulator.api import Device
 
 NAME = re.compile(r"\b(?:stablehlo|chlo)\.\w+")
 

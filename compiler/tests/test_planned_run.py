@@ -7,11 +7,11 @@ from functools import cache
 import numpy as np
 import pytest
 
-from compiler.plan_to_binary import to_binary
-from compiler.planner import budget_of, plan
-from compiler.target import binary
-from compiler.target.system_desc import load_board
-from compiler.tests.planned import MODELS, Lowered, lowered_function, pcc, run
+from opscope.compiler.plan_to_binary import to_binary
+from opscope.compiler.planner import budget_of, plan
+from opscope.compiler.target import binary
+from opscope.compiler.target.system_desc import load_board
+from opscope.compiler.tests.planned import MODELS, Lowered, lowered_function, pcc, run
 
 POLICIES = ("MaximizeTMinimizeGrid", "MinimizeGrid", "Random", "NLP", "Ribbon")
 

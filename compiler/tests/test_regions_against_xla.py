@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from jax import lax
 
-from compiler.tests import programs
-from compiler.tests.programs import random
-from compiler.tests.test_against_xla import check, check_all
+from opscope.compiler.tests import programs
+from opscope.compiler.tests.programs import random
+from opscope.compiler.tests.test_against_xla import check, check_all
 
 F, B, I32 = np.float32, ml_dtypes.bfloat16, np.int32
 ROWS = np.array([4, 1, 4, -1, 9, 4], I32)

@@ -8,11 +8,11 @@ import shlex
 import pytest
 from click.testing import CliRunner
 
-from compiler import api
-from compiler.cli import compile_command, opt
-from compiler.passes.ttnn_compute_config import TtnnComputeConfig
-from compiler.target import binary
-from compiler.tests import programs
+from opscope.compiler import api
+from opscope.compiler.cli import compile_command, opt
+from opscope.compiler.passes.ttnn_compute_config import TtnnComputeConfig
+from opscope.compiler.target import binary
+from opscope.compiler.tests import programs
 
 SIGNATURE = "(%a: tensor<2x3xf64>) -> tensor<2x3xf64>"
 REFUSED = {

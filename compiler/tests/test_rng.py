@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from compiler import api
-from compiler.tests import programs
+from opscope.compiler import api
+from opscope.compiler.tests import programs
 
 
 def drawn(kind: str, low: str, high: str, element: str = "f32", count: int = 20_000) -> np.ndarray:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from compiler import api
-from compiler.ops.row import BOOL, FLOAT, TABLE, OpRow, OpTable
-from compiler.tests import programs
+from opscope.compiler import api
+from opscope.compiler.ops.row import BOOL, FLOAT, TABLE, OpRow, OpTable
+from opscope.compiler.tests import programs
 
 
 def generated_names(module: str) -> set[str]:
@@ -43,7 +43,7 @@ AT_THE_DOOR = {
 
 
 def test_what_is_not_lowered_says_why_and_what_needs_a_pattern_has_one():
-    from compiler.passes.stablehlo_to_ttir import PATTERNS
+    from opscope.compiler.passes.stablehlo_to_ttir import PATTERNS
 
     for row in api.op_table():
         if row.lowering in ("notimpl", "notyet", "never"):
@@ -54,7 +54,7 @@ def test_what_is_not_lowered_says_why_and_what_needs_a_pattern_has_one():
 
 
 def test_every_kernel_that_rows_name_is_one_of_the_simulator():
-    from simulator.api import kernels
+    from opscope.simulator.api import kernels
 
     named = {row.kernel_name for row in api.op_table() if row.lowering in ("row", "device")}
     assert named <= set(kernels())
@@ -72,8 +72,8 @@ def test_table_refuses_two_rows_for_one_type_class_and_a_refusal_without_reason(
 
 def test_an_op_is_added_by_one_row_and_one_kernel():
     """What docs/architecture.md promises: no dialect, pass, schema or dispatch is touched."""
-    from compiler.target.program import EltwiseParams
-    from simulator.kernels.registry import KERNELS, kernel
+    from opscope.compiler.target.program import EltwiseParams
+    from opscope.simulator.kernels.registry import KERNELS, kernel
 
     source = programs.module(
         "%0 = chlo.is_neg_inf %a : tensor<4xf32> -> tensor<4xi1>\n return %0 : tensor<4xi1>",

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from jax import lax
 
-from compiler import api
-from compiler.errors import StageFailure
-from compiler.ops.layout import MOVES
-from compiler.ops.row import TABLE
-from compiler.tests import programs
+from opscope.compiler import api
+from opscope.compiler.errors import StageFailure
+from opscope.compiler.ops.layout import MOVES
+from opscope.compiler.ops.row import TABLE
+from opscope.compiler.tests import programs
 
 MOVING = frozenset({"creation", "data_movement"})
 FAMILIES = {row.ttnn_name: row.family for row in TABLE if row.ttnn_name}
@@ -58,7 +58,7 @@ def tempting(x, w, k):  # type: ignore[no-untyped-def]
 
 def singles(module: Any) -> list[Any]:
     """The unique ops of a module, each as a module of its own."""
-    from harness.api import split
+    from opscope.harness.api import split
 
     return list(split(module))
 
@@ -75,8 +75,8 @@ def test_an_op_alone_is_that_op() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("level", [1, 2])
 def test_each_op_of_the_suite_alone_is_that_op(level: int) -> None:
-    from harness.export import export_model
-    from models import registry
+    from opscope.harness.export import export_model
+    from opscope.models import registry
 
     found: dict[str, str] = {}
     tried = 0

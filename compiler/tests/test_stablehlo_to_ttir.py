@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from jax import lax
 
-from compiler import api
-from compiler.errors import StageFailure
-from compiler.ir.functions import SCALAR, functions, kind_of
-from compiler.tests import programs
-from simulator.api import Device
+from opscope.compiler import api
+from opscope.compiler.errors import StageFailure
+from opscope.compiler.ir.functions import SCALAR, functions, kind_of
+from opscope.compiler.tests import programs
+from opscope.simulator.api import Device
 
 
 def lowered(function, *args):

@@ -6,10 +6,10 @@ import re
 
 import pytest
 
-from compiler import api
-from compiler.errors import CompilerInputError
-from compiler.ir import door, text
-from compiler.tests import programs
+from opscope.compiler import api
+from opscope.compiler.errors import CompilerInputError
+from opscope.compiler.ir import door, text
+from opscope.compiler.tests import programs
 
 
 @pytest.mark.parametrize(

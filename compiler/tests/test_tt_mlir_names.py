@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from compiler import api
-from compiler.cli import opt
-from compiler.errors import CompilerInputError, StageFailure
-from compiler.ir import text
-from compiler.tests import programs
-from simulator.api import Device
+from opscope.compiler import api
+from opscope.compiler.cli import opt
+from opscope.compiler.errors import CompilerInputError, StageFailure
+from opscope.compiler.ir import text
+from opscope.compiler.tests import programs
+from opscope.simulator.api import Device
 
 NAMES = Path(__file__).parent / "data" / "tt_mlir_op_names.json"
 PAGE = Path(__file__).parents[2] / "docs" / "compiler.md"
@@ -27,7 +27,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "compiler.md"
 def test_an_op_that_tt_mlir_has_not_is_told(dialect):
     theirs = set(json.loads(NAMES.read_text(encoding="utf-8"))[dialect])
     # A process of its own: other tests register examples, and a dialect that knows an op never forgets it.
-    listed = "from compiler.ir.context import context; print(*(op.name for op in context().loaded_ops))"
+    listed = "from opscope.compiler.ir.context import context; print(*(op.name for op in context().loaded_ops))"
     names = subprocess.run([sys.executable, "-c", listed], check=True, capture_output=True, text=True).stdout.split()
     ours = {name.removeprefix(f"{dialect}.") for name in names if name.startswith(f"{dialect}.")}
     (told,) = re.findall(r"\*\*Names that tt-mlir has not\.\*\*.*?\n\n", PAGE.read_text(encoding="utf-8"), re.DOTALL)

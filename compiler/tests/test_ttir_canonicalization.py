@@ -7,9 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from compiler import api
-from compiler.passes.pipeline import parse, run
-from compiler.tests import programs
+from opscope.compiler import api
+from opscope.compiler.passes.pipeline import parse, run
+from opscope.compiler.tests import programs
 
 X = programs.random((4, 6, 32))
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import jax.numpy as jnp
 import numpy as np
 
-from compiler.passes.ttir_decompose_buda import RULES
-from compiler.plan_to_binary import to_binary
-from compiler.planner import budget_of, plan
-from compiler.target.system_desc import load_board
-from compiler.tests.planned import lowered_function, run
+from opscope.compiler.passes.ttir_decompose_buda import RULES
+from opscope.compiler.plan_to_binary import to_binary
+from opscope.compiler.planner import budget_of, plan
+from opscope.compiler.target.system_desc import load_board
+from opscope.compiler.tests.planned import lowered_function, run
 
 CASES = {
     "eq": lambda a, b: (a == b).astype(jnp.float32),

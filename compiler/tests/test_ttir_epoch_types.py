@@ -9,10 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from compiler.configuration import Configuration
-from compiler.depths import Compilation, CompileDepth, binaries, compile_to
-from compiler.passes.ttir_epoch_types import EPOCH_TYPES, epoch_type
-from simulator.api import Device
+from opscope.compiler.configuration import Configuration
+from opscope.compiler.depths import Compilation, CompileDepth, binaries, compile_to
+from opscope.compiler.passes.ttir_epoch_types import EPOCH_TYPES, epoch_type
+from opscope.simulator.api import Device
 
 ORDER = list(EPOCH_TYPES)
 
@@ -121,10 +121,10 @@ def test_inference_is_all_forward() -> None:
 @pytest.mark.export
 def test_a_models_training_step_is_planned_run_and_right() -> None:
     """Adam after the backward pass of a registered model: what `--training` exports."""
-    from harness.export import export_model
-    from models import registry
-    from models.seeding import draw
-    from models.training import step as training_step
+    from opscope.harness.export import export_model
+    from opscope.models import registry
+    from opscope.models.seeding import draw
+    from opscope.models.training import step as training_step
 
     model = registry.get("mnist_mlp")
     exported = export_model(model, training=True)

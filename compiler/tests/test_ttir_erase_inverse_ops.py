@@ -6,10 +6,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from compiler import api
-from compiler.ir.context import context
-from compiler.passes.ttir_erase_inverse_ops import TtirEraseInverseOps
-from compiler.tests import programs
+from opscope.compiler import api
+from opscope.compiler.ir.context import context
+from opscope.compiler.passes.ttir_erase_inverse_ops import TtirEraseInverseOps
+from opscope.compiler.tests import programs
 
 X = programs.random((2, 8, 32))
 Y = programs.random((2, 8, 32), 1)

@@ -11,9 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from compiler import api
-from compiler.passes.pipeline import graph_passes, run
-from compiler.tests import programs
+from opscope.compiler import api
+from opscope.compiler.passes.pipeline import graph_passes, run
+from opscope.compiler.tests import programs
 
 
 def softmax(x, w, b):  # type: ignore[no-untyped-def]

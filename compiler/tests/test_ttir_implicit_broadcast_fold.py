@@ -6,9 +6,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from compiler import api
-from compiler.passes.pipeline import parse, run
-from compiler.tests import programs
+from opscope.compiler import api
+from opscope.compiler.passes.pipeline import parse, run
+from opscope.compiler.tests import programs
 
 X, ROW, COLUMN = programs.random((3, 5, 32)), programs.random((32,), 1), programs.random((5, 1), 2)
 FUNCTIONS = {

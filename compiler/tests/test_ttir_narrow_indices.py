@@ -7,13 +7,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from compiler import api
-from compiler.errors import StageFailure
-from compiler.ir.functions import functions
-from compiler.passes.ttir_narrow_indices import NOTE
-from compiler.target import binary
-from compiler.tests import programs
-from compiler.tests.programs import random
+from opscope.compiler import api
+from opscope.compiler.errors import StageFailure
+from opscope.compiler.ir.functions import functions
+from opscope.compiler.passes.ttir_narrow_indices import NOTE
+from opscope.compiler.target import binary
+from opscope.compiler.tests import programs
+from opscope.compiler.tests.programs import random
 
 BIG = 2**40
 

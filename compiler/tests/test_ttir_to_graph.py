@@ -7,12 +7,12 @@ import jax.numpy as jnp
 import pytest
 from click.testing import CliRunner
 
-from compiler import api
-from compiler.errors import StageFailure
-from compiler.graph import BudaGraph, NodeKind, TensorShape
-from compiler.passes.ttir_to_graph import lower
-from compiler.plan_cli import plan_command
-from compiler.planner import budget_of, plan
+from opscope.compiler import api
+from opscope.compiler.errors import StageFailure
+from opscope.compiler.graph import BudaGraph, NodeKind, TensorShape
+from opscope.compiler.passes.ttir_to_graph import lower
+from opscope.compiler.plan_cli import plan_command
+from opscope.compiler.planner import budget_of, plan
 
 
 def text_of(function, *shapes: tuple[int, ...]) -> str:  # type: ignore[no-untyped-def]

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from xdsl.utils.exceptions import VerifyException
 
-from compiler import api
-from compiler.dialects.ttnn_layout import host_layout, layout_of, tile_layout
-from compiler.errors import CompilerInputError, StageFailure
-from compiler.ops.row import TABLE
-from compiler.passes.ttir_to_ttnn import NOT_COMPUTING
-from compiler.tests import programs
+from opscope.compiler import api
+from opscope.compiler.dialects.ttnn_layout import host_layout, layout_of, tile_layout
+from opscope.compiler.errors import CompilerInputError, StageFailure
+from opscope.compiler.ops.row import TABLE
+from opscope.compiler.passes.ttir_to_ttnn import NOT_COMPUTING
+from opscope.compiler.tests import programs
 
 
 def to_ttnn(function, *args, board="n150", **options):
@@ -150,7 +150,7 @@ def test_a_narrow_dst_computes_with_16_bits_only(dtype, options, refused):
 
 
 def test_families_that_do_not_compute_have_kernels_that_only_move():
-    from simulator.kernels import KERNELS
+    from opscope.simulator.kernels import KERNELS
 
     moving = [row for row in TABLE if row.family in NOT_COMPUTING and row.lowering in ("row", "device")]
     assert len(moving) > 10

@@ -7,10 +7,10 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from compiler import api
-from compiler.errors import CompilerInputError
-from compiler.target import binary
-from compiler.tests import programs
+from opscope.compiler import api
+from opscope.compiler.errors import CompilerInputError
+from opscope.compiler.target import binary
+from opscope.compiler.tests import programs
 
 
 def numerics(kernel, function, *args, board="n150", **options):

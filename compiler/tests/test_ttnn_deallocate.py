@@ -5,10 +5,10 @@ from __future__ import annotations
 import jax
 import numpy as np
 
-from compiler import api
-from compiler.passes.ttnn_deallocate import TtnnDeallocate
-from compiler.target import binary
-from compiler.tests import programs
+from opscope.compiler import api
+from opscope.compiler.passes.ttnn_deallocate import TtnnDeallocate
+from opscope.compiler.target import binary
+from opscope.compiler.tests import programs
 
 
 def layered(x):
@@ -34,7 +34,7 @@ def test_a_second_run_changes_nothing():
         api.stablehlo_to_ttir(programs.stablehlo(layered, np.ones((4, 4), np.float32))), programs.BOARD
     )
     before = len(programs.op_names(module))
-    from compiler.ir.context import context
+    from opscope.compiler.ir.context import context
 
     TtnnDeallocate().apply(context(), module)
     assert len(programs.op_names(module)) == before

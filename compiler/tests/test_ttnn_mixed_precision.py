@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from compiler import api
-from compiler.errors import CompilerInputError
-from compiler.passes.pipeline import parse, run
-from compiler.target import binary
-from compiler.tests import programs
-from compiler.tests.test_optimization_levels import case
-from simulator.api import Device
+from opscope.compiler import api
+from opscope.compiler.errors import CompilerInputError
+from opscope.compiler.passes.pipeline import parse, run
+from opscope.compiler.target import binary
+from opscope.compiler.tests import programs
+from opscope.compiler.tests.test_optimization_levels import case
+from opscope.simulator.api import Device
 
 
 def compiled(name: str, **options):  # type: ignore[no-untyped-def]

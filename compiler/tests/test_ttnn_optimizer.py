@@ -6,11 +6,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from compiler import api
-from compiler.passes.ttnn_optimizer import spreads
-from compiler.target import binary
-from compiler.tests import programs
-from simulator.api import Device
+from opscope.compiler import api
+from opscope.compiler.passes.ttnn_optimizer import spreads
+from opscope.compiler.target import binary
+from opscope.compiler.tests import programs
+from opscope.simulator.api import Device
 
 
 def chain(x, w):  # type: ignore[no-untyped-def]

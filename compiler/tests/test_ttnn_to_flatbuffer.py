@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from jax import lax
 
-from compiler import api
-from compiler.errors import StageFailure
-from compiler.ir import text
-from compiler.target import binary
-from compiler.target.program import Conv2dParams, FullParams, LayoutParams, MatmulParams, PadParams
-from compiler.tests import programs
+from opscope.compiler import api
+from opscope.compiler.errors import StageFailure
+from opscope.compiler.ir import text
+from opscope.compiler.target import binary
+from opscope.compiler.target.program import Conv2dParams, FullParams, LayoutParams, MatmulParams, PadParams
+from opscope.compiler.tests import programs
 
 
 def program(function, *args):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from compiler import api
-from compiler.target import binary
-from compiler.tests import programs
+from opscope.compiler import api
+from opscope.compiler.target import binary
+from opscope.compiler.tests import programs
 
 
 def test_more_tensors_than_a_concat_takes() -> None:

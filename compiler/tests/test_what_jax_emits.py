@@ -14,10 +14,10 @@ import jax.scipy.linalg
 import jax.scipy.special
 import pytest
 
-from compiler import api
-from compiler.errors import StageFailure
-from compiler.ops.custom_calls import find
-from compiler.tests import programs
+from opscope.compiler import api
+from opscope.compiler.errors import StageFailure
+from opscope.compiler.ops.custom_calls import find
+from opscope.compiler.tests import programs
 
 ROOMS = (jnp, jax.lax, jax.nn, jax.scipy.special, jnp.linalg, jax.scipy.linalg, jax.lax.linalg, jnp.fft)
 EMITTED = re.compile(r'\b(chlo\.\w+)|custom_call @([\w.$]+)|composite "([\w.]+)"')

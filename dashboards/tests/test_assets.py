@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from dashboards import bundle, checks
-from dashboards.bundle import Assets, Described, Source
-from dashboards.layout import charts_of
-from dashboards.viz import columns, metrics
-from reports.ask import questions
-from reports.database import open_database, views
-from reports.publish import publish
-from reports.tests.sample_run import NASTY, make_run
+from opscope.dashboards import bundle, checks
+from opscope.dashboards.bundle import Assets, Described, Source
+from opscope.dashboards.layout import charts_of
+from opscope.dashboards.viz import columns, metrics
+from opscope.reports.ask import questions
+from opscope.reports.database import open_database, views
+from opscope.reports.publish import publish
+from opscope.reports.tests.sample_run import NASTY, make_run
 
 ASSETS = bundle.read()
 SOURCE = Source("sqlite:///file:/r.sqlite?mode=ro&uri=true", "http://127.0.0.1:1")

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from dashboards.backup import LABEL, PARTS, backup, restore
-from dashboards.errors import DashboardError
-from dashboards.home import Home
+from opscope.dashboards.backup import LABEL, PARTS, backup, restore
+from opscope.dashboards.errors import DashboardError
+from opscope.dashboards.home import Home
 
 
 def make_home(folder: Path, word: str) -> Home:

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from dashboards.errors import DashboardError
-from dashboards.home import Home, Served
-from dashboards.results import results_uri
-from harness.errors import InputError
-from harness.main import main
-from reports.publish import publish
-from reports.tests.sample_run import make_run
+from opscope.dashboards.errors import DashboardError
+from opscope.dashboards.home import Home, Served
+from opscope.dashboards.results import results_uri
+from opscope.harness.errors import InputError
+from opscope.harness.main import main
+from opscope.reports.publish import publish
+from opscope.reports.tests.sample_run import make_run
 
 
 @pytest.fixture(autouse=True)

@@ -8,7 +8,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from dashboards import links
+from opscope.dashboards import links
 
 NASTY = ("plain", "a<b>c", "</span><script>alert(1)</script>", "it's 100% <\"quoted\" & more>",
          "<img src=x onerror=f()>", "tensor<1x2xf32>", "'; DROP TABLE t; --", "<", "&lt;b&gt;")  # fmt: skip

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from dashboards import processes
-from dashboards.errors import DashboardError
-from dashboards.home import Home
+from opscope.dashboards import processes
+from opscope.dashboards.errors import DashboardError
+from opscope.dashboards.home import Home
 
 SERVER = """
 import http.server, sys

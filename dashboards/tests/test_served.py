@@ -24,12 +24,12 @@ from typing import Any
 
 import pytest
 
-from dashboards import bundle
-from dashboards.layout import charts_of
-from dashboards.tests.browser import CHROMIUM, Window, chromium, window
-from reports.demo.replay import nights, write_night
-from reports.publish import publish
-from reports.tests.nights import Op, night
+from opscope.dashboards import bundle
+from opscope.dashboards.layout import charts_of
+from opscope.dashboards.tests.browser import CHROMIUM, Window, chromium, window
+from opscope.reports.demo.replay import nights, write_night
+from opscope.reports.publish import publish
+from opscope.reports.tests.nights import Op, night
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::ResourceWarning")]
 pytest.importorskip("playwright", reason="pip install 'opscope[browser]'")
@@ -52,14 +52,30 @@ class Installation:
 
     def run(self, *words: str, code: int = 0, stdin: str = "") -> str:
         """The stdout of `opscope dashboard ...`, which ends with `code`."""
-        command = [sys.executable, "-m", "harness.main", "dashboard", *words, "--home", str(self.folder / "home")]
+        command = [
+            sys.executable,
+            "-m",
+            "opscope.harness.main",
+            "dashboard",
+            *words,
+            "--home",
+            str(self.folder / "home"),
+        ]
         done = subprocess.run(command, capture_output=True, text=True, cwd=self.folder, input=stdin)
         assert done.returncode == code, done.stdout + done.stderr
         return done.stdout
 
     def refused(self, *words: str) -> str:
         """The stderr of `opscope dashboard ...`, which ends with exit code 2."""
-        command = [sys.executable, "-m", "harness.main", "dashboard", *words, "--home", str(self.folder / "home")]
+        command = [
+            sys.executable,
+            "-m",
+            "opscope.harness.main",
+            "dashboard",
+            *words,
+            "--home",
+            str(self.folder / "home"),
+        ]
         done = subprocess.run(command, capture_output=True, text=True, cwd=self.folder)
         assert (done.returncode, done.stdout) == (2, "")
         return done.stderr
@@ -346,7 +362,7 @@ def test_in_the_foreground_it_ends_with_its_signal(installation: Installation) -
     """As systemd runs it."""
     words = ["up", "--foreground", "--port", "0", "--artifact-port", "0", "--db", f"sqlite:///{installation.database}",
              "--runs", str(installation.folder / "runs"), "--home", str(installation.folder / "home")]  # fmt: skip
-    command = [sys.executable, "-m", "harness.main", "dashboard", *words]
+    command = [sys.executable, "-m", "opscope.harness.main", "dashboard", *words]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     try:
         assert process.stdout is not None

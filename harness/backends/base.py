@@ -9,9 +9,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from harness.errors import InputError
-from harness.records import TensorDesc
-from harness.stages import Stage
+from opscope.harness.errors import InputError
+from opscope.harness.records import TensorDesc
+from opscope.harness.stages import Stage
 
 
 class StageError(Exception):

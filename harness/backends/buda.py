@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from harness.backends.base import BackendOptions, Declined, Job, StageError, Target, no_mixed_precision
-from harness.backends.reference import Reference, board_of, fidelity_of, float_format_of
-from harness.depths import BACKEND, DEPTHS
-from harness.stages import Stage
+from opscope.harness.backends.base import BackendOptions, Declined, Job, StageError, Target, no_mixed_precision
+from opscope.harness.backends.reference import Reference, board_of, fidelity_of, float_format_of
+from opscope.harness.depths import BACKEND, DEPTHS
+from opscope.harness.stages import Stage
 
 if TYPE_CHECKING:
-    from compiler.api import Compilation
+    from opscope.compiler.api import Compilation
 
 FORMAT, FIDELITY = "Float16_b", "HiFi3"
 """TT-Buda's defaults."""
@@ -52,8 +52,8 @@ class Buda:
 
     def climb(self, stage: Stage, job: Job) -> None:
         """One depth. Raises StageError with the compiler's own words, Declined for what TT-Buda leaves to the host."""
-        from compiler.api import CompilerInputError, StageFailure
-        from simulator.api import DeviceError
+        from opscope.compiler.api import CompilerInputError, StageFailure
+        from opscope.simulator.api import DeviceError
 
         try:
             if stage is Stage.RUN:
@@ -75,7 +75,7 @@ class Buda:
 
 
 def _step(stage: Stage, job: Job) -> None:
-    from compiler.api import Compilation, CompileDepth, Configuration, take_step
+    from opscope.compiler.api import Compilation, CompileDepth, Configuration, take_step
 
     if stage is _KEY:
         config, board = Configuration(), board_of(job.options.arch)
@@ -91,8 +91,8 @@ def _step(stage: Stage, job: Job) -> None:
 
 
 def _run(job: Job) -> None:
-    from compiler.api import planned_binaries
-    from simulator.api import Device
+    from opscope.compiler.api import planned_binaries
+    from opscope.simulator.api import Device
 
     found: Compilation = job.state.pop(_KEY)
     host, data = planned_binaries(found)
@@ -115,7 +115,7 @@ def _run(job: Job) -> None:
 
 def _outputs(found: Compilation, results: list[np.ndarray], job: Job) -> list[np.ndarray]:
     """Results in the shapes and types that the module declares."""
-    from harness.element_types import numpy_dtype
+    from opscope.harness.element_types import numpy_dtype
 
     by_number = {number: results[i] for i, (number, _, _) in enumerate(found.lowering.results)}
     if sorted(by_number) != list(range(len(job.results))):

@@ -14,10 +14,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from harness.backends.base import BackendOptions, Job, StageCrashError, StageError, Target, no_mixed_precision
-from harness.backends.commands.description import CommandFile, CommandStage, read
-from harness.backends.commands.values import OpFiles
-from harness.stages import Stage
+from opscope.harness.backends.base import BackendOptions, Job, StageCrashError, StageError, Target, no_mixed_precision
+from opscope.harness.backends.commands.description import CommandFile, CommandStage, read
+from opscope.harness.backends.commands.values import OpFiles
+from opscope.harness.stages import Stage
 
 OUTPUT_HEAD, OUTPUT_TAIL = 1 << 20, 1 << 16
 """Bytes of a tool's output that are kept from its beginning and from its end."""

@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from harness.backends.base import BackendOptions, Job, StageError, Target, exact_host
-from harness.element_types import numpy_dtype
-from harness.records import TensorDesc
-from harness.stages import Stage
+from opscope.harness.backends.base import BackendOptions, Job, StageError, Target, exact_host
+from opscope.harness.element_types import numpy_dtype
+from opscope.harness.records import TensorDesc
+from opscope.harness.stages import Stage
 
 FLAGS = (
     "--iree-input-type=stablehlo",

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from harness.backends.base import BackendOptions, Job, Target
-from harness.stages import Stage
+from opscope.harness.backends.base import BackendOptions, Job, Target
+from opscope.harness.stages import Stage
 
 
 class Null:

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from harness.backends.base import BackendOptions, Job, StageError, Target, Watch
-from harness.errors import InputError, closest
-from harness.paths import moved, moves_of
-from harness.records import TensorDesc
-from harness.stages import Stage
+from opscope.harness.backends.base import BackendOptions, Job, StageError, Target, Watch
+from opscope.harness.errors import InputError, closest
+from opscope.harness.paths import moved, moves_of
+from opscope.harness.records import TensorDesc
+from opscope.harness.stages import Stage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from compiler.api import CompileOptions, SystemDesc
-    from harness.backends.reference_pieces import Apart
+    from opscope.compiler.api import CompileOptions, SystemDesc
+    from opscope.harness.backends.reference_pieces import Apart
 
 FIDELITIES = ("LoFi", "HiFi2", "HiFi3", "HiFi4")
 DEFAULT_FIDELITY = "HiFi4"
@@ -64,8 +64,8 @@ class Reference:
 
     def climb(self, stage: Stage, job: Job) -> None:
         """Takes the job through one stage. Raises StageError with the compiler's or the device's own words."""
-        from compiler.api import CompilerInputError, StageFailure
-        from simulator.api import DeviceError
+        from opscope.compiler.api import CompilerInputError, StageFailure
+        from opscope.simulator.api import DeviceError
 
         try:
             _STEPS[stage](job, board_of(job.options.arch))
@@ -78,7 +78,7 @@ class Reference:
 
     def take_apart(self, module: bytes, options: BackendOptions, argument_types: tuple[str, ...] = ()) -> Apart:
         """A module compiled whole, and each op of its TTNN as a module of its own. Raises StageError."""
-        from harness.backends.reference_pieces import take_apart
+        from opscope.harness.backends.reference_pieces import take_apart
 
         return take_apart(self, module, options, argument_types)
 
@@ -95,7 +95,7 @@ class Reference:
 
 
 def _to_ttir(job: Job, board: SystemDesc) -> None:
-    from compiler.api import pipeline, stablehlo_to_ttir
+    from opscope.compiler.api import pipeline, stablehlo_to_ttir
 
     options = _compile_options(job)
     job.pipeline = pipeline(options, board)
@@ -103,14 +103,14 @@ def _to_ttir(job: Job, board: SystemDesc) -> None:
 
 
 def _to_ttnn(job: Job, board: SystemDesc) -> None:
-    from compiler.api import ttir_to_ttnn
+    from opscope.compiler.api import ttir_to_ttnn
 
     ttir = job.state.pop(Stage.STABLEHLO_TO_TTIR)
     job.state[Stage.TTIR_TO_TTNN] = ttir_to_ttnn(ttir, board, _compile_options(job))
 
 
 def _to_flatbuffer(job: Job, board: SystemDesc) -> None:
-    from compiler.api import describe_io, piece_module, ttnn_to_flatbuffer
+    from opscope.compiler.api import describe_io, piece_module, ttnn_to_flatbuffer
 
     ttnn = job.state.pop(Stage.TTIR_TO_TTNN, None) or piece_module(job.module.decode())
     binary = ttnn_to_flatbuffer(ttnn, board, _compile_options(job))
@@ -121,8 +121,8 @@ def _to_flatbuffer(job: Job, board: SystemDesc) -> None:
 
 
 def _run(job: Job, board: SystemDesc) -> None:
-    from compiler.api import ran_on
-    from simulator.api import Device
+    from opscope.compiler.api import ran_on
+    from opscope.simulator.api import Device
 
     binary = job.state.pop(Stage.TTNN_TO_FLATBUFFER)
     executable = Device(board.board).load(binary)
@@ -137,8 +137,8 @@ def _run(job: Job, board: SystemDesc) -> None:
 def observer(watch: Watch, programs: Iterable[Any]) -> Callable[[Any], None]:
     """Tells `watch` of the values that stand for one of its program: of the last kernel that carries an op's path and
     makes what the op does. What only moves a value between host and device, or loads it, does not count."""
-    from compiler.api import MOVES
-    from harness.intermediates import Made, candidates
+    from opscope.compiler.api import MOVES
+    from opscope.harness.intermediates import Made, candidates
 
     found: list[Any] = []
     told: list[Made] = []
@@ -173,14 +173,14 @@ def _mixed(level: int) -> tuple[str | None, str | None]:
     """Formats of products and of all other floats at a level of mixed precision; None: as without."""
     if not level:
         return None, None
-    from compiler.api import MIXED_PRECISION
+    from opscope.compiler.api import MIXED_PRECISION
 
     narrow, wide = MIXED_PRECISION[level]
     return narrow, wide if level > 1 else None
 
 
 def _compile_options(job: Job) -> CompileOptions:
-    from compiler.api import CompileOptions
+    from opscope.compiler.api import CompileOptions
 
     board = board_of(job.options.arch)
     return CompileOptions(
@@ -198,7 +198,7 @@ def _compile_options(job: Job) -> CompileOptions:
 @cache
 def board_of(arch: str) -> SystemDesc:
     """The board or arch asked for. Raises InputError."""
-    from compiler.api import load_board
+    from opscope.compiler.api import load_board
 
     try:
         return load_board(arch)
@@ -233,8 +233,8 @@ def fidelity_of(asked: str | None) -> str:
 @cache
 def _error_bound(op_name: str) -> float | None:
     """What the simulator states for the one kernel that computes floats of an op; None where several do."""
-    from compiler.api import op_table
-    from simulator.api import error_bound
+    from opscope.compiler.api import op_table
+    from opscope.simulator.api import error_bound
 
     for row in op_table():
         if row.stablehlo == op_name and "float" in row.dtypes:
@@ -255,11 +255,11 @@ def described(desc: Any) -> TensorDesc:
 
 @cache
 def _fingerprint() -> str:
-    import simulator.api
-    from compiler import api
+    import opscope.simulator.api
+    from opscope.compiler import api
 
     digest = hashlib.sha256(f"{api.fingerprint()};numpy={metadata.version('numpy')};".encode())
-    room = Path(simulator.api.__file__).parent
+    room = Path(opscope.simulator.api.__file__).parent
     for path in sorted(room.rglob("*.py")):
         if "tests" not in path.relative_to(room).parts:
             digest.update(path.relative_to(room).as_posix().encode() + b"\0" + path.read_bytes())

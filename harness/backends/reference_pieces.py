@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from harness.backends.base import BackendOptions, Job, StageError
-from harness.records import TensorDesc
-from harness.stages import Stage
+from opscope.harness.backends.base import BackendOptions, Job, StageError
+from opscope.harness.records import TensorDesc
+from opscope.harness.stages import Stage
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Apart:
 
     def run(self, inputs: Sequence[np.ndarray], on_piece: OnPiece) -> None:
         """Runs the program whole on the simulated card. Raises StageError where the device refuses."""
-        from simulator.api import Device, DeviceError
+        from opscope.simulator.api import Device, DeviceError
 
         try:
             executable = Device(self.board).load(self.binary)
@@ -84,9 +84,9 @@ def take_apart(backend: Any, module: bytes, options: BackendOptions, argument_ty
 
     `argument_types` say which arguments of a whole model stay from run to run, as `Job` has them.
     """
-    from compiler.api import StageFailure
-    from compiler.api import take_apart as pieces_of
-    from harness.backends.reference import board_of, described
+    from opscope.compiler.api import StageFailure
+    from opscope.compiler.api import take_apart as pieces_of
+    from opscope.harness.backends.reference import board_of, described
 
     board = board_of(options.arch)
     job = Job("whole", module, [], options, argument_types=argument_types)

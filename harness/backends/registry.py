@@ -17,11 +17,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from harness.errors import InputError, closest
-from harness.optest import backend_label
+from opscope.harness.errors import InputError, closest
+from opscope.harness.optest import backend_label
 
 if TYPE_CHECKING:
-    from harness.backends.base import Backend
+    from opscope.harness.backends.base import Backend
 
 GROUP = "opscope.backends"
 _NOT_BACKENDS = frozenset({"base", "command", "commands", "reference_pieces", "registry", "tests"})
@@ -79,7 +79,9 @@ def check_name(backend: str) -> None:
         if not Path(backend).is_file():
             raise InputError("--backend", "the path of a backend's file", f"no file {backend}", _closest(backend))
         if backend.endswith(FILES[1:]):
-            importlib.import_module("harness.backends.commands.description").read(Path(backend))  # for what it raises
+            importlib.import_module("opscope.harness.backends.commands.description").read(
+                Path(backend)
+            )  # for what it raises
     elif backend not in names():
         raise InputError("--backend", "a backend", f"'{backend}'", _closest(backend))
 
@@ -92,7 +94,7 @@ def load(backend: str) -> Backend:
     if _is_path(backend):
         return _class_in(_import_file(Path(backend)), Path(backend).stem)()
     if backend in own_names():
-        return _class_in(importlib.import_module(f"harness.backends.{_own_files()[backend]}"), backend)()
+        return _class_in(importlib.import_module(f"opscope.harness.backends.{_own_files()[backend]}"), backend)()
     if backend in own_commands():
         return _commands()(Path(__file__).parent / f"{backend}.yaml")
     return _entry_points()[backend].load()()
@@ -122,7 +124,7 @@ def _source(backend: str) -> Path:
 
 def _commands() -> Any:
     """The class of backends that are stage commands."""
-    return importlib.import_module("harness.backends.command").Command
+    return importlib.import_module("opscope.harness.backends.command").Command
 
 
 def _is_path(backend: str) -> bool:
@@ -155,7 +157,7 @@ def _class_in(module: ModuleType, name: str) -> Any:
             if missing:
                 raise InputError(
                     f"backend {name}",
-                    "the members of harness.backends.base.Backend",
+                    "the members of opscope.harness.backends.base.Backend",
                     f"a class without {', '.join(missing)}",
                 )
             return value

@@ -12,7 +12,7 @@ from jaxlib.mlir import ir
 from jaxlib.mlir._mlir_libs import _jax_mlir_ext
 from jaxlib.mlir.dialects import chlo, mhlo, sdy, stablehlo
 
-from harness.errors import InputError
+from opscope.harness.errors import InputError
 
 Module = ir.Module
 

@@ -16,8 +16,8 @@ from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 from jaxlib.mlir.passmanager import PassManager
 
-from harness.mlir.door import context, load
-from harness.mlir.values import dense_array
+from opscope.harness.mlir.door import context, load
+from opscope.harness.mlir.values import dense_array
 
 _LEGALISE = (
     "builtin.module(func.func(stablehlo-legalize-composite-to-call,chlo-legalize-to-stablehlo,"

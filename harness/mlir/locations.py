@@ -9,7 +9,7 @@ from typing import Any
 
 from jaxlib.mlir import ir
 
-from harness.rooms import HOME
+from opscope.base.places import HOME
 
 _INSTALLED = ("site-packages", "dist-packages")
 
@@ -76,12 +76,12 @@ def shown(file: str) -> str:
     the export was called in. A module's own file goes by its name wherever it lies: exports are kept by what a file
     holds, so its folder may be another run's by the next time. Any other file keeps its path."""
     path = PurePath(file)
+    ours = path.relative_to(HOME) if path.is_relative_to(HOME) else None
+    if ours and path.suffix == ".py" and not set(ours.parts) & set(_INSTALLED):
+        return ours.as_posix()  # from its room, wherever the project is installed
     for part in reversed(_INSTALLED):
         if part in path.parts:
             return PurePath(*path.parts[path.parts.index(part) + 1 :]).as_posix()
     if path.suffix != ".py":
         return path.name
-    for folder in (HOME, Path.cwd()):
-        if path.is_relative_to(folder):
-            return path.relative_to(folder).as_posix()
-    return path.as_posix()
+    return path.relative_to(Path.cwd()).as_posix() if path.is_relative_to(Path.cwd()) else path.as_posix()

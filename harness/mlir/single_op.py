@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import numpy as np
 from jaxlib.mlir import ir
 
-from harness.mlir.door import Module
-from harness.mlir.locations import located
-from harness.mlir.values import not_a_static_tensor
+from opscope.harness.mlir.door import Module
+from opscope.harness.mlir.locations import located
+from opscope.harness.mlir.values import not_a_static_tensor
 
 TOKEN = "!stablehlo.token"
 

@@ -1,4 +1,4 @@
-"""A module whose ops carry, as the outermost name of their location, their path as `harness.split` counts it.
+"""A module whose ops carry, as the outermost name of their location, their path as `opscope.harness.split` counts it.
 
 A compiler that keeps locations hands the name on to what it makes of an op, so that a value on a device can be laid
 beside the value of the program that it stands for. A function that is called at several places is copied for each of
@@ -11,9 +11,9 @@ from typing import Any
 
 from jaxlib.mlir import ir
 
-from harness.mlir.door import Module, load, to_bytecode
-from harness.paths import PART
-from harness.split import BODIES, CALLS
+from opscope.harness.mlir.door import Module, load, to_bytecode
+from opscope.harness.paths import PART
+from opscope.harness.split import BODIES, CALLS
 
 COMPOSITE = "stablehlo.composite"
 _CALLEE = {**dict.fromkeys(CALLS, "callee"), COMPOSITE: "decomposition"}

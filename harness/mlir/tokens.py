@@ -1,6 +1,6 @@
 """Canonical text of attributes and types: walked field by field, floats as bits, nothing that MLIR printed.
 
-Printed MLIR changes between versions and spells one value in several ways; these tokens are what `harness.identity`
+Printed MLIR changes between versions and spells one value in several ways; these tokens are what `opscope.harness.identity`
 hashes. Only element type names (`f32`, `bf16`) and attributes of dialects without bindings fall back on their text.
 """
 
@@ -15,7 +15,7 @@ import numpy as np
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
-from harness.mlir.values import dense_array, is_splat
+from opscope.harness.mlir.values import dense_array, is_splat
 
 Resolve = Callable[[str], str]
 """Symbol name -> what stands for it (a digest of the function's structure), so that names do not matter."""

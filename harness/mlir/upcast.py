@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 from jaxlib.mlir import ir
 
-from harness.mlir.door import context
-from harness.mlir.values import dense_array
+from opscope.harness.mlir.door import context
+from opscope.harness.mlir.values import dense_array
 
 OWN_TYPE = frozenset(
     {"bitcast_convert", "convert", "reduce_precision", "is_finite", "rng", "rng_bit_generator", "custom_call"}

@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 from jaxlib.mlir import ir
 
-from harness.records import TensorDesc
+from opscope.harness.records import TensorDesc
 
 DTYPES: dict[str, Any] = {
     "i1": np.bool_,

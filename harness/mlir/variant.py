@@ -14,9 +14,9 @@ from typing import Any
 
 from jaxlib.mlir import ir
 
-from harness.identity import attribute_items
-from harness.mlir.door import Module, load, to_bytecode
-from harness.mlir.values import tensor_desc
+from opscope.harness.identity import attribute_items
+from opscope.harness.mlir.door import Module, load, to_bytecode
+from opscope.harness.mlir.values import tensor_desc
 
 Shape = tuple[int, ...]
 

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness.records import OpRow
-from harness.scale import costs
+from opscope.harness.records import OpRow
+from opscope.harness.scale import costs
 
 MOST = 32
 """So many ops are in a batch at most."""

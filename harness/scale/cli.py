@@ -20,18 +20,18 @@ def merge(runs: tuple[Path, ...], into: Path, partial: bool, url: str | None) ->
     """
     from rich.console import Console
 
-    from harness import closing, summary
-    from harness.scale.merge import merge as join
+    from opscope.harness import closing, summary
+    from opscope.harness.scale.merge import merge as join
 
     # As in a run, the reports room comes by its name: this room may not import it.
-    database = importlib.import_module("reports.database")
+    database = importlib.import_module("opscope.reports.database")
     if url is not None:
         database.usable_url(url, "--publish")
     into, away = into.absolute(), ""
     join(runs, into, partial=partial)
-    importlib.import_module("reports.html").write_report(into, url or database.default_url())
+    importlib.import_module("opscope.reports.html").write_report(into, url or database.default_url())
     if url is not None:
-        away = importlib.import_module("reports.spool").published_or_kept(into, url, Path.cwd(), "--publish")
+        away = importlib.import_module("opscope.reports.spool").published_or_kept(into, url, Path.cwd(), "--publish")
     page = closing.stored_page(into)
     summary.show(page, Console(highlight=False, emoji=False))
     told = f"published to {database.shown(database.parse_url(url))}" if url else f"publish it: opscope publish {into}"
@@ -47,8 +47,8 @@ def costs(runs: tuple[Path, ...]) -> None:
 
     Kept beside the project and given to every job, the file makes shares equal in time.
     """
-    from harness import store
-    from harness.scale import costs as figures
+    from opscope.harness import store
+    from opscope.harness.scale import costs as figures
 
     found: dict[str, float] = {}
     for run in runs:

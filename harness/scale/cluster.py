@@ -16,18 +16,18 @@ from dataclasses import asdict, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from harness.errors import InputError
-from harness.flight import Flight, Ready
-from harness.lane import LaneConfig
-from harness.lane_process import LaneDownError
-from harness.optest import RunContext, repro_line
-from harness.records import OpRow, OpTest
-from harness.scale import cluster_worker
-from harness.scale.batches import Batch, Op, Work
-from harness.scale.blobs import digest_of
-from harness.scale.connection import Connection, Slots
-from harness.stages import Stage, Status
-from harness.store import artifact_dir
+from opscope.harness.errors import InputError
+from opscope.harness.flight import Flight, Ready
+from opscope.harness.lane import LaneConfig
+from opscope.harness.lane_process import LaneDownError
+from opscope.harness.optest import RunContext, repro_line
+from opscope.harness.records import OpRow, OpTest
+from opscope.harness.scale import cluster_worker
+from opscope.harness.scale.batches import Batch, Op, Work
+from opscope.harness.scale.blobs import digest_of
+from opscope.harness.scale.connection import Connection, Slots
+from opscope.harness.stages import Stage, Status
+from opscope.harness.store import artifact_dir
 
 AHEAD = 1
 """So many batches wait on a worker besides those that its devices are at: none idles while a message travels."""
@@ -54,7 +54,7 @@ _POLL_SECONDS = 1.0
 
 
 class ClusterLane:
-    """Does what `harness.lane.Lane` does, on a cluster; besides `run`, `arrivals` keeps all its devices at work."""
+    """Does what `opscope.harness.lane.Lane` does, on a cluster; besides `run`, `arrivals` keeps all its devices at work."""
 
     def __init__(self, address: str, config: LaneConfig) -> None:
         self.config = config

@@ -19,13 +19,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from harness import judge
-from harness.errors import InputError
-from harness.lane import Lane, LaneConfig
-from harness.optest import RunContext
-from harness.records import OpRow
-from harness.scale.blobs import Blobs, mark
-from harness.store import artifact_dir
+from opscope.harness import judge
+from opscope.harness.errors import InputError
+from opscope.harness.lane import Lane, LaneConfig
+from opscope.harness.optest import RunContext
+from opscope.harness.records import OpRow
+from opscope.harness.scale.blobs import Blobs, mark
+from opscope.harness.store import artifact_dir
 
 RECORDS = "opscope-records"
 """Topic of Dask's under which records are told: one for all runs, so that the scheduler keeps a few of them only."""
@@ -68,7 +68,7 @@ def keep(digest: str, offset: int, total: int, data: bytes, dask_worker: Any = N
 
 
 def sees(path: str, expected: str) -> str:
-    """Whether the file of this mark (`harness.scale.blobs.mark`) lies at a path here: `yes`, or empty."""
+    """Whether the file of this mark (`opscope.harness.scale.blobs.mark`) lies at a path here: `yes`, or empty."""
     try:
         return "yes" if mark(Path(path)) == expected else ""
     except OSError:

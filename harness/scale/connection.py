@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from harness.errors import InputError
-from harness.scale.blobs import mark
+from opscope.harness.errors import InputError
+from opscope.harness.scale.blobs import mark
 
 RESOURCE = "device"
 PART_BYTES = 16 << 20
@@ -94,7 +94,7 @@ class Connection:
 
     def _is_same(self, worker: str) -> bool:
         """Whether a worker runs the same code. Raises InputError where it does not: its records would not agree."""
-        from harness.scale import cluster_worker
+        from opscope.harness.scale import cluster_worker
 
         if worker not in self._same:
             try:

@@ -13,15 +13,15 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-from harness import export_folder, store
-from harness.claims import in_use
-from harness.errors import InputError
-from harness.optest import RunContext, backend_label, repro_line, unrun_test
-from harness.records import OpRow, OpTest, RunRecord
-from harness.resume import FREE
-from harness.scale import shard
-from harness.stages import Status
-from harness.store import StoredRun
+from opscope.harness import export_folder, store
+from opscope.harness.claims import in_use
+from opscope.harness.errors import InputError
+from opscope.harness.optest import RunContext, backend_label, repro_line, unrun_test
+from opscope.harness.records import OpRow, OpTest, RunRecord
+from opscope.harness.resume import FREE
+from opscope.harness.scale import shard
+from opscope.harness.stages import Status
+from opscope.harness.store import StoredRun
 
 WHERE = "opscope merge"
 

@@ -14,10 +14,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from harness import store
-from harness.errors import InputError
-from harness.records import OpRow
-from harness.scale import costs
+from opscope.harness import store
+from opscope.harness.errors import InputError
+from opscope.harness.records import OpRow
+from opscope.harness.scale import costs
 
 SHARD_FILE = "shard.json"
 """In the run folder of a share."""

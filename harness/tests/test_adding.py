@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-ROOMS = ("compiler", "harness", "models", "reports", "simulator")
+ROOMS = ("opscope", "compiler", "harness", "models", "reports", "simulator")
 
 ROW = '\nregister_all(OpRow("chlo.lgamma", "lgamma"))\n'
 KERNEL = '''
@@ -31,8 +31,8 @@ def lgamma(images: Images, call: Call) -> np.ndarray:
 MODEL = '''
 """An example: lgamma of a vector."""
 
-from models.arguments import ArgSpec, Built
-from models.registry import model
+from opscope.models.arguments import ArgSpec, Built
+from opscope.models.registry import model
 
 
 @model(name="example_model", family="example")
@@ -44,7 +44,7 @@ def build(dtype: str) -> Built:
 BACKEND = '''
 """An example: the reference backend under another name."""
 
-from harness.backends.reference import Reference
+from opscope.harness.backends.reference import Reference
 
 
 class Example(Reference):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from harness.agreement import disagreements
-from harness.stages import Status
-from harness.tests.run_folder import NAMES, record_of
+from opscope.harness.agreement import disagreements
+from opscope.harness.stages import Status
+from opscope.harness.tests.run_folder import NAMES, record_of
 
 GOOD, BAD, OTHER = Status.SUCCESS, Status.GOLDEN_FAILED, Status.CRASHED
 

@@ -10,12 +10,12 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from harness.backends import registry
-from harness.backends.base import BackendOptions, Job, StageError
-from harness.errors import InputError
-from harness.stages import Stage
-from harness.tests.ops import FAULTY
-from harness.tolerance import tolerance
+from opscope.harness.backends import registry
+from opscope.harness.backends.base import BackendOptions, Job, StageError
+from opscope.harness.errors import InputError
+from opscope.harness.stages import Stage
+from opscope.harness.tests.ops import FAULTY
+from opscope.harness.tolerance import tolerance
 
 OWN = ("buda", "iree", "null", "reference", "stablehlo-interpreter", "xla")
 MATMUL = b"""func.func @main(%a: tensor<64x96xf32>, %b: tensor<96x32xf32>) -> tensor<64x32xf32> {

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.api import run_op_by_op
-from harness.backends.buda import Buda
-from harness.depths import DEPTHS, STAGES
-from harness.records import OpTest
-from harness.stages import Stage, Status
+from opscope.harness.api import run_op_by_op
+from opscope.harness.backends.buda import Buda
+from opscope.harness.depths import DEPTHS, STAGES
+from opscope.harness.records import OpTest
+from opscope.harness.stages import Stage, Status
 
 F32, WEIGHT, INTEGER = "tensor<64x96xf32>", "tensor<128x96xf32>", "tensor<64x96xi32>"
 MODULE = f"""
@@ -27,7 +27,7 @@ def by_op(tests: list[OpTest]) -> dict[str, OpTest]:
 
 
 def test_depths_are_the_compilers() -> None:
-    from compiler.depths import STEPS, CompileDepth
+    from opscope.compiler.depths import STEPS, CompileDepth
 
     assert [depth.stage for depth in STEPS] == list(DEPTHS)
     assert set(STAGES) == set(CompileDepth.__members__)

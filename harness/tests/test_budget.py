@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from harness import budget, history, store
-from harness.errors import InputError
-from harness.optest import RunContext, build_test
-from harness.records import OpRow, StageTime, Use
-from harness.settings import resolve
-from harness.stages import Stage, Status
-from harness.tests.run_folder import START
+from opscope.harness import budget, history, store
+from opscope.harness.errors import InputError
+from opscope.harness.optest import RunContext, build_test
+from opscope.harness.records import OpRow, StageTime, Use
+from opscope.harness.settings import resolve
+from opscope.harness.stages import Stage, Status
+from opscope.harness.tests.run_folder import START
 
 
 def row(op_id: str, uses: int = 1, name: str = "stablehlo.add") -> OpRow:

@@ -8,10 +8,10 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from harness.backends.base import Target
-from harness.compare import check, compare
-from harness.records import WHOLE_MODEL, TensorDesc
-from harness.tolerance import TABLE
+from opscope.harness.backends.base import Target
+from opscope.harness.compare import check, compare
+from opscope.harness.records import WHOLE_MODEL, TensorDesc
+from opscope.harness.tolerance import TABLE
 
 F32, BF16, BFP8 = TABLE["Float32"], TABLE["Float16_b"], TABLE["Bfp8"]
 INT = TABLE["exact"]

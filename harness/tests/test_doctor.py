@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from harness import doctor
-from harness.settings import resolve
+from opscope.harness import doctor
+from opscope.harness.settings import resolve
 
 
 def found(tmp_path: Path, **given: object) -> dict[str, doctor.Finding]:
@@ -41,7 +41,7 @@ def test_a_server_is_told_without_its_password(tmp_path: Path) -> None:
 def test_a_broken_backend_hides_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     broken = tmp_path / "broken.py"
     broken.write_text("raise RuntimeError('no driver')\n")
-    monkeypatch.setattr("harness.backends.registry.names", lambda: ["null", str(broken)])
+    monkeypatch.setattr("opscope.harness.backends.registry.names", lambda: ["null", str(broken)])
     got = found(tmp_path)
     assert not got[f"backend {broken}"].usable
     assert "no driver" in got[f"backend {broken}"].found

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from harness.domains import FLOAT_LAWS, INTEGER_LAWS, law_of
-from harness.records import TensorDesc
-from models.seeding import draw, parse_law
+from opscope.harness.domains import FLOAT_LAWS, INTEGER_LAWS, law_of
+from opscope.harness.records import TensorDesc
+from opscope.models.seeding import draw, parse_law
 
 
 def descs(*pairs: tuple[tuple[int, ...], str]) -> list[TensorDesc]:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from compiler import api
-from harness.backends.base import BackendOptions
-from harness.backends.reference import Reference
-from harness.compare import compare
-from harness.golden import compile_module
-from harness.mlir import load, to_bytecode
-from harness.records import TensorDesc
-from simulator.api import Device
+from opscope.compiler import api
+from opscope.harness.backends.base import BackendOptions
+from opscope.harness.backends.reference import Reference
+from opscope.harness.compare import compare
+from opscope.harness.golden import compile_module
+from opscope.harness.mlir import load, to_bytecode
+from opscope.harness.records import TensorDesc
+from opscope.simulator.api import Device
 
 COUNT = 4096
 TARGET = Reference().target(BackendOptions("n150"))

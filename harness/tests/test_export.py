@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from harness import mlir
-from harness.errors import InputError
-from harness.export import export_file, export_model
-from models import registry
+from opscope.harness import mlir
+from opscope.harness.errors import InputError
+from opscope.harness.export import export_file, export_model
+from opscope.models import registry
 
 TEXT = """func.func @main(%a: tensor<2x3xf32>) -> tensor<2x3xf32> {
   %0 = stablehlo.add %a, %a : tensor<2x3xf32>

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from harness import exporting, prepare
-from harness.claims import Claims
-from harness.errors import InputError
-from harness.export import handed_over
-from harness.exporting import Export, ExportFailed, exported
-from models import frontends, registry
-from models.frontends.base import Frontend, Source
+from opscope.harness import exporting, prepare
+from opscope.harness.claims import Claims
+from opscope.harness.errors import InputError
+from opscope.harness.export import handed_over
+from opscope.harness.exporting import Export, ExportFailed, exported
+from opscope.models import frontends, registry
+from opscope.models.frontends.base import Frontend, Source
 
-HEAD = "from models.arguments import ArgSpec, Built\nfrom models.registry import model\n"
+HEAD = "from opscope.models.arguments import ArgSpec, Built\nfrom opscope.models.registry import model\n"
 MODEL = (
     HEAD
     + """

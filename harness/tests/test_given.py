@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness import given, prepare
-from harness.errors import InputError
-from harness.inputs import row_golden, row_inputs
-from harness.records import OpRow
+from opscope.harness import given, prepare
+from opscope.harness.errors import InputError
+from opscope.harness.inputs import row_golden, row_inputs
+from opscope.harness.records import OpRow
 
 MODULE = """
 func.func @main(%w: tensor<3xf32>, %x: tensor<3xf32>) -> tensor<3xf32> {

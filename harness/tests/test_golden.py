@@ -10,8 +10,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from harness import golden, mlir
-from harness.mlir.upcast import widened
+from opscope.harness import golden, mlir
+from opscope.harness.mlir.upcast import widened
 
 SUM = """func.func @main(%a: tensor<4x4096xbf16>) -> tensor<4xbf16> {
   %c = stablehlo.constant dense<0.0> : tensor<bf16>

@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.backends.base import BackendOptions, Job, Target
-from harness.backends.reference import Reference
-from harness.intermediates import Watch
-from harness.mlir.door import load
-from harness.mlir.tagged import tagged
-from harness.split import split_module
+from opscope.harness.backends.base import BackendOptions, Job, Target
+from opscope.harness.backends.reference import Reference
+from opscope.harness.intermediates import Watch
+from opscope.harness.mlir.door import load
+from opscope.harness.mlir.tagged import tagged
+from opscope.harness.split import split_module
 
 CHAIN = """func.func @main(%x: tensor<8x16xf32>, %w: tensor<16x4xf32>) -> tensor<8x4xf32> {
   %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0]

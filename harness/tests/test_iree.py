@@ -6,13 +6,13 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from harness.backends import registry
-from harness.backends.base import BackendOptions, Job, StageError
-from harness.errors import InputError
-from harness.ladder import climb
-from harness.optest import RunContext
-from harness.records import OpRow, Source, TensorDesc, Use
-from harness.stages import Stage, Status
+from opscope.harness.backends import registry
+from opscope.harness.backends.base import BackendOptions, Job, StageError
+from opscope.harness.errors import InputError
+from opscope.harness.ladder import climb
+from opscope.harness.optest import RunContext
+from opscope.harness.records import OpRow, Source, TensorDesc, Use
+from opscope.harness.stages import Stage, Status
 
 pytest.importorskip("iree.compiler", reason="pip install 'opscope[iree]'")
 pytest.importorskip("iree.runtime", reason="pip install 'opscope[iree]'")

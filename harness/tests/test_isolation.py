@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from harness import isolation
-from harness.optest import RunContext, build_test
-from harness.records import OpRow, OpTest, Use
-from harness.stages import Status
+from opscope.harness import isolation
+from opscope.harness.optest import RunContext, build_test
+from opscope.harness.records import OpRow, OpTest, Use
+from opscope.harness.stages import Status
 
 CONTEXT = RunContext("run", "/nowhere")
 

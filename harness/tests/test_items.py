@@ -2,11 +2,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harness.items import failure_lines
-from harness.records import ResultCheck
-from harness.stages import Stage, Status
-from harness.tests import run_folder
-from harness.tests.run_folder import NAMES
+from opscope.harness.items import failure_lines
+from opscope.harness.records import ResultCheck
+from opscope.harness.stages import Stage, Status
+from opscope.harness.tests import run_folder
+from opscope.harness.tests.run_folder import NAMES
 
 SECOND = list(NAMES)[1]
 

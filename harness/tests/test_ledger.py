@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from harness.ledger import ledger, line
-from harness.optest import RunContext, build_test, now, unrun_test
-from harness.records import ManifestHeader
-from harness.stages import Status
-from harness.tests.ops import add_row
+from opscope.harness.ledger import ledger, line
+from opscope.harness.optest import RunContext, build_test, now, unrun_test
+from opscope.harness.records import ManifestHeader
+from opscope.harness.stages import Status
+from opscope.harness.tests.ops import add_row
 
 CONTEXT = RunContext("r1", "run")
 

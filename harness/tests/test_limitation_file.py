@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import InputError
-from harness.kinds import COMPUTING
-from harness.limitation_file import OWN, all_rows, check, parse, project_rows, read
-from harness.limitations import Limitation
-from harness.stages import Stage
+from opscope.harness.errors import InputError
+from opscope.harness.kinds import COMPUTING
+from opscope.harness.limitation_file import OWN, all_rows, check, parse, project_rows, read
+from opscope.harness.limitations import Limitation
+from opscope.harness.stages import Stage
 
 GOOD = """\
 # head

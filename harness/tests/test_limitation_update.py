@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from harness import limitation_notes, store
-from harness.cli_limitations import limitations
-from harness.limitation_file import OWN, parse
-from harness.limitation_update import block
-from harness.limitations import judged
-from harness.records import OpTest, RunRecord
-from harness.stages import Stage, Status
-from harness.tests.run_folder import START, record_of, row, write
+from opscope.harness import limitation_notes, store
+from opscope.harness.cli_limitations import limitations
+from opscope.harness.limitation_file import OWN, parse
+from opscope.harness.limitation_update import block
+from opscope.harness.limitations import judged
+from opscope.harness.records import OpTest, RunRecord
+from opscope.harness.stages import Stage, Status
+from opscope.harness.tests.run_folder import START, record_of, row, write
 
 ADD, DOT = "aaaa000000000001", "bbbb000000000002"
 FILE = f"""\

@@ -7,12 +7,12 @@ from datetime import date, timedelta
 
 import pytest
 
-from harness.limitation_file import project_rows
-from harness.limitations import GRACE, Limitation, judged, match, verdict
-from harness.optest import RunContext, build_test, now
-from harness.records import TensorDesc
-from harness.stages import Stage, Status
-from harness.tests.ops import add_row
+from opscope.harness.limitation_file import project_rows
+from opscope.harness.limitations import GRACE, Limitation, judged, match, verdict
+from opscope.harness.optest import RunContext, build_test, now
+from opscope.harness.records import TensorDesc
+from opscope.harness.stages import Stage, Status
+from opscope.harness.tests.ops import add_row
 
 ROW = Limitation(("stablehlo.a*",), "null", Stage.COMPILE, "notyet", "the linker has none", message="no kernel*")
 

@@ -1,6 +1,6 @@
 """The verdict is no echo: broken kernels of the ops that the models use become failed ops.
 
-Each mutant is one mistake in one kernel (`simulator.mutants`), applied to one op of a model on its captured inputs.
+Each mutant is one mistake in one kernel (`opscope.simulator.mutants`), applied to one op of a model on its captured inputs.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from compiler import api
-from compiler.target import binary
-from harness import prepare
-from harness.backends.base import BackendOptions
-from harness.backends.reference import Reference
-from harness.compare import compare
-from harness.inputs import row_golden, row_inputs
-from harness.records import OpRow
-from harness.terms import term_sizes
-from simulator.api import Device, DeviceError
-from simulator.mutants import NO_MUTANTS, Mutation, mutations_for
+from opscope.compiler import api
+from opscope.compiler.target import binary
+from opscope.harness import prepare
+from opscope.harness.backends.base import BackendOptions
+from opscope.harness.backends.reference import Reference
+from opscope.harness.compare import compare
+from opscope.harness.inputs import row_golden, row_inputs
+from opscope.harness.records import OpRow
+from opscope.harness.terms import term_sizes
+from opscope.simulator.api import Device, DeviceError
+from opscope.simulator.mutants import NO_MUTANTS, Mutation, mutations_for
 
 BOARD = "n150"
 MODELS = ("mnist_mlp", "resnet50", "bert_base", "vit_base", "gpt2_small")

@@ -8,17 +8,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.backends.base import BackendOptions, StageError
-from harness.backends.reference import Reference
-from harness.deriving import check
-from harness.errors import InputError
-from harness.inputs import row_golden, row_inputs
-from harness.ladder import climb
-from harness.optest import RunContext
-from harness.pieces import Collected, collect
-from harness.records import OpRow
-from harness.stages import Stage, Status
-from harness.tests.test_intermediates import CALLS
+from opscope.harness.backends.base import BackendOptions, StageError
+from opscope.harness.backends.reference import Reference
+from opscope.harness.deriving import check
+from opscope.harness.errors import InputError
+from opscope.harness.inputs import row_golden, row_inputs
+from opscope.harness.ladder import climb
+from opscope.harness.optest import RunContext
+from opscope.harness.pieces import Collected, collect
+from opscope.harness.records import OpRow
+from opscope.harness.stages import Stage, Status
+from opscope.harness.tests.test_intermediates import CALLS
 
 HEADS = """func.func @main(%x: tensor<2x8x16xf32>, %w: tensor<16x4xf32>) -> tensor<2x8x4xf32> {
   %0 = stablehlo.dot_general %x, %w, contracting_dims = [2] x [0]

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from harness import closing, making, plan, store
-from harness.errors import InputError
-from harness.request import Request, chosen, wanted
-from harness.settings import resolve
-from harness.stages import Status
-from harness.tests import run_folder
-from harness.tests.run_folder import NAMES
+from opscope.harness import closing, making, plan, store
+from opscope.harness.errors import InputError
+from opscope.harness.request import Request, chosen, wanted
+from opscope.harness.settings import resolve
+from opscope.harness.stages import Status
+from opscope.harness.tests import run_folder
+from opscope.harness.tests.run_folder import NAMES
 
 FIRST, SECOND, THIRD = NAMES
 

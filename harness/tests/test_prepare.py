@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness import export_folder
-from harness.errors import InputError
-from harness.inputs import row_golden, row_inputs
-from harness.prepare import Request, merge, prepare, tasks
+from opscope.harness import export_folder
+from opscope.harness.errors import InputError
+from opscope.harness.inputs import row_golden, row_inputs
+from opscope.harness.prepare import Request, merge, prepare, tasks
 
 CRASH = """func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {
   %0 = stablehlo.exponential %a : tensor<4xf32>
@@ -63,7 +63,7 @@ def test_export_folder_is_whole_and_used_again(cache: Path) -> None:
 def test_the_parent_imports_neither_jax_nor_numpy(cache: Path) -> None:
     prepare(request_for(cache, "mnist_mlp"))
     code = (
-        "import sys; from harness.prepare import prepare; import json;"
+        "import sys; from opscope.harness.prepare import prepare; import json;"
         f"prepare(dict(models=['mnist_mlp'], cache_dir={str(cache)!r}));"
         "print(sorted({'jax', 'jaxlib', 'numpy', 'xdsl'} & set(sys.modules)))"
     )
@@ -82,9 +82,9 @@ def test_what_is_asked_for_is_part_of_the_key(cache: Path, monkeypatch: pytest.M
 
 def test_the_key_covers_every_file_that_the_child_runs() -> None:
     code = (
-        "import sys, harness.prepare, harness.prepare_child, harness.export, harness.walk, harness.split;"
-        "import harness.given, harness.inputs, harness.mlir.upcast, harness.whole_row;"
-        "print(*{m.split('.')[1] for m in sys.modules if m.startswith('harness.')})"
+        "import sys, opscope.harness.prepare, opscope.harness.prepare_child, opscope.harness.export, opscope.harness.walk, opscope.harness.split;"
+        "import opscope.harness.given, opscope.harness.inputs, opscope.harness.mlir.upcast, opscope.harness.whole_row;"
+        "print(*{m.split('.')[2] for m in sys.modules if m.startswith('opscope.harness.')})"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert set(done.stdout.split()) == {*export_folder.SOURCES, *export_folder.BESIDE}
@@ -160,7 +160,7 @@ def test_a_file_that_is_no_mlir_is_one_line(cache: Path, tmp_path: Path) -> None
 
 def test_a_model_that_raises_is_a_row_with_its_traceback(cache: Path, tmp_path: Path) -> None:
     (tmp_path / "raises.py").write_text(
-        "from models.registry import model\n@model(name='raises', family='toy')\n"
+        "from opscope.models.registry import model\n@model(name='raises', family='toy')\n"
         "def build(dtype):\n    raise RuntimeError('two\\nlines')\n"
     )
     artifacts = tmp_path / "run" / "artifacts"
@@ -191,7 +191,7 @@ def test_an_interrupt_leaves_nothing_behind(tmp_path: Path) -> None:
 
 def test_what_a_model_prints_does_not_disturb(cache: Path, tmp_path: Path) -> None:
     (tmp_path / "chatty.py").write_text(
-        "from models.arguments import ArgSpec, Built\nfrom models.registry import model\n"
+        "from opscope.models.arguments import ArgSpec, Built\nfrom opscope.models.registry import model\n"
         "@model(name='chatty', family='toy')\ndef build(dtype):\n    print('{not an event}')\n"
         "    return Built(lambda w: w['x'] + w['x'], (ArgSpec('x', (2,), dtype, 'normal:1', 'input'),))\n"
     )

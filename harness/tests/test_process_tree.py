@@ -8,7 +8,7 @@ import sys
 import psutil
 import pytest
 
-from harness import process_tree
+from opscope.harness import process_tree
 
 CHILD = """
 import subprocess, sys

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from harness import reruns
-from harness.climber import Climber, Terms
-from harness.lane import Lane, LaneConfig
-from harness.optest import RunContext, build_test, now
-from harness.records import OpTest
-from harness.reruns import Reruns
-from harness.result_cache import ResultCache
-from harness.stages import Stage, Status
-from harness.tests.ops import FAULTY, add_row
+from opscope.harness import reruns
+from opscope.harness.climber import Climber, Terms
+from opscope.harness.lane import Lane, LaneConfig
+from opscope.harness.optest import RunContext, build_test, now
+from opscope.harness.records import OpTest
+from opscope.harness.reruns import Reruns
+from opscope.harness.result_cache import ResultCache
+from opscope.harness.stages import Stage, Status
+from opscope.harness.tests.ops import FAULTY, add_row
 
 REFUSED = "compile_failed at compile"
 ENDS = {

@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness import export_folder, room
-from harness.errors import InputError
-from harness.prepare import Request, prepare
-from harness.split import split_module
-from harness.walk import Limits
+from opscope.harness import export_folder, room
+from opscope.harness.errors import InputError
+from opscope.harness.prepare import Request, prepare
+from opscope.harness.split import split_module
+from opscope.harness.walk import Limits
 
 
 @pytest.mark.parametrize("inputs", ["captured", pytest.param("random", marks=pytest.mark.slow)])

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from harness.optest import RunContext, build_test
-from harness.records import OpRow, StageTime, Use
-from harness.savings import savings
-from harness.stages import Stage, Status
-from harness.tests.run_folder import START
+from opscope.harness.optest import RunContext, build_test
+from opscope.harness.records import OpRow, StageTime, Use
+from opscope.harness.savings import savings
+from opscope.harness.stages import Stage, Status
+from opscope.harness.tests.run_folder import START
 
 
 def row(op_id: str, *models: str, module: str | None = "m") -> OpRow:

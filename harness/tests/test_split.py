@@ -9,14 +9,14 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from harness.errors import InputError
-from harness.golden import GoldenError, compile_module
-from harness.mlir import load
-from harness.mlir.values import DTYPES
-from harness.program import Node, Program, SplitModule
-from harness.split import split_module
-from harness.tests import frozen_ids
-from harness.tests.split_cases import CUSTOM_CALLS, RUNNABLE, SHAPED, SHARDED, SORT_THAT_CAPTURES, UNSPLITTABLE
+from opscope.harness.errors import InputError
+from opscope.harness.golden import GoldenError, compile_module
+from opscope.harness.mlir import load
+from opscope.harness.mlir.values import DTYPES
+from opscope.harness.program import Node, Program, SplitModule
+from opscope.harness.split import split_module
+from opscope.harness.tests import frozen_ids
+from opscope.harness.tests.split_cases import CUSTOM_CALLS, RUNNABLE, SHAPED, SHARDED, SORT_THAT_CAPTURES, UNSPLITTABLE
 
 ALL = {
     **RUNNABLE,

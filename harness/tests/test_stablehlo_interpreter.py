@@ -6,9 +6,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from harness.backends import registry
-from harness.backends.base import BackendOptions, Declined, Job, StageError
-from harness.stages import Stage
+from opscope.harness.backends import registry
+from opscope.harness.backends.base import BackendOptions, Declined, Job, StageError
+from opscope.harness.stages import Stage
 
 
 @pytest.fixture(scope="module")

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from harness import store
-from harness.errors import InputError
-from harness.optest import RunContext, build_test, now
-from harness.records import ManifestHeader, OpTest, Origin, RunRecord
-from harness.stages import Status
-from harness.tests.ops import add_row
+from opscope.harness import store
+from opscope.harness.errors import InputError
+from opscope.harness.optest import RunContext, build_test, now
+from opscope.harness.records import ManifestHeader, OpTest, Origin, RunRecord
+from opscope.harness.stages import Status
+from opscope.harness.tests.ops import add_row
 
 CONTEXT = RunContext("r1", "run")
 
@@ -100,7 +100,7 @@ def test_a_journal_survives_sigkill(run):
     script = f"""
 from pathlib import Path
 from harness import store
-from harness.tests.test_store import result
+from opscope.harness.tests.test_store import result
 folder = Path({str(folder)!r})
 rows = store.read_manifest(folder)[1]
 journal = store.Journal(folder, "w")
@@ -127,8 +127,8 @@ def test_a_full_disk_is_one_line_and_costs_no_earlier_record(run):
 import resource, signal
 from pathlib import Path
 from harness import store
-from harness.errors import InputError
-from harness.tests.test_store import result
+from opscope.harness.errors import InputError
+from opscope.harness.tests.test_store import result
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
 folder = Path({str(folder)!r})

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from harness import closing, store, summary
-from harness.stages import Stage, Status
-from harness.tests import run_folder
-from harness.tests.run_folder import NAMES
+from opscope.harness import closing, store, summary
+from opscope.harness.stages import Stage, Status
+from opscope.harness.tests import run_folder
+from opscope.harness.tests.run_folder import NAMES
 
 
 def shown(page: summary.Run, width: int = 100) -> str:

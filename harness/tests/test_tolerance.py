@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from harness.backends.base import Target
-from harness.kinds import op_kind
-from harness.records import TensorDesc
-from harness.tolerance import TABLE, inner_size, tolerance
+from opscope.harness.backends.base import Target
+from opscope.harness.kinds import op_kind
+from opscope.harness.records import TensorDesc
+from opscope.harness.tolerance import TABLE, inner_size, tolerance
 
 DEVICE = Target("sim-n150", None, "HiFi4", "Tf32")
 HOST = Target("host", None, "exact")

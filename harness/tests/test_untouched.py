@@ -6,8 +6,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from harness import untouched
-from harness.untouched import Untouched
+from opscope.harness import untouched
+from opscope.harness.untouched import Untouched
 
 
 @pytest.mark.parametrize("copied", [1 << 20, 0])

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness import prepare, user_files
-from harness.errors import InputError
-from harness.inputs import row_inputs
+from opscope.harness import prepare, user_files
+from opscope.harness.errors import InputError
+from opscope.harness.inputs import row_inputs
 
 JAX = """
 import numpy as np, jax.numpy as jnp

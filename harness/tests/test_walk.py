@@ -9,14 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness import golden
-from harness.export import Exported, export_model
-from harness.inputs import row_golden, row_inputs
-from harness.records import OpRow
-from harness.split import split_module
-from harness.walk import Limits, Missing, Plan, Walked, argument_laws, walk
-from models import registry
-from models.seeding import draw
+from opscope.harness import golden
+from opscope.harness.export import Exported, export_model
+from opscope.harness.inputs import row_golden, row_inputs
+from opscope.harness.records import OpRow
+from opscope.harness.split import split_module
+from opscope.harness.walk import Limits, Missing, Plan, Walked, argument_laws, walk
+from opscope.models import registry
+from opscope.models.seeding import draw
 
 BIG = ["resnet50", "bert_base", "vit_base", "gpt2_small"]
 TOLERANCE = {"float32": 5e-6, "bfloat16": 2e-2}

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from compiler import api
-from harness.export import export_model
-from harness.golden import compile_module
-from models import registry
-from models.seeding import draw
-from simulator.api import Device
+from opscope.compiler import api
+from opscope.harness.export import export_model
+from opscope.harness.golden import compile_module
+from opscope.models import registry
+from opscope.models.seeding import draw
+from opscope.simulator.api import Device
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from harness import zoo
-from harness.cli import models
-from harness.exporting import ExportFailed
-from models import frontends, registry
+from opscope.harness import zoo
+from opscope.harness.cli import models
+from opscope.harness.exporting import ExportFailed
+from opscope.models import frontends, registry
 
 
 def test_the_table_has_every_model_and_no_other() -> None:

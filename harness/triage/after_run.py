@@ -14,13 +14,13 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from harness import store
-from harness.element_types import byte_size
-from harness.errors import InputError
-from harness.lane_process import child_environment
-from harness.records import OpRow, OpTest
-from harness.stages import FAILED, Status
-from harness.store import StoredRun
+from opscope.harness import store
+from opscope.harness.element_types import byte_size
+from opscope.harness.errors import InputError
+from opscope.harness.lane_process import child_environment
+from opscope.harness.records import OpRow, OpTest
+from opscope.harness.stages import FAILED, Status
+from opscope.harness.store import StoredRun
 
 SECONDS = 600.0
 """How long the child may take; what it has written by then stays."""
@@ -45,7 +45,7 @@ def leave(run_dir: Path, size: int, run: StoredRun | None = None) -> str:
         if not size or not failures(run or store.load_run(run_dir)):
             return ""
         done = subprocess.run(
-            [sys.executable, "-P", "-m", "harness.triage.after_run", str(run_dir), str(size)], check=False, text=True,
+            [sys.executable, "-P", "-m", "opscope.harness.triage.after_run", str(run_dir), str(size)], check=False, text=True,
             capture_output=True, timeout=SECONDS, env=child_environment({}),
         )  # fmt: skip
     except subprocess.TimeoutExpired:
@@ -70,7 +70,7 @@ def ordered(tests: Iterable[OpTest]) -> list[OpTest]:
 
 def write_all(run_dir: Path, limit: int) -> list[str]:
     """Writes the folders that are not there yet; a line for each that could not be written."""
-    from harness.triage import bundle, from_run
+    from opscope.harness.triage import bundle, from_run
 
     run = store.load_run(run_dir)
     rows = {row.op_id: row for row in run.rows}
@@ -97,7 +97,7 @@ def _size(row: OpRow) -> int:
 
 def _is_there(folder: Path, test: OpTest) -> bool:
     """Whether a folder of this very failure was written before."""
-    from harness.triage import bundle
+    from opscope.harness.triage import bundle
 
     try:
         return bundle.read(folder).failure.same(test)
@@ -111,7 +111,7 @@ def folders(run_dir: Path, tests: Iterable[OpTest]) -> Mapping[tuple[str, str], 
 
 
 def main(arguments: Sequence[str]) -> int:
-    """The child: `harness.triage.after_run RUN_DIR BYTES`."""
+    """The child: `opscope.harness.triage.after_run RUN_DIR BYTES`."""
     problems = write_all(Path(arguments[0]), int(arguments[1]))
     print(json.dumps(problems) if len(problems) > 1 else "".join(problems))
     return 1 if problems else 0

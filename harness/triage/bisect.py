@@ -17,15 +17,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.errors import InputError
-from harness.records import OpTest
-from harness.triage import bundle
-from harness.triage.replay import OTHER, PASSES, SAME
+from opscope.base.places import PACKAGE
+from opscope.harness.errors import InputError
+from opscope.harness.records import OpTest
+from opscope.harness.triage import bundle
+from opscope.harness.triage.replay import OTHER, PASSES, SAME
 
 GOOD, BAD, SKIP = 0, 1, 125
 """What git bisect run takes an exit code for."""
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 @dataclass(frozen=True)
@@ -79,14 +78,19 @@ class _Trial:
     python: str
     any_failure: bool
 
+    def _replay(self) -> str:
+        """The program to run: the tree's own where it is a checkout of opscope, also one whose rooms were import names."""
+        before = (self.tree / "harness/triage/replay.py").is_file() and not (self.tree / "opscope").is_dir()
+        return "harness.triage.replay" if before else "opscope.harness.triage.replay"
+
     def __call__(self) -> tuple[int, str]:
         """What git bisect takes the checked out revision for, and why."""
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(self.tree), str(ROOT)]),
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(self.tree), str(PACKAGE.parent)]),
                        "OPSCOPE_WORKTREE": str(self.tree), "PYTHONDONTWRITEBYTECODE": "1"}  # fmt: skip
         if self.build and subprocess.run(self.build, shell=True, cwd=self.tree, env=environment,
                                          stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode:  # fmt: skip
             return SKIP, "cannot be built"
-        command = [self.python, "-P", "-m", "harness.triage.replay", str(self.folder), "--json"]
+        command = [self.python, "-P", "-m", self._replay(), str(self.folder), "--json"]
         if self.backend:
             if not (self.tree / self.backend).is_file():
                 return SKIP, f"has no {self.backend}"

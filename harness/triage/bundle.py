@@ -23,11 +23,11 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from harness.errors import InputError
-from harness.optest import DEFAULT_UNSUPPORTED_TYPES, RunContext
-from harness.records import OpRow, OpTest, Record, Source, Use
-from harness.stages import Stage, Status
-from harness.triage import bundle_texts
+from opscope.harness.errors import InputError
+from opscope.harness.optest import DEFAULT_UNSUPPORTED_TYPES, RunContext
+from opscope.harness.records import OpRow, OpTest, Record, Source, Use
+from opscope.harness.stages import Stage, Status
+from opscope.harness.triage import bundle_texts
 
 FORMAT = 1
 FILE = "repro.json"
@@ -163,8 +163,8 @@ class _Values:
 
     def source(self, row: OpRow, index: int) -> Source:
         """Where input `index` comes from in the folder."""
-        from harness import domains, inputs
-        from harness.element_types import save
+        from opscope.harness import domains, inputs
+        from opscope.harness.element_types import save
 
         source, desc = row.sources[index], row.inputs[index]
         if not self._keep:

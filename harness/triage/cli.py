@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.errors import InputError
-from harness.settings import BY_NAME
-from harness.triage import after_run, bundle, from_run, narrowing
+from opscope.harness.errors import InputError
+from opscope.harness.settings import BY_NAME
+from opscope.harness.triage import after_run, bundle, from_run, narrowing
 
 if TYPE_CHECKING:
-    from harness.triage.probe import Finding
+    from opscope.harness.triage.probe import Finding
 
 BUDGET = click.option("--budget", default="5m", show_default=True, metavar="TIME", help="Try nothing after this time.")
 LANES = click.option(
@@ -73,8 +73,8 @@ def reduce_command(op_id: str, run_dir: Path | None, budget: str, lanes: int, ou
 
     ID is an op of a run, FOLDER a repro folder. Prints the smallest op's module, and leaves a repro folder of it.
     """
-    from harness.triage import bundle_texts, reduce
-    from harness.triage.lab import Lab
+    from opscope.harness.triage import bundle_texts, reduce
+    from opscope.harness.triage.lab import Lab
 
     folder = narrowing.folder_of(op_id, run_dir, "opscope reduce")
     target = narrowing.replaced(folder, out or folder.with_name("reduced"))
@@ -126,8 +126,8 @@ def probe_command(op_id: str, run_dir: Path | None, budget: str, lanes: int, as_
 
     ID is an op of a run, FOLDER a repro folder. Every point that was tried is shown beside the rule.
     """
-    from harness.triage import probe, reduce
-    from harness.triage.lab import Lab
+    from opscope.harness.triage import probe, reduce
+    from opscope.harness.triage.lab import Lab
 
     folder = narrowing.folder_of(op_id, run_dir, "opscope probe")
     with Lab(folder, bundle.read(folder), lanes=lanes, budget=_seconds(budget)) as lab, _progress("probing") as report:
@@ -167,7 +167,7 @@ def bisect_command(
     ID is an op of a run, FOLDER a repro folder. A revision that cannot be built or started, or fails otherwise, is
     skipped.
     """
-    from harness.triage import bisect
+    from opscope.harness.triage import bisect
 
     folder = narrowing.folder_of(op_id, run_dir, "opscope bisect")
     found = bisect.bisect(folder, repo, good=good, bad=bad, build=build, backend=backend, python=python,

@@ -10,8 +10,8 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from harness.lane_process import child_environment
-from harness.records import OpRow
+from opscope.harness.lane_process import child_environment
+from opscope.harness.records import OpRow
 
 SECONDS = 120.0
 """How long one golden may take."""
@@ -40,7 +40,7 @@ class Evaluator:
     def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
         if self._child is None or self._child.poll() is not None:
             self._child = subprocess.Popen(
-                [sys.executable, "-P", "-m", "harness.triage.evaluator_child", str(os.getpid())],
+                [sys.executable, "-P", "-m", "opscope.harness.triage.evaluator_child", str(os.getpid())],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
                 env=child_environment({}),
             )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The child of `harness.triage.evaluator`: one request a line on stdin, one answer a line on stdout."""
+"""The child of `opscope.harness.triage.evaluator`: one request a line on stdin, one answer a line on stdout."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from harness import golden
-from harness.element_types import numpy_dtype, save
-from harness.inputs import row_inputs
-from harness.records import OpRow
-from harness.worker import die_with_parent
+from opscope.harness import golden
+from opscope.harness.element_types import numpy_dtype, save
+from opscope.harness.inputs import row_inputs
+from opscope.harness.records import OpRow
+from opscope.harness.worker import die_with_parent
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:

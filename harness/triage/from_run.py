@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harness import export_folder, resume, store
-from harness.backends import registry
-from harness.errors import InputError
-from harness.optest import DEFAULT_UNSUPPORTED_TYPES, backend_label
-from harness.records import OpRow, OpTest
-from harness.request import chosen
-from harness.stages import FAILED
-from harness.store import StoredRun
-from harness.triage import bundle
+from opscope.harness import export_folder, resume, store
+from opscope.harness.backends import registry
+from opscope.harness.errors import InputError
+from opscope.harness.optest import DEFAULT_UNSUPPORTED_TYPES, backend_label
+from opscope.harness.records import OpRow, OpTest
+from opscope.harness.request import chosen
+from opscope.harness.stages import FAILED
+from opscope.harness.store import StoredRun
+from opscope.harness.triage import bundle
 
 
 def find(word: str, run_dir: Path | None, where: str) -> tuple[Path, StoredRun, OpRow, OpTest]:

@@ -18,17 +18,17 @@ from typing import Any
 
 import numpy as np
 
-from harness.element_types import numpy_dtype, save
-from harness.errors import InputError
-from harness.inputs import row_inputs
-from harness.lane import Lane, LaneConfig
-from harness.mlir.variant import Form, read
-from harness.program import SingleOp
-from harness.records import OpRow, OpTest, Source, Use
-from harness.split import split_module
-from harness.stages import Stage, Status
-from harness.triage import bundle
-from harness.triage.evaluator import Evaluator
+from opscope.harness.element_types import numpy_dtype, save
+from opscope.harness.errors import InputError
+from opscope.harness.inputs import row_inputs
+from opscope.harness.lane import Lane, LaneConfig
+from opscope.harness.mlir.variant import Form, read
+from opscope.harness.program import SingleOp
+from opscope.harness.records import OpRow, OpTest, Source, Use
+from opscope.harness.split import split_module
+from opscope.harness.stages import Stage, Status
+from opscope.harness.triage import bundle
+from opscope.harness.triage.evaluator import Evaluator
 
 LARGEST = 1 << 24
 """Elements of all tensors of a variant that is still tried."""

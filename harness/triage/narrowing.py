@@ -5,10 +5,10 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from harness.errors import InputError
-from harness.records import OpTest
-from harness.stages import FAILED, Status
-from harness.triage import after_run, bundle, from_run
+from opscope.harness.errors import InputError
+from opscope.harness.records import OpTest
+from opscope.harness.stages import FAILED, Status
+from opscope.harness.triage import after_run, bundle, from_run
 
 
 def folder_of(word: str, run_dir: Path | None, where: str) -> Path:

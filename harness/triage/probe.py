@@ -11,11 +11,11 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from harness.errors import InputError
-from harness.mlir.variant import Form, InvalidVariantError
-from harness.stages import FAILED
-from harness.triage import attribute_text, axes, rules
-from harness.triage.lab import LARGEST, Lab, Tried, Variant, refit
+from opscope.harness.errors import InputError
+from opscope.harness.mlir.variant import Form, InvalidVariantError
+from opscope.harness.stages import FAILED
+from opscope.harness.triage import attribute_text, axes, rules
+from opscope.harness.triage.lab import LARGEST, Lab, Tried, Variant, refit
 
 FIRST = (1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 31, 32, 33, 48, 63, 64, 65, 96, 127, 128, 256)
 """Sizes that every axis is tried at, besides its own, its neighbours, half and twice of it."""

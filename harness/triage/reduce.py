@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from harness.errors import InputError
-from harness.mlir.variant import Form, InvalidVariantError, without_inner_ops
-from harness.stages import Stage
-from harness.triage import attribute_text, axes
-from harness.triage.lab import Lab, Tried, Variant, refit
+from opscope.harness.errors import InputError
+from opscope.harness.mlir.variant import Form, InvalidVariantError, without_inner_ops
+from opscope.harness.stages import Stage
+from opscope.harness.triage import attribute_text, axes
+from opscope.harness.triage.lab import Lab, Tried, Variant, refit
 
 SIZES = (1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 24, 32, 33, 48, 64, 65, 96, 128, 129, 256, 512, 1024, 2048, 4096)
 """Sizes that an axis is tried at, smallest first; then what lies between the last two by halves."""

@@ -1,6 +1,6 @@
 """Running the op of a repro folder in a lane, and saying whether its failure is still there.
 
-Also a program of its own (`python -m harness.triage.replay FOLDER`), so that a checkout needs no installation.
+Also a program of its own (`python -m opscope.harness.triage.replay FOLDER`), so that a checkout needs no installation.
 """
 
 from __future__ import annotations
@@ -14,14 +14,13 @@ from pathlib import Path
 
 import click
 
-from harness import rooms
-from harness.errors import InputError
-from harness.lane import Lane, LaneConfig
-from harness.optest import backend_label
-from harness.records import OpTest
-from harness.stages import Stage, Status
-from harness.triage import bundle
-from harness.triage.evaluator import Evaluator
+from opscope.harness.errors import InputError
+from opscope.harness.lane import Lane, LaneConfig
+from opscope.harness.optest import backend_label
+from opscope.harness.records import OpTest
+from opscope.harness.stages import Stage, Status
+from opscope.harness.triage import bundle
+from opscope.harness.triage.evaluator import Evaluator
 
 PASSES, SAME, REFUSED, OTHER = 0, 1, 2, 3
 """Exit codes."""
@@ -116,7 +115,6 @@ def command(
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """The program: bad input is one line on stderr and exit code 2."""
-    rooms.claim()
     try:
         command.main(args=None if arguments is None else list(arguments), prog_name="replay")
     except InputError as error:

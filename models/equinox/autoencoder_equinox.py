@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 
-from models.arguments import ArgSpec, Built
-from models.registry import model
+from opscope.models.arguments import ArgSpec, Built
+from opscope.models.registry import model
 
 CHANNELS = (1, 16, 32)
 LATENT = 32
@@ -17,7 +17,7 @@ def build(dtype: str) -> Built:
     import equinox as eqx
     import jax
 
-    from models.frontends.jax_tree import of_tree
+    from opscope.models.frontends.jax_tree import of_tree
 
     class Autoencoder(eqx.Module):
         """Two convolutions down to a code, two transposed ones up again."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from models.arguments import ArgSpec, Built
-from models.registry import model
+from opscope.models.arguments import ArgSpec, Built
+from opscope.models.registry import model
 
 STEPS, SENSORS, WIDTH, HEADS, LAYERS, CLASSES = 96, 9, 128, 8, 2, 6
 
@@ -14,7 +14,7 @@ def build(dtype: str) -> Built:
     import equinox as eqx
     import jax
 
-    from models.frontends.jax_tree import of_tree
+    from opscope.models.frontends.jax_tree import of_tree
 
     class Layer(eqx.Module):
         """Attention and perceptron, each added to what it takes."""

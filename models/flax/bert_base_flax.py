@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from models.arguments import ArgSpec, Built
-from models.registry import model
+from opscope.models.arguments import ArgSpec, Built
+from opscope.models.registry import model
 
 VOCABULARY, WIDTH, LAYERS, HEADS, INNER, SEQUENCE = 30522, 768, 12, 12, 3072, 128
 
@@ -15,7 +15,7 @@ def build(dtype: str) -> Built:
     import jax
     import jax.numpy as jnp
 
-    from models.frontends.jax_tree import of_tree
+    from opscope.models.frontends.jax_tree import of_tree
 
     class Layer(nn.Module):
         """Attention and perceptron, each added and normalised."""

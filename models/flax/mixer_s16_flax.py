@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from models.arguments import ArgSpec, Built
-from models.registry import model
+from opscope.models.arguments import ArgSpec, Built
+from opscope.models.registry import model
 
 WIDTH, LAYERS, PATCH, TOKENS_WIDTH, CHANNELS_WIDTH = 512, 8, 16, 256, 2048
 
@@ -14,7 +14,7 @@ def build(dtype: str) -> Built:
     import jax
     from flax import nnx
 
-    from models.frontends.jax_tree import of_tree
+    from opscope.models.frontends.jax_tree import of_tree
 
     class Perceptron(nnx.Module):
         """Two layers over the last axis."""

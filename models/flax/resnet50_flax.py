@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from models.arguments import ArgSpec, Built
-from models.registry import model
+from opscope.models.arguments import ArgSpec, Built
+from opscope.models.registry import model
 
 STAGES = ((3, 64), (4, 128), (6, 256), (3, 512))
 
@@ -14,7 +14,7 @@ def build(dtype: str) -> Built:
     import jax
     from flax import nnx
 
-    from models.frontends.jax_tree import of_tree
+    from opscope.models.frontends.jax_tree import of_tree
 
     class ConvNorm(nnx.Module):
         """A convolution without bias and its batch norm."""

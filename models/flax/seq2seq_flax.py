@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from models.arguments import ArgSpec, Built
-from models.registry import model
+from opscope.models.arguments import ArgSpec, Built
+from opscope.models.registry import model
 
 VOCABULARY, WIDTH, SOURCE, TARGET = 4000, 128, 20, 12
 
@@ -14,7 +14,7 @@ def build(dtype: str) -> Built:
     import flax.linen as nn
     import jax
 
-    from models.frontends.jax_tree import of_tree
+    from opscope.models.frontends.jax_tree import of_tree
 
     class Seq2Seq(nn.Module):
         """Encoder and decoder; the decoder starts in the encoder's last state."""

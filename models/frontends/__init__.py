@@ -12,7 +12,7 @@ import re
 from importlib import metadata
 from pathlib import Path
 
-from models.frontends.base import Frontend
+from opscope.models.frontends.base import Frontend
 
 HERE = Path(__file__).resolve().parent
 SHARED = ("base", "child", "__init__", "jax_tree")
@@ -28,7 +28,7 @@ def get(framework: str) -> Frontend:
     """The frontend of a framework. Raises ValueError where there is none."""
     if framework not in names():
         raise ValueError(f"framework: expected one of {', '.join(names())}, got {framework!r}")
-    return importlib.import_module(f"models.frontends.{framework}").FRONTEND
+    return importlib.import_module(f"opscope.models.frontends.{framework}").FRONTEND
 
 
 def versions(framework: str) -> dict[str, str]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from models.arguments import ArgSpec
+from opscope.models.arguments import ArgSpec
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The process of one exporter: `python -P -m models.frontends.child`.
+"""The process of one exporter: `python -P -m opscope.models.frontends.child`.
 
 Reads a task as JSON on stdin: `framework`, the fields of `base.Source`, and `folder`. Writes `module.mlirbc`,
 `arguments.json` and `values/` into the folder, and one JSON event per line on stdout:
@@ -24,9 +24,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from models import frontends
-from models.arguments import ArgSpec
-from models.frontends.base import Handed, Refused, Source
+from opscope.models import frontends
+from opscope.models.arguments import ArgSpec
+from opscope.models.frontends.base import Handed, Refused, Source
 
 MODULE, ARGUMENTS, VALUES = "module.mlirbc", "arguments.json", "values"
 PR_SET_PDEATHSIG = 1

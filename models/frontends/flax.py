@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from models.frontends.jax import Jax
+from opscope.models.frontends.jax import Jax
 
 FRONTEND = Jax(name="flax", packages=("jax", "jaxlib", "flax"), extra="flax", told=("jax", "flax"))

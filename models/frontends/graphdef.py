@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from models.frontends.base import Handed, Source
-from models.frontends.tf import ENVIRONMENT, handed
+from opscope.models.frontends.base import Handed, Source
+from opscope.models.frontends.tf import ENVIRONMENT, handed
 
 if TYPE_CHECKING:
-    from models.frontends.through_tf.lower import TfBuilt
+    from opscope.models.frontends.through_tf.lower import TfBuilt
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,8 @@ class GraphDef:
         """The graph with its weights as arguments; a registered model returns the bytes of a GraphDef."""
         import tempfile
 
-        from models import registry
-        from models.frontends.through_tf import graph_def
+        from opscope.models import registry
+        from opscope.models.frontends.through_tf import graph_def
 
         path = Path(source.path)
         if path.suffix == ".pb":

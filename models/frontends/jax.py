@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from importlib import metadata
 from typing import TYPE_CHECKING
 
-from models.arguments import Built
-from models.frontends.base import Handed, Source
+from opscope.models.arguments import Built
+from opscope.models.frontends.base import Handed, Source
 
 if TYPE_CHECKING:
     import jax
@@ -29,14 +29,14 @@ class Jax:
 
     def build(self, source: Source) -> Built:
         """What the registered `build` returns."""
-        from models import registry
+        from opscope.models import registry
 
         return registry.add_file_model(source.path, source.entry or source.name).build(source.dtype)
 
     def export(self, built: Built, source: Source) -> Handed:
         """The module of the forward pass, or of a whole training step."""
         if source.training:
-            from models.training import step
+            from opscope.models.training import step
 
             built = step(built)
         return Handed(lower(built, source.name), built.arguments, said(self.told))
@@ -54,7 +54,7 @@ def lower(built: Built, name: str) -> bytes:
     """
     import jax
 
-    from models.seeding import dtype_of
+    from opscope.models.seeding import dtype_of
 
     names = [spec.name for spec in built.arguments]
 

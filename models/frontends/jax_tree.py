@@ -8,7 +8,7 @@ from typing import Any
 
 import jax
 
-from models.arguments import ArgSpec, Built
+from opscope.models.arguments import ArgSpec, Built
 
 STATE = {"mean": "normal:0.1", "var": "uniform:0.5:1.5"}
 """Running statistics, by the last word of their path."""

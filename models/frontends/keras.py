@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from models.arguments import ArgSpec, Built
-from models.frontends.base import Handed, Source
-from models.frontends.jax import lower, said
+from opscope.models.arguments import ArgSpec, Built
+from opscope.models.frontends.base import Handed, Source
+from opscope.models.frontends.jax import lower, said
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Keras:
         """The model as a function of its variables and inputs."""
         import keras
 
-        from models import registry
+        from opscope.models import registry
 
         keras.config.set_floatx(source.dtype)
         keras.config.set_dtype_policy(source.dtype)
@@ -36,7 +36,7 @@ class Keras:
     def export(self, built: Built, source: Source) -> Handed:
         """The module of the forward pass, or of a whole training step."""
         if source.training:
-            from models.training import step
+            from opscope.models.training import step
 
             built = step(built)
         return Handed(lower(built, source.name), built.arguments, said(self.packages[:2]))

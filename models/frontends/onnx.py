@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from models.frontends.base import Handed, Refused, Source
-from models.frontends.jax import said
+from opscope.models.frontends.base import Handed, Refused, Source
+from opscope.models.frontends.jax import said
 
 if TYPE_CHECKING:
-    from models.frontends.through_onnx.built import OnnxBuilt
+    from opscope.models.frontends.through_onnx.built import OnnxBuilt
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Onnx:
         """The graph with its weights as arguments."""
         if Path(source.path).suffix == ".onnx":
             return from_file(Path(source.path), dict(source.shapes))
-        from models import registry
+        from opscope.models import registry
 
         return registry.add_file_model(source.path, source.entry or source.name).build(source.dtype)
 
@@ -36,8 +36,8 @@ class Onnx:
         """The graph as StableHLO. Raises Refused for a training step, which only JAX functions have."""
         if source.training:
             raise Refused("--training", "a model whose frontend makes a JAX function of it", source.name)
-        from models.frontends.through_onnx.expand import expand
-        from models.frontends.through_onnx.lower import lower
+        from opscope.models.frontends.through_onnx.expand import expand
+        from opscope.models.frontends.through_onnx.lower import lower
 
         bytecode = lower(expand(built.proto))
         return Handed(bytecode, built.arguments, said(self.packages), built.values)
@@ -45,8 +45,8 @@ class Onnx:
 
 def from_file(path: Path, shapes: Mapping[str, Any], where: str = "") -> OnnxBuilt:
     """A user's `.onnx` file, named `where` in errors. Raises Refused where it is none, or an input's shape is open."""
-    from models.frontends.through_onnx import lift
-    from models.frontends.through_onnx.built import OnnxBuilt
+    from opscope.models.frontends.through_onnx import lift
+    from opscope.models.frontends.through_onnx.built import OnnxBuilt
 
     model = lift.read(path)
     proto, specs, values = lift.lift(model, lift.fix_inputs(model, where or str(path), shapes))

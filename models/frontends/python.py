@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from models.frontends.base import Handed, Refused, Source
-from models.frontends.jax import lower, said
+from opscope.models.frontends.base import Handed, Refused, Source
+from opscope.models.frontends.jax import lower, said
 
 if TYPE_CHECKING:
-    from models.frontends.through_python.convert import Converted
+    from opscope.models.frontends.through_python.convert import Converted
 
 PACKAGES = {
     "jax": ("jax",), "flax": ("flax", "jax"), "equinox": ("equinox", "jax"), "keras": ("keras", "jax"),
@@ -39,8 +39,8 @@ class Python:
 
         import numpy as np
 
-        from models.frontends.through_python.convert import convert
-        from models.frontends.through_python.load import load
+        from opscope.models.frontends.through_python.convert import convert
+        from opscope.models.frontends.through_python.load import load
 
         random.seed(0)
         np.random.seed(0)
@@ -63,7 +63,7 @@ class Python:
         """The module of the forward pass, or of a whole training step."""
         function = built.built
         if source.training:
-            from models.training import step
+            from opscope.models.training import step
 
             function = step(function)
         versions = said(PACKAGES[built.framework])

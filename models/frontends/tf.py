@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from models.frontends.base import Handed, Refused, Source
-from models.frontends.jax import said
+from opscope.models.frontends.base import Handed, Refused, Source
+from opscope.models.frontends.jax import said
 
 if TYPE_CHECKING:
-    from models.frontends.through_tf.lower import TfBuilt
+    from opscope.models.frontends.through_tf.lower import TfBuilt
 
 ENVIRONMENT = {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "", "TF_ENABLE_ONEDNN_OPTS": "0"}
 
@@ -27,10 +27,10 @@ class Tf:
     environment: Mapping[str, str] = field(default_factory=lambda: ENVIRONMENT)
 
     def build(self, source: Source) -> TfBuilt:
-        """A registered model (models.arguments.Built, of TensorFlow's ops), or the signature of a SavedModel."""
-        from models import registry
-        from models.frontends.through_tf import saved_model
-        from models.frontends.through_tf.lower import TfBuilt
+        """A registered model (opscope.models.arguments.Built, of TensorFlow's ops), or the signature of a SavedModel."""
+        from opscope.models import registry
+        from opscope.models.frontends.through_tf import saved_model
+        from opscope.models.frontends.through_tf.lower import TfBuilt
 
         if Path(source.path).is_dir():
             return saved_model.load(Path(source.path), source.entry, dict(source.shapes))
@@ -49,7 +49,7 @@ class Tf:
 
 def handed(built: TfBuilt, source: Source, packages: tuple[str, ...]) -> Handed:
     """What TensorFlow makes of a function. Raises Refused for a training step, which only JAX functions have."""
-    from models.frontends.through_tf.lower import lower
+    from opscope.models.frontends.through_tf.lower import lower
 
     if source.training:
         raise Refused("--training", "a model whose frontend makes a JAX function of it", source.name)

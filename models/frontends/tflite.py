@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from models.frontends import onnx
-from models.frontends.base import Handed, Refused, Source
-from models.frontends.jax import said
-from models.frontends.tf import ENVIRONMENT
+from opscope.models.frontends import onnx
+from opscope.models.frontends.base import Handed, Refused, Source
+from opscope.models.frontends.jax import said
+from opscope.models.frontends.tf import ENVIRONMENT
 
 if TYPE_CHECKING:
-    from models.frontends.through_onnx.built import OnnxBuilt
+    from opscope.models.frontends.through_onnx.built import OnnxBuilt
 
 MAGIC = b"TFL3"
 """Bytes 4 to 8 of a TFLite file: its flatbuffer's identifier."""
@@ -43,7 +43,7 @@ class TfLite:
             task = {"path": str(path), "name": source.entry or source.name, "dtype": source.dtype,
                     "output": str(output)}  # fmt: skip
             done = subprocess.run(
-                [sys.executable, "-P", "-m", "models.frontends.through_onnx.from_tflite"], check=False,
+                [sys.executable, "-P", "-m", "opscope.models.frontends.through_onnx.from_tflite"], check=False,
                 input=json.dumps(task), text=True, capture_output=True,
             )  # fmt: skip
             sys.stderr.write(done.stderr)

@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from models.arguments import ArgSpec, Built
-from models.frontends.base import Handed, Source
-from models.frontends.jax import lower, said
+from opscope.models.arguments import ArgSpec, Built
+from opscope.models.frontends.base import Handed, Source
+from opscope.models.frontends.jax import lower, said
 
 if TYPE_CHECKING:
     import torch
@@ -53,7 +53,7 @@ class Torch:
 
     def build(self, source: Source) -> TorchBuilt:
         """What the registered `build` returns."""
-        from models import registry
+        from opscope.models import registry
 
         return registry.add_file_model(source.path, source.entry or source.name).build(source.dtype)
 
@@ -61,7 +61,7 @@ class Torch:
         """The module of the forward pass, or of a whole training step."""
         function = to_jax(built, source.dtype)
         if source.training:
-            from models.training import step
+            from opscope.models.training import step
 
             function = step(function)
         return Handed(lower(function, source.name), function.arguments, said(self.packages[:2]))
@@ -69,7 +69,7 @@ class Torch:
 
 def to_jax(built: TorchBuilt, dtype: str) -> Built:
     """The model as a function that JAX can trace, with one argument per parameter, running statistic and input."""
-    from models.frontends import torch_trace
+    from opscope.models.frontends import torch_trace
 
     module = torch_trace.without_memory(built.make, built.dtype or dtype)
     specs, names = torch_trace.parameter_specs(module, built.laws)

@@ -13,10 +13,10 @@ import torch
 from torch._ops import OpOverloadPacket
 from torch.utils import _pytree as pytree
 
-from models.arguments import ArgSpec
+from opscope.models.arguments import ArgSpec
 
 if TYPE_CHECKING:
-    from models.frontends.torch import TorchBuilt
+    from opscope.models.frontends.torch import TorchBuilt
 
 Call = Callable[[Mapping[str, Any], Sequence[Any]], tuple[Any, ...]]
 """From weights by name and inputs in order to the results."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from models.registry import model
+from opscope.models.registry import model
 
 SIDE, CLASSES = 97, 8
 RATES = (1, 2, 4)
@@ -19,7 +19,7 @@ def build(dtype: str) -> bytes:
     """The bytes of the graph; results are the class of each pixel, (1, 97, 97), and the scores, (1, 97, 97, 8)."""
     import tensorflow as tf
 
-    from models.seeding import draw
+    from opscope.models.seeding import draw
 
     count = 0
 

@@ -1,1 +1,1 @@
-"""Models written in plain `jax.numpy`, one per file; `models.registry` finds them by path."""
+"""Models written in plain `jax.numpy`, one per file; `opscope.models.registry` finds them by path."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from models.arguments import ArgSpec, Built
+from opscope.models.arguments import ArgSpec, Built
 
 if TYPE_CHECKING:
     import jax
@@ -35,7 +35,7 @@ def bert(dtype: str, size: Size) -> Built:
     import jax
     import jax.numpy as jnp
 
-    from models.layers import attention, dense, dense_arguments, gelu_exact, layer_norm, layer_norm_arguments
+    from opscope.models.layers import attention, dense, dense_arguments, gelu_exact, layer_norm, layer_norm_arguments
 
     specs = [
         ArgSpec("embeddings.word", (VOCABULARY, size.width), dtype, "normal:0.5"),

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from models.arguments import Built
-from models.jax.bert import Size, bert
-from models.registry import model
+from opscope.models.arguments import Built
+from opscope.models.jax.bert import Size, bert
+from opscope.models.registry import model
 
 
 @model(name="bert_base", family="encoder")

@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from models.arguments import ArgSpec, Built
-from models.registry import model
+from opscope.models.arguments import ArgSpec, Built
+from opscope.models.registry import model
 
 if TYPE_CHECKING:
     import jax
@@ -20,7 +20,7 @@ BLOCKS = {"down": (CHANNELS, CHANNELS), "middle": (2 * CHANNELS, 2 * CHANNELS), 
 
 def arguments(dtype: str) -> list[ArgSpec]:
     """Weights, then the noisy image and its step."""
-    from models.layers import dense_arguments, layer_norm_arguments
+    from opscope.models.layers import dense_arguments, layer_norm_arguments
 
     def conv(name: str, size: int, inputs: int, outputs: int) -> list[ArgSpec]:
         law = f"normal:{1 / math.sqrt(size * size * inputs):.6g}"
@@ -53,7 +53,7 @@ def build(dtype: str) -> Built:
     import jax.numpy as jnp
     from jax import lax
 
-    from models.layers import attention, dense
+    from opscope.models.layers import attention, dense
 
     layout = ("NHWC", "HWIO", "NHWC")
 

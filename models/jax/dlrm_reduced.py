@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from models.arguments import ArgSpec, Built
-from models.registry import model
+from opscope.models.arguments import ArgSpec, Built
+from opscope.models.registry import model
 
 if TYPE_CHECKING:
     import jax
@@ -25,7 +25,7 @@ def build(dtype: str) -> Built:
     import jax.numpy as jnp
     import numpy as np
 
-    from models.layers import dense, dense_arguments
+    from opscope.models.layers import dense, dense_arguments
 
     specs = [ArgSpec(f"table{i}", (ROWS, WIDTH), dtype, "normal:0.2") for i in range(TABLES)]
     for side, widths in (("bottom", BOTTOM), ("top", TOP)):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from models.arguments import ArgSpec, Built
-from models.registry import model
+from opscope.models.arguments import ArgSpec, Built
+from opscope.models.registry import model
 
 if TYPE_CHECKING:
     import jax
@@ -21,7 +21,7 @@ def build(dtype: str) -> Built:
     import jax
     import jax.numpy as jnp
 
-    from models.layers import dense_arguments
+    from opscope.models.layers import dense_arguments
 
     specs = dense_arguments("layer0", WIDTHS[0], WIDTHS[1], dtype, 3.0)
     specs += dense_arguments("layer1", WIDTHS[1], WIDTHS[2], dtype, 3.0)

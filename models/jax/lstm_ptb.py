@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from models.arguments import ArgSpec, Built
-from models.registry import model
+from opscope.models.arguments import ArgSpec, Built
+from opscope.models.registry import model
 
 if TYPE_CHECKING:
     import jax
@@ -22,7 +22,7 @@ def build(dtype: str) -> Built:
     import jax.numpy as jnp
     from jax import lax
 
-    from models.layers import dense, dense_arguments
+    from opscope.models.layers import dense, dense_arguments
 
     specs = [ArgSpec("embedding", (VOCABULARY, WIDTH), dtype, "normal:1")]
     for i in range(LAYERS):

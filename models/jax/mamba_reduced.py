@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from models.arguments import ArgSpec, Built
-from models.registry import model
+from opscope.models.arguments import ArgSpec, Built
+from opscope.models.registry import model
 
 if TYPE_CHECKING:
     import jax
@@ -24,7 +24,7 @@ def build(dtype: str) -> Built:
     import jax.numpy as jnp
     from jax import lax
 
-    from models.layers import dense, dense_arguments, linear, linear_arguments, rms_norm, rms_norm_arguments
+    from opscope.models.layers import dense, dense_arguments, linear, linear_arguments, rms_norm, rms_norm_arguments
 
     specs = [ArgSpec("embedding", (VOCABULARY, WIDTH), dtype, "normal:0.1")]
     for i in range(LAYERS):

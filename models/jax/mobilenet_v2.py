@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from models.arguments import ArgSpec, Built
-from models.registry import model
+from opscope.models.arguments import ArgSpec, Built
+from opscope.models.registry import model
 
 if TYPE_CHECKING:
     import jax

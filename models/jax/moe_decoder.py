@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from models.arguments import ArgSpec, Built
-from models.registry import model
+from opscope.models.arguments import ArgSpec, Built
+from opscope.models.registry import model
 
 if TYPE_CHECKING:
     import jax
@@ -24,8 +24,8 @@ def build(dtype: str) -> Built:
     import jax
     import jax.numpy as jnp
 
-    from models.layers import causal_mask, linear, linear_arguments, rms_norm, rms_norm_arguments, softmax
-    from models.rotary import grouped_attention, grouped_attention_arguments
+    from opscope.models.layers import causal_mask, linear, linear_arguments, rms_norm, rms_norm_arguments, softmax
+    from opscope.models.rotary import grouped_attention, grouped_attention_arguments
 
     residual = 1 / math.sqrt(2 * LAYERS)
     keys = WIDTH // HEADS * GROUPS

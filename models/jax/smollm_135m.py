@@ -9,8 +9,8 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from models.arguments import ArgSpec, Built
-from models.registry import model
+from opscope.models.arguments import ArgSpec, Built
+from opscope.models.registry import model
 
 if TYPE_CHECKING:
     import jax
@@ -25,8 +25,8 @@ def build(dtype: str) -> Built:
     """The decoder of one sequence without cache; returns the logits of the next token, (1, SEQUENCE, VOCABULARY)."""
     import jax
 
-    from models.layers import causal_mask, linear, linear_arguments, rms_norm, rms_norm_arguments
-    from models.rotary import grouped_attention, grouped_attention_arguments
+    from opscope.models.layers import causal_mask, linear, linear_arguments, rms_norm, rms_norm_arguments
+    from opscope.models.rotary import grouped_attention, grouped_attention_arguments
 
     residual = 1 / math.sqrt(2 * LAYERS)
     keys = WIDTH // HEADS * GROUPS

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from models.arguments import ArgSpec, Built
-from models.op_cases import FLOAT, cases
-from models.registry import model
+from opscope.models.arguments import ArgSpec, Built
+from opscope.models.op_cases import FLOAT, cases
+from opscope.models.registry import model
 
 
 @model(name="suite:ops", family="suite", size="reduced")

@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from models.arguments import ArgSpec, Built
-from models.registry import model
+from opscope.models.arguments import ArgSpec, Built
+from opscope.models.registry import model
 
 if TYPE_CHECKING:
     import jax
@@ -24,7 +24,7 @@ def build(dtype: str) -> Built:
     import jax
     import jax.numpy as jnp
 
-    from models.layers import causal_mask, linear, linear_arguments, rms_norm, rms_norm_arguments, softmax
+    from opscope.models.layers import causal_mask, linear, linear_arguments, rms_norm, rms_norm_arguments, softmax
 
     specs = [ArgSpec("embedding", (VOCABULARY, WIDTH), dtype, "normal:1")]
     for side, attentions in (("encoder", ("self",)), ("decoder", ("self", "cross"))):

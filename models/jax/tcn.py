@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from models.arguments import ArgSpec, Built
-from models.registry import model
+from opscope.models.arguments import ArgSpec, Built
+from opscope.models.registry import model
 
 if TYPE_CHECKING:
     import jax
@@ -24,7 +24,7 @@ def build(dtype: str) -> Built:
     import jax.numpy as jnp
     from jax import lax
 
-    from models.layers import dense, dense_arguments
+    from opscope.models.layers import dense, dense_arguments
 
     def conv_arguments(name: str, taps: int, inputs: int) -> list[ArgSpec]:
         law = f"normal:{(1 / (taps * inputs)) ** 0.5:.6g}"

@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from models.arguments import ArgSpec, Built
-from models.registry import model
+from opscope.models.arguments import ArgSpec, Built
+from opscope.models.registry import model
 
 if TYPE_CHECKING:
     import jax
@@ -24,7 +24,7 @@ def build(dtype: str) -> Built:
     import jax
     import jax.numpy as jnp
 
-    from models.layers import attention, dense, dense_arguments, gelu_exact, layer_norm, layer_norm_arguments
+    from opscope.models.layers import attention, dense, dense_arguments, gelu_exact, layer_norm, layer_norm_arguments
 
     deviation = 1 / math.sqrt(PATCH * PATCH * 3)
     specs = [

@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from models.arguments import ArgSpec, Built
-from models.registry import model
+from opscope.models.arguments import ArgSpec, Built
+from opscope.models.registry import model
 
 if TYPE_CHECKING:
     import jax
@@ -23,7 +23,7 @@ def build(dtype: str) -> Built:
     import jax
     from jax import lax
 
-    from models.layers import (
+    from opscope.models.layers import (  # fmt: skip
         attention,
         dense,
         dense_arguments,
@@ -32,7 +32,7 @@ def build(dtype: str) -> Built:
         layer_norm_arguments,
         linear,
         linear_arguments,
-    )  # fmt: skip
+    )
 
     residual = 1 / math.sqrt(2 * LAYERS)
     specs = []

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from models.arguments import ArgSpec, Built
-from models.frontends.keras import Laws, functional
+from opscope.models.arguments import ArgSpec, Built
+from opscope.models.frontends.keras import Laws, functional
 
 
 def application(name: str, side: int, dtype: str, *, laws: Laws = (), image: str = "normal:1", **options: Any) -> Built:

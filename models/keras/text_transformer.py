@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from models.arguments import ArgSpec, Built
-from models.registry import model
+from opscope.models.arguments import ArgSpec, Built
+from opscope.models.registry import model
 
 VOCABULARY, TOKENS, WIDTH, HEADS, CLASSES = 5000, 80, 64, 4, 20
 
@@ -16,7 +16,7 @@ VOCABULARY, TOKENS, WIDTH, HEADS, CLASSES = 5000, 80, 64, 4, 20
 @model(name="text_transformer_keras", family="encoder", framework="keras", size="reduced")
 def build(dtype: str) -> Built:
     """Class scores of two texts, (2, 20)."""
-    from models.frontends.keras import functional
+    from opscope.models.frontends.keras import functional
 
     text = ArgSpec("ids", (2, TOKENS), "int32", f"int:0:{VOCABULARY}", "input")
     # Pooling over many tokens leaves little variance: the last layer makes up for it.

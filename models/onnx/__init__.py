@@ -1,1 +1,1 @@
-"""Models as ONNX graphs, one file each, built node by node with `models.onnx.graph`."""
+"""Models as ONNX graphs, one file each, built node by node with `opscope.models.onnx.graph`."""

@@ -8,11 +8,11 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from models.registry import model
+from opscope.models.registry import model
 
 if TYPE_CHECKING:
-    from models.frontends.through_onnx.built import OnnxBuilt
-    from models.onnx.graph import Graph
+    from opscope.models.frontends.through_onnx.built import OnnxBuilt
+    from opscope.models.onnx.graph import Graph
 
 LAYERS, WIDTH, HEADS, INNER, VOCABULARY, TOKENS = 12, 768, 12, 3072, 30522, 128
 
@@ -20,7 +20,7 @@ LAYERS, WIDTH, HEADS, INNER, VOCABULARY, TOKENS = 12, 768, 12, 3072, 30522, 128
 @model(name="bert_base_onnx", family="encoder", framework="onnx", trainable=False)
 def build(dtype: str) -> OnnxBuilt:
     """Encoder and pooler; returns hidden states, (1, 128, 768), and the pooled vector, (1, 768)."""
-    from models.onnx.graph import Graph
+    from opscope.models.onnx.graph import Graph
 
     g = Graph("bert_base", dtype)
     ids = g.input("input_ids", (1, TOKENS), f"int:0:{VOCABULARY}", "int64")
@@ -39,7 +39,7 @@ def build(dtype: str) -> OnnxBuilt:
 
 
 def _element(g: Graph) -> int:
-    from models.onnx.graph import ELEMENT
+    from opscope.models.onnx.graph import ELEMENT
 
     return ELEMENT[g.dtype]
 

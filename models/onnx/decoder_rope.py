@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from models.registry import model
+from opscope.models.registry import model
 
 if TYPE_CHECKING:
-    from models.frontends.through_onnx.built import OnnxBuilt
-    from models.onnx.graph import Graph
+    from opscope.models.frontends.through_onnx.built import OnnxBuilt
+    from opscope.models.onnx.graph import Graph
 
 LAYERS, WIDTH, HEADS, INNER, VOCABULARY, TOKENS = 4, 256, 4, 688, 4096, 64
 HEAD = WIDTH // HEADS
@@ -22,7 +22,7 @@ def build(dtype: str) -> OnnxBuilt:
     """Logits of each token, (1, 64, 4096); input and output embedding are one."""
     import numpy as np
 
-    from models.onnx.graph import Graph
+    from opscope.models.onnx.graph import Graph
 
     g = Graph("decoder_rope", dtype, opset=23)
     ids = g.input("input_ids", (1, TOKENS), f"int:0:{VOCABULARY}", "int64")

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from models.registry import model
+from opscope.models.registry import model
 
 if TYPE_CHECKING:
-    from models.frontends.through_onnx.built import OnnxBuilt
+    from opscope.models.frontends.through_onnx.built import OnnxBuilt
 
 SIDE, FACTOR = 72, 3
 
@@ -18,7 +18,7 @@ SIDE, FACTOR = 72, 3
 @model(name="espcn_onnx", family="super_resolution", framework="onnx", size="reduced", trainable=False)
 def build(dtype: str) -> OnnxBuilt:
     """The luminance of a patch, (1, 1, 216, 216)."""
-    from models.onnx.graph import Graph
+    from opscope.models.onnx.graph import Graph
 
     g = Graph("espcn", dtype)
     patch = g.input("luminance", (1, 1, SIDE, SIDE), "uniform:0:1")

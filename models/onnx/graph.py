@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from onnx import NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
 
-from models.arguments import ArgSpec
-from models.frontends.through_onnx.built import OnnxBuilt
-from models.seeding import dtype_of
+from opscope.models.arguments import ArgSpec
+from opscope.models.frontends.through_onnx.built import OnnxBuilt
+from opscope.models.seeding import dtype_of
 
 OPSET = 18
 """Version of the default operator set that a graph is written in, unless it says otherwise."""

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from models.registry import model
+from opscope.models.registry import model
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from models.frontends.through_onnx.built import OnnxBuilt
-    from models.onnx.graph import Graph
+    from opscope.models.frontends.through_onnx.built import OnnxBuilt
+    from opscope.models.onnx.graph import Graph
 
 BATCH, PAST, FUTURE, WIDTH, BLOCKS, DEGREE = 16, 48, 12, 128, 2, 4
 
@@ -23,7 +23,7 @@ def build(dtype: str) -> OnnxBuilt:
     """The forecast of each series, (16, 12)."""
     import numpy as np
 
-    from models.onnx.graph import Graph
+    from opscope.models.onnx.graph import Graph
 
     g = Graph("nbeats", dtype)
     series = g.input("series", (BATCH, PAST), "normal:3:1")

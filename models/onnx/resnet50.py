@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from models.registry import model
+from opscope.models.registry import model
 
 if TYPE_CHECKING:
-    from models.frontends.through_onnx.built import OnnxBuilt
-    from models.onnx.graph import Graph
+    from opscope.models.frontends.through_onnx.built import OnnxBuilt
+    from opscope.models.onnx.graph import Graph
 
 STAGES = ((3, 64), (4, 128), (6, 256), (3, 512))
 """(blocks, width) of each stage; a block's output is 4 * width."""
@@ -18,7 +18,7 @@ EXPANSION = 4
 @model(name="resnet50_onnx", family="cnn", framework="onnx", trainable=False)
 def build(dtype: str) -> OnnxBuilt:
     """The classifier of one image; returns logits, (1, 1000)."""
-    from models.onnx.graph import Graph
+    from opscope.models.onnx.graph import Graph
 
     g = Graph("resnet50", dtype)
     x = g.input("image", (1, 3, 224, 224))

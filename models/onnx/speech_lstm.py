@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from models.registry import model
+from opscope.models.registry import model
 
 if TYPE_CHECKING:
-    from models.frontends.through_onnx.built import OnnxBuilt
-    from models.onnx.graph import Graph
+    from opscope.models.frontends.through_onnx.built import OnnxBuilt
+    from opscope.models.onnx.graph import Graph
 
 FRAMES, BANDS, HIDDEN, STATE, CHARACTERS = 64, 80, 64, 96, 29
 
@@ -19,7 +19,7 @@ FRAMES, BANDS, HIDDEN, STATE, CHARACTERS = 64, 80, 64, 96, 29
 @model(name="speech_lstm_onnx", family="audio", framework="onnx", size="reduced", trainable=False)
 def build(dtype: str) -> OnnxBuilt:
     """Log probabilities of characters, (16, 1, 29): one per four frames."""
-    from models.onnx.graph import Graph
+    from opscope.models.onnx.graph import Graph
 
     g = Graph("speech_lstm", dtype)
     x = g.input("mel", (1, 1, FRAMES, BANDS))

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from models.registry import model
+from opscope.models.registry import model
 
 if TYPE_CHECKING:
-    from models.frontends.through_onnx.built import OnnxBuilt
-    from models.onnx.graph import Graph
+    from opscope.models.frontends.through_onnx.built import OnnxBuilt
+    from opscope.models.onnx.graph import Graph
 
 SIDE, CLASSES = 96, 4
 WIDTHS = (16, 32, 64)
@@ -20,7 +20,7 @@ WIDTHS = (16, 32, 64)
 @model(name="unet_onnx", family="segmentation", framework="onnx", size="reduced", trainable=False)
 def build(dtype: str) -> OnnxBuilt:
     """Class of each pixel, (1, 96, 96), and the probabilities, (1, 4, 96, 96)."""
-    from models.onnx.graph import Graph
+    from opscope.models.onnx.graph import Graph
 
     g = Graph("unet", dtype)
     x, channels, skips = g.input("scan", (1, 1, SIDE, SIDE)), 1, []

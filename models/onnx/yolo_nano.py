@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from models.registry import model
+from opscope.models.registry import model
 
 if TYPE_CHECKING:
-    from models.frontends.through_onnx.built import OnnxBuilt
-    from models.onnx.graph import Graph
+    from opscope.models.frontends.through_onnx.built import OnnxBuilt
+    from opscope.models.onnx.graph import Graph
 
 SIDE, CLASSES, BINS = 160, 80, 16
 WIDTHS = (16, 32, 64, 128, 256)
@@ -20,7 +20,7 @@ WIDTHS = (16, 32, 64, 128, 256)
 @model(name="yolo_nano_onnx", family="detection", framework="onnx", size="reduced", trainable=False)
 def build(dtype: str) -> OnnxBuilt:
     """Boxes as four offsets per cell, (1, 4, 525), and class probabilities, (1, 80, 525)."""
-    from models.onnx.graph import Graph
+    from opscope.models.onnx.graph import Graph
 
     g = Graph("yolo_nano", dtype)
     x = _conv(g, "stem", g.input("image", (1, 3, SIDE, SIDE)), 3, WIDTHS[0], 3, 2)

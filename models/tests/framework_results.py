@@ -1,4 +1,4 @@
-"""What a framework itself computes: `python -P -m models.tests.framework_results NAME FOLDER OUT.npz`.
+"""What a framework itself computes: `python -P -m opscope.models.tests.framework_results NAME FOLDER OUT.npz`.
 
 FOLDER is what the exporter handed over: it names the arguments, whose values are drawn by seed or lie in it. Each
 framework runs the model without XLA and without any code of the route that exported it: Keras on its TensorFlow
@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from models import registry
-from models.frontends import child
-from models.frontends.base import Handed
-from models.seeding import draw
+from opscope.models import registry
+from opscope.models.frontends import child
+from opscope.models.frontends.base import Handed
+from opscope.models.seeding import draw
 
 Arrays = Mapping[str, np.ndarray]
 
@@ -37,7 +37,7 @@ def of_keras(name: str, given: Arrays) -> Sequence[Any]:
     """On the TensorFlow backend, with variables that are set one by one."""
     import keras
 
-    from models.frontends import keras as route
+    from opscope.models.frontends import keras as route
 
     made: dict[str, Any] = {}
 
@@ -67,7 +67,7 @@ def of_graphdef(name: str, given: Arrays) -> Sequence[Any]:
     """In a session of the old kind."""
     import tensorflow as tf
 
-    from models.frontends.through_tf.graph_def import NO_RESULT
+    from opscope.models.frontends.through_tf.graph_def import NO_RESULT
 
     definition = tf.compat.v1.GraphDef.FromString(registry.get(name).build("float32"))
     read = {word.lstrip("^").partition(":")[0] for node in definition.node for word in node.input}

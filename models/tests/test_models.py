@@ -8,9 +8,9 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from models import frontends, registry
-from models.arguments import Built
-from models.seeding import draw
+from opscope.models import frontends, registry
+from opscope.models.arguments import Built
+from opscope.models.seeding import draw
 
 PARAMETERS = {
     "resnet50": 25_557_032,

@@ -9,17 +9,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models import registry
-from models.seeding import draw
+from opscope.models import registry
+from opscope.models.seeding import draw
 
 onnx = pytest.importorskip("onnx", reason="pip install -e '.[onnx]'")
 pytest.importorskip("torch_mlir", reason="pip install -e '.[onnx]'")
 
-from harness.golden import compile_module  # noqa: E402
-from models.frontends.base import Refused  # noqa: E402
-from models.frontends.through_onnx import lift  # noqa: E402
-from models.frontends.through_onnx.expand import BY_THE_STANDARD, CONSTANT_INPUTS, EXPANSIONS, expand  # noqa: E402
-from models.frontends.through_onnx.lower import lower  # noqa: E402
+from opscope.harness.golden import compile_module  # noqa: E402
+from opscope.models.frontends.base import Refused  # noqa: E402
+from opscope.models.frontends.through_onnx import lift  # noqa: E402
+from opscope.models.frontends.through_onnx.expand import BY_THE_STANDARD, CONSTANT_INPUTS, EXPANSIONS, expand  # noqa: E402
+from opscope.models.frontends.through_onnx.lower import lower  # noqa: E402
 
 PARAMETERS = {"resnet50_onnx": 25_557_032, "bert_base_onnx": 109_482_240, "espcn_onnx": 22_729}
 """As published (torchvision, the checkpoint, table 1 of the paper's sizes)."""

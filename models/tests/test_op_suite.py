@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models import registry
-from models.op_cases import FLOAT, cases
-from models.seeding import draw
+from opscope.models import registry
+from opscope.models.op_cases import FLOAT, cases
+from opscope.models.seeding import draw
 
 NOT_SINGLE = {
     "stablehlo.constant", "stablehlo.return",
@@ -35,15 +35,15 @@ custom calls are as many ops as there are targets. compiler/tests has each of th
 def split():
     """The unique ops of the suite."""
     pytest.importorskip("jax")
-    from harness.api import split
-    from harness.export import export_model
+    from opscope.harness.api import split
+    from opscope.harness.export import export_model
 
     return split(export_model(registry.get("suite:ops")).bytecode)
 
 
 def test_every_op_that_the_compiler_lowers_is_tried(split) -> None:
-    import compiler.ops.families  # noqa: F401  (fills the table)
-    from compiler.ops.row import TABLE
+    import opscope.compiler.ops.families  # noqa: F401  (fills the table)
+    from opscope.compiler.ops.row import TABLE
 
     assert len(list(TABLE)) > 100
     lowered = {row.stablehlo for row in TABLE if row.stablehlo and row.lowered}

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from models import registry
+from opscope.models import registry
 
 NAMES = ["bert_base", "gpt2_small", "mnist_mlp", "resnet50", "vit_base"]
 ADDED = """
-from models.arguments import ArgSpec, Built
-from models.registry import model
+from opscope.models.arguments import ArgSpec, Built
+from opscope.models.registry import model
 
 
 @model(name="{name}", family="toy")
@@ -27,7 +27,7 @@ def test_lists_all_models() -> None:
 
 
 def test_listing_imports_no_framework_and_no_numpy() -> None:
-    code = "import sys, models.registry as r; r.names(); print(sorted({'jax', 'jaxlib', 'numpy'} & set(sys.modules)))"
+    code = "import sys, opscope.models.registry as r; r.names(); print(sorted({'jax', 'jaxlib', 'numpy'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 

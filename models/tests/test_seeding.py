@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from models.seeding import LAWS, draw, parse_law
+from opscope.models.seeding import LAWS, draw, parse_law
 
 SAMPLES = ["normal:2", "normal:3:0.5", "uniform:-1:4", "magnitude:0.5:2", "int:-3:9", "bool:0.3", "ones", "zeros",
            "const:2.5", "range"]  # fmt: skip
@@ -73,6 +73,6 @@ def test_wrong_laws(law: str) -> None:
 
 
 def test_equal_in_another_process() -> None:
-    code = "from models.seeding import draw; print(draw('normal:1', (9,), 'bfloat16', 5, 6).tobytes().hex())"
+    code = "from opscope.models.seeding import draw; print(draw('normal:1', (9,), 'bfloat16', 5, 6).tobytes().hex())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == draw("normal:1", (9,), "bfloat16", 5, 6).tobytes().hex()

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models import frontends, registry
-from models.tests.framework_results import FRAMEWORKS, values
-from models.tests.test_torch_models import exported, run
+from opscope.models import frontends, registry
+from opscope.models.tests.framework_results import FRAMEWORKS, values
+from opscope.models.tests.test_torch_models import exported, run
 
 MODELS = [n for n in registry.names() if registry.get(n).framework in FRAMEWORKS]
 
@@ -21,14 +21,14 @@ FAR = {"ds_cnn_int8_tflite": 0.0}
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_the_export_computes_what_the_framework_computes(name: str, tmp_path: Path) -> None:
-    from harness import golden
-    from models.frontends import child
+    from opscope.harness import golden
+    from opscope.models.frontends import child
 
     needed = [frontends.missing(one) for one in (registry.get(name).framework, "tf")]  # Keras on TensorFlow
     if any(needed):
         pytest.skip("; ".join(filter(None, needed)))
     handed = child.read(exported(name, tmp_path))
-    run([sys.executable, "-P", "-m", "models.tests.framework_results", name, str(tmp_path), str(tmp_path / "own.npz")],
+    run([sys.executable, "-P", "-m", "opscope.models.tests.framework_results", name, str(tmp_path), str(tmp_path / "own.npz")],
         tmp_path)  # fmt: skip
     expected = list(np.load(tmp_path / "own.npz").values())
     got = golden.compile_module(handed.bytecode)(list(values(handed).values()))

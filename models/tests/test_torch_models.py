@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models import frontends, registry
+from opscope.models import frontends, registry
 
 MODELS = [n for n in registry.names() if registry.get(n).framework == "torch" and not registry.get(n).giant]
 needs_torch = pytest.mark.skipif(bool(frontends.missing("torch")), reason=frontends.missing("torch"))
@@ -20,8 +20,8 @@ needs_torch = pytest.mark.skipif(bool(frontends.missing("torch")), reason=fronte
 EAGER = """
 import json, sys, numpy as np, torch
 from models import registry
-from models.frontends import torch_trace
-from models.seeding import draw
+from opscope.models.frontends import torch_trace
+from opscope.models.seeding import draw
 
 name, out = sys.argv[1:]
 built = registry.get(name).build("float32")
@@ -42,7 +42,7 @@ def exported(name: str, folder: Path) -> Path:
     """The folder that the exporter's process hands over."""
     model = registry.get(name)
     task = {"framework": model.framework, "name": name, "path": str(model.path), "dtype": "float32"}
-    run([sys.executable, "-P", "-m", "models.frontends.child"], folder, json.dumps({**task, "folder": str(folder)}),
+    run([sys.executable, "-P", "-m", "opscope.models.frontends.child"], folder, json.dumps({**task, "folder": str(folder)}),
         frontends.get(model.framework).environment)  # fmt: skip
     return folder
 
@@ -58,9 +58,9 @@ def run(command: list[str], folder: Path, text: str = "", more: Mapping[str, str
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_the_export_computes_what_torch_computes(name: str, tmp_path: Path) -> None:
-    from harness import golden
-    from models.frontends import child
-    from models.seeding import draw
+    from opscope.harness import golden
+    from opscope.models.frontends import child
+    from opscope.models.seeding import draw
 
     handed = child.read(exported(name, tmp_path))
     run([sys.executable, "-P", "-c", EAGER, name, str(tmp_path / "eager.npz")], tmp_path)

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models import frontends, registry
-from models.arguments import ArgSpec, Built
-from models.seeding import draw
-from models.training import BETA1, BETA2, EPSILON, RATE, STEP, step
+from opscope.models import frontends, registry
+from opscope.models.arguments import ArgSpec, Built
+from opscope.models.seeding import draw
+from opscope.models.training import BETA1, BETA2, EPSILON, RATE, STEP, step
 
 jax = pytest.importorskip("jax")
 
@@ -68,8 +68,8 @@ def test_what_has_nothing_to_train_is_refused() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["resnet50", "bert_base"])
 def test_published_models_have_a_step(name: str, tmp_path: Path) -> None:
-    from models.frontends.base import Source
-    from models.frontends.jax import FRONTEND
+    from opscope.models.frontends.base import Source
+    from opscope.models.frontends.jax import FRONTEND
 
     source = Source(f"{name}+training", str(registry.get(name).path), "float32", training=True, entry=name)
     handed = FRONTEND.export(FRONTEND.build(source), source)
@@ -87,9 +87,9 @@ def test_gradients_through_torchax_are_torchs() -> None:
     code = """
 import numpy as np, torch, jax
 from models import registry
-from models.frontends import torch_trace
-from models.frontends.torch import to_jax
-from models.seeding import draw
+from opscope.models.frontends import torch_trace
+from opscope.models.frontends.torch import to_jax
+from opscope.models.seeding import draw
 
 built = registry.get("dlrm_torch").build("float32")
 function = to_jax(built, "float32")

@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from models.arguments import ArgSpec, Built
-from models.registry import model
+from opscope.models.arguments import ArgSpec, Built
+from opscope.models.registry import model
 
 LAYERS, WIDTH, HEADS, INNER, VOCABULARY, TOKENS = 4, 512, 8, 2048, 30522, 128
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from models.arguments import ArgSpec, Built
-from models.registry import model
+from opscope.models.arguments import ArgSpec, Built
+from opscope.models.registry import model
 
 RATE, SAMPLES, FRAME, STEP, BANDS, WORDS, WIDTH = 8000, 4000, 256, 128, 32, 12, 48
 

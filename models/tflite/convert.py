@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from models.seeding import draw
+from opscope.models.seeding import draw
 
 SAMPLES = 8
 """Inputs that the ranges of a quantised model are measured on."""

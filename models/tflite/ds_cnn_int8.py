@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from models.registry import model
+from opscope.models.registry import model
 
 CHANNELS, BLOCKS, WORDS = 64, 4, 12
 
@@ -18,7 +18,7 @@ def build(dtype: str) -> bytes:
     """The bytes of the file; the result are the chances of the words, (1, 12)."""
     import tensorflow as tf
 
-    from models.tflite.convert import convert, weight
+    from opscope.models.tflite.convert import convert, weight
 
     def forward(x: Any) -> Any:
         law = f"normal:{math.sqrt(2 / 40):.6g}"

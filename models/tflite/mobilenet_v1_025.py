@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from models.registry import model
+from opscope.models.registry import model
 
 BLOCKS = ((16, 1), (32, 2), (32, 1), (64, 2), (64, 1), (128, 2), *((128, 1),) * 5, (256, 2), (256, 1))
 """(channels, stride) of the separable blocks."""
@@ -19,7 +19,7 @@ def build(dtype: str) -> bytes:
     """The bytes of the file; the result are the chances of both classes, (1, 2). Only float32 is there."""
     import tensorflow as tf
 
-    from models.tflite.convert import convert, weight
+    from opscope.models.tflite.convert import convert, weight
 
     def forward(x: Any) -> Any:
         count = 0

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from models.registry import model
+from opscope.models.registry import model
 
 if TYPE_CHECKING:
-    from models.frontends.torch import TorchBuilt
+    from opscope.models.frontends.torch import TorchBuilt
 
 
 @model(name="bert_base_torch", family="encoder", framework="torch")
@@ -15,7 +15,7 @@ def build(dtype: str) -> TorchBuilt:
     """The encoder of one sequence; returns the last hidden state and the pooled output."""
     import transformers
 
-    from models.frontends.torch import TorchBuilt, tokens, whole_mask
+    from opscope.models.frontends.torch import TorchBuilt, tokens, whole_mask
 
     def make() -> transformers.PreTrainedModel:
         return transformers.BertModel(transformers.BertConfig(attn_implementation="eager"))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from models.registry import model
+from opscope.models.registry import model
 
 if TYPE_CHECKING:
-    from models.frontends.torch import TorchBuilt
+    from opscope.models.frontends.torch import TorchBuilt
 
 
 @model(name="bilstm_torch", family="recurrent", framework="torch", size="reduced")
@@ -16,7 +16,7 @@ def build(dtype: str) -> TorchBuilt:
     import torch
     from torch import nn
 
-    from models.frontends.torch import TorchBuilt, tokens
+    from opscope.models.frontends.torch import TorchBuilt, tokens
 
     class Tagger(nn.Module):
         """Words to tags."""

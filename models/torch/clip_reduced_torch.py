@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from models.registry import model
+from opscope.models.registry import model
 
 if TYPE_CHECKING:
-    from models.frontends.torch import TorchBuilt
+    from opscope.models.frontends.torch import TorchBuilt
 
 
 @model(name="clip_reduced_torch", family="multimodal", framework="torch", size="reduced")
@@ -15,7 +15,7 @@ def build(dtype: str) -> TorchBuilt:
     """How well two texts fit two images, (2, 2)."""
     import transformers
 
-    from models.frontends.torch import TorchBuilt, image, tokens, whole_mask
+    from opscope.models.frontends.torch import TorchBuilt, image, tokens, whole_mask
 
     def make() -> transformers.PreTrainedModel:
         config = transformers.CLIPConfig(text_config={"num_hidden_layers": 2}, vision_config={"num_hidden_layers": 2})

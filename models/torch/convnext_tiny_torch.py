@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from models.registry import model
+from opscope.models.registry import model
 
 if TYPE_CHECKING:
-    from models.frontends.torch import TorchBuilt
+    from opscope.models.frontends.torch import TorchBuilt
 
 
 @model(name="convnext_tiny_torch", family="cnn", framework="torch")
@@ -15,7 +15,7 @@ def build(dtype: str) -> TorchBuilt:
     """The classifier of one image; returns logits."""
     import transformers
 
-    from models.frontends.torch import TorchBuilt, image
+    from opscope.models.frontends.torch import TorchBuilt, image
 
     def make() -> transformers.PreTrainedModel:
         config = transformers.ConvNextConfig(num_labels=1000)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from models.registry import model
+from opscope.models.registry import model
 
 if TYPE_CHECKING:
-    from models.frontends.torch import TorchBuilt
+    from opscope.models.frontends.torch import TorchBuilt
 
 
 @model(name="detr_reduced_torch", family="detection", framework="torch", size="reduced")
@@ -15,7 +15,7 @@ def build(dtype: str) -> TorchBuilt:
     """Detector of one image; returns the logits and boxes of 100 queries."""
     import transformers
 
-    from models.frontends.torch import TorchBuilt, image, values
+    from opscope.models.frontends.torch import TorchBuilt, image, values
 
     def make() -> transformers.PreTrainedModel:
         backbone = transformers.ResNetConfig(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from models.registry import model
+from opscope.models.registry import model
 
 if TYPE_CHECKING:
-    from models.frontends.torch import TorchBuilt
+    from opscope.models.frontends.torch import TorchBuilt
 
 
 @model(name="dit_reduced_torch", family="diffusion", framework="torch", size="reduced")
@@ -15,7 +15,7 @@ def build(dtype: str) -> TorchBuilt:
     """One step: noise and its variance, (1, 8, 16, 16), given a class."""
     import diffusers
 
-    from models.frontends.torch import TorchBuilt, values
+    from opscope.models.frontends.torch import TorchBuilt, values
 
     def make() -> diffusers.DiTTransformer2DModel:
         return diffusers.DiTTransformer2DModel(

@@ -5,10 +5,10 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING
 
-from models.registry import model
+from opscope.models.registry import model
 
 if TYPE_CHECKING:
-    from models.frontends.torch import TorchBuilt
+    from opscope.models.frontends.torch import TorchBuilt
 
 
 @model(name="dlrm_torch", family="recommender", framework="torch", size="reduced")
@@ -17,7 +17,7 @@ def build(dtype: str) -> TorchBuilt:
     import torch
     from torch import nn
 
-    from models.frontends.torch import TorchBuilt, values
+    from opscope.models.frontends.torch import TorchBuilt, values
 
     tables, rows, width, bag = 8, 10_000, 64, 4
 

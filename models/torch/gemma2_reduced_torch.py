@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from models.registry import model
+from opscope.models.registry import model
 
 if TYPE_CHECKING:
-    from models.frontends.torch import TorchBuilt
+    from opscope.models.frontends.torch import TorchBuilt
 
 
 @model(name="gemma2_reduced_torch", family="decoder", framework="torch", size="reduced")
@@ -15,7 +15,7 @@ def build(dtype: str) -> TorchBuilt:
     """The next token's logits at every place."""
     import transformers
 
-    from models.frontends.torch import TorchBuilt, tokens
+    from opscope.models.frontends.torch import TorchBuilt, tokens
 
     def make() -> transformers.PreTrainedModel:
         config = transformers.Gemma2Config(

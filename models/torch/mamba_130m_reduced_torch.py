@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from models.registry import model
+from opscope.models.registry import model
 
 if TYPE_CHECKING:
-    from models.frontends.torch import TorchBuilt
+    from opscope.models.frontends.torch import TorchBuilt
 
 
 @model(name="mamba_130m_reduced_torch", family="state_space", framework="torch", size="reduced")
@@ -15,7 +15,7 @@ def build(dtype: str) -> TorchBuilt:
     """The next token's logits at every place."""
     import transformers
 
-    from models.frontends.torch import TorchBuilt, tokens
+    from opscope.models.frontends.torch import TorchBuilt, tokens
 
     def make() -> transformers.PreTrainedModel:
         config = transformers.MambaConfig(vocab_size=8000, hidden_size=768, num_hidden_layers=2)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from models.registry import model
+from opscope.models.registry import model
 
 if TYPE_CHECKING:
-    from models.frontends.torch import TorchBuilt
+    from opscope.models.frontends.torch import TorchBuilt
 
 
 @model(name="mask2former_reduced_torch", family="segmentation", framework="torch", size="reduced")
@@ -15,7 +15,7 @@ def build(dtype: str) -> TorchBuilt:
     """Classes and masks of 20 queries."""
     import transformers
 
-    from models.frontends.torch import TorchBuilt, image
+    from opscope.models.frontends.torch import TorchBuilt, image
 
     def make() -> transformers.PreTrainedModel:
         backbone = transformers.SwinConfig(

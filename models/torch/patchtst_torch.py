@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from models.registry import model
+from opscope.models.registry import model
 
 if TYPE_CHECKING:
-    from models.frontends.torch import TorchBuilt
+    from opscope.models.frontends.torch import TorchBuilt
 
 
 @model(name="patchtst_torch", family="time_series", framework="torch")
@@ -15,7 +15,7 @@ def build(dtype: str) -> TorchBuilt:
     """The next 96 steps of two series, (2, 96, 7)."""
     import transformers
 
-    from models.frontends.torch import TorchBuilt, values
+    from opscope.models.frontends.torch import TorchBuilt, values
 
     def make() -> transformers.PreTrainedModel:
         config = transformers.PatchTSTConfig(

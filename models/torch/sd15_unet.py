@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from models.registry import model
+from opscope.models.registry import model
 
 if TYPE_CHECKING:
-    from models.frontends.torch import TorchBuilt
+    from opscope.models.frontends.torch import TorchBuilt
 
 
 @model(name="sd15_unet", family="diffusion", framework="torch", giant=True)
@@ -15,7 +15,7 @@ def build(dtype: str) -> TorchBuilt:
     """One step: the noise in a latent, (1, 4, 64, 64), given a text of 77 tokens."""
     import diffusers
 
-    from models.frontends.torch import TorchBuilt, values
+    from opscope.models.frontends.torch import TorchBuilt, values
 
     def make() -> diffusers.UNet2DConditionModel:
         return diffusers.UNet2DConditionModel(sample_size=64, cross_attention_dim=768)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from models.registry import model
+from opscope.models.registry import model
 
 if TYPE_CHECKING:
-    from models.frontends.torch import TorchBuilt
+    from opscope.models.frontends.torch import TorchBuilt
 
 
 @model(name="sd_vae_reduced_torch", family="diffusion", framework="torch", size="reduced")
@@ -16,7 +16,7 @@ def build(dtype: str) -> TorchBuilt:
     import diffusers
     import torch
 
-    from models.frontends.torch import TorchBuilt, values
+    from opscope.models.frontends.torch import TorchBuilt, values
 
     class Through(torch.nn.Module):
         """Encoder and decoder in a row."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from models.registry import model
+from opscope.models.registry import model
 
 if TYPE_CHECKING:
-    from models.frontends.torch import TorchBuilt
+    from opscope.models.frontends.torch import TorchBuilt
 
 
 @model(name="segformer_b0_torch", family="segmentation", framework="torch", size="reduced")
@@ -15,7 +15,7 @@ def build(dtype: str) -> TorchBuilt:
     """Labels every quarter pixel; returns logits, (1, 150, 32, 32)."""
     import transformers
 
-    from models.frontends.torch import TorchBuilt, image
+    from opscope.models.frontends.torch import TorchBuilt, image
 
     def make() -> transformers.PreTrainedModel:
         return transformers.SegformerForSemanticSegmentation(transformers.SegformerConfig(num_labels=150))

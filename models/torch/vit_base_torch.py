@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from models.registry import model
+from opscope.models.registry import model
 
 if TYPE_CHECKING:
-    from models.frontends.torch import TorchBuilt
+    from opscope.models.frontends.torch import TorchBuilt
 
 
 @model(name="vit_base_torch", family="vision_transformer", framework="torch")
@@ -15,7 +15,7 @@ def build(dtype: str) -> TorchBuilt:
     """The classifier of one image; returns logits."""
     import transformers
 
-    from models.frontends.torch import TorchBuilt, image
+    from opscope.models.frontends.torch import TorchBuilt, image
 
     def make() -> transformers.PreTrainedModel:
         config = transformers.ViTConfig(num_labels=1000, attn_implementation="eager")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from models.registry import model
+from opscope.models.registry import model
 
 if TYPE_CHECKING:
-    from models.frontends.torch import TorchBuilt
+    from opscope.models.frontends.torch import TorchBuilt
 
 
 @model(name="whisper_tiny_torch", family="audio", framework="torch", size="reduced")
@@ -15,7 +15,7 @@ def build(dtype: str) -> TorchBuilt:
     """The next token's logits at each of 16 places."""
     import transformers
 
-    from models.frontends.torch import TorchBuilt, tokens, values
+    from opscope.models.frontends.torch import TorchBuilt, tokens, values
 
     def make() -> transformers.PreTrainedModel:
         config = transformers.WhisperConfig(max_source_positions=500)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from harness.errors import InputError
-from reports.database import open_database, parse_url, shown
-from reports.schema import NIGHTS
+from opscope.harness.errors import InputError
+from opscope.reports.database import open_database, parse_url, shown
+from opscope.reports.schema import NIGHTS
 
 
 def refuse_real_runs(url: str) -> None:

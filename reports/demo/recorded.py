@@ -1,6 +1,6 @@
 """Real runs in a small file, from which the demo replays its nights.
 
-`python -m reports.demo.recorded RUN_DIR...` makes recorded.jsonl.xz again; what a night changes, and what follows from
+`python -m opscope.reports.demo.recorded RUN_DIR...` makes recorded.jsonl.xz again; what a night changes, and what follows from
 other fields, is left out. Each line is one op of one run: its manifest row and its OpTest.
 """
 
@@ -15,8 +15,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from harness.records import OpRow, OpTest, RunRecord
-from harness.store import load_run
+from opscope.harness.records import OpRow, OpTest, RunRecord
+from opscope.harness.store import load_run
 
 FILE = Path(__file__).with_name("recorded.jsonl.xz")
 ROW_WITHOUT = {"module", "sources", "golden", "provenance"}
@@ -106,6 +106,6 @@ def test_of(kept: Line, row: OpRow, **fields: Any) -> OpTest:
 
 
 if __name__ == "__main__":
-    from reports.demo.story import ARRIVALS
+    from opscope.reports.demo.story import ARRIVALS
 
     record([Path(word) for word in sys.argv[1:]], tuple(ARRIVALS))

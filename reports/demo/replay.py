@@ -10,12 +10,12 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from harness.records import ManifestHeader, OpRow, OpTest, Origin, RunRecord
-from harness.signature import signature
-from harness.stages import FAILED, Stage, Status
-from harness.store import Journal, artifact_dir, write_manifest, write_run
-from reports.demo.recorded import Lane, Line, lanes, test_of
-from reports.demo.story import (
+from opscope.harness.records import ManifestHeader, OpRow, OpTest, Origin, RunRecord
+from opscope.harness.signature import signature
+from opscope.harness.stages import FAILED, Stage, Status
+from opscope.harness.store import Journal, artifact_dir, write_manifest, write_run
+from opscope.reports.demo.recorded import Lane, Line, lanes, test_of
+from opscope.reports.demo.story import (
     ABSENT,
     ARRIVALS,
     JAXLIB_BEFORE,
@@ -27,7 +27,7 @@ from reports.demo.story import (
     draw,
     episode,
 )
-from reports.night_record import NightRecord, join
+from opscope.reports.night_record import NightRecord, join
 
 MARK = "demo data: nothing was run"
 

@@ -10,8 +10,8 @@ import fnmatch
 import hashlib
 from dataclasses import dataclass
 
-from harness.stages import Stage, Status
-from reports.owners import Rule
+from opscope.harness.stages import Stage, Status
+from opscope.reports.owners import Rule
 
 NIGHTS = 30
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from alembic import context
 
-from reports import schema_nights  # noqa: F401 - its tables join those of METADATA
-from reports.schema import METADATA
+from opscope.reports import schema_nights  # noqa: F401 - its tables join those of METADATA
+from opscope.reports.schema import METADATA
 
 connection = context.config.attributes["connection"]
 # The caller has a transaction open: schema, views and rows of a first publish appear together or not at all.

@@ -9,14 +9,14 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from harness import history
-from harness.errors import InputError, closest
-from harness.stages import Status
-from reports.night_views import is_night
-from reports.outcomes import RunView
-from reports.schema import NIGHTS, RUNS
-from reports.schema_nights import NIGHT_CHANGES, NIGHT_SERIES
-from reports.written import write_whole
+from opscope.harness import history
+from opscope.harness.errors import InputError, closest
+from opscope.harness.stages import Status
+from opscope.reports.night_views import is_night
+from opscope.reports.outcomes import RunView
+from opscope.reports.schema import NIGHTS, RUNS
+from opscope.reports.schema_nights import NIGHT_CHANGES, NIGHT_SERIES
+from opscope.reports.written import write_whole
 
 MEMORY = 10
 """Nights back in which an op that changed counts as risky."""

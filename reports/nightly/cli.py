@@ -35,13 +35,13 @@ def nightly(
     A night that was killed goes on where it stood. Exit code 1 where the policy of CONFIG fails the night: by default
     no data, and ops that are NEW, REASON-CHANGED or PCC-DROP; 2 for bad input; 130 where it was interrupted.
     """
-    from harness.errors import InputError
-    from reports.nightly import night_folder, running
-    from reports.nightly.config import CONFIG_FILE, read_config
-    from reports.nightly.night import add_to_page_of_job, deliver
-    from reports.nightly.progress import Display
-    from reports.nightly.sweeps import sweeps
-    from reports.owners import rules_here
+    from opscope.harness.errors import InputError
+    from opscope.reports.nightly import night_folder, running
+    from opscope.reports.nightly.config import CONFIG_FILE, read_config
+    from opscope.reports.nightly.night import add_to_page_of_job, deliver
+    from opscope.reports.nightly.progress import Display
+    from opscope.reports.nightly.sweeps import sweeps
+    from opscope.reports.owners import rules_here
 
     root = Path.cwd()
     told = read_config(config or CONFIG_FILE)
@@ -88,8 +88,8 @@ def nightly(
 
 def _number(shard: str | None, shards: int) -> int | None:
     """The shard that `--shard I/N` names. Raises InputError where the night has other shards."""
-    from harness.errors import InputError
-    from harness.settings import BY_NAME
+    from opscope.harness.errors import InputError
+    from opscope.harness.settings import BY_NAME
 
     if shard is None:
         return None
@@ -101,7 +101,7 @@ def _number(shard: str | None, shards: int) -> int | None:
 
 def _time(started: str | None) -> datetime | None:
     """A point in time with its zone. Raises InputError for one without, which machines would read differently."""
-    from harness.errors import InputError
+    from opscope.harness.errors import InputError
 
     if started is None:
         return None
@@ -119,9 +119,9 @@ def _print_commands(config: object, every: list, root: Path, at: datetime | None
     import shlex
     from datetime import UTC
 
-    from reports.nightly.config import Config
-    from reports.nightly.night_folder import record_of
-    from reports.nightly.sweeps import first_command
+    from opscope.reports.nightly.config import Config
+    from opscope.reports.nightly.night_folder import record_of
+    from opscope.reports.nightly.sweeps import first_command
 
     assert isinstance(config, Config)
     night = record_of(config, (at or datetime.now(UTC)).replace(microsecond=0))
@@ -134,7 +134,7 @@ def _print_commands(config: object, every: list, root: Path, at: datetime | None
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
     """Lets no second process run the same night. Raises InputError where one does."""
-    from harness.errors import InputError
+    from opscope.harness.errors import InputError
 
     descriptor = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:

@@ -28,14 +28,14 @@ def gate(
     is NEW, REASON-CHANGED or PCC-DROP, neither known nor flaky, or where a sweep did not run; older failures fail
     nothing.
     """
-    from harness.settings import BY_NAME
-    from reports.nightly import running
-    from reports.nightly.config import CONFIG_FILE, read_config
-    from reports.nightly.gate import run
-    from reports.nightly.night import add_to_page_of_job
-    from reports.nightly.progress import Display
-    from reports.nightly.sweeps import expected_models, sweeps
-    from reports.owners import rules_here
+    from opscope.harness.settings import BY_NAME
+    from opscope.reports.nightly import running
+    from opscope.reports.nightly.config import CONFIG_FILE, read_config
+    from opscope.reports.nightly.gate import run
+    from opscope.reports.nightly.night import add_to_page_of_job
+    from opscope.reports.nightly.progress import Display
+    from opscope.reports.nightly.sweeps import expected_models, sweeps
+    from opscope.reports.owners import rules_here
 
     root = Path.cwd()
     told = read_config(config_file or CONFIG_FILE)

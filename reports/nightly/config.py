@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from harness.errors import InputError, closest
-from harness.settings import BY_NAME, Setting
-from reports.nightly.fields import mapping, one_of, text, texts, whole_number
-from reports.nightly.notices import Notices, read_notices
+from opscope.harness.errors import InputError, closest
+from opscope.harness.settings import BY_NAME, Setting
+from opscope.reports.nightly.fields import mapping, one_of, text, texts, whole_number
+from opscope.reports.nightly.notices import Notices, read_notices
 
 CONFIG_FILE = Path("ci") / "nightly.yaml"
 """Where the configuration stands unless another is named."""
@@ -67,7 +67,7 @@ class Config:
 
     def database_url(self, root: Path, given: str | None = None, environment: Mapping[str, str] = os.environ) -> str:
         """The database that gets the night. Raises InputError for a variable that is not set and for no URL."""
-        from reports.database import default_url, usable_url
+        from opscope.reports.database import default_url, usable_url
 
         url, where = given, "--database"
         if url is None and self.database_env is not None:
@@ -119,7 +119,7 @@ def _budget(where: str, value: Any) -> float | None:
 
 
 def _backends(where: str, value: Any) -> tuple[str, ...]:
-    from harness.backends import registry
+    from opscope.harness.backends import registry
 
     backends = texts(where, value)
     for backend in backends:
@@ -131,7 +131,7 @@ def _backends(where: str, value: Any) -> tuple[str, ...]:
 
 
 def _database(where: str, value: Any) -> dict[str, Any]:
-    from reports.database import SECRET_KEY, parse_url
+    from opscope.reports.database import SECRET_KEY, parse_url
 
     if isinstance(value, dict):
         return {"database_env": text(f"{where}.env", mapping(where, value, ("env",)).get("env"))}

@@ -8,19 +8,19 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from harness.errors import InputError
-from harness.stages import Status
-from harness.store import read_run
-from reports.diff import Diff, compare
-from reports.night_diff import compared_in
-from reports.night_record import NightRecord, membership
-from reports.night_views import night_view, series_of
-from reports.nightly.night_folder import NIGHTS, RECORD, runs_of
-from reports.outcomes import Outcome, RunView, from_folder
-from reports.owned import own_diff
-from reports.owners import Rule
-from reports.reading import read_database
-from reports.schema_nights import LEDGER, NIGHT_SERIES
+from opscope.harness.errors import InputError
+from opscope.harness.stages import Status
+from opscope.harness.store import read_run
+from opscope.reports.diff import Diff, compare
+from opscope.reports.night_diff import compared_in
+from opscope.reports.night_record import NightRecord, membership
+from opscope.reports.night_views import night_view, series_of
+from opscope.reports.nightly.night_folder import NIGHTS, RECORD, runs_of
+from opscope.reports.outcomes import Outcome, RunView, from_folder
+from opscope.reports.owned import own_diff
+from opscope.reports.owners import Rule
+from opscope.reports.reading import read_database
+from opscope.reports.schema_nights import LEDGER, NIGHT_SERIES
 
 
 @dataclass(frozen=True)

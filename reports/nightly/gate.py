@@ -8,24 +8,24 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from harness.errors import InputError
-from harness.store import RUN_FILE, runs_root
-from reports.diff import Diff, compare
-from reports.night_views import night_view
-from reports.nightly import markdown
-from reports.nightly.baseline import baseline_night, kept_and_run, series_like, write_history
-from reports.nightly.config import Config
-from reports.nightly.findings import Found
-from reports.nightly.journal_counter import Counter
-from reports.nightly.running import FINISHED, Watch, child, last_line, outcome_of
-from reports.nightly.sweeps import Sweep, first_command, labels, sweeps
-from reports.nightly.verdict import Problem, Verdict
-from reports.outcomes import RunView, from_folder
-from reports.owned import own_diff
-from reports.owners import Rule
-from reports.reading import read_database
-from reports.schema_nights import LEDGER
-from reports.written import write_whole
+from opscope.harness.errors import InputError
+from opscope.harness.store import RUN_FILE, runs_root
+from opscope.reports.diff import Diff, compare
+from opscope.reports.night_views import night_view
+from opscope.reports.nightly import markdown
+from opscope.reports.nightly.baseline import baseline_night, kept_and_run, series_like, write_history
+from opscope.reports.nightly.config import Config
+from opscope.reports.nightly.findings import Found
+from opscope.reports.nightly.journal_counter import Counter
+from opscope.reports.nightly.running import FINISHED, Watch, child, last_line, outcome_of
+from opscope.reports.nightly.sweeps import Sweep, first_command, labels, sweeps
+from opscope.reports.nightly.verdict import Problem, Verdict
+from opscope.reports.outcomes import RunView, from_folder
+from opscope.reports.owned import own_diff
+from opscope.reports.owners import Rule
+from opscope.reports.reading import read_database
+from opscope.reports.schema_nights import LEDGER
+from opscope.reports.written import write_whole
 
 GATES = Path(".opscope") / "gates"
 

@@ -9,12 +9,12 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from reports.diff import NEWS, Label, Row
-from reports.nightly.delivery import Delivered
-from reports.nightly.findings import Found
-from reports.nightly.verdict import Verdict
-from reports.terminal import percent
-from reports.unblock import Fix, plan
+from opscope.reports.diff import NEWS, Label, Row
+from opscope.reports.nightly.delivery import Delivered
+from opscope.reports.nightly.findings import Found
+from opscope.reports.nightly.verdict import Verdict
+from opscope.reports.terminal import percent
+from opscope.reports.unblock import Fix, plan
 
 MOST_ROWS = 20
 """Rows per table: GitHub takes 65,536 characters in a comment, chat systems fewer."""

@@ -8,24 +8,24 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
-from harness.errors import InputError
-from harness.origin import ci_job
-from harness.store import runs_root
-from reports.html import write_report
-from reports.night_page import render_night
-from reports.night_record import NightRecord
-from reports.nightly import delivery, markdown
-from reports.nightly.config import Config
-from reports.nightly.delivery import Delivered
-from reports.nightly.findings import Found, from_database, from_folders
-from reports.nightly.night_folder import REPORT, SUMMARY, end, folder_of
-from reports.nightly.notifying import Message, notify
-from reports.nightly.running import Ended
-from reports.nightly.verdict import Verdict, headline, judge
-from reports.owned import Owned
-from reports.owners import Rule
-from reports.reading import read_database
-from reports.written import write_whole
+from opscope.harness.errors import InputError
+from opscope.harness.origin import ci_job
+from opscope.harness.store import runs_root
+from opscope.reports.html import write_report
+from opscope.reports.night_page import render_night
+from opscope.reports.night_record import NightRecord
+from opscope.reports.nightly import delivery, markdown
+from opscope.reports.nightly.config import Config
+from opscope.reports.nightly.delivery import Delivered
+from opscope.reports.nightly.findings import Found, from_database, from_folders
+from opscope.reports.nightly.night_folder import REPORT, SUMMARY, end, folder_of
+from opscope.reports.nightly.notifying import Message, notify
+from opscope.reports.nightly.running import Ended
+from opscope.reports.nightly.verdict import Verdict, headline, judge
+from opscope.reports.owned import Owned
+from opscope.reports.owners import Rule
+from opscope.reports.reading import read_database
+from opscope.reports.written import write_whole
 
 
 @dataclass(frozen=True)

@@ -15,12 +15,12 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from harness.errors import InputError
-from harness.store import RUN_FILE, runs_root
-from reports.night_record import NightRecord, membership, read_night
-from reports.nightly.config import Config
-from reports.nightly.sweeps import expected_models, labels
-from reports.written import write_whole
+from opscope.harness.errors import InputError
+from opscope.harness.store import RUN_FILE, runs_root
+from opscope.reports.night_record import NightRecord, membership, read_night
+from opscope.reports.nightly.config import Config
+from opscope.reports.nightly.sweeps import expected_models, labels
+from opscope.reports.written import write_whole
 
 NIGHTS = Path(".opscope") / "nights"
 RECORD, ENDED, LOGS, SUMMARY, REPORT = "night.json", "ended.json", "logs", "summary.md", "report.html"

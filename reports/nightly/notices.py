@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from reports.nightly.fields import mapping, number, one_of, text, texts, whole_number
+from opscope.reports.nightly.fields import mapping, number, one_of, text, texts, whole_number
 
 WHEN = ("always", "change")
 TLS = ("starttls", "implicit", "none")
@@ -69,7 +69,7 @@ def _webhook(where: str, value: Any) -> Webhook:
     key = "url" if "url" in given else "url_env"
     address = text(f"{where}.{key}", given.get(key))
     if key == "url" and not address.startswith(("http://", "https://")):
-        from harness.errors import InputError
+        from opscope.harness.errors import InputError
 
         raise InputError(f"{where}.url", "an address of http or https", f"`{address}`", "url_env: CHAT_WEBHOOK")
     return Webhook(

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from email.message import EmailMessage
 from typing import Any
 
-from reports.nightly.notices import Email, Notices, Webhook
+from opscope.reports.nightly.notices import Email, Notices, Webhook
 
 ALL = 3.0
 """So many times its own timeout a receiver has altogether: one that answers a byte now and then is given up too."""

@@ -8,8 +8,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from reports.nightly.running import Ended
-from reports.nightly.sweeps import Sweep
+from opscope.reports.nightly.running import Ended
+from opscope.reports.nightly.sweeps import Sweep
 
 
 class Display:

@@ -15,13 +15,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from harness.errors import InputError
-from harness.store import RUN_FILE, read_run
-from reports.night_record import NIGHT_FILE, NightRecord, join
-from reports.nightly.config import Config
-from reports.nightly.journal_counter import Counter
-from reports.nightly.night_folder import LOGS, folder_of
-from reports.nightly.sweeps import Sweep, first_command, next_command
+from opscope.harness.errors import InputError
+from opscope.harness.store import RUN_FILE, read_run
+from opscope.reports.night_record import NIGHT_FILE, NightRecord, join
+from opscope.reports.nightly.config import Config
+from opscope.reports.nightly.journal_counter import Counter
+from opscope.reports.nightly.night_folder import LOGS, folder_of
+from opscope.reports.nightly.sweeps import Sweep, first_command, next_command
 
 FINISHED = ("complete", "out_of_budget")
 """Outcomes of a run that is not gone on with."""
@@ -129,7 +129,7 @@ def outcome_of(run_dir: Path) -> str:
 
 def child(command: list[str], root: Path, log: Path, tick: Callable[[], None]) -> int:
     """Runs a command to its end, its output in the log; ends it, and its children, where the night is ended."""
-    bound = [sys.executable, "-P", "-m", "reports.nightly.bound", str(os.getpid()), *command]
+    bound = [sys.executable, "-P", "-m", "opscope.reports.nightly.bound", str(os.getpid()), *command]
     with log.open("ab") as output:
         process = subprocess.Popen(
             bound, cwd=root, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True

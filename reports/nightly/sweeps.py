@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.settings import BY_NAME
-from harness.store import file_name, runs_root
-from reports.nightly.config import Config
+from opscope.harness.settings import BY_NAME
+from opscope.harness.store import file_name, runs_root
+from opscope.reports.nightly.config import Config
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ def _budget(seconds: float | None) -> list[str]:
 
 def expected_models(config: Config) -> tuple[str, ...]:
     """Names of the models that every sweep of the night asks for. Raises InputError for what names none."""
-    from harness import prepare
+    from opscope.harness import prepare
 
     options = config.options
     request = prepare.Request(
@@ -105,6 +105,6 @@ def expected_models(config: Config) -> tuple[str, ...]:
 
 def labels(backends: Sequence[str]) -> tuple[str, ...]:
     """The names under which records know the backends of a night; a sweep may have several (`reference,xla`)."""
-    from harness.optest import backend_label
+    from opscope.harness.optest import backend_label
 
     return tuple(dict.fromkeys(backend_label(one) for backend in backends for one in backend.split(",")))

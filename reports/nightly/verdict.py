@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from reports.diff import Label
-from reports.nightly.delivery import Delivered
-from reports.nightly.findings import Found
+from opscope.reports.diff import Label
+from opscope.reports.nightly.delivery import Delivered
+from opscope.reports.nightly.findings import Found
 
 CHANGES = (Label.NEW, Label.REASON_CHANGED, Label.PCC_DROP, Label.FIXED, Label.VANISHED)
 """Labels that make a night worth a message."""

@@ -9,10 +9,10 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from reports.database import open_database
-from reports.night_record import NightRecord, join
-from reports.publish import publish
-from reports.tests.nights import START, Op, night
+from opscope.reports.database import open_database
+from opscope.reports.night_record import NightRecord, join
+from opscope.reports.publish import publish
+from opscope.reports.tests.nights import START, Op, night
 
 
 @functools.cache

@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from harness.errors import InputError
-from harness.stages import Stage
-from reports.ask import Answer, as_csv, ask, questions
-from reports.cli_ask import sql as command
-from reports.publish import publish
-from reports.tests.nights import Op, night, op_id
+from opscope.harness.errors import InputError
+from opscope.harness.stages import Stage
+from opscope.reports.ask import Answer, as_csv, ask, questions
+from opscope.reports.cli_ask import sql as command
+from opscope.reports.publish import publish
+from opscope.reports.tests.nights import Op, night, op_id
 
 F = "f32[8,8] -> f32[8,8]"
 OLD = {"add": Op("crashed", uses={"a": 1}), "old": Op(uses={"a": 1})}

@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta, timezone
 import sqlalchemy as sa
 from pydantic import BaseModel
 
-from harness.stages import Status
-from reports.columns import Utc, columns, plain
+from opscope.harness.stages import Status
+from opscope.reports.columns import Utc, columns, plain
 
 
 class Example(BaseModel):

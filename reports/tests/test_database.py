@@ -15,13 +15,13 @@ from alembic.migration import MigrationContext
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.schema import CreateTable
 
-from harness.errors import InputError
-from harness.records import OpTest, Origin
-from reports import rows
-from reports.database import default_url, head, open_database, parse_url, shown, views
-from reports.publish import publish
-from reports.schema import DROPPED, METADATA, OP_TESTS, RUNS
-from reports.tests.sample_run import make_run
+from opscope.harness.errors import InputError
+from opscope.harness.records import OpTest, Origin
+from opscope.reports import rows
+from opscope.reports.database import default_url, head, open_database, parse_url, shown, views
+from opscope.reports.publish import publish
+from opscope.reports.schema import DROPPED, METADATA, OP_TESTS, RUNS
+from opscope.reports.tests.sample_run import make_run
 
 
 @pytest.mark.filterwarnings("ignore:Skipped unsupported reflection of expression-based index ix_ops_label")
@@ -70,7 +70,7 @@ def test_a_changed_view_is_made_anew_and_a_dropped_one_goes(tmp_path: Path, monk
     url = f"sqlite:///{tmp_path}/db.sqlite"
     with open_database(url):
         pass
-    monkeypatch.setattr("reports.database.views", lambda: {"only_one": "SELECT 1 AS one"})
+    monkeypatch.setattr("opscope.reports.database.views", lambda: {"only_one": "SELECT 1 AS one"})
     with open_database(url) as connection:
         assert sa.inspect(connection).get_view_names() == ["only_one"]
         assert connection.scalar(sa.text("SELECT one FROM only_one")) == 1

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from harness.ledger import ledger
-from harness.main import main
-from harness.stages import Stage, Status
-from harness.store import load_run
-from reports.demo import recorded, replay, story
-from reports.owners import owner
-from reports.publish import publish
-from reports.tests.sample_run import make_run
+from opscope.harness.ledger import ledger
+from opscope.harness.main import main
+from opscope.harness.stages import Stage, Status
+from opscope.harness.store import load_run
+from opscope.reports.demo import recorded, replay, story
+from opscope.reports.owners import owner
+from opscope.reports.publish import publish
+from opscope.reports.tests.sample_run import make_run
 
 LAST = datetime(2026, 11, 20, 2, tzinfo=UTC)
 

@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from harness.stages import Stage
-from reports.choosing import open_runs
-from reports.cli_compare import diff as command
-from reports.diff import Diff, Label, compare
-from reports.history import compared
-from reports.outcomes import from_database, from_folder
-from reports.publish import publish
-from reports.reading import read_database
-from reports.tests.nights import Op, night, op_id
+from opscope.harness.stages import Stage
+from opscope.reports.choosing import open_runs
+from opscope.reports.cli_compare import diff as command
+from opscope.reports.diff import Diff, Label, compare
+from opscope.reports.history import compared
+from opscope.reports.outcomes import from_database, from_folder
+from opscope.reports.publish import publish
+from opscope.reports.reading import read_database
+from opscope.reports.tests.nights import Op, night, op_id
 
 BAD = Op("compile_failed")
 OK = Op(pcc=0.99999, cycles=1000)

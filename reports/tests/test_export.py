@@ -18,16 +18,16 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 
-from harness.records import TensorDesc
-from harness.stages import Status
-from harness.store import load_run
-from reports import frames
-from reports.cli_ask import export as command
-from reports.export_optest import tensors
-from reports.publish import publish
-from reports.rows import is_failure
-from reports.tests.nights import Op, night, op_id
-from reports.tests.sample_run import NASTY, OPS, make_run
+from opscope.harness.records import TensorDesc
+from opscope.harness.stages import Status
+from opscope.harness.store import load_run
+from opscope.reports import frames
+from opscope.reports.cli_ask import export as command
+from opscope.reports.export_optest import tensors
+from opscope.reports.publish import publish
+from opscope.reports.rows import is_failure
+from opscope.reports.tests.nights import Op, night, op_id
+from opscope.reports.tests.sample_run import NASTY, OPS, make_run
 
 COLLECT_DATA = os.environ.get("OPSCOPE_COLLECT_DATA", "")
 """Folder `.github/actions/collect_data/src` of a checkout of tenstorrent/tt-github-actions, if there is one."""

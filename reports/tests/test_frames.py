@@ -10,18 +10,18 @@ import pandas as pd
 import pytest
 import sqlalchemy as sa
 
-from harness.errors import InputError
-from harness.store import load_run
-from reports import frames
-from reports.ask import ask
-from reports.database import views
-from reports.frame_types import type_of
-from reports.metrics import metrics
-from reports.publish import publish
-from reports.reading import read_database
-from reports.tests.night_runs import fresh, record, shard_run
-from reports.tests.nights import Op, night
-from reports.tests.sample_run import make_run
+from opscope.harness.errors import InputError
+from opscope.harness.store import load_run
+from opscope.reports import frames
+from opscope.reports.ask import ask
+from opscope.reports.database import views
+from opscope.reports.frame_types import type_of
+from opscope.reports.metrics import metrics
+from opscope.reports.publish import publish
+from opscope.reports.reading import read_database
+from opscope.reports.tests.night_runs import fresh, record, shard_run
+from opscope.reports.tests.nights import Op, night
+from opscope.reports.tests.sample_run import make_run
 
 DOCS = Path(__file__).parents[2] / "docs" / "results.md"
 
@@ -93,7 +93,7 @@ def test_a_view_of_one_run_and_what_is_none(url: str) -> None:
     frame = frames.newest_ops(url, "night02", op_name="stablehlo.add")
     assert tuple((row.uses, row.flaky) for row in frame.itertuples()) == ask(url, asked).rows
     assert frame.started.iloc[0] == pd.Timestamp(frames.op_tests(url, "night02").started.iloc[0])
-    with pytest.raises(InputError, match=r"reports.frames.ladder: expected a column of it, got `model`; try "):
+    with pytest.raises(InputError, match=r"opscope.reports.frames.ladder: expected a column of it, got `model`; try "):
         frames.ladder(url, model="m")
     with pytest.raises(InputError, match="expected a view of the database, got `coverge`; try coverage"):
         frames.view("coverge", url)
@@ -133,5 +133,5 @@ def test_without_pandas_the_error_says_what_to_install(url: str, monkeypatch: py
 
 
 def test_importing_frames_costs_no_pandas() -> None:
-    script = "import sys, reports.frames; sys.exit('pandas' in sys.modules)"
+    script = "import sys, opscope.reports.frames; sys.exit('pandas' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from reports.ask import ask
-from reports.publish import publish
-from reports.tests.night_runs import fresh
-from reports.tests.nights import Op, night
+from opscope.reports.ask import ask
+from opscope.reports.publish import publish
+from opscope.reports.tests.night_runs import fresh
+from opscope.reports.tests.nights import Op, night
 
 ROOT = Path(__file__).parents[2]
 OPS = {f"op{number}": Op(uses={"a": 1}, error="x" * 400, status="crashed") for number in range(60)}
@@ -24,7 +24,7 @@ import resource, signal, sys
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 size = int(sys.argv[1])
 resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
-from reports.cli import publish
+from opscope.reports.cli import publish
 publish(sys.argv[2:], standalone_mode=False)
 """
 
@@ -90,7 +90,7 @@ def test_a_disk_with_no_room_left_changes_nothing_and_the_run_arrives_later(tmp_
 def test_a_device_that_is_full_takes_no_export(tmp_path: Path) -> None:
     url = fresh(tmp_path / "db.sqlite")
     publish(night(tmp_path, 1, {"add": Op(uses={"a": 1})}), url)
-    code = "from harness.main import main; main()"
+    code = "from opscope.harness.main import main; main()"
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
             [sys.executable, "-c", code, "export", "night01", "--format", "csv", "-o", "-", "--db", url],

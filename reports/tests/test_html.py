@@ -13,16 +13,16 @@ from pathlib import Path
 import altair
 import pytest
 
-from harness.errors import InputError
-from harness.records import StageTime
-from harness.stages import Stage
-from harness.store import load_run
-from reports import vega
-from reports.charts import OWN_STAGE_COLOUR, charts
-from reports.columns import plain
-from reports.html import render, write_report
-from reports.page_rows import op_rows
-from reports.tests.sample_run import OPS, make_run, op_id
+from opscope.harness.errors import InputError
+from opscope.harness.records import StageTime
+from opscope.harness.stages import Stage
+from opscope.harness.store import load_run
+from opscope.reports import vega
+from opscope.reports.charts import OWN_STAGE_COLOUR, charts
+from opscope.reports.columns import plain
+from opscope.reports.html import render, write_report
+from opscope.reports.page_rows import op_rows
+from opscope.reports.tests.sample_run import OPS, make_run, op_id
 
 BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from reports.database import open_database, views
-from reports.metrics import markdown, metrics
-from reports.tests.night_runs import fresh
+from opscope.reports.database import open_database, views
+from opscope.reports.metrics import markdown, metrics
+from opscope.reports.tests.night_runs import fresh
 
 DOCS = Path(__file__).parents[2] / "docs" / "metrics.md"
 

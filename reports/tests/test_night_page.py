@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from reports.cli_report import report
-from reports.html import gzipped
-from reports.publish import publish
-from reports.tests.night_runs import fresh, publish_night, record, shard_run
-from reports.tests.nights import Op, op_id
+from opscope.reports.cli_report import report
+from opscope.reports.html import gzipped
+from opscope.reports.publish import publish
+from opscope.reports.tests.night_runs import fresh, publish_night, record, shard_run
+from opscope.reports.tests.nights import Op, op_id
 
 ROOT = Path(__file__).parents[2]
 BROWSER = shutil.which("chromium") or shutil.which("google-chrome")

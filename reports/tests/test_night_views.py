@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from harness.stages import Stage
-from reports.database import open_database
-from reports.publish import publish
-from reports.tests.night_runs import fresh, publish_night, record, shard_run
-from reports.tests.nights import Op, op_id
+from opscope.harness.stages import Stage
+from opscope.reports.database import open_database
+from opscope.reports.publish import publish
+from opscope.reports.tests.night_runs import fresh, publish_night, record, shard_run
+from opscope.reports.tests.nights import Op, op_id
 
 FIRST = {
     "add": Op(uses={"a": 2, "b": 1}, cycles=100, pcc=0.999, compile_ms=10.0),

@@ -10,20 +10,20 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from harness.errors import InputError
-from harness.records import ModelFailure
-from harness.stages import ModelStatus
-from reports.choosing import open_runs
-from reports.database import open_database, views
-from reports.night_diff import newest_night
-from reports.night_record import NightRecord, join
-from reports.night_views import night_named, night_view
-from reports.publish import publish
-from reports.readiness import newest_views
-from reports.schema_nights import LEDGER
-from reports.tests.night_runs import fresh, publish_night, record, shard_run
-from reports.tests.nights import START, Op, night, op_id
-from reports.unblock import plan
+from opscope.harness.errors import InputError
+from opscope.harness.records import ModelFailure
+from opscope.harness.stages import ModelStatus
+from opscope.reports.choosing import open_runs
+from opscope.reports.database import open_database, views
+from opscope.reports.night_diff import newest_night
+from opscope.reports.night_record import NightRecord, join
+from opscope.reports.night_views import night_named, night_view
+from opscope.reports.publish import publish
+from opscope.reports.readiness import newest_views
+from opscope.reports.schema_nights import LEDGER
+from opscope.reports.tests.night_runs import fresh, publish_night, record, shard_run
+from opscope.reports.tests.nights import START, Op, night, op_id
+from opscope.reports.unblock import plan
 
 SERIES = "reference n150 float32 0"
 OPS = {"add": Op(uses={"a": 2, "b": 1}), "exp": Op("golden_failed", uses={"b": 1})}

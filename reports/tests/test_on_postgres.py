@@ -12,26 +12,26 @@ import pytest
 import sqlalchemy as sa
 from click.testing import CliRunner
 
-from harness.errors import InputError
-from harness.main import main
-from reports import frames, spool
-from reports.ask import ask
-from reports.choosing import open_runs
-from reports.cli import publish as publish_command
-from reports.cli_db import db
-from reports.database import open_database, views
-from reports.diff import compare
-from reports.frame_types import COUNT, NUMBER, TEXT, TIME, TRUTH, type_of
-from reports.history import compared
-from reports.outcomes import from_database, from_folder
-from reports.publish import publish
-from reports.readiness import history
-from reports.reading import read_database
-from reports.schema import METADATA
-from reports.tests import postgres_server, test_ask, test_diff, test_night_views, test_nights, test_unblock
-from reports.tests.night_runs import fresh, record, shard_run
-from reports.tests.nights import Op, night
-from reports.tests.sample_run import make_run
+from opscope.harness.errors import InputError
+from opscope.harness.main import main
+from opscope.reports import frames, spool
+from opscope.reports.ask import ask
+from opscope.reports.choosing import open_runs
+from opscope.reports.cli import publish as publish_command
+from opscope.reports.cli_db import db
+from opscope.reports.database import open_database, views
+from opscope.reports.diff import compare
+from opscope.reports.frame_types import COUNT, NUMBER, TEXT, TIME, TRUTH, type_of
+from opscope.reports.history import compared
+from opscope.reports.outcomes import from_database, from_folder
+from opscope.reports.publish import publish
+from opscope.reports.readiness import history
+from opscope.reports.reading import read_database
+from opscope.reports.schema import METADATA
+from opscope.reports.tests import postgres_server, test_ask, test_diff, test_night_views, test_nights, test_unblock
+from opscope.reports.tests.night_runs import fresh, record, shard_run
+from opscope.reports.tests.nights import Op, night
+from opscope.reports.tests.sample_run import make_run
 
 pytestmark = [pytest.mark.slow]
 
@@ -169,7 +169,7 @@ def test_a_server_that_is_killed_loses_no_run(tmp_path: Path, monkeypatch: pytes
     monkeypatch.chdir(tmp_path)
     publish(make_run(tmp_path / "before", run_id="before"), url)
     run = make_run(tmp_path / "run", run_id="during")
-    from reports import publish as module
+    from opscope.reports import publish as module
 
     seen = module._seen
 
@@ -210,7 +210,7 @@ def test_the_role_reads_and_does_nothing_else(url: str, tmp_path: Path, monkeypa
             connection.exec_driver_sql(statement)
     with open_database(url):
         pass
-    monkeypatch.setattr("reports.database.views", lambda: {"ledger": "SELECT 1 AS one"})
+    monkeypatch.setattr("opscope.reports.database.views", lambda: {"ledger": "SELECT 1 AS one"})
     with open_database(url):
         pass  # views that are made anew may be read too
     with engine.connect() as connection:

@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from harness.errors import InputError
-from reports.ask import ask
-from reports.cli_compare import diff, readiness, unblock
-from reports.cli_db import db
-from reports.cli_report import report
-from reports.database import open_database
-from reports.owners import Rule, owner, read_owners, rules_here, store_owners
-from reports.tests.night_runs import fresh, publish_night
-from reports.tests.nights import Op
+from opscope.harness.errors import InputError
+from opscope.reports.ask import ask
+from opscope.reports.cli_compare import diff, readiness, unblock
+from opscope.reports.cli_db import db
+from opscope.reports.cli_report import report
+from opscope.reports.database import open_database
+from opscope.reports.owners import Rule, owner, read_owners, rules_here, store_owners
+from opscope.reports.tests.night_runs import fresh, publish_night
+from opscope.reports.tests.nights import Op
 
 TEXT = """
 owners:

@@ -10,16 +10,16 @@ import pytest
 import sqlalchemy as sa
 from click.testing import CliRunner
 
-from harness.errors import InputError
-from harness.records import OpTest, RunRecord
-from harness.stages import Status
-from harness.store import Journal, load_run, write_run
-from reports.cli import publish as publish_command
-from reports.database import open_database
-from reports.publish import publish
-from reports.rows import signature
-from reports.schema import DROPPED, OP_TESTS, RUNS
-from reports.tests.sample_run import OPS, make_run, op_id
+from opscope.harness.errors import InputError
+from opscope.harness.records import OpTest, RunRecord
+from opscope.harness.stages import Status
+from opscope.harness.store import Journal, load_run, write_run
+from opscope.reports.cli import publish as publish_command
+from opscope.reports.database import open_database
+from opscope.reports.publish import publish
+from opscope.reports.rows import signature
+from opscope.reports.schema import DROPPED, OP_TESTS, RUNS
+from opscope.reports.tests.sample_run import OPS, make_run, op_id
 
 
 def dump(path: Path) -> list[str]:

@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from harness.errors import InputError
-from harness.records import OpRow, OpTest
-from harness.store import load_attempts
-from reports import contents, quick_records, rows
-from reports.columns import plain
-from reports.database import open_database
-from reports.publish import publish
-from reports.schema import RUNS
-from reports.tests.night_runs import fresh
-from reports.tests.sample_run import make_run
+from opscope.harness.errors import InputError
+from opscope.harness.records import OpRow, OpTest
+from opscope.harness.store import load_attempts
+from opscope.reports import contents, quick_records, rows
+from opscope.reports.columns import plain
+from opscope.reports.database import open_database
+from opscope.reports.publish import publish
+from opscope.reports.schema import RUNS
+from opscope.reports.tests.night_runs import fresh
+from opscope.reports.tests.sample_run import make_run
 
 
 def fields(value: object, kind: type[OpRow] | type[OpTest]) -> dict[str, object]:

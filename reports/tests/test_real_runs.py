@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from harness.store import load_run
+from opscope.harness.store import load_run
 
 BACKEND = '''
-from harness.backends.base import StageError
-from harness.backends.reference import Reference
-from harness.stages import Stage
+from opscope.harness.backends.base import StageError
+from opscope.harness.backends.reference import Reference
+from opscope.harness.stages import Stage
 
 FAULTS = {FAULTS}
 

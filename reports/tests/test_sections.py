@@ -9,16 +9,16 @@ from pathlib import Path
 import altair
 import pytest
 
-from harness.store import load_run
-from reports.diff import compare
-from reports.html import context, write_report
-from reports.outcomes import from_folder
-from reports.publish import publish
-from reports.readiness import views_of
-from reports.sections import since_last
-from reports.tests.nights import Op, night
-from reports.tests.sample_run import NASTY
-from reports.unblock import plan
+from opscope.harness.store import load_run
+from opscope.reports.diff import compare
+from opscope.reports.html import context, write_report
+from opscope.reports.outcomes import from_folder
+from opscope.reports.publish import publish
+from opscope.reports.readiness import views_of
+from opscope.reports.sections import since_last
+from opscope.reports.tests.nights import Op, night
+from opscope.reports.tests.sample_run import NASTY
+from opscope.reports.unblock import plan
 
 EARLY = {"exp": Op(uses={"a": 1, "b": 2}), "log": Op("compile_failed"), "add": Op()}
 LATE = {"exp": Op("run_failed", uses={"a": 1, "b": 2}, error=NASTY), "log": Op(), "add": Op()}

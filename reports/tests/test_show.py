@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from harness.cli import show
-from harness.errors import InputError
-from reports.tests.night_runs import fresh, publish_night
-from reports.tests.nights import Op, op_id
+from opscope.harness.cli import show
+from opscope.harness.errors import InputError
+from opscope.reports.tests.night_runs import fresh, publish_night
+from opscope.reports.tests.nights import Op, op_id
 
 OWNERS = "owners: [{team: lowering, op: stablehlo.add}, {team: models}]\n"
 

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from reports.ask import ask
-from reports.cli import publish as command
-from reports.night_record import join
-from reports.spool import waiting
-from reports.tests.night_runs import record
-from reports.tests.nights import Op, night
+from opscope.reports.ask import ask
+from opscope.reports.cli import publish as command
+from opscope.reports.night_record import join
+from opscope.reports.spool import waiting
+from opscope.reports.tests.night_runs import record
+from opscope.reports.tests.nights import Op, night
 
 OPS = {"add": Op(uses={"a": 1})}
 

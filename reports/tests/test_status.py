@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from harness.errors import InputError
-from reports.cli_status import status
-from reports.publish import publish
-from reports.tests.night_runs import fresh, record, shard_run
-from reports.tests.nights import Op
+from opscope.harness.errors import InputError
+from opscope.reports.cli_status import status
+from opscope.reports.publish import publish
+from opscope.reports.tests.night_runs import fresh, record, shard_run
+from opscope.reports.tests.nights import Op
 
 OPS = {"add": Op(uses={"a": 1, "b": 1})}
 

@@ -11,13 +11,13 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reports.choosing import open_runs
-from reports.cli_compare import readiness, unblock
-from reports.outcomes import from_folder
-from reports.publish import publish
-from reports.readiness import history, views_of
-from reports.tests.nights import Op, night, op_id
-from reports.unblock import curve, missing, plan
+from opscope.reports.choosing import open_runs
+from opscope.reports.cli_compare import readiness, unblock
+from opscope.reports.outcomes import from_folder
+from opscope.reports.publish import publish
+from opscope.reports.readiness import history, views_of
+from opscope.reports.tests.nights import Op, night, op_id
+from opscope.reports.unblock import curve, missing, plan
 
 
 def fail(text: str, **uses: int) -> Op:

@@ -9,17 +9,17 @@ import pytest
 import sqlalchemy as sa
 from click.testing import CliRunner
 
-from harness.records import WHOLE_MODEL, Jump
-from harness.stages import Stage, Status
-from harness.store import WHOLE_FILE, load_run
-from reports.cli_report import report
-from reports.database import open_database
-from reports.publish import publish
-from reports.rows import series_text
-from reports.tests.night_runs import record, shard_run
-from reports.tests.nights import Op
-from reports.tests.sample_run import make_run
-from reports.whole_models import WHOLE_MODELS
+from opscope.harness.records import WHOLE_MODEL, Jump
+from opscope.harness.stages import Stage, Status
+from opscope.harness.store import WHOLE_FILE, load_run
+from opscope.reports.cli_report import report
+from opscope.reports.database import open_database
+from opscope.reports.publish import publish
+from opscope.reports.rows import series_text
+from opscope.reports.tests.night_runs import record, shard_run
+from opscope.reports.tests.nights import Op
+from opscope.reports.tests.sample_run import make_run
+from opscope.reports.whole_models import WHOLE_MODELS
 
 
 def test_a_model_is_a_row_with_where_its_error_jumps(tmp_path: Path) -> None:

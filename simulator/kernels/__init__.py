@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from simulator.kernels import (
+from opscope.simulator.kernels import (
     buda,
     ccl,
     control,
@@ -25,7 +25,7 @@ from simulator.kernels import (
     sort,
     special,
 )
-from simulator.kernels.registry import KERNELS, Call, Kernel, kernel
+from opscope.simulator.kernels.registry import KERNELS, Call, Kernel, kernel
 
 __all__ = [
     "KERNELS",

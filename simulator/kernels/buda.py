@@ -11,9 +11,9 @@ from itertools import product
 
 import numpy as np
 
-from compiler.target.formats import TILE
-from compiler.target.program import SparseMatmulParams, TmsParams
-from simulator.kernels.registry import Call, Images, kernel, params_of
+from opscope.compiler.target.formats import TILE
+from opscope.compiler.target.program import SparseMatmulParams, TmsParams
+from opscope.simulator.kernels.registry import Call, Images, kernel, params_of
 
 _TM = re.compile(r"(\w+)(?:\((\w+)(?:, (\d+))?\))?")
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from compiler.target.formats import host_dtype
-from compiler.target.program import CollectiveParams, EltwiseParams
-from simulator.kernels.registry import KERNELS, Call, Images, kernel, params_of
+from opscope.compiler.target.formats import host_dtype
+from opscope.compiler.target.program import CollectiveParams, EltwiseParams
+from opscope.simulator.kernels.registry import KERNELS, Call, Images, kernel, params_of
 
 
 def _group(params: CollectiveParams, chip: int) -> list[int]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from compiler.target.program import ControlParams
-from simulator.kernels.registry import Call, Images, kernel
+from opscope.compiler.target.program import ControlParams
+from opscope.simulator.kernels.registry import Call, Images, kernel
 
 
 @kernel("if", ControlParams, unit="control", arity=(1, 1024))

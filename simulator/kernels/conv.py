@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from compiler.target.program import Conv2dParams
-from simulator.kernels.matmul import activated, matrix_product
-from simulator.kernels.registry import Call, Images, kernel, params_of
-from simulator.kernels.windows import dilate, pad_crop, windows
+from opscope.compiler.target.program import Conv2dParams
+from opscope.simulator.kernels.matmul import activated, matrix_product
+from opscope.simulator.kernels.registry import Call, Images, kernel, params_of
+from opscope.simulator.kernels.windows import dilate, pad_crop, windows
 
 CHUNK_BYTES = 64 * 2**20
 """Largest im2col matrix made at once."""

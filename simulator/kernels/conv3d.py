@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from compiler.target.program import Conv3dParams
-from simulator.kernels.data_movement import padded
-from simulator.kernels.matmul import matrix_product
-from simulator.kernels.registry import Call, Images, kernel, params_of
-from simulator.kernels.windows import out_size
+from opscope.compiler.target.program import Conv3dParams
+from opscope.simulator.kernels.data_movement import padded
+from opscope.simulator.kernels.matmul import matrix_product
+from opscope.simulator.kernels.registry import Call, Images, kernel, params_of
+from opscope.simulator.kernels.windows import out_size
 
 
 @kernel("conv3d", Conv3dParams, unit="matrix", arity=(2, 3))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from compiler.target.formats import host_dtype
-from compiler.target.program import ArangeParams, ConstantParams, FullParams
-from simulator.images import from_host
-from simulator.kernels.registry import Call, Images, kernel, params_of
+from opscope.compiler.target.formats import host_dtype
+from opscope.compiler.target.program import ArangeParams, ConstantParams, FullParams
+from opscope.simulator.images import from_host
+from opscope.simulator.kernels.registry import Call, Images, kernel, params_of
 
 
 def _decode(data: bytes, shape: tuple[int, ...], call: Call) -> np.ndarray:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from compiler.target.program import (
+from opscope.compiler.target.program import (
     BroadcastParams,
     ConcatParams,
     PadParams,
@@ -15,7 +15,7 @@ from compiler.target.program import (
     ReverseParams,
     SliceParams,
 )
-from simulator.kernels.registry import Call, Images, kernel, params_of
+from opscope.simulator.kernels.registry import Call, Images, kernel, params_of
 
 LARGE, BLOCK = 1 << 20, 256
 """Elements from which a transpose is copied in blocks, and their length along the last dim."""

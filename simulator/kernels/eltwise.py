@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from compiler.target.formats import FORMATS, host_dtype
-from compiler.target.program import EltwiseParams, TensorDesc
-from compiler.target.rounding import flush, keep_bits
-from simulator.kernels import integer, special
-from simulator.kernels.registry import Call, Images, kernel, params_of
+from opscope.compiler.target.formats import FORMATS, host_dtype
+from opscope.compiler.target.program import EltwiseParams, TensorDesc
+from opscope.compiler.target.rounding import flush, keep_bits
+from opscope.simulator.kernels import integer, special
+from opscope.simulator.kernels.registry import Call, Images, kernel, params_of
 
 Function = Callable[..., Any]
 

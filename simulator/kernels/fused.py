@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from compiler.target.fused_params import AttentionParams, NormParams, SoftmaxParams
-from simulator.kernels.eltwise import operands
-from simulator.kernels.matmul import matrix_product
-from simulator.kernels.reduce import gapool_operand
-from simulator.kernels.registry import Call, Images, kernel, params_of
+from opscope.compiler.target.fused_params import AttentionParams, NormParams, SoftmaxParams
+from opscope.simulator.kernels.eltwise import operands
+from opscope.simulator.kernels.matmul import matrix_product
+from opscope.simulator.kernels.reduce import gapool_operand
+from opscope.simulator.kernels.registry import Call, Images, kernel, params_of
 
 
 def _softmax(x: np.ndarray, dim: int, stable: bool) -> np.ndarray:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from compiler.target.formats import FORMATS
-from compiler.target.program import GatherParams
-from simulator.kernels.registry import Call, Images, kernel, params_of
+from opscope.compiler.target.formats import FORMATS
+from opscope.compiler.target.program import GatherParams
+from opscope.simulator.kernels.registry import Call, Images, kernel, params_of
 
 
 def _row_bytes(call: Call) -> int:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from compiler.target.program import HostParams
-from simulator.images import from_host, to_host
-from simulator.kernels.registry import Call, Images, kernel, params_of
+from opscope.compiler.target.program import HostParams
+from opscope.simulator.images import from_host, to_host
+from opscope.simulator.kernels.registry import Call, Images, kernel, params_of
 
 
 @kernel("host_op", HostParams, unit="host", arity=(0, 1 << 16))
 def host_op(images: Images, call: Call) -> Images:
     """The results of a StableHLO module, in IEEE and in the tensors' own types."""
-    from simulator.host_ops import run
+    from opscope.simulator.host_ops import run
 
     module = params_of(call, HostParams).module
     arrays = [to_host(image, desc) for image, desc in zip(images, call.inputs, strict=True)]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from compiler.target.formats import FORMATS, INDEX_LIMIT, host_dtype
-from compiler.target.program import EltwiseParams, LayoutParams
-from compiler.target.rounding import bits
-from simulator.images import from_host, to_host
-from simulator.kernels.eltwise import operands
-from simulator.kernels.registry import Call, Images, kernel, params_of
+from opscope.compiler.target.formats import FORMATS, INDEX_LIMIT, host_dtype
+from opscope.compiler.target.program import EltwiseParams, LayoutParams
+from opscope.compiler.target.rounding import bits
+from opscope.simulator.images import from_host, to_host
+from opscope.simulator.kernels.eltwise import operands
+from opscope.simulator.kernels.registry import Call, Images, kernel, params_of
 
 
 def _same(images: Images, call: Call) -> np.ndarray:

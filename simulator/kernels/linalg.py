@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from compiler.target.program import CholeskyParams, TriangularSolveParams
-from simulator.kernels.eltwise import operands
-from simulator.kernels.registry import Call, Images, kernel, params_of
+from opscope.compiler.target.program import CholeskyParams, TriangularSolveParams
+from opscope.simulator.kernels.eltwise import operands
+from opscope.simulator.kernels.registry import Call, Images, kernel, params_of
 
 
 @kernel("cholesky", CholeskyParams)

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from compiler.target.formats import TILE
-from compiler.target.program import MatmulParams, Numerics
-from compiler.target.rounding import flush, keep_bits, quantise
-from simulator.kernels.eltwise import ACTIVATIONS, SRC_A_FULL, SRC_A_HIGH, SRC_B_FULL, SRC_B_HIGH
-from simulator.kernels.registry import Call, Images, kernel, params_of
+from opscope.compiler.target.formats import TILE
+from opscope.compiler.target.program import MatmulParams, Numerics
+from opscope.compiler.target.rounding import flush, keep_bits, quantise
+from opscope.simulator.kernels.eltwise import ACTIVATIONS, SRC_A_FULL, SRC_A_HIGH, SRC_B_FULL, SRC_B_HIGH
+from opscope.simulator.kernels.registry import Call, Images, kernel, params_of
 
 FIDELITIES = {"LoFi": 1, "HiFi2": 2, "HiFi3": 3, "HiFi4": 4}
 """Phases of each fidelity."""

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from compiler.target.program import Pool2dParams
-from simulator.kernels.eltwise import operands
-from simulator.kernels.reduce import gapool_operand
-from simulator.kernels.registry import Call, Images, kernel, params_of
-from simulator.kernels.windows import out_size, pad_crop
+from opscope.compiler.target.program import Pool2dParams
+from opscope.simulator.kernels.eltwise import operands
+from opscope.simulator.kernels.reduce import gapool_operand
+from opscope.simulator.kernels.registry import Call, Images, kernel, params_of
+from opscope.simulator.kernels.windows import out_size, pad_crop
 
 
 def _pool(x: np.ndarray, params: Pool2dParams, fill: float | int, join: Callable[..., np.ndarray]) -> np.ndarray:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from compiler.target.program import RandomParams
-from simulator.kernels.registry import Call, Images, kernel, params_of
+from opscope.compiler.target.program import RandomParams
+from opscope.simulator.kernels.registry import Call, Images, kernel, params_of
 
 U32, U64 = np.uint32, np.uint64
 _THREEFRY_PARITY = U32(0x1BD11BDA)

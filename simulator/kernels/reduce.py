@@ -11,11 +11,11 @@ import math
 
 import numpy as np
 
-from compiler.target.program import ReduceParams
-from compiler.target.rounding import flush, keep_bits, quantise
-from simulator.kernels.eltwise import SRC_A_FULL, SRC_A_HIGH, operands
-from simulator.kernels.matmul import MVMUL_DEPTH
-from simulator.kernels.registry import Call, Images, kernel, params_of
+from opscope.compiler.target.program import ReduceParams
+from opscope.compiler.target.rounding import flush, keep_bits, quantise
+from opscope.simulator.kernels.eltwise import SRC_A_FULL, SRC_A_HIGH, operands
+from opscope.simulator.kernels.matmul import MVMUL_DEPTH
+from opscope.simulator.kernels.registry import Call, Images, kernel, params_of
 
 
 def gapool_operand(x: np.ndarray, fidelity: str) -> np.ndarray:

@@ -12,12 +12,12 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from compiler.target.program import BodyReduceParams, BodyWindowParams, SelectScatterParams
-from simulator.kernels.data_movement import padded
-from simulator.kernels.eltwise import operands
-from simulator.kernels.registry import Body, Call, Images, bodies_of, kernel, params_of
-from simulator.kernels.scatter import join_into
-from simulator.kernels.windows import out_size
+from opscope.compiler.target.program import BodyReduceParams, BodyWindowParams, SelectScatterParams
+from opscope.simulator.kernels.data_movement import padded
+from opscope.simulator.kernels.eltwise import operands
+from opscope.simulator.kernels.registry import Body, Call, Images, bodies_of, kernel, params_of
+from opscope.simulator.kernels.scatter import join_into
+from opscope.simulator.kernels.windows import out_size
 
 
 def applied(body: Body, images: Sequence[np.ndarray], shape: tuple[int, ...]) -> Images:

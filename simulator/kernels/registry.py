@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from compiler.target.program import Numerics, Params, TensorDesc
-from simulator.mesh import Chip
+from opscope.compiler.target.program import Numerics, Params, TensorDesc
+from opscope.simulator.mesh import Chip
 
 Images = list[np.ndarray]
 Body = Callable[..., Images]

@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from compiler.target.program import ScatterParams
-from compiler.target.rounding import quantise
-from simulator.images import pack
-from simulator.kernels.eltwise import operands
-from simulator.kernels.registry import Body, Call, Images, bodies_of, kernel, params_of
+from opscope.compiler.target.program import ScatterParams
+from opscope.compiler.target.rounding import quantise
+from opscope.simulator.images import pack
+from opscope.simulator.kernels.eltwise import operands
+from opscope.simulator.kernels.registry import Body, Call, Images, bodies_of, kernel, params_of
 
 Join = Callable[[Images, Images], Images]
 COMBINE: dict[str, np.ufunc] = {

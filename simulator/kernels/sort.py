@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from compiler.target.program import SortParams, TopkParams
-from compiler.target.rounding import bits
-from simulator.kernels.registry import Body, Call, Images, bodies_of, kernel, params_of
+from opscope.compiler.target.program import SortParams, TopkParams
+from opscope.compiler.target.rounding import bits
+from opscope.simulator.kernels.registry import Body, Call, Images, bodies_of, kernel, params_of
 
 
 def _network(arrays: Images, body: Body) -> np.ndarray:

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from compiler.target.binary import write
-from compiler.target.formats import default_format
-from compiler.target.program import Binary, LayoutParams, Numerics, Operation, Params, Program, TensorDesc
-from compiler.target.system_desc import load_board
-from simulator.api import Device, RunResult
+from opscope.compiler.target.binary import write
+from opscope.compiler.target.formats import default_format
+from opscope.compiler.target.program import Binary, LayoutParams, Numerics, Operation, Params, Program, TensorDesc
+from opscope.compiler.target.system_desc import load_board
+from opscope.simulator.api import Device, RunResult
 
 DEFAULT = Numerics()
 NAMES = {

@@ -6,10 +6,10 @@ import jax
 import numpy as np
 import pytest
 
-from compiler.target.program import Numerics, SparseMatmulParams, TensorDesc, TmsParams
-from simulator.kernels import KERNELS
-from simulator.kernels.buda import manipulate
-from simulator.kernels.registry import Call
+from opscope.compiler.target.program import Numerics, SparseMatmulParams, TensorDesc, TmsParams
+from opscope.simulator.kernels import KERNELS
+from opscope.simulator.kernels.buda import manipulate
+from opscope.simulator.kernels.registry import Call
 
 X = np.arange(2 * 64 * 128, dtype=np.float32).reshape(2, 64, 128)
 

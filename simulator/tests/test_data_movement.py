@@ -8,7 +8,7 @@ import pytest
 from jax import lax
 from numpy.testing import assert_array_equal
 
-from compiler.target.program import (
+from opscope.compiler.target.program import (
     ArangeParams,
     BroadcastParams,
     ConcatParams,
@@ -22,7 +22,7 @@ from compiler.target.program import (
     ReverseParams,
     SliceParams,
 )
-from simulator.tests.programs import run_kernel
+from opscope.simulator.tests.programs import run_kernel
 
 RANDOM = np.random.default_rng(17)
 X = RANDOM.standard_normal((3, 4, 5)).astype(np.float32)

@@ -12,8 +12,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from compiler.target import binary
-from compiler.target.program import (
+from opscope.compiler.target import binary
+from opscope.compiler.target.program import (
     Binary,
     BroadcastParams,
     Conv2dParams,
@@ -27,7 +27,7 @@ from compiler.target.program import (
     ReduceParams,
     TensorDesc,
 )
-from simulator.api import (
+from opscope.simulator.api import (
     BadBinary,
     BadInput,
     Device,
@@ -38,7 +38,7 @@ from simulator.api import (
     UnsupportedKernel,
     WrongBoard,
 )
-from simulator.tests.programs import one_kernel, run_kernel, run_result
+from opscope.simulator.tests.programs import one_kernel, run_kernel, run_result
 
 ROOT = Path(__file__).parents[2]
 RANDOM = np.random.default_rng(21)
@@ -243,7 +243,7 @@ def test_the_file_alone_gives_the_same_bytes_in_a_fresh_process(tmp_path: Path) 
     made = one_kernel("matmul", MatmulParams(), [(a.shape, "bf16"), (b.shape, "bf16")], ((40, 30), "bf16"))
     (tmp_path / "p.ttnn").write_bytes(binary.write(made))
     np.savez(tmp_path / "x.npz", a=a, b=b)
-    command = [sys.executable, "-m", "simulator", "p.ttnn", "--inputs", "x.npz", "--outputs", "y.npz", "--json"]
+    command = [sys.executable, "-m", "opscope.simulator", "p.ttnn", "--inputs", "x.npz", "--outputs", "y.npz", "--json"]
     done = subprocess.run(
         command, cwd=tmp_path, capture_output=True, text=True, check=True, env={"PYTHONPATH": str(ROOT)}
     )
@@ -259,10 +259,10 @@ def test_the_file_alone_gives_the_same_bytes_in_a_fresh_process(tmp_path: Path) 
 
 def test_the_simulator_imports_no_jax_and_no_compiler_passes() -> None:
     code = (
-        "import simulator.api, simulator.__main__, sys;"
+        "import opscope.simulator.api, opscope.simulator.__main__, sys;"
         "names = {m.split('.')[0] for m in sys.modules};"
         "assert not names & {'jax', 'jaxlib', 'xdsl', 'torch', 'pandas'}, names;"
-        "assert not [m for m in sys.modules if m.startswith('compiler.') and not m.startswith('compiler.target')];"
-        "assert not names & {'harness', 'models', 'reports'}"
+        "assert not [m for m in sys.modules if m.startswith('opscope.compiler.') and not m.startswith('opscope.compiler.target')];"
+        "assert not [m for m in sys.modules if m.startswith(('opscope.harness', 'opscope.models', 'opscope.reports'))]"
     )
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)

@@ -9,11 +9,11 @@ import pytest
 from jax import lax
 from numpy.testing import assert_array_equal
 
-from compiler.target.program import EltwiseParams, Numerics
-from simulator.api import KernelError, UnsupportedKernel, error_bound
-from simulator.kernels import KERNELS
-from simulator.kernels.eltwise import BINARY, UNARY
-from simulator.tests.programs import run_kernel
+from opscope.compiler.target.program import EltwiseParams, Numerics
+from opscope.simulator.api import KernelError, UnsupportedKernel, error_bound
+from opscope.simulator.kernels import KERNELS
+from opscope.simulator.kernels.eltwise import BINARY, UNARY
+from opscope.simulator.tests.programs import run_kernel
 
 RANDOM = np.random.default_rng(3)
 NONE = EltwiseParams()

@@ -4,10 +4,10 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from compiler.target.program import MatmulParams, Numerics
-from compiler.target.rounding import quantise, to_tf32
-from simulator.kernels.matmul import integer_product, matrix_product
-from simulator.tests.programs import run_kernel
+from opscope.compiler.target.program import MatmulParams, Numerics
+from opscope.compiler.target.rounding import quantise, to_tf32
+from opscope.simulator.kernels.matmul import integer_product, matrix_product
+from opscope.simulator.tests.programs import run_kernel
 
 RANDOM = np.random.default_rng(5)
 LEFT = RANDOM.standard_normal((128, 768)).astype(np.float32)

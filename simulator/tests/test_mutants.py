@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from compiler.target.binary import write
-from compiler.target.program import (
+from opscope.compiler.target.binary import write
+from opscope.compiler.target.program import (
     BroadcastParams,
     CholeskyParams,
     ConcatParams,
@@ -23,10 +23,10 @@ from compiler.target.program import (
     SliceParams,
     TriangularSolveParams,
 )
-from simulator.api import Device, DeviceError
-from simulator.kernels import KERNELS
-from simulator.mutants import FINE, NO_MUTANTS, changes_result, mutations_for
-from simulator.tests.programs import one_kernel, run_kernel
+from opscope.simulator.api import Device, DeviceError
+from opscope.simulator.kernels import KERNELS
+from opscope.simulator.mutants import FINE, NO_MUTANTS, changes_result, mutations_for
+from opscope.simulator.tests.programs import one_kernel, run_kernel
 
 RANDOM = np.random.default_rng(23)
 

@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from compiler.target.binary import write
-from compiler.target.program import (
+from opscope.compiler.target.binary import write
+from opscope.compiler.target.program import (
     Conv2dParams,
     EltwiseParams,
     MatmulParams,
@@ -13,9 +13,9 @@ from compiler.target.program import (
     Pool2dParams,
     ReduceParams,
 )
-from simulator.api import Device
-from simulator.per_core import rectangles
-from simulator.tests.programs import one_kernel
+from opscope.simulator.api import Device
+from opscope.simulator.per_core import rectangles
+from opscope.simulator.tests.programs import one_kernel
 
 RANDOM = np.random.default_rng(29)
 SAME = Conv2dParams((1, 1), (1, 1, 1, 1), (1, 1))

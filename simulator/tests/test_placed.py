@@ -7,18 +7,18 @@ from typing import Any
 
 import pytest
 
-from compiler.balancer.failure import OpModelFailureReason
-from compiler.balancer.legalizer import legalize
-from compiler.balancer.op_model import Candidate
-from compiler.balancer.tests import graphs
-from compiler.plan_to_binary import buffers
-from compiler.planner import budget_of
-from compiler.target import binary
-from compiler.target.plan import BlockPlan, CoreBuffer, EpochPlan, PlacedOp, Plan
-from compiler.target.program import Binary, EltwiseParams, LayoutParams, Operation, Program, TensorDesc
-from compiler.target.system_desc import load_board
-from simulator.api import BadBinary, Device, OutOfMemory
-from simulator.placed import allocate
+from opscope.compiler.balancer.failure import OpModelFailureReason
+from opscope.compiler.balancer.legalizer import legalize
+from opscope.compiler.balancer.op_model import Candidate
+from opscope.compiler.balancer.tests import graphs
+from opscope.compiler.plan_to_binary import buffers
+from opscope.compiler.planner import budget_of
+from opscope.compiler.target import binary
+from opscope.compiler.target.plan import BlockPlan, CoreBuffer, EpochPlan, PlacedOp, Plan
+from opscope.compiler.target.program import Binary, EltwiseParams, LayoutParams, Operation, Program, TensorDesc
+from opscope.compiler.target.system_desc import load_board
+from opscope.simulator.api import BadBinary, Device, OutOfMemory
+from opscope.simulator.placed import allocate
 
 BOARDS = ("e150", "n150")
 # Rows, inner and columns in tiles: products with few rows leave least room for what streams in.

@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from compiler.target.program import Numerics, ReduceParams
-from simulator.tests.programs import run_kernel
+from opscope.compiler.target.program import Numerics, ReduceParams
+from opscope.simulator.tests.programs import run_kernel
 
 RANDOM = np.random.default_rng(13)
 X = RANDOM.standard_normal((4, 33, 65)).astype(np.float32)

@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from compiler.target.program import EltwiseParams, MatmulParams, Numerics, ReduceParams
-from compiler.target.system_desc import load_board
-from simulator.profile import OpCost
-from simulator.tests.programs import one_kernel, run_result
-from simulator.timing import operation_cost
+from opscope.compiler.target.program import EltwiseParams, MatmulParams, Numerics, ReduceParams
+from opscope.compiler.target.system_desc import load_board
+from opscope.simulator.profile import OpCost
+from opscope.simulator.tests.programs import one_kernel, run_result
+from opscope.simulator.timing import operation_cost
 
 SILICON = Path(__file__).parents[3] / "shared" / "data" / "silicon"
 needs_silicon = pytest.mark.skipif(not SILICON.exists(), reason=f"no measured silicon figures at {SILICON}")

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from jax import lax
 
-from compiler.target.program import Conv2dParams, Numerics, Pool2dParams
-from compiler.target.rounding import to_tf32
-from simulator.tests.programs import run_kernel
+from opscope.compiler.target.program import Conv2dParams, Numerics, Pool2dParams
+from opscope.compiler.target.rounding import to_tf32
+from opscope.simulator.tests.programs import run_kernel
 
 RANDOM = np.random.default_rng(9)
 
@@ -47,7 +47,7 @@ def test_convolution_is_xla_s(name: str) -> None:
 
 
 def test_large_convolutions_are_done_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    from simulator.kernels import conv
+    from opscope.simulator.kernels import conv
 
     x = RANDOM.standard_normal((2, 12, 12, 4)).astype(np.float32)
     weight = RANDOM.standard_normal((3, 3, 4, 5)).astype(np.float32)

@@ -9,25 +9,25 @@ import numpy as np
 import pytest
 import yaml
 
-from compiler.backend_output import write_folder
-from compiler.backend_output.pipes import pipes_of, tile_numbers
-from compiler.backend_output.threads import threads, total
-from compiler.configuration import Configuration
-from compiler.graph import Tm
-from compiler.graph_file import read_graph
-from compiler.netlist.emit import netlist_of, to_yaml
-from compiler.plan_to_binary import PlannedProgram, to_binary
-from compiler.planner import Plan, budget_of
-from compiler.target.system_desc import load_board
-from compiler.tests.planned import MODELS, Lowered, lowered_function
-from simulator.kernels.buda import manipulate
+from opscope.compiler.backend_output import write_folder
+from opscope.compiler.backend_output.pipes import pipes_of, tile_numbers
+from opscope.compiler.backend_output.threads import threads, total
+from opscope.compiler.configuration import Configuration
+from opscope.compiler.graph import Tm
+from opscope.compiler.graph_file import read_graph
+from opscope.compiler.netlist.emit import netlist_of, to_yaml
+from opscope.compiler.plan_to_binary import PlannedProgram, to_binary
+from opscope.compiler.planner import Plan, budget_of
+from opscope.compiler.target.system_desc import load_board
+from opscope.compiler.tests.planned import MODELS, Lowered, lowered_function
+from opscope.simulator.kernels.buda import manipulate
 
 TMS = ["hslice(4)", "vslice(2)", "hstack(2)", "vstack(2)", "transpose", "broadcast(r, 3)", "broadcast(z, 2)"]
 
 
 @pytest.mark.parametrize("tm", TMS)
 def test_numbers_of_tiles_move_as_the_tiles_do(tm: str) -> None:
-    from compiler.graph import TensorShape
+    from opscope.compiler.graph import TensorShape
 
     shape = TensorShape(1, 2, 4, 8)
     numbers = np.arange(shape.tiles).reshape(2, 4, 8).repeat(32, 1).repeat(32, 2).astype(np.float32)
@@ -103,7 +103,7 @@ def test_the_published_matmul_reads_the_tiles_of_its_buffers() -> None:
     """Seed figures: 8x1 cores, t 7, 7x1 blocks; each core waits for 7 x 4 tiles of the left operand at a time."""
     graph = read_graph(Path(__file__).parents[2] / "tests" / "data" / "resnet50_conv0.yaml")
     name = next(node.name for node in graph.ops if node.spec.type == "matmul")
-    from compiler.balancer.legalizer import legalize
+    from opscope.compiler.balancer.legalizer import legalize
 
     models = legalize(graph, name, budget_of("grayskull")).models
     model = next(m for m in models if (m.grid.r, m.grid.c, m.stream.t, m.u_kt) == (8, 1, 7, 4))

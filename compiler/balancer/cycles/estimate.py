@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from compiler.balancer.cycles import formulas, sparse
-from compiler.balancer.cycles.weights import BY_ARCH, weights
-from compiler.balancer.shapes import BlockShape, BufferModel, Grid, StreamFactor
-from compiler.fused import DEST, Fused, types_of
-from compiler.graph import FIDELITIES, Node
-from compiler.target.formats import number_format
+from opscope.compiler.balancer.cycles import formulas, sparse
+from opscope.compiler.balancer.cycles.weights import BY_ARCH, weights
+from opscope.compiler.balancer.shapes import BlockShape, BufferModel, Grid, StreamFactor
+from opscope.compiler.fused import DEST, Fused, types_of
+from opscope.compiler.graph import FIDELITIES, Node
+from opscope.compiler.target.formats import number_format
 
 BINARY = frozenset({"add", "subtract", "multiply", "quantization", "dequantization", "requantization"})
 """Ops whose cost per tile grows with the width of the format; `maximum` is fitted without."""

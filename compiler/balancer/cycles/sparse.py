@@ -5,10 +5,10 @@ Source: tenstorrent/tt-budabackend, perf_lib/op_model/op_model.cpp and params/wo
 
 from __future__ import annotations
 
-from compiler.balancer.cycles.formulas import MOST, Work
-from compiler.balancer.cycles.weights import weights
-from compiler.sparse_pattern import SparseShare
-from compiler.target.formats import number_format
+from opscope.compiler.balancer.cycles.formulas import MOST, Work
+from opscope.compiler.balancer.cycles.weights import weights
+from opscope.compiler.sparse_pattern import SparseShare
+from opscope.compiler.target.formats import number_format
 
 STRIP_DECODE, UBLOCK_DECODE, NZ_UBLOCK_DECODE = 100, 80, 80
 """Cycles to decode a strip with tiles, a block of such a strip, a block with tiles."""

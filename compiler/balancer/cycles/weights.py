@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from compiler.balancer.cycles.weights_grayskull import GRAYSKULL
-from compiler.balancer.cycles.weights_wormhole_b0 import WORMHOLE_B0
+from opscope.compiler.balancer.cycles.weights_grayskull import GRAYSKULL
+from opscope.compiler.balancer.cycles.weights_wormhole_b0 import WORMHOLE_B0
 
 Weights = tuple[float, ...]
 """Of most ops (per ublock, per tile); of others see the formula."""

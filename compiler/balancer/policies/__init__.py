@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import difflib
 
-from compiler.balancer.policies.base import Choice, Policy, PolicyOptions
-from compiler.balancer.policies.cnn import Cnn
-from compiler.balancer.policies.maximize_t_minimize_grid import MaximizeTMinimizeGrid
-from compiler.balancer.policies.minimize_grid import MinimizeGrid
-from compiler.balancer.policies.nlp import Nlp
-from compiler.balancer.policies.random_choice import RandomChoice
-from compiler.balancer.policies.ribbon import Ribbon
-from compiler.errors import CompilerInputError
+from opscope.compiler.balancer.policies.base import Choice, Policy, PolicyOptions
+from opscope.compiler.balancer.policies.cnn import Cnn
+from opscope.compiler.balancer.policies.maximize_t_minimize_grid import MaximizeTMinimizeGrid
+from opscope.compiler.balancer.policies.minimize_grid import MinimizeGrid
+from opscope.compiler.balancer.policies.nlp import Nlp
+from opscope.compiler.balancer.policies.random_choice import RandomChoice
+from opscope.compiler.balancer.policies.ribbon import Ribbon
+from opscope.compiler.errors import CompilerInputError
 
 __all__ = ["POLICIES", "Choice", "Policy", "PolicyOptions", "policy"]
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
-from compiler.balancer.budget import Budget
-from compiler.balancer.op_model import OpModel
-from compiler.balancer.solver import Solver
+from opscope.compiler.balancer.budget import Budget
+from opscope.compiler.balancer.op_model import OpModel
+from opscope.compiler.balancer.solver import Solver
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from compiler.balancer.op_model import OpModel
+from opscope.compiler.balancer.op_model import OpModel
 
 BUCKETS = (
     "best",

@@ -6,11 +6,11 @@ import warnings
 from collections.abc import Mapping
 from typing import ClassVar
 
-from compiler.balancer.budget import Budget
-from compiler.balancer.policies.base import Choice, PolicyOptions
-from compiler.balancer.policies.buckets import pick
-from compiler.balancer.policies.nlp import least_prologue_volumes
-from compiler.balancer.solver import Solver
+from opscope.compiler.balancer.budget import Budget
+from opscope.compiler.balancer.policies.base import Choice, PolicyOptions
+from opscope.compiler.balancer.policies.buckets import pick
+from opscope.compiler.balancer.policies.nlp import least_prologue_volumes
+from opscope.compiler.balancer.solver import Solver
 
 MOST_SPARSE_CORES = 40
 """Grids of sparse matmuls are not larger."""

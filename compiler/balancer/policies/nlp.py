@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from compiler.balancer.budget import Budget
-from compiler.balancer.op_model import OpModel
-from compiler.balancer.policies.base import Choice, PolicyOptions
-from compiler.balancer.policies.buckets import pick
-from compiler.balancer.solver import Solver
-from compiler.graph import BudaGraph, Node
+from opscope.compiler.balancer.budget import Budget
+from opscope.compiler.balancer.op_model import OpModel
+from opscope.compiler.balancer.policies.base import Choice, PolicyOptions
+from opscope.compiler.balancer.policies.buckets import pick
+from opscope.compiler.balancer.solver import Solver
+from opscope.compiler.graph import BudaGraph, Node
 
 LEAST_TARGET, MOST_TARGET = 45_000, 125_000
 """Bounds of the target, in cycles (tt-buda, policy_nlp.hpp)."""

@@ -6,9 +6,9 @@ import random
 from collections.abc import Mapping
 from typing import ClassVar
 
-from compiler.balancer.budget import Budget
-from compiler.balancer.policies.base import Choice, PolicyOptions
-from compiler.balancer.solver import Solver
+from opscope.compiler.balancer.budget import Budget
+from opscope.compiler.balancer.policies.base import Choice, PolicyOptions
+from opscope.compiler.balancer.solver import Solver
 
 
 class RandomChoice:

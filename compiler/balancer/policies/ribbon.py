@@ -11,14 +11,14 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from compiler.balancer.budget import Budget
-from compiler.balancer.cycles.estimate import theoretical
-from compiler.balancer.limiter import limiter_cycles
-from compiler.balancer.op_model import OpModel
-from compiler.balancer.policies.base import Choice, PolicyOptions
-from compiler.balancer.solver import Solver
-from compiler.graph import Node
-from compiler.placer.epochs import CoreGrid, OpToPlace, try_place
+from opscope.compiler.balancer.budget import Budget
+from opscope.compiler.balancer.cycles.estimate import theoretical
+from opscope.compiler.balancer.limiter import limiter_cycles
+from opscope.compiler.balancer.op_model import OpModel
+from opscope.compiler.balancer.policies.base import Choice, PolicyOptions
+from opscope.compiler.balancer.solver import Solver
+from opscope.compiler.graph import Node
+from opscope.compiler.placer.epochs import CoreGrid, OpToPlace, try_place
 
 DEFAULT_TARGET = 95_000
 """Cycles per op that are aimed at."""

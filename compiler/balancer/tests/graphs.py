@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from compiler.graph import BudaGraph, Edge, Node, NodeKind, OpSpec, TensorShape, Tm
-from compiler.sparse_pattern import SparsePattern
+from opscope.compiler.graph import BudaGraph, Edge, Node, NodeKind, OpSpec, TensorShape, Tm
+from opscope.compiler.sparse_pattern import SparsePattern
 
 INPUT, PARAMETER, CONSTANT = NodeKind.INPUT, NodeKind.PARAMETER, NodeKind.CONSTANT
 OP, OUTPUT = NodeKind.OP, NodeKind.OUTPUT

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from compiler.balancer.cycles import formulas, sparse
-from compiler.balancer.cycles.estimate import unmeasured
-from compiler.balancer.cycles.formulas import Work
-from compiler.balancer.cycles.weights import BY_ARCH, weights
-from compiler.balancer.tests import graphs
-from compiler.graph import FIDELITIES
-from compiler.sparse_pattern import SparseShare
-from compiler.target.formats import number_format
+from opscope.compiler.balancer.cycles import formulas, sparse
+from opscope.compiler.balancer.cycles.estimate import unmeasured
+from opscope.compiler.balancer.cycles.formulas import Work
+from opscope.compiler.balancer.cycles.weights import BY_ARCH, weights
+from opscope.compiler.balancer.tests import graphs
+from opscope.compiler.graph import FIDELITIES
+from opscope.compiler.sparse_pattern import SparseShare
+from opscope.compiler.target.formats import number_format
 
 SILICON = Path(__file__).parents[4] / "shared" / "data" / "silicon" / "ops"
 needs_silicon = pytest.mark.skipif(not SILICON.exists(), reason=f"no measured silicon figures at {SILICON}")

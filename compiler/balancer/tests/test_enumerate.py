@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from compiler.balancer.budget import Budget, dst_tiles
-from compiler.balancer.enumerate import candidates, grids, micro_block, stream_dirs
-from compiler.balancer.options import LegalizerOptions
-from compiler.balancer.shapes import Grid, divisors, largest_divisor
-from compiler.balancer.tests import graphs
-from compiler.target.system_desc import load_board
+from opscope.compiler.balancer.budget import Budget, dst_tiles
+from opscope.compiler.balancer.enumerate import candidates, grids, micro_block, stream_dirs
+from opscope.compiler.balancer.options import LegalizerOptions
+from opscope.compiler.balancer.shapes import Grid, divisors, largest_divisor
+from opscope.compiler.balancer.tests import graphs
+from opscope.compiler.target.system_desc import load_board
 
 GRAYSKULL, WORMHOLE = (Budget.of(load_board(name)) for name in ("grayskull", "wormhole_b0"))
 PLAIN = LegalizerOptions()

@@ -7,16 +7,16 @@ from dataclasses import replace
 
 import pytest
 
-from compiler.balancer.budget import Budget
-from compiler.balancer.failure import OpModelFailureReason as Reason
-from compiler.balancer.legalizer import legalize
-from compiler.balancer.options import LegalizerOptions, OpOverride
-from compiler.balancer.shapes import Grid
-from compiler.balancer.tests import graphs
-from compiler.errors import CompilerInputError
-from compiler.graph import BudaGraph
-from compiler.sparse_pattern import SparsePattern
-from compiler.target.system_desc import load_board
+from opscope.compiler.balancer.budget import Budget
+from opscope.compiler.balancer.failure import OpModelFailureReason as Reason
+from opscope.compiler.balancer.legalizer import legalize
+from opscope.compiler.balancer.options import LegalizerOptions, OpOverride
+from opscope.compiler.balancer.shapes import Grid
+from opscope.compiler.balancer.tests import graphs
+from opscope.compiler.errors import CompilerInputError
+from opscope.compiler.graph import BudaGraph
+from opscope.compiler.sparse_pattern import SparsePattern
+from opscope.compiler.target.system_desc import load_board
 
 IN_L1 = LegalizerOptions(dram_parameters=False)
 

@@ -6,12 +6,12 @@ from math import ceil
 
 import pytest
 
-from compiler.balancer.budget import Budget
-from compiler.balancer.legalizer import legalize
-from compiler.balancer.limiter import dram_bytes_per_clock, limiter_cycles
-from compiler.balancer.shapes import Grid
-from compiler.balancer.tests import graphs
-from compiler.target.system_desc import load_board
+from opscope.compiler.balancer.budget import Budget
+from opscope.compiler.balancer.legalizer import legalize
+from opscope.compiler.balancer.limiter import dram_bytes_per_clock, limiter_cycles
+from opscope.compiler.balancer.shapes import Grid
+from opscope.compiler.balancer.tests import graphs
+from opscope.compiler.target.system_desc import load_board
 
 GRAYSKULL, WORMHOLE = (Budget.of(load_board(name)) for name in ("grayskull", "wormhole_b0"))
 

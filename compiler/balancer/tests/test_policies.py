@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from compiler.balancer.legalizer import legalize_graph
-from compiler.balancer.policies import POLICIES, PolicyOptions, policy
-from compiler.balancer.policies.nlp import target_cycles
-from compiler.balancer.shapes import Grid
-from compiler.balancer.solver import Solver
-from compiler.balancer.tests import graphs
-from compiler.errors import CompilerInputError
-from compiler.planner import budget_of, plan
+from opscope.compiler.balancer.legalizer import legalize_graph
+from opscope.compiler.balancer.policies import POLICIES, PolicyOptions, policy
+from opscope.compiler.balancer.policies.nlp import target_cycles
+from opscope.compiler.balancer.shapes import Grid
+from opscope.compiler.balancer.solver import Solver
+from opscope.compiler.balancer.tests import graphs
+from opscope.compiler.errors import CompilerInputError
+from opscope.compiler.planner import budget_of, plan
 
 BUDGET = budget_of("grayskull")
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import pytest
 
-from compiler.balancer.budget import Budget
-from compiler.balancer.legalizer import LegalModels, legalize
-from compiler.balancer.op_model import OpModel
-from compiler.balancer.shapes import BlockShape, BufferModel, Grid, UBlock
-from compiler.balancer.tests.graphs import seed_convolution
-from compiler.target.system_desc import load_board
+from opscope.compiler.balancer.budget import Budget
+from opscope.compiler.balancer.legalizer import LegalModels, legalize
+from opscope.compiler.balancer.op_model import OpModel
+from opscope.compiler.balancer.shapes import BlockShape, BufferModel, Grid, UBlock
+from opscope.compiler.balancer.tests.graphs import seed_convolution
+from opscope.compiler.target.system_desc import load_board
 
 
 @pytest.fixture(scope="module")

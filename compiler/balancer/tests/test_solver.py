@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from compiler.balancer.budget import Budget
-from compiler.balancer.constraints import EdgeFailureReason, End, edge_failure
-from compiler.balancer.legalizer import legalize_graph
-from compiler.balancer.op_model import OpModel
-from compiler.balancer.shapes import BlockShape, Grid, StreamFactor, UBlock
-from compiler.balancer.solver import Solver
-from compiler.balancer.tests import graphs
-from compiler.errors import CompilerInputError
-from compiler.graph import BudaGraph, Edge
-from compiler.target.system_desc import load_board
+from opscope.compiler.balancer.budget import Budget
+from opscope.compiler.balancer.constraints import EdgeFailureReason, End, edge_failure
+from opscope.compiler.balancer.legalizer import legalize_graph
+from opscope.compiler.balancer.op_model import OpModel
+from opscope.compiler.balancer.shapes import BlockShape, Grid, StreamFactor, UBlock
+from opscope.compiler.balancer.solver import Solver
+from opscope.compiler.balancer.tests import graphs
+from opscope.compiler.errors import CompilerInputError
+from opscope.compiler.graph import BudaGraph, Edge
+from opscope.compiler.target.system_desc import load_board
 
 BUDGET = Budget.of(load_board("grayskull"))
 GRAPHS = {

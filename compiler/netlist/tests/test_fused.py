@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from compiler.errors import CompilerInputError
-from compiler.netlist.check import check
-from compiler.netlist.emit import to_yaml
-from compiler.netlist.parse import parse
-from compiler.netlist.to_binary import to_binary
-from compiler.target import binary
-from simulator.api import Device
+from opscope.compiler.errors import CompilerInputError
+from opscope.compiler.netlist.check import check
+from opscope.compiler.netlist.emit import to_yaml
+from opscope.compiler.netlist.parse import parse
+from opscope.compiler.netlist.to_binary import to_binary
+from opscope.compiler.target import binary
+from opscope.simulator.api import Device
 
 QUEUE = "entries: 1, grid_size: [1, 1], t: 1, mblock: [4, 2], ublock: [1, 2], df: Float16_b, target_device: 0"
 OP = (

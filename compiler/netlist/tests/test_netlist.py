@@ -10,20 +10,20 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from compiler.errors import CompilerInputError
-from compiler.netlist.check import check
-from compiler.netlist.emit import netlist_of, to_yaml
-from compiler.netlist.interpret import executions
-from compiler.netlist.model import Netlist, Program
-from compiler.netlist.parse import parse
-from compiler.netlist.to_binary import to_binary
-from compiler.netlist_cli import netlist_command
-from compiler.placer.epochs import PlacerOptions
-from compiler.plan_to_binary import PlannedProgram
-from compiler.plan_to_binary import to_binary as planned_binary
-from compiler.planner import budget_of, plan
-from compiler.target.system_desc import load_board
-from compiler.tests.planned import MODELS, Lowered, lowered_function, run
+from opscope.compiler.errors import CompilerInputError
+from opscope.compiler.netlist.check import check
+from opscope.compiler.netlist.emit import netlist_of, to_yaml
+from opscope.compiler.netlist.interpret import executions
+from opscope.compiler.netlist.model import Netlist, Program
+from opscope.compiler.netlist.parse import parse
+from opscope.compiler.netlist.to_binary import to_binary
+from opscope.compiler.netlist_cli import netlist_command
+from opscope.compiler.placer.epochs import PlacerOptions
+from opscope.compiler.plan_to_binary import PlannedProgram
+from opscope.compiler.plan_to_binary import to_binary as planned_binary
+from opscope.compiler.planner import budget_of, plan
+from opscope.compiler.target.system_desc import load_board
+from opscope.compiler.tests.planned import MODELS, Lowered, lowered_function, run
 
 
 @cache

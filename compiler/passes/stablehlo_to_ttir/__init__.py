@@ -15,13 +15,13 @@ from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
-from compiler.dialects import ttir
-from compiler.errors import StageFailure
-from compiler.ir.functions import SOURCE, functions
-from compiler.ir.locations import tell_parts
-from compiler.ops.row import TABLE, OpRow
-from compiler.options import WAY_OUT
-from compiler.passes.stablehlo_to_ttir import (  # noqa: F401  (each fills PATTERNS)
+from opscope.compiler.dialects import ttir
+from opscope.compiler.errors import StageFailure
+from opscope.compiler.ir.functions import SOURCE, functions
+from opscope.compiler.ir.locations import tell_parts
+from opscope.compiler.ops.row import TABLE, OpRow
+from opscope.compiler.options import WAY_OUT
+from opscope.compiler.passes.stablehlo_to_ttir import (  # noqa: F401  (each fills PATTERNS)
     batch_norm,
     collective,
     control,
@@ -42,8 +42,8 @@ from compiler.passes.stablehlo_to_ttir import (  # noqa: F401  (each fills PATTE
     scatter,
     sort,
 )
-from compiler.passes.stablehlo_to_ttir.emit import PATTERNS, STAGE, Emit
-from compiler.passes.stablehlo_to_ttir.regions import Functions
+from opscope.compiler.passes.stablehlo_to_ttir.emit import PATTERNS, STAGE, Emit
+from opscope.compiler.passes.stablehlo_to_ttir.regions import Functions
 
 
 def type_class(value: SSAValue) -> str:

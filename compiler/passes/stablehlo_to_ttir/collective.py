@@ -12,11 +12,11 @@ from typing import Any
 from xdsl.dialects.builtin import DenseArrayBase
 from xdsl.ir import SSAValue
 
-from compiler.ir.functions import MESH
-from compiler.ops.ccl import COLLECTIVES, IDS
-from compiler.passes.stablehlo_to_ttir.body import combination
-from compiler.passes.stablehlo_to_ttir.emit import Emit, lowers
-from compiler.passes.stablehlo_to_ttir.regions import element_type
+from opscope.compiler.ir.functions import MESH
+from opscope.compiler.ops.ccl import COLLECTIVES, IDS
+from opscope.compiler.passes.stablehlo_to_ttir.body import combination
+from opscope.compiler.passes.stablehlo_to_ttir.emit import Emit, lowers
+from opscope.compiler.passes.stablehlo_to_ttir.regions import element_type
 
 REDUCING = ("all_reduce", "reduce_scatter")
 DIMS = {

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from xdsl.ir import SSAValue
 
-from compiler.passes.stablehlo_to_ttir.emit import Emit, lowers
-from compiler.passes.stablehlo_to_ttir.regions import captured, elementwise
+from opscope.compiler.passes.stablehlo_to_ttir.emit import Emit, lowers
+from opscope.compiler.passes.stablehlo_to_ttir.regions import captured, elementwise
 
 
 def _call(e: Emit, name: str, operands: Sequence[SSAValue]) -> list[SSAValue]:

@@ -7,8 +7,8 @@ from typing import Any
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import SSAValue
 
-from compiler.ops.shapes import shape_of
-from compiler.passes.stablehlo_to_ttir.emit import Emit, lowers
+from opscope.compiler.ops.shapes import shape_of
+from opscope.compiler.passes.stablehlo_to_ttir.emit import Emit, lowers
 
 
 @lowers("stablehlo.convolution")

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from xdsl.dialects.builtin import StringAttr, TensorType, i1, i32
 from xdsl.ir import Operation, SSAValue
 
-from compiler.ops.custom_calls import find
-from compiler.ops.shapes import shape_of
-from compiler.options import WAY_OUT
-from compiler.passes.stablehlo_to_ttir.emit import Emit, lowers
+from opscope.compiler.ops.custom_calls import find
+from opscope.compiler.ops.shapes import shape_of
+from opscope.compiler.options import WAY_OUT
+from opscope.compiler.passes.stablehlo_to_ttir.emit import Emit, lowers
 
 FLAGS = {"L": 76, "U": 85, "N": 78}
 """BLAS letters as the codes in which XLA hands them on."""

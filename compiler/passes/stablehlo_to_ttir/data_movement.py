@@ -5,8 +5,8 @@ from __future__ import annotations
 from xdsl.dialects.builtin import FloatAttr
 from xdsl.ir import SSAValue
 
-from compiler.ops.shapes import shape_of
-from compiler.passes.stablehlo_to_ttir.emit import Emit, lowers
+from opscope.compiler.ops.shapes import shape_of
+from opscope.compiler.passes.stablehlo_to_ttir.emit import Emit, lowers
 
 
 @lowers("stablehlo.transpose")

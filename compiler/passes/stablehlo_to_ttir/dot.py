@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from xdsl.ir import SSAValue
 
-from compiler.dialects.from_row import write_attrs
-from compiler.dialects.unlowered import DOT_GENERAL, DotGeneralOp
-from compiler.ir.functions import SOURCE
-from compiler.ops.shapes import shape_of
-from compiler.passes.stablehlo_to_ttir.emit import Emit, lowers
+from opscope.compiler.dialects.from_row import write_attrs
+from opscope.compiler.dialects.unlowered import DOT_GENERAL, DotGeneralOp
+from opscope.compiler.ir.functions import SOURCE
+from opscope.compiler.ops.shapes import shape_of
+from opscope.compiler.passes.stablehlo_to_ttir.emit import Emit, lowers
 
 
 @lowers("stablehlo.dot_general")

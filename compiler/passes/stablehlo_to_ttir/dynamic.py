@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from xdsl.ir import SSAValue
 
-from compiler.ops.row import TABLE
-from compiler.passes.stablehlo_to_ttir.emit import Emit, lowers
+from opscope.compiler.ops.row import TABLE
+from opscope.compiler.passes.stablehlo_to_ttir.emit import Emit, lowers
 
 
 @lowers(*(row.stablehlo for row in TABLE if row.family == "dynamic" and row.lowering == "pattern"))

@@ -8,9 +8,9 @@ from typing import Any
 from xdsl.dialects.builtin import TensorType, i1, i32
 from xdsl.ir import SSAValue
 
-from compiler.dialects.from_row import element_of
-from compiler.ops.shapes import Shape, shape_of
-from compiler.passes.stablehlo_to_ttir.emit import Emit, lowers
+from opscope.compiler.dialects.from_row import element_of
+from opscope.compiler.ops.shapes import Shape, shape_of
+from opscope.compiler.passes.stablehlo_to_ttir.emit import Emit, lowers
 
 
 def _vector(e: Emit, starts: Sequence[SSAValue]) -> SSAValue:

@@ -7,10 +7,10 @@ from typing import Any
 from xdsl.dialects.builtin import AnyFloat, IntegerAttr, IntegerType, TensorType, i1
 from xdsl.ir import SSAValue
 
-from compiler.dialects.from_row import element_of
-from compiler.ops.shapes import shape_of
-from compiler.passes.stablehlo_to_ttir.emit import Emit, lowers
-from compiler.passes.stablehlo_to_ttir.random import split
+from opscope.compiler.dialects.from_row import element_of
+from opscope.compiler.ops.shapes import shape_of
+from opscope.compiler.passes.stablehlo_to_ttir.emit import Emit, lowers
+from opscope.compiler.passes.stablehlo_to_ttir.random import split
 
 
 @lowers("stablehlo.compare")

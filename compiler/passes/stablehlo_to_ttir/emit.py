@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr, TensorType, f32, i32
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from compiler.dialects import ttir
-from compiler.dialects.from_row import element_of, write_attrs
-from compiler.dialects.stablehlo import SpecAttr
-from compiler.errors import StageFailure
-from compiler.ir.functions import SOURCE
-from compiler.ops.shapes import Shape, shape_of
+from opscope.compiler.dialects import ttir
+from opscope.compiler.dialects.from_row import element_of, write_attrs
+from opscope.compiler.dialects.stablehlo import SpecAttr
+from opscope.compiler.errors import StageFailure
+from opscope.compiler.ir.functions import SOURCE
+from opscope.compiler.ops.shapes import Shape, shape_of
 
 if TYPE_CHECKING:
-    from compiler.passes.stablehlo_to_ttir.regions import Functions
+    from opscope.compiler.passes.stablehlo_to_ttir.regions import Functions
 
 STAGE = "stablehlo-to-ttir"
 Pattern = Callable[["Emit"], "SSAValue | Sequence[SSAValue]"]

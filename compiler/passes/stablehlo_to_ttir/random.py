@@ -9,8 +9,8 @@ from typing import Any
 from xdsl.dialects.builtin import BytesAttr, DenseIntOrFPElementsAttr, IntegerType, Signedness, TensorType
 from xdsl.ir import Operation, SSAValue
 
-from compiler.ops.shapes import shape_of
-from compiler.passes.stablehlo_to_ttir.emit import Emit, lowers
+from opscope.compiler.ops.shapes import shape_of
+from opscope.compiler.passes.stablehlo_to_ttir.emit import Emit, lowers
 
 WORD = IntegerType(32, Signedness.UNSIGNED)
 

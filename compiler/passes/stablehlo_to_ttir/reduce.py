@@ -6,9 +6,9 @@ from typing import Any
 
 from xdsl.ir import SSAValue
 
-from compiler.passes.stablehlo_to_ttir.body import is_identity, recognise
-from compiler.passes.stablehlo_to_ttir.emit import Emit, lowers
-from compiler.passes.stablehlo_to_ttir.regions import lowered, read_around
+from opscope.compiler.passes.stablehlo_to_ttir.body import is_identity, recognise
+from opscope.compiler.passes.stablehlo_to_ttir.emit import Emit, lowers
+from opscope.compiler.passes.stablehlo_to_ttir.regions import lowered, read_around
 
 
 @lowers("stablehlo.reduce")

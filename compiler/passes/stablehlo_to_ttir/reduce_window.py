@@ -8,10 +8,10 @@ from typing import Any
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import SSAValue
 
-from compiler.ops.shapes import shape_of
-from compiler.passes.stablehlo_to_ttir.body import is_identity, recognise
-from compiler.passes.stablehlo_to_ttir.emit import Emit, lowers
-from compiler.passes.stablehlo_to_ttir.regions import lowered, read_around
+from opscope.compiler.ops.shapes import shape_of
+from opscope.compiler.passes.stablehlo_to_ttir.body import is_identity, recognise
+from opscope.compiler.passes.stablehlo_to_ttir.emit import Emit, lowers
+from opscope.compiler.passes.stablehlo_to_ttir.regions import lowered, read_around
 
 POOLS = {"max": "max_pool2d", "min": "min_pool2d", "sum": "sum_pool2d"}
 

@@ -13,11 +13,11 @@ from xdsl.dialects.builtin import StringAttr, TensorType
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 
-from compiler.dialects.from_row import RowOp
-from compiler.ir.functions import KIND, PROGRAM, SCALAR
-from compiler.ops.row import TABLE
-from compiler.ops.shapes import shape_of
-from compiler.passes.stablehlo_to_ttir.emit import Emit
+from opscope.compiler.dialects.from_row import RowOp
+from opscope.compiler.ir.functions import KIND, PROGRAM, SCALAR
+from opscope.compiler.ops.row import TABLE
+from opscope.compiler.ops.shapes import shape_of
+from opscope.compiler.passes.stablehlo_to_ttir.emit import Emit
 
 Values = dict[SSAValue, SSAValue]
 Lower = Callable[[Iterable[Operation], Block, Values, "Functions"], list[SSAValue]]

@@ -12,8 +12,8 @@ from typing import Any
 from xdsl.dialects.builtin import BytesAttr, DenseIntOrFPElementsAttr, IntegerType, TensorType, f32
 from xdsl.ir import SSAValue
 
-from compiler.passes.stablehlo_to_ttir.emit import Emit, lowers
-from compiler.passes.stablehlo_to_ttir.random import WORD
+from opscope.compiler.passes.stablehlo_to_ttir.emit import Emit, lowers
+from opscope.compiler.passes.stablehlo_to_ttir.random import WORD
 
 GENERATOR = "ttir.rng_bit_generator"
 ALGORITHM = "PHILOX"

@@ -6,10 +6,10 @@ from typing import Any
 
 from xdsl.ir import SSAValue
 
-from compiler.ops.shapes import shape_of
-from compiler.passes.stablehlo_to_ttir.body import combination
-from compiler.passes.stablehlo_to_ttir.emit import Emit, lowers
-from compiler.passes.stablehlo_to_ttir.regions import lowered, read_around
+from opscope.compiler.ops.shapes import shape_of
+from opscope.compiler.passes.stablehlo_to_ttir.body import combination
+from opscope.compiler.passes.stablehlo_to_ttir.emit import Emit, lowers
+from opscope.compiler.passes.stablehlo_to_ttir.regions import lowered, read_around
 
 
 @lowers("stablehlo.scatter")

@@ -16,12 +16,12 @@ from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, PatternRewriteWalker, RewritePattern
 from xdsl.transforms.dead_code_elimination import region_dce
 
-from compiler.dialects.from_row import RowOp
-from compiler.ir.functions import SCALAR, functions, kind_of
-from compiler.ir.locations import tell_parts
-from compiler.passes.ttir_fusing import attention, bias, conv_batch_norm, gelu, mean, norm, relu, silu, softmax
-from compiler.passes.ttir_fusing.matching import RULES
-from compiler.passes.ttir_fusing.typecast import Typecasts
+from opscope.compiler.dialects.from_row import RowOp
+from opscope.compiler.ir.functions import SCALAR, functions, kind_of
+from opscope.compiler.ir.locations import tell_parts
+from opscope.compiler.passes.ttir_fusing import attention, bias, conv_batch_norm, gelu, mean, norm, relu, silu, softmax
+from opscope.compiler.passes.ttir_fusing.matching import RULES
+from opscope.compiler.passes.ttir_fusing.typecast import Typecasts
 
 PATTERNS = (attention, bias, conv_batch_norm, gelu, mean, norm, relu, silu, softmax)
 """The files whose rules are in `RULES`."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from math import prod
 
-from compiler.dialects.from_row import RowOp
-from compiler.passes.ttir_fusing.matching import fuses
-from compiler.passes.ttir_values import is_float, make, maker, read_once, shape_of, splat
+from opscope.compiler.dialects.from_row import RowOp
+from opscope.compiler.passes.ttir_fusing.matching import fuses
+from opscope.compiler.passes.ttir_values import is_float, make, maker, read_once, shape_of, splat
 
 
 @fuses("div")

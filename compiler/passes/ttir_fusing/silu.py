@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from compiler.dialects.from_row import RowOp
-from compiler.passes.ttir_fusing.matching import exactly, fuses, orders
-from compiler.passes.ttir_values import make, maker, read_once, splat
+from opscope.compiler.dialects.from_row import RowOp
+from opscope.compiler.passes.ttir_fusing.matching import exactly, fuses, orders
+from opscope.compiler.passes.ttir_values import make, maker, read_once, splat
 
 
 @fuses("div")

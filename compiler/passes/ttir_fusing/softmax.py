@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from compiler.dialects.from_row import RowOp
-from compiler.passes.ttir_fusing.matching import fuses
-from compiler.passes.ttir_values import SSAValue, make, maker, readers
+from opscope.compiler.dialects.from_row import RowOp
+from opscope.compiler.passes.ttir_fusing.matching import fuses
+from opscope.compiler.passes.ttir_values import SSAValue, make, maker, readers
 
 
 @fuses("div")

@@ -6,6 +6,6 @@ parameters alone. Floats are held as Float16_b.
 
 from __future__ import annotations
 
-from compiler.passes.ttir_to_graph.lowering import lower
+from opscope.compiler.passes.ttir_to_graph.lowering import lower
 
 __all__ = ["lower"]

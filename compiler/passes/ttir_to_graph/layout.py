@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from compiler.graph import TensorShape, Tm
-from compiler.target.formats import TILE
+from opscope.compiler.graph import TensorShape, Tm
+from opscope.compiler.target.formats import TILE
 
 Dims = tuple[int, ...]
 

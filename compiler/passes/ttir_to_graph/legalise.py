@@ -5,10 +5,10 @@ from __future__ import annotations
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from compiler.passes.pipeline import run
-from compiler.passes.ttir_decompose_buda import TtirDecomposeBuda
-from compiler.passes.ttir_epoch_types import TtirEpochTypes
-from compiler.passes.ttir_erase_inverse_ops import TtirEraseInverseOps
+from opscope.compiler.passes.pipeline import run
+from opscope.compiler.passes.ttir_decompose_buda import TtirDecomposeBuda
+from opscope.compiler.passes.ttir_epoch_types import TtirEpochTypes
+from opscope.compiler.passes.ttir_erase_inverse_ops import TtirEraseInverseOps
 
 
 def legalise(module: ModuleOp, all_inputs: bool = False) -> None:

@@ -11,24 +11,24 @@ from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, ModuleOp, TensorT
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from compiler.errors import CompilerInputError, StageFailure
-from compiler.graph import BudaGraph, NodeKind, OpSpec, Slices, TensorShape, Tm
-from compiler.graph_builder import GraphBuilder, Operand
-from compiler.passes.ttir_epoch_types import EPOCH_TYPES, epoch_type
-from compiler.passes.ttir_to_graph import windows
-from compiler.passes.ttir_to_graph.arguments import parameters
-from compiler.passes.ttir_to_graph.contents import Content
-from compiler.passes.ttir_to_graph.hosts import host_ops
-from compiler.passes.ttir_to_graph.layout import Dims, Layout, broadcast, permuted, regrouped
-from compiler.passes.ttir_to_graph.names import BINARY, REDUCE, UNARY
-from compiler.passes.ttir_to_graph.values import DeviceValue, HostValue, Value, folded
+from opscope.compiler.errors import CompilerInputError, StageFailure
+from opscope.compiler.graph import BudaGraph, NodeKind, OpSpec, Slices, TensorShape, Tm
+from opscope.compiler.graph_builder import GraphBuilder, Operand
+from opscope.compiler.passes.ttir_epoch_types import EPOCH_TYPES, epoch_type
+from opscope.compiler.passes.ttir_to_graph import windows
+from opscope.compiler.passes.ttir_to_graph.arguments import parameters
+from opscope.compiler.passes.ttir_to_graph.contents import Content
+from opscope.compiler.passes.ttir_to_graph.hosts import host_ops
+from opscope.compiler.passes.ttir_to_graph.layout import Dims, Layout, broadcast, permuted, regrouped
+from opscope.compiler.passes.ttir_to_graph.names import BINARY, REDUCE, UNARY
+from opscope.compiler.passes.ttir_to_graph.values import DeviceValue, HostValue, Value, folded
 
 STAGE = "ttir-to-graph"
 
 
 def lower(module: ModuleOp, name: str, fidelity: str = "HiFi3", data_format: str = "Float16_b") -> BudaGraph:
     """The graph of a TTIR module's entry function, which is legalised in place. Raises StageFailure."""
-    from compiler.passes.ttir_to_graph.legalise import legalise
+    from opscope.compiler.passes.ttir_to_graph.legalise import legalise
 
     legalise(module)
     return lowered(module, name, fidelity, data_format).builder.graph()

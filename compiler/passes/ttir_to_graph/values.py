@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from xdsl.ir import SSAValue
 
-from compiler.graph import NodeKind
-from compiler.graph_builder import Operand
-from compiler.passes.ttir_to_graph.layout import Dims, Layout
+from opscope.compiler.graph import NodeKind
+from opscope.compiler.graph_builder import Operand
+from opscope.compiler.passes.ttir_to_graph.layout import Dims, Layout
 
 
 @dataclass(frozen=True)

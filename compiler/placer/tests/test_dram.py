@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compiler.errors import CompilerInputError
-from compiler.placer.dram import FIRST, PICKERS, Request, place_queues
-from compiler.planner import budget_of
+from opscope.compiler.errors import CompilerInputError
+from opscope.compiler.placer.dram import FIRST, PICKERS, Request, place_queues
+from opscope.compiler.planner import budget_of
 
 KB = 1024
 

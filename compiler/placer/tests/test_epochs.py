@@ -6,9 +6,9 @@ import random
 
 import pytest
 
-from compiler.balancer.shapes import Grid
-from compiler.errors import CompilerInputError
-from compiler.placer.epochs import Epoch, OpToPlace, PlacerOptions, harvested_grid, place
+from opscope.compiler.balancer.shapes import Grid
+from opscope.compiler.errors import CompilerInputError
+from opscope.compiler.placer.epochs import Epoch, OpToPlace, PlacerOptions, harvested_grid, place
 
 CHIP = Grid(10, 12)
 

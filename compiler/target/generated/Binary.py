@@ -49,7 +49,7 @@ class Binary(object):
             x = self._tab.Vector(o)
             x += flatbuffers.number_types.UOffsetTFlags.py_type(j) * 4
             x = self._tab.Indirect(x)
-            from compiler.target.generated.Program import Program
+            from opscope.compiler.target.generated.Program import Program
             obj = Program()
             obj.Init(self._tab.Bytes, x)
             return obj
@@ -79,7 +79,7 @@ class Binary(object):
         o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(12))
         if o != 0:
             x = self._tab.Indirect(o + self._tab.Pos)
-            from compiler.target.generated.Plan import Plan
+            from opscope.compiler.target.generated.Plan import Plan
             obj = Plan()
             obj.Init(self._tab.Bytes, x)
             return obj
@@ -109,8 +109,8 @@ def AddPlan(builder, plan):
 def BinaryEnd(builder): return builder.EndObject()
 def End(builder):
     return BinaryEnd(builder)
-import compiler.target.generated.Plan
-import compiler.target.generated.Program
+import opscope.compiler.target.generated.Plan
+import opscope.compiler.target.generated.Program
 try:
     from typing import List, Optional
 except:
@@ -122,9 +122,9 @@ class BinaryT(object):
     def __init__(self):
         self.board = None  # type: str
         self.arch = None  # type: str
-        self.programs = None  # type: List[compiler.target.generated.Program.ProgramT]
+        self.programs = None  # type: List[opscope.compiler.target.generated.Program.ProgramT]
         self.compiler = None  # type: str
-        self.plan = None  # type: Optional[compiler.target.generated.Plan.PlanT]
+        self.plan = None  # type: Optional[opscope.compiler.target.generated.Plan.PlanT]
 
     @classmethod
     def InitFromBuf(cls, buf, pos):
@@ -150,11 +150,11 @@ class BinaryT(object):
                 if binary.Programs(i) is None:
                     self.programs.append(None)
                 else:
-                    program_ = compiler.target.generated.Program.ProgramT.InitFromObj(binary.Programs(i))
+                    program_ = opscope.compiler.target.generated.Program.ProgramT.InitFromObj(binary.Programs(i))
                     self.programs.append(program_)
         self.compiler = binary.Compiler()
         if binary.Plan() is not None:
-            self.plan = compiler.target.generated.Plan.PlanT.InitFromObj(binary.Plan())
+            self.plan = opscope.compiler.target.generated.Plan.PlanT.InitFromObj(binary.Plan())
 
     # BinaryT
     def Pack(self, builder):

@@ -111,7 +111,7 @@ class Operation(object):
         o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(14))
         if o != 0:
             x = self._tab.Indirect(o + self._tab.Pos)
-            from compiler.target.generated.Numerics import Numerics
+            from opscope.compiler.target.generated.Numerics import Numerics
             obj = Numerics()
             obj.Init(self._tab.Bytes, x)
             return obj
@@ -157,43 +157,43 @@ def AddLocation(builder, location):
 def OperationEnd(builder): return builder.EndObject()
 def End(builder):
     return OperationEnd(builder)
-import compiler.target.generated.ArangeParams
-import compiler.target.generated.AttentionParams
-import compiler.target.generated.BodyReduceParams
-import compiler.target.generated.BodyWindowParams
-import compiler.target.generated.BroadcastParams
-import compiler.target.generated.CholeskyParams
-import compiler.target.generated.CollectiveParams
-import compiler.target.generated.ConcatParams
-import compiler.target.generated.ConstantParams
-import compiler.target.generated.ControlParams
-import compiler.target.generated.Conv2dParams
-import compiler.target.generated.Conv3dParams
-import compiler.target.generated.EltwiseParams
-import compiler.target.generated.FullParams
-import compiler.target.generated.GatherParams
-import compiler.target.generated.HostParams
-import compiler.target.generated.LayoutParams
-import compiler.target.generated.MatmulParams
-import compiler.target.generated.NormParams
-import compiler.target.generated.Numerics
-import compiler.target.generated.PadParams
-import compiler.target.generated.Params
-import compiler.target.generated.PermuteParams
-import compiler.target.generated.Pool2dParams
-import compiler.target.generated.RandomParams
-import compiler.target.generated.ReduceParams
-import compiler.target.generated.ReshapeParams
-import compiler.target.generated.ReverseParams
-import compiler.target.generated.ScatterParams
-import compiler.target.generated.SelectScatterParams
-import compiler.target.generated.SliceParams
-import compiler.target.generated.SoftmaxParams
-import compiler.target.generated.SortParams
-import compiler.target.generated.SparseMatmulParams
-import compiler.target.generated.TmsParams
-import compiler.target.generated.TopkParams
-import compiler.target.generated.TriangularSolveParams
+import opscope.compiler.target.generated.ArangeParams
+import opscope.compiler.target.generated.AttentionParams
+import opscope.compiler.target.generated.BodyReduceParams
+import opscope.compiler.target.generated.BodyWindowParams
+import opscope.compiler.target.generated.BroadcastParams
+import opscope.compiler.target.generated.CholeskyParams
+import opscope.compiler.target.generated.CollectiveParams
+import opscope.compiler.target.generated.ConcatParams
+import opscope.compiler.target.generated.ConstantParams
+import opscope.compiler.target.generated.ControlParams
+import opscope.compiler.target.generated.Conv2dParams
+import opscope.compiler.target.generated.Conv3dParams
+import opscope.compiler.target.generated.EltwiseParams
+import opscope.compiler.target.generated.FullParams
+import opscope.compiler.target.generated.GatherParams
+import opscope.compiler.target.generated.HostParams
+import opscope.compiler.target.generated.LayoutParams
+import opscope.compiler.target.generated.MatmulParams
+import opscope.compiler.target.generated.NormParams
+import opscope.compiler.target.generated.Numerics
+import opscope.compiler.target.generated.PadParams
+import opscope.compiler.target.generated.Params
+import opscope.compiler.target.generated.PermuteParams
+import opscope.compiler.target.generated.Pool2dParams
+import opscope.compiler.target.generated.RandomParams
+import opscope.compiler.target.generated.ReduceParams
+import opscope.compiler.target.generated.ReshapeParams
+import opscope.compiler.target.generated.ReverseParams
+import opscope.compiler.target.generated.ScatterParams
+import opscope.compiler.target.generated.SelectScatterParams
+import opscope.compiler.target.generated.SliceParams
+import opscope.compiler.target.generated.SoftmaxParams
+import opscope.compiler.target.generated.SortParams
+import opscope.compiler.target.generated.SparseMatmulParams
+import opscope.compiler.target.generated.TmsParams
+import opscope.compiler.target.generated.TopkParams
+import opscope.compiler.target.generated.TriangularSolveParams
 try:
     from typing import List, Optional, Union
 except:
@@ -207,8 +207,8 @@ class OperationT(object):
         self.inputs = None  # type: List[int]
         self.outputs = None  # type: List[int]
         self.paramsType = 0  # type: int
-        self.params = None  # type: Union[None, compiler.target.generated.EltwiseParams.EltwiseParamsT, compiler.target.generated.MatmulParams.MatmulParamsT, compiler.target.generated.Conv2dParams.Conv2dParamsT, compiler.target.generated.Pool2dParams.Pool2dParamsT, compiler.target.generated.ReduceParams.ReduceParamsT, compiler.target.generated.PermuteParams.PermuteParamsT, compiler.target.generated.ReshapeParams.ReshapeParamsT, compiler.target.generated.BroadcastParams.BroadcastParamsT, compiler.target.generated.SliceParams.SliceParamsT, compiler.target.generated.ConcatParams.ConcatParamsT, compiler.target.generated.PadParams.PadParamsT, compiler.target.generated.ReverseParams.ReverseParamsT, compiler.target.generated.FullParams.FullParamsT, compiler.target.generated.ConstantParams.ConstantParamsT, compiler.target.generated.ArangeParams.ArangeParamsT, compiler.target.generated.GatherParams.GatherParamsT, compiler.target.generated.LayoutParams.LayoutParamsT, compiler.target.generated.ControlParams.ControlParamsT, compiler.target.generated.ScatterParams.ScatterParamsT, compiler.target.generated.BodyReduceParams.BodyReduceParamsT, compiler.target.generated.BodyWindowParams.BodyWindowParamsT, compiler.target.generated.SelectScatterParams.SelectScatterParamsT, compiler.target.generated.SortParams.SortParamsT, compiler.target.generated.TopkParams.TopkParamsT, compiler.target.generated.RandomParams.RandomParamsT, compiler.target.generated.CholeskyParams.CholeskyParamsT, compiler.target.generated.TriangularSolveParams.TriangularSolveParamsT, compiler.target.generated.Conv3dParams.Conv3dParamsT, compiler.target.generated.HostParams.HostParamsT, compiler.target.generated.TmsParams.TmsParamsT, compiler.target.generated.SparseMatmulParams.SparseMatmulParamsT, compiler.target.generated.CollectiveParams.CollectiveParamsT, compiler.target.generated.SoftmaxParams.SoftmaxParamsT, compiler.target.generated.NormParams.NormParamsT, compiler.target.generated.AttentionParams.AttentionParamsT]
-        self.numerics = None  # type: Optional[compiler.target.generated.Numerics.NumericsT]
+        self.params = None  # type: Union[None, opscope.compiler.target.generated.EltwiseParams.EltwiseParamsT, opscope.compiler.target.generated.MatmulParams.MatmulParamsT, opscope.compiler.target.generated.Conv2dParams.Conv2dParamsT, opscope.compiler.target.generated.Pool2dParams.Pool2dParamsT, opscope.compiler.target.generated.ReduceParams.ReduceParamsT, opscope.compiler.target.generated.PermuteParams.PermuteParamsT, opscope.compiler.target.generated.ReshapeParams.ReshapeParamsT, opscope.compiler.target.generated.BroadcastParams.BroadcastParamsT, opscope.compiler.target.generated.SliceParams.SliceParamsT, opscope.compiler.target.generated.ConcatParams.ConcatParamsT, opscope.compiler.target.generated.PadParams.PadParamsT, opscope.compiler.target.generated.ReverseParams.ReverseParamsT, opscope.compiler.target.generated.FullParams.FullParamsT, opscope.compiler.target.generated.ConstantParams.ConstantParamsT, opscope.compiler.target.generated.ArangeParams.ArangeParamsT, opscope.compiler.target.generated.GatherParams.GatherParamsT, opscope.compiler.target.generated.LayoutParams.LayoutParamsT, opscope.compiler.target.generated.ControlParams.ControlParamsT, opscope.compiler.target.generated.ScatterParams.ScatterParamsT, opscope.compiler.target.generated.BodyReduceParams.BodyReduceParamsT, opscope.compiler.target.generated.BodyWindowParams.BodyWindowParamsT, opscope.compiler.target.generated.SelectScatterParams.SelectScatterParamsT, opscope.compiler.target.generated.SortParams.SortParamsT, opscope.compiler.target.generated.TopkParams.TopkParamsT, opscope.compiler.target.generated.RandomParams.RandomParamsT, opscope.compiler.target.generated.CholeskyParams.CholeskyParamsT, opscope.compiler.target.generated.TriangularSolveParams.TriangularSolveParamsT, opscope.compiler.target.generated.Conv3dParams.Conv3dParamsT, opscope.compiler.target.generated.HostParams.HostParamsT, opscope.compiler.target.generated.TmsParams.TmsParamsT, opscope.compiler.target.generated.SparseMatmulParams.SparseMatmulParamsT, opscope.compiler.target.generated.CollectiveParams.CollectiveParamsT, opscope.compiler.target.generated.SoftmaxParams.SoftmaxParamsT, opscope.compiler.target.generated.NormParams.NormParamsT, opscope.compiler.target.generated.AttentionParams.AttentionParamsT]
+        self.numerics = None  # type: Optional[opscope.compiler.target.generated.Numerics.NumericsT]
         self.location = None  # type: str
 
     @classmethod
@@ -243,9 +243,9 @@ class OperationT(object):
             else:
                 self.outputs = operation.OutputsAsNumpy()
         self.paramsType = operation.ParamsType()
-        self.params = compiler.target.generated.Params.ParamsCreator(self.paramsType, operation.Params())
+        self.params = opscope.compiler.target.generated.Params.ParamsCreator(self.paramsType, operation.Params())
         if operation.Numerics() is not None:
-            self.numerics = compiler.target.generated.Numerics.NumericsT.InitFromObj(operation.Numerics())
+            self.numerics = opscope.compiler.target.generated.Numerics.NumericsT.InitFromObj(operation.Numerics())
         self.location = operation.Location()
 
     # OperationT

@@ -45,108 +45,108 @@ def ParamsCreator(unionType, table):
     if not isinstance(table, Table):
         return None
     if unionType == Params().EltwiseParams:
-        import compiler.target.generated.EltwiseParams
-        return compiler.target.generated.EltwiseParams.EltwiseParamsT.InitFromBuf(table.Bytes, table.Pos)
+        import opscope.compiler.target.generated.EltwiseParams
+        return opscope.compiler.target.generated.EltwiseParams.EltwiseParamsT.InitFromBuf(table.Bytes, table.Pos)
     if unionType == Params().MatmulParams:
-        import compiler.target.generated.MatmulParams
-        return compiler.target.generated.MatmulParams.MatmulParamsT.InitFromBuf(table.Bytes, table.Pos)
+        import opscope.compiler.target.generated.MatmulParams
+        return opscope.compiler.target.generated.MatmulParams.MatmulParamsT.InitFromBuf(table.Bytes, table.Pos)
     if unionType == Params().Conv2dParams:
-        import compiler.target.generated.Conv2dParams
-        return compiler.target.generated.Conv2dParams.Conv2dParamsT.InitFromBuf(table.Bytes, table.Pos)
+        import opscope.compiler.target.generated.Conv2dParams
+        return opscope.compiler.target.generated.Conv2dParams.Conv2dParamsT.InitFromBuf(table.Bytes, table.Pos)
     if unionType == Params().Pool2dParams:
-        import compiler.target.generated.Pool2dParams
-        return compiler.target.generated.Pool2dParams.Pool2dParamsT.InitFromBuf(table.Bytes, table.Pos)
+        import opscope.compiler.target.generated.Pool2dParams
+        return opscope.compiler.target.generated.Pool2dParams.Pool2dParamsT.InitFromBuf(table.Bytes, table.Pos)
     if unionType == Params().ReduceParams:
-        import compiler.target.generated.ReduceParams
-        return compiler.target.generated.ReduceParams.ReduceParamsT.InitFromBuf(table.Bytes, table.Pos)
+        import opscope.compiler.target.generated.ReduceParams
+        return opscope.compiler.target.generated.ReduceParams.ReduceParamsT.InitFromBuf(table.Bytes, table.Pos)
     if unionType == Params().PermuteParams:
-        import compiler.target.generated.PermuteParams
-        return compiler.target.generated.PermuteParams.PermuteParamsT.InitFromBuf(table.Bytes, table.Pos)
+        import opscope.compiler.target.generated.PermuteParams
+        return opscope.compiler.target.generated.PermuteParams.PermuteParamsT.InitFromBuf(table.Bytes, table.Pos)
     if unionType == Params().ReshapeParams:
-        import compiler.target.generated.ReshapeParams
-        return compiler.target.generated.ReshapeParams.ReshapeParamsT.InitFromBuf(table.Bytes, table.Pos)
+        import opscope.compiler.target.generated.ReshapeParams
+        return opscope.compiler.target.generated.ReshapeParams.ReshapeParamsT.InitFromBuf(table.Bytes, table.Pos)
     if unionType == Params().BroadcastParams:
-        import compiler.target.generated.BroadcastParams
-        return compiler.target.generated.BroadcastParams.BroadcastParamsT.InitFromBuf(table.Bytes, table.Pos)
+        import opscope.compiler.target.generated.BroadcastParams
+        return opscope.compiler.target.generated.BroadcastParams.BroadcastParamsT.InitFromBuf(table.Bytes, table.Pos)
     if unionType == Params().SliceParams:
-        import compiler.target.generated.SliceParams
-        return compiler.target.generated.SliceParams.SliceParamsT.InitFromBuf(table.Bytes, table.Pos)
+        import opscope.compiler.target.generated.SliceParams
+        return opscope.compiler.target.generated.SliceParams.SliceParamsT.InitFromBuf(table.Bytes, table.Pos)
     if unionType == Params().ConcatParams:
-        import compiler.target.generated.ConcatParams
-        return compiler.target.generated.ConcatParams.ConcatParamsT.InitFromBuf(table.Bytes, table.Pos)
+        import opscope.compiler.target.generated.ConcatParams
+        return opscope.compiler.target.generated.ConcatParams.ConcatParamsT.InitFromBuf(table.Bytes, table.Pos)
     if unionType == Params().PadParams:
-        import compiler.target.generated.PadParams
-        return compiler.target.generated.PadParams.PadParamsT.InitFromBuf(table.Bytes, table.Pos)
+        import opscope.compiler.target.generated.PadParams
+        return opscope.compiler.target.generated.PadParams.PadParamsT.InitFromBuf(table.Bytes, table.Pos)
     if unionType == Params().ReverseParams:
-        import compiler.target.generated.ReverseParams
-        return compiler.target.generated.ReverseParams.ReverseParamsT.InitFromBuf(table.Bytes, table.Pos)
+        import opscope.compiler.target.generated.ReverseParams
+        return opscope.compiler.target.generated.ReverseParams.ReverseParamsT.InitFromBuf(table.Bytes, table.Pos)
     if unionType == Params().FullParams:
-        import compiler.target.generated.FullParams
-        return compiler.target.generated.FullParams.FullParamsT.InitFromBuf(table.Bytes, table.Pos)
+        import opscope.compiler.target.generated.FullParams
+        return opscope.compiler.target.generated.FullParams.FullParamsT.InitFromBuf(table.Bytes, table.Pos)
     if unionType == Params().ConstantParams:
-        import compiler.target.generated.ConstantParams
-        return compiler.target.generated.ConstantParams.ConstantParamsT.InitFromBuf(table.Bytes, table.Pos)
+        import opscope.compiler.target.generated.ConstantParams
+        return opscope.compiler.target.generated.ConstantParams.ConstantParamsT.InitFromBuf(table.Bytes, table.Pos)
     if unionType == Params().ArangeParams:
-        import compiler.target.generated.ArangeParams
-        return compiler.target.generated.ArangeParams.ArangeParamsT.InitFromBuf(table.Bytes, table.Pos)
+        import opscope.compiler.target.generated.ArangeParams
+        return opscope.compiler.target.generated.ArangeParams.ArangeParamsT.InitFromBuf(table.Bytes, table.Pos)
     if unionType == Params().GatherParams:
-        import compiler.target.generated.GatherParams
-        return compiler.target.generated.GatherParams.GatherParamsT.InitFromBuf(table.Bytes, table.Pos)
+        import opscope.compiler.target.generated.GatherParams
+        return opscope.compiler.target.generated.GatherParams.GatherParamsT.InitFromBuf(table.Bytes, table.Pos)
     if unionType == Params().LayoutParams:
-        import compiler.target.generated.LayoutParams
-        return compiler.target.generated.LayoutParams.LayoutParamsT.InitFromBuf(table.Bytes, table.Pos)
+        import opscope.compiler.target.generated.LayoutParams
+        return opscope.compiler.target.generated.LayoutParams.LayoutParamsT.InitFromBuf(table.Bytes, table.Pos)
     if unionType == Params().ControlParams:
-        import compiler.target.generated.ControlParams
-        return compiler.target.generated.ControlParams.ControlParamsT.InitFromBuf(table.Bytes, table.Pos)
+        import opscope.compiler.target.generated.ControlParams
+        return opscope.compiler.target.generated.ControlParams.ControlParamsT.InitFromBuf(table.Bytes, table.Pos)
     if unionType == Params().ScatterParams:
-        import compiler.target.generated.ScatterParams
-        return compiler.target.generated.ScatterParams.ScatterParamsT.InitFromBuf(table.Bytes, table.Pos)
+        import opscope.compiler.target.generated.ScatterParams
+        return opscope.compiler.target.generated.ScatterParams.ScatterParamsT.InitFromBuf(table.Bytes, table.Pos)
     if unionType == Params().BodyReduceParams:
-        import compiler.target.generated.BodyReduceParams
-        return compiler.target.generated.BodyReduceParams.BodyReduceParamsT.InitFromBuf(table.Bytes, table.Pos)
+        import opscope.compiler.target.generated.BodyReduceParams
+        return opscope.compiler.target.generated.BodyReduceParams.BodyReduceParamsT.InitFromBuf(table.Bytes, table.Pos)
     if unionType == Params().BodyWindowParams:
-        import compiler.target.generated.BodyWindowParams
-        return compiler.target.generated.BodyWindowParams.BodyWindowParamsT.InitFromBuf(table.Bytes, table.Pos)
+        import opscope.compiler.target.generated.BodyWindowParams
+        return opscope.compiler.target.generated.BodyWindowParams.BodyWindowParamsT.InitFromBuf(table.Bytes, table.Pos)
     if unionType == Params().SelectScatterParams:
-        import compiler.target.generated.SelectScatterParams
-        return compiler.target.generated.SelectScatterParams.SelectScatterParamsT.InitFromBuf(table.Bytes, table.Pos)
+        import opscope.compiler.target.generated.SelectScatterParams
+        return opscope.compiler.target.generated.SelectScatterParams.SelectScatterParamsT.InitFromBuf(table.Bytes, table.Pos)
     if unionType == Params().SortParams:
-        import compiler.target.generated.SortParams
-        return compiler.target.generated.SortParams.SortParamsT.InitFromBuf(table.Bytes, table.Pos)
+        import opscope.compiler.target.generated.SortParams
+        return opscope.compiler.target.generated.SortParams.SortParamsT.InitFromBuf(table.Bytes, table.Pos)
     if unionType == Params().TopkParams:
-        import compiler.target.generated.TopkParams
-        return compiler.target.generated.TopkParams.TopkParamsT.InitFromBuf(table.Bytes, table.Pos)
+        import opscope.compiler.target.generated.TopkParams
+        return opscope.compiler.target.generated.TopkParams.TopkParamsT.InitFromBuf(table.Bytes, table.Pos)
     if unionType == Params().RandomParams:
-        import compiler.target.generated.RandomParams
-        return compiler.target.generated.RandomParams.RandomParamsT.InitFromBuf(table.Bytes, table.Pos)
+        import opscope.compiler.target.generated.RandomParams
+        return opscope.compiler.target.generated.RandomParams.RandomParamsT.InitFromBuf(table.Bytes, table.Pos)
     if unionType == Params().CholeskyParams:
-        import compiler.target.generated.CholeskyParams
-        return compiler.target.generated.CholeskyParams.CholeskyParamsT.InitFromBuf(table.Bytes, table.Pos)
+        import opscope.compiler.target.generated.CholeskyParams
+        return opscope.compiler.target.generated.CholeskyParams.CholeskyParamsT.InitFromBuf(table.Bytes, table.Pos)
     if unionType == Params().TriangularSolveParams:
-        import compiler.target.generated.TriangularSolveParams
-        return compiler.target.generated.TriangularSolveParams.TriangularSolveParamsT.InitFromBuf(table.Bytes, table.Pos)
+        import opscope.compiler.target.generated.TriangularSolveParams
+        return opscope.compiler.target.generated.TriangularSolveParams.TriangularSolveParamsT.InitFromBuf(table.Bytes, table.Pos)
     if unionType == Params().Conv3dParams:
-        import compiler.target.generated.Conv3dParams
-        return compiler.target.generated.Conv3dParams.Conv3dParamsT.InitFromBuf(table.Bytes, table.Pos)
+        import opscope.compiler.target.generated.Conv3dParams
+        return opscope.compiler.target.generated.Conv3dParams.Conv3dParamsT.InitFromBuf(table.Bytes, table.Pos)
     if unionType == Params().HostParams:
-        import compiler.target.generated.HostParams
-        return compiler.target.generated.HostParams.HostParamsT.InitFromBuf(table.Bytes, table.Pos)
+        import opscope.compiler.target.generated.HostParams
+        return opscope.compiler.target.generated.HostParams.HostParamsT.InitFromBuf(table.Bytes, table.Pos)
     if unionType == Params().TmsParams:
-        import compiler.target.generated.TmsParams
-        return compiler.target.generated.TmsParams.TmsParamsT.InitFromBuf(table.Bytes, table.Pos)
+        import opscope.compiler.target.generated.TmsParams
+        return opscope.compiler.target.generated.TmsParams.TmsParamsT.InitFromBuf(table.Bytes, table.Pos)
     if unionType == Params().SparseMatmulParams:
-        import compiler.target.generated.SparseMatmulParams
-        return compiler.target.generated.SparseMatmulParams.SparseMatmulParamsT.InitFromBuf(table.Bytes, table.Pos)
+        import opscope.compiler.target.generated.SparseMatmulParams
+        return opscope.compiler.target.generated.SparseMatmulParams.SparseMatmulParamsT.InitFromBuf(table.Bytes, table.Pos)
     if unionType == Params().CollectiveParams:
-        import compiler.target.generated.CollectiveParams
-        return compiler.target.generated.CollectiveParams.CollectiveParamsT.InitFromBuf(table.Bytes, table.Pos)
+        import opscope.compiler.target.generated.CollectiveParams
+        return opscope.compiler.target.generated.CollectiveParams.CollectiveParamsT.InitFromBuf(table.Bytes, table.Pos)
     if unionType == Params().SoftmaxParams:
-        import compiler.target.generated.SoftmaxParams
-        return compiler.target.generated.SoftmaxParams.SoftmaxParamsT.InitFromBuf(table.Bytes, table.Pos)
+        import opscope.compiler.target.generated.SoftmaxParams
+        return opscope.compiler.target.generated.SoftmaxParams.SoftmaxParamsT.InitFromBuf(table.Bytes, table.Pos)
     if unionType == Params().NormParams:
-        import compiler.target.generated.NormParams
-        return compiler.target.generated.NormParams.NormParamsT.InitFromBuf(table.Bytes, table.Pos)
+        import opscope.compiler.target.generated.NormParams
+        return opscope.compiler.target.generated.NormParams.NormParamsT.InitFromBuf(table.Bytes, table.Pos)
     if unionType == Params().AttentionParams:
-        import compiler.target.generated.AttentionParams
-        return compiler.target.generated.AttentionParams.AttentionParamsT.InitFromBuf(table.Bytes, table.Pos)
+        import opscope.compiler.target.generated.AttentionParams
+        return opscope.compiler.target.generated.AttentionParams.AttentionParamsT.InitFromBuf(table.Bytes, table.Pos)
     return None

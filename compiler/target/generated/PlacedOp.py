@@ -143,7 +143,7 @@ class PlacedOp(object):
         o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(24))
         if o != 0:
             x = self._tab.Indirect(o + self._tab.Pos)
-            from compiler.target.generated.BlockPlan import BlockPlan
+            from opscope.compiler.target.generated.BlockPlan import BlockPlan
             obj = BlockPlan()
             obj.Init(self._tab.Bytes, x)
             return obj
@@ -177,7 +177,7 @@ class PlacedOp(object):
             x = self._tab.Vector(o)
             x += flatbuffers.number_types.UOffsetTFlags.py_type(j) * 4
             x = self._tab.Indirect(x)
-            from compiler.target.generated.CoreBuffer import CoreBuffer
+            from opscope.compiler.target.generated.CoreBuffer import CoreBuffer
             obj = CoreBuffer()
             obj.Init(self._tab.Bytes, x)
             return obj
@@ -288,8 +288,8 @@ def StartStepsVector(builder, numElems):
 def PlacedOpEnd(builder): return builder.EndObject()
 def End(builder):
     return PlacedOpEnd(builder)
-import compiler.target.generated.BlockPlan
-import compiler.target.generated.CoreBuffer
+import opscope.compiler.target.generated.BlockPlan
+import opscope.compiler.target.generated.CoreBuffer
 try:
     from typing import List, Optional
 except:
@@ -309,11 +309,11 @@ class PlacedOpT(object):
         self.transposed = False  # type: bool
         self.streamDir = None  # type: str
         self.stream = None  # type: List[int]
-        self.block = None  # type: Optional[compiler.target.generated.BlockPlan.BlockPlanT]
+        self.block = None  # type: Optional[opscope.compiler.target.generated.BlockPlan.BlockPlanT]
         self.mK = 0  # type: int
         self.uKt = 0  # type: int
         self.ublockOrder = None  # type: str
-        self.buffers = None  # type: List[compiler.target.generated.CoreBuffer.CoreBufferT]
+        self.buffers = None  # type: List[opscope.compiler.target.generated.CoreBuffer.CoreBufferT]
         self.steps = None  # type: List[int]
 
     @classmethod
@@ -355,7 +355,7 @@ class PlacedOpT(object):
             else:
                 self.stream = placedOp.StreamAsNumpy()
         if placedOp.Block() is not None:
-            self.block = compiler.target.generated.BlockPlan.BlockPlanT.InitFromObj(placedOp.Block())
+            self.block = opscope.compiler.target.generated.BlockPlan.BlockPlanT.InitFromObj(placedOp.Block())
         self.mK = placedOp.MK()
         self.uKt = placedOp.UKt()
         self.ublockOrder = placedOp.UblockOrder()
@@ -365,7 +365,7 @@ class PlacedOpT(object):
                 if placedOp.Buffers(i) is None:
                     self.buffers.append(None)
                 else:
-                    coreBuffer_ = compiler.target.generated.CoreBuffer.CoreBufferT.InitFromObj(placedOp.Buffers(i))
+                    coreBuffer_ = opscope.compiler.target.generated.CoreBuffer.CoreBufferT.InitFromObj(placedOp.Buffers(i))
                     self.buffers.append(coreBuffer_)
         if not placedOp.StepsIsNone():
             if np is None:

@@ -49,7 +49,7 @@ class Plan(object):
             x = self._tab.Vector(o)
             x += flatbuffers.number_types.UOffsetTFlags.py_type(j) * 4
             x = self._tab.Indirect(x)
-            from compiler.target.generated.EpochPlan import EpochPlan
+            from opscope.compiler.target.generated.EpochPlan import EpochPlan
             obj = EpochPlan()
             obj.Init(self._tab.Bytes, x)
             return obj
@@ -74,7 +74,7 @@ class Plan(object):
             x = self._tab.Vector(o)
             x += flatbuffers.number_types.UOffsetTFlags.py_type(j) * 4
             x = self._tab.Indirect(x)
-            from compiler.target.generated.PlacedOp import PlacedOp
+            from opscope.compiler.target.generated.PlacedOp import PlacedOp
             obj = PlacedOp()
             obj.Init(self._tab.Bytes, x)
             return obj
@@ -99,7 +99,7 @@ class Plan(object):
             x = self._tab.Vector(o)
             x += flatbuffers.number_types.UOffsetTFlags.py_type(j) * 4
             x = self._tab.Indirect(x)
-            from compiler.target.generated.QueuePlan import QueuePlan
+            from opscope.compiler.target.generated.QueuePlan import QueuePlan
             obj = QueuePlan()
             obj.Init(self._tab.Bytes, x)
             return obj
@@ -147,9 +147,9 @@ def StartQueuesVector(builder, numElems):
 def PlanEnd(builder): return builder.EndObject()
 def End(builder):
     return PlanEnd(builder)
-import compiler.target.generated.EpochPlan
-import compiler.target.generated.PlacedOp
-import compiler.target.generated.QueuePlan
+import opscope.compiler.target.generated.EpochPlan
+import opscope.compiler.target.generated.PlacedOp
+import opscope.compiler.target.generated.QueuePlan
 try:
     from typing import List
 except:
@@ -161,9 +161,9 @@ class PlanT(object):
     def __init__(self):
         self.name = None  # type: str
         self.policy = None  # type: str
-        self.epochs = None  # type: List[compiler.target.generated.EpochPlan.EpochPlanT]
-        self.ops = None  # type: List[compiler.target.generated.PlacedOp.PlacedOpT]
-        self.queues = None  # type: List[compiler.target.generated.QueuePlan.QueuePlanT]
+        self.epochs = None  # type: List[opscope.compiler.target.generated.EpochPlan.EpochPlanT]
+        self.ops = None  # type: List[opscope.compiler.target.generated.PlacedOp.PlacedOpT]
+        self.queues = None  # type: List[opscope.compiler.target.generated.QueuePlan.QueuePlanT]
 
     @classmethod
     def InitFromBuf(cls, buf, pos):
@@ -189,7 +189,7 @@ class PlanT(object):
                 if plan.Epochs(i) is None:
                     self.epochs.append(None)
                 else:
-                    epochPlan_ = compiler.target.generated.EpochPlan.EpochPlanT.InitFromObj(plan.Epochs(i))
+                    epochPlan_ = opscope.compiler.target.generated.EpochPlan.EpochPlanT.InitFromObj(plan.Epochs(i))
                     self.epochs.append(epochPlan_)
         if not plan.OpsIsNone():
             self.ops = []
@@ -197,7 +197,7 @@ class PlanT(object):
                 if plan.Ops(i) is None:
                     self.ops.append(None)
                 else:
-                    placedOp_ = compiler.target.generated.PlacedOp.PlacedOpT.InitFromObj(plan.Ops(i))
+                    placedOp_ = opscope.compiler.target.generated.PlacedOp.PlacedOpT.InitFromObj(plan.Ops(i))
                     self.ops.append(placedOp_)
         if not plan.QueuesIsNone():
             self.queues = []
@@ -205,7 +205,7 @@ class PlanT(object):
                 if plan.Queues(i) is None:
                     self.queues.append(None)
                 else:
-                    queuePlan_ = compiler.target.generated.QueuePlan.QueuePlanT.InitFromObj(plan.Queues(i))
+                    queuePlan_ = opscope.compiler.target.generated.QueuePlan.QueuePlanT.InitFromObj(plan.Queues(i))
                     self.queues.append(queuePlan_)
 
     # PlanT

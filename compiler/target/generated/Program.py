@@ -42,7 +42,7 @@ class Program(object):
             x = self._tab.Vector(o)
             x += flatbuffers.number_types.UOffsetTFlags.py_type(j) * 4
             x = self._tab.Indirect(x)
-            from compiler.target.generated.TensorDesc import TensorDesc
+            from opscope.compiler.target.generated.TensorDesc import TensorDesc
             obj = TensorDesc()
             obj.Init(self._tab.Bytes, x)
             return obj
@@ -121,7 +121,7 @@ class Program(object):
             x = self._tab.Vector(o)
             x += flatbuffers.number_types.UOffsetTFlags.py_type(j) * 4
             x = self._tab.Indirect(x)
-            from compiler.target.generated.Operation import Operation
+            from opscope.compiler.target.generated.Operation import Operation
             obj = Operation()
             obj.Init(self._tab.Bytes, x)
             return obj
@@ -172,8 +172,8 @@ def StartOperationsVector(builder, numElems):
 def ProgramEnd(builder): return builder.EndObject()
 def End(builder):
     return ProgramEnd(builder)
-import compiler.target.generated.Operation
-import compiler.target.generated.TensorDesc
+import opscope.compiler.target.generated.Operation
+import opscope.compiler.target.generated.TensorDesc
 try:
     from typing import List
 except:
@@ -184,10 +184,10 @@ class ProgramT(object):
     # ProgramT
     def __init__(self):
         self.name = None  # type: str
-        self.tensors = None  # type: List[compiler.target.generated.TensorDesc.TensorDescT]
+        self.tensors = None  # type: List[opscope.compiler.target.generated.TensorDesc.TensorDescT]
         self.inputs = None  # type: List[int]
         self.outputs = None  # type: List[int]
-        self.operations = None  # type: List[compiler.target.generated.Operation.OperationT]
+        self.operations = None  # type: List[opscope.compiler.target.generated.Operation.OperationT]
 
     @classmethod
     def InitFromBuf(cls, buf, pos):
@@ -212,7 +212,7 @@ class ProgramT(object):
                 if program.Tensors(i) is None:
                     self.tensors.append(None)
                 else:
-                    tensorDesc_ = compiler.target.generated.TensorDesc.TensorDescT.InitFromObj(program.Tensors(i))
+                    tensorDesc_ = opscope.compiler.target.generated.TensorDesc.TensorDescT.InitFromObj(program.Tensors(i))
                     self.tensors.append(tensorDesc_)
         if not program.InputsIsNone():
             if np is None:
@@ -234,7 +234,7 @@ class ProgramT(object):
                 if program.Operations(i) is None:
                     self.operations.append(None)
                 else:
-                    operation_ = compiler.target.generated.Operation.OperationT.InitFromObj(program.Operations(i))
+                    operation_ = opscope.compiler.target.generated.Operation.OperationT.InitFromObj(program.Operations(i))
                     self.operations.append(operation_)
 
     # ProgramT

@@ -95,7 +95,7 @@ class QueuePlan(object):
         o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(16))
         if o != 0:
             x = self._tab.Indirect(o + self._tab.Pos)
-            from compiler.target.generated.BlockPlan import BlockPlan
+            from opscope.compiler.target.generated.BlockPlan import BlockPlan
             obj = BlockPlan()
             obj.Init(self._tab.Bytes, x)
             return obj
@@ -129,7 +129,7 @@ class QueuePlan(object):
             x = self._tab.Vector(o)
             x += flatbuffers.number_types.UOffsetTFlags.py_type(j) * 4
             x = self._tab.Indirect(x)
-            from compiler.target.generated.Allocation import Allocation
+            from opscope.compiler.target.generated.Allocation import Allocation
             obj = Allocation()
             obj.Init(self._tab.Bytes, x)
             return obj
@@ -202,8 +202,8 @@ def AddEntryBytes(builder, entryBytes):
 def QueuePlanEnd(builder): return builder.EndObject()
 def End(builder):
     return QueuePlanEnd(builder)
-import compiler.target.generated.Allocation
-import compiler.target.generated.BlockPlan
+import opscope.compiler.target.generated.Allocation
+import opscope.compiler.target.generated.BlockPlan
 try:
     from typing import List, Optional
 except:
@@ -219,11 +219,11 @@ class QueuePlanT(object):
         self.kind = None  # type: str
         self.entries = 0  # type: int
         self.grid = None  # type: List[int]
-        self.block = None  # type: Optional[compiler.target.generated.BlockPlan.BlockPlanT]
+        self.block = None  # type: Optional[opscope.compiler.target.generated.BlockPlan.BlockPlanT]
         self.dataFormat = None  # type: str
         self.location = None  # type: str
         self.chip = 0  # type: int
-        self.allocations = None  # type: List[compiler.target.generated.Allocation.AllocationT]
+        self.allocations = None  # type: List[opscope.compiler.target.generated.Allocation.AllocationT]
         self.entryBytes = 0  # type: int
 
     @classmethod
@@ -255,7 +255,7 @@ class QueuePlanT(object):
             else:
                 self.grid = queuePlan.GridAsNumpy()
         if queuePlan.Block() is not None:
-            self.block = compiler.target.generated.BlockPlan.BlockPlanT.InitFromObj(queuePlan.Block())
+            self.block = opscope.compiler.target.generated.BlockPlan.BlockPlanT.InitFromObj(queuePlan.Block())
         self.dataFormat = queuePlan.DataFormat()
         self.location = queuePlan.Location()
         self.chip = queuePlan.Chip()
@@ -265,7 +265,7 @@ class QueuePlanT(object):
                 if queuePlan.Allocations(i) is None:
                     self.allocations.append(None)
                 else:
-                    allocation_ = compiler.target.generated.Allocation.AllocationT.InitFromObj(queuePlan.Allocations(i))
+                    allocation_ = opscope.compiler.target.generated.Allocation.AllocationT.InitFromObj(queuePlan.Allocations(i))
                     self.allocations.append(allocation_)
         self.entryBytes = queuePlan.EntryBytes()
 

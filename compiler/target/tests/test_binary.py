@@ -5,8 +5,8 @@ import typing
 import numpy as np
 import pytest
 
-from compiler.target import binary, program, regenerate
-from compiler.target.program import (
+from opscope.compiler.target import binary, program, regenerate
+from opscope.compiler.target.program import (
     Binary,
     ControlParams,
     Conv2dParams,
@@ -61,7 +61,9 @@ def test_round_trip_of_every_class() -> None:
 
 
 def test_generated_code_matches_the_schema() -> None:
-    assert regenerate.DIGEST.read_text().strip() == regenerate.digest(), "run python -m compiler.target.regenerate"
+    assert regenerate.DIGEST.read_text().strip() == regenerate.digest(), (
+        "run python -m opscope.compiler.target.regenerate"
+    )
 
 
 @pytest.mark.parametrize("fix_checksum", [False, True])

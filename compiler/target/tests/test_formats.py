@@ -4,7 +4,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from compiler.target.formats import (
+from opscope.compiler.target.formats import (
     ELEMENT_TYPES,
     FORMATS,
     default_format,
@@ -13,7 +13,7 @@ from compiler.target.formats import (
     number_format,
     padded_tiles,
 )
-from compiler.target.rounding import flush, quantise, to_bf16, to_block, to_fp16, to_tf32
+from opscope.compiler.target.rounding import flush, quantise, to_bf16, to_block, to_fp16, to_tf32
 
 RANDOM = np.random.default_rng(7)
 

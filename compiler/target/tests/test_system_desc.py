@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from compiler.target.formats import FORMATS
-from compiler.target.system_desc import boards, load_board, resolve_arch
+from opscope.compiler.target.formats import FORMATS
+from opscope.compiler.target.system_desc import boards, load_board, resolve_arch
 
 
 def test_published_budgets() -> None:

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.backends.base import Job, StageError
-from harness.backends.commands.description import OF_A_RESULT, OF_AN_INPUT, filled, placeholders
-from harness.element_types import numpy_dtype
-from harness.records import TensorDesc
+from opscope.harness.backends.base import Job, StageError
+from opscope.harness.backends.commands.description import OF_A_RESULT, OF_AN_INPUT, filled, placeholders
+from opscope.harness.element_types import numpy_dtype
+from opscope.harness.records import TensorDesc
 
 PREFIX = "opscope-op-"
 _SUFFIX = {"text": "mlir", "bytecode": "mlirbc", "portable": "mlirbc"}
@@ -130,7 +130,7 @@ def _alive(pid: int) -> bool:
 
 def _module(module: bytes, form: str) -> bytes:
     """The op's module as the first tool is to read it."""
-    from harness import mlir
+    from opscope.harness import mlir
 
     if form == "bytecode":
         return module
@@ -145,7 +145,7 @@ def _desc(array: np.ndarray) -> TensorDesc:
 
 
 def _mlir_name(dtype: np.dtype) -> str:
-    from harness.element_types import NUMPY_NAMES
+    from opscope.harness.element_types import NUMPY_NAMES
 
     return next(name for name, numpy_name in NUMPY_NAMES.items() if numpy_name == dtype.name)
 

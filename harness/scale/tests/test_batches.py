@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from harness.records import OpRow, TensorDesc, Use
-from harness.scale.batches import MOST, Batch, Op, Work
+from opscope.harness.records import OpRow, TensorDesc, Use
+from opscope.harness.scale.batches import MOST, Batch, Op, Work
 
 
 def ops(count: int, size: int = 1) -> list[Op]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.scale.blobs import Blobs, digest_of
+from opscope.harness.scale.blobs import Blobs, digest_of
 
 
 def sent(blobs: Blobs, data: bytes, part: int = 4) -> str:

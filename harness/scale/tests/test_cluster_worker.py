@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from harness.optest import RunContext
-from harness.records import OpRow, OpTest
-from harness.scale import cluster_worker
-from harness.scale.blobs import digest_of, mark
-from harness.scale.cluster_worker import _Here
-from harness.tests.ops import FAULTY, add_row
+from opscope.harness.optest import RunContext
+from opscope.harness.records import OpRow, OpTest
+from opscope.harness.scale import cluster_worker
+from opscope.harness.scale.blobs import digest_of, mark
+from opscope.harness.scale.cluster_worker import _Here
+from opscope.harness.tests.ops import FAULTY, add_row
 
 Json = dict[str, Any]
 

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from harness import store
-from harness.errors import InputError
-from harness.optest import RunContext, build_test, unrun_test
-from harness.records import VOLATILE, ManifestHeader, OpRow, Origin, RunRecord, TensorDesc, Use
-from harness.scale import shard
-from harness.scale.merge import merge
-from harness.stages import Stage, Status
-from harness.tests.run_folder import START
+from opscope.harness import store
+from opscope.harness.errors import InputError
+from opscope.harness.optest import RunContext, build_test, unrun_test
+from opscope.harness.records import VOLATILE, ManifestHeader, OpRow, Origin, RunRecord, TensorDesc, Use
+from opscope.harness.scale import shard
+from opscope.harness.scale.merge import merge
+from opscope.harness.stages import Stage, Status
+from opscope.harness.tests.run_folder import START
 
 OPTIONS = {"backend": "null", "arch": "n150", "dtype": "float32", "cache_dir": None, "shard": None}
 

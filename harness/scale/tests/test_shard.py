@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import InputError
-from harness.records import OpRow, TensorDesc
-from harness.scale import costs, shard
-from harness.settings import resolve
-from harness.tests import run_folder
+from opscope.harness.errors import InputError
+from opscope.harness.records import OpRow, TensorDesc
+from opscope.harness.scale import costs, shard
+from opscope.harness.settings import resolve
+from opscope.harness.tests import run_folder
 
 
 def row(op_id: str, *shapes: tuple[int, ...], name: str = "stablehlo.add", module: str | None = "m") -> OpRow:
@@ -37,7 +37,7 @@ def test_every_op_is_in_one_share_and_none_is_much_dearer(of):
 
 def test_jobs_agree_although_hashes_of_strings_differ():
     program = (
-        "from harness.scale import shard; import random; d = random.Random(5);"
+        "from opscope.harness.scale import shard; import random; d = random.Random(5);"
         "print(shard.divide({f'{d.getrandbits(64):x}': d.randrange(9) for _ in range(99)}, 4))"
     )
     said = {

@@ -86,7 +86,7 @@ def place(tmp_path: Path, cache: Path) -> Place:
 @pytest.fixture
 def hostile(place: Place) -> Place:
     """A folder with namesakes of our rooms, a conftest, tests, and settings of its own, all of which fail."""
-    for room in ("models", "reports", "compiler", "simulator"):
+    for room in ("harness", "models", "reports", "compiler", "simulator"):
         (place.folder / room).mkdir()
         (place.folder / room / "__init__.py").write_text(f"raise RuntimeError('their {room}')\n")
     (place.folder / "conftest.py").write_text("raise RuntimeError('their conftest')\n")

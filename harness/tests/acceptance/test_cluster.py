@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from harness import store
-from harness.records import VOLATILE
-from harness.tests.acceptance.conftest import Place
-from harness.tests.acceptance.test_resume import steady, words
+from opscope.harness import store
+from opscope.harness.records import VOLATILE
+from opscope.harness.tests.acceptance.conftest import Place
+from opscope.harness.tests.acceptance.test_resume import steady, words
 
 Client = pytest.importorskip("distributed", reason="pip install -e '.[cluster]'").Client
 assert steady, "a fixture, used by name"

@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from harness.tests.acceptance.conftest import MODEL, Place
+from opscope.harness.tests.acceptance.conftest import MODEL, Place
 
 SLOW = '''
 import time
-from harness.backends.base import Target
-from harness.stages import Stage
+from opscope.harness.backends.base import Target
+from opscope.harness.stages import Stage
 
 
 class Slow:

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from harness import isolation
-from harness.tests.acceptance.conftest import Place
+from opscope.harness import isolation
+from opscope.harness.tests.acceptance.conftest import Place
 
 TALL = """func.func @main(%x: tensor<8192x400xf32>) -> tensor<8192x400xf32> {
   %0 = stablehlo.reshape %x : (tensor<8192x400xf32>) -> tensor<3276800x1x1xf32>

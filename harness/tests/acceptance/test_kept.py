@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from harness import store
-from harness.records import VOLATILE, OpTest
-from harness.tests.acceptance.conftest import Place
-from harness.tests.test_adding import ROOMS, ROOT, append
+from opscope.harness import store
+from opscope.harness.records import VOLATILE, OpTest
+from opscope.harness.tests.acceptance.conftest import Place
+from opscope.harness.tests.test_adding import ROOMS, ROOT, append
 
 MODULE = """func.func @main(%x: tensor<8x16xf32>, %y: tensor<8x16xf32>) -> tensor<8x16xf32> {
   %0 = stablehlo.add %x, %y : tensor<8x16xf32>
@@ -25,7 +25,7 @@ WRONG_EXP = """
 
 from dataclasses import replace as changed
 
-from simulator.kernels.registry import KERNELS
+from opscope.simulator.kernels.registry import KERNELS
 
 KERNELS["exp"] = changed(KERNELS["exp"], function=lambda images, call: images[0])
 """

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from harness import store
-from harness.tests.acceptance.conftest import Place
-from harness.tests.acceptance.test_cluster import Cluster, cluster
-from harness.tests.acceptance.test_resume import records, resume, steady, words
+from opscope.harness import store
+from opscope.harness.tests.acceptance.conftest import Place
+from opscope.harness.tests.acceptance.test_cluster import Cluster, cluster
+from opscope.harness.tests.acceptance.test_resume import records, resume, steady, words
 
 assert cluster, "fixtures, used by name"
 assert steady

@@ -14,14 +14,14 @@ from typing import Any
 
 import pytest
 
-from harness import store
-from harness.records import VOLATILE
-from harness.tests.acceptance.conftest import MODEL, Place
+from opscope.harness import store
+from opscope.harness.records import VOLATILE
+from opscope.harness.tests.acceptance.conftest import MODEL, Place
 
 STEADY = '''
 import time
-from harness.backends.base import StageError, Target
-from harness.stages import Stage
+from opscope.harness.backends.base import StageError, Target
+from opscope.harness.stages import Stage
 
 
 class Steady:

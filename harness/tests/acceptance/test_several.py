@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from harness import closing
-from harness.stages import Status
-from harness.tests.acceptance.conftest import Place
+from opscope.harness import closing
+from opscope.harness.stages import Status
+from opscope.harness.tests.acceptance.conftest import Place
 
 # The card has no 64-bit float: the first op passes on the host alone, the second on both.
 SPLIT = """

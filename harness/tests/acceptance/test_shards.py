@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from harness import store
-from harness.records import VOLATILE, OpTest
-from harness.tests.acceptance.conftest import MODEL, Place
+from opscope.harness import store
+from opscope.harness.records import VOLATILE, OpTest
+from opscope.harness.tests.acceptance.conftest import MODEL, Place
 
 
 def records(run: Path) -> list[dict[str, object]]:

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import pytest
 
-from harness import closing
-from harness.records import OpTest
-from harness.stages import Stage, Status
-from harness.tests.acceptance.conftest import Place
+from opscope.harness import closing
+from opscope.harness.records import OpTest
+from opscope.harness.stages import Stage, Status
+from opscope.harness.tests.acceptance.conftest import Place
 
 # In the order of the ops: right, unknown to the compiler, larger than all of n150's DRAM (13.25 of 12 GiB).
 BROKEN = """

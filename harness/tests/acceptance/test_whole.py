@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from harness import store
-from harness.tests.acceptance.conftest import Place
-from harness.tests.acceptance.test_resume import steady
+from opscope.harness import store
+from opscope.harness.tests.acceptance.conftest import Place
+from opscope.harness.tests.acceptance.test_resume import steady
 
 assert steady, "a fixture, used by name"
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from harness import golden, mlir
-from harness.backends.base import BackendOptions, Job, StageError, Target
-from harness.identity import attribute_items
-from harness.mlir.values import tensor_desc
-from harness.stages import Stage
+from opscope.harness import golden, mlir
+from opscope.harness.backends.base import BackendOptions, Job, StageError, Target
+from opscope.harness.identity import attribute_items
+from opscope.harness.mlir.values import tensor_desc
+from opscope.harness.stages import Stage
 
 
 class Op:
@@ -70,7 +70,7 @@ def write(folder: Path, name: str, rule: str, more: str = "") -> str:
     """The path of a backend whose bug follows `rule`, a Python expression over `op`; `more` is text of its class."""
     path = folder / f"{name}.py"
     path.write_text(
-        "from harness.tests.backends.hidden import Hidden\n\n\n"
+        "from opscope.harness.tests.backends.hidden import Hidden\n\n\n"
         f"class Rule(Hidden):\n    name = {name!r}\n\n    def broken(self, op):\n        return {rule}\n{more}"
     )
     return str(path)

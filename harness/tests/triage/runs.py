@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harness.api import run_op_by_op
-from harness.records import OpTest
+from opscope.harness.api import run_op_by_op
+from opscope.harness.records import OpTest
 
 
 def run(folder: Path, module: str, backend: str, **options) -> tuple[Path, list[OpTest]]:

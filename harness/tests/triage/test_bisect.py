@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import InputError
-from harness.records import OpTest
-from harness.tests.backends import hidden
-from harness.tests.triage.runs import binary, run
-from harness.triage import bundle, narrowing
-from harness.triage.bisect import bisect
+from opscope.harness.errors import InputError
+from opscope.harness.records import OpTest
+from opscope.harness.tests.backends import hidden
+from opscope.harness.tests.triage.runs import binary, run
+from opscope.harness.triage import bundle, narrowing
+from opscope.harness.triage.bisect import bisect
 
 ROOT = Path(__file__).parents[3]
 
@@ -103,7 +103,7 @@ def test_a_bug_planted_in_opscope_itself(tmp_path: Path) -> None:
     repro = bundle.read(folder)
     # As the run at the bad revision would have recorded it.
     env_run = subprocess.run(
-        [sys.executable, "-P", "-m", "harness.triage.replay", str(folder), "--backend", "reference", "--json"],
+        [sys.executable, "-P", "-m", "opscope.harness.triage.replay", str(folder), "--backend", "reference", "--json"],
         cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(clone)}, capture_output=True, text=True,
     )  # fmt: skip
     assert env_run.stdout, env_run.stderr

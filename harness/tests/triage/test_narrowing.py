@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import InputError
-from harness.tests.backends import hidden
-from harness.tests.triage.runs import binary, run, unary
-from harness.triage import bundle, narrowing
-from harness.triage.lab import Lab
-from harness.triage.probe import Probed, probe
-from harness.triage.reduce import Reduced, reduce
+from opscope.harness.errors import InputError
+from opscope.harness.tests.backends import hidden
+from opscope.harness.tests.triage.runs import binary, run, unary
+from opscope.harness.triage import bundle, narrowing
+from opscope.harness.triage.lab import Lab
+from opscope.harness.triage.probe import Probed, probe
+from opscope.harness.triage.reduce import Reduced, reduce
 
 CONV = """func.func @main(%a: tensor<2x12x12x40xf32>, %b: tensor<3x3x40x24xf32>) -> tensor<2x8x8x24xf32> {
   %0 = stablehlo.convolution(%a, %b) dim_numbers = [b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f],

@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from harness import store
-from harness.errors import InputError
-from harness.tests.backends import hidden
-from harness.tests.triage.runs import binary, run
-from harness.triage import after_run, bundle
-from harness.triage.cli import repro
-from harness.triage.replay import replay
+from opscope.harness import store
+from opscope.harness.errors import InputError
+from opscope.harness.tests.backends import hidden
+from opscope.harness.tests.triage.runs import binary, run
+from opscope.harness.triage import after_run, bundle
+from opscope.harness.triage.cli import repro
+from opscope.harness.triage.replay import replay
 
 ROOT = Path(__file__).parents[3]
 TWO = """func.func @main(%a: tensor<4x6xf32>, %b: tensor<4x6xf32>) -> (tensor<4x6xf32>, tensor<4x6xf32>) {
@@ -156,8 +156,8 @@ def test_run_sh_and_the_test_work_from_a_clean_checkout(failed, tmp_path: Path) 
 
 @pytest.mark.slow
 def test_a_module_that_is_no_mlir_is_kept_as_it_is(tmp_path: Path) -> None:
-    from harness.tests.ops import FAULTY, add_row
-    from harness.triage.bundle import Options, Origin, write
+    from opscope.harness.tests.ops import FAULTY, add_row
+    from opscope.harness.triage.bundle import Options, Origin, write
 
     row = add_row(tmp_path, "op", b"compile:refuse")
     _, (test,) = run(tmp_path, binary("add", "2xf32"), "xla")

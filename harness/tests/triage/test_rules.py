@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from harness.triage import attribute_text, rules
+from opscope.harness.triage import attribute_text, rules
 
 HIDDEN = {
     "{} % 32 != 0": lambda n: n % 32 != 0,

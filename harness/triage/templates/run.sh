@@ -6,7 +6,7 @@ here=$(cd -- "$(dirname -- "$0")" && pwd) || exit 2
 if [ -n "${OPSCOPE:-}" ]; then
   PYTHONPATH="$OPSCOPE${PYTHONPATH:+:$PYTHONPATH}"
   export PYTHONPATH
-  exec "${PYTHON:-$OPSCOPE/.venv/bin/python}" -P -m harness.triage.replay "$here" "$@"
+  exec "${PYTHON:-$OPSCOPE/.venv/bin/python}" -P -m opscope.harness.triage.replay "$here" "$@"
 fi
 command -v opscope >/dev/null || { echo "run.sh: expected opscope on the PATH, got none; try OPSCOPE=/path/to/checkout" >&2; exit 2; }
 exec opscope replay "$here" "$@"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from models.arguments import ArgSpec
+from opscope.models.arguments import ArgSpec
 
 if TYPE_CHECKING:
     import numpy as np

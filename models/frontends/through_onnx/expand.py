@@ -11,9 +11,9 @@ import numpy as np
 import onnx
 from onnx import ModelProto, NodeProto, TensorProto, helper, inliner, numpy_helper, shape_inference
 
-from models.frontends.through_onnx import recurrent, resample
-from models.frontends.through_onnx.fold import fold
-from models.frontends.through_onnx.writer import Scope, Writer
+from opscope.models.frontends.through_onnx import recurrent, resample
+from opscope.models.frontends.through_onnx.fold import fold
+from opscope.models.frontends.through_onnx.writer import Scope, Writer
 
 
 def _broadcast(write: Writer, value: np.ndarray) -> np.ndarray:

@@ -13,7 +13,7 @@ from onnx import AttributeProto, ModelProto, NodeProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 from onnx.reference.op_run import RuntimeImplementationError
 
-from models.frontends.through_onnx.writer import Scope
+from opscope.models.frontends.through_onnx.writer import Scope
 
 MOST = 1 << 16
 """Elements of a value that is written into the graph; a larger one is computed where it is needed."""

@@ -1,4 +1,4 @@
-"""A process of its own that makes ONNX of TFLite: `python -P -m models.frontends.through_onnx.from_tflite`.
+"""A process of its own that makes ONNX of TFLite: `python -P -m opscope.models.frontends.through_onnx.from_tflite`.
 
 Reads JSON on stdin: `path` (a `.tflite` file, or Python with a `@model` that returns TFLite's bytes), `name`, `dtype`,
 `output`. TensorFlow lives and dies in here, since torch-mlir may not be in one process with it.
@@ -20,7 +20,7 @@ def main() -> int:
     task = json.load(sys.stdin)
     path, output = Path(task["path"]), Path(task["output"])
     if path.suffix != ".tflite":
-        from models import registry
+        from opscope.models import registry
 
         data = registry.add_file_model(path, task["name"]).build(task["dtype"])
         path = output.with_suffix(".tflite")

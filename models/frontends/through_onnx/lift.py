@@ -10,9 +10,9 @@ import numpy as np
 import onnx
 from onnx import ModelProto, TensorProto, ValueInfoProto, helper, numpy_helper
 
-from models.arguments import ArgSpec
-from models.frontends.base import Refused
-from models.frontends.through_onnx.expand import CONSTANT_INPUTS
+from opscope.models.arguments import ArgSpec
+from opscope.models.frontends.base import Refused
+from opscope.models.frontends.through_onnx.expand import CONSTANT_INPUTS
 
 FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE)
 

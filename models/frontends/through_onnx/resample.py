@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from models.frontends.through_onnx.writer import Writer
+from opscope.models.frontends.through_onnx.writer import Writer
 
 Tap = tuple[np.ndarray, np.ndarray]
 """One term of an output: index and weight per output element of an axis."""

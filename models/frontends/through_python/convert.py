@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from models.arguments import ArgSpec, Built
-from models.frontends.through_python.load import Loaded, framework
+from opscope.models.arguments import ArgSpec, Built
+from opscope.models.frontends.through_python.load import Loaded, framework
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def _leaves(tree: Any, prefix: str, role: str) -> tuple[list[ArgSpec], dict[str,
 
 
 def _kind(name: str) -> np.dtype:
-    from models.seeding import dtype_of
+    from opscope.models.seeding import dtype_of
 
     return dtype_of(name)
 
@@ -98,7 +98,7 @@ def _flax(loaded: Loaded) -> tuple[Built, dict[str, np.ndarray]]:
 
 
 def _keras(loaded: Loaded) -> tuple[Built, dict[str, np.ndarray]]:
-    from models.frontends.keras import as_function, named_variables
+    from opscope.models.frontends.keras import as_function, named_variables
 
     specs, values = [], {}
     for name, tree in loaded.inputs.items():
@@ -112,8 +112,8 @@ def _keras(loaded: Loaded) -> tuple[Built, dict[str, np.ndarray]]:
 def _torch(loaded: Loaded) -> tuple[Built, dict[str, np.ndarray]]:
     import torch
 
-    from models.frontends import torch_trace
-    from models.frontends.torch import TorchBuilt
+    from opscope.models.frontends import torch_trace
+    from opscope.models.frontends.torch import TorchBuilt
 
     arrays = {name: _array(value) for name, value in loaded.inputs.items()}
     specs = [ArgSpec(n, a.shape, str(a.dtype), "", "input") for n, a in arrays.items()]

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from models.frontends.base import Refused
+from opscope.models.frontends.base import Refused
 
 DEFAULT, EXAMPLES = "model", "example_inputs"
 

@@ -10,10 +10,10 @@ import numpy as np
 import tensorflow as tf
 from google.protobuf.message import DecodeError
 
-from models.arguments import ArgSpec
-from models.frontends.base import Refused
-from models.frontends.through_tf.lower import TfBuilt
-from models.frontends.through_tf.saved_model import spec_of
+from opscope.models.arguments import ArgSpec
+from opscope.models.frontends.base import Refused
+from opscope.models.frontends.through_tf.lower import TfBuilt
+from opscope.models.frontends.through_tf.saved_model import spec_of
 
 VARIABLES = ("VarHandleOp", "VariableV2", "Variable")
 NO_RESULT = ("NoOp", "Assert", "Const", "Placeholder")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from models.arguments import ArgSpec
+from opscope.models.arguments import ArgSpec
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from models.arguments import ArgSpec
-from models.frontends.base import Refused
-from models.frontends.through_tf.lower import TfBuilt
+from opscope.models.arguments import ArgSpec
+from opscope.models.frontends.base import Refused
+from opscope.models.frontends.through_tf.lower import TfBuilt
 
 DEFAULT = "serving_default"
 """The signature that is taken where none is named."""

@@ -6,9 +6,9 @@ import os
 import time
 from pathlib import Path
 
-from harness.backends.base import Job, StageError
-from harness.backends.xla import Xla
-from harness.stages import Stage
+from opscope.harness.backends.base import Job, StageError
+from opscope.harness.backends.xla import Xla
+from opscope.harness.stages import Stage
 
 
 class Lame(Xla):

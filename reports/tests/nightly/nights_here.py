@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from harness.store import runs_root
-from reports.night_record import NightRecord
-from reports.nightly.config import KEYS, Config
-from reports.nightly.night import Told, deliver
-from reports.nightly.night_folder import RECORD, folder_of
-from reports.owners import Rule
-from reports.tests.night_runs import fresh, record, shard_run
-from reports.tests.nights import Op
-from reports.written import write_whole
+from opscope.harness.store import runs_root
+from opscope.reports.night_record import NightRecord
+from opscope.reports.nightly.config import KEYS, Config
+from opscope.reports.nightly.night import Told, deliver
+from opscope.reports.nightly.night_folder import RECORD, folder_of
+from opscope.reports.owners import Rule
+from opscope.reports.tests.night_runs import fresh, record, shard_run
+from opscope.reports.tests.nights import Op
+from opscope.reports.written import write_whole
 
 
 def config_of(root: Path, **told: Any) -> Config:

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from harness import history
-from harness.errors import InputError
-from reports.night_views import night_view
-from reports.nightly.baseline import baseline_night, series_like, write_history
-from reports.publish import publish
-from reports.reading import read_database
-from reports.tests.night_runs import fresh, record, shard_run
-from reports.tests.nights import Op, op_id
+from opscope.harness import history
+from opscope.harness.errors import InputError
+from opscope.reports.night_views import night_view
+from opscope.reports.nightly.baseline import baseline_night, series_like, write_history
+from opscope.reports.publish import publish
+from opscope.reports.reading import read_database
+from opscope.reports.tests.night_runs import fresh, record, shard_run
+from opscope.reports.tests.nights import Op, op_id
 
 BOTH = {"a": 1, "b": 1}
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import InputError
-from reports.nightly.config import POLICY, read_config
-from reports.nightly.night_folder import begin, end, folder_of
-from reports.nightly.sweeps import expected_models, first_command, sweeps
+from opscope.harness.errors import InputError
+from opscope.reports.nightly.config import POLICY, read_config
+from opscope.reports.nightly.night_folder import begin, end, folder_of
+from opscope.reports.nightly.sweeps import expected_models, first_command, sweeps
 
 WHOLE = """
 name: weekly

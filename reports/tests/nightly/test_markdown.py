@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from markdown_it import MarkdownIt
 
-from reports.nightly.markdown import code, escaped, table
-from reports.nightly.night import Told
-from reports.tests.nightly.nights_here import config_of, delivered
-from reports.tests.nights import Op
+from opscope.reports.nightly.markdown import code, escaped, table
+from opscope.reports.nightly.night import Told
+from opscope.reports.tests.nightly.nights_here import config_of, delivered
+from opscope.reports.tests.nights import Op
 
 NASTY = (
     "<script>alert(1)</script>",

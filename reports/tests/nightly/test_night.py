@@ -11,16 +11,16 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from harness.errors import InputError
-from reports.ask import ask
-from reports.nightly.cli import nightly
-from reports.nightly.config import read_config
-from reports.nightly.night import add_to_page_of_job, deliver
-from reports.nightly.night_folder import begin, folder_of
-from reports.owners import Rule
-from reports.tests.night_runs import fresh, shard_run
-from reports.tests.nightly.nights_here import config_of, delivered, night_of
-from reports.tests.nights import Op
+from opscope.harness.errors import InputError
+from opscope.reports.ask import ask
+from opscope.reports.nightly.cli import nightly
+from opscope.reports.nightly.config import read_config
+from opscope.reports.nightly.night import add_to_page_of_job, deliver
+from opscope.reports.nightly.night_folder import begin, folder_of
+from opscope.reports.owners import Rule
+from opscope.reports.tests.night_runs import fresh, shard_run
+from opscope.reports.tests.nightly.nights_here import config_of, delivered, night_of
+from opscope.reports.tests.nights import Op
 
 RIGHT = {"add": Op(uses={"a": 2}), "tanh": Op(uses={"b": 1}), "fft": Op("compile_failed", {"b": 1})}
 KNOWN = {"fft": Op("compile_failed", {"b": 1}, more={"expected": "notyet: no FFT"})}

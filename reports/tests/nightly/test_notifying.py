@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from reports.nightly.notices import Email, Notices, Webhook, read_notices
-from reports.nightly.notifying import Message, filled, notify
+from opscope.reports.nightly.notices import Email, Notices, Webhook, read_notices
+from opscope.reports.nightly.notifying import Message, filled, notify
 
 MESSAGE = Message(
     "2 worse", "# 2 worse\n\n| a | b |", "2 worse\nhttps://ci/1", "nightly", "nightly-1", "2026-11-20 02:00", "failed",

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from reports.nightly.notices import Email, Notices, Webhook
-from reports.nightly.notifying import notify
-from reports.tests.nightly.test_notifying import MESSAGE, Answer, Receiver, free_port
+from opscope.reports.nightly.notices import Email, Notices, Webhook
+from opscope.reports.nightly.notifying import notify
+from opscope.reports.tests.nightly.test_notifying import MESSAGE, Answer, Receiver, free_port
 
 OPENSSL = shutil.which("openssl")
 pytestmark = pytest.mark.skipif(OPENSSL is None, reason="apt-get install openssl")

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from harness.store import runs_root
-from reports import spool
-from reports.ask import ask
-from reports.nightly.delivery import Delivered
-from reports.nightly.night import Told, deliver
-from reports.tests import postgres_server
-from reports.tests.night_runs import shard_run
-from reports.tests.nightly.nights_here import config_of, night_of
-from reports.tests.nights import Op
+from opscope.harness.store import runs_root
+from opscope.reports import spool
+from opscope.reports.ask import ask
+from opscope.reports.nightly.delivery import Delivered
+from opscope.reports.nightly.night import Told, deliver
+from opscope.reports.tests import postgres_server
+from opscope.reports.tests.night_runs import shard_run
+from opscope.reports.tests.nightly.nights_here import config_of, night_of
+from opscope.reports.tests.nights import Op
 
 pytestmark = [
     pytest.mark.slow,

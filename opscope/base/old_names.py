@@ -1,0 +1,37 @@
+"""Import names from before opscope had one of its own: whoever still asks for one is told the new one.
+
+The rooms were importable as `harness`, `models`, ... until 0.1. Those names are anybody's now, so the finder here stands
+last on `sys.meta_path` and finds nothing: it only adds a line to what Python says of a name that nobody has.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
+ROOMS = ("compiler", "dashboards", "harness", "models", "reports", "simulator")
+
+
+class OldNames:
+    """Answers for the rooms' old names, with the new one."""
+
+    @staticmethod
+    def find_spec(
+        fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """None for every other name. Raises ModuleNotFoundError."""
+        if path is not None or fullname not in ROOMS:
+            return None
+        line = f"No module named '{fullname}'; opscope's own is opscope.{fullname} now"
+        if fullname == "harness":  # the test of an old repro folder: `pytest.importorskip` drops the error's text
+            warnings.warn(line, ImportWarning, stacklevel=2)
+        raise ModuleNotFoundError(line, name=fullname)
+
+
+def install() -> None:
+    """Makes it the last finder of this process; calling it twice changes nothing."""
+    if OldNames not in sys.meta_path:
+        sys.meta_path.append(OldNames)

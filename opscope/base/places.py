@@ -1,0 +1,11 @@
+"""Where the rooms lie: beside this package in a checkout, inside it where a wheel was installed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+PACKAGE = Path(__file__).resolve().parents[1]
+"""The folder of the package `opscope`."""
+
+HOME = PACKAGE if (PACKAGE / "harness").is_dir() else PACKAGE.parent
+"""The folder that holds the rooms (`harness`, `models`, ...)."""
