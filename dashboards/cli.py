@@ -25,8 +25,8 @@ def _home(folder: Path | None) -> Any:
     import platformdirs
 
     from opscope.dashboards.home import Home
-    from opscope.harness.export_folder import cache_dir
-    from opscope.harness.settings import project_folder, resolve
+    from opscope.harness.cache.export_folder import cache_dir
+    from opscope.harness.settings.settings import project_folder, resolve
 
     settings = resolve({}, project_folder(Path.cwd()))
     named = folder or settings["dashboard_home"] or platformdirs.user_state_path("opscope") / "dashboard"

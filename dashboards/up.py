@@ -147,7 +147,7 @@ def artifact_command(host: str, port: int, roots: Sequence[Path], allowed: Seque
         sys.executable,
         "-P",
         "-m",
-        "opscope.harness.main",
+        "opscope.harness.cli.main",
         "artifacts",
         "serve",
         "--host",

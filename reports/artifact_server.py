@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 from urllib.parse import quote, unquote, urlsplit
 
-from opscope.harness.errors import InputError
-from opscope.harness.store import RUN_FILE
+from opscope.harness.record.errors import InputError
+from opscope.harness.record.store import RUN_FILE
 
 HEALTHY = "/healthy"
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})

@@ -13,7 +13,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from opscope.harness.errors import InputError, closest
+from opscope.harness.record.errors import InputError, closest
 from opscope.reports.reading import read_database
 
 QUERIES = Path(__file__).parent / "queries"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from opscope.harness.stages import Stage, Status, in_order
+from opscope.harness.record.stages import Stage, Status, in_order
 
 Row = dict[str, Any]
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from opscope.harness.errors import InputError
-from opscope.harness.store import RUN_FILE, read_run, runs_root
+from opscope.harness.record.errors import InputError
+from opscope.harness.record.store import RUN_FILE, read_run, runs_root
 from opscope.reports.night_views import night_view
 from opscope.reports.outcomes import RunView, from_database, from_folder
 from opscope.reports.reading import database_url, exists, read_database

@@ -24,7 +24,7 @@ def publish(run_dirs: tuple[Path, ...], url: str | None, night_file: Path | None
     """
     import json
 
-    from opscope.harness.errors import InputError
+    from opscope.harness.record.errors import InputError
     from opscope.reports import spool
     from opscope.reports.database import DatabaseAwayError, DatabaseRefusedError, default_url, parse_url, shown
     from opscope.reports.night_record import join, read_night

@@ -21,7 +21,7 @@ def artifacts() -> None:
 @click.option("--allow-host", "allowed", multiple=True, metavar="NAME", help="Another name of this server (a proxy's).")
 def serve(roots: tuple[Path, ...], host: str, port: int, allowed: tuple[str, ...]) -> None:
     """Serve run folders below ROOTS (default: .opscope/runs) for reading, until interrupted."""
-    from opscope.harness.store import runs_root
+    from opscope.harness.record.store import runs_root
     from opscope.reports.artifact_server import ArtifactServer, Runs
 
     folders = roots or (runs_root(),)

@@ -21,7 +21,7 @@ def sql(query: str | None, url: str | None, as_json: bool, as_csv: bool, limit: 
 
     Without QUERY, list the stored questions. The database is opened read-only.
     """
-    from opscope.harness.errors import InputError
+    from opscope.harness.record.errors import InputError
     from opscope.reports import ask
     from opscope.reports.reading import database_url
     from opscope.reports.terminal import Page

@@ -127,7 +127,7 @@ def readiness(
     model: str, run: str | None, url: str | None, team: str | None, owners_file: Path | None, limit: int, as_json: bool
 ) -> None:  # fmt: skip
     """List each op that keeps MODEL from running whole, and how their count moved from run to run."""
-    from opscope.harness.errors import InputError, closest
+    from opscope.harness.record.errors import InputError, closest
     from opscope.reports.choosing import open_runs
     from opscope.reports.owned import own_missing
     from opscope.reports.owners import rules_here

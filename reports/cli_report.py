@@ -28,8 +28,8 @@ def report(
     what is missing, and what changed since the night before. With --owner its lists hold that team's failures alone,
     while ladder, rates and charts stay those of all ops.
     """
-    from opscope.harness.errors import InputError
-    from opscope.harness.store import file_name, load_run, runs_root
+    from opscope.harness.record.errors import InputError
+    from opscope.harness.record.store import file_name, load_run, runs_root
     from opscope.reports.choosing import open_runs
     from opscope.reports.html import render, write_report
     from opscope.reports.night_diff import names_night, newest_night

@@ -6,8 +6,8 @@ import hashlib
 from functools import cache
 from pathlib import Path
 
-from opscope.harness import records, stages, store
-from opscope.harness.errors import InputError
+from opscope.harness.record import records, stages, store
+from opscope.harness.record.errors import InputError
 from opscope.reports.night_record import NIGHT_FILE
 
 PIECE = 1 << 20

@@ -11,7 +11,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from opscope.harness.stages import ModelStatus
+from opscope.harness.record.stages import ModelStatus
 from opscope.reports import bulk, counting_sql, night_counts
 from opscope.reports.night_changes import count_changes, count_fixes
 from opscope.reports.night_views import night_view, series_of

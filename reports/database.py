@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from sqlalchemy import event
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, OperationalError, SQLAlchemyError
 
-from opscope.harness.errors import InputError
+from opscope.harness.record.errors import InputError
 
 ROOM = Path(__file__).parent
 SECRET_KEY = re.compile(r"pass|pwd|secret|token", re.IGNORECASE)

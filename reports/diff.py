@@ -12,8 +12,8 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from opscope.harness.isolation import Artefact
-from opscope.harness.stages import Status
+from opscope.harness.record.isolation import Artefact
+from opscope.harness.record.stages import Status
 from opscope.reports.outcomes import Outcome, RunView
 
 

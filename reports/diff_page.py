@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from opscope.harness.isolation import lines as isolation_lines
+from opscope.harness.record.isolation import lines as isolation_lines
 from opscope.reports.diff import NEWS, QUIET, Diff, Label, Row
 from opscope.reports.terminal import Page, percent
 

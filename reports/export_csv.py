@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from opscope.harness.records import OpTest
+from opscope.harness.record.records import OpTest
 from opscope.reports.ask import Answer, as_csv
 from opscope.reports.exported import Exported
 from opscope.reports.frames import COLUMNS

@@ -10,8 +10,8 @@ import re
 from typing import Any
 from xml.etree import ElementTree as Xml
 
-from opscope.harness.records import OpTest
-from opscope.harness.stages import FAILED, Stage, Status
+from opscope.harness.record.records import OpTest
+from opscope.harness.record.stages import FAILED, Stage, Status
 from opscope.reports.exported import Exported
 from opscope.reports.rows import is_failure
 

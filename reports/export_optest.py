@@ -14,9 +14,9 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
-from opscope.harness.errors import InputError
-from opscope.harness.records import OpTest, TensorDesc
-from opscope.harness.stages import Status
+from opscope.harness.record.errors import InputError
+from opscope.harness.record.records import OpTest, TensorDesc
+from opscope.harness.record.stages import Status
 from opscope.reports.columns import plain
 from opscope.reports.exported import Exported
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING, Any
 
-from opscope.harness.errors import InputError
+from opscope.harness.record.errors import InputError
 from opscope.reports.export_csv import table
 from opscope.reports.exported import Exported
 from opscope.reports.frame_types import COUNT, LIST, NUMBER, TEXT, TIME, TRUTH

@@ -10,9 +10,9 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from opscope.harness.records import OpTest
-from opscope.harness.stages import Stage, Status
-from opscope.harness.store import load_run
+from opscope.harness.record.records import OpTest
+from opscope.harness.record.stages import Stage, Status
+from opscope.harness.record.store import load_run
 from opscope.reports.choosing import Runs
 from opscope.reports.outcomes import UNSPLITTABLE, RunView, from_database, from_stored
 from opscope.reports.schema import DROPPED, MODELS, OP_TESTS, OPS, USES

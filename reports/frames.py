@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import sqlalchemy as sa
 
-from opscope.harness.errors import InputError, closest
+from opscope.harness.record.errors import InputError, closest
 from opscope.reports.choosing import open_runs
 from opscope.reports.columns import Utc
 from opscope.reports.database import views

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import sqlalchemy as sa
 
-from opscope.harness.errors import InputError
+from opscope.harness.record.errors import InputError
 from opscope.reports.choosing import Listed, Runs
 from opscope.reports.diff import Diff, Slower, compare
 from opscope.reports.isolated import labelled

@@ -13,8 +13,8 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-from opscope.harness.records import RunRecord
-from opscope.harness.store import StoredRun, load_run
+from opscope.harness.record.records import RunRecord
+from opscope.harness.record.store import StoredRun, load_run
 from opscope.reports import charts, page_rows, vega
 from opscope.reports.columns import plain
 from opscope.reports.owned import EVERYBODY, Owned
@@ -63,7 +63,7 @@ def context(
     run: StoredRun, url: str | None = None, run_dir: Path | None = None, owned: Owned = EVERYBODY
 ) -> dict[str, Any]:
     """What the template fills in."""
-    from opscope.harness.ledger import by_backend, line
+    from opscope.harness.record.ledger import by_backend, line
 
     rows = plain(page_rows.op_rows(run.tests, owned))
     books = by_backend(run.header, run.rows, run.tests, run.record.backend.split(","))

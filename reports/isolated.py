@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from opscope.harness import isolation
-from opscope.harness.store import RUN_FILE, load_run, whole_models
+from opscope.harness.record import isolation
+from opscope.harness.record.store import RUN_FILE, load_run, whole_models
 from opscope.reports.diff import Diff
 from opscope.reports.outcomes import RunView
 

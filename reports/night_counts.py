@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from opscope.harness.stages import FAILED, Status
+from opscope.harness.record.stages import FAILED, Status
 from opscope.reports.outcomes import UNSPLITTABLE, Outcome, RunView
 
 ALL = ""

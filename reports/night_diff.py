@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import sqlalchemy as sa
 
-from opscope.harness.errors import InputError
+from opscope.harness.record.errors import InputError
 from opscope.reports.choosing import Runs
 from opscope.reports.diff import Diff, compare
 from opscope.reports.history import compared, slower_between_nights

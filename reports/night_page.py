@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 import sqlalchemy as sa
 
-from opscope.harness.records import OpTest
+from opscope.harness.record.records import OpTest
 from opscope.reports import page_rows
 from opscope.reports.columns import plain
 from opscope.reports.diff import compare

@@ -20,8 +20,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import Field, ValidationError, field_validator
 
-from opscope.harness.errors import InputError
-from opscope.harness.records import Record
+from opscope.harness.record.errors import InputError
+from opscope.harness.record.records import Record
 from opscope.reports.written import write_whole
 
 NIGHT_FILE = "night.json"

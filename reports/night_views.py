@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from opscope.harness.errors import InputError, closest
+from opscope.harness.record.errors import InputError, closest
 from opscope.reports.outcomes import RunView, Told, view_of
 from opscope.reports.rows import series_by_backend
 from opscope.reports.schema import NIGHTS, OP_TESTS, RUNS

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
-from opscope.harness.errors import InputError, closest
-from opscope.harness.stages import FAILED, Stage, Status
-from opscope.harness.store import StoredRun, load_run
+from opscope.harness.record.errors import InputError, closest
+from opscope.harness.record.stages import FAILED, Stage, Status
+from opscope.harness.record.store import StoredRun, load_run
 from opscope.reports.columns import plain
 from opscope.reports.rows import RAN, compile_seconds, compiler_of, series_text, signature
 from opscope.reports.schema import MODELS, MODULE_OPS, OP_ALIAS, OP_TESTS, OPS, RUNS
@@ -123,7 +123,7 @@ class RunView:
 
     @property
     def workflow(self) -> str:
-        """What of a model its rows are (harness/workflows.py)."""
+        """What of a model its rows are (harness/record/workflows.py)."""
         return self.origin["options"].get("workflow") or "split"
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from opscope.harness.records import WHOLE_MODEL, OpTest
-from opscope.harness.stages import Stage
+from opscope.harness.record.records import WHOLE_MODEL, OpTest
+from opscope.harness.record.stages import Stage
 from opscope.reports.diff import QUIET, Diff, Row
 from opscope.reports.outcomes import UNSPLITTABLE, cluster_of
 from opscope.reports.owners import Rule, owner

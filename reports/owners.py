@@ -19,7 +19,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from opscope.harness.errors import InputError, closest
+from opscope.harness.record.errors import InputError, closest
 from opscope.reports.schema import OWNERS
 
 OWNERS_FILE = Path("ci") / "owners.yaml"

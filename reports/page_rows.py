@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
 
-from opscope.harness.agreement import disagreements
-from opscope.harness.records import OpRow, OpTest
-from opscope.harness.stages import FAILED, Stage, Status, in_order
+from opscope.harness.record.agreement import disagreements
+from opscope.harness.record.records import OpRow, OpTest
+from opscope.harness.record.stages import FAILED, Stage, Status, in_order
 from opscope.reports.charts import NOT_RUN
 from opscope.reports.owned import EVERYBODY, Owned
 from opscope.reports.rows import is_failure, signature

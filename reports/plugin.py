@@ -1,9 +1,9 @@
 """The pytest plugin of the reports room: at the end of an op-by-op run, report.html and the database.
 
-harness/plugin.py registers it for the runs it starts.
+harness/run/plugin.py registers it for the runs it starts.
 
-It reads what harness/plugin.py left on the config: `opscope_run_dir` (the run, on the controller alone),
-`opscope_records` (what its folder holds, as harness/store.py reads it; None: not known) and `opscope_places` (what the
+It reads what harness/run/plugin.py left on the config: `opscope_run_dir` (the run, on the controller alone),
+`opscope_records` (what its folder holds, as harness/record/store.py reads it; None: not known) and `opscope_places` (what the
 summary shows), to which it adds `report` and `database`. Whatever goes wrong here is one line: the run is on disk
 already, and neither its records nor its exit code change. A run whose database is away waits in .opscope/spool, from
 where the next publish delivers it: nothing is lost, so nothing fails. The exit code of a test run tells of the ops;
@@ -23,8 +23,8 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from opscope.harness.records import OpTest
-    from opscope.harness.store import StoredRun
+    from opscope.harness.record.records import OpTest
+    from opscope.harness.record.store import StoredRun
 
     Records = tuple[StoredRun, Sequence[OpTest]]
 
@@ -38,10 +38,10 @@ PROBLEMS = pytest.StashKey[list[str]]()
 def pytest_cmdline_main(config: pytest.Config) -> int | None:
     """Refuses a `--publish` that is no database URL, or has no driver, before an op has run.
 
-    The request was read by harness/plugin.py.
+    The request was read by harness/run/plugin.py.
     """
-    from opscope.harness.errors import InputError
-    from opscope.harness.request import KEY
+    from opscope.harness.record.errors import InputError
+    from opscope.harness.run.request import KEY
 
     request = config.stash.get(KEY, None)
     if request is None or request.settings["no_report"] or not request.settings["publish"]:
@@ -80,7 +80,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
 def deliver(config: pytest.Config, run_dir: Path) -> list[str]:
     """Writes the report of `run_dir` and publishes it; one line for each of the two that failed."""
-    from opscope.harness.request import KEY
+    from opscope.harness.run.request import KEY
 
     request = config.stash.get(KEY, None)
     if request is None or request.settings["no_report"]:

@@ -12,9 +12,9 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from opscope.harness.errors import InputError
-from opscope.harness.records import OpTest
-from opscope.harness.store import StoredRun, latest, read_run
+from opscope.harness.record.errors import InputError
+from opscope.harness.record.records import OpTest
+from opscope.harness.record.store import StoredRun, latest, read_run
 from opscope.reports import bulk, contents, rows, staging
 from opscope.reports.columns import plain
 from opscope.reports.counting import count_night

@@ -2,7 +2,7 @@
 
 msgspec reads a line a few times as fast as pydantic, into objects that the collector of garbage need not look at. Its
 types are made of the fields of the records, so that no field is written down twice. A line that they do not fit (an
-older schema, a NUL in a text, no record at all) goes the way of harness/store.py, which upgrades it or says what is
+older schema, a NUL in a text, no record at all) goes the way of harness/record/store.py, which upgrades it or says what is
 wrong. Texts of what is read here hold no NUL.
 """
 
@@ -19,8 +19,8 @@ from typing import Any, Literal, TypeVar, Union, cast
 import msgspec
 from pydantic_core import PydanticUndefined
 
-from opscope.harness.records import SCHEMA_VERSION, ManifestHeader, OpRow, OpTest, Record
-from opscope.harness.store import header_of, lines_of_journal, lines_of_manifest, parse
+from opscope.harness.record.records import SCHEMA_VERSION, ManifestHeader, OpRow, OpTest, Record
+from opscope.harness.record.store import header_of, lines_of_journal, lines_of_manifest, parse
 from opscope.reports.columns import plain
 
 UNREAD = frozenset({"locations", "sources", "golden"})

@@ -7,8 +7,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from opscope.harness.errors import InputError, closest
-from opscope.harness.stages import FAILED
+from opscope.harness.record.errors import InputError, closest
+from opscope.harness.record.stages import FAILED
 from opscope.reports.choosing import Listed, Runs
 from opscope.reports.outcomes import UNATTEMPTED, RunView
 from opscope.reports.schema import MODELS, MODULE_OPS, NIGHTS, OP_TESTS, OPS, RUNS

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from sqlalchemy import event
 from sqlalchemy.exc import SQLAlchemyError
 
-from opscope.harness.errors import InputError
+from opscope.harness.record.errors import InputError
 from opscope.reports.database import (
     default_url,
     digest_of,

@@ -9,9 +9,9 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from opscope.harness.records import ManifestHeader, OpRow, OpTest, RunRecord, TensorDesc, fails_run
-from opscope.harness.stages import Stage
-from opscope.harness.store import StoredRun, latest, read_run, whole_models
+from opscope.harness.record.records import ManifestHeader, OpRow, OpTest, RunRecord, TensorDesc, fails_run
+from opscope.harness.record.stages import Stage
+from opscope.harness.record.store import StoredRun, latest, read_run, whole_models
 from opscope.reports import quick_records
 from opscope.reports.columns import plain
 from opscope.reports.night_record import Membership, membership

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from opscope.harness.records import OpTest, Origin, RunRecord
+from opscope.harness.record.records import OpTest, Origin, RunRecord
 from opscope.reports.columns import Utc, columns
 
 # Constraint names that both databases share, for migrations to name.

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from opscope.harness.errors import InputError
-from opscope.harness.store import StoredRun
+from opscope.harness.record.errors import InputError
+from opscope.harness.record.store import StoredRun
 from opscope.reports import diff as comparison
 from opscope.reports.choosing import Runs
 from opscope.reports.diff import QUIET, Diff

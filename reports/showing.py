@@ -9,8 +9,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from opscope.harness.errors import InputError, closest
-from opscope.harness.stages import in_order
+from opscope.harness.record.errors import InputError, closest
+from opscope.harness.record.stages import in_order
 from opscope.reports.columns import plain
 from opscope.reports.outcomes import RunView, aliases, from_database
 from opscope.reports.owners import Rule, owner

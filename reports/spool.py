@@ -14,9 +14,9 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from opscope.harness.errors import InputError
-from opscope.harness.records import OpTest
-from opscope.harness.store import JOURNAL_DIR, MANIFEST_FILE, RUN_FILE, StoredRun, read_run
+from opscope.harness.record.errors import InputError
+from opscope.harness.record.records import OpTest
+from opscope.harness.record.store import JOURNAL_DIR, MANIFEST_FILE, RUN_FILE, StoredRun, read_run
 from opscope.reports.database import DatabaseAwayError, DatabaseRefusedError, parse_url, shown
 from opscope.reports.night_record import NIGHT_FILE
 from opscope.reports.publish import publish

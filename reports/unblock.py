@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from opscope.harness.stages import in_order
+from opscope.harness.record.stages import in_order
 from opscope.reports.outcomes import Outcome, RunView
 
 BY = ("cluster", "op")

@@ -10,7 +10,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from opscope.harness.errors import InputError
+from opscope.harness.record.errors import InputError
 from opscope.reports.counting import count_night
 from opscope.reports.database import open_database, parse_url, schema_version, shown
 from opscope.reports.reading import read_database

@@ -8,10 +8,10 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from opscope.harness import isolation
-from opscope.harness.records import OpTest
-from opscope.harness.stages import FAILED
-from opscope.harness.store import StoredRun, whole_models
+from opscope.harness.record import isolation
+from opscope.harness.record.records import OpTest
+from opscope.harness.record.stages import FAILED
+from opscope.harness.record.store import StoredRun, whole_models
 from opscope.reports.columns import plain
 from opscope.reports.outcomes import UNATTEMPTED
 from opscope.reports.owned import Owned

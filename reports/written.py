@@ -6,7 +6,7 @@ import contextlib
 import os
 from pathlib import Path
 
-from opscope.harness.errors import InputError
+from opscope.harness.record.errors import InputError
 
 
 def write_whole(path: Path, text: str | bytes, hint: str) -> Path:

@@ -15,8 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from opscope.compiler import api
-from opscope.harness.compare import check
-from opscope.harness.tolerance import TABLE
+from opscope.harness.verdict.compare import check
+from opscope.harness.verdict.tolerance import TABLE
 from opscope.reports.html import write_report
 from opscope.reports.tests.sample_run import make_run
 

@@ -18,7 +18,7 @@ from opscope.compiler.depths import Compilation, binaries, compile_to
 from opscope.compiler.target import binary
 from opscope.compiler.target.plan import Plan
 from opscope.compiler.target.system_desc import load_board
-from opscope.harness.export import export_model
+from opscope.harness.prepare.export import export_model
 from opscope.models import registry
 from opscope.models.seeding import draw
 from opscope.simulator.api import Device

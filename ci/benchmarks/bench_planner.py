@@ -51,7 +51,7 @@ def test_plan_chain(benchmark: Any, ops: int, policy: str) -> None:
 
 def graph_of(model: str) -> BudaGraph:
     """The graph of a registered model."""
-    from opscope.harness.export import export_model
+    from opscope.harness.prepare.export import export_model
     from opscope.models import registry
 
     return lower(stablehlo_to_ttir(export_model(registry.get(model)).bytecode), model)

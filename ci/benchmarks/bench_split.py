@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from opscope.harness.mlir import context
-from opscope.harness.split import split_module
+from opscope.harness.prepare.mlir import context
+from opscope.harness.prepare.split import split_module
 
 
 def chain(length: int, distinct: bool) -> str:

@@ -11,7 +11,7 @@ import time
 
 from ci.benchmarks.bench_compiler import ADD
 from opscope.compiler import api
-from opscope.harness.export import export_model
+from opscope.harness.prepare.export import export_model
 from opscope.models import registry
 
 

@@ -16,12 +16,12 @@ pytest.importorskip("importlinter", reason="import-linter comes with the dev ext
 ROOT = Path(__file__).resolve().parents[2]
 
 FORBIDDEN = {
-    "base/stray.py": ("import opscope.harness.records", "base imports nothing of ours"),
-    "models/stray.py": ("import opscope.harness.records", "models imports nothing of ours"),
+    "base/stray.py": ("import opscope.harness.record.records", "base imports nothing of ours"),
+    "models/stray.py": ("import opscope.harness.record.records", "models imports nothing of ours"),
     "compiler/stray.py": ("import opscope.simulator", "compiler imports nothing of ours"),
     "simulator/stray.py": ("import opscope.compiler.options", "simulator imports compiler.target alone"),
     "harness/stray.py": ("import opscope.compiler.api", "harness reaches compiler and simulator through its backends"),
-    "reports/stray.py": ("import opscope.harness.lane", "reports reads records and runs no op"),
+    "reports/stray.py": ("import opscope.harness.lanes.lane", "reports reads records and runs no op"),
     "dashboards/stray.py": ("import opscope.reports.database", "dashboards imports nothing of ours but in its door"),
     "dashboards/inside/stray.py": (
         "import opscope.dashboards.home",

@@ -28,9 +28,9 @@ from opscope.compiler.target import binary
 from opscope.compiler.tests import programs
 from opscope.harness.backends.base import BackendOptions, Target
 from opscope.harness.backends.reference import Reference
-from opscope.harness.compare import check
-from opscope.harness.kinds import op_kind
-from opscope.harness.tolerance import TABLE, Tolerance, tolerance
+from opscope.harness.record.kinds import op_kind
+from opscope.harness.verdict.compare import check
+from opscope.harness.verdict.tolerance import TABLE, Tolerance, tolerance
 from opscope.simulator.api import Device, DeviceError
 
 NAN_IN_16_BITS = "a NaN that is rounded to 16 bits becomes infinity in the packer"

@@ -58,7 +58,7 @@ def tempting(x, w, k):  # type: ignore[no-untyped-def]
 
 def singles(module: Any) -> list[Any]:
     """The unique ops of a module, each as a module of its own."""
-    from opscope.harness.api import split
+    from opscope.harness.run.api import split
 
     return list(split(module))
 
@@ -75,7 +75,7 @@ def test_an_op_alone_is_that_op() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("level", [1, 2])
 def test_each_op_of_the_suite_alone_is_that_op(level: int) -> None:
-    from opscope.harness.export import export_model
+    from opscope.harness.prepare.export import export_model
     from opscope.models import registry
 
     found: dict[str, str] = {}

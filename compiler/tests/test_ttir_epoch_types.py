@@ -121,7 +121,7 @@ def test_inference_is_all_forward() -> None:
 @pytest.mark.export
 def test_a_models_training_step_is_planned_run_and_right() -> None:
     """Adam after the backward pass of a registered model: what `--training` exports."""
-    from opscope.harness.export import export_model
+    from opscope.harness.prepare.export import export_model
     from opscope.models import registry
     from opscope.models.seeding import draw
     from opscope.models.training import step as training_step

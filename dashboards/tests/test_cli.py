@@ -11,8 +11,8 @@ import pytest
 from opscope.dashboards.errors import DashboardError
 from opscope.dashboards.home import Home, Served
 from opscope.dashboards.results import results_uri
-from opscope.harness.errors import InputError
-from opscope.harness.main import main
+from opscope.harness.cli.main import main
+from opscope.harness.record.errors import InputError
 from opscope.reports.publish import publish
 from opscope.reports.tests.sample_run import make_run
 

@@ -55,7 +55,7 @@ class Installation:
         command = [
             sys.executable,
             "-m",
-            "opscope.harness.main",
+            "opscope.harness.cli.main",
             "dashboard",
             *words,
             "--home",
@@ -70,7 +70,7 @@ class Installation:
         command = [
             sys.executable,
             "-m",
-            "opscope.harness.main",
+            "opscope.harness.cli.main",
             "dashboard",
             *words,
             "--home",
@@ -362,7 +362,7 @@ def test_in_the_foreground_it_ends_with_its_signal(installation: Installation) -
     """As systemd runs it."""
     words = ["up", "--foreground", "--port", "0", "--artifact-port", "0", "--db", f"sqlite:///{installation.database}",
              "--runs", str(installation.folder / "runs"), "--home", str(installation.folder / "home")]  # fmt: skip
-    command = [sys.executable, "-m", "opscope.harness.main", "dashboard", *words]
+    command = [sys.executable, "-m", "opscope.harness.cli.main", "dashboard", *words]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     try:
         assert process.stdout is not None

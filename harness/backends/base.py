@@ -9,9 +9,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from opscope.harness.errors import InputError
-from opscope.harness.records import TensorDesc
-from opscope.harness.stages import Stage
+from opscope.harness.record.errors import InputError
+from opscope.harness.record.records import TensorDesc
+from opscope.harness.record.stages import Stage
 
 
 class StageError(Exception):
@@ -54,7 +54,7 @@ class BackendOptions:
 
 
 class Watch(Protocol):
-    """Wants to see the values inside a whole model while it runs (harness/intermediates.py)."""
+    """Wants to see the values inside a whole model while it runs (harness/verdict/intermediates.py)."""
 
     @property
     def expected(self) -> Mapping[str, tuple[TensorDesc, ...]]:
@@ -106,7 +106,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Target:
-    """What the *requested* target computes in: the key of the tolerance table (harness/tolerance.py)."""
+    """What the *requested* target computes in: the key of the tolerance table (harness/verdict/tolerance.py)."""
 
     card_type: str
     """`sim-n150`, `host`, `none`."""

@@ -13,8 +13,8 @@ import numpy as np
 
 from opscope.harness.backends.base import BackendOptions, Declined, Job, StageError, Target, no_mixed_precision
 from opscope.harness.backends.reference import Reference, board_of, fidelity_of, float_format_of
-from opscope.harness.depths import BACKEND, DEPTHS
-from opscope.harness.stages import Stage
+from opscope.harness.record.depths import BACKEND, DEPTHS
+from opscope.harness.record.stages import Stage
 
 if TYPE_CHECKING:
     from opscope.compiler.api import Compilation
@@ -115,7 +115,7 @@ def _run(job: Job) -> None:
 
 def _outputs(found: Compilation, results: list[np.ndarray], job: Job) -> list[np.ndarray]:
     """Results in the shapes and types that the module declares."""
-    from opscope.harness.element_types import numpy_dtype
+    from opscope.harness.record.element_types import numpy_dtype
 
     by_number = {number: results[i] for i, (number, _, _) in enumerate(found.lowering.results)}
     if sorted(by_number) != list(range(len(job.results))):

@@ -17,7 +17,7 @@ from pathlib import Path
 from opscope.harness.backends.base import BackendOptions, Job, StageCrashError, StageError, Target, no_mixed_precision
 from opscope.harness.backends.commands.description import CommandFile, CommandStage, read
 from opscope.harness.backends.commands.values import OpFiles
-from opscope.harness.stages import Stage
+from opscope.harness.record.stages import Stage
 
 OUTPUT_HEAD, OUTPUT_TAIL = 1 << 20, 1 << 16
 """Bytes of a tool's output that are kept from its beginning and from its end."""

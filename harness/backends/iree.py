@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from opscope.harness.backends.base import BackendOptions, Job, StageError, Target, exact_host
-from opscope.harness.element_types import numpy_dtype
-from opscope.harness.records import TensorDesc
-from opscope.harness.stages import Stage
+from opscope.harness.record.element_types import numpy_dtype
+from opscope.harness.record.records import TensorDesc
+from opscope.harness.record.stages import Stage
 
 FLAGS = (
     "--iree-input-type=stablehlo",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from opscope.harness.backends.base import BackendOptions, Job, Target
-from opscope.harness.stages import Stage
+from opscope.harness.record.stages import Stage
 
 
 class Null:

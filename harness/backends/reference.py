@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from opscope.harness.backends.base import BackendOptions, Job, StageError, Target, Watch
-from opscope.harness.errors import InputError, closest
-from opscope.harness.paths import moved, moves_of
-from opscope.harness.records import TensorDesc
-from opscope.harness.stages import Stage
+from opscope.harness.prepare.paths import moved, moves_of
+from opscope.harness.record.errors import InputError, closest
+from opscope.harness.record.records import TensorDesc
+from opscope.harness.record.stages import Stage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -138,7 +138,7 @@ def observer(watch: Watch, programs: Iterable[Any]) -> Callable[[Any], None]:
     """Tells `watch` of the values that stand for one of its program: of the last kernel that carries an op's path and
     makes what the op does. What only moves a value between host and device, or loads it, does not count."""
     from opscope.compiler.api import MOVES
-    from opscope.harness.intermediates import Made, candidates
+    from opscope.harness.verdict.intermediates import Made, candidates
 
     found: list[Any] = []
     told: list[Made] = []

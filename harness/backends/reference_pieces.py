@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from opscope.harness.backends.base import BackendOptions, Job, StageError
-from opscope.harness.records import TensorDesc
-from opscope.harness.stages import Stage
+from opscope.harness.record.records import TensorDesc
+from opscope.harness.record.stages import Stage
 
 
 @dataclass(frozen=True)

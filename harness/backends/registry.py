@@ -17,8 +17,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from opscope.harness.errors import InputError, closest
-from opscope.harness.optest import backend_label
+from opscope.harness.record.errors import InputError, closest
+from opscope.harness.record.optest import backend_label
 
 if TYPE_CHECKING:
     from opscope.harness.backends.base import Backend

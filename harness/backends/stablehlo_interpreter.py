@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from opscope.harness.backends.base import BackendOptions, Declined, Job, StageError, Target, exact_host
-from opscope.harness.stages import Stage
+from opscope.harness.record.stages import Stage
 
 MOST_WORK = 1 << 20
 """Elements touched one by one that an op may take: about three seconds."""
@@ -39,7 +39,7 @@ class StablehloInterpreter:
 
     def climb(self, stage: Stage, job: Job) -> None:
         """Writes chlo in StableHLO, or evaluates. Raises Declined for an op that would take too long."""
-        from opscope.harness.mlir import interpreter
+        from opscope.harness.prepare.mlir import interpreter
 
         try:
             if stage is Stage.LEGALIZE:

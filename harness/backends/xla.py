@@ -8,8 +8,8 @@ from typing import ClassVar
 import numpy as np
 
 from opscope.harness.backends.base import BackendOptions, Job, StageError, Target, exact_host
-from opscope.harness.errors import InputError
-from opscope.harness.stages import Stage
+from opscope.harness.record.errors import InputError
+from opscope.harness.record.stages import Stage
 
 _SMALLEST = b"""func.func @main(%a: tensor<2x2xf32>) -> tensor<2x2xf32> {
   %0 = stablehlo.negate %a : tensor<2x2xf32>
@@ -30,13 +30,13 @@ class Xla:
 
     def fingerprint(self) -> str:
         """Version of jaxlib, and of our own way of calling it."""
-        from opscope.harness import golden
+        from opscope.harness.prepare import golden
 
         return f"xla-{metadata.version('jaxlib')}-{golden.VERSION}"
 
     def climb(self, stage: Stage, job: Job) -> None:
         """Compiles, or runs what was compiled. Raises StageError with XLA's own words."""
-        from opscope.harness import golden
+        from opscope.harness.prepare import golden
 
         try:
             if stage is Stage.COMPILE:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from opscope.harness.records import OpRow
+from opscope.harness.record.records import OpRow
 from opscope.harness.scale import costs
 
 MOST = 32

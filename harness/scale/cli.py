@@ -20,7 +20,8 @@ def merge(runs: tuple[Path, ...], into: Path, partial: bool, url: str | None) ->
     """
     from rich.console import Console
 
-    from opscope.harness import closing, summary
+    from opscope.harness.page import summary
+    from opscope.harness.run import finish_run
     from opscope.harness.scale.merge import merge as join
 
     # As in a run, the reports room comes by its name: this room may not import it.
@@ -32,7 +33,7 @@ def merge(runs: tuple[Path, ...], into: Path, partial: bool, url: str | None) ->
     importlib.import_module("opscope.reports.html").write_report(into, url or database.default_url())
     if url is not None:
         away = importlib.import_module("opscope.reports.spool").published_or_kept(into, url, Path.cwd(), "--publish")
-    page = closing.stored_page(into)
+    page = finish_run.stored_page(into)
     summary.show(page, Console(highlight=False, emoji=False))
     told = f"published to {database.shown(database.parse_url(url))}" if url else f"publish it: opscope publish {into}"
     click.echo(away or told)
@@ -47,7 +48,7 @@ def costs(runs: tuple[Path, ...]) -> None:
 
     Kept beside the project and given to every job, the file makes shares equal in time.
     """
-    from opscope.harness import store
+    from opscope.harness.record import store
     from opscope.harness.scale import costs as figures
 
     found: dict[str, float] = {}

@@ -16,18 +16,18 @@ from dataclasses import asdict, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from opscope.harness.errors import InputError
-from opscope.harness.flight import Flight, Ready
-from opscope.harness.lane import LaneConfig
-from opscope.harness.lane_process import LaneDownError
-from opscope.harness.optest import RunContext, repro_line
-from opscope.harness.records import OpRow, OpTest
+from opscope.harness.lanes.flight import Flight, Ready
+from opscope.harness.lanes.lane import LaneConfig
+from opscope.harness.lanes.lane_process import LaneDownError
+from opscope.harness.record.errors import InputError
+from opscope.harness.record.optest import RunContext, repro_line
+from opscope.harness.record.records import OpRow, OpTest
+from opscope.harness.record.stages import Stage, Status
+from opscope.harness.record.store import artifact_dir
 from opscope.harness.scale import cluster_worker
 from opscope.harness.scale.batches import Batch, Op, Work
 from opscope.harness.scale.blobs import digest_of
 from opscope.harness.scale.connection import Connection, Slots
-from opscope.harness.stages import Stage, Status
-from opscope.harness.store import artifact_dir
 
 AHEAD = 1
 """So many batches wait on a worker besides those that its devices are at: none idles while a message travels."""
@@ -54,7 +54,7 @@ _POLL_SECONDS = 1.0
 
 
 class ClusterLane:
-    """Does what `opscope.harness.lane.Lane` does, on a cluster; besides `run`, `arrivals` keeps all its devices at work."""
+    """Does what `opscope.harness.lanes.lane.Lane` does, on a cluster; besides `run`, `arrivals` keeps all its devices at work."""
 
     def __init__(self, address: str, config: LaneConfig) -> None:
         self.config = config

@@ -1,7 +1,7 @@
 """What runs on a Dask worker: lanes for the ops of a sweep, and a store of their files by content.
 
 The scheduler is given the names of the functions below and bytes and JSON for them; what they return is JSON. Each
-device slot of a worker has one lane (`harness/lane.py`): a child process, so that no op can harm the worker.
+device slot of a worker has one lane (`harness/lanes/lane.py`): a child process, so that no op can harm the worker.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from opscope.harness import judge
-from opscope.harness.errors import InputError
-from opscope.harness.lane import Lane, LaneConfig
-from opscope.harness.optest import RunContext
-from opscope.harness.records import OpRow
+from opscope.harness.cache import verdict_fingerprint
+from opscope.harness.lanes.lane import Lane, LaneConfig
+from opscope.harness.record.errors import InputError
+from opscope.harness.record.optest import RunContext
+from opscope.harness.record.records import OpRow
+from opscope.harness.record.store import artifact_dir
 from opscope.harness.scale.blobs import Blobs, mark
-from opscope.harness.store import artifact_dir
 
 RECORDS = "opscope-records"
 """Topic of Dask's under which records are told: one for all runs, so that the scheduler keeps a few of them only."""
@@ -47,7 +47,7 @@ def hello() -> str:
 @cache
 def sources() -> str:
     """Digest of the code that turns an op into a record: equal on both sides, or records would not agree."""
-    return judge.digest(judge.sources("harness", "compiler", "simulator"))
+    return verdict_fingerprint.digest(verdict_fingerprint.sources("harness", "compiler", "simulator"))
 
 
 def ready(message: str) -> str:

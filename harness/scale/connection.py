@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from opscope.harness.errors import InputError
+from opscope.harness.record.errors import InputError
 from opscope.harness.scale.blobs import mark
 
 RESOURCE = "device"

@@ -11,11 +11,11 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from statistics import median
 
-from opscope.harness import store
-from opscope.harness.errors import InputError
-from opscope.harness.kinds import op_kind
-from opscope.harness.records import OpRow, OpTest
-from opscope.harness.stages import Status
+from opscope.harness.record import store
+from opscope.harness.record.errors import InputError
+from opscope.harness.record.kinds import op_kind
+from opscope.harness.record.records import OpRow, OpTest
+from opscope.harness.record.stages import Status
 
 FORMAT = "opscope_costs"
 """First key of a file of costs; its value is the version of the format."""

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from opscope.harness.items import OpItem
+from opscope.harness.run.items import OpItem
 
 if TYPE_CHECKING:
-    from opscope.harness.climber import Climber
+    from opscope.harness.climb.climber import Climber
 
 
 def run(session: pytest.Session, climbers: Mapping[str, Climber]) -> None:

@@ -13,15 +13,16 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-from opscope.harness import export_folder, store
-from opscope.harness.claims import in_use
-from opscope.harness.errors import InputError
-from opscope.harness.optest import RunContext, backend_label, repro_line, unrun_test
-from opscope.harness.records import OpRow, OpTest, RunRecord
-from opscope.harness.resume import FREE
+from opscope.harness.cache import export_folder
+from opscope.harness.cache.claims import in_use
+from opscope.harness.record import store
+from opscope.harness.record.errors import InputError
+from opscope.harness.record.optest import RunContext, backend_label, repro_line, unrun_test
+from opscope.harness.record.records import OpRow, OpTest, RunRecord
+from opscope.harness.record.stages import Status
+from opscope.harness.record.store import StoredRun
+from opscope.harness.run.resume import FREE
 from opscope.harness.scale import shard
-from opscope.harness.stages import Status
-from opscope.harness.store import StoredRun
 
 WHERE = "opscope merge"
 

@@ -14,9 +14,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from opscope.harness import store
-from opscope.harness.errors import InputError
-from opscope.harness.records import OpRow
+from opscope.harness.record import store
+from opscope.harness.record.errors import InputError
+from opscope.harness.record.records import OpRow
 from opscope.harness.scale import costs
 
 SHARD_FILE = "shard.json"

@@ -12,15 +12,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from opscope.harness import result_cache, store
-from opscope.harness.optest import DEFAULT_ARCH, DEFAULT_BACKEND, RunContext
-from opscope.harness.records import ManifestHeader, OpTest
-from opscope.harness.stages import FAILED
-from opscope.harness.workflows import FULL, WORKFLOWS, whole_rows
+from opscope.harness.climb import result_cache
+from opscope.harness.record import store
+from opscope.harness.record.optest import DEFAULT_ARCH, DEFAULT_BACKEND, RunContext
+from opscope.harness.record.records import ManifestHeader, OpTest
+from opscope.harness.record.stages import FAILED
+from opscope.harness.record.workflows import FULL, WORKFLOWS, whole_rows
 
 if TYPE_CHECKING:
-    from opscope.harness.flight import Ready
-    from opscope.harness.plan import Plan
+    from opscope.harness.lanes.flight import Ready
+    from opscope.harness.run.plan import Plan
 
 SPARED = "its models ran whole"
 """What the record of an op says that was left out."""
@@ -65,7 +66,7 @@ def run(
 
 
 def _label(side: Plan) -> str:
-    from opscope.harness.optest import backend_label
+    from opscope.harness.record.optest import backend_label
 
     return backend_label(side.orders.context.backend)
 

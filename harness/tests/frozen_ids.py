@@ -1,7 +1,7 @@
 """The corpus of frozen (module, id) pairs: `python -m opscope.harness.tests.frozen_ids --update` writes it anew.
 
 A pair is kept as `<id>.mlirbc` in data/frozen_ids.zip, without source locations. Written again only when
-`opscope.harness.identity.VERSION` changes: any other difference means that yesterday's results are no longer found.
+`opscope.harness.prepare.identity.VERSION` changes: any other difference means that yesterday's results are no longer found.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from opscope.harness.mlir import load, to_bytecode
-from opscope.harness.split import split_module
+from opscope.harness.prepare.mlir import load, to_bytecode
+from opscope.harness.prepare.split import split_module
 from opscope.harness.tests.split_cases import CUSTOM_CALLS, RUNNABLE, SHAPED
 
 ARCHIVE = Path(__file__).parent / "data" / "frozen_ids.zip"

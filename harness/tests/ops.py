@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from opscope.harness.records import OpRow, Source, TensorDesc, Use
+from opscope.harness.record.records import OpRow, Source, TensorDesc, Use
 
 FAULTY = str(Path(__file__).parent / "backends" / "faulty.py")
 DESC = TensorDesc(shape=(4, 8), data_type="f32")

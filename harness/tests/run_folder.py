@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from opscope.harness import store
-from opscope.harness.optest import RunContext, build_test
-from opscope.harness.records import ManifestHeader, OpRow, OpTest, Origin, RunRecord, StageTime, TensorDesc, Use
-from opscope.harness.stages import Stage, Status
+from opscope.harness.record import store
+from opscope.harness.record.optest import RunContext, build_test
+from opscope.harness.record.records import ManifestHeader, OpRow, OpTest, Origin, RunRecord, StageTime, TensorDesc, Use
+from opscope.harness.record.stages import Stage, Status
 
 START = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 NAMES = {

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from opscope.harness.agreement import disagreements
-from opscope.harness.stages import Status
+from opscope.harness.record.agreement import disagreements
+from opscope.harness.record.stages import Status
 from opscope.harness.tests.run_folder import NAMES, record_of
 
 GOOD, BAD, OTHER = Status.SUCCESS, Status.GOLDEN_FAILED, Status.CRASHED

@@ -11,12 +11,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from opscope.harness import store
-from opscope.harness.api import run_op_by_op, split
-from opscope.harness.errors import InputError
-from opscope.harness.ledger import ledger
-from opscope.harness.records import VOLATILE
-from opscope.harness.stages import Stage, Status
+from opscope.harness.record import store
+from opscope.harness.record.errors import InputError
+from opscope.harness.record.ledger import ledger
+from opscope.harness.record.records import VOLATILE
+from opscope.harness.record.stages import Stage, Status
+from opscope.harness.run.api import run_op_by_op, split
 
 MODULE = """
 module @toy {
@@ -152,7 +152,7 @@ def test_bad_input_is_one_line(cache, tmp_path):
 def test_ten_lines_in_a_fresh_process(cache, tmp_path):
     script = f"""
 import json, jax, jax.numpy as jnp
-from opscope.harness.api import run_op_by_op
+from opscope.harness.run.api import run_op_by_op
 lowered = jax.jit(lambda x: jnp.maximum(x, 0) * 2).lower(jax.ShapeDtypeStruct((8, 8), jnp.float32))
 tests = run_op_by_op(lowered, cache_dir={str(cache)!r})
 print(json.dumps([[test.op_name, test.status, test.success] for test in tests]))

@@ -12,10 +12,10 @@ import pytest
 
 from opscope.harness.backends import registry
 from opscope.harness.backends.base import BackendOptions, Job, StageError
-from opscope.harness.errors import InputError
-from opscope.harness.stages import Stage
+from opscope.harness.record.errors import InputError
+from opscope.harness.record.stages import Stage
 from opscope.harness.tests.ops import FAULTY
-from opscope.harness.tolerance import tolerance
+from opscope.harness.verdict.tolerance import tolerance
 
 OWN = ("buda", "iree", "null", "reference", "stablehlo-interpreter", "xla")
 MATMUL = b"""func.func @main(%a: tensor<64x96xf32>, %b: tensor<96x32xf32>) -> tensor<64x32xf32> {

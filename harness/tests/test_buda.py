@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from opscope.harness.api import run_op_by_op
 from opscope.harness.backends.buda import Buda
-from opscope.harness.depths import DEPTHS, STAGES
-from opscope.harness.records import OpTest
-from opscope.harness.stages import Stage, Status
+from opscope.harness.record.depths import DEPTHS, STAGES
+from opscope.harness.record.records import OpTest
+from opscope.harness.record.stages import Stage, Status
+from opscope.harness.run.api import run_op_by_op
 
 F32, WEIGHT, INTEGER = "tensor<64x96xf32>", "tensor<128x96xf32>", "tensor<64x96xi32>"
 MODULE = f"""

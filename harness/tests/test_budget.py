@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from opscope.harness import budget, history, store
-from opscope.harness.errors import InputError
-from opscope.harness.optest import RunContext, build_test
-from opscope.harness.records import OpRow, StageTime, Use
-from opscope.harness.settings import resolve
-from opscope.harness.stages import Stage, Status
+from opscope.harness.climb import budget
+from opscope.harness.record import history, store
+from opscope.harness.record.errors import InputError
+from opscope.harness.record.optest import RunContext, build_test
+from opscope.harness.record.records import OpRow, StageTime, Use
+from opscope.harness.record.stages import Stage, Status
+from opscope.harness.settings.settings import resolve
 from opscope.harness.tests.run_folder import START
 
 

@@ -14,11 +14,11 @@ import pytest
 
 from opscope.harness.backends import registry
 from opscope.harness.backends.base import BackendOptions, Job, StageCrashError, StageError
-from opscope.harness.errors import InputError
-from opscope.harness.ladder import climb
-from opscope.harness.optest import RunContext
-from opscope.harness.records import TensorDesc
-from opscope.harness.stages import Stage, Status
+from opscope.harness.lanes.ladder import climb
+from opscope.harness.record.errors import InputError
+from opscope.harness.record.optest import RunContext
+from opscope.harness.record.records import TensorDesc
+from opscope.harness.record.stages import Stage, Status
 from opscope.harness.tests.ops import add_row
 
 DESC = TensorDesc(shape=(2, 3), data_type="f32")
@@ -224,7 +224,7 @@ def test_ttmlir_lowers_with_tools_of_those_names(tmp_path, monkeypatch):
     """Our own compiler takes tt-mlir's words: under their names it goes through the first two stages."""
     for name in ("ttmlir-opt", "ttmlir-translate", "ttrt"):
         tool = tmp_path / name
-        tool.write_text(f'#!/bin/sh\nexec {sys.executable} -P -m opscope.harness.main opt "$@"\n')
+        tool.write_text(f'#!/bin/sh\nexec {sys.executable} -P -m opscope.harness.cli.main opt "$@"\n')
         tool.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from opscope.harness.backends.base import Target
-from opscope.harness.compare import check, compare
-from opscope.harness.records import WHOLE_MODEL, TensorDesc
-from opscope.harness.tolerance import TABLE
+from opscope.harness.record.records import WHOLE_MODEL, TensorDesc
+from opscope.harness.verdict.compare import check, compare
+from opscope.harness.verdict.tolerance import TABLE
 
 F32, BF16, BFP8 = TABLE["Float32"], TABLE["Float16_b"], TABLE["Bfp8"]
 INT = TABLE["exact"]

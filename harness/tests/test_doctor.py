@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from opscope.harness import doctor
-from opscope.harness.settings import resolve
+from opscope.harness.cli import doctor
+from opscope.harness.settings.settings import resolve
 
 
 def found(tmp_path: Path, **given: object) -> dict[str, doctor.Finding]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from opscope.harness.domains import FLOAT_LAWS, INTEGER_LAWS, law_of
-from opscope.harness.records import TensorDesc
+from opscope.harness.prepare.input_distributions import FLOAT_LAWS, INTEGER_LAWS, law_of
+from opscope.harness.record.records import TensorDesc
 from opscope.models.seeding import draw, parse_law
 
 

@@ -8,10 +8,10 @@ import pytest
 from opscope.compiler import api
 from opscope.harness.backends.base import BackendOptions
 from opscope.harness.backends.reference import Reference
-from opscope.harness.compare import compare
-from opscope.harness.golden import compile_module
-from opscope.harness.mlir import load, to_bytecode
-from opscope.harness.records import TensorDesc
+from opscope.harness.prepare.golden import compile_module
+from opscope.harness.prepare.mlir import load, to_bytecode
+from opscope.harness.record.records import TensorDesc
+from opscope.harness.verdict.compare import compare
 from opscope.simulator.api import Device
 
 COUNT = 4096

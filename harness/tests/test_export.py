@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from opscope.harness import mlir
-from opscope.harness.errors import InputError
-from opscope.harness.export import export_file, export_model
+from opscope.harness.prepare import mlir
+from opscope.harness.prepare.export import export_file, export_model
+from opscope.harness.record.errors import InputError
 from opscope.models import registry
 
 TEXT = """func.func @main(%a: tensor<2x3xf32>) -> tensor<2x3xf32> {

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from opscope.harness import exporting, prepare
-from opscope.harness.claims import Claims
-from opscope.harness.errors import InputError
-from opscope.harness.export import handed_over
-from opscope.harness.exporting import Export, ExportFailed, exported
+from opscope.harness.cache.claims import Claims
+from opscope.harness.prepare import exporting, prepare_models
+from opscope.harness.prepare.export import handed_over
+from opscope.harness.prepare.exporting import Export, ExportFailed, exported
+from opscope.harness.record.errors import InputError
 from opscope.models import frontends, registry
 from opscope.models.frontends.base import Frontend, Source
 
@@ -100,7 +100,7 @@ def test_an_exporter_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_frontends_are_listed_without_a_framework() -> None:
     code = (
-        "import sys; from models import frontends as f; [f.missing(n) for n in f.names()];"
+        "import sys; from opscope.models import frontends as f; [f.missing(n) for n in f.names()];"
         "print(sorted({'jax', 'torch', 'tensorflow', 'onnx', 'numpy'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -129,14 +129,14 @@ class TestAbsent:
             r"^--model mnist_mlp: expected its framework to be installed, got no-such-package not .*; try pip install"
         )
         with pytest.raises(InputError, match=line):
-            prepare.prepare(prepare.Request(("mnist_mlp",), cache_dir=str(tmp_path)))
+            prepare_models.prepare(prepare_models.Request(("mnist_mlp",), cache_dir=str(tmp_path)))
 
     def test_is_a_row_beside_models_that_run(self, tmp_path: Path) -> None:
         (tmp_path / "file.mlir").write_text(
             "func.func @main(%a: tensor<2xf32>) -> tensor<2xf32> { return %a : tensor<2xf32> }"
         )
-        header, _ = prepare.prepare(
-            prepare.Request(("mnist_mlp", str(tmp_path / "file.mlir")), cache_dir=str(tmp_path / "cache"))
+        header, _ = prepare_models.prepare(
+            prepare_models.Request(("mnist_mlp", str(tmp_path / "file.mlir")), cache_dir=str(tmp_path / "cache"))
         )
         assert header.by_outcome() == {"ran": 1, "framework_missing": 1}
         assert header.failed[0].error == "no-such-package not installed; try pip install -e ."

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from opscope.harness import given, prepare
-from opscope.harness.errors import InputError
-from opscope.harness.inputs import row_golden, row_inputs
-from opscope.harness.records import OpRow
+from opscope.harness.prepare import argument_files, prepare_models
+from opscope.harness.prepare.inputs import row_golden, row_inputs
+from opscope.harness.record.errors import InputError
+from opscope.harness.record.records import OpRow
 
 MODULE = """
 func.func @main(%w: tensor<3xf32>, %x: tensor<3xf32>) -> tensor<3xf32> {
@@ -28,8 +28,8 @@ def place(tmp_path: Path) -> Path:
 
 
 def prepared(place: Path, **options: str) -> tuple[OpRow, Path]:
-    header, [row] = prepare.prepare(
-        prepare.Request((str(place / "net.mlir"),), cache_dir=str(place / "cache"), **options)
+    header, [row] = prepare_models.prepare(
+        prepare_models.Request((str(place / "net.mlir"),), cache_dir=str(place / "cache"), **options)
     )
     return row, Path(header.export_dirs[0])
 
@@ -41,7 +41,7 @@ def test_values_from_files_replace_the_seed_and_the_record_says_so(place: Path) 
     row, folder = prepared(place, **files)
     assert [v.tolist() for v in row_inputs(row, folder)] == [W.tolist(), X.tolist()]
     assert row_golden(row, folder)[0].tolist() == [10, 40, 90]
-    digests = [given.digest(files[k])[:12] for k in ("inputs", "weights")]
+    digests = [argument_files.digest(files[k])[:12] for k in ("inputs", "weights")]
     assert f"+inputs@{digests[0]}+weights@{digests[1]}:0:main/0" in row.provenance
     # A file of another name is the same; another value is not.
     (place / "x.npz").rename(place / "y.npz")
@@ -89,12 +89,12 @@ def test_one_file_is_for_one_model(place: Path) -> None:
     (place / "other.mlir").write_text(MODULE)
     words = (str(place / "net.mlir"), str(place / "other.mlir"))
     with pytest.raises(InputError, match=r"--inputs: expected one model, .* got 2 models"):
-        prepare.tasks(prepare.Request(words, inputs=str(place / "x.npz"), cache_dir=str(place)))
+        prepare_models.tasks(prepare_models.Request(words, inputs=str(place / "x.npz"), cache_dir=str(place)))
 
 
 def test_shapes_are_read_from_headers(place: Path) -> None:
     np.savez(place / "two.npz", a=np.zeros((2, 3)), b=np.float32(1))
-    assert given.shapes(place / "two.npz") == (("a", (2, 3)), ("b", ()))
+    assert argument_files.shapes(place / "two.npz") == (("a", (2, 3)), ("b", ()))
     (place / "bad.npz").write_bytes(b"PK nothing")
     with pytest.raises(InputError, match=r"--inputs: expected an .npz file of arrays"):
-        given.shapes(place / "bad.npz")
+        argument_files.shapes(place / "bad.npz")

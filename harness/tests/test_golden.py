@@ -10,8 +10,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from opscope.harness import golden, mlir
-from opscope.harness.mlir.upcast import widened
+from opscope.harness.prepare import golden, mlir
+from opscope.harness.prepare.mlir.upcast import widened
 
 SUM = """func.func @main(%a: tensor<4x4096xbf16>) -> tensor<4xbf16> {
   %c = stablehlo.constant dense<0.0> : tensor<bf16>
@@ -131,7 +131,7 @@ def test_a_fresh_process_runs_lapack_calls(tmp_path: Path) -> None:
     assert module is not None
     (tmp_path / "svd.mlirbc").write_bytes(mlir.to_bytecode(module))
     code = (
-        "import sys, numpy as np; from pathlib import Path; from harness import golden;"
+        "import sys, numpy as np; from pathlib import Path; from opscope.harness.prepare import golden;"
         "run = golden.compile_module(Path(sys.argv[1]).read_bytes());"
         "print(run([np.diag(np.float32([3, 5, 4]))])[0].tolist())"
     )

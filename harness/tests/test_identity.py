@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from opscope.harness.identity import VERSION
-from opscope.harness.mlir import load, to_bytecode
-from opscope.harness.mlir.door import ir
-from opscope.harness.split import split_module
+from opscope.harness.prepare.identity import VERSION
+from opscope.harness.prepare.mlir import load, to_bytecode
+from opscope.harness.prepare.mlir.door import ir
+from opscope.harness.prepare.split import split_module
 from opscope.harness.tests import frozen_ids
 from opscope.harness.tests.split_cases import RUNNABLE, SHARDED
 
@@ -40,7 +40,7 @@ def test_frozen_ops_differ_from_each_other_in_more_than_locations() -> None:
 @pytest.mark.parametrize("seed", ["0", "4711"])
 def test_ids_are_equal_in_other_processes_whatever_the_hash_seed(seed: str) -> None:
     code = (
-        "import json; from opscope.harness.tests import frozen_ids; from opscope.harness.split import split_module;"
+        "import json; from opscope.harness.tests import frozen_ids; from opscope.harness.prepare.split import split_module;"
         "print(json.dumps([list(split_module(m).ops) for m in frozen_ids.pairs().values()]))"
     )
     run = subprocess.run(

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from opscope.harness.element_types import NUMPY_NAMES, byte_size, load, numpy_dtype, save
-from opscope.harness.inputs import materialise
-from opscope.harness.records import Source, TensorDesc
+from opscope.harness.prepare.inputs import materialise
+from opscope.harness.record.element_types import NUMPY_NAMES, byte_size, load, numpy_dtype, save
+from opscope.harness.record.records import Source, TensorDesc
 from opscope.models.seeding import draw
 
 
@@ -61,6 +61,6 @@ def test_incomplete_sources_are_refused(tmp_path: Path) -> None:
 
 
 def test_no_framework_is_imported() -> None:
-    code = "import sys, opscope.harness.inputs; print(sorted({'jax', 'jaxlib', 'xdsl'} & set(sys.modules)))"
+    code = "import sys, opscope.harness.prepare.inputs; print(sorted({'jax', 'jaxlib', 'xdsl'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

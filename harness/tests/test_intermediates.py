@@ -9,10 +9,10 @@ import pytest
 
 from opscope.harness.backends.base import BackendOptions, Job, Target
 from opscope.harness.backends.reference import Reference
-from opscope.harness.intermediates import Watch
-from opscope.harness.mlir.door import load
-from opscope.harness.mlir.tagged import tagged
-from opscope.harness.split import split_module
+from opscope.harness.prepare.mlir.door import load
+from opscope.harness.prepare.mlir.tagged import tagged
+from opscope.harness.prepare.split import split_module
+from opscope.harness.verdict.intermediates import Watch
 
 CHAIN = """func.func @main(%x: tensor<8x16xf32>, %w: tensor<16x4xf32>) -> tensor<8x4xf32> {
   %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0]

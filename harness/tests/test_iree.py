@@ -8,11 +8,11 @@ import pytest
 
 from opscope.harness.backends import registry
 from opscope.harness.backends.base import BackendOptions, Job, StageError
-from opscope.harness.errors import InputError
-from opscope.harness.ladder import climb
-from opscope.harness.optest import RunContext
-from opscope.harness.records import OpRow, Source, TensorDesc, Use
-from opscope.harness.stages import Stage, Status
+from opscope.harness.lanes.ladder import climb
+from opscope.harness.record.errors import InputError
+from opscope.harness.record.optest import RunContext
+from opscope.harness.record.records import OpRow, Source, TensorDesc, Use
+from opscope.harness.record.stages import Stage, Status
 
 pytest.importorskip("iree.compiler", reason="pip install 'opscope[iree]'")
 pytest.importorskip("iree.runtime", reason="pip install 'opscope[iree]'")

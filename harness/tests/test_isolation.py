@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from opscope.harness import isolation
-from opscope.harness.optest import RunContext, build_test
-from opscope.harness.records import OpRow, OpTest, Use
-from opscope.harness.stages import Status
+from opscope.harness.record import isolation
+from opscope.harness.record.optest import RunContext, build_test
+from opscope.harness.record.records import OpRow, OpTest, Use
+from opscope.harness.record.stages import Status
 
 CONTEXT = RunContext("run", "/nowhere")
 

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from opscope.harness.items import failure_lines
-from opscope.harness.records import ResultCheck
-from opscope.harness.stages import Stage, Status
+from opscope.harness.record.records import ResultCheck
+from opscope.harness.record.stages import Stage, Status
+from opscope.harness.run.items import failure_lines
 from opscope.harness.tests import run_folder
 from opscope.harness.tests.run_folder import NAMES
 

@@ -9,9 +9,9 @@ import pytest
 
 from opscope.harness.backends import registry
 from opscope.harness.backends.base import BackendOptions
-from opscope.harness.ladder import climb
-from opscope.harness.optest import RunContext
-from opscope.harness.stages import Stage, Status
+from opscope.harness.lanes.ladder import climb
+from opscope.harness.record.optest import RunContext
+from opscope.harness.record.stages import Stage, Status
 from opscope.harness.tests.ops import FAULTY, add_row
 
 C, R, X = Stage.COMPILE, Stage.RUN, Stage.COMPARE
@@ -110,7 +110,7 @@ def test_a_golden_of_another_type_fails(tmp_path):
 def test_the_repro_line_names_what_is_not_default(tmp_path):
     row = add_row(tmp_path, "op1")
     context = RunContext("r1", "/a run", "xla", arch="p150", data_format="Bfp8_b", math_fidelity="LoFi")
-    from opscope.harness.optest import repro_line
+    from opscope.harness.record.optest import repro_line
 
     assert repro_line(row.op_id, context) == (
         "pytest --op-by-op --op op1 --run-dir '/a run' --backend xla --arch p150 --data-format Bfp8_b "

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from opscope.harness.errors import InputError
-from opscope.harness.lane import Lane, LaneConfig
-from opscope.harness.optest import RunContext
-from opscope.harness.stages import Stage, Status
+from opscope.harness.lanes.lane import Lane, LaneConfig
+from opscope.harness.record.errors import InputError
+from opscope.harness.record.optest import RunContext
+from opscope.harness.record.stages import Stage, Status
 from opscope.harness.tests.ops import FAULTY, add_row
 
 
@@ -140,7 +140,7 @@ def test_a_child_that_ends_while_idle_is_no_ops_fault(tmp_path):
 @pytest.mark.slow
 def test_it_works_without_pidfd_and_without_proc(tmp_path, monkeypatch):
     monkeypatch.delattr(os, "pidfd_open")
-    monkeypatch.setattr("opscope.harness.process_tree._PROC", tmp_path)
+    monkeypatch.setattr("opscope.harness.lanes.process_tree._PROC", tmp_path)
     with Lane(config(tmp_path, memory_limit=400 << 20)) as lane:
         for fault, kind in (("sigkill", "signal SIGKILL"), ("exit-0", "exit 0"), ("memory", "memory")):
             assert lane.run(add_row(tmp_path, fault, f"run:{fault}".encode())).crash_kind == kind
@@ -193,7 +193,7 @@ def test_the_child_dies_with_its_parent(tmp_path):
     script = f"""
 import sys, os, threading, time
 from pathlib import Path
-from opscope.harness.lane import Lane
+from opscope.harness.lanes.lane import Lane
 from opscope.harness.tests.test_lane import config
 from opscope.harness.tests.ops import add_row
 folder = Path({str(tmp_path)!r})
@@ -245,7 +245,7 @@ def _running(pid):
 
 
 def test_the_parent_needs_neither_numpy_nor_jax():
-    code = "import sys, opscope.harness.lane, opscope.harness.store; sys.exit(any(m in sys.modules for m in ('numpy', 'jax', 'jaxlib')))"
+    code = "import sys, opscope.harness.lanes.lane, opscope.harness.record.store; sys.exit(any(m in sys.modules for m in ('numpy', 'jax', 'jaxlib')))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from opscope.harness import lane_log
-from opscope.harness.lane_log import CappedLog
+from opscope.harness.lanes import lane_log
+from opscope.harness.lanes.lane_log import CappedLog
 
 
 def test_the_file_is_capped_and_the_tail_is_the_end(tmp_path, monkeypatch):

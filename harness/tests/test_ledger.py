@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from opscope.harness.ledger import ledger, line
-from opscope.harness.optest import RunContext, build_test, now, unrun_test
-from opscope.harness.records import ManifestHeader
-from opscope.harness.stages import Status
+from opscope.harness.record.ledger import ledger, line
+from opscope.harness.record.optest import RunContext, build_test, now, unrun_test
+from opscope.harness.record.records import ManifestHeader
+from opscope.harness.record.stages import Status
 from opscope.harness.tests.ops import add_row
 
 CONTEXT = RunContext("r1", "run")

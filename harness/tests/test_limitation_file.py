@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from opscope.harness.errors import InputError
-from opscope.harness.kinds import COMPUTING
-from opscope.harness.limitation_file import OWN, all_rows, check, parse, project_rows, read
-from opscope.harness.limitations import Limitation
-from opscope.harness.stages import Stage
+from opscope.harness.limitations.limitation_file import OWN, all_rows, check, parse, project_rows, read
+from opscope.harness.limitations.limitations import Limitation
+from opscope.harness.record.errors import InputError
+from opscope.harness.record.kinds import COMPUTING
+from opscope.harness.record.stages import Stage
 
 GOOD = """\
 # head

@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from opscope.harness import limitation_notes, store
-from opscope.harness.cli_limitations import limitations
-from opscope.harness.limitation_file import OWN, parse
-from opscope.harness.limitation_update import block
-from opscope.harness.limitations import judged
-from opscope.harness.records import OpTest, RunRecord
-from opscope.harness.stages import Stage, Status
+from opscope.harness.cli.limitations import limitations
+from opscope.harness.limitations import limitation_notes
+from opscope.harness.limitations.limitation_file import OWN, parse
+from opscope.harness.limitations.limitation_update import block
+from opscope.harness.limitations.limitations import judged
+from opscope.harness.record import store
+from opscope.harness.record.records import OpTest, RunRecord
+from opscope.harness.record.stages import Stage, Status
 from opscope.harness.tests.run_folder import START, record_of, row, write
 
 ADD, DOT = "aaaa000000000001", "bbbb000000000002"

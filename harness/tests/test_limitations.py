@@ -7,11 +7,11 @@ from datetime import date, timedelta
 
 import pytest
 
-from opscope.harness.limitation_file import project_rows
-from opscope.harness.limitations import GRACE, Limitation, judged, match, verdict
-from opscope.harness.optest import RunContext, build_test, now
-from opscope.harness.records import TensorDesc
-from opscope.harness.stages import Stage, Status
+from opscope.harness.limitations.limitation_file import project_rows
+from opscope.harness.limitations.limitations import GRACE, Limitation, judged, match, verdict
+from opscope.harness.record.optest import RunContext, build_test, now
+from opscope.harness.record.records import TensorDesc
+from opscope.harness.record.stages import Stage, Status
 from opscope.harness.tests.ops import add_row
 
 ROW = Limitation(("stablehlo.a*",), "null", Stage.COMPILE, "notyet", "the linker has none", message="no kernel*")

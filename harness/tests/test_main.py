@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from opscope.harness import main
+from opscope.harness.cli import main
 
 
 def opscope(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
@@ -50,7 +50,7 @@ def test_a_fault_of_ours_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_only_the_called_verb_is_loaded() -> None:
-    script = "import sys\nfrom opscope.harness.main import main\ntry:\n main(['config'])\nexcept SystemExit: pass\n"
+    script = "import sys\nfrom opscope.harness.cli.main import main\ntry:\n main(['config'])\nexcept SystemExit: pass\n"
     script += "print([m for m in ('sqlalchemy', 'jax', 'numpy', 'xdsl', 'altair') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"

@@ -6,8 +6,8 @@ import threading
 import time
 from pathlib import Path
 
-from opscope.harness import memory
-from opscope.harness.records import OpRow, TensorDesc
+from opscope.harness.lanes import memory
+from opscope.harness.record.records import OpRow, TensorDesc
 
 
 def row(elements: int, data_type: str = "f32") -> OpRow:

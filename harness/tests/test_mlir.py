@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from opscope.base.places import HOME
-from opscope.harness.errors import InputError
-from opscope.harness.mlir import context, load, to_bytecode
-from opscope.harness.mlir.door import ir, stablehlo
-from opscope.harness.mlir.locations import place_of, shown
-from opscope.harness.mlir.single_op import constant
-from opscope.harness.mlir.values import DTYPES, constant_array, is_splat
-from opscope.harness.split import split_module
+from opscope.harness.prepare.mlir import context, load, to_bytecode
+from opscope.harness.prepare.mlir.door import ir, stablehlo
+from opscope.harness.prepare.mlir.locations import place_of, shown
+from opscope.harness.prepare.mlir.single_op import constant
+from opscope.harness.prepare.mlir.values import DTYPES, constant_array, is_splat
+from opscope.harness.prepare.split import split_module
+from opscope.harness.record.errors import InputError
 
 TEXT = """module @net {
   func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
@@ -92,7 +92,7 @@ def test_bad_input_is_one_clear_line(source: bytes | str, part: str, capfd: pyte
 
 def test_quantised_types_are_known_from_the_start() -> None:
     code = (
-        "from opscope.harness.mlir import load;"
+        "from opscope.harness.prepare.mlir import load;"
         "print(load('func.func @main(%x: tensor<4x!quant.uniform<i8:f32, 0.1:3>>) { return }'))"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -235,7 +235,7 @@ def test_ops_of_a_text_come_from_its_file(tmp_path: Path) -> None:
 
 def test_a_process_that_splits_does_not_import_jax_and_has_one_thread() -> None:
     code = (
-        "import sys, threading; from opscope.harness.split import split_module;"
+        "import sys, threading; from opscope.harness.prepare.split import split_module;"
         f"split_module({TEXT!r});"
         "import os; print('jax' in sys.modules, len(os.listdir('/proc/self/task')))"
     )

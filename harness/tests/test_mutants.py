@@ -16,13 +16,13 @@ import pytest
 
 from opscope.compiler import api
 from opscope.compiler.target import binary
-from opscope.harness import prepare
 from opscope.harness.backends.base import BackendOptions
 from opscope.harness.backends.reference import Reference
-from opscope.harness.compare import compare
-from opscope.harness.inputs import row_golden, row_inputs
-from opscope.harness.records import OpRow
-from opscope.harness.terms import term_sizes
+from opscope.harness.prepare import prepare_models
+from opscope.harness.prepare.inputs import row_golden, row_inputs
+from opscope.harness.record.records import OpRow
+from opscope.harness.verdict.compare import compare
+from opscope.harness.verdict.terms import term_sizes
 from opscope.simulator.api import Device, DeviceError
 from opscope.simulator.mutants import NO_MUTANTS, Mutation, mutations_for
 
@@ -60,7 +60,7 @@ class Op:
 
 
 def compiled(models: tuple[str, ...], dtype: str) -> Iterator[Op]:
-    header, rows = prepare.prepare(prepare.Request(models, dtype=dtype))
+    header, rows = prepare_models.prepare(prepare_models.Request(models, dtype=dtype))
     folders = {name: Path(folder) for name, folder in zip(header.models, header.export_dirs, strict=True)}
     board = api.load_board(BOARD)
     for row in rows:

@@ -8,7 +8,7 @@ from importlib import metadata
 
 import pytest
 
-from opscope.harness.origin import ci_job, git_state, mask_url, origin
+from opscope.harness.record.origin import ci_job, git_state, mask_url, origin
 
 
 @pytest.mark.parametrize(
@@ -66,5 +66,7 @@ def test_the_ci_job_is_githubs():
 
 
 def test_versions_cost_no_import():
-    code = "import sys; from opscope.harness.origin import origin; origin([], {}); sys.exit('jax' in sys.modules)"
+    code = (
+        "import sys; from opscope.harness.record.origin import origin; origin([], {}); sys.exit('jax' in sys.modules)"
+    )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from opscope.harness.paths import moved, moved_back, moved_shape, moves_of, path_of
+from opscope.harness.prepare.paths import moved, moved_back, moved_shape, moves_of, path_of
 
 
 @pytest.mark.parametrize(

@@ -10,14 +10,14 @@ import pytest
 
 from opscope.harness.backends.base import BackendOptions, StageError
 from opscope.harness.backends.reference import Reference
-from opscope.harness.deriving import check
-from opscope.harness.errors import InputError
-from opscope.harness.inputs import row_golden, row_inputs
-from opscope.harness.ladder import climb
-from opscope.harness.optest import RunContext
-from opscope.harness.pieces import Collected, collect
-from opscope.harness.records import OpRow
-from opscope.harness.stages import Stage, Status
+from opscope.harness.lanes.ladder import climb
+from opscope.harness.prepare.inputs import row_golden, row_inputs
+from opscope.harness.programs.derived_exports import check
+from opscope.harness.programs.pieces import Collected, collect
+from opscope.harness.record.errors import InputError
+from opscope.harness.record.optest import RunContext
+from opscope.harness.record.records import OpRow
+from opscope.harness.record.stages import Stage, Status
 from opscope.harness.tests.test_intermediates import CALLS
 
 HEADS = """func.func @main(%x: tensor<2x8x16xf32>, %w: tensor<16x4xf32>) -> tensor<2x8x4xf32> {

@@ -4,11 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from opscope.harness import closing, making, plan, store
-from opscope.harness.errors import InputError
-from opscope.harness.request import Request, chosen, wanted
-from opscope.harness.settings import resolve
-from opscope.harness.stages import Status
+from opscope.harness.record import store
+from opscope.harness.record.errors import InputError
+from opscope.harness.record.stages import Status
+from opscope.harness.run import finish_run, plan, start_run
+from opscope.harness.run.request import Request, chosen, wanted
+from opscope.harness.settings.settings import resolve
 from opscope.harness.tests import run_folder
 from opscope.harness.tests.run_folder import NAMES
 
@@ -26,13 +27,13 @@ def run(tmp_path: Path) -> Path:
 
 
 def test_again_takes_the_newest_run_and_its_settings(run: Path, tmp_path: Path) -> None:
-    made = making.from_run(request(tmp_path, op_ids=(SECOND,)))
+    made = start_run.from_run(request(tmp_path, op_ids=(SECOND,)))
     assert made.again
     assert made.run_dir == run
     assert (made.orders.context.backend, made.orders.context.arch, made.orders.op_timeout) == ("null", "e150", 7.0)
     assert made.orders.attempts == {FIRST: 2, SECOND: 2}
     assert [row.op_id for row in made.rows if made.asks_for(row)] == [SECOND]
-    anew = making.from_run(request(tmp_path, arch="p150"))
+    anew = start_run.from_run(request(tmp_path, arch="p150"))
     assert anew.orders.context.arch == "p150"
 
 
@@ -49,7 +50,7 @@ def test_ids_may_be_shortened_but_not_guessed(run: Path) -> None:
 
 def test_a_missing_run_is_told(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"no run below \.opscope/runs"):
-        making.from_run(request(tmp_path))
+        start_run.from_run(request(tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -68,7 +69,7 @@ def test_globs_name_ops_and_families(glob: str, hit: bool) -> None:
 
 
 def test_a_worker_hears_the_same_plan(run: Path, tmp_path: Path) -> None:
-    made = making.from_run(request(tmp_path, ops=("dot*",)))
+    made = start_run.from_run(request(tmp_path, ops=("dot*",)))
     heard = plan.Plan.heard(made.told())
     assert heard.orders == made.orders
     assert heard.rows == made.rows
@@ -81,14 +82,14 @@ def test_ids_of_tests_are_stable() -> None:
 
 def test_closing_accounts_for_every_op(tmp_path: Path) -> None:
     folder = run_folder.write(tmp_path / ".opscope" / "runs" / "r", tests=False)
-    made = plan.Plan(making.from_run(request(tmp_path)).orders, *store.read_manifest(folder))
-    closed = closing.close(made, {plan.nodeid(run_folder.row(FIRST))}, interrupted=True)
+    made = plan.Plan(start_run.from_run(request(tmp_path)).orders, *store.read_manifest(folder))
+    closed = finish_run.close(made, {plan.nodeid(run_folder.row(FIRST))}, interrupted=True)
     assert closed.problem == ""
     stored = store.load_run(folder)
     assert {t.op_id: t.status for t in stored.tests} == {FIRST: Status.NOT_RUN, SECOND: Status.SKIPPED}
     assert stored.record.outcome == "interrupted"
     assert stored.record.ended is not None
-    again = closing.close(made, None, interrupted=False)
+    again = finish_run.close(made, None, interrupted=False)
     assert len(store.load_run(folder).tests) == len(again.run.tests if again.run else ()) == 2, "nothing is added twice"
 
 
@@ -96,7 +97,7 @@ def test_closing_refuses_books_that_do_not_add_up(tmp_path: Path) -> None:
     folder = run_folder.write(tmp_path / ".opscope" / "runs" / "r")
     header, rows = store.read_manifest(folder)
     store.write_manifest(folder, header.model_copy(update={"module_ops": {"m": 7}}), rows)
-    closed = closing.close(making.from_run(request(tmp_path)), None, interrupted=False)
+    closed = finish_run.close(start_run.from_run(request(tmp_path)), None, interrupted=False)
     assert "does not add up" in closed.problem
     assert closed.run is not None
     assert "m: 7 ops ≠ 3 uses" in closed.run.ledger_line

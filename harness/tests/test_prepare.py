@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from opscope.harness import export_folder
-from opscope.harness.errors import InputError
-from opscope.harness.inputs import row_golden, row_inputs
-from opscope.harness.prepare import Request, merge, prepare, tasks
+from opscope.harness.cache import export_folder
+from opscope.harness.prepare.inputs import row_golden, row_inputs
+from opscope.harness.prepare.prepare_models import Request, merge, prepare, tasks
+from opscope.harness.record.errors import InputError
 
 CRASH = """func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {
   %0 = stablehlo.exponential %a : tensor<4xf32>
@@ -63,7 +63,7 @@ def test_export_folder_is_whole_and_used_again(cache: Path) -> None:
 def test_the_parent_imports_neither_jax_nor_numpy(cache: Path) -> None:
     prepare(request_for(cache, "mnist_mlp"))
     code = (
-        "import sys; from opscope.harness.prepare import prepare; import json;"
+        "import sys; from opscope.harness.prepare.prepare_models import prepare; import json;"
         f"prepare(dict(models=['mnist_mlp'], cache_dir={str(cache)!r}));"
         "print(sorted({'jax', 'jaxlib', 'numpy', 'xdsl'} & set(sys.modules)))"
     )
@@ -82,9 +82,11 @@ def test_what_is_asked_for_is_part_of_the_key(cache: Path, monkeypatch: pytest.M
 
 def test_the_key_covers_every_file_that_the_child_runs() -> None:
     code = (
-        "import sys, opscope.harness.prepare, opscope.harness.prepare_child, opscope.harness.export, opscope.harness.walk, opscope.harness.split;"
-        "import opscope.harness.given, opscope.harness.inputs, opscope.harness.mlir.upcast, opscope.harness.whole_row;"
-        "print(*{m.split('.')[2] for m in sys.modules if m.startswith('opscope.harness.')})"
+        "import sys, opscope.harness.prepare.prepare_child, opscope.harness.prepare.export, opscope.harness.prepare.walk;"
+        "import opscope.harness.prepare.argument_files, opscope.harness.prepare.inputs, opscope.harness.prepare.whole_row;"
+        "import opscope.harness.prepare.prepare_models, opscope.harness.prepare.mlir.upcast;"
+        "ours = [m.split('.')[1:3] for m in sys.modules if m.startswith(('opscope.harness.', 'opscope.base.'))];"
+        "print(*{m[0] if m[0] == 'base' else '/'.join(m) for m in ours})"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert set(done.stdout.split()) == {*export_folder.SOURCES, *export_folder.BESIDE}

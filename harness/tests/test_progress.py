@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import io
 
-from opscope.harness import progress
-from opscope.harness.stages import Status
+from opscope.harness.record.stages import Status
+from opscope.harness.run import progress
 
 
 def phase(name: str, done: int, total: int) -> dict[str, object]:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from opscope.harness.settings import SETTINGS
+from opscope.harness.settings.settings import SETTINGS
 
 README = (Path(__file__).resolve().parents[2] / "README.md").read_text()
 

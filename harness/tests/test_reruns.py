@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from opscope.harness import reruns
-from opscope.harness.climber import Climber, Terms
-from opscope.harness.lane import Lane, LaneConfig
-from opscope.harness.optest import RunContext, build_test, now
-from opscope.harness.records import OpTest
-from opscope.harness.reruns import Reruns
-from opscope.harness.result_cache import ResultCache
-from opscope.harness.stages import Stage, Status
+from opscope.harness.climb import reruns
+from opscope.harness.climb.climber import Climber, Terms
+from opscope.harness.climb.reruns import Reruns
+from opscope.harness.climb.result_cache import ResultCache
+from opscope.harness.lanes.lane import Lane, LaneConfig
+from opscope.harness.record.optest import RunContext, build_test, now
+from opscope.harness.record.records import OpTest
+from opscope.harness.record.stages import Stage, Status
 from opscope.harness.tests.ops import FAULTY, add_row
 
 REFUSED = "compile_failed at compile"

@@ -10,16 +10,17 @@ from typing import Any
 
 import pytest
 
-from opscope.harness import judge, result_cache
-from opscope.harness.api import run_op_by_op
-from opscope.harness.climber import Climber, Terms
-from opscope.harness.flight import Ready
-from opscope.harness.lane import Lane, LaneConfig
-from opscope.harness.optest import RunContext, build_test, now
-from opscope.harness.records import VOLATILE, OpRow, OpTest
-from opscope.harness.result_cache import ResultCache, key
-from opscope.harness.shelf import Shelf
-from opscope.harness.stages import Stage, Status
+from opscope.harness.cache import verdict_fingerprint
+from opscope.harness.cache.json_store import Shelf
+from opscope.harness.climb import result_cache
+from opscope.harness.climb.climber import Climber, Terms
+from opscope.harness.climb.result_cache import ResultCache, key
+from opscope.harness.lanes.flight import Ready
+from opscope.harness.lanes.lane import Lane, LaneConfig
+from opscope.harness.record.optest import RunContext, build_test, now
+from opscope.harness.record.records import VOLATILE, OpRow, OpTest
+from opscope.harness.record.stages import Stage, Status
+from opscope.harness.run.api import run_op_by_op
 from opscope.harness.tests.ops import FAULTY, add_row
 
 READY = Ready("sim-n150", "reference-1", (Stage.COMPILE, Stage.RUN), "", "HiFi4", "1-abc", lasting=True)
@@ -145,7 +146,7 @@ def test_lane_and_kept_verdicts_agree_and_a_crash_is_never_kept(tmp_path: Path) 
 PICKY = '''
 import numpy as np
 from opscope.harness.backends.base import Target
-from opscope.harness.stages import Stage
+from opscope.harness.record.stages import Stage
 
 
 class Picky:
@@ -210,7 +211,7 @@ def test_what_a_backend_said_holds_until_a_source_or_an_option_changes(
         path = tmp_path / "src" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("")
-    monkeypatch.setattr(judge, "HOME", tmp_path / "src")
+    monkeypatch.setattr(verdict_fingerprint, "room", lambda name: tmp_path / "src" / name)
     result_cache.note(tmp_path, asked, replace(READY, lasting=False))
     assert result_cache.recall(tmp_path, asked) is None, "it did not say that it lasts"
     result_cache.note(tmp_path, asked, READY)
@@ -230,7 +231,7 @@ def test_what_a_backend_said_holds_until_a_source_or_an_option_changes(
 HAMMER = """
 import sys
 from pathlib import Path
-from opscope.harness.shelf import Shelf
+from opscope.harness.cache.json_store import Shelf
 
 shelf, bad = Shelf(Path(sys.argv[1])), 0
 for turn in range(150):

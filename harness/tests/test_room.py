@@ -9,11 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from opscope.harness import export_folder, room
-from opscope.harness.errors import InputError
-from opscope.harness.prepare import Request, prepare
-from opscope.harness.split import split_module
-from opscope.harness.walk import Limits
+from opscope.harness.cache import export_folder
+from opscope.harness.prepare import disk_space
+from opscope.harness.prepare.prepare_models import Request, prepare
+from opscope.harness.prepare.split import split_module
+from opscope.harness.prepare.walk import Limits
+from opscope.harness.record.errors import InputError
 
 
 @pytest.mark.parametrize("inputs", ["captured", pytest.param("random", marks=pytest.mark.slow)])
@@ -22,9 +23,9 @@ def test_the_estimate_is_what_the_walk_stores(tmp_path: Path, inputs: str) -> No
     folder = Path(header.export_dirs[0])
     stored = sum(np.load(path, mmap_mode="r").nbytes for path in (folder / export_folder.VALUES).glob("*.npy"))
     split = split_module((folder / export_folder.MODULE).read_bytes(), "mnist_mlp")
-    assert room.stored_bytes(split, Limits(), random=inputs == "random") == stored > 10_000
+    assert disk_space.stored_bytes(split, Limits(), random=inputs == "random") == stored > 10_000
     largest = 128 * 8 * 4
-    capped = room.stored_bytes(split, Limits(tensor_bytes=largest - 1), random=inputs == "random")
+    capped = disk_space.stored_bytes(split, Limits(tensor_bytes=largest - 1), random=inputs == "random")
     assert 0 < capped < stored
 
 
@@ -35,9 +36,9 @@ def test_a_disk_without_room_is_one_line(tmp_path: Path, monkeypatch: pytest.Mon
     split = split_module(text.encode(), "m")
     usage = namedtuple("usage", "total used free")
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(0, 0, 8 << 20))
-    room.check(split, Limits(), tmp_path, "m")
+    disk_space.check(split, Limits(), tmp_path, "m")
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(0, 0, (8 << 20) - 1))
     with pytest.raises(
         InputError, match=r"^--model m: expected 8.0 MiB on the disk of .*, got 8.0 MiB free; try opscope"
     ):
-        room.check(split, Limits(), tmp_path, "m")
+        disk_space.check(split, Limits(), tmp_path, "m")

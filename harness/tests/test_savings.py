@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from opscope.harness.optest import RunContext, build_test
-from opscope.harness.records import OpRow, StageTime, Use
-from opscope.harness.savings import savings
-from opscope.harness.stages import Stage, Status
+from opscope.harness.record.optest import RunContext, build_test
+from opscope.harness.record.records import OpRow, StageTime, Use
+from opscope.harness.record.spared_work import savings
+from opscope.harness.record.stages import Stage, Status
 from opscope.harness.tests.run_folder import START
 
 

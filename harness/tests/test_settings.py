@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from opscope.harness.errors import InputError
-from opscope.harness.settings import BY_NAME, SETTINGS, project_folder, resolve
+from opscope.harness.record.errors import InputError
+from opscope.harness.settings.settings import BY_NAME, SETTINGS, project_folder, resolve
 
 
 def project(folder: Path, text: str) -> Path:

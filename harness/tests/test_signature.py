@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from opscope.harness.signature import normalise, shorten, signature
+from opscope.harness.record.signature import normalise, shorten, signature
 
 SAME = [
     ("cannot lower tensor<4x8xf32>", "cannot lower tensor<128x?x3xbf16>"),

@@ -9,12 +9,12 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from opscope.harness.errors import InputError
-from opscope.harness.golden import GoldenError, compile_module
-from opscope.harness.mlir import load
-from opscope.harness.mlir.values import DTYPES
-from opscope.harness.program import Node, Program, SplitModule
-from opscope.harness.split import split_module
+from opscope.harness.prepare.golden import GoldenError, compile_module
+from opscope.harness.prepare.mlir import load
+from opscope.harness.prepare.mlir.values import DTYPES
+from opscope.harness.prepare.program import Node, Program, SplitModule
+from opscope.harness.prepare.split import split_module
+from opscope.harness.record.errors import InputError
 from opscope.harness.tests import frozen_ids
 from opscope.harness.tests.split_cases import CUSTOM_CALLS, RUNNABLE, SHAPED, SHARDED, SORT_THAT_CAPTURES, UNSPLITTABLE
 

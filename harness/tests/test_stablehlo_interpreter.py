@@ -8,7 +8,7 @@ import pytest
 
 from opscope.harness.backends import registry
 from opscope.harness.backends.base import BackendOptions, Declined, Job, StageError
-from opscope.harness.stages import Stage
+from opscope.harness.record.stages import Stage
 
 
 @pytest.fixture(scope="module")

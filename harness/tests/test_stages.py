@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from opscope.harness.records import StageTime
-from opscope.harness.stages import Stage, in_order
+from opscope.harness.record.records import StageTime
+from opscope.harness.record.stages import Stage, in_order
 
 
 def test_a_word_of_somebodys_own_is_a_stage_and_always_the_same_one():

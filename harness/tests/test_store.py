@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from opscope.harness import store
-from opscope.harness.errors import InputError
-from opscope.harness.optest import RunContext, build_test, now
-from opscope.harness.records import ManifestHeader, OpTest, Origin, RunRecord
-from opscope.harness.stages import Status
+from opscope.harness.record import store
+from opscope.harness.record.errors import InputError
+from opscope.harness.record.optest import RunContext, build_test, now
+from opscope.harness.record.records import ManifestHeader, OpTest, Origin, RunRecord
+from opscope.harness.record.stages import Status
 from opscope.harness.tests.ops import add_row
 
 CONTEXT = RunContext("r1", "run")
@@ -99,7 +99,7 @@ def test_a_journal_survives_sigkill(run):
     folder, _rows = run
     script = f"""
 from pathlib import Path
-from harness import store
+from opscope.harness.record import store
 from opscope.harness.tests.test_store import result
 folder = Path({str(folder)!r})
 rows = store.read_manifest(folder)[1]
@@ -126,8 +126,8 @@ def test_a_full_disk_is_one_line_and_costs_no_earlier_record(run):
     script = f"""
 import resource, signal
 from pathlib import Path
-from harness import store
-from opscope.harness.errors import InputError
+from opscope.harness.record import store
+from opscope.harness.record.errors import InputError
 from opscope.harness.tests.test_store import result
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))

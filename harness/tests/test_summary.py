@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from opscope.harness import closing, store, summary
-from opscope.harness.stages import Stage, Status
+from opscope.harness.page import summary
+from opscope.harness.record import store
+from opscope.harness.record.stages import Stage, Status
+from opscope.harness.run import finish_run
 from opscope.harness.tests import run_folder
 from opscope.harness.tests.run_folder import NAMES
 
@@ -22,7 +24,7 @@ def shown(page: summary.Run, width: int = 100) -> str:
 
 @pytest.fixture
 def page(tmp_path: Path) -> summary.Run:
-    return closing.stored_page(run_folder.write(tmp_path / "run"))
+    return finish_run.stored_page(run_folder.write(tmp_path / "run"))
 
 
 def test_ladder_counts_unique_ops_and_uses(page: summary.Run) -> None:
@@ -50,14 +52,14 @@ def test_known_limitations_are_apart(tmp_path: Path) -> None:
                                   expected="never: no such unit")  # fmt: skip
     with store.Journal(folder, "main") as journal:
         journal.append(expected)
-    text = shown(closing.stored_page(folder))
+    text = shown(finish_run.stored_page(folder))
     assert "Known limitations (1)" in text
     assert "1 x  stablehlo.dot_general: never: no such unit" in text
     assert "Failing ops" not in text
 
 
 def test_ops_of_a_killed_run_count_as_not_run(tmp_path: Path) -> None:
-    page = closing.stored_page(run_folder.write(tmp_path / "run", tests=False))
+    page = finish_run.stored_page(run_folder.write(tmp_path / "run", tests=False))
     assert {t.status for t in page.tests} == {Status.NOT_RUN}
     assert page.ledger.adds_up
     assert "2 unique ops = 2 not_run" in shown(page)
@@ -84,7 +86,7 @@ def test_json_has_the_documented_shape(page: summary.Run) -> None:
 
 def test_nothing_is_cut_on_a_narrow_terminal(tmp_path: Path) -> None:
     folder = run_folder.write(tmp_path / "run", tests=False)
-    page = closing.stored_page(folder)
+    page = finish_run.stored_page(folder)
     everywhere = [
         run_folder.record_of(folder, list(NAMES)[n % 2], Status.STOPPED, stage_reached=stage)
         for n, stage in enumerate(s for s in Stage if s is not Stage.COMPILE)
@@ -102,7 +104,7 @@ def test_an_unexpected_pass_is_red(tmp_path: Path) -> None:
     said = "unexpected pass: expected to fail at run (never: no such unit); delete the row"
     with store.Journal(folder, "main") as journal:
         journal.append(run_folder.record_of(folder, list(NAMES)[1], Status.SUCCESS, expected=said))
-    text = " ".join(shown(closing.stored_page(folder)).split())
+    text = " ".join(shown(finish_run.stored_page(folder)).split())
     assert "Failing ops (1)" in text
     assert said in text
     assert "Known limitations" not in text

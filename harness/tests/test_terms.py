@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from opscope.harness.mlir import load, to_bytecode
-from opscope.harness.terms import term_sizes
+from opscope.harness.prepare.mlir import load, to_bytecode
+from opscope.harness.verdict.terms import term_sizes
 
 DOT = """func.func @main(%a: tensor<2x8x16xf32>, %b: tensor<2x16x4xf32>) -> tensor<2x8x4xf32> {
   %0 = stablehlo.dot_general %a, %b, batching_dims = [0] x [0], contracting_dims = [2] x [1]

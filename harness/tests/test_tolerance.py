@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from opscope.harness.backends.base import Target
-from opscope.harness.kinds import op_kind
-from opscope.harness.records import TensorDesc
-from opscope.harness.tolerance import TABLE, inner_size, tolerance
+from opscope.harness.record.kinds import op_kind
+from opscope.harness.record.records import TensorDesc
+from opscope.harness.verdict.tolerance import TABLE, inner_size, tolerance
 
 DEVICE = Target("sim-n150", None, "HiFi4", "Tf32")
 HOST = Target("host", None, "exact")

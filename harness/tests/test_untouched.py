@@ -6,13 +6,13 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from opscope.harness import untouched
-from opscope.harness.untouched import Untouched
+from opscope.harness.verdict import overwritten_inputs
+from opscope.harness.verdict.overwritten_inputs import Untouched
 
 
 @pytest.mark.parametrize("copied", [1 << 20, 0])
 def test_a_changed_bit_is_found_in_copies_and_in_digests(monkeypatch, copied):
-    monkeypatch.setattr(untouched, "COPIED", copied)
+    monkeypatch.setattr(overwritten_inputs, "COPIED", copied)
     inputs = [
         np.array([np.nan, -0.0, 1.0], np.float32),
         np.ones((2, 3), ml_dtypes.bfloat16),

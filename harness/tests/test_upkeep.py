@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from opscope.harness import upkeep
-from opscope.harness.claims import Claims, alone, in_use
-from opscope.harness.cli import clean
+from opscope.harness.cache import upkeep
+from opscope.harness.cache.claims import Claims, alone, in_use
+from opscope.harness.cli.commands import clean
 from opscope.harness.tests import run_folder
 
 HOUR = 3600.0
@@ -89,7 +89,9 @@ def test_what_died_half_made_goes_though_there_is_room(cache: Path) -> None:
 @contextmanager
 def holder(folder: Path) -> Iterator[subprocess.Popen[str]]:
     """Another process that claims a folder."""
-    script = "import sys, time; from pathlib import Path; from opscope.harness.claims import Claims; c = Claims()\n"
+    script = (
+        "import sys, time; from pathlib import Path; from opscope.harness.cache.claims import Claims; c = Claims()\n"
+    )
     script += "c.hold(Path(sys.argv[1])); print('held', flush=True); time.sleep(60)"
     child = subprocess.Popen([sys.executable, "-c", script, str(folder)], stdout=subprocess.PIPE, text=True)
     try:

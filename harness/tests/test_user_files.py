@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from opscope.harness import prepare, user_files
-from opscope.harness.errors import InputError
-from opscope.harness.inputs import row_inputs
+from opscope.harness.prepare import prepare_models, user_files
+from opscope.harness.prepare.inputs import row_inputs
+from opscope.harness.record.errors import InputError
 
 JAX = """
 import numpy as np, jax.numpy as jnp
@@ -21,22 +21,22 @@ example_inputs = ({"w": np.eye(4, dtype="f4")}, np.arange(8, dtype="f4").reshape
 """
 
 
-def request_for(place: Path, word: str, **options: object) -> prepare.Request:
-    return prepare.Request((word,), cache_dir=str(place / "cache"), **options)  # type: ignore[arg-type]
+def request_for(place: Path, word: str, **options: object) -> prepare_models.Request:
+    return prepare_models.Request((word,), cache_dir=str(place / "cache"), **options)  # type: ignore[arg-type]
 
 
 @pytest.mark.slow
 def test_a_function_and_its_example_inputs(tmp_path: Path) -> None:
     path = tmp_path / "net.py"
     path.write_text(JAX)
-    header, rows = prepare.prepare(request_for(tmp_path, str(path)))
+    header, rows = prepare_models.prepare(request_for(tmp_path, str(path)))
     assert header.models == ("net",)
     product = next(row for row in rows if row.op_name == "stablehlo.dot_general")
     assert [v.tolist() for v in row_inputs(product, header.export_dirs[0])] == [
         np.arange(8.0).reshape(2, 4).tolist(), np.eye(4).tolist(),
     ]  # fmt: skip
     assert product.frontend.startswith("jax ")
-    header, _ = prepare.prepare(request_for(tmp_path, f"{path}:other"))
+    header, _ = prepare_models.prepare(request_for(tmp_path, f"{path}:other"))
     assert header.models == ("net.other",)
 
 
@@ -56,7 +56,7 @@ def test_a_function_and_its_example_inputs(tmp_path: Path) -> None:
 def test_a_file_without_a_model_is_one_line(tmp_path: Path, word: str, text: str, line: str) -> None:
     (tmp_path / "net.py").write_text(text)
     with pytest.raises(InputError, match=line):
-        prepare.prepare(request_for(tmp_path, str(tmp_path / word)))
+        prepare_models.prepare(request_for(tmp_path, str(tmp_path / word)))
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ example_inputs = {"x": np.ones((3, 4), "f4")}
 def test_modules_of_every_framework(tmp_path: Path, package: str, text: str) -> None:
     pytest.importorskip(package)
     (tmp_path / "net.py").write_text(text)
-    header, rows = prepare.prepare(request_for(tmp_path, str(tmp_path / "net.py")))
+    header, rows = prepare_models.prepare(request_for(tmp_path, str(tmp_path / "net.py")))
     assert header.by_outcome() == {"ran": 1}
     # The weights are the module's own, not drawn.
     assert not [source for row in rows for source in row.sources if source.kind == "seeded"]

@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from opscope.harness import golden
-from opscope.harness.export import Exported, export_model
-from opscope.harness.inputs import row_golden, row_inputs
-from opscope.harness.records import OpRow
-from opscope.harness.split import split_module
-from opscope.harness.walk import Limits, Missing, Plan, Walked, argument_laws, walk
+from opscope.harness.prepare import golden
+from opscope.harness.prepare.export import Exported, export_model
+from opscope.harness.prepare.inputs import row_golden, row_inputs
+from opscope.harness.prepare.split import split_module
+from opscope.harness.prepare.walk import Limits, Missing, Plan, Walked, argument_laws, walk
+from opscope.harness.record.records import OpRow
 from opscope.models import registry
 from opscope.models.seeding import draw
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from opscope.compiler import api
-from opscope.harness.export import export_model
-from opscope.harness.golden import compile_module
+from opscope.harness.prepare.export import export_model
+from opscope.harness.prepare.golden import compile_module
 from opscope.models import registry
 from opscope.models.seeding import draw
 from opscope.simulator.api import Device

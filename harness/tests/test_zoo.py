@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from opscope.harness import zoo
-from opscope.harness.cli import models
-from opscope.harness.exporting import ExportFailed
+from opscope.harness.cli.commands import models
+from opscope.harness.prepare import zoo
+from opscope.harness.prepare.exporting import ExportFailed
 from opscope.models import frontends, registry
 
 

@@ -14,13 +14,13 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from opscope.harness import store
-from opscope.harness.element_types import byte_size
-from opscope.harness.errors import InputError
-from opscope.harness.lane_process import child_environment
-from opscope.harness.records import OpRow, OpTest
-from opscope.harness.stages import FAILED, Status
-from opscope.harness.store import StoredRun
+from opscope.harness.lanes.lane_process import child_environment
+from opscope.harness.record import store
+from opscope.harness.record.element_types import byte_size
+from opscope.harness.record.errors import InputError
+from opscope.harness.record.records import OpRow, OpTest
+from opscope.harness.record.stages import FAILED, Status
+from opscope.harness.record.store import StoredRun
 
 SECONDS = 600.0
 """How long the child may take; what it has written by then stays."""

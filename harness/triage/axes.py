@@ -13,7 +13,7 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from opscope.harness.mlir.variant import Form, InvalidVariantError, Shape, build
+from opscope.harness.prepare.mlir.variant import Form, InvalidVariantError, Shape, build
 from opscope.harness.triage import attribute_text
 
 Place = tuple[str, int, int]

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from opscope.base.places import PACKAGE
-from opscope.harness.errors import InputError
-from opscope.harness.records import OpTest
+from opscope.harness.record.errors import InputError
+from opscope.harness.record.records import OpTest
 from opscope.harness.triage import bundle
 from opscope.harness.triage.replay import OTHER, PASSES, SAME
 

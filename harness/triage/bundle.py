@@ -23,10 +23,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from opscope.harness.errors import InputError
-from opscope.harness.optest import DEFAULT_UNSUPPORTED_TYPES, RunContext
-from opscope.harness.records import OpRow, OpTest, Record, Source, Use
-from opscope.harness.stages import Stage, Status
+from opscope.harness.record.errors import InputError
+from opscope.harness.record.optest import DEFAULT_UNSUPPORTED_TYPES, RunContext
+from opscope.harness.record.records import OpRow, OpTest, Record, Source, Use
+from opscope.harness.record.stages import Stage, Status
 from opscope.harness.triage import bundle_texts
 
 FORMAT = 1
@@ -163,8 +163,8 @@ class _Values:
 
     def source(self, row: OpRow, index: int) -> Source:
         """Where input `index` comes from in the folder."""
-        from opscope.harness import domains, inputs
-        from opscope.harness.element_types import save
+        from opscope.harness.prepare import input_distributions, inputs
+        from opscope.harness.record.element_types import save
 
         source, desc = row.sources[index], row.inputs[index]
         if not self._keep:
@@ -173,9 +173,9 @@ class _Values:
                 return source
             self.note = "inputs captured from the model were too large to keep: they are random ones of the op's domain"
             try:
-                law = domains.law_of(row.op_name, index, row.inputs, row.op_params)
+                law = input_distributions.law_of(row.op_name, index, row.inputs, row.op_params)
             except (IndexError, ValueError):  # constants inside the module shift the operands
-                law = domains.default_law(desc.data_type)
+                law = input_distributions.default_law(desc.data_type)
             return Source(kind="random", law=law, seed=0, index=index)
         name = f"{source.law} {source.seed} {source.index} {desc.shape} {desc.data_type}"
         path = Path("inputs") / f"{index}.npy"

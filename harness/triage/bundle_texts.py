@@ -5,8 +5,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from opscope.harness.records import OpTest
-from opscope.harness.summary import title
+from opscope.harness.page.summary import title
+from opscope.harness.record.records import OpTest
 
 TEMPLATES = Path(__file__).parent / "templates"
 LARGEST = 4096
@@ -15,8 +15,8 @@ LARGEST = 4096
 
 def module_text(module: bytes) -> str:
     """A module as text without locations; what cannot be read is said instead (it may be the fault)."""
-    from opscope.harness import mlir
-    from opscope.harness.errors import InputError
+    from opscope.harness.prepare import mlir
+    from opscope.harness.record.errors import InputError
 
     try:
         return str(mlir.load(module).operation.get_asm(enable_debug_info=False, large_elements_limit=LARGEST))

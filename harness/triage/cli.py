@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from opscope.harness.errors import InputError
-from opscope.harness.settings import BY_NAME
+from opscope.harness.record.errors import InputError
+from opscope.harness.settings.settings import BY_NAME
 from opscope.harness.triage import after_run, bundle, from_run, narrowing
 
 if TYPE_CHECKING:

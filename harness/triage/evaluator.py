@@ -10,8 +10,8 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from opscope.harness.lane_process import child_environment
-from opscope.harness.records import OpRow
+from opscope.harness.lanes.lane_process import child_environment
+from opscope.harness.record.records import OpRow
 
 SECONDS = 120.0
 """How long one golden may take."""

@@ -8,11 +8,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from opscope.harness import golden
-from opscope.harness.element_types import numpy_dtype, save
-from opscope.harness.inputs import row_inputs
-from opscope.harness.records import OpRow
-from opscope.harness.worker import die_with_parent
+from opscope.harness.lanes.worker import die_with_parent
+from opscope.harness.prepare import golden
+from opscope.harness.prepare.inputs import row_inputs
+from opscope.harness.record.element_types import numpy_dtype, save
+from opscope.harness.record.records import OpRow
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:

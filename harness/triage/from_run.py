@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from opscope.harness import export_folder, resume, store
 from opscope.harness.backends import registry
-from opscope.harness.errors import InputError
-from opscope.harness.optest import DEFAULT_UNSUPPORTED_TYPES, backend_label
-from opscope.harness.records import OpRow, OpTest
-from opscope.harness.request import chosen
-from opscope.harness.stages import FAILED
-from opscope.harness.store import StoredRun
+from opscope.harness.cache import export_folder
+from opscope.harness.record import store
+from opscope.harness.record.errors import InputError
+from opscope.harness.record.optest import DEFAULT_UNSUPPORTED_TYPES, backend_label
+from opscope.harness.record.records import OpRow, OpTest
+from opscope.harness.record.stages import FAILED
+from opscope.harness.record.store import StoredRun
+from opscope.harness.run import resume
+from opscope.harness.run.request import chosen
 from opscope.harness.triage import bundle
 
 

@@ -18,15 +18,15 @@ from typing import Any
 
 import numpy as np
 
-from opscope.harness.element_types import numpy_dtype, save
-from opscope.harness.errors import InputError
-from opscope.harness.inputs import row_inputs
-from opscope.harness.lane import Lane, LaneConfig
-from opscope.harness.mlir.variant import Form, read
-from opscope.harness.program import SingleOp
-from opscope.harness.records import OpRow, OpTest, Source, Use
-from opscope.harness.split import split_module
-from opscope.harness.stages import Stage, Status
+from opscope.harness.lanes.lane import Lane, LaneConfig
+from opscope.harness.prepare.inputs import row_inputs
+from opscope.harness.prepare.mlir.variant import Form, read
+from opscope.harness.prepare.program import SingleOp
+from opscope.harness.prepare.split import split_module
+from opscope.harness.record.element_types import numpy_dtype, save
+from opscope.harness.record.errors import InputError
+from opscope.harness.record.records import OpRow, OpTest, Source, Use
+from opscope.harness.record.stages import Stage, Status
 from opscope.harness.triage import bundle
 from opscope.harness.triage.evaluator import Evaluator
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from opscope.harness.errors import InputError
-from opscope.harness.records import OpTest
-from opscope.harness.stages import FAILED, Status
+from opscope.harness.record.errors import InputError
+from opscope.harness.record.records import OpTest
+from opscope.harness.record.stages import FAILED, Status
 from opscope.harness.triage import after_run, bundle, from_run
 
 

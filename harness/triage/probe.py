@@ -11,9 +11,9 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from opscope.harness.errors import InputError
-from opscope.harness.mlir.variant import Form, InvalidVariantError
-from opscope.harness.stages import FAILED
+from opscope.harness.prepare.mlir.variant import Form, InvalidVariantError
+from opscope.harness.record.errors import InputError
+from opscope.harness.record.stages import FAILED
 from opscope.harness.triage import attribute_text, axes, rules
 from opscope.harness.triage.lab import LARGEST, Lab, Tried, Variant, refit
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from opscope.harness.errors import InputError
-from opscope.harness.mlir.variant import Form, InvalidVariantError, without_inner_ops
-from opscope.harness.stages import Stage
+from opscope.harness.prepare.mlir.variant import Form, InvalidVariantError, without_inner_ops
+from opscope.harness.record.errors import InputError
+from opscope.harness.record.stages import Stage
 from opscope.harness.triage import attribute_text, axes
 from opscope.harness.triage.lab import Lab, Tried, Variant, refit
 

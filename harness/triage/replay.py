@@ -14,11 +14,11 @@ from pathlib import Path
 
 import click
 
-from opscope.harness.errors import InputError
-from opscope.harness.lane import Lane, LaneConfig
-from opscope.harness.optest import backend_label
-from opscope.harness.records import OpTest
-from opscope.harness.stages import Stage, Status
+from opscope.harness.lanes.lane import Lane, LaneConfig
+from opscope.harness.record.errors import InputError
+from opscope.harness.record.optest import backend_label
+from opscope.harness.record.records import OpTest
+from opscope.harness.record.stages import Stage, Status
 from opscope.harness.triage import bundle
 from opscope.harness.triage.evaluator import Evaluator
 

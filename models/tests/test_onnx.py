@@ -15,7 +15,7 @@ from opscope.models.seeding import draw
 onnx = pytest.importorskip("onnx", reason="pip install -e '.[onnx]'")
 pytest.importorskip("torch_mlir", reason="pip install -e '.[onnx]'")
 
-from opscope.harness.golden import compile_module  # noqa: E402
+from opscope.harness.prepare.golden import compile_module  # noqa: E402
 from opscope.models.frontends.base import Refused  # noqa: E402
 from opscope.models.frontends.through_onnx import lift  # noqa: E402
 from opscope.models.frontends.through_onnx.expand import BY_THE_STANDARD, CONSTANT_INPUTS, EXPANSIONS, expand  # noqa: E402

@@ -35,8 +35,8 @@ custom calls are as many ops as there are targets. compiler/tests has each of th
 def split():
     """The unique ops of the suite."""
     pytest.importorskip("jax")
-    from opscope.harness.api import split
-    from opscope.harness.export import export_model
+    from opscope.harness.prepare.export import export_model
+    from opscope.harness.run.api import split
 
     return split(export_model(registry.get("suite:ops")).bytecode)
 

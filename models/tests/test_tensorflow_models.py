@@ -21,7 +21,7 @@ FAR = {"ds_cnn_int8_tflite": 0.0}
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_the_export_computes_what_the_framework_computes(name: str, tmp_path: Path) -> None:
-    from opscope.harness import golden
+    from opscope.harness.prepare import golden
     from opscope.models.frontends import child
 
     needed = [frontends.missing(one) for one in (registry.get(name).framework, "tf")]  # Keras on TensorFlow

@@ -19,7 +19,7 @@ needs_torch = pytest.mark.skipif(bool(frontends.missing("torch")), reason=fronte
 
 EAGER = """
 import json, sys, numpy as np, torch
-from models import registry
+from opscope.models import registry
 from opscope.models.frontends import torch_trace
 from opscope.models.seeding import draw
 
@@ -58,7 +58,7 @@ def run(command: list[str], folder: Path, text: str = "", more: Mapping[str, str
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_the_export_computes_what_torch_computes(name: str, tmp_path: Path) -> None:
-    from opscope.harness import golden
+    from opscope.harness.prepare import golden
     from opscope.models.frontends import child
     from opscope.models.seeding import draw
 

@@ -86,7 +86,7 @@ def test_gradients_through_torchax_are_torchs() -> None:
 
     code = """
 import numpy as np, torch, jax
-from models import registry
+from opscope.models import registry
 from opscope.models.frontends import torch_trace
 from opscope.models.frontends.torch import to_jax
 from opscope.models.seeding import draw

@@ -9,3 +9,8 @@ PACKAGE = Path(__file__).resolve().parents[1]
 
 HOME = PACKAGE if (PACKAGE / "harness").is_dir() else PACKAGE.parent
 """The folder that holds the rooms (`harness`, `models`, ...)."""
+
+
+def room(name: str) -> Path:
+    """The folder of a room, of `base`, or of a package in one of them: `harness/prepare`."""
+    return (PACKAGE if name.partition("/")[0] == "base" else HOME) / name

@@ -15,8 +15,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from opscope.harness.records import OpRow, OpTest, RunRecord
-from opscope.harness.store import load_run
+from opscope.harness.record.records import OpRow, OpTest, RunRecord
+from opscope.harness.record.store import load_run
 
 FILE = Path(__file__).with_name("recorded.jsonl.xz")
 ROW_WITHOUT = {"module", "sources", "golden", "provenance"}

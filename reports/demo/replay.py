@@ -10,10 +10,10 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from opscope.harness.records import ManifestHeader, OpRow, OpTest, Origin, RunRecord
-from opscope.harness.signature import signature
-from opscope.harness.stages import FAILED, Stage, Status
-from opscope.harness.store import Journal, artifact_dir, write_manifest, write_run
+from opscope.harness.record.records import ManifestHeader, OpRow, OpTest, Origin, RunRecord
+from opscope.harness.record.signature import signature
+from opscope.harness.record.stages import FAILED, Stage, Status
+from opscope.harness.record.store import Journal, artifact_dir, write_manifest, write_run
 from opscope.reports.demo.recorded import Lane, Line, lanes, test_of
 from opscope.reports.demo.story import (
     ABSENT,

@@ -10,7 +10,7 @@ import fnmatch
 import hashlib
 from dataclasses import dataclass
 
-from opscope.harness.stages import Stage, Status
+from opscope.harness.record.stages import Stage, Status
 from opscope.reports.owners import Rule
 
 NIGHTS = 30

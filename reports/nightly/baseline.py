@@ -9,9 +9,9 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from opscope.harness import history
-from opscope.harness.errors import InputError, closest
-from opscope.harness.stages import Status
+from opscope.harness.record import history
+from opscope.harness.record.errors import InputError, closest
+from opscope.harness.record.stages import Status
 from opscope.reports.night_views import is_night
 from opscope.reports.outcomes import RunView
 from opscope.reports.schema import NIGHTS, RUNS

@@ -35,7 +35,7 @@ def nightly(
     A night that was killed goes on where it stood. Exit code 1 where the policy of CONFIG fails the night: by default
     no data, and ops that are NEW, REASON-CHANGED or PCC-DROP; 2 for bad input; 130 where it was interrupted.
     """
-    from opscope.harness.errors import InputError
+    from opscope.harness.record.errors import InputError
     from opscope.reports.nightly import night_folder, running
     from opscope.reports.nightly.config import CONFIG_FILE, read_config
     from opscope.reports.nightly.night import add_to_page_of_job, deliver
@@ -88,8 +88,8 @@ def nightly(
 
 def _number(shard: str | None, shards: int) -> int | None:
     """The shard that `--shard I/N` names. Raises InputError where the night has other shards."""
-    from opscope.harness.errors import InputError
-    from opscope.harness.settings import BY_NAME
+    from opscope.harness.record.errors import InputError
+    from opscope.harness.settings.settings import BY_NAME
 
     if shard is None:
         return None
@@ -101,7 +101,7 @@ def _number(shard: str | None, shards: int) -> int | None:
 
 def _time(started: str | None) -> datetime | None:
     """A point in time with its zone. Raises InputError for one without, which machines would read differently."""
-    from opscope.harness.errors import InputError
+    from opscope.harness.record.errors import InputError
 
     if started is None:
         return None
@@ -134,7 +134,7 @@ def _print_commands(config: object, every: list, root: Path, at: datetime | None
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
     """Lets no second process run the same night. Raises InputError where one does."""
-    from opscope.harness.errors import InputError
+    from opscope.harness.record.errors import InputError
 
     descriptor = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:

@@ -28,7 +28,7 @@ def gate(
     is NEW, REASON-CHANGED or PCC-DROP, neither known nor flaky, or where a sweep did not run; older failures fail
     nothing.
     """
-    from opscope.harness.settings import BY_NAME
+    from opscope.harness.settings.settings import BY_NAME
     from opscope.reports.nightly import running
     from opscope.reports.nightly.config import CONFIG_FILE, read_config
     from opscope.reports.nightly.gate import run

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from opscope.harness.errors import InputError, closest
-from opscope.harness.settings import BY_NAME, Setting
+from opscope.harness.record.errors import InputError, closest
+from opscope.harness.settings.settings import BY_NAME, Setting
 from opscope.reports.nightly.fields import mapping, one_of, text, texts, whole_number
 from opscope.reports.nightly.notices import Notices, read_notices
 

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from opscope.harness.errors import InputError
-from opscope.harness.store import RUN_FILE, read_run
+from opscope.harness.record.errors import InputError
+from opscope.harness.record.store import RUN_FILE, read_run
 from opscope.reports import spool
 from opscope.reports.database import DatabaseAwayError, open_database, parse_url, shown
 from opscope.reports.night_record import NightRecord
@@ -97,7 +97,7 @@ def merge(runs: Sequence[Path], night: NightRecord, root: Path) -> tuple[dict[st
     for cell, parts in shares.items():
         into = _free(folder, cell)
         # A process of its own: joining belongs to another room.
-        words = [sys.executable, "-P", "-m", "opscope.harness.main", "merge", *map(str, parts), "--into", str(into)]
+        words = [sys.executable, "-P", "-m", "opscope.harness.cli.main", "merge", *map(str, parts), "--into", str(into)]
         done = subprocess.run([*words, "--partial"], cwd=root, capture_output=True, text=True, check=False)
         log = folder / LOGS / f"merge-{into.name}.txt"
         log.parent.mkdir(parents=True, exist_ok=True)
@@ -112,7 +112,7 @@ def merge(runs: Sequence[Path], night: NightRecord, root: Path) -> tuple[dict[st
 
 def _cell(run_dir: Path) -> str:
     """What the shards of one sweep have in common, as a folder's name."""
-    from opscope.harness.store import file_name
+    from opscope.harness.record.store import file_name
 
     record = read_run(run_dir)
     words = (record.backend, record.arch, record.origin.options.get("data_format"))

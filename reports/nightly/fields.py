@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from opscope.harness.errors import InputError, closest
+from opscope.harness.record.errors import InputError, closest
 
 
 def text(where: str, value: Any) -> str:

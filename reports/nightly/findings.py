@@ -8,9 +8,9 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from opscope.harness.errors import InputError
-from opscope.harness.stages import Status
-from opscope.harness.store import read_run
+from opscope.harness.record.errors import InputError
+from opscope.harness.record.stages import Status
+from opscope.harness.record.store import read_run
 from opscope.reports.diff import Diff, compare
 from opscope.reports.night_diff import compared_in
 from opscope.reports.night_record import NightRecord, membership

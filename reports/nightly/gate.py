@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from opscope.harness.errors import InputError
-from opscope.harness.store import RUN_FILE, runs_root
+from opscope.harness.record.errors import InputError
+from opscope.harness.record.store import RUN_FILE, runs_root
 from opscope.reports.diff import Diff, compare
 from opscope.reports.night_views import night_view
 from opscope.reports.nightly import markdown

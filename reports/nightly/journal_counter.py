@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from opscope.harness.store import JOURNAL_DIR, MANIFEST_FILE
+from opscope.harness.record.store import JOURNAL_DIR, MANIFEST_FILE
 
 
 class Counter:

@@ -8,9 +8,9 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
-from opscope.harness.errors import InputError
-from opscope.harness.origin import ci_job
-from opscope.harness.store import runs_root
+from opscope.harness.record.errors import InputError
+from opscope.harness.record.origin import ci_job
+from opscope.harness.record.store import runs_root
 from opscope.reports.html import write_report
 from opscope.reports.night_page import render_night
 from opscope.reports.night_record import NightRecord

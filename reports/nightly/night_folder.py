@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from opscope.harness.errors import InputError
-from opscope.harness.store import RUN_FILE, runs_root
+from opscope.harness.record.errors import InputError
+from opscope.harness.record.store import RUN_FILE, runs_root
 from opscope.reports.night_record import NightRecord, membership, read_night
 from opscope.reports.nightly.config import Config
 from opscope.reports.nightly.sweeps import expected_models, labels

@@ -69,7 +69,7 @@ def _webhook(where: str, value: Any) -> Webhook:
     key = "url" if "url" in given else "url_env"
     address = text(f"{where}.{key}", given.get(key))
     if key == "url" and not address.startswith(("http://", "https://")):
-        from opscope.harness.errors import InputError
+        from opscope.harness.record.errors import InputError
 
         raise InputError(f"{where}.url", "an address of http or https", f"`{address}`", "url_env: CHAT_WEBHOOK")
     return Webhook(

@@ -15,8 +15,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from opscope.harness.errors import InputError
-from opscope.harness.store import RUN_FILE, read_run
+from opscope.harness.record.errors import InputError
+from opscope.harness.record.store import RUN_FILE, read_run
 from opscope.reports.night_record import NIGHT_FILE, NightRecord, join
 from opscope.reports.nightly.config import Config
 from opscope.reports.nightly.journal_counter import Counter

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from opscope.harness.settings import BY_NAME
-from opscope.harness.store import file_name, runs_root
+from opscope.harness.record.store import file_name, runs_root
+from opscope.harness.settings.settings import BY_NAME
 from opscope.reports.nightly.config import Config
 
 
@@ -91,20 +91,20 @@ def _budget(seconds: float | None) -> list[str]:
 
 def expected_models(config: Config) -> tuple[str, ...]:
     """Names of the models that every sweep of the night asks for. Raises InputError for what names none."""
-    from opscope.harness import prepare
+    from opscope.harness.prepare import prepare_models
 
     options = config.options
-    request = prepare.Request(
+    request = prepare_models.Request(
         models=config.models,
         dtype=options.get("dtype", "float32"),
         inputs=options.get("inputs", "captured"),
         training=bool(options.get("training", False)),
     )
-    return tuple(task.name for task in prepare.tasks(request))
+    return tuple(task.name for task in prepare_models.tasks(request))
 
 
 def labels(backends: Sequence[str]) -> tuple[str, ...]:
     """The names under which records know the backends of a night; a sweep may have several (`reference,xla`)."""
-    from opscope.harness.optest import backend_label
+    from opscope.harness.record.optest import backend_label
 
     return tuple(dict.fromkeys(backend_label(one) for backend in backends for one in backend.split(",")))

@@ -9,10 +9,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from opscope.harness.optest import RunContext, build_test
-from opscope.harness.records import ManifestHeader, OpRow, Origin, RunRecord, StageTime, TensorDesc, Use
-from opscope.harness.stages import FAILED, Stage, Status
-from opscope.harness.store import Journal, write_manifest, write_run
+from opscope.harness.record.optest import RunContext, build_test
+from opscope.harness.record.records import ManifestHeader, OpRow, Origin, RunRecord, StageTime, TensorDesc, Use
+from opscope.harness.record.stages import FAILED, Stage, Status
+from opscope.harness.record.store import Journal, write_manifest, write_run
 
 START = datetime(2026, 11, 1, 2, 0, tzinfo=UTC)
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from opscope.harness.records import (
+from opscope.harness.record.records import (
     ManifestHeader,
     OpRow,
     OpTest,
@@ -17,8 +17,8 @@ from opscope.harness.records import (
     TensorDesc,
     Use,
 )
-from opscope.harness.stages import Stage, Status
-from opscope.harness.store import Journal, write_manifest, write_run
+from opscope.harness.record.stages import Stage, Status
+from opscope.harness.record.store import Journal, write_manifest, write_run
 
 START = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 LADDER = (Stage.STABLEHLO_TO_TTIR, Stage.TTIR_TO_TTNN, Stage.TTNN_TO_FLATBUFFER, Stage.RUN, Stage.COMPARE)

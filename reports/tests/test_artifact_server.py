@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from opscope.harness.errors import InputError
+from opscope.harness.record.errors import InputError
 from opscope.reports.artifact_server import ArtifactServer, Runs, inside
 from opscope.reports.tests.sample_run import make_run
 
@@ -158,7 +158,7 @@ def test_a_run_folder_that_is_a_link_is_served_from_where_it_is(tmp_path: Path, 
 
 
 def test_the_command_serves_on_loopback_until_told(root: Path) -> None:
-    command = [sys.executable, "-m", "opscope.harness.main", "artifacts", "serve", "--port", "0", str(root)]
+    command = [sys.executable, "-m", "opscope.harness.cli.main", "artifacts", "serve", "--port", "0", str(root)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from opscope.harness.errors import InputError
-from opscope.harness.stages import Stage
+from opscope.harness.record.errors import InputError
+from opscope.harness.record.stages import Stage
 from opscope.reports.ask import Answer, as_csv, ask, questions
 from opscope.reports.cli_ask import sql as command
 from opscope.reports.publish import publish

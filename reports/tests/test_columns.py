@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import sqlalchemy as sa
 from pydantic import BaseModel
 
-from opscope.harness.stages import Status
+from opscope.harness.record.stages import Status
 from opscope.reports.columns import Utc, columns, plain
 
 

@@ -15,8 +15,8 @@ from alembic.migration import MigrationContext
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.schema import CreateTable
 
-from opscope.harness.errors import InputError
-from opscope.harness.records import OpTest, Origin
+from opscope.harness.record.errors import InputError
+from opscope.harness.record.records import OpTest, Origin
 from opscope.reports import rows
 from opscope.reports.database import default_url, head, open_database, parse_url, shown, views
 from opscope.reports.publish import publish

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from opscope.harness.ledger import ledger
-from opscope.harness.main import main
-from opscope.harness.stages import Stage, Status
-from opscope.harness.store import load_run
+from opscope.harness.cli.main import main
+from opscope.harness.record.ledger import ledger
+from opscope.harness.record.stages import Stage, Status
+from opscope.harness.record.store import load_run
 from opscope.reports.demo import recorded, replay, story
 from opscope.reports.owners import owner
 from opscope.reports.publish import publish

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from opscope.harness.stages import Stage
+from opscope.harness.record.stages import Stage
 from opscope.reports.choosing import open_runs
 from opscope.reports.cli_compare import diff as command
 from opscope.reports.diff import Diff, Label, compare

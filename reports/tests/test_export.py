@@ -18,9 +18,9 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 
-from opscope.harness.records import TensorDesc
-from opscope.harness.stages import Status
-from opscope.harness.store import load_run
+from opscope.harness.record.records import TensorDesc
+from opscope.harness.record.stages import Status
+from opscope.harness.record.store import load_run
 from opscope.reports import frames
 from opscope.reports.cli_ask import export as command
 from opscope.reports.export_optest import tensors

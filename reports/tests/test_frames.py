@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 import sqlalchemy as sa
 
-from opscope.harness.errors import InputError
-from opscope.harness.store import load_run
+from opscope.harness.record.errors import InputError
+from opscope.harness.record.store import load_run
 from opscope.reports import frames
 from opscope.reports.ask import ask
 from opscope.reports.database import views

@@ -90,7 +90,7 @@ def test_a_disk_with_no_room_left_changes_nothing_and_the_run_arrives_later(tmp_
 def test_a_device_that_is_full_takes_no_export(tmp_path: Path) -> None:
     url = fresh(tmp_path / "db.sqlite")
     publish(night(tmp_path, 1, {"add": Op(uses={"a": 1})}), url)
-    code = "from opscope.harness.main import main; main()"
+    code = "from opscope.harness.cli.main import main; main()"
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
             [sys.executable, "-c", code, "export", "night01", "--format", "csv", "-o", "-", "--db", url],

@@ -13,10 +13,10 @@ from pathlib import Path
 import altair
 import pytest
 
-from opscope.harness.errors import InputError
-from opscope.harness.records import StageTime
-from opscope.harness.stages import Stage
-from opscope.harness.store import load_run
+from opscope.harness.record.errors import InputError
+from opscope.harness.record.records import StageTime
+from opscope.harness.record.stages import Stage
+from opscope.harness.record.store import load_run
 from opscope.reports import vega
 from opscope.reports.charts import OWN_STAGE_COLOUR, charts
 from opscope.reports.columns import plain

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from opscope.harness.store import load_run
+from opscope.harness.record.store import load_run
 from opscope.reports.database import head, open_database, schema_version
 from opscope.reports.outcomes import from_database, from_stored
 from opscope.reports.publish import publish

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from opscope.harness.stages import Stage
+from opscope.harness.record.stages import Stage
 from opscope.reports.database import open_database
 from opscope.reports.publish import publish
 from opscope.reports.tests.night_runs import fresh, publish_night, record, shard_run

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from opscope.harness.errors import InputError
-from opscope.harness.records import ModelFailure
-from opscope.harness.stages import ModelStatus
+from opscope.harness.record.errors import InputError
+from opscope.harness.record.records import ModelFailure
+from opscope.harness.record.stages import ModelStatus
 from opscope.reports.choosing import open_runs
 from opscope.reports.database import open_database, views
 from opscope.reports.night_diff import newest_night

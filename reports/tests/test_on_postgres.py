@@ -12,8 +12,8 @@ import pytest
 import sqlalchemy as sa
 from click.testing import CliRunner
 
-from opscope.harness.errors import InputError
-from opscope.harness.main import main
+from opscope.harness.cli.main import main
+from opscope.harness.record.errors import InputError
 from opscope.reports import frames, spool
 from opscope.reports.ask import ask
 from opscope.reports.choosing import open_runs
@@ -299,7 +299,7 @@ def test_a_process_that_dies_in_the_middle_leaves_nothing(url: str, tmp_path: Pa
     publish(make_run(tmp_path / "before", run_id="before"), url)
     run = make_run(tmp_path / "run", run_id="during")
     script = (
-        "import os, signal; from pathlib import Path; from reports import publish as m\n"
+        "import os, signal; from pathlib import Path; from opscope.reports import publish as m\n"
         "m._seen = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
         f"m.publish(Path({str(run)!r}), {url!r})"
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from opscope.harness.errors import InputError
+from opscope.harness.record.errors import InputError
 from opscope.reports.ask import ask
 from opscope.reports.cli_compare import diff, readiness, unblock
 from opscope.reports.cli_db import db

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from opscope.harness.store import load_run
+from opscope.harness.record.store import load_run
 
 Done = subprocess.CompletedProcess[str]
 
@@ -71,7 +71,7 @@ def test_a_run_whose_database_is_away_waits_and_ends_as_its_ops_did(folder: Path
     (line,) = [line for line in done.stdout.splitlines() if "opscope publish, which delivers" in line]
     assert line.startswith("--publish: expected to write sqlite:///")
     assert "Traceback" not in done.stdout + done.stderr
-    opscope = [sys.executable, "-m", "opscope.harness.main"]
+    opscope = [sys.executable, "-m", "opscope.harness.cli.main"]
     status = [*opscope, "status", "--database", url]
     told = subprocess.run(status, cwd=folder, capture_output=True, text=True)
     assert (told.returncode, told.stdout.startswith("1 run waits in the spool")) == (2, True), told

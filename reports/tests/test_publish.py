@@ -10,10 +10,10 @@ import pytest
 import sqlalchemy as sa
 from click.testing import CliRunner
 
-from opscope.harness.errors import InputError
-from opscope.harness.records import OpTest, RunRecord
-from opscope.harness.stages import Status
-from opscope.harness.store import Journal, load_run, write_run
+from opscope.harness.record.errors import InputError
+from opscope.harness.record.records import OpTest, RunRecord
+from opscope.harness.record.stages import Status
+from opscope.harness.record.store import Journal, load_run, write_run
 from opscope.reports.cli import publish as publish_command
 from opscope.reports.database import open_database
 from opscope.reports.publish import publish

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from opscope.harness.errors import InputError
-from opscope.harness.records import OpRow, OpTest
-from opscope.harness.store import load_attempts
+from opscope.harness.record.errors import InputError
+from opscope.harness.record.records import OpRow, OpTest
+from opscope.harness.record.store import load_attempts
 from opscope.reports import contents, quick_records, rows
 from opscope.reports.columns import plain
 from opscope.reports.database import open_database

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from opscope.harness.store import load_run
+from opscope.harness.record.store import load_run
 
 BACKEND = '''
 from opscope.harness.backends.base import StageError
 from opscope.harness.backends.reference import Reference
-from opscope.harness.stages import Stage
+from opscope.harness.record.stages import Stage
 
 FAULTS = {FAULTS}
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import altair
 import pytest
 
-from opscope.harness.store import load_run
+from opscope.harness.record.store import load_run
 from opscope.reports.diff import compare
 from opscope.reports.html import context, write_report
 from opscope.reports.outcomes import from_folder

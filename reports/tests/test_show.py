@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from opscope.harness.cli import show
-from opscope.harness.errors import InputError
+from opscope.harness.cli.commands import show
+from opscope.harness.record.errors import InputError
 from opscope.reports.tests.night_runs import fresh, publish_night
 from opscope.reports.tests.nights import Op, op_id
 

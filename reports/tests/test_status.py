@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from opscope.harness.errors import InputError
+from opscope.harness.record.errors import InputError
 from opscope.reports.cli_status import status
 from opscope.reports.publish import publish
 from opscope.reports.tests.night_runs import fresh, record, shard_run

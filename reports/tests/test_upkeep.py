@@ -11,7 +11,7 @@ import pytest
 import sqlalchemy as sa
 from click.testing import CliRunner, Result
 
-from opscope.harness.errors import InputError
+from opscope.harness.record.errors import InputError
 from opscope.reports.cli_db import db
 from opscope.reports.database import head, open_database
 from opscope.reports.tests.night_runs import fresh, publish_night

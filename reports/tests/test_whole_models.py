@@ -9,9 +9,9 @@ import pytest
 import sqlalchemy as sa
 from click.testing import CliRunner
 
-from opscope.harness.records import WHOLE_MODEL, Jump
-from opscope.harness.stages import Stage, Status
-from opscope.harness.store import WHOLE_FILE, load_run
+from opscope.harness.record.records import WHOLE_MODEL, Jump
+from opscope.harness.record.stages import Stage, Status
+from opscope.harness.record.store import WHOLE_FILE, load_run
 from opscope.reports.cli_report import report
 from opscope.reports.database import open_database
 from opscope.reports.publish import publish

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from opscope.harness.errors import InputError, closest
-from opscope.harness.stages import Stage
+from opscope.harness.record.errors import InputError, closest
+from opscope.harness.record.stages import Stage
 
 SUFFIXES = (".yaml", ".yml")
 

@@ -13,8 +13,8 @@ import numpy as np
 
 from opscope.harness.backends.base import Job, StageError
 from opscope.harness.backends.commands.description import OF_A_RESULT, OF_AN_INPUT, filled, placeholders
-from opscope.harness.element_types import numpy_dtype
-from opscope.harness.records import TensorDesc
+from opscope.harness.record.element_types import numpy_dtype
+from opscope.harness.record.records import TensorDesc
 
 PREFIX = "opscope-op-"
 _SUFFIX = {"text": "mlir", "bytecode": "mlirbc", "portable": "mlirbc"}
@@ -130,7 +130,7 @@ def _alive(pid: int) -> bool:
 
 def _module(module: bytes, form: str) -> bytes:
     """The op's module as the first tool is to read it."""
-    from opscope.harness import mlir
+    from opscope.harness.prepare import mlir
 
     if form == "bytecode":
         return module
@@ -145,7 +145,7 @@ def _desc(array: np.ndarray) -> TensorDesc:
 
 
 def _mlir_name(dtype: np.dtype) -> str:
-    from opscope.harness.element_types import NUMPY_NAMES
+    from opscope.harness.record.element_types import NUMPY_NAMES
 
     return next(name for name, numpy_name in NUMPY_NAMES.items() if numpy_name == dtype.name)
 

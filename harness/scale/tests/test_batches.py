@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from opscope.harness.records import OpRow, TensorDesc, Use
+from opscope.harness.record.records import OpRow, TensorDesc, Use
 from opscope.harness.scale.batches import MOST, Batch, Op, Work
 
 

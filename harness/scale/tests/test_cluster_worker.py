@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from opscope.harness.optest import RunContext
-from opscope.harness.records import OpRow, OpTest
+from opscope.harness.record.optest import RunContext
+from opscope.harness.record.records import OpRow, OpTest
 from opscope.harness.scale import cluster_worker
 from opscope.harness.scale.blobs import digest_of, mark
 from opscope.harness.scale.cluster_worker import _Here

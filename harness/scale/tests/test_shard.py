@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from opscope.harness.errors import InputError
-from opscope.harness.records import OpRow, TensorDesc
+from opscope.harness.record.errors import InputError
+from opscope.harness.record.records import OpRow, TensorDesc
 from opscope.harness.scale import costs, shard
-from opscope.harness.settings import resolve
+from opscope.harness.settings.settings import resolve
 from opscope.harness.tests import run_folder
 
 

@@ -19,7 +19,7 @@ from opscope.harness.tests.acceptance.conftest import MODEL, Place
 SLOW = '''
 import time
 from opscope.harness.backends.base import Target
-from opscope.harness.stages import Stage
+from opscope.harness.record.stages import Stage
 
 
 class Slow:
@@ -318,7 +318,7 @@ def test_ones_own_limitations_are_written_read_and_expire(place: Path) -> None:
 def test_a_spoilt_file_of_the_projects_own_limitations_is_one_line(place: Place, text: str) -> None:
     (place.folder / "own.yaml").write_text(text)
     code = (
-        "import sys, pytest; from pathlib import Path; from harness import limitation_file\n"
+        "import sys, pytest; from pathlib import Path; from opscope.harness.limitations import limitation_file\n"
         "limitation_file.OWN = Path('own.yaml')\n"
         f"sys.exit(pytest.main(['--model', '{MODEL}', '--op-by-op', '--backend', 'null', '--no-report']))"
     )

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from opscope.harness import isolation
+from opscope.harness.record import isolation
 from opscope.harness.tests.acceptance.conftest import Place
 
 TALL = """func.func @main(%x: tensor<8192x400xf32>) -> tensor<8192x400xf32> {

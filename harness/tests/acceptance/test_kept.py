@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from opscope.harness import store
-from opscope.harness.records import VOLATILE, OpTest
+from opscope.harness.record import store
+from opscope.harness.record.records import VOLATILE, OpTest
 from opscope.harness.tests.acceptance.conftest import Place
 from opscope.harness.tests.test_adding import ROOMS, ROOT, append
 
@@ -94,7 +94,7 @@ def test_a_change_of_a_source_brings_back_what_it_must(place: Place, tmp_path: P
     assert kept(run("first")) == 0
     assert kept(run("second")) == 2
     # A file that decides no verdict; one that does not compute but could; a kernel that is wrong from now on.
-    append(copy / "harness" / "summary.py", "\n# shown otherwise\n")
+    append(copy / "harness" / "page" / "summary.py", "\n# shown otherwise\n")
     assert kept(run("third")) == 2
     append(copy / "compiler" / "passes" / "pipeline.py", "\n# compiled otherwise\n")
     assert kept(run("fourth")) == 0

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from opscope.harness import store
+from opscope.harness.record import store
 from opscope.harness.tests.acceptance.conftest import Place
 from opscope.harness.tests.acceptance.test_cluster import Cluster, cluster
 from opscope.harness.tests.acceptance.test_resume import records, resume, steady, words

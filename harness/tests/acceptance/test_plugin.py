@@ -9,15 +9,15 @@ from xml.etree import ElementTree
 
 import pytest
 
-from opscope.harness.records import VOLATILE
-from opscope.harness.summary import here
+from opscope.harness.page.summary import here
+from opscope.harness.record.records import VOLATILE
 from opscope.harness.tests.acceptance.conftest import MODEL, Place
 
 Counts = Callable[[str], dict[str, int]]
 
 PICKY = '''
 from opscope.harness.backends.base import StageError, Target
-from opscope.harness.stages import Stage
+from opscope.harness.record.stages import Stage
 
 
 class Picky:

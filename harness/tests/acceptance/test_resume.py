@@ -14,14 +14,14 @@ from typing import Any
 
 import pytest
 
-from opscope.harness import store
-from opscope.harness.records import VOLATILE
+from opscope.harness.record import store
+from opscope.harness.record.records import VOLATILE
 from opscope.harness.tests.acceptance.conftest import MODEL, Place
 
 STEADY = '''
 import time
 from opscope.harness.backends.base import StageError, Target
-from opscope.harness.stages import Stage
+from opscope.harness.record.stages import Stage
 
 
 class Steady:

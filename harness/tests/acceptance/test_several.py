@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from opscope.harness import closing
-from opscope.harness.stages import Status
+from opscope.harness.record.stages import Status
+from opscope.harness.run import finish_run
 from opscope.harness.tests.acceptance.conftest import Place
 
 # The card has no 64-bit float: the first op passes on the host alone, the second on both.
@@ -41,7 +41,7 @@ def test_what_cannot_be_asked_for_is_one_line(place: Place):
 def test_the_records_of_both_and_where_they_disagree(place: Place, workers):
     (place.folder / "split.mlir").write_text(SPLIT)
     done = place.run("pytest", "--model", "split.mlir", "--op-by-op", *BOTH, *workers)
-    page = closing.stored_page(place.runs()[-1])
+    page = finish_run.stored_page(place.runs()[-1])
     assert {name: dict(books.by_status) for name, books in page.ledgers.items()} == {
         "reference": {Status.SUCCESS: 1, Status.COMPILE_FAILED: 1},
         "xla": {Status.SUCCESS: 2},
@@ -69,10 +69,10 @@ def test_the_records_of_both_and_where_they_disagree(place: Place, workers):
 def test_a_run_on_both_goes_on_where_it_was_cut(place: Place):
     (place.folder / "split.mlir").write_text(SPLIT)
     first = place.run("pytest", "--model", "split.mlir", "--op-by-op", *BOTH, "--budget", "0.001s", "--no-report")
-    page = closing.stored_page(place.runs()[-1])
+    page = finish_run.stored_page(place.runs()[-1])
     assert [test.status for test in page.tests] == [Status.NOT_RUN] * 4, first.out
     resumed = place.run("pytest", "--op-by-op", "--resume", str(place.runs()[-1]), "--no-report")
-    page = closing.stored_page(place.runs()[-1])
+    page = finish_run.stored_page(place.runs()[-1])
     assert page.adds_up, resumed.out
     assert sum(sum(books.by_status.values()) for books in page.ledgers.values()) == 4
     assert Status.NOT_RUN not in {test.status for test in page.tests}

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from opscope.harness import store
-from opscope.harness.records import VOLATILE, OpTest
+from opscope.harness.record import store
+from opscope.harness.record.records import VOLATILE, OpTest
 from opscope.harness.tests.acceptance.conftest import MODEL, Place
 
 

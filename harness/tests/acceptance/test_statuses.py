@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from opscope.harness import closing
-from opscope.harness.records import OpTest
-from opscope.harness.stages import Stage, Status
+from opscope.harness.record.records import OpTest
+from opscope.harness.record.stages import Stage, Status
+from opscope.harness.run import finish_run
 from opscope.harness.tests.acceptance.conftest import Place
 
 # In the order of the ops: right, unknown to the compiler, larger than all of n150's DRAM (13.25 of 12 GiB).
@@ -119,7 +119,7 @@ def test_status(name: str, place: Place) -> None:
     (place.folder / "net.mlir").write_text(case.module)
     done = place.run("pytest", "--model", "net.mlir", "--op-by-op", "--no-report", *case.options)
     assert done.code == case.code, done.out + done.err
-    page = closing.stored_page(place.runs()[-1])
+    page = finish_run.stored_page(place.runs()[-1])
     tests = {test.op_id: test for test in page.tests}
     ended: list[OpTest] = [tests[row.op_id] for row in page.rows]
     assert [test.status for test in ended] == [status for status, _ in case.ends], done.out

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from opscope.harness import store
+from opscope.harness.record import store
 from opscope.harness.tests.acceptance.conftest import Place
 from opscope.harness.tests.acceptance.test_resume import steady
 

@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 
 from opscope.harness.backends.base import BackendOptions, Job, StageError, Target
-from opscope.harness.records import TensorDesc
-from opscope.harness.stages import Stage
+from opscope.harness.record.records import TensorDesc
+from opscope.harness.record.stages import Stage
 
 
 def _first(job: Job) -> bool:
@@ -120,10 +120,10 @@ class Faulty:
 
     def early_reply(self, job: Job) -> None:
         """A record that is whole, of an op that is not in flight."""
-        from opscope.harness import frames
-        from opscope.harness.optest import RunContext, build_test, now
-        from opscope.harness.records import OpRow
-        from opscope.harness.stages import Status
+        from opscope.harness.lanes import frames
+        from opscope.harness.record.optest import RunContext, build_test, now
+        from opscope.harness.record.records import OpRow
+        from opscope.harness.record.stages import Status
 
         other = OpRow(op_id="other", op_name="stablehlo.add", module=None)
         test = build_test(other, RunContext("r", "run"), status=Status.SUCCESS, started=now())

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from opscope.harness import golden, mlir
 from opscope.harness.backends.base import BackendOptions, Job, StageError, Target
-from opscope.harness.identity import attribute_items
-from opscope.harness.mlir.values import tensor_desc
-from opscope.harness.stages import Stage
+from opscope.harness.prepare import golden, mlir
+from opscope.harness.prepare.identity import attribute_items
+from opscope.harness.prepare.mlir.values import tensor_desc
+from opscope.harness.record.stages import Stage
 
 
 class Op:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from opscope.harness.backends.base import Job
 from opscope.harness.backends.stablehlo_interpreter import StablehloInterpreter
-from opscope.harness.stages import Stage
+from opscope.harness.record.stages import Stage
 
 _SPEC = util.spec_from_file_location("faulty_backend", Path(__file__).with_name("faulty.py"))
 assert _SPEC is not None

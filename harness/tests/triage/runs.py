@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from opscope.harness.api import run_op_by_op
-from opscope.harness.records import OpTest
+from opscope.harness.record.records import OpTest
+from opscope.harness.run.api import run_op_by_op
 
 
 def run(folder: Path, module: str, backend: str, **options) -> tuple[Path, list[OpTest]]:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from opscope.harness.errors import InputError
-from opscope.harness.records import OpTest
+from opscope.harness.record.errors import InputError
+from opscope.harness.record.records import OpTest
 from opscope.harness.tests.backends import hidden
 from opscope.harness.tests.triage.runs import binary, run
 from opscope.harness.triage import bundle, narrowing

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from opscope.harness.errors import InputError
+from opscope.harness.record.errors import InputError
 from opscope.harness.tests.backends import hidden
 from opscope.harness.tests.triage.runs import binary, run, unary
 from opscope.harness.triage import bundle, narrowing

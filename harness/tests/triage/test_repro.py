@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from opscope.harness import store
-from opscope.harness.errors import InputError
+from opscope.harness.record import store
+from opscope.harness.record.errors import InputError
 from opscope.harness.tests.backends import hidden
 from opscope.harness.tests.triage.runs import binary, run
 from opscope.harness.triage import after_run, bundle

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from opscope.harness.backends.base import Job, StageError
 from opscope.harness.backends.xla import Xla
-from opscope.harness.stages import Stage
+from opscope.harness.record.stages import Stage
 
 
 class Lame(Xla):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from opscope.harness.store import runs_root
+from opscope.harness.record.store import runs_root
 from opscope.reports.night_record import NightRecord
 from opscope.reports.nightly.config import KEYS, Config
 from opscope.reports.nightly.night import Told, deliver

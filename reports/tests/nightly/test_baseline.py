@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from opscope.harness import history
-from opscope.harness.errors import InputError
+from opscope.harness.record import history
+from opscope.harness.record.errors import InputError
 from opscope.reports.night_views import night_view
 from opscope.reports.nightly.baseline import baseline_night, series_like, write_history
 from opscope.reports.publish import publish

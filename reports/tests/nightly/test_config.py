@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from opscope.harness.errors import InputError
+from opscope.harness.record.errors import InputError
 from opscope.reports.nightly.config import POLICY, read_config
 from opscope.reports.nightly.night_folder import begin, end, folder_of
 from opscope.reports.nightly.sweeps import expected_models, first_command, sweeps

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from opscope.harness.errors import InputError
+from opscope.harness.record.errors import InputError
 from opscope.reports.ask import ask
 from opscope.reports.nightly.cli import nightly
 from opscope.reports.nightly.config import read_config

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from opscope.harness.store import runs_root
+from opscope.harness.record.store import runs_root
 from opscope.reports import spool
 from opscope.reports.ask import ask
 from opscope.reports.nightly.delivery import Delivered

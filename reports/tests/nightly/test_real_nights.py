@@ -43,7 +43,7 @@ def configure(place: Path, shards: int = 1) -> None:
 def start(place: Path, *words: str, verb: str = "nightly", file_blocks: int = 0) -> subprocess.Popen[str]:
     """`file_blocks`: the most KiB that a file may have; 0: no limit."""
     environment = os.environ | {"LAME": str(place / "lame"), "GITHUB_STEP_SUMMARY": str(place / "page.md")}
-    command = [sys.executable, "-m", "opscope.harness.main", verb, *words]
+    command = [sys.executable, "-m", "opscope.harness.cli.main", verb, *words]
     if file_blocks:
         command = ["bash", "-c", f'ulimit -f {file_blocks}; exec "$@"', "bash", *command]
     return subprocess.Popen(

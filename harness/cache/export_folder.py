@@ -1,0 +1,142 @@
+"""The export folder of one model: its place in the cache, what it is keyed by, how it is written and read.
+
+An export folder holds everything that a lane needs to climb the ops of one model, and is never changed once complete:
+
+    module.mlirbc     the whole model, StableHLO bytecode with locations
+    manifest.jsonl    a ManifestHeader line, then one OpRow line per unique op
+    ops/<id>.mlirbc   one single-op module per unique op
+    values/*.npy      captured inputs and goldens, each value once
+
+It is written beside its place and renamed when complete, so that a folder that exists is whole.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import json
+import os
+import platform
+import shutil
+from collections.abc import Iterable, Iterator
+from importlib import metadata
+from pathlib import Path
+
+from opscope.base.places import room
+from opscope.harness.record.errors import InputError
+from opscope.harness.record.records import ManifestHeader, OpRow
+
+MODULE, MANIFEST, OPS, VALUES = "module.mlirbc", "manifest.jsonl", "ops", "values"
+WHOLE = "whole.json"
+"""The model as one program: an OpRow."""
+JOURNAL = "evaluating"
+"""While the folder is made: the id of the op under evaluation, for the case that it brings the process down."""
+
+SOURCES = ("harness/prepare", "harness/record", "base")
+"""Folders whose change makes older export folders worthless."""
+
+BESIDE = ("harness/cache", "harness/settings")
+"""Folders of which the child loads files that decide nothing of what it writes."""
+
+PACKAGES = ("jax", "jaxlib", "numpy", "ml_dtypes")
+"""Packages whose version does."""
+
+
+def default_cache_dir() -> Path:
+    """OPSCOPE_CACHE_DIR, else the user's cache folder for opscope."""
+    import platformdirs
+
+    return Path(os.environ.get("OPSCOPE_CACHE_DIR") or platformdirs.user_cache_dir("opscope"))
+
+
+def cache_dir(asked: str | None) -> Path:
+    """The folder of all caches, as `cache_dir` of the settings asks for it."""
+    return Path(asked).absolute() if asked else default_cache_dir().absolute()
+
+
+def sources_digest() -> str:
+    """SHA-256 over the sources and package versions that decide what an export folder holds."""
+    digest = hashlib.sha256()
+    for folder in SOURCES:
+        for path in sorted(room(folder).rglob("*.py")):
+            if "tests" not in path.parts:
+                digest.update(path.read_bytes())
+    for package in PACKAGES:
+        digest.update(f"{package}={metadata.version(package)};".encode())
+    return digest.hexdigest()
+
+
+def key(model_files: Iterable[Path], settings: dict[str, object], sources: str) -> str:
+    """Name of the export folder for a model's files and everything asked of the export; 20 hex digits.
+
+    `sources` is what `sources_digest` said, which takes ten times as long as all of this.
+    """
+    digest = hashlib.sha256(sources.encode())
+    for path in model_files:
+        digest.update(hashlib.sha256(path.read_bytes()).digest())
+    digest.update(json.dumps(settings, sort_keys=True, default=str).encode())
+    return digest.hexdigest()[:20]
+
+
+def cpu_fingerprint() -> str:
+    """Changes with the CPU's instruction set: compiled code of one must not be loaded on another."""
+    flags = platform.machine()
+    info = Path("/proc/cpuinfo")
+    if info.is_file():
+        flags += next((line for line in info.read_text().splitlines() if line.startswith(("flags", "Features"))), "")
+    return hashlib.sha256(flags.encode()).hexdigest()[:12]
+
+
+def make_dir(path: Path, where: str = "cache folder") -> Path:
+    """Creates `path`. Raises InputError where that is not possible (read-only or full disk)."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise unwritable(where, path, error) from None
+    return path
+
+
+def unwritable(where: str, path: Path, error: OSError) -> InputError:
+    """The one line for a disk that does not take what we write."""
+    # NumPy tells of a file that was written in part without saying why: the disk took no more.
+    reason = error.strerror or os.strerror(errno.ENOSPC if "written" in str(error) else errno.EIO)
+    return InputError(where, "a folder that can be written to", f"{path} ({reason})", "another OPSCOPE_CACHE_DIR")
+
+
+def complete(folder: Path) -> bool:
+    """Whether `folder` is there as a whole."""
+    return (folder / MANIFEST).is_file()
+
+
+def publish(temporary: Path, folder: Path) -> None:
+    """Renames a finished folder into place; where another process was faster, theirs stays and ours goes."""
+    try:
+        temporary.rename(folder)
+    except OSError:
+        if not complete(folder):
+            raise
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def used(folder: Path) -> None:
+    """Notes that a folder was used just now; a cache that we may only read stays as it is."""
+    with contextlib.suppress(OSError):
+        os.utime(folder)
+
+
+def write_manifest(folder: Path, header: ManifestHeader, rows: Iterable[OpRow]) -> None:
+    """Writes the manifest: last of all files, as its presence says that the folder is complete."""
+    lines = [header.model_dump_json(), *(row.model_dump_json() for row in rows)]
+    (folder / MANIFEST).write_text("\n".join(lines) + "\n")
+
+
+def read_manifest(folder: Path) -> tuple[ManifestHeader, list[OpRow]]:
+    """Header and rows of a complete export folder."""
+
+    def lines() -> Iterator[str]:
+        with (folder / MANIFEST).open() as file:
+            yield from file
+
+    first, *rest = lines()
+    return ManifestHeader.model_validate_json(first), [OpRow.model_validate_json(line) for line in rest]

@@ -1,0 +1,191 @@
+"""The verbs of this room: `opscope doctor`, `models`, `config`, `show`, `clean`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+import click
+
+from opscope.harness.record.errors import InputError
+from opscope.harness.settings.settings import BY_NAME, SETTINGS, Resolved, project_folder, resolve
+
+SHOWS = "opscope.shows"
+"""Entry points of what knows ops, models and runs by name: `(name, database, team, owners file, as JSON) -> None`."""
+JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+def _print_json(value: Any) -> None:
+    """Prints `value` for another program."""
+    click.echo(json.dumps(value, indent=2))
+
+
+def _print_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Prints rows below their heads, in columns as wide as they must be."""
+    widths = [max(len(cell) for cell in column) for column in zip(heads, *rows, strict=True)]
+    for row in (heads, *rows):
+        click.echo("  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+def _settings() -> Resolved:
+    """The settings that a run started here would have without options of its own."""
+    return resolve({}, project_folder(Path.cwd()))
+
+
+@click.command()
+@JSON
+def doctor(as_json: bool) -> None:
+    """Say what works on this machine.
+
+    What does not comes with the line that makes it work. Exit code 1 where a run with default options cannot work.
+    """
+    from opscope.harness.cli import doctor as examination
+
+    findings = examination.examine(_settings(), Path.cwd())
+    if as_json:
+        _print_json(examination.as_json(findings))
+    else:
+        width = max(len(f.name) for f in findings)
+        for finding in findings:
+            mark = click.style("ok  ", fg="green") if finding.usable else click.style("no  ", fg="red")
+            click.echo(f"{mark}{finding.kind:<10} {finding.name:<{width}}  {finding.found}")
+            if finding.remedy:
+                click.echo(f"{'':<15} {'':<{width}}  try: {finding.remedy}")
+    if not examination.in_order(findings):
+        raise SystemExit(1)
+
+
+@click.command()
+@click.option("--count", is_flag=True, help="Export all models here and write their sizes into the table (minutes).")
+@JSON
+def models(count: bool, as_json: bool) -> None:
+    """List the models that --model knows: framework, family, size, parameters, ops, unique ops.
+
+    A giant is at its full size though its weights fit in no memory: each op gets random inputs of its own, and `--model
+    all` leaves it out.
+    """
+    from opscope.harness.prepare import zoo
+
+    if count:
+        from opscope.harness.cache import export_folder
+        from opscope.models import registry
+
+        settings = _settings()
+        every = [registry.get(name) for name in registry.names()]
+        cache = export_folder.cache_dir(settings["cache_dir"])
+        zoo.write(zoo.recount(every, cache, settings["max_cache"], lambda line: click.echo(line, err=True)))
+    listed = zoo.listing()
+    if as_json:
+        _print_json(listed)
+        return
+
+    def number(value: int | None) -> str:
+        return "-" if value is None else f"{value:,}"
+
+    _print_table(
+        ("name", "framework", "family", "size", "parameters", "ops", "unique"),
+        [
+            [e["name"], e["framework"], e["family"], "giant" if e["giant"] else e["size"],
+             *(number(e[key]) for key in ("parameters", "ops", "unique_ops"))]
+            for e in listed
+        ],
+    )  # fmt: skip
+    for framework in sorted({e["framework"] for e in listed if e["missing"]}):
+        missing = next(e["missing"] for e in listed if e["framework"] == framework)
+        click.echo(f"skipped here: {framework} ({missing})")
+
+
+@click.command()
+@JSON
+def config(as_json: bool) -> None:
+    """Print every setting and where its value comes from."""
+    settings = _settings()
+    values = settings.masked()
+    if as_json:
+        _print_json({s.name: {"value": values[s.name], "source": settings.sources[s.name]} for s in SETTINGS})
+        return
+    shown = {name: "-" if value is None else str(value) for name, value in values.items()}
+    _print_table(("setting", "value", "from"), [[s.name, shown[s.name], settings.sources[s.name]] for s in SETTINGS])
+
+
+@click.command(short_help="Print a stored run, or all that is known of an op or of a model.")
+@click.argument("what", metavar="[RUN|OP|MODEL]", required=False)
+@click.option("--db", "url", metavar="URL", help="Results database; .opscope/opscope.sqlite here.")
+@click.option("--owner", "team", metavar="TEAM", help="Only what TEAM looks after (ci/owners.yaml).")
+@click.option("--owners", "owners_file", type=click.Path(path_type=Path), metavar="FILE",
+              help="Rules of owners; default: ci/owners.yaml here, else those of the database.")  # fmt: skip
+@click.option("--alone", type=click.Path(path_type=Path), metavar="RUN",
+              help="Lay the ops of this run beside the models of the run: who is told otherwise?")  # fmt: skip
+@JSON
+def show(
+    what: str | None, url: str | None, team: str | None, owners_file: Path | None, alone: Path | None, as_json: bool
+) -> None:
+    """Print the summary of a run, the history of an op, or how far a model is.
+
+    RUN is a run folder (default: the newest below .opscope/runs), or the id of a run. OP is an op's id: how it ended
+    night by night with PCC and cycles, the models and places it stands in, the line that runs it again. Of a MODEL:
+    its ladder, the ops that block it, and how that moved. What is no folder is looked up in the database, and so is
+    a run of which --owner is asked.
+    """
+    from opscope.harness.page import summary
+    from opscope.harness.record import store
+    from opscope.harness.run import finish_run
+
+    run_dir = store.newest_run() if what is None else _run_folder(what)
+    if what is None and run_dir is None:
+        raise InputError("opscope show", "a run folder", "no run below .opscope/runs", "opscope show RUN_DIR")
+    if run_dir is None or team is not None:
+        for point in entry_points(group=SHOWS):
+            name = str(what) if run_dir is None else store.read_run(run_dir).run_id
+            point.load()(name, url, team, owners_file, as_json)
+        return
+    page = finish_run.stored_page(run_dir, alone)
+    if as_json:
+        _print_json(summary.as_json(page))
+        return
+    from rich.console import Console
+
+    summary.show(page, Console(highlight=False, emoji=False))
+
+
+def _run_folder(name: str) -> Path | None:
+    """The run folder that `name` is, as a path or below .opscope/runs; a path that is none is told of later."""
+    from opscope.harness.record import store
+
+    here = Path(name)
+    folders = (here, store.runs_root() / name)
+    return next((folder for folder in folders if (folder / store.RUN_FILE).is_file()), here if here.is_dir() else None)
+
+
+@click.command(short_help="Remove old runs and the longest unused caches.")
+@click.option("--keep-runs", default=30, show_default=True, type=click.IntRange(min=0), metavar="N",
+              help="Leave the N newest run folders below .opscope/runs.")  # fmt: skip
+@click.option("--max-cache", metavar="SIZE", help="Leave at most so much in the caches; default: the setting (20G).")
+@click.option("--dry-run", is_flag=True, help="Only say what would go.")
+def clean(keep_runs: int, max_cache: str | None, dry_run: bool) -> None:
+    """Remove old run folders and the longest unused exports, executables, results and scripts.
+
+    What a live run uses stays, and what was used within the last minute.
+    """
+    from opscope.harness.cache import export_folder, upkeep
+    from opscope.harness.record import store
+
+    settings = _settings()
+    limit = settings["max_cache"] if max_cache is None else BY_NAME["max_cache"].read("--max-cache", max_cache)
+    cache = export_folder.cache_dir(settings["cache_dir"])
+    runs, cached = upkeep.old_runs(store.runs_root(), 0), upkeep.cached(cache)
+    take = upkeep.unclaimed if dry_run else upkeep.remove
+    old = runs[: max(0, len(runs) - keep_runs)]
+    gone = [run for run in old if take(run)]
+    in_use = len(old) - len(gone)
+    gone += upkeep.shrink(cached, limit, take)
+    click.echo(upkeep.table([*runs, *cached], gone, "would go" if dry_run else "gone"))
+    if in_use:
+        click.echo(f"{in_use} old runs stay: in use, or on a disk that refuses")
+    left = sum(thing.size for thing in cached) - sum(thing.size for thing in gone if thing.kind in upkeep.KINDS)
+    if left > limit:
+        click.echo(f"{upkeep.readable(left)} of caches stay: in use, or used within the last minute")
+    click.echo(f"caches in {cache}, runs in {store.runs_root()}")

@@ -1,0 +1,174 @@
+"""What this machine can do for opscope: one finding per part, each with the line that would make it usable."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from opscope.harness.record.errors import InputError
+from opscope.harness.record.origin import mask_url
+from opscope.harness.settings.settings import Resolved
+
+GIB = 2**30
+ENOUGH_MEMORY, ENOUGH_DISK = 4 * GIB, 2 * GIB
+"""What the five models need at least, with one lane."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One part of the machine."""
+
+    kind: str
+    """`machine`, `backend`, `framework`, `database`."""
+    name: str
+    usable: bool
+    found: str
+    remedy: str = ""
+    """The line that makes it usable; empty where it is."""
+    needed: bool = True
+    """Whether a default run needs it."""
+
+
+def examine(settings: Resolved, folder: Path) -> list[Finding]:
+    """All findings; `folder` is where runs would be written."""
+    return [*_machine(settings, folder), *_backends(settings), *_frameworks(), _database(settings, folder)]
+
+
+def _machine(settings: Resolved, folder: Path) -> Iterator[Finding]:
+    version = platform.python_version()
+    yield Finding("machine", "Python", sys.version_info >= (3, 11), version,
+                  "" if sys.version_info >= (3, 11) else "install Python 3.11 or newer")  # fmt: skip
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    yield Finding("machine", "cores", True, f"{cores} usable: pytest -n {cores}" if cores > 1 else "1 usable")
+    import psutil
+
+    memory = psutil.virtual_memory()
+    enough = memory.available >= ENOUGH_MEMORY
+    yield Finding("machine", "memory", enough, f"{memory.available / GIB:.1f} of {memory.total / GIB:.1f} GiB free",
+                  "" if enough else f"free {ENOUGH_MEMORY // GIB} GiB, or lower --op-memory")  # fmt: skip
+    from opscope.harness.cache.export_folder import default_cache_dir
+
+    cache = Path(settings["cache_dir"]) if settings["cache_dir"] else default_cache_dir()
+    yield _disk("disk for runs", folder, "change to a folder that can be written")
+    yield _disk("disk for the cache", cache, "export OPSCOPE_CACHE_DIR=<a folder that can be written>")
+
+
+def _disk(name: str, path: Path, remedy: str) -> Finding:
+    """Free space and permission of the nearest existing folder at or above `path`."""
+    place = next(p for p in (path.absolute(), *path.absolute().parents) if p.exists())
+    free = shutil.disk_usage(place).free
+    writable = os.access(place, os.W_OK) and place.is_dir() and not _read_only(place)
+    if not writable:
+        return Finding("machine", name, False, f"{path} cannot be written", remedy)
+    text = f"{free / GIB:.1f} GiB free at {path}"
+    if free < ENOUGH_DISK:
+        return Finding("machine", name, False, text, f"free {ENOUGH_DISK // GIB} GiB, or {remedy}")
+    return Finding("machine", name, True, text)
+
+
+def _read_only(place: Path) -> bool:
+    """Whether the file system is mounted read-only: os.access lets root pass."""
+    return bool(os.statvfs(place).f_flag & os.ST_RDONLY)
+
+
+def _backends(settings: Resolved) -> Iterator[Finding]:
+    from opscope.harness.backends import registry
+
+    for name in registry.names():
+        needed = name in settings["backend"].split(",")
+        found, remedy = _tried(lambda name=name: _backend(name))
+        yield Finding("backend", name, not remedy, found, remedy, needed)
+    yield Finding("backend", "FILE.yaml", True, "any compiler by its stage commands (docs/backends.md)", needed=False)
+    asked = settings["backend"]
+    try:
+        for name in registry.several(asked):
+            registry.check_name(name)
+    except InputError as error:
+        source = settings.sources["backend"]
+        yield Finding("backend", asked, False, f"no such backend, asked for by {source}", f"--backend {error.hint}")
+
+
+def _backend(name: str) -> tuple[str, str]:
+    """What a backend says of itself: text and remedy."""
+    from opscope.harness.backends import registry
+
+    backend = registry.load(name)
+    remedy = backend.available()
+    stages = ", ".join((*backend.stages, "compare"))
+    return (f"stages {stages}", "") if remedy is None else ("not usable here", remedy)
+
+
+def _framework(name: str) -> tuple[str, str]:
+    """The packages of a framework: text and remedy."""
+    from opscope.models import frontends
+
+    found = ", ".join(f"{package} {version}" for package, version in frontends.versions(name).items() if version)
+    return (found or "not installed", frontends.install(name) if frontends.missing(name) else "")
+
+
+def _frameworks() -> Iterator[Finding]:
+    from opscope.models import registry
+
+    for framework in sorted({registry.get(name).framework for name in registry.names()}):
+        found, remedy = _tried(lambda name=framework: _framework(name))
+        yield Finding("framework", framework, not remedy, found, remedy, needed=framework == "jax")
+
+
+def _database(settings: Resolved, folder: Path) -> Finding:
+    """Whether the database that runs are published to can be opened; nothing is written."""
+    url = settings["publish"]
+    if not url:
+        path = folder / ".opscope" / "opscope.sqlite"
+        disk = _disk("SQLite", path.parent, "opscope publish RUN_DIR --to URL")
+        return Finding("database", "SQLite", disk.usable, f"{path}" if disk.usable else disk.found, disk.remedy)
+    found, remedy = _tried(lambda: _connect(url))
+    return Finding("database", "database", not remedy, found, remedy)
+
+
+def _connect(url: str) -> tuple[str, str]:
+    import sqlalchemy
+    from sqlalchemy.exc import SQLAlchemyError
+
+    shown = mask_url(url)
+
+    try:
+        engine = sqlalchemy.create_engine(url)
+    except ImportError as error:
+        extra = "'opscope[postgres]'" if error.name == "psycopg" else error.name
+        return f"{shown}: no driver", f"pip install {extra}"
+    try:
+        with engine.connect():
+            return f"{shown} ({engine.dialect.name})", ""
+    except SQLAlchemyError as error:
+        # The driver's text may hold the URL: only the kind of error is told.
+        return (
+            f"{mask_url(url)}: {type(error).__name__}",
+            f"start the server, or export OPSCOPE_PUBLISH={mask_url(url)}",
+        )
+    finally:
+        engine.dispose()
+
+
+def _tried(check: Callable[[], tuple[str, str]]) -> tuple[str, str]:
+    """What `check` found, or what it raised as a finding: a broken part must not hide the others."""
+    try:
+        return check()
+    except Exception as error:  # noqa: BLE001
+        text = " ".join(str(error).split())[:160]
+        return f"{type(error).__name__}: {text}", "pip install --force-reinstall opscope"
+
+
+def in_order(findings: list[Finding]) -> bool:
+    """Whether a default run can work here."""
+    return all(finding.usable for finding in findings if finding.needed)
+
+
+def as_json(findings: list[Finding]) -> dict[str, Any]:
+    """The findings as `--json` prints them."""
+    return {"in_order": in_order(findings), "findings": [asdict(finding) for finding in findings]}

@@ -1,0 +1,156 @@
+"""The verb `opscope limitations`: what is expected to fail, whether that holds, and the patch where it does not."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+import click
+
+from opscope.harness.limitations import limitation_file, limitation_notes, limitation_update
+from opscope.harness.limitations.limitation_file import LimitationFile
+from opscope.harness.limitations.limitations import KINDS, Limitation, now
+from opscope.harness.record import store
+from opscope.harness.record.errors import InputError
+from opscope.harness.settings.settings import project_folder, resolve
+
+FILE = click.option("--limitations", "given", type=click.Path(path_type=Path), metavar="FILE",
+                    help="Your file of limitations; default: the setting `limitations`.")  # fmt: skip
+DEFAULT = "limitations.yaml"
+"""Where `update` puts the first rows of a user that has no file yet."""
+
+
+@click.group(short_help="List, check and update what is expected to fail.")
+def limitations() -> None:
+    """Expected failures: list them, check them, bring them up to date."""
+
+
+@limitations.command("list")
+@FILE
+@click.option("--backend", help="Only rows of this backend.")
+@click.option("--json", "as_json", is_flag=True, help="A list of objects, for programs.")
+def list_rows(given: Path | None, backend: str | None, as_json: bool) -> None:
+    """Print the rows, yours first."""
+    rows = [row for row in limitation_file.all_rows(_own(given)) if backend in (None, row.backend)]
+    if as_json:
+        click.echo(json.dumps([as_object(row) for row in rows], indent=2))
+        return
+    for row in rows:
+        click.echo(f"{row.backend} {row.stage}, {row.kind}: {row.reason}")
+        click.echo(f"  {scope(row)}")
+        dated = [f"since {row.since}"] * bool(row.since) + [f"expires {row.expires}"] * bool(row.expires)
+        click.echo(f"  {', '.join([*filter(None, [row.link]), *dated, row.where])}")
+    click.echo(f"{len(rows)} rows")
+
+
+@limitations.command()
+@click.argument("run_dir", required=False, type=click.Path(path_type=Path))
+@FILE
+def check(run_dir: Path | None, given: Path | None) -> None:
+    """Read the files; with RUN_DIR, hold each row of its backend and board against what the run found.
+
+    Exit code 1 where a row expired, names no op of the run, or no longer holds.
+    """
+    rows = limitation_file.all_rows(_own(given))
+    lines = [f"{row.where}: expired on {row.expires}; renew or delete it" for row in rows if row.expired(now())]
+    if run_dir is not None:
+        run = store.load_run(run_dir)
+        found = limitation_notes.beside(run, rows)
+        lines += limitation_notes.unmatched(found, len(run.tests))
+        lines += [_gone(row) for row in found if row.passed or (row.named and not row.excused)]
+    for line in lines:
+        click.echo(line)
+    click.echo(f"{len(rows)} rows, {len(lines)} to look at")
+    if lines:
+        raise SystemExit(1)
+
+
+@limitations.command()
+@click.argument("run_dir", type=click.Path(path_type=Path))
+@FILE
+@click.option("--kind", default="notyet", show_default=True, type=click.Choice(KINDS), help="Kind of the new rows.")
+@click.option("--expires", default="90d", show_default=True, metavar="WHEN", help="A date, days (90d) or `never`.")
+@click.option("--link", default="", metavar="URL", help="Issue of the new rows.")
+@click.option("--write", "writes", is_flag=True, help="Change the files; else only the diff is printed.")
+def update(run_dir: Path, given: Path | None, kind: str, expires: str, link: str, writes: bool) -> None:
+    """Print what the files must become after a run, as a diff.
+
+    New failures get rows in your file (--limitations, the setting, or ./limitations.yaml), as narrow as can be;
+    rows whose ops pass, or fail otherwise, go.
+    """
+    target = _own(given) or Path(DEFAULT)
+    files = {target: limitation_file.read(target) if target.exists() else LimitationFile(target)}
+    if target.resolve() != limitation_file.OWN:
+        files[limitation_file.OWN] = limitation_file.read(limitation_file.OWN)
+    run = store.load_run(run_dir)
+    rows = [row for file in files.values() for row in file.rows]
+    proposal = limitation_update.propose(
+        run.tests, limitation_notes.beside(run, rows), kind=kind, since=now(), expires=_until(expires), link=link
+    )
+    for path, file in files.items():
+        text = limitation_update.patched(file, proposal, takes_new=path == target)
+        change = limitation_update.diff(path, file.text, text) if file.text or proposal.new else ""
+        click.echo(change, nl=False)
+        if writes and change:
+            limitation_update.write(path, text)
+    for remark in proposal.remarks:
+        click.echo(remark, err=True)
+    gone = sum(row is None for row in proposal.changes.values())
+    done = "written" if writes else "to write it: --write"
+    click.echo(f"{len(proposal.new)} rows new, {gone} gone, {len(proposal.changes) - gone} narrowed; {done}", err=True)
+    if proposal.new and _own(given) is None:
+        click.echo(f'runs read it once pyproject.toml says: [tool.opscope] limitations = "{target}"', err=True)
+
+
+def as_object(row: Limitation) -> dict[str, Any]:
+    """A row for JSON."""
+    found = {}
+    for name in (*limitation_file.NAMES, "where"):
+        value = getattr(row, name)
+        plain = sorted(value) if isinstance(value, frozenset) else value
+        found[name] = value.isoformat() if isinstance(value, date) else plain
+    return found
+
+
+def scope(row: Limitation) -> str:
+    """What a row names, in one line."""
+    parts = [", ".join(row.op)]
+    for word, values in (
+        ("of", row.op_ids), ("types", row.types), ("families", sorted(row.families)), ("but", row.but),
+        ("formats", tuple(name or "(none forced)" for name in row.data_formats)),
+        ("with", tuple(f"{name} = {pattern}" for name, pattern in row.params.items())),
+    ):  # fmt: skip
+        parts += [f"{word} {', '.join(values)}"] * bool(values)
+    parts += [f"on {row.arch}"] * (row.arch != "*")
+    parts += ["some of them"] * (not row.strict)
+    return "; ".join(parts)
+
+
+def _gone(row: limitation_notes.Row) -> str:
+    """The line of a row that no longer holds."""
+    what = f"{len(row.passed)} pass" if row.passed else f"{len(row.other) or row.named} fail otherwise"
+    return f"{row.limitation.where}: of the {row.named} ops that it names {what}; try opscope limitations update"
+
+
+def _own(given: Path | None) -> Path | None:
+    """The user's file: as given, else of the settings."""
+    if given is not None:
+        return given
+    folder = project_folder(Path.cwd())
+    settings = resolve({}, folder)
+    name = settings["limitations"]
+    return None if name is None else (folder if "pyproject" in settings.sources["limitations"] else Path.cwd()) / name
+
+
+def _until(text: str) -> date | None:
+    """The day that `--expires` names."""
+    if text == "never":
+        return None
+    days = re.fullmatch(r"(\d+)d", text)
+    try:
+        return now() + timedelta(days=int(days[1])) if days else date.fromisoformat(text)
+    except (ValueError, OverflowError):
+        raise InputError("--expires", "a date, a number of days or `never`", repr(text), "90d") from None

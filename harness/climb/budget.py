@@ -1,0 +1,47 @@
+"""A budget of time: which ops come first, and when none is started any more.
+
+First what costs nothing (its verdict is kept), then what failed last time, then what was never run, then the rest;
+within each the op with the most uses per second of estimated cost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+
+from opscope.harness.record import history
+from opscope.harness.record.optest import RunContext
+from opscope.harness.record.records import OpRow, OpTest
+from opscope.harness.record.stages import Status
+
+REASON = "budget"
+"""What the record of an op says that the budget did not reach."""
+
+
+def order(
+    rows: Collection[OpRow], folder: Path, context: RunContext, kept: Callable[[OpRow], bool] = lambda row: False,
+    told: Mapping[str, history.Past] | None = None,
+) -> tuple[str, ...]:  # fmt: skip
+    """The ids of the ops in the order in which a budget is spent on them.
+
+    `folder` holds earlier runs; `told` is what is known otherwise, and counts before them.
+    """
+    told = told or {}
+    past = history.known(folder, context, [row.op_id for row in rows if row.op_id not in told]) | dict(told)
+    cost = history.estimates(rows, past)
+
+    def rank(row: OpRow) -> tuple[int, float]:
+        if kept(row):
+            group = 0
+        elif row.op_id not in past:
+            group = 2
+        else:
+            group = 1 if past[row.op_id].failed else 3
+        return group, -len(row.uses) / max(cost[row.op_id], 1e-6)
+
+    return tuple(row.op_id for row in sorted(rows, key=rank))
+
+
+def left_out(test: OpTest) -> bool:
+    """Whether an op was not run because the budget was spent."""
+    return test.status is Status.NOT_RUN and test.error_message == REASON

@@ -1,0 +1,121 @@
+"""One process's way of getting a run's records: the journal's, an earlier run's, the budget's word, or the lane's."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from opscope.harness.climb import budget
+from opscope.harness.climb.reruns import Reruns
+from opscope.harness.climb.result_cache import ResultCache
+from opscope.harness.lanes.lane import Lane
+from opscope.harness.limitations.limitations import Limitation, Verdict, judged
+from opscope.harness.record import store
+from opscope.harness.record.optest import RunContext, unrun_test
+from opscope.harness.record.records import OpRow, OpTest
+from opscope.harness.record.stages import Status
+from opscope.harness.scale.cluster import ClusterLane
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What a process may spare itself, or must."""
+
+    cache: ResultCache | None = None
+    """Kept verdicts; None: every op is run."""
+    recorded: Mapping[str, OpTest] = field(default_factory=dict)
+    """Records that the run that is resumed has already, by op."""
+    attempts: Mapping[str, int] = field(default_factory=dict)
+    """Number of the next attempt at each op that was run before."""
+    deadline: float | None = None
+    """Moment (time.time) from which on no op is started."""
+    limitations: Sequence[Limitation] = ()
+    """The failures that are expected."""
+    reruns: int = 0
+    """How often an op is run again whose failure no limitation names."""
+
+
+class Climber:
+    """Takes ops up the ladder in one lane and writes each record at once; a context manager."""
+
+    def __init__(self, context: RunContext, lane: Lane | ClusterLane, writer: str, terms: Terms) -> None:
+        self._context, self._lane, self._terms = context, lane, terms
+        self._journal = store.Journal(Path(context.run_dir), writer)
+        self._reruns = Reruns(terms.reruns)
+
+    def climb(self, row: OpRow) -> tuple[OpTest, Verdict]:
+        """The record of one op and what it means. Raises InputError where no later op would fare better."""
+        recorded = self._terms.recorded.get(row.op_id)
+        if recorded is not None:
+            return self._judged(recorded)
+        test, verdict = self._judged(self._test(row, self._terms.attempts.get(row.op_id, 1)))
+        self._journal.append(test)
+        return test, verdict
+
+    def _test(self, row: OpRow, attempt: int) -> OpTest:
+        """The record of an op that this run has none of."""
+        terms = self._terms
+        known = terms.cache.find(row, attempt) if terms.cache is not None else None
+        if known is not None and (self._reruns.settled(known) or not self._is_news(known)):
+            return known
+        if not self._lane.holds(row) and not self._in_time():
+            unrun = unrun_test(row, self._context, Status.NOT_RUN, budget.REASON)
+            return unrun.model_copy(update={"attempt": attempt})
+        test = self._lane.run(row, attempt=attempt)
+        if self._is_news(test):
+            test = self._reruns.label(test, lambda: self._once_more(row, attempt), self._in_time)
+        if terms.cache is not None and self._lane.said is not None:
+            # What the child that ran it said: sources may have changed since the run began.
+            terms.cache.keep(row, test, self._lane.said)
+        return test
+
+    def _is_news(self, test: OpTest) -> bool:
+        """Whether no limitation names this failure."""
+        return self._judged(test)[1].outcome == "fail"
+
+    def _judged(self, test: OpTest) -> tuple[OpTest, Verdict]:
+        """What a record means, as far as is known today."""
+        return judged(test, self._terms.limitations)
+
+    def _in_time(self) -> bool:
+        """Whether an op may still be started."""
+        return self._terms.deadline is None or time.time() < self._terms.deadline
+
+    def _once_more(self, row: OpRow, attempt: int) -> OpTest:
+        """Another run of an op, in a child in which no other op has run."""
+        self._lane.fresh()
+        return self._lane.run(row, attempt=attempt)
+
+    def arrivals(self, rows: Sequence[OpRow]) -> Iterator[OpRow]:
+        """The ops in the order in which their records come, where a cluster runs many at once."""
+        lane = self._lane
+        waiting = {row.op_id: row for row in rows}
+        if isinstance(lane, ClusterLane):
+            for op_id in list(waiting):
+                if not self.needs_lane(waiting[op_id]):
+                    yield waiting.pop(op_id)
+            for op_id in lane.arrivals(list(waiting.values()), self._terms.attempts, self._in_time):
+                yield waiting.pop(op_id)
+        yield from waiting.values()
+
+    def needs_lane(self, row: OpRow) -> bool:
+        """Whether an op will have to be run, as far as can be told without reading anything."""
+        terms = self._terms
+        return row.op_id not in terms.recorded and (terms.cache is None or not terms.cache.has(row))
+
+    def start(self) -> None:
+        """Starts the lane without waiting for it."""
+        self._lane.start()
+
+    def close(self) -> None:
+        """Ends the lane and the journal."""
+        self._lane.close()
+        self._journal.close()
+
+    def __enter__(self) -> Climber:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

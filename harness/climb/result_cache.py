@@ -1,0 +1,161 @@
+"""Verdicts that need not be found again: kept by all that they depend on, shared by every run on this machine.
+
+The key holds the op's id, where its inputs come from, what the backend computes with (its fingerprint), board, formats,
+fidelity, last stage, and everything that judges the answer (harness/cache/verdict_fingerprint.py, with the tolerance table's version).
+Only what an op will do again is kept: not what time, memory or a signal decided.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from opscope.harness.cache import verdict_fingerprint
+from opscope.harness.cache.json_store import Shelf
+from opscope.harness.climb.reruns import OF_THE_MACHINE
+from opscope.harness.lanes.flight import Ready
+from opscope.harness.record.optest import RunContext, backend_label, build_test
+from opscope.harness.record.records import SCHEMA_VERSION, OpRow, OpTest
+from opscope.harness.record.stages import Stage, Status
+from opscope.harness.record.store import artifact_dir
+
+VERSION = 1
+"""Raised when entries of older versions must not be read any more."""
+
+FOLDER = "results"
+"""Below the cache folder."""
+
+KEPT = frozenset({Status.SUCCESS, Status.COMPILE_FAILED, Status.RUN_FAILED, Status.GOLDEN_FAILED})
+"""Verdicts that the same op will come to again."""
+
+OF_THE_RUN = (
+    "run_id", "attempt", "test_case_name", "full_test_name", "filepath", "test_start_ts", "test_end_ts", "frontend",
+    "model_name", "framework_op_name", "uses", "locations", "models", "provenance", "repro", "expected", "flaky",
+)  # fmt: skip
+"""Fields of a record that follow from the run it stands in, not from the verdict."""
+
+ARTIFACT_BYTES = 1 << 20
+"""A longer diagnostic is not kept, nor its verdict: the run folder has it."""
+
+
+class ResultCache:
+    """The kept verdicts of one cache folder, as one run may use them."""
+
+    def __init__(self, cache_dir: Path, context: RunContext, ready: Ready | None) -> None:
+        """`ready` is what the backend says; None: verdicts are kept and none is read."""
+        self._shelf, self._context = Shelf(cache_dir / FOLDER), context
+        # IR that is to be kept must be made.
+        self._ready = None if context.keep_ir else ready
+
+    def has(self, row: OpRow) -> bool:
+        """Whether an op's verdict is kept and may be read."""
+        return self._ready is not None and self._shelf.has(key(row, self._context, self._ready))
+
+    def find(self, row: OpRow, attempt: int = 1) -> OpTest | None:
+        """The record of an op as this run would write it, from an earlier run; None: it has to be run."""
+        entry = self._shelf.get(key(row, self._context, self._ready)) if self._ready is not None else None
+        if entry is None:
+            return None
+        try:
+            kept = OpTest.model_validate(entry["test"])
+            diagnostic = str(entry["diagnostic"])
+        except (KeyError, ValidationError):
+            return None
+        fresh = build_test(row, self._context, status=kept.status, started=None, attempt=attempt)
+        values = {name: getattr(fresh, name) for name in OF_THE_RUN}
+        artifact = self._restored(row, kept, diagnostic)
+        return kept.model_copy(update={**values, "artifact": artifact, "cached_from": kept.run_id})
+
+    def _restored(self, row: OpRow, kept: OpTest, diagnostic: str) -> str | None:
+        """Writes the diagnostic into this run's folder; None where there is none or the disk refuses it."""
+        if kept.artifact is None:
+            return None
+        path = artifact_dir(Path(self._context.run_dir), row.op_id) / Path(kept.artifact).name
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(diagnostic, encoding="utf-8", errors="backslashreplace")
+        except OSError:
+            return None
+        return path.relative_to(self._context.run_dir).as_posix()
+
+    def keep(self, row: OpRow, test: OpTest, ready: Ready) -> None:
+        """Keeps a verdict for later runs; `ready` is what the child that found it had said."""
+        if test.status not in KEPT or test.flaky or OF_THE_MACHINE.search(test.error_message or ""):
+            return
+        diagnostic = ""
+        if test.artifact is not None:
+            path = Path(self._context.run_dir) / test.artifact
+            try:
+                if path.stat().st_size > ARTIFACT_BYTES:
+                    return
+                diagnostic = path.read_text(encoding="utf-8")
+            except (OSError, UnicodeDecodeError):
+                return
+        entry = {"test": test.model_dump(mode="json"), "diagnostic": diagnostic}
+        self._shelf.put(key(row, self._context, ready), entry)
+
+
+def key(row: OpRow, context: RunContext, ready: Ready) -> str:
+    """The name under which a verdict is kept; 32 hex digits."""
+    parts = {
+        **_of_the_run(context, ready),
+        "op": row.op_id,
+        "provenance": row.provenance,
+        # A file's place says nothing; law, seed and index do.
+        "sources": [source.model_dump(exclude={"path"}) for source in row.sources],
+        "golden": bool(row.golden),
+        "argument_types": row.argument_types,
+    }
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
+
+
+@lru_cache(maxsize=16)
+def _of_the_run(context: RunContext, ready: Ready) -> dict[str, Any]:
+    """The parts of a key that all ops of a run on one backend have in common."""
+    return {
+        "version": (VERSION, SCHEMA_VERSION),
+        "backend": backend_label(context.backend),
+        "asked": (
+            context.arch,
+            context.data_format,
+            context.math_fidelity,
+            context.unsupported_types,
+            context.optimization_level,
+            context.amp_level,
+            context.until,
+        ),
+        "ready": asdict(ready),
+    }
+
+
+# --- what a backend said when it was last started
+
+
+def recall(cache_dir: Path, context: RunContext) -> Ready | None:
+    """What the backend of a run said to the same request, if nothing that it could depend on has changed since."""
+    value = Shelf(cache_dir / FOLDER).get(_request(context))
+    if value is None:
+        return None
+    try:
+        return Ready(**{**value, "stages": tuple(Stage(stage) for stage in value["stages"])})
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def note(cache_dir: Path, context: RunContext, ready: Ready) -> None:
+    """Keeps what a backend said, where it declares that it follows from sources and packages alone."""
+    if ready.lasting:
+        Shelf(cache_dir / FOLDER).put(_request(context), asdict(ready))
+
+
+def _request(context: RunContext) -> str:
+    asked = (context.backend, context.arch, context.data_format, context.math_fidelity, context.until)
+    return hashlib.sha256(repr((VERSION, asked, verdict_fingerprint.everything(context.backend))).encode()).hexdigest()[
+        :32
+    ]

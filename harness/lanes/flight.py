@@ -1,0 +1,83 @@
+"""An op in flight in a lane: which stages it has begun, for the record if its child does not come back."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+
+from opscope.harness.lanes.lane_process import LaneDownError
+from opscope.harness.record.optest import RunContext, build_test, now
+from opscope.harness.record.records import OpRow, OpTest, StageTime
+from opscope.harness.record.stages import Stage, Status
+from opscope.harness.record.store import artifact_dir
+
+
+@dataclass(frozen=True)
+class Ready:
+    """What a child said about its backend once it had started."""
+
+    card_type: str
+    fingerprint: str
+    stages: tuple[Stage, ...]
+    data_format: str
+    """Format forced on floats; empty: each tensor's own type."""
+    math_fidelity: str
+    judge: str = ""
+    """What turns the backend's answers into verdicts (harness/cache/verdict_fingerprint.py), with the version of the tolerance table."""
+    lasting: bool = False
+    """Whether all of this follows from sources and installed packages alone."""
+
+
+@dataclass
+class Flight:
+    """The op that a child is at: which stages it has begun, for the record if the child does not come back."""
+
+    row: OpRow
+    context: RunContext
+    ready: Ready
+    attempt: int
+    started: datetime = field(default_factory=now)
+    _begun: list[tuple[Stage, float]] = field(default_factory=list)
+
+    def enter(self, stage: Stage) -> None:
+        """Notes that a stage began: the one before it has been passed."""
+        self._begun.append((stage, time.monotonic()))
+
+    def ended(self, down: LaneDownError, output: str) -> OpTest:
+        """The record of an op that took its lane down."""
+        stages = [Stage.SPLIT, *(stage for stage, _ in self._begun)]
+        # Before its first stage the op is being read; that is still the first stage's business.
+        failed = stages[-1] if self._begun else (self.ready.stages or (Stage.COMPARE,))[0]
+        reached = stages[-2] if self._begun else Stage.SPLIT
+        moments = [moment for _, moment in self._begun] + [time.monotonic()]
+        times = tuple(
+            StageTime(stage=stage, seconds=moments[index + 1] - moments[index])
+            for index, (stage, _) in enumerate(self._begun)
+        )
+        message = f"{down} at {failed}"
+        return build_test(
+            self.row,
+            self.context,
+            status=down.status,
+            stage_reached=reached,
+            failed_stage=failed,
+            started=self.started,
+            error=message,
+            attempt=self.attempt,
+            stages=times,
+            data_format=self.ready.data_format,
+            math_fidelity=self.ready.math_fidelity,
+            crash_kind=down.kind if down.status is Status.CRASHED else None,
+            artifact=self._keep(f"{message}\n\nlast output of the worker:\n{output}"),
+        )
+
+    def _keep(self, text: str) -> str | None:
+        folder = artifact_dir(Path(self.context.run_dir), self.row.op_id)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / "crash.txt").write_text(text, encoding="utf-8")
+        except OSError:
+            return None  # a full disk must not turn one verdict into another
+        return (folder / "crash.txt").relative_to(self.context.run_dir).as_posix()

@@ -1,0 +1,229 @@
+"""The ladder: takes one op through a backend's stages and compares the result; the first that fails is the verdict.
+
+Split (done before) -> the backend's stages -> compare. `climb` never raises for what an op does: it returns the record.
+"""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from opscope.harness.backends.base import Backend, BackendOptions, Declined, Job, StageCrashError, StageError, Target
+from opscope.harness.lanes import whole_model
+from opscope.harness.prepare.inputs import row_golden, row_inputs
+from opscope.harness.record.optest import RunContext, build_test, now
+from opscope.harness.record.records import WHOLE_MODEL, OpRow, OpTest, ResultCheck, StageTime
+from opscope.harness.record.stages import Stage, Status, failed_status
+from opscope.harness.record.store import artifact_dir
+from opscope.harness.verdict.compare import compare
+from opscope.harness.verdict.overwritten_inputs import Untouched
+from opscope.harness.verdict.terms import term_sizes
+
+if TYPE_CHECKING:
+    from opscope.harness.verdict.intermediates import Watch
+
+
+MEANING = ".stablehlo.mlir"
+"""Ending of the file beside a module of another level that says the same in StableHLO."""
+
+
+@dataclass
+class _Climb:
+    """One op's way up: what it has passed, and what the record will say."""
+
+    row: OpRow
+    context: RunContext
+    target: Target
+    attempt: int
+    on_stage: Callable[[Stage], None]
+    started: datetime = field(default_factory=now)
+    reached: Stage = Stage.SPLIT
+    times: list[StageTime] = field(default_factory=list)
+    job: Job | None = None
+    results: list[ResultCheck] = field(default_factory=list)
+    overwritten: tuple[int, ...] = ()
+    watch: Watch | None = None
+
+    def timed(self, stage: Stage, step: Callable[[], Any]) -> Any:
+        """Takes `step` as `stage`: announced, timed (also when it raises), and reached when it returns."""
+        self.on_stage(stage)
+        begin = time.perf_counter()
+        try:
+            value = step()
+        finally:
+            self.times.append(StageTime(stage=stage, seconds=time.perf_counter() - begin))
+        self.reached = stage
+        return value
+
+    def ended(self, status: Status, error: str | None = None, failed: Stage | None = None, **fields: Any) -> OpTest:
+        """The record of the way so far."""
+        if self.job is not None:
+            fields |= _chosen(self.row, self.job) | {"overwritten_inputs": self.overwritten}
+        if self.watch is not None:
+            fields |= whole_model.told(self.watch, self.row, self.context)
+            self.times[:] = whole_model.without(self.watch, self.times)
+        return build_test(
+            self.row,
+            self.context,
+            status=status,
+            stage_reached=self.reached,
+            failed_stage=failed,
+            started=self.started,
+            error=error,
+            attempt=self.attempt,
+            stages=tuple(self.times),
+            card_type=self.target.card_type,
+            data_format=self.target.float_format or "",
+            math_fidelity=self.target.math_fidelity,
+            **fields,
+        )
+
+    def failed(self, stage: Stage, error: Exception) -> OpTest:
+        """The record of an op that `stage` refused, its full diagnostic stored as the artifact."""
+        message, text, suffix = _diagnose(error)
+        artifact = _store(self.context, self.row.op_id, f"{stage}{suffix}", f"{message}\n\n{text}".rstrip() + "\n")
+        if isinstance(error, StageCrashError):
+            return self.ended(Status.CRASHED, message, stage, artifact=artifact, crash_kind=error.kind)
+        return self.ended(failed_status(stage), message, stage, artifact=artifact)
+
+
+def climb(
+    row: OpRow,
+    backend: Backend,
+    options: BackendOptions,
+    *,
+    context: RunContext,
+    export_dir: Path,
+    attempt: int = 1,
+    on_stage: Callable[[Stage], None] = lambda stage: None,
+) -> OpTest:
+    """Takes `row` as far as it gets and returns its record.
+
+    `export_dir` holds the row's files. `on_stage` hears of each stage before it begins. `context.until` ends the climb
+    after that stage with `stopped`. Only what is no fault of an op is raised (KeyboardInterrupt, SystemExit).
+    """
+    way = _Climb(row, context, backend.target(options), attempt, on_stage)
+    if row.module is None:
+        return way.ended(Status.COMPILE_FAILED, row.unsplittable or "no single-op module", Stage.SPLIT)
+    if context.until == Stage.SPLIT:
+        return way.ended(Status.STOPPED, "stopped after split")
+    stage = Stage.SPLIT
+    try:
+        ir_dir = artifact_dir(Path(context.run_dir), row.op_id) if options.keep_ir else None
+        if ir_dir:
+            ir_dir.mkdir(parents=True, exist_ok=True)
+        module = (export_dir / row.module).read_bytes()
+        if row.op_name == WHOLE_MODEL:
+            module = whole_model.tagged(module)
+        way.job = job = Job(row.op_id, module, [], options, row.outputs, row.argument_types, ir_dir)
+        for stage in stages_from(row.level, backend.stages):
+            if stage is not Stage.RUN:
+                way.timed(stage, lambda stage=stage: backend.climb(stage, job))
+            elif row.inputs and not row.sources:
+                return way.ended(Status.NO_GOLDEN, row.no_golden or "there are no inputs to run it on")
+            else:
+                _run(way, job, backend, export_dir)
+            if context.until == stage:
+                return way.ended(Status.STOPPED, f"stopped after {stage}")
+    except Declined as reason:
+        return way.ended(Status.SKIPPED, f"{backend.name}: {reason}")
+    except Exception as error:  # noqa: BLE001  every refusal of a stage is the op's verdict
+        return way.failed(stage, error)
+    if job.ran_on == "none":
+        return way.ended(Status.STOPPED, f"{backend.name} computes nothing: there are no numbers to compare")
+    if not row.golden:
+        return way.ended(Status.NO_GOLDEN, row.no_golden or "there is no golden")
+    return _compared(way, job, export_dir)
+
+
+def stages_from(level: str, stages: Sequence[Stage]) -> Sequence[Stage]:
+    """The stages that a module of this level has before it."""
+    return stages[stages.index(Stage.TTNN_TO_FLATBUFFER) :] if level == "ttnn" else stages
+
+
+def _run(way: _Climb, job: Job, backend: Backend, export_dir: Path) -> None:
+    """The stage `run` on fresh copies of the inputs, and what it did to them."""
+    job.inputs = row_inputs(way.row, export_dir)
+    before = Untouched(job.inputs)
+    if way.row.op_name == WHOLE_MODEL:
+        way.watch = job.watch = whole_model.watch(way.row, export_dir, job, way.target)
+    way.timed(Stage.RUN, lambda: backend.climb(Stage.RUN, job))
+    after = job.inputs if job.inputs_after is None else job.inputs_after
+    way.overwritten = before.overwritten(after)
+    job.inputs, job.inputs_after = [], None
+
+
+def _compared(way: _Climb, job: Job, export_dir: Path) -> OpTest:
+    """The verdict on the numbers."""
+    row = way.row
+
+    def verdict() -> list[ResultCheck]:
+        golden = row_golden(row, export_dir)
+        return compare(
+            golden, job.outputs, row.held_to or row.op_name, way.target, inputs=row.inputs, outputs=row.outputs,
+            params=row.op_params, term_sizes=_term_sizes(row, job, export_dir),
+        )  # fmt: skip
+
+    before = way.reached
+    try:
+        checks: list[ResultCheck] = way.timed(Stage.COMPARE, verdict)
+    except Exception as error:  # noqa: BLE001  a result that cannot even be compared is a wrong result
+        return way.failed(Stage.COMPARE, error)
+    measured = [check.pcc for check in checks if check.pcc is not None]
+    numbers = {"results": tuple(checks), "pcc": min(measured, default=None)}
+    wrong = [f"result {index}: {check.reason}" for index, check in enumerate(checks) if not check.passed]
+    if wrong:
+        way.reached = before
+        artifact = _store(way.context, row.op_id, "compare.txt", "\n".join(wrong) + "\n")
+        return way.ended(Status.GOLDEN_FAILED, wrong[0], Stage.COMPARE, artifact=artifact, **numbers)
+    return way.ended(Status.SUCCESS, **numbers)
+
+
+def _term_sizes(row: OpRow, job: Job, export_dir: Path) -> Callable[[], list[Any]] | None:
+    """What makes the sizes of the terms of a sum; None where no StableHLO module says what is summed."""
+    module = job.module
+    if row.level != "stablehlo":
+        beside = (export_dir / str(row.module)).with_suffix(MEANING)
+        if not beside.is_file():
+            return None
+        module = beside.read_bytes()
+    return lambda: term_sizes(module, row_inputs(row, export_dir))
+
+
+def _chosen(row: OpRow, job: Job) -> dict[str, Any]:
+    """What the compiler chose and the device counted, for the record."""
+    return {
+        "inputs": tuple(job.input_descs) or row.inputs,
+        "outputs": tuple(job.output_descs) or row.outputs,
+        "ran_on": job.ran_on,
+        "cycles": job.cycles,
+        "device_ns": job.device_ns,
+        "l1_peak_bytes": job.l1_peak_bytes,
+        "dram_peak_bytes": job.dram_peak_bytes,
+        "pipeline": job.pipeline,
+    }
+
+
+def _diagnose(error: Exception) -> tuple[str, str, str]:
+    """Message, full text and file suffix of whatever a stage raised."""
+    if isinstance(error, StageError):
+        return error.message, error.diagnostic, error.suffix
+    kind = type(error).__name__
+    return f"{kind}: {error}" if str(error) else kind, "".join(traceback.format_exception(error)), ".txt"
+
+
+def _store(context: RunContext, op_id: str, name: str, text: str) -> str | None:
+    """Writes an artifact; its path relative to the run folder, or None where the disk refuses it."""
+    folder = artifact_dir(Path(context.run_dir), op_id)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8", errors="backslashreplace")
+    except OSError:
+        # A full disk must not turn one verdict into another: the record keeps the short message.
+        return None
+    return (folder / name).relative_to(context.run_dir).as_posix()

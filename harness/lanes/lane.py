@@ -1,0 +1,199 @@
+"""A lane: the parent's side of one isolated child that climbs ops, one in flight.
+
+The child is `python -P -m opscope.harness.lanes.worker` in a session of its own. Parent and child speak framed JSON over a
+socketpair; what the child prints goes to a capped log. A crash, a time limit, an exit or garbage on the socket becomes
+the record of the op in flight, with the stage it was in, and the next op gets a fresh child. The parent watches
+resident memory and threads itself, since resource limits do not bind root. Imports neither numpy nor jax.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from opscope.harness.lanes import memory
+from opscope.harness.lanes.flight import Flight, Ready
+from opscope.harness.lanes.lane_log import CappedLog
+from opscope.harness.lanes.lane_process import LaneDownError, LaneProcess
+from opscope.harness.lanes.process_tree import stopped, usage
+from opscope.harness.record.errors import InputError
+from opscope.harness.record.optest import RunContext
+from opscope.harness.record.records import OpRow, OpTest
+from opscope.harness.record.stages import Stage, Status
+
+_POLL_SECONDS = 0.05
+"""How often memory and threads are looked at."""
+_START_ATTEMPTS = 2
+_SPENT = 0.75
+"""Share of the memory or the threads allowed that a child may still hold when an op has ended."""
+
+
+@dataclass(frozen=True)
+class LaneConfig:
+    """What a lane needs to know before its first op."""
+
+    context: RunContext
+    export_dirs: Mapping[str, str]
+    """Export folder per model (`ManifestHeader.models` and `.export_dirs`)."""
+    op_timeout: float = 120.0
+    """Seconds an op may take, the child's start not counted."""
+    memory_limit: int | None = None
+    """Bytes of resident memory that the child and its children may hold; None: three quarters of the machine's."""
+    thread_limit: int = 512
+    start_timeout: float = 120.0
+    log: Path | None = None
+    """Where the child's output goes, capped; None: only its last lines are kept, in memory."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Added to the child's environment."""
+
+
+class Lane:
+    """One child at a time; a context manager. `run` gives the record of one op and never raises for what an op does."""
+
+    def __init__(self, config: LaneConfig) -> None:
+        self.config = config
+        self.starts = 0
+        """Children started so far."""
+        self._child: LaneProcess | None = None
+        self._ready: Ready | None = None
+        self._number = 0
+        self.memory_limit = memory.budget(config.memory_limit)
+        self._log = CappedLog(config.log)
+
+    def __enter__(self) -> Lane:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def start(self) -> None:
+        """Starts a child if there is none, without waiting for it: its imports then overlap with other work."""
+        if self._child is None:
+            self.starts += 1
+            self._child = LaneProcess(self.config.environment, self._log)
+            self._child.send({"context": asdict(self.config.context)})
+
+    def ready(self) -> Ready:
+        """Waits until the child has loaded its backend. Raises InputError: no such backend or board, or no start."""
+        for attempt in range(_START_ATTEMPTS):
+            if self._ready is not None and self._child is not None and not self._child.wait(0):
+                self._stop()  # it ended while no op was in flight: no op's fault
+            self.start()
+            if self._ready is not None:
+                break
+            try:
+                message = self._receive(time.monotonic() + self.config.start_timeout)
+            except LaneDownError as down:
+                self._stop()
+                if attempt + 1 < _START_ATTEMPTS:
+                    continue
+                last = self._log.last_line()
+                got = f"{down}{f': {last}' if last else ''}"
+                raise InputError(f"--backend {self.config.context.backend}", "a worker that starts", got,
+                                 "`opscope doctor`") from None  # fmt: skip
+            if "input_error" in message:
+                self._stop()
+                raise InputError(*message["input_error"])
+            values = message["ready"]
+            stages = tuple(Stage(stage) for stage in values["stages"])
+            self._ready = Ready(**{**values, "stages": stages})
+        assert self._ready is not None
+        return self._ready
+
+    @property
+    def said(self) -> Ready | None:
+        """What the child in this lane said when it had started; None where there is none (any more)."""
+        return self._ready
+
+    def run(self, row: OpRow, *, attempt: int = 1) -> OpTest:
+        """Climbs one op, when there is memory for it, and returns its record.
+
+        Raises InputError only where the lane cannot start at all.
+        """
+        ready = self.ready()
+        with memory.turn(Path(self.config.context.run_dir), row, self.memory_limit):
+            return self._climbed(row, ready, attempt)
+
+    def _climbed(self, row: OpRow, ready: Ready, attempt: int) -> OpTest:
+        """The record of an op whose turn it is."""
+        assert self._child is not None
+        self._number += 1
+        self._log.mark()
+        flight = Flight(row, replace(self.config.context, card_type=ready.card_type), ready, attempt)
+        try:
+            self._child.send({
+                "number": self._number,
+                "row": row.model_dump_json(),
+                "export_dir": self.config.export_dirs[row.uses[0].model],
+                "attempt": attempt,
+            })  # fmt: skip
+            deadline = time.monotonic() + self.config.op_timeout
+            while True:
+                message = self._receive(deadline)
+                if "stage" in message:
+                    flight.enter(Stage(message["stage"]))
+                elif message.get("op") == self._number:
+                    test = OpTest.model_validate_json(message["test"])
+                    self._stop_if_spent()
+                    return test
+                else:
+                    raise LaneDownError(Status.CRASHED, "protocol", f"unexpected frame {str(message)[:80]}")
+        except (LaneDownError, ValueError) as error:
+            down = error if isinstance(error, LaneDownError) else LaneDownError(Status.CRASHED, "protocol", str(error))
+            self._stop()
+            return flight.ended(down, self._log.tail())
+        except BaseException:
+            self._stop()  # an op was in flight: its answer must never be taken for the next one's
+            raise
+
+    def holds(self, row: OpRow) -> bool:
+        """Whether the record of an op is there without running it: never here."""
+        return False
+
+    def fresh(self) -> None:
+        """Has the next op run in a child in which no other op has run."""
+        self._stop()
+
+    def close(self) -> None:
+        """Ends the child. The lane may be used again."""
+        self._stop()
+        self._log.close()
+
+    def _stop_if_spent(self) -> None:
+        """Ends a child that an op has left so full that the next op could be blamed for it."""
+        assert self._child is not None
+        resident, threads = usage(self._child.pid)
+        if resident > self.memory_limit * _SPENT or threads > self.config.thread_limit * _SPENT:
+            self._stop()
+
+    def _stop(self) -> None:
+        child, self._child, self._ready = self._child, None, None
+        if child is not None:
+            child.kill()
+
+    def _receive(self, deadline: float) -> dict[str, Any]:
+        """The child's next frame. Raises LaneDownError: it died, took too long or too much, or wrote no frame."""
+        child = self._child
+        assert child is not None
+        while True:
+            if (message := child.next_message()) is not None:
+                return message
+            alive = child.wait(min(_POLL_SECONDS, max(0.0, deadline - time.monotonic())))
+            if (message := child.next_message()) is not None:
+                return message
+            if child.garbage is not None:
+                raise LaneDownError(Status.CRASHED, "protocol", child.garbage)
+            if not alive:
+                raise child.died()
+            if time.monotonic() >= deadline:
+                still = " (stopped)" if stopped(child.pid) else ""
+                raise LaneDownError(Status.TIMEOUT, "timeout", f"no answer within {self.config.op_timeout:g} s{still}")
+            resident, threads = usage(child.pid)
+            if resident > self.memory_limit:
+                text = f"{resident >> 20} MiB resident, {self.memory_limit >> 20} MiB allowed"
+                raise LaneDownError(Status.CRASHED, "memory", text)
+            if threads > self.config.thread_limit:
+                raise LaneDownError(Status.CRASHED, "threads", f"{threads} threads, {self.config.thread_limit} allowed")

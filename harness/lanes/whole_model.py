@@ -1,0 +1,54 @@
+"""What a lane does besides the ladder where the row is a model as one program: its values are watched on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from opscope.harness.backends.base import Job, Target
+from opscope.harness.cache import export_folder
+from opscope.harness.record.optest import RunContext
+from opscope.harness.record.records import OpRow, StageTime
+from opscope.harness.record.stages import Stage
+from opscope.harness.record.store import artifact_dir
+
+if TYPE_CHECKING:
+    from opscope.harness.verdict.intermediates import Watch
+
+
+def tagged(module: bytes) -> bytes:
+    """The module with each op's path as its location's name (harness/prepare/mlir/tagged.py)."""
+    from opscope.harness.prepare.mlir.tagged import tagged as with_paths
+
+    return with_paths(module)
+
+
+def watch(row: OpRow, export_dir: Path, job: Job, target: Target) -> Watch:
+    """Who compares the values of the model, whose inputs `job` has."""
+    from opscope.harness.prepare.split import split_module
+    from opscope.harness.verdict.intermediates import Watch
+
+    # Without the paths, for the values to be named by the locations that the exporter gave them.
+    split = split_module((export_dir / str(row.module)).read_bytes(), row.uses[0].model)
+    return Watch(split, job.inputs, target, export_folder.cache_dir(None))
+
+
+def told(watch: Watch, row: OpRow, context: RunContext) -> dict[str, Any]:
+    """What a model's record says of its values; the list of them is its artifact. Ends the watch."""
+    watch.close()
+    if not watch.found:
+        return {}
+    folder = artifact_dir(Path(context.run_dir), row.op_id)
+    fields: dict[str, Any] = {"intermediates": len(watch.found), "jump": watch.first_jump()}
+    try:
+        path = watch.write(folder)
+    except OSError:
+        return fields  # a full disk must not turn one verdict into another
+    return fields | {"artifact": path.relative_to(context.run_dir).as_posix()}
+
+
+def without(watch: Watch, times: Sequence[StageTime]) -> list[StageTime]:
+    """The times of the stages, with what comparing took inside `run` counted as `compare`."""
+    moved = {Stage.RUN: -watch.seconds, Stage.COMPARE: watch.seconds}
+    return [one.model_copy(update={"seconds": max(0.0, one.seconds + moved.get(one.stage, 0.0))}) for one in times]

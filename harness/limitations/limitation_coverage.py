@@ -1,0 +1,60 @@
+"""The project's expected failures as the coverage table of `opscope ops` shows them (entry points `opscope.limits`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from opscope.harness.limitations import limitation_file
+from opscope.harness.limitations.limitations import Limitation
+from opscope.harness.record.kinds import op_kind
+
+
+@dataclass(frozen=True)
+class Limit:
+    """One row: which ops of which element types fail where, and why."""
+
+    row: Limitation
+
+    def covers(self, op_name: str) -> bool:
+        """Whether the row speaks of this op, in some type."""
+        row = self.row
+        named = any(fnmatchcase(op_name, pattern) for pattern in row.op) and op_name not in row.but
+        return named and (not row.families or op_kind(op_name) in row.families)
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        """Element types; empty: any."""
+        return self.row.types
+
+    @property
+    def condition(self) -> str:
+        """Ops, board and formats that it asks for, in words."""
+        row = self.row
+        parts = ["any op" if row.op == ("*",) else ", ".join(row.op)]
+        parts += [f"but {', '.join(row.but)}"] * bool(row.but)
+        parts += [f"of {', '.join(sorted(row.families))}"] * bool(row.families)
+        parts += [f"on {row.arch}"] * (row.arch != "*")
+        parts += [f"computed in {' or '.join(f or 'its own types' for f in row.data_formats)}"] * bool(row.data_formats)
+        parts += ["some of them"] * (not row.strict)
+        return "; ".join(parts)
+
+    @property
+    def stage(self) -> str:
+        """Where it fails."""
+        return str(self.row.stage)
+
+    @property
+    def kind(self) -> str:
+        """`notimpl`, `notyet`, `never`."""
+        return self.row.kind
+
+    @property
+    def reason(self) -> str:
+        """Why, with the link of its issue."""
+        return f"{self.row.reason} ({self.row.link})" if self.row.link else self.row.reason
+
+
+def limits() -> list[Limit]:
+    """The rows of the backend whose op table is shown; rows of single op ids, which the table does not know, apart."""
+    return [Limit(row) for row in limitation_file.project_rows() if row.backend == "reference" and not row.op_ids]

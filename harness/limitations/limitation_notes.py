@@ -1,0 +1,113 @@
+"""What a run says about the rows of expected failures: which expired, which name nothing, which no longer hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import date
+from fnmatch import fnmatchcase
+
+from opscope.harness.limitations.limitation_file import OWN
+from opscope.harness.limitations.limitations import GRACE, Limitation, boards, match, now, verdict
+from opscope.harness.record.optest import backend_label
+from opscope.harness.record.records import OpTest
+from opscope.harness.record.stages import Status
+from opscope.harness.record.store import StoredRun
+
+FULL = "all"
+"""The word for --model that asks for a full sweep."""
+
+UNSEEN = frozenset({Status.SKIPPED, Status.NOT_RUN, Status.STOPPED})
+"""Statuses that tell nothing of how an op would have ended."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row beside the ops of a run that it names."""
+
+    limitation: Limitation
+    excused: tuple[OpTest, ...]
+    """Those that failed as it says; expiry apart."""
+    passed: tuple[OpTest, ...]
+    other: tuple[OpTest, ...]
+    """Those that failed otherwise, and that no other row excuses."""
+    unseen: int = 0
+    """Ops that it names and that the run did not try: deselected, of another share, stopped, not reached."""
+
+    @property
+    def named(self) -> int:
+        """How many of them were tried."""
+        return len(self.excused) + len(self.passed) + len(self.other)
+
+
+def is_full(run: StoredRun) -> bool:
+    """Whether a run tried every op of every model, to the end."""
+    options = run.record.origin.options
+    partly = options.get("ops") or options.get("until")
+    return FULL in options.get("models", ()) and not partly and run.record.outcome == "complete"
+
+
+def beside(run: StoredRun, rows: Sequence[Limitation]) -> list[Row]:
+    """The rows that speak of the run's backend and board, each beside the ops that it names."""
+    seen = [test for test in run.tests if test.status not in UNSEEN]
+    unseen = [test for test in run.tests if test.status in UNSEEN]
+    here = {board for test in seen for board in boards(test)} | {run.record.arch}
+    labels = {backend_label(name) for name in run.record.backend.split(",")}
+    theirs = [row for row in rows if row.backend in labels and any(fnmatchcase(b, row.arch) for b in here)]
+    best = {(test.op_id, test.backend): match(test, rows=rows, today=date.min) for test in seen}
+    found = []
+    for row in theirs:
+        named = [test for test in seen if row.names(test, test.backend)]
+        excused = [t for t in named if verdict(t, row, date.min).outcome == "xfail"]
+        if not row.strict:  # the others are none of its business
+            named = excused
+        passed = [t for t in named if t.status is Status.SUCCESS]
+        other = [t for t in named if t not in excused and t not in passed and best[t.op_id, t.backend] is row]
+        untried = sum(row.names(test, test.backend) for test in unseen)
+        found.append(Row(row, tuple(excused), tuple(passed), tuple(other), untried))
+    return found
+
+
+def expired(rows: Iterable[Row], today: date | None = None) -> list[str]:
+    """A line for each row whose day has come and that excuses a failure of the run, or would have."""
+    today = today or now()
+    lines = []
+    for row in rows:
+        limitation = row.limitation
+        if limitation.expires is None or not limitation.expired(today) or not row.excused:
+            continue
+        end = limitation.expires + GRACE
+        what = f"excuses {len(row.excused)} failures until {end}" if limitation.excuses(today) else "excuses nothing"
+        lines.append(f"{limitation.where}: limitation expired on {limitation.expires}, {what}; renew or delete it")
+    return lines
+
+
+def unmatched(rows: Iterable[Row], ops: int) -> list[str]:
+    """A line for each row that names no op of the run."""
+    return [f"{_nothing(row, ops)}; try deleting the row" for row in _without_op(rows)]
+
+
+def notes(run: StoredRun, rows: Sequence[Limitation], today: date | None = None) -> list[str]:
+    """What the page of a run says: expired rows, and rows without an op.
+
+    Of a full sweep these are to be deleted. Of some models only the user's own rows are told of, in one line: the op
+    may stand in another model, or its name be misspelt.
+    """
+    found = beside(run, rows)
+    ops = len(run.tests)
+    if is_full(run):
+        return [*expired(found, today), *unmatched(found, ops)]
+    theirs = [row for row in _without_op(found) if row.limitation.where.rpartition(":")[0] != str(OWN)]
+    more = f" (more such rows: {len(theirs) - 1})" if len(theirs) > 1 else ""
+    hint = "the spelling, or opscope limitations check RUN_DIR"
+    return [*expired(found, today), *(f"{_nothing(row, ops)}{more}; try {hint}" for row in theirs[:1])]
+
+
+def _without_op(rows: Iterable[Row]) -> list[Row]:
+    return [row for row in rows if not row.named and not row.unseen]
+
+
+def _nothing(row: Row, ops: int) -> str:
+    limitation = row.limitation
+    names = f"`{', '.join(limitation.op)}` names on {limitation.backend}"
+    return f"{limitation.where}: expected an op that {names}, got none of {ops}"

@@ -1,0 +1,173 @@
+"""Expected failures: which ops fail on which backend, at which stage, and why; and what a record then means.
+
+A row turns the failure that it names into an expected one. A failure for another reason stays a failure, and an op that
+passes although a row names it fails too: the row is to be deleted. Kinds: `notimpl` (we have not), `notyet` (they have
+not), `never` (the hardware cannot; the reason names the fact). Rows are read from files (harness/limitations/limitation_file.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from fnmatch import fnmatchcase
+
+from opscope.harness.record.kinds import op_kind
+from opscope.harness.record.optest import backend_label
+from opscope.harness.record.records import OpRow, OpTest
+from opscope.harness.record.stages import FAILED, Stage, Status
+
+KINDS = ("notimpl", "notyet", "never")
+
+GRACE = timedelta(days=14)
+"""How long a row excuses after its day of expiry: the page warns meanwhile, then the failure is red."""
+
+
+@dataclass(frozen=True)
+class Limitation:
+    """One row: the ops it names (all given conditions hold) and the failure it expects of them."""
+
+    op: tuple[str, ...]
+    """Patterns (fnmatch) of the op's name; one of them fits."""
+    backend: str
+    stage: Stage
+    """Where it fails."""
+    kind: str
+    reason: str
+    message: str = "*"
+    """Pattern (fnmatch) of the record's error message."""
+    signature: str = ""
+    """Fingerprint of the error (harness/record/signature.py). Empty: any."""
+    types: tuple[str, ...] = ()
+    """Element types; one of the op's inputs or outputs has one of them. Empty: any."""
+    op_ids: tuple[str, ...] = ()
+    """Empty: any."""
+    params: Mapping[str, str] = field(default_factory=dict)
+    """Attribute -> pattern of its text."""
+    families: frozenset[str] = frozenset()
+    """Families of ops (harness/record/kinds.py). Empty: any."""
+    arch: str = "*"
+    """Pattern (fnmatch) of the board, `e150`. A row that asks for one speaks of records only, not of plans."""
+    data_formats: tuple[str, ...] = ()
+    """Forced float format; "" is none forced. Empty: any."""
+    but: tuple[str, ...] = ()
+    """Names of ops that the row does not speak of."""
+    link: str = ""
+    """The issue in which it is followed up."""
+    since: date | None = None
+    expires: date | None = None
+    """First day on which it is to be looked at again; None: it stays."""
+    strict: bool = True
+    """False: only some of the ops that it names fail so; the others may pass, and fail for reasons of their own."""
+    where: str = field(default="", compare=False)
+    """File and line that the row was read from."""
+
+    def names(self, op: OpRow | OpTest, backend: str) -> bool:
+        """Whether the row speaks of this op on this backend."""
+        if self.backend != backend:  # most rows, of each op
+            return False
+        kinds = {desc.data_type for desc in (*op.inputs, *op.outputs)}
+        forced = op.data_format if isinstance(op, OpTest) else ""
+        return (
+            any(fnmatchcase(op.op_name, pattern) for pattern in self.op)
+            and op.op_name not in self.but
+            and (not self.types or not kinds.isdisjoint(self.types))
+            and (not self.op_ids or op.op_id in self.op_ids)
+            and (not self.families or op_kind(op.op_name) in self.families)
+            and any(fnmatchcase(board, self.arch) for board in boards(op))
+            and (not self.data_formats or forced in self.data_formats)
+            and all(fnmatchcase(op.op_params.get(name, ""), pattern) for name, pattern in self.params.items())
+        )
+
+    def expired(self, today: date) -> bool:
+        """Whether its day has come."""
+        return self.expires is not None and today >= self.expires
+
+    def excuses(self, today: date) -> bool:
+        """Whether it still turns a failure into an expected one."""
+        return self.expires is None or today < self.expires + GRACE
+
+
+def boards(op: OpRow | OpTest) -> tuple[str, ...]:
+    """What a row may call the board that an op ran on: as it was asked for, and as the card says."""
+    return (op.arch, op.card_type.removeprefix("sim-")) if isinstance(op, OpTest) else ("",)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a record means for a test: `pass`, `xfail` (a limitation names the failure) or `fail`, and why."""
+
+    outcome: str
+    reason: str = ""
+
+
+def match(
+    op: OpRow | OpTest, backend: str | None = None, rows: Iterable[Limitation] = (), today: date | None = None
+) -> Limitation | None:
+    """The row that names this op: of several the first that expects what became of it, else the first.
+
+    `backend` may be left out for a record, which knows its own.
+    """
+    label = backend_label(backend if backend is not None else op.backend if isinstance(op, OpTest) else "")
+    named = [row for row in rows if row.names(op, label)]
+    if isinstance(op, OpTest) and len(named) > 1:
+        named.sort(key=lambda row: (verdict(op, row, today).outcome != "xfail", not row.strict))
+    return named[0] if named else None
+
+
+def verdict(test: OpTest, limitation: Limitation | None, today: date | None = None) -> Verdict:
+    """What `test` means on a day, given the row that names its op (None: no row does)."""
+    failed = test.status in FAILED
+    if limitation is None:
+        return Verdict("fail" if failed else "pass")
+    expected = f"{limitation.kind}: {limitation.reason}"
+    if failed:
+        if not limitation.strict and not _expects(limitation, test):
+            return Verdict("fail")
+        if _failed_at(test) is not limitation.stage:
+            where = test.failed_stage or test.status.value
+            return Verdict("fail", f"expected to fail at {limitation.stage} ({expected}), failed at {where}")
+        if not fnmatchcase(test.error_message or "", limitation.message):
+            return Verdict("fail", f"expected '{limitation.message}' ({expected}), failed for another reason")
+        if limitation.signature and test.error_signature != limitation.signature:
+            return Verdict("fail", f"expected signature {limitation.signature} ({expected}), failed for another reason")
+        if not limitation.excuses(today or now()):
+            return Verdict("fail", f"the limitation expired on {limitation.expires} ({expected}); renew or delete it")
+        return Verdict("xfail", expected)
+    if limitation.kind == "never" and test.ran_on in ("host", "mixed"):
+        return Verdict("pass")  # what the hardware cannot, the host has done
+    if limitation.strict and (test.status is Status.SUCCESS or _passed(test, limitation.stage)):
+        return Verdict("fail", f"unexpected pass: expected to fail at {limitation.stage} ({expected}); delete the row")
+    return Verdict("pass")
+
+
+def _expects(row: Limitation, test: OpTest) -> bool:
+    """Whether a failure is the one that the row speaks of."""
+    return (
+        _failed_at(test) is row.stage
+        and fnmatchcase(test.error_message or "", row.message)
+        and row.signature in ("", test.error_signature)
+    )
+
+
+def _failed_at(test: OpTest) -> Stage | None:
+    """Where an op failed; one that ran and has no golden, at the comparison that could not be made."""
+    return Stage.COMPARE if test.status is Status.NO_GOLDEN else test.failed_stage
+
+
+def _passed(test: OpTest, stage: Stage) -> bool:
+    """Whether an op that was stopped had gone through `stage` before."""
+    return test.status is Status.STOPPED and stage in [time.stage for time in test.stages]
+
+
+def judged(test: OpTest, rows: Sequence[Limitation] = (), today: date | None = None) -> tuple[OpTest, Verdict]:
+    """The record with its `expected` column filled in, and what it means."""
+    outcome = verdict(test, match(test, rows=rows, today=today), today)
+    if outcome.outcome == "xfail" or outcome.reason.startswith("unexpected pass"):
+        test = test.model_copy(update={"expected": outcome.reason})
+    return test, outcome
+
+
+def now() -> date:
+    """Today, in UTC."""
+    return datetime.now(UTC).date()

@@ -1,0 +1,348 @@
+"""The page that ends a run, and that `opscope show` prints again from the run folder."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from opscope.harness.record import ledger
+from opscope.harness.record.agreement import Disagreement, disagreements
+from opscope.harness.record.isolation import Artefact
+from opscope.harness.record.isolation import lines as isolation_lines
+from opscope.harness.record.records import Ledger, ManifestHeader, ModelFailure, OpRow, OpTest, RunRecord
+from opscope.harness.record.spared_work import savings
+from opscope.harness.record.stages import FAILED, Status, in_order
+from opscope.harness.record.store import artifact_dir
+from opscope.harness.triage import after_run
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+SLOWEST = 5
+FAILING = 30
+"""How many are listed; the rest is in the report."""
+
+STAGE_WIDTH = 13
+"""Columns of a terminal that the ladder table takes for a stage: five-digit counts below a broken word."""
+
+NO_CLIMB = frozenset({Status.SKIPPED, Status.NOT_RUN})
+"""Statuses of ops that never set foot on the ladder."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run as read from its folder."""
+
+    record: RunRecord
+    header: ManifestHeader
+    rows: Sequence[OpRow]
+    tests: Sequence[OpTest]
+    ledgers: Mapping[str, Ledger]
+    """Per backend."""
+    places: Mapping[str, str] = field(default_factory=dict)
+    """What was written where: `report`, `run`, `database`."""
+    again: frozenset[str] = frozenset()
+    """Ids of the ops that were run once more: their results come first."""
+    notes: Sequence[str] = ()
+    """What is to be done about expected failures."""
+    whole: Sequence[OpTest] = ()
+    """Models that were run as one program, on each backend."""
+    isolation: Sequence[Artefact] = ()
+    """Ops that are told otherwise alone than inside a model."""
+    folder: Path | None = None
+    """The user's folder: what lies in it is shown by its path from there."""
+
+    @property
+    def ledger(self) -> Ledger:
+        """The ledger of the first backend; the only one of most runs."""
+        return next(iter(self.ledgers.values()))
+
+    @property
+    def ledger_line(self) -> str:
+        """All ledgers in one line."""
+        return ledger.line(self.ledgers)
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether every ledger does."""
+        return all(books.adds_up for books in self.ledgers.values())
+
+
+def seconds(test: OpTest) -> float:
+    """Time of all stages of one op."""
+    return sum(stage.seconds for stage in test.stages)
+
+
+def ladder(tests: Sequence[OpTest]) -> dict[str, dict[str, tuple[int, int]]]:
+    """Per kind of op and furthest stage passed (or `not run`): unique ops and uses."""
+    cells: dict[str, Counter[str]] = {}
+    uses: dict[str, Counter[str]] = {}
+    for test in tests:
+        column = "not run" if test.status in NO_CLIMB else test.stage_reached.value
+        kind = test.op_kind or "other"
+        cells.setdefault(kind, Counter())[column] += 1
+        uses.setdefault(kind, Counter())[column] += test.uses
+    return {kind: {c: (n, uses[kind][c]) for c, n in cells[kind].items()} for kind in sorted(cells)}
+
+
+def as_json(run: Run) -> dict[str, Any]:
+    """The run as `--json` prints it."""
+    return {
+        "run": run.record.model_dump(mode="json"),
+        "ledger": _books(run.ledger),
+        "ledgers": {backend: _books(books) for backend, books in run.ledgers.items()},
+        "disagreements": [
+            {
+                "op_id": split.first.op_id,
+                "op_name": split.first.op_name,
+                "alone": split.alone,
+                "status": {name: test.status.value for name, test in split.tests.items()},
+            }
+            for split in disagreements(run.tests)
+        ],
+        "models": {
+            **run.header.by_outcome(),
+            "asked": sum(run.header.by_outcome().values()),
+            "failed": [failure.model_dump(mode="json") for failure in run.header.failed],
+        },
+        "isolation": [asdict(one) for one in run.isolation],
+        "whole_models": [test.model_dump(mode="json") for test in run.whole],
+        "savings": asdict(savings(run.rows, run.tests)),
+        "op_tests": [test.model_dump(mode="json") for test in run.tests],
+    }
+
+
+def _books(books: Ledger) -> dict[str, Any]:
+    return {**books.model_dump(mode="json"), "adds_up": books.adds_up}
+
+
+def show(run: Run, console: Console) -> None:
+    """Prints the whole page."""
+    from rich.table import Table
+    from rich.text import Text
+
+    def line(text: str, style: str = "", indent: int = 0) -> None:
+        """One line that the terminal wraps, so that a command in it can be copied whole."""
+        console.print(Text(" " * indent + text, style=style), soft_wrap=True)
+
+    def hanging(rows: Iterable[tuple[str, str]]) -> None:
+        """Texts that are broken at words, each beside a figure."""
+        grid = Table.grid(padding=(0, 2))
+        grid.add_column(justify="right", no_wrap=True)
+        grid.add_column(overflow="fold")
+        for figure, text in rows:
+            grid.add_row(Text(f"  {figure}"), Text(text))
+        console.print(grid)
+
+    record = run.record
+    for backend in run.ledgers:
+        what = f"{', '.join(record.models)} on {backend} ({record.arch})"
+        line(f"Furthest stage that each op passed: {what}, unique ops (uses)", "bold")
+        # Wider than a narrow terminal where it must be: numbers are better wrapped by the terminal than left out.
+        table = _ladder_table([t for t in run.tests if t.backend == backend or len(run.ledgers) == 1])
+        width, console.width = console.width, max(console.width, STAGE_WIDTH * len(table.columns))
+        console.print(table)
+        console.width = width
+    splits = disagreements(run.tests)
+    if len(run.ledgers) > 1:
+        line(f"Ops on which the backends disagree ({len(splits)})", "bold magenta" if splits else "bold green")
+        for split in splits[:FAILING]:
+            line(title(split.first), indent=2)
+            hanging(_votes(split))
+        if len(splits) > FAILING:
+            line(f"and {len(splits) - FAILING} more: opscope show --json", indent=2)
+    several = len(run.ledgers) > 1
+    again = [t for t in run.tests if t.op_id in run.again]
+    if again:
+        line(f"\nRun again ({len(again)})", "bold")
+        for test in again:
+            line(title(test), indent=2)
+            hanging([("", f"{result_text(test)}; attempt {test.attempt}")])
+            kept = artifact_dir(Path(run.places.get("run", "")), test.op_id)
+            if kept.is_dir():
+                line(f"IR and diagnostics in {here(str(kept), run.folder)}", "dim", indent=4)
+    if run.whole:
+        line(f"\nModels run as one program ({len(run.whole)})", "bold")
+        hanging((_time(seconds(t)), f"{t.model_name} on {t.backend}: {whole_text(t)}") for t in run.whole)
+    if run.isolation:
+        line(f"\nOps that alone are told otherwise than in their model ({len(run.isolation)})", "bold magenta")
+        hanging(isolation_lines(run.isolation[:FAILING]))
+    failing = sorted((t for t in run.tests if t.fails_run), key=lambda t: -t.uses)
+    expected = [t for t in run.tests if t.status in FAILED and t.expected]
+    repros = after_run.folders(Path(run.places["run"]), failing[:FAILING]) if "run" in run.places else {}
+    if failing:
+        line(f"\nFailing ops ({len(failing)})", "bold red")
+        for test in failing[:FAILING]:
+            line(f"{title(test)} on {test.backend}" if several else title(test), indent=2)
+            hanging([("", failure_text(test))])
+            line(here(test.repro, run.folder), "dim", indent=4)
+            if (test.op_id, test.backend) in repros:
+                line(here(f"{repros[test.op_id, test.backend]}/run.sh", run.folder), "dim", indent=4)
+        if len(failing) > FAILING:
+            line(f"and {len(failing) - FAILING} more: see the report", indent=2)
+    if expected:
+        line(f"\nKnown limitations ({len(expected)})", "bold yellow")
+        rows = []
+        for reason, count in Counter(t.expected for t in expected).most_common():
+            names = sorted({t.op_name for t in expected if t.expected == reason})
+            rows.append((f"{count} x", f"{', '.join(names)}: {reason}"))
+        hanging(rows)
+    if run.header.failed:
+        line(f"\nModels of which no op ran ({len(run.header.failed)})", "bold red")
+        hanging((f.model, f"{f.status.value}: {f.error}{_place(f)}") for f in run.header.failed)
+    lost = [row for row in run.rows if row.unsplittable]
+    wrote = sorted((t for t in run.tests if t.overwritten_inputs), key=lambda t: -t.uses)
+    if wrote:
+        line(f"\nOps whose inputs the backend overwrote ({len(wrote)})", "bold yellow")
+        hanging(_overwritten(wrote))
+    if lost:
+        line(f"\nOps that could not be split off ({len(lost)})", "bold yellow")
+        hanging([(f"{len(row.uses)} x", f"{row.op_name} [{row.op_id}]: {row.unsplittable}") for row in lost])
+    slowest = sorted((t for t in run.tests if t.stages), key=seconds, reverse=True)[:SLOWEST]
+    if slowest and not again:
+        line("\nSlowest ops", "bold")
+        longest = [max(test.stages, key=lambda s: s.seconds) for test in slowest]
+        hanging(
+            (_time(seconds(test)), f"{title(test)}, mostly {stage.stage} ({_time(stage.seconds)})")
+            for test, stage in zip(slowest, longest, strict=True)
+        )
+    line("")
+    if record.outcome == "interrupted":
+        line("ended early: the ops that ran are in the journal, the others count as not_run", "bold yellow")
+    if record.outcome == "out_of_budget":
+        line("the budget is spent: the ops that it did not reach count as not_run", "bold yellow")
+    if record.outcome == "partial":
+        line("shares are missing or did not end: their ops count as not_run", "bold yellow")
+    for told in savings(run.rows, run.tests).lines:
+        line(told, "cyan")
+    for part in run.ledger_line.split("; "):
+        line(part, "green" if run.adds_up else "bold red")
+    for note in run.notes:
+        line(here(note, run.folder), "yellow")
+    if run.ledger.stability:
+        labels = ", ".join(f"{count} {label}" for label, count in run.ledger.stability.items())
+        line(f"failures that were run again: {labels}", "yellow")
+    outcomes = run.header.by_outcome()
+    asked = sum(outcomes.values())
+    if asked > 1 or run.header.failed:
+        line(f"{asked} models asked for = {' + '.join(f'{n} {word}' for word, n in outcomes.items())}", "green")
+    for name, place in run.places.items():
+        line(f"{name:<9} {here(place, run.folder)}")
+
+
+def _place(failure: ModelFailure) -> str:
+    """Where the traceback of a model lies."""
+    return f" ({failure.artifact})" if failure.artifact else ""
+
+
+def title(test: OpTest) -> str:
+    """Name, id and shapes of an op, on one line."""
+    shapes = ", ".join(f"{'x'.join(map(str, (*t.shape, t.data_type)))}" for t in test.inputs[:3])
+    more = ", ..." if len(test.inputs) > 3 else ""
+    return f"{test.op_name} [{test.op_id}] ({shapes}{more})"
+
+
+def failure_text(test: OpTest) -> str:
+    """How, where and why an op failed, and where it stands in the model; of bounded length."""
+    stage = f" at {test.failed_stage}" if test.failed_stage else ""
+    reason = " ".join((test.error_message or test.crash_kind or "").split())[:200]
+    told = test.expected if test.status not in FAILED else ""
+    flaky = f"{test.stability}: " if test.flaky else ""
+    said = told or f"{flaky}{test.status.value}{stage}: {reason}".removesuffix(": ")
+    uses = f" and {test.uses - 1} more" if test.uses > 1 else ""
+    return f"{said}; from {test.locations[0]}{uses}" if test.locations else said
+
+
+def result_text(test: OpTest) -> str:
+    """How an op ended, with its figures."""
+    if test.status is not Status.SUCCESS or test.expected:
+        return failure_text(test)
+    figures = [f"PCC {test.pcc:.7f}"] if test.pcc is not None else []
+    figures += [f"{check.tolerance}" for check in test.results[:1]]
+    figures += [f"{test.cycles:,} cycles"] if test.cycles else []
+    return f"success ({', '.join(figures)})" if figures else "success"
+
+
+def whole_text(test: OpTest) -> str:
+    """How a model as one program ended, and where its error jumps."""
+    told = result_text(test)
+    if test.intermediates is not None:
+        told += f"; {test.intermediates} values on the way compared"
+    jump = test.jump
+    if jump is None:
+        return told + (", none of which jumps" if test.intermediates else "")
+    sure = "" if jump.confirmed else " (not sure: its inputs are not all known)"
+    before, after = (_figures(*pair) for pair in ((jump.pcc_before, jump.error_before), (jump.pcc, jump.error)))
+    place = f", {jump.location}" if jump.location else ""
+    where = f"{jump.op_name} [{jump.op_id}] {jump.path}{place}"
+    return f"{told}; the error first jumps at {where}: {before} before, {after} after{sure}"
+
+
+def _figures(pcc: float | None, error: float | None) -> str:
+    told = "NaN or infinities" if error is None else f"relative L2 {error:.2g}"
+    return told + (f" (PCC {pcc:.6f})" if pcc is not None else "")
+
+
+def here(text: str, folder: Path | None) -> str:
+    """`text` with paths, and SQLite's URLs, as they read from `folder`."""
+    if folder is None or folder == folder.parent:
+        return text
+    return re.sub(rf"(?:(?<![\w/.-])|(?<=sqlite:///)){re.escape(str(folder))}/(?=[\w.])", "", text)
+
+
+def _votes(split: Disagreement) -> Iterator[tuple[str, str]]:
+    """What each backend made of an op, the one that stands alone first and named so."""
+    for name, test in sorted(split.tests.items(), key=lambda vote: vote[0] != split.alone):
+        said = failure_text(test) if test.status in FAILED else test.status.value
+        yield name, f"only here: {said}" if name == split.alone else said
+
+
+def _overwritten(tests: Sequence[OpTest]) -> Iterator[tuple[str, str]]:
+    """Kinds of op that write into their inputs, each with how many of its ops do and which input."""
+    kinds: dict[tuple[str, str, tuple[int, ...]], int] = Counter(
+        (test.backend, test.op_name, test.overwritten_inputs) for test in tests
+    )
+    for (backend, name, positions), count in kinds.items():
+        inputs = f"input{'s' if len(positions) > 1 else ''} {', '.join(map(str, positions))}"
+        yield f"{count} x", f"{name} on {backend}: {inputs}"
+
+
+def _ladder_table(tests: Sequence[OpTest]) -> Table:
+    """Kinds of ops against the furthest stage each op passed."""
+    from rich import box
+    from rich.table import Table
+
+    cells = ladder(tests)
+    reached = {column for row in cells.values() for column in row}
+    climbs = [[time.stage for time in test.stages] for test in tests]
+    columns = [*in_order(reached - {"not run"}, climbs), *(["not run"] if "not run" in reached else [])]
+    table = Table(box=box.SIMPLE_HEAD, show_footer=len(cells) > 1, pad_edge=False)  # fmt: skip
+
+    def total(column: str) -> str:
+        return _cell(*(sum(row.get(column, (0, 0))[i] for row in cells.values()) for i in (0, 1)))
+
+    table.add_column("op kind", footer="all")
+    for column in columns:
+        # Broken by hand: rich would break the words.
+        table.add_column(column.replace("-to-", "\nto "), justify="right", footer=total(column), no_wrap=True)
+    everything = (len(tests), sum(t.uses for t in tests))
+    table.add_column("ops", justify="right", footer=_cell(*everything))
+    for kind, row in cells.items():
+        whole = (sum(n for n, _ in row.values()), sum(u for _, u in row.values()))
+        table.add_row(kind, *(_cell(*row.get(c, (0, 0))) for c in columns), _cell(*whole))
+    return table
+
+
+def _time(duration: float) -> str:
+    """Seconds or milliseconds, as reads best."""
+    return f"{duration:.2f} s" if duration >= 1 else f"{duration * 1000:.1f} ms"
+
+
+def _cell(unique: int, uses: int) -> str:
+    """One cell of the ladder."""
+    return f"{unique} ({uses})" if unique else ""

@@ -1,0 +1,191 @@
+"""Goldens by XLA on the host: single-op modules compiled once, kept as serialised executables, run on one thread.
+
+The only file that knows jaxlib's private client.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from opscope.harness.cache import export_folder
+from opscope.harness.prepare import mlir
+
+VERSION = 1
+"""Raised when the same module must be compiled differently than before."""
+
+
+class GoldenError(Exception):
+    """XLA did not compile or did not run a module; the text is its first line."""
+
+
+def _short(error: BaseException) -> str:
+    """The first line of an error of XLA, at most 200 characters."""
+    text = str(error).strip() or type(error).__name__
+    return text.splitlines()[0][:200]
+
+
+@functools.cache
+def _cpu() -> Any:
+    """The client of this process: the host, synchronous."""
+    # Read when the client makes its thread pool; a process that set it keeps its own.
+    os.environ.setdefault("NPROC", "1")
+    import jax  # noqa: F401 - registers what jaxlib's arrays need to become NumPy's
+    from jaxlib import xla_client
+
+    return xla_client.make_cpu_client(asynchronous=False)
+
+
+class Executable:
+    """A compiled module: takes and returns buffers of the host device."""
+
+    def __init__(self, loaded: Any) -> None:
+        self._loaded = loaded
+
+    def run(self, buffers: Sequence[Any]) -> list[Any]:
+        """The results as buffers. Raises GoldenError where XLA refuses to run."""
+        try:
+            results = self._loaded.execute_sharded(list(buffers))
+            return [shards[0] for shards in results.disassemble_into_single_device_arrays()]
+        except Exception as error:  # the client raises many types
+            raise GoldenError(_short(error)) from error
+
+    def __call__(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """The results as fresh arrays."""
+        return [take(buffer) for buffer in self.run([put(array) for array in arrays])]
+
+
+def put(array: np.ndarray) -> Any:
+    """A buffer with the value of `array`, in its own type (64-bit types stay); the array must not change after."""
+    import jax
+    from jax.core import ShapedArray
+    from jax.sharding import SingleDeviceSharding
+    from jaxlib import xla_client
+
+    device = _cpu().devices()[0]
+    array = np.ascontiguousarray(array).reshape(array.shape)
+    with jax.enable_x64(True):
+        aval = ShapedArray(array.shape, array.dtype)
+    sharding = SingleDeviceSharding(device)
+    return xla_client.batched_device_put(aval, sharding, [array], [device], True, enable_x64=True)
+
+
+def view(buffer: Any) -> np.ndarray:
+    """The value of a buffer, without a copy where the type allows; not to be written to."""
+    try:
+        return np.asarray(buffer)
+    except Exception as error:  # a failed computation is reported here
+        raise GoldenError(_short(error)) from error
+
+
+def take(buffer: Any) -> np.ndarray:
+    """The value of a buffer as a fresh array."""
+    return np.array(view(buffer), copy=True, order="C")
+
+
+def compile_module(
+    module: mlir.Module | bytes | str, cache_dir: Path | None = None, *, widen: bool = False
+) -> Executable:
+    """Compiles a StableHLO module for the host; with `cache_dir`, executables are kept there and loaded again (1 ms).
+
+    `widen`: narrow floats are computed in float32 and results rounded (design of goldens; harness/prepare/mlir/upcast.py).
+    Raises GoldenError where XLA refuses the module.
+    """
+    loaded = mlir.load(module)
+    if widen:
+        loaded = _widened(loaded)
+    path = None
+    text = str(loaded.operation.get_asm(enable_debug_info=False))
+    if "@lapack_" in text:
+        _initialise_lapack()
+    if cache_dir is not None:
+        path = cache_dir / "executables" / _key(text)
+        if path.is_file() and (known := _deserialise(path)) is not None:
+            export_folder.used(path)
+            return known
+    return _compile(loaded, path)
+
+
+def _widened(module: mlir.Module) -> mlir.Module:
+    """The widened module; the module itself where it holds nothing to widen or its op needs its own type."""
+    from opscope.harness.prepare.mlir.upcast import widened
+
+    try:
+        return widened(module) or module
+    except Exception:  # noqa: BLE001 - MLIR's verifier: this op has no float32 form
+        return module
+
+
+@functools.cache
+def _initialise_lapack() -> None:
+    """Loads the functions behind `lapack_*` custom calls; without them such a call ends the process."""
+    from jaxlib.cpu import _lapack
+
+    _lapack.initialize()
+
+
+def _key(text: str) -> str:
+    """File name of a module's executable: what is compiled (without locations), by which compiler, for which CPU."""
+    from importlib import metadata
+
+    digest = hashlib.sha256(f"{VERSION};{metadata.version('jaxlib')};{export_folder.cpu_fingerprint()};".encode())
+    digest.update(os.environ.get("XLA_FLAGS", "").encode())
+    digest.update(text.encode())
+    return digest.hexdigest()[:32]
+
+
+def _options() -> Any:
+    """Compile options: one device, XLA's own optimisation level."""
+    from jaxlib import xla_client
+
+    options = xla_client.CompileOptions()
+    debug = options.executable_build_options.debug_options
+    debug.xla_cpu_enable_fast_math = False
+    return options
+
+
+def _devices() -> Any:
+    from jaxlib import xla_client
+
+    return xla_client.DeviceList((_cpu().devices()[0],))
+
+
+def _deserialise(path: Path) -> Executable | None:
+    """The executable kept at `path`; None where it cannot be read (it is compiled anew then)."""
+    try:
+        return Executable(_cpu().deserialize_executable(path.read_bytes(), _devices(), _options()))
+    except Exception:  # noqa: BLE001 - a damaged file is only a miss
+        return None
+
+
+def _compile(module: mlir.Module, path: Path | None) -> Executable:
+    """Compiles, and keeps the result at `path`; what cannot be kept is compiled again next time."""
+    try:
+        loaded = _cpu().compile_and_load(mlir.to_bytecode(module), _devices(), _options())
+    except Exception as error:  # the client raises many types
+        raise GoldenError(_short(error)) from error
+    if path is not None:
+        try:
+            serialised = loaded.serialize()
+        except Exception:  # noqa: BLE001 - custom calls cannot be serialised
+            return Executable(loaded)
+        _keep(path, serialised)
+    return Executable(loaded)
+
+
+def _keep(path: Path, data: bytes) -> None:
+    """Writes a file so that no reader sees half of it."""
+    export_folder.make_dir(path.parent)
+    part = path.with_name(f".part-{os.getpid()}-{path.name}")
+    try:
+        part.write_bytes(data)
+        part.replace(path)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise export_folder.unwritable("cache folder", path.parent, error) from None

@@ -1,0 +1,154 @@
+"""The canonical id of an op: equal for ops that mean the same, whoever exported them, on any night.
+
+The id is the SHA-256 (16 hex digits) of a text written from walked objects, never of printed MLIR: the version of
+this algorithm; the op's name, a custom call's target with it; its attributes sorted by name, without those that
+equal the specification's default and without discardable ones; its operands, numbered by first use with their
+types, or the bits of a constant that stands inside the module; its result types; its regions in the same way.
+Functions that it refers to count by structure, so that no symbol name matters. Locations do not enter.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from typing import Any
+
+from opscope.harness.prepare.mlir.tokens import array_token, attribute_token, type_token
+from opscope.harness.prepare.mlir.values import constant_array, literal_of
+from opscope.harness.prepare.op_defaults import is_default
+
+VERSION = "opscope-op-1"
+"""First in every hashed text: a change of the algorithm changes every id, on purpose."""
+
+KEPT_DISCARDABLE = frozenset({"mhlo.sharding", "mhlo.backend_config", "sdy.sharding", "sdy.sharding_per_value"})
+"""Discardable attributes (those with a dialect's prefix) that change what an op computes, or where."""
+
+_SYMBOL_NAMES = frozenset({"sym_name", "sym_visibility", "function_type", "arg_attrs", "res_attrs"})
+
+Outside = Callable[[Any], str | None]
+"""Value -> what stands for it if it comes from outside the op, else None."""
+
+
+def op_name(op: Any) -> str:
+    """`stablehlo.add`, or `stablehlo.custom_call:<target>`."""
+    name = op.name
+    return f"{name}:{op.attributes['call_target_name'].value}" if name == "stablehlo.custom_call" else name
+
+
+def attribute_items(op: Any) -> list[tuple[str, Any]]:
+    """The attributes of `op`, by name; a complex constant, which the bindings cannot hand out, as None."""
+    attributes = op.attributes
+    try:
+        return sorted(attributes.items(), key=lambda item: item[0])
+    except TypeError:
+        pass
+    items: list[tuple[str, Any]] = []
+    for name in sorted(attributes):
+        try:
+            items.append((name, attributes[name]))
+        except TypeError:
+            items.append((name, None))
+    return items
+
+
+def digest(text: str) -> str:
+    """The id that belongs to the canonical text of an op."""
+    return hashlib.sha256(f"{VERSION}\n{text}".encode()).hexdigest()[:16]
+
+
+class Identity:
+    """Writes canonical texts for the ops of one module; remembers attributes, types and functions it has seen."""
+
+    def __init__(self, symbol: Callable[[str], Any | None]) -> None:
+        """`symbol` gives the op of that name in the module, or None."""
+        self._symbol = symbol
+        self._attributes: dict[Any, str] = {}
+        self._types: dict[Any, str] = {}
+        self._functions: dict[str, str] = {}
+        self._open: list[str] = []
+
+    def type(self, type_: Any) -> str:
+        """The token of a type."""
+        token = self._types.get(type_)
+        if token is None:
+            token = self._types[type_] = type_token(type_)
+        return token
+
+    def text(self, op: Any, outside: Outside) -> str:
+        """The canonical text of `op`; `outside` says what stands for values from outside it."""
+        return self._op(op, outside, {})
+
+    def function(self, name: str) -> str:
+        """What stands for the symbol `name`: the digest of its structure; a recursive function is named by how far
+        up the chain of calls it stands, a missing one by its name."""
+        if name in self._open:
+            return f"!up{len(self._open) - self._open.index(name)}"
+        known = self._functions.get(name)
+        if known is not None:
+            return known
+        op = self._symbol(name)
+        if op is None:
+            return f"missing:{name}"
+        self._open.append(name)
+        try:
+            text = self._op(op, lambda _: None, {}, skip=_SYMBOL_NAMES)
+        finally:
+            self._open.pop()
+        token = hashlib.sha256(text.encode()).hexdigest()[:32]
+        if not self._open or "!up" not in text:  # a text that names its callers is not theirs alone to reuse
+            self._functions[name] = token
+        return token
+
+    def _op(self, op: Any, outside: Outside, inner: dict[Any, str], skip: frozenset[str] = frozenset()) -> str:
+        """Text of `op`; `inner` names the values of the regions around it, up to the op the text is for."""
+        operands = [inner.get(value) or outside(value) or "?" for value in op.operands]
+        return "".join(
+            [
+                op_name(op),
+                self._attributes_text(op, skip),
+                f"({','.join(operands)})",
+                f"->({','.join(self.type(result.type) for result in op.results)})",
+                *(self._region(region, outside, inner) for region in op.regions),
+            ]
+        )
+
+    def _region(self, region: Any, outside: Outside, inner: dict[Any, str]) -> str:
+        lines = []
+        for block in region.blocks:
+            types = []
+            for argument in block.arguments:
+                inner[argument] = f"v{len(inner)}"
+                types.append(self.type(argument.type))
+            lines.append(f"^({','.join(types)})")
+            for view in block.operations:
+                nested = view.operation
+                for result in nested.results:
+                    inner[result] = f"v{len(inner)}"
+                lines.append(self._op(nested, outside, inner))
+        return "{" + ";".join(lines) + "}"
+
+    def _attributes_text(self, op: Any, skip: frozenset[str]) -> str:
+        if not len(op.attributes):
+            return "<>"
+        name = op.name
+        if name == "stablehlo.constant":
+            array = constant_array(op)
+            return f"<{array_token(array) if array is not None else literal_of(op)}>"
+        operands = op.operands
+        element = self.type(operands[0].type).split("[")[0] if len(operands) else ""
+        kept = []
+        for key, attr in attribute_items(op):
+            if key in skip or ("." in key and key not in KEPT_DISCARDABLE):
+                continue
+            token = self._attribute(attr)
+            if not is_default(name, key, token, element):
+                kept.append(f"{key}={token}")
+        return f"<{','.join(kept)}>"
+
+    def _attribute(self, attr: Any) -> str:
+        token = self._attributes.get(attr)
+        if token is None:
+            token = attribute_token(attr, self.function)
+            if not self._open:  # inside a function a symbol may stand for "the one that calls us"
+                self._attributes[attr] = token
+        return token

@@ -1,0 +1,129 @@
+"""Laws for random inputs that stay inside an op's domain: logarithms of positive numbers, indices in range, ..."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+
+from opscope.harness.record.records import TensorDesc
+
+POSITIVE = "uniform:0.1:4"
+INSIDE_ONE = "uniform:-0.9:0.9"
+AWAY_FROM_ZERO = "magnitude:0.5:2"
+
+FLOAT_LAWS: dict[str, dict[int, str]] = {
+    "log": {0: POSITIVE}, "sqrt": {0: POSITIVE}, "rsqrt": {0: POSITIVE}, "log_plus_one": {0: "uniform:-0.5:4"},
+    "divide": {1: AWAY_FROM_ZERO}, "remainder": {1: AWAY_FROM_ZERO}, "power": {0: POSITIVE},
+    "clamp": {0: "uniform:-1:-0.5", 2: "uniform:0.5:1"},
+    "batch_norm_inference": {4: "uniform:0.5:1.5"}, "batch_norm_grad": {3: "uniform:0.5:1.5"},
+    "acos": {0: INSIDE_ONE}, "asin": {0: INSIDE_ONE}, "atanh": {0: INSIDE_ONE}, "erf_inv": {0: INSIDE_ONE},
+    "acosh": {0: "uniform:1.1:4"}, "lgamma": {0: POSITIVE}, "digamma": {0: POSITIVE}, "polygamma": {0: "int:1:4"},
+    "zeta": {0: "uniform:1.5:4", 1: POSITIVE},
+}  # fmt: skip
+"""Op (without its dialect) -> operand index -> law, for floating operands; others are `normal:1`."""
+
+INTEGER_LAWS: dict[str, dict[int, str]] = {
+    "divide": {1: "int:1:8"}, "remainder": {1: "int:1:8"}, "power": {0: "int:1:4", 1: "int:0:4"},
+    "clamp": {0: "int:-6:-3", 2: "int:3:6"},
+}  # fmt: skip
+
+
+def _numbers(params: Mapping[str, str], name: str, inside: str | None = None) -> list[int]:
+    """The integers of an attribute's text (`array<i64: 1, 2>`), or of the field `inside = [..]` within it."""
+    text = params.get(name, "")
+    if inside is not None:
+        found = re.search(rf"\b{inside}\s*=\s*\[([^\]]*)\]", text)
+        text = found.group(1) if found else ""
+    return [int(n) for n in re.findall(r"(?<![\w.])-?\d+", text)]
+
+
+def _room(size: int, window: int) -> str:
+    """Law of a start index at which a window of `window` still fits into `size`."""
+    return f"int:0:{max(1, size - window + 1)}"
+
+
+def _gather(index: int, inputs: Sequence[TensorDesc], params: Mapping[str, str]) -> str | None:
+    """Start indices that fit in every dimension they index."""
+    if index != 1:
+        return None
+    windows = _numbers(params, "slice_sizes")
+    mapped = _numbers(params, "dimension_numbers", "start_index_map")
+    rooms = [s - w for d, (s, w) in enumerate(zip(inputs[0].shape, windows, strict=False)) if d in mapped]
+    return f"int:0:{max(1, min(rooms, default=0) + 1)}"
+
+
+def _scatter(index: int, inputs: Sequence[TensorDesc], params: Mapping[str, str]) -> str | None:
+    """Scatter indices inside the dimensions that they index."""
+    if index != len(inputs) // 2:
+        return None
+    mapped = _numbers(params, "scatter_dimension_numbers", "scatter_dims_to_operand_dims")
+    return f"int:0:{max(1, min((inputs[0].shape[d] for d in mapped), default=1))}"
+
+
+def _dynamic_slice(index: int, inputs: Sequence[TensorDesc], params: Mapping[str, str]) -> str | None:
+    """Start indices at which the slice fits."""
+    sizes = _numbers(params, "slice_sizes")
+    if index == 0 or index - 1 >= len(sizes):
+        return None
+    return _room(inputs[0].shape[index - 1], sizes[index - 1])
+
+
+def _dynamic_update_slice(index: int, inputs: Sequence[TensorDesc], params: Mapping[str, str]) -> str | None:
+    """Start indices at which the update fits."""
+    return _room(inputs[0].shape[index - 2], inputs[1].shape[index - 2]) if index >= 2 else None
+
+
+def _shift(index: int, inputs: Sequence[TensorDesc], params: Mapping[str, str]) -> str | None:
+    """Shift counts below the width."""
+    return f"int:0:{int(re.sub(r'[^0-9]', '', inputs[0].data_type))}" if index == 1 else None
+
+
+def _index_select(index: int, inputs: Sequence[TensorDesc], params: Mapping[str, str]) -> str | None:
+    """Indices inside the selected dimension."""
+    dim = _numbers(params, "dim")[:1] or [0]
+    return f"int:0:{max(1, inputs[0].shape[dim[0]])}" if index == 1 else None
+
+
+def _loop(index: int, inputs: Sequence[TensorDesc], params: Mapping[str, str]) -> str | None:
+    """Loop counters start at zero, as loops count up; other values are free."""
+    return "zeros" if inputs[index].shape == () and "i" in inputs[index].data_type[:2] else None
+
+
+Rule = Callable[[int, Sequence[TensorDesc], Mapping[str, str]], "str | None"]
+RULES: dict[str, Rule] = {
+    "gather": _gather,
+    "scatter": _scatter,
+    "dynamic_slice": _dynamic_slice,
+    "dynamic_update_slice": _dynamic_update_slice,
+    "shift_left": _shift,
+    "shift_right_arithmetic": _shift,
+    "shift_right_logical": _shift,
+    "torch_index_select": _index_select,
+    "while": _loop,
+    "case": _loop,
+}
+"""Ops whose domain depends on shapes or attributes."""
+
+
+def default_law(data_type: str) -> str:
+    """The law of an operand whose op takes any value."""
+    if data_type == "i1":
+        return "bool:0.5"
+    if data_type.startswith("ui"):
+        return "int:0:4" if data_type == "ui2" else "int:0:8"
+    if data_type.startswith("i"):
+        return {"i2": "int:-2:2"}.get(data_type, "int:-8:8")
+    return "uniform:1:4" if data_type == "f8E8M0FNU" else "normal:1"
+
+
+def law_of(op_name: str, index: int, inputs: Sequence[TensorDesc], params: Mapping[str, str]) -> str:
+    """The law of operand `index` of an op whose operands, constants included, and attributes (MLIR text) are given."""
+    word = op_name.partition(".")[2]
+    data_type = inputs[index].data_type
+    rule = RULES.get(word)
+    law = rule(index, inputs, params) if rule else None
+    if law is None:
+        floating = data_type.startswith(("f", "bf", "tf", "complex"))
+        table = FLOAT_LAWS if floating else INTEGER_LAWS
+        law = table.get(word, {}).get(index) if data_type != "i1" else None
+    return law or default_law(data_type)

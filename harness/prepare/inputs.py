@@ -1,0 +1,43 @@
+"""Makes an op's inputs and goldens again from where the manifest says they come from. NumPy and ml_dtypes only."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from opscope.harness.record.element_types import load, numpy_dtype
+from opscope.harness.record.records import OpRow, Source, TensorDesc
+from opscope.models.seeding import draw
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+def materialise(source: Source, desc: TensorDesc, export_dir: Path | str, seed: int | None = None) -> np.ndarray:
+    """The value of one input: a fresh array of `desc`'s shape and type, which the caller may write to.
+
+    `seed` stands in where the source itself names none. Raises ValueError where the source is incomplete or the file
+    is not what `desc` says, OSError where the file is gone.
+    """
+    if source.kind == "captured":
+        if source.path is None:
+            raise ValueError("source captured: expected a path, got none")
+        return load(Path(export_dir) / source.path, desc.shape, desc.data_type)
+    if source.kind not in ("seeded", "random"):
+        raise ValueError(f"source: expected captured, seeded or random, got {source.kind!r}")
+    chosen = source.seed if source.seed is not None else seed
+    if source.law is None or source.index is None or chosen is None:
+        raise ValueError(f"source {source.kind}: expected law, seed and index, got {source!r}")
+    return draw(source.law, desc.shape, numpy_dtype(desc.data_type), chosen, source.index)
+
+
+def row_inputs(row: OpRow, export_dir: Path | str) -> list[np.ndarray]:
+    """All inputs of an op, in order."""
+    return [materialise(s, d, export_dir) for s, d in zip(row.sources, row.inputs, strict=True)]
+
+
+def row_golden(row: OpRow, export_dir: Path | str) -> list[np.ndarray]:
+    """The golden of each result of an op, in order; none where the row has no golden."""
+    if not row.golden:
+        return []
+    return [load(Path(export_dir) / p, d.shape, d.data_type) for p, d in zip(row.golden, row.outputs, strict=True)]

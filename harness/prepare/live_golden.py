@@ -1,0 +1,87 @@
+"""The goldens of a whole model, made one after another while a device runs it: the walk of `opscope.harness.prepare.walk`, in steps.
+
+Nothing is stored and nothing drawn: the inputs are those that the device got. A value that XLA has none for makes all
+that is computed from it missing, so that no golden rests on a random number.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from opscope.harness.prepare import golden
+from opscope.harness.prepare.program import Node, Program, SingleOp, SplitModule
+from opscope.harness.prepare.walk import Missing, Plan, Walker, last_uses
+from opscope.harness.record.records import Source
+
+
+class Following(Walker):
+    """A walk that goes as far as it is asked to, and hands out the results of the nodes that are wanted."""
+
+    def __init__(
+        self, split: SplitModule, inputs: Sequence[np.ndarray], wanted: frozenset[str], cache_dir: Path | None
+    ) -> None:
+        """`inputs` are the values of the program's arguments, `wanted` the paths of nodes whose results are kept."""
+        self._folder = Path(tempfile.mkdtemp(prefix="opscope-following-"))
+        super().__init__(Plan(split=split, laws=(), seed=0, folder=self._folder, provenance="", cache_dir=cache_dir))
+        # Every op counts as met: nothing is stored.
+        self.sources = dict.fromkeys(split.ops, ())
+        self._inputs, self._wanted = inputs, wanted
+        self._found: dict[str, list[Any]] = {}
+        self._env: dict[int, Any] = {}
+        self._last = last_uses(split.program)
+        self._next = 0
+
+    def results(self, path: str) -> list[np.ndarray | Missing]:
+        """The results of the node at `path`, once: evaluates what stands before it in the program."""
+        program = self.split.program
+        while path not in self._found and self._next < len(program.nodes):
+            self.node(program.nodes[self._next], self._env)
+            for value in self._last.get(self._next, ()):
+                self.free(value, self._env)
+            self._next += 1
+        found = self._found.pop(path, [])
+        return [value if isinstance(value, Missing) else golden.view(value) for value in found]
+
+    def node(self, node: Node, env: dict[int, Any]) -> None:
+        """Evaluates a node and keeps its results where they are wanted."""
+        super().node(node, env)
+        if node.kind == "op" and node.path in self._wanted:
+            # Of a body that is evaluated several times the first values stay, as they do of the device's.
+            self._found.setdefault(node.path, [env[value] for value in node.outputs])
+
+    def enters(self, body: Program) -> bool:
+        """Whether a body holds a node that is wanted."""
+        return any(inner.path in self._wanted for inner in body.walk())
+
+    def argument(self, value: int) -> Any:
+        """The buffer of an argument of the program."""
+        return golden.put(self._inputs[self.arguments[value]])
+
+    def inputs(
+        self, op: SingleOp, node: Node, env: dict[int, Any], store: bool
+    ) -> tuple[list[Any] | Missing, tuple[Source, ...]]:
+        """The buffers of a node's inputs; missing where one of them is."""
+        buffers = []
+        for value in node.inputs:
+            held = env[value] if value in env else self.argument(value)
+            if isinstance(held, Missing):
+                return held, ()
+            buffers.append(golden.put(held) if isinstance(held, np.ndarray) else held)
+            env[value] = buffers[-1]
+        return buffers, ()
+
+    def alone(self, node: Node, inputs: Mapping[int, np.ndarray]) -> list[np.ndarray | Missing]:
+        """The results of one node on given values of its inputs, by their numbers."""
+        results = self.evaluate(self.split.ops[node.op_id], [golden.put(inputs[value]) for value in node.inputs])
+        return [value if isinstance(value, Missing) else golden.view(value) for value in results]
+
+    def close(self) -> None:
+        """Ends the walk."""
+        super().close()
+        shutil.rmtree(self._folder, ignore_errors=True)

@@ -1,0 +1,127 @@
+"""Loads StableHLO modules of every form into the one MLIR context of this process, and writes them back."""
+
+from __future__ import annotations
+
+import functools
+import io
+import re
+from pathlib import Path
+from typing import Any
+
+from jaxlib.mlir import ir
+from jaxlib.mlir._mlir_libs import _jax_mlir_ext
+from jaxlib.mlir.dialects import chlo, mhlo, sdy, stablehlo
+
+from opscope.harness.record.errors import InputError
+
+Module = ir.Module
+
+MAGIC = b"ML\xefR"
+"""First bytes of MLIR bytecode; a portable artifact continues with its producer, `StableHLO_v<version>`."""
+_FORMS = "StableHLO as text, MLIR bytecode or portable artifact"
+
+
+@functools.cache
+def context() -> ir.Context:
+    """The context of this process, with every dialect that jaxlib ships for its programs (stablehlo, chlo, vhlo,
+    mhlo, func, sdy, quant, ...). Single-threaded: its modules are small, and lanes must not grow threads."""
+    ctx = ir.Context()
+    registry = ir.DialectRegistry()
+    _jax_mlir_ext.register_dialects(registry)
+    ctx.append_dialect_registry(registry)
+    ctx.enable_multithreading(False)
+    stablehlo.register_dialect(ctx)
+    chlo.register_dialect(ctx)
+    sdy.register_dialect(ctx)
+    mhlo.register_mhlo_dialect(ctx)
+    ctx.load_all_available_dialects()
+    # jaxlib registers the quant dialect (types of quantised tensors) nowhere, but its artifact reader loads it.
+    with ctx:
+        empty = stablehlo.serialize_portable_artifact(ir.Module.parse("module {}"), stablehlo.get_minimum_version())
+    stablehlo.deserialize_portable_artifact(ctx, empty)
+    return ctx
+
+
+def load(source: Module | str | bytes | Path, where: str = "") -> Module:
+    """A module of this process's context, from a jaxlib module (of any context), text, bytes or a file's path.
+
+    `where` names the source in errors. Raises InputError where it cannot be read: no such file, no MLIR, truncated,
+    of an unknown dialect, or not valid.
+    """
+    if isinstance(source, ir.Module):
+        return source if source.context is context() else parse(to_bytecode(source), where or "module")
+    if isinstance(source, Path):
+        where = where or str(source)
+        try:
+            return parse(source.read_bytes(), where, source)
+        except OSError as error:
+            raise InputError(where, "a readable file", error.strerror or str(error)) from error
+    return parse(source, where or "module")
+
+
+def parse(source: str | bytes, where: str = "module", path: Path | None = None) -> Module:
+    """The module that `source` holds, as text, bytecode or portable artifact. Raises InputError (see `load`).
+
+    With `path`, the file that `source` was read from, the ops of a text without locations of its own come from there.
+    """
+    data = source.encode() if isinstance(source, str) else source
+    if data.startswith(MAGIC):
+        return _parse_bytecode(data, where)
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        raise InputError(where, _FORMS, f"bytes that begin {data[:8].hex(' ')}", "another file") from None
+    if not text.strip():
+        raise InputError(where, _FORMS, "an empty text" if not data else "blanks only", "another file")
+    with context():
+        try:
+            return ir.Module.parse(text) if path is None else ir.Module.parseFile(str(path))
+        except ir.MLIRError as error:
+            raise _refused(str(error), where, text) from error
+
+
+def _parse_bytecode(data: bytes, where: str) -> Module:
+    """The module in MLIR bytecode or a portable artifact."""
+    notes: list[str] = []
+    handler: Any = context().attach_diagnostic_handler(lambda d: bool(notes.append(d.message)) or True)
+    try:
+        with context():
+            if b"StableHLO_v" in data[:64]:
+                return stablehlo.deserialize_portable_artifact(context(), data)
+            return ir.Module.parse(data)
+    except (ir.MLIRError, ValueError) as error:
+        raise _refused("\n".join(notes) or str(error), where, None) from error
+    finally:
+        handler.detach()
+
+
+def _refused(message: str, where: str, text: str | None) -> InputError:
+    """The error for a module that MLIR's reader refused with `message`; `text` is None for bytecode."""
+    at = re.search(r'error: "[^"]*":(\d+):(\d+): (.*)', message)
+    line = at[3] if at else re.sub(r"^(Unable to parse[^\n]*|error:)\s*", "", message).strip().split("\n")[0]
+    spot = f"{where}:{at[1]}:{at[2]}" if at and text is not None else where
+    unknown = re.search(r"""Dialect `([\w.]+)' not found|`[!#]"?(\w+)"?<|dialect '([\w.]+)' is unknown""", message)
+    if not unknown and "unregistered dialect" in message and text is not None and at:
+        row = text.split("\n")[int(at[1]) - 1]
+        unknown = re.search(r'"?([A-Za-z_]\w*)\.\w', row[int(at[2]) - 1 :]) or re.search(r'"(\w+)\.\w', row)
+    if unknown:
+        name = next(group for group in unknown.groups() if group)
+        return InputError(spot, _FORMS, f"the unknown dialect `{name}`", "exporting the model to StableHLO")
+    if text is None:
+        return InputError(where, _FORMS, f"truncated or damaged bytecode ({line})", "writing the file again")
+    if not re.search(r"\b(module|func\.func|stablehlo\.)", text):
+        return InputError(where, _FORMS, f"a text that is no MLIR ({text.strip()[:30]!r})", "another file")
+    return InputError(spot, "valid StableHLO", line.rstrip())
+
+
+def to_bytecode(module: Module) -> bytes:
+    """`module` as MLIR bytecode, source locations included."""
+    buffer = io.BytesIO()
+    module.operation.write_bytecode(buffer)
+    return buffer.getvalue()
+
+
+def portable(module: Module) -> bytes:
+    """`module` as a portable artifact of the oldest version that this one still writes: what other compilers read."""
+    with module.context:
+        return stablehlo.serialize_portable_artifact(module, stablehlo.get_minimum_version())

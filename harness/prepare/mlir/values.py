@@ -1,0 +1,179 @@
+"""Constants of a module as numpy arrays, bit for bit, and MLIR types as element names, shapes and dtypes."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+from jaxlib.mlir import ir
+
+from opscope.harness.record.records import TensorDesc
+
+DTYPES: dict[str, Any] = {
+    "i1": np.bool_,
+    **{f"i{n}": np.dtype(f"int{n}") for n in (8, 16, 32, 64)},
+    **{f"ui{n}": np.dtype(f"uint{n}") for n in (8, 16, 32, 64)},
+    **{f"{u}i{n}": getattr(ml_dtypes, f"{u and 'u'}int{n}") for n in (2, 4) for u in ("", "u")},
+    "index": np.int64,
+    "f16": np.float16,
+    "f32": np.float32,
+    "f64": np.float64,
+    "bf16": ml_dtypes.bfloat16,
+    "f4E2M1FN": ml_dtypes.float4_e2m1fn,
+    "f6E2M3FN": ml_dtypes.float6_e2m3fn,
+    "f6E3M2FN": ml_dtypes.float6_e3m2fn,
+    "f8E3M4": ml_dtypes.float8_e3m4,
+    "f8E4M3": ml_dtypes.float8_e4m3,
+    "f8E4M3B11FNUZ": ml_dtypes.float8_e4m3b11fnuz,
+    "f8E4M3FN": ml_dtypes.float8_e4m3fn,
+    "f8E4M3FNUZ": ml_dtypes.float8_e4m3fnuz,
+    "f8E5M2": ml_dtypes.float8_e5m2,
+    "f8E5M2FNUZ": ml_dtypes.float8_e5m2fnuz,
+    "f8E8M0FNU": ml_dtypes.float8_e8m0fnu,
+    "complex<f32>": np.complex64,
+    "complex<f64>": np.complex128,
+}
+"""numpy type of each MLIR element type that has one."""
+
+
+def tensor_desc(type_: ir.Type) -> TensorDesc:
+    """Shape and element type of a tensor type; other types (token, tuple) as shape () and their text."""
+    if isinstance(type_, ir.RankedTensorType):
+        shape = tuple(-1 if type_.is_dynamic_dim(i) else n for i, n in enumerate(_extents(type_)))
+        return TensorDesc(shape=shape, data_type=str(type_.element_type))
+    return TensorDesc(shape=(), data_type=str(type_))
+
+
+def _extents(type_: Any) -> list[int]:
+    """The extents of a tensor type; a dynamic one as MLIR's sentinel."""
+    return [type_.get_dim_size(i) for i in range(type_.rank)]
+
+
+def not_a_static_tensor(type_: ir.Type) -> str:
+    """Why no array can be a value of `type_`; empty where one can."""
+    if not isinstance(type_, ir.RankedTensorType):
+        return f"{type_} is no tensor"
+    if not type_.has_static_shape:
+        return f"{type_} has a dynamic shape"
+    return "" if str(type_.element_type) in DTYPES else f"{type_} has no numpy type"
+
+
+def literal_of(op: ir.Operation) -> str:
+    """The text between `dense<` and `>` of a constant whose attribute jaxlib cannot hand out (complex numbers)."""
+    clone = op.clone()  # printing an op inside its function numbers the whole function
+    text = str(clone.get_asm(print_generic_op_form=True, use_local_scope=True))
+    found = re.search(r"value = dense<(.*)> : tensor<", text, re.DOTALL)
+    return found[1] if found else ""
+
+
+def constant_array(op: ir.Operation) -> np.ndarray | None:
+    """The value of a constant op, read-only, a splat as a zero-stride view; None where numpy has no such type."""
+    type_: Any = op.results[0].type
+    if not_a_static_tensor(type_):
+        return None
+    try:
+        attr = op.attributes["value"]
+    except TypeError:
+        return _parsed(literal_of(op), type_)
+    if isinstance(attr, ir.DenseElementsAttr):
+        return dense_array(attr)
+    return _resource_array(op) if str(attr).startswith("dense_resource<") else None
+
+
+def dense_array(attr: Any) -> np.ndarray | None:
+    """The array that a dense attribute holds (see `constant_array`)."""
+    if isinstance(attr, ir.DenseElementsAttr):
+        type_: Any = attr.type
+        dtype = DTYPES.get(str(type_.element_type))
+        if dtype is None:
+            return None
+        if attr.is_splat:
+            value = attr.get_splat_value().value  # pyright: ignore[reportAttributeAccessIssue]
+            if value != value:  # a NaN's sign and payload are only in its text
+                return _parsed(_literal(attr), type_)
+            return np.broadcast_to(np.array(value).astype(dtype), _extents(type_))
+        try:
+            return _read_only(np.asarray(attr))
+        except TypeError:  # the bindings have no buffer for bf16, f8, i4, ...
+            return _parsed(_literal(attr), type_)
+    return None
+
+
+def _literal(attr: ir.Attribute) -> str:
+    """The text between `dense<` and `>` of a dense attribute."""
+    return re.sub(r"^dense<|> : tensor<.*$", "", str(attr), flags=re.DOTALL)
+
+
+def _resource_array(op: ir.Operation) -> np.ndarray | None:
+    """The value of a constant kept as a resource of its file; None where the file does not hold it. The bindings
+    give no bytes, only the printed module does: after 4 bytes of alignment, in hex."""
+    module = ir.Module.create(ir.Location.unknown(op.context))
+    op.clone(ir.InsertionPoint(module.body))
+    found = re.search(r':\s*"0x([0-9A-Fa-f]*)"', str(module.operation.get_asm(print_generic_op_form=True)))
+    return _from_bytes(np.frombuffer(bytes.fromhex(found[1]), np.uint8)[4:], op.results[0].type) if found else None
+
+
+def is_splat(array: np.ndarray) -> bool:
+    """Whether all elements of `array` have the same bits (and there is one)."""
+    if array.size < 2 or not any(array.strides):
+        return array.size > 0
+    raw = np.ascontiguousarray(array).reshape(-1).view(np.uint8).reshape(array.size, -1)
+    return bool((raw[1] == raw[0]).all() and (raw[-1] == raw[0]).all() and (raw == raw[0]).all())
+
+
+def _read_only(array: np.ndarray) -> np.ndarray:
+    """`array` that nobody can write to."""
+    array.flags.writeable = False
+    return array
+
+
+def _from_bytes(data: np.ndarray, type_: Any) -> np.ndarray | None:
+    """The array stored as `data`: little-endian, at least one byte per element."""
+    name = str(type_.element_type)
+    dtype, shape = np.dtype(DTYPES[name]), _extents(type_)
+    if name in ("i2", "i4"):
+        half = 1 << (int(name[1:]) - 1)
+        values = ((data.astype(np.int8) & (2 * half - 1)) ^ half) - half
+        return _read_only(values.astype(dtype).reshape(shape))
+    if data.size != dtype.itemsize * int(np.prod(shape)):
+        return None
+    return _read_only(data.view(dtype).reshape(shape))
+
+
+def _parsed(literal: str, type_: Any) -> np.ndarray | None:
+    """The array that the text of a dense literal spells: one element, nested lists, or raw bytes in hex."""
+    dtype, shape = np.dtype(DTYPES[str(type_.element_type)]), _extents(type_)
+    raw = re.fullmatch(r'"0x([0-9A-Fa-f]*)"', literal)
+    if raw:
+        return _from_bytes(np.frombuffer(bytes.fromhex(raw[1]), np.uint8), type_)
+    if dtype.kind == "c":
+        part = np.dtype(f"f{dtype.itemsize // 2}")
+        pairs = re.findall(r"\(([^,]*),([^)]*)\)", literal)
+        flat = np.array([[_number(x, part) for x in pair] for pair in pairs], part).reshape(-1, 2)
+        values = np.ascontiguousarray(flat).view(dtype).reshape(-1)
+    else:
+        values = np.array([_number(x, dtype) for x in re.findall(r"[^\[\],\s]+", literal)], dtype)
+    if values.size == 1:
+        return np.broadcast_to(values.reshape(()), shape)
+    return _read_only(values.reshape(shape))
+
+
+def _number(text: str, dtype: np.dtype) -> Any:
+    """One element of a literal; a float spelled 0x... is its bits."""
+    text = text.strip()
+    if text.startswith("0x") and dtype.kind not in "iub":
+        return np.array(int(text, 16), f"u{dtype.itemsize}").view(dtype)[()]
+    if text in ("true", "false"):
+        return text == "true"
+    return np.array(float(text)).astype(dtype)[()] if "." in text or "e" in text else np.array(int(text)).astype(dtype)
+
+
+def parameter_text(attr: ir.Attribute | None) -> str:
+    """An attribute as MLIR text for a record; a long tensor literal shortened to its type."""
+    if attr is None:
+        return "dense<...>"
+    if isinstance(attr, ir.DenseElementsAttr) and not attr.is_splat and len(attr) > 32:
+        return f"dense<...> : {attr.type}"
+    return str(attr)

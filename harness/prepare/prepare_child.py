@@ -1,0 +1,154 @@
+"""The child of `opscope.harness.prepare.prepare_models`: splits one exported model, walks it, and writes its export folder.
+
+Reads a task as JSON on stdin and prints one JSON event per line; run as `python -P -m opscope.harness.prepare.prepare_child`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import hashlib
+import json
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from opscope.harness.cache import export_folder
+from opscope.harness.record.errors import InputError
+from opscope.harness.record.records import ManifestHeader
+from opscope.models.registry import TRAINING
+
+if TYPE_CHECKING:
+    from opscope.harness.prepare.argument_files import Given
+    from opscope.harness.prepare.export import Exported
+    from opscope.harness.prepare.program import SplitModule
+
+PR_SET_PDEATHSIG = 1
+"""prctl(2): the signal that a process gets when its parent dies."""
+
+Emit = Callable[..., None]
+
+
+def main() -> int:
+    """Does the task on stdin. Exit code 0: done, or refused with an `error` event; 1: our own fault, see stderr."""
+    die_with_parent()
+    # Events have a file of their own: what a model or a library prints goes to the log.
+    events = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)
+
+    def emit(event: str, **fields: Any) -> None:
+        events.write(json.dumps({"event": event, **fields}) + "\n")
+
+    task = json.loads(sys.stdin.buffer.read())
+    try:
+        make(task, emit)
+    except InputError as error:
+        emit("error", where=error.where, expected=error.expected, got=error.got, hint=error.hint)
+    except OSError as error:
+        refused = export_folder.unwritable("cache folder", Path(task["temporary"]).parent, error)
+        emit("error", where=refused.where, expected=refused.expected, got=refused.got, hint=refused.hint)
+    except Exception as error:  # noqa: BLE001 - whatever a module does to us is reported in one line
+        traceback.print_exc()
+        got = f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}"[:200]
+        emit("error", got=got)
+    return 0
+
+
+def die_with_parent() -> None:
+    """Has the kernel kill this process when its parent ends."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def make(task: dict[str, Any], emit: Emit) -> None:
+    """Writes the export folder that `task` (opscope.harness.prepare.prepare_models.Task and `temporary`, `guilty`) asks for."""
+    request, name, temporary = task["request"], task["name"], Path(task["temporary"])
+
+    def stage(which: str, done: int, total: int) -> None:
+        emit("stage", model=name, stage=which, done=done, total=total)
+
+    from opscope.harness.prepare.export import export_file, handed_over
+
+    exported = handed_over(Path(task["exported"])) if task["exported"] else export_file(Path(task["path"]))
+    (temporary / export_folder.MODULE).write_bytes(exported.bytecode)
+    stage("export", 1, 1)
+    stage("split", 0, 1)
+    from opscope.harness.prepare import argument_files, disk_space
+    from opscope.harness.prepare.split import split_module
+
+    split = split_module(exported.bytecode, name)
+    stage("split", 1, 1)
+    from opscope.harness.prepare import whole_row
+    from opscope.harness.prepare.walk import Limits, Plan, argument_laws, walk
+
+    limits = Limits(request["max_tensor_bytes"], max(request["max_live_bytes"], 4 * request["max_tensor_bytes"]))
+    disk_space.check(split, limits, temporary, name, random=request["inputs"] == "random")
+    laws = argument_laws(split)
+    if exported.arguments:
+        laws = [spec.law or law for spec, law in zip(exported.arguments, laws, strict=True)]
+    seed = request["seed"]
+    brought = argument_files.files(request["inputs"], request["weights"])
+    descs = [split.values[value] for value in split.program.arguments]
+    values = argument_files.values(exported, descs, temporary, brought)
+    digest = program_digest(split, laws, values) + argument_files.label(brought)
+    walked = walk(
+        Plan(
+            split=split,
+            laws=laws,
+            seed=seed,
+            folder=temporary,
+            given={index: value.file for index, value in values.items()},
+            provenance=f"captured:{name}-{digest}:{seed}",
+            cache_dir=Path(request["cache_dir"]),
+            limits=limits,
+            guilty=task["guilty"],
+            random=request["inputs"] == "random",
+            frontend=exported.frontend,
+            on_progress=lambda done, total: stage("golden", done, total),
+        )
+    )
+    whole_row.write(temporary, name, split, walked.results, laws, seed, digest, exported.frontend,
+                    {index: value.file for index, value in values.items()}, argument_types(name, exported))  # fmt: skip
+    header = ManifestHeader(
+        models=(name,),
+        export_dirs=(task["folder"],),
+        module_ops={name: split.module_ops},
+        structural={name: split.structural},
+    )
+    for leftover in (export_folder.JOURNAL, "log.txt"):
+        with contextlib.suppress(FileNotFoundError):
+            (temporary / leftover).unlink()
+    export_folder.write_manifest(temporary, header, walked.rows)
+    export_folder.publish(temporary, Path(task["folder"]))
+
+
+def argument_types(name: str, exported: Exported) -> tuple[str, ...]:
+    """What each argument is to a compiler; none of a training step, after which no argument is as before, or a file."""
+    if name.endswith(TRAINING):
+        return ()
+    return tuple("input" if spec.role == "input" else "parameter" for spec in exported.arguments)
+
+
+def program_digest(split: SplitModule, laws: Sequence[str], given: Mapping[int, Given] | None = None) -> str:
+    """What the values of a walk depend on besides the seed: ops, wiring, types, laws, values from files; free of
+    locations; 12 digits."""
+    digest = hashlib.sha256(repr(list(laws)).encode())
+    for index, value in sorted((given or {}).items()):
+        digest.update(f"{index}={value.digest};".encode())
+    for node in split.program.walk():
+        digest.update(f"{node.op_id}{node.inputs}{node.outputs};".encode())
+        if node.value is not None:
+            # A splat is a view of one element: no need to spell it out.
+            held = node.value if any(node.value.strides) else node.value[(slice(0, 1),) * node.value.ndim]
+            digest.update(f"{node.value.shape}{node.value.dtype}".encode() + held.tobytes())
+    for desc in split.values:
+        digest.update(f"{desc.shape}{desc.data_type}".encode())
+    return digest.hexdigest()[:12]
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,435 @@
+"""Parent side of preparing a run: models in, manifest out; all heavy work happens in child processes.
+
+`prepare` finds each model's export folder in the cache, or has an exporter make the StableHLO (`opscope.harness.prepare.exporting`) and
+a child the rest (split, golden walk). This file imports neither jax nor numpy: pytest processes call it.
+"""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from opscope.harness.cache import export_folder, upkeep
+from opscope.harness.cache.claims import Claims
+from opscope.harness.cache.export_folder import JOURNAL
+from opscope.harness.prepare import argument_files, exporting, user_files
+from opscope.harness.prepare.exporting import Export, ExportFailed
+from opscope.harness.record import store
+from opscope.harness.record.errors import InputError
+from opscope.harness.record.records import ManifestHeader, ModelFailure, OpRow
+from opscope.harness.record.stages import ModelStatus
+from opscope.models import frontends, registry
+from opscope.models.frontends.base import Source
+
+Event = dict[str, Any]
+"""`{"event": "stage", "model", "stage": "export" | "split" | "golden", "done", "total"}` while it works,
+`{"event": "done", "model", "export_dir", "cached"}` or `{"event": "failed", "model", "status", "error"}` per model."""
+
+DTYPES = {"float32": "float32", "f32": "float32", "bfloat16": "bfloat16", "bf16": "bfloat16"}
+INPUTS = ("captured", "random")
+MAX_CRASHES = 20
+"""How many ops of one model may bring the child down before we give up."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to prepare."""
+
+    models: tuple[str, ...]
+    """Names, globs, `all`, paths or globs of StableHLO files (text, bytecode, portable artifact), Python files."""
+    dtype: str = "float32"
+    inputs: str = "captured"
+    """`captured`, `random`, or an .npz file with values of the model's inputs."""
+    weights: str | None = None
+    """A safetensors file with values of the model's weights."""
+    seed: int = 0
+    cache_dir: str | None = None
+    """None: OPSCOPE_CACHE_DIR, else the user's cache folder."""
+    max_cache: int = upkeep.MAX_CACHE
+    """Bytes that all caches together may take."""
+    folders: tuple[str, ...] = ()
+    """Folders with models besides our own."""
+    training: bool = False
+    """Each model's training step in place of its forward pass."""
+    max_tensor_bytes: int = 2 << 30
+    """A value above is not captured: its users get random inputs, its op no golden."""
+    max_live_bytes: int = 8 << 30
+    """So much may be alive at once in the walk."""
+    op_seconds: float = 300.0
+    """A single op of the walk that takes longer has no golden (a loop that does not end on its inputs)."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """One model of a request: what the child gets."""
+
+    name: str
+    path: str
+    """The model's Python file, or the StableHLO file."""
+    export: Export | None
+    """What its exporter is asked for; None for a StableHLO file."""
+    missing: str
+    """What of its framework is not installed, with the line that installs it; empty: it is all there."""
+    folder: str
+    request: Request
+
+
+class Unpreparable(Exception):  # noqa: N818 - the outcome of one model, not an error of ours
+    """A model that was exported could not be split or evaluated."""
+
+
+def prepare(
+    request: Request | Mapping[str, Any],
+    on_event: Callable[[Event], None] | None = None,
+    claims: Claims | None = None,
+    artifacts: Path | None = None,
+) -> tuple[ManifestHeader, list[OpRow]]:
+    """Prepares all models of the request and merges their manifests by op id.
+
+    A row that several models share keeps the files and the chosen use of the first; uses are joined. The export folders
+    stay for as long as `claims` holds them. A model that is not prepared is in the header's `failed`, its traceback in
+    a file below `artifacts`. Raises InputError for an unknown model, a file that is no StableHLO, a request of which no
+    model has its framework here, a cache that cannot be written.
+    """
+    if not isinstance(request, Request):
+        request = Request(**{**request, **{k: tuple(request[k]) for k in ("models", "folders") if k in request}})
+    report = on_event or (lambda event: None)
+    asked = tasks(request)
+    if all(task.missing for task in asked):
+        what, _, hint = asked[0].missing.partition("; try ")
+        raise InputError(f"--model {asked[0].name}", "its framework to be installed", what, hint)
+    manifests: list[tuple[ManifestHeader, list[OpRow]]] = []
+    failed: list[ModelFailure] = []
+    for task in asked:
+        folder = Path(task.folder)
+        cached = _claimed(folder, claims)
+        try:
+            if task.missing:
+                raise ExportFailed("", task.missing, "")
+            while not _claimed(folder, claims):  # again where somebody clears up just now
+                _make(task, report)
+        except ExportFailed as error:
+            status = ModelStatus(f"{error.stage}_failed") if error.stage else ModelStatus.FRAMEWORK_MISSING
+            failed.append(_failure(task, status, error.error, error.trace, artifacts))
+        except Unpreparable as error:
+            failed.append(_failure(task, ModelStatus.PREPARE_FAILED, str(error), "", artifacts))
+        else:
+            export_folder.used(folder)
+            manifests.append(export_folder.read_manifest(folder))
+            report({"event": "done", "model": task.name, "export_dir": task.folder, "cached": cached})
+            continue
+        report({"event": "failed", "model": task.name, "status": failed[-1].status.value, "error": failed[-1].error})
+    header, rows = merge(manifests)
+    return header.model_copy(update={"failed": tuple(failed)}), rows
+
+
+def _failure(task: Task, status: ModelStatus, error: str, trace: str, artifacts: Path | None) -> ModelFailure:
+    """The row of a model that was not prepared; its traceback becomes a file where there is one and a place for it."""
+    artifact = None
+    if trace and artifacts is not None:
+        path = artifacts / store.MODELS_DIR / f"{store.file_name(task.name)}.txt"
+        store.write_whole(path, trace)
+        artifact = path.relative_to(artifacts.parent).as_posix()
+    framework = task.export.framework if task.export else ""
+    return ModelFailure(model=task.name, framework=framework, status=status, error=error, artifact=artifact)
+
+
+def _claimed(folder: Path, claims: Claims | None) -> bool:
+    """Whether an export folder is there as a whole, and claimed."""
+    if not export_folder.complete(folder):
+        return False
+    if claims is not None:
+        claims.hold(folder)
+    return export_folder.complete(folder)
+
+
+def tasks(request: Request) -> list[Task]:
+    """The models that the request names, each with its export folder; every model once, in the order of first naming.
+
+    Raises InputError for what names no model or asks for an unknown type or kind of inputs.
+    """
+    if request.dtype not in DTYPES:
+        raise InputError("--dtype", " or ".join(sorted(set(DTYPES.values()))), repr(request.dtype), "float32")
+    brought = argument_files.files(request.inputs, request.weights)
+    if request.inputs not in INPUTS and "--inputs" not in brought:
+        raise InputError("--inputs", f"{' or '.join(INPUTS)}, or an .npz file", repr(request.inputs), "captured")
+    if request.weights and request.inputs == "random":
+        raise InputError("--weights", "values that are captured", "--inputs random beside it")
+    if not isinstance(request.seed, int):
+        raise InputError("--seed", "an integer", repr(request.seed), "0")
+    request = replace(request, dtype=DTYPES[request.dtype])
+    cache = export_folder.cache_dir(request.cache_dir)
+    request = replace(request, cache_dir=str(cache))
+    found: dict[str, Task] = {}
+    sources = export_folder.sources_digest()
+    for word in request.models:
+        for named in _resolve(word, request):
+            name, path = named.name, named.path
+            known = found.get(name)
+            if known is not None:
+                if known.path != str(path):
+                    raise InputError("--model", "models of different names", f"two named {name!r}", "renaming a file")
+                continue
+            found[name] = _task(named, request, cache, sources)
+    if not found:
+        raise InputError("--model", "at least one model", "none", ", ".join(registry.names(request.folders)))
+    if brought and len(found) > 1:
+        raise InputError(next(iter(brought)), "one model, whose arguments the file names", f"{len(found)} models")
+    return list(found.values())
+
+
+def _task(named: Named, request: Request, cache: Path, sources: str) -> Task:
+    """What is to be done for one model; `sources` is the digest of what makes export folders."""
+    brought = argument_files.files(request.inputs, request.weights)
+    if named.giant and brought:
+        raise InputError(next(iter(brought)), "a model whose values fit in memory", named.name)
+    request = replace(request, inputs="random" if named.giant else request.inputs)
+    settings: dict[str, object] = {
+        "name": named.name,
+        # A file by what is in it, and not by its place.
+        "inputs": "captured" if "--inputs" in brought else request.inputs,
+        **{option: argument_files.digest(path) for option, path in brought.items()},
+        "seed": request.seed,
+        "limits": (request.max_tensor_bytes, request.max_live_bytes),
+    }
+    if not named.framework:  # a file has its own types
+        key = export_folder.key([named.path], settings, sources)
+        return Task(named.name, str(named.path), None, "", str(cache / "exports" / key), request)
+    shapes = argument_files.shapes(request.inputs) if named.users and "--inputs" in brought else ()
+    source = Source(named.name, str(named.path), request.dtype, request.training, named.entry, shapes)
+    export = Export(named.framework, source, tuple(map(str, named.files)))
+    key = export_folder.key([], {**settings, "export": export.key()}, sources)
+    missing = frontends.missing(named.framework)
+    return Task(named.name, str(named.path), export, missing, str(cache / "exports" / key), request)
+
+
+@dataclass(frozen=True)
+class Named:
+    """One model that a word of the request names."""
+
+    name: str
+    """What records call it."""
+    path: Path
+    framework: str = ""
+    """Whose exporter takes it; empty: it is a StableHLO file."""
+    files: tuple[Path, ...] = ()
+    """What its program depends on."""
+    entry: str = ""
+    giant: bool = False
+    users: bool = False
+    """Whether it is a file of the user's, in which shapes may be left open."""
+
+
+def _resolve(word: str, request: Request) -> list[Named]:
+    """The models that `word` names. Raises InputError where it names none."""
+    users = user_files.named(word)
+    if users is not None and not (users.framework == "python" and registered_in(users.path)):
+        name = users.name + (registry.TRAINING if request.training else "")
+        return [Named(name, users.path, users.framework, users.files, entry=users.entry, users=True)]
+    path = Path(word)
+    looks_like_path = "/" in word or path.suffix in {".mlir", ".mlirbc", ".stablehlo", ".bc", ".vhlo"}
+    if path.suffix == ".py":
+        return _models_in(path, request.training)
+    if looks_like_path or (path.is_file() and word not in registry.names(request.folders)):
+        # A file whose own name holds a bracket or a star is that file, not a pattern.
+        globbed = [] if path.is_file() else glob.glob(word)  # noqa: PTH207 - Path.glob takes no absolute pattern
+        paths = [path] if path.is_file() else sorted(found for found in map(Path, globbed) if found.is_file())
+        if not paths:
+            raise InputError("--model", "the path of a StableHLO file", f"{word!r}, which is not a file")
+        if request.training:
+            raise InputError("--training", "a model that is differentiated", f"{word!r}, a StableHLO file")
+        return [Named(found.stem, found.absolute()) for found in paths]
+    try:
+        models = registry.match(word, request.folders)
+    except ValueError as error:
+        raise _as_input_error(error) from None
+    declared = [(m.path, registry.Declared(m.name, m.framework, m.giant, m.trainable)) for m in models]
+    return _named(declared, word, request.training)
+
+
+def registered_in(path: Path) -> bool:
+    """Whether a Python file holds models of the registry; one that cannot be read does, for the error to be told."""
+    try:
+        return bool(registry.declared(path))
+    except (ValueError, OSError):
+        return True
+
+
+def _models_in(path: Path, training: bool) -> list[Named]:
+    """The models in a Python file, without importing it here."""
+    path = path.resolve()
+    try:
+        declared = registry.declared(path)
+    except FileNotFoundError:
+        raise InputError("--model", "the path of a Python file", f"{str(path)!r}, which is not a file") from None
+    except (ValueError, OSError) as error:
+        raise _as_input_error(error) from None
+    if not declared:
+        raise InputError("--model", "a Python file with a function decorated @model", str(path))
+    return _named([(path, model) for model in declared], str(path), training)
+
+
+def _named(declared: Sequence[tuple[Path, registry.Declared]], word: str, training: bool) -> list[Named]:
+    """Registered models, for their forward pass or for `training`. Raises InputError where none can be trained."""
+    chosen = [(path, model) for path, model in declared if model.trainable or not training]
+    if not chosen:
+        raise InputError("--training", "a model that can be trained", repr(word))
+    return [
+        Named(
+            model.name + (registry.TRAINING if training else ""),
+            path,
+            model.framework,
+            tuple(registry.sources_of(path, model.framework)),
+            entry=model.name,
+            giant=model.giant,
+        )
+        for path, model in chosen
+    ]
+
+
+def _as_input_error(error: Exception) -> InputError:
+    """An error in our form, taken apart again."""
+    where, _, rest = str(error).partition(": expected ")
+    expected, _, rest = rest.partition(", got ")
+    got, _, hint = rest.partition("; try ")
+    return InputError(where, expected, got, hint) if got else InputError("--model", "a model", str(error))
+
+
+def merge(manifests: Sequence[tuple[ManifestHeader, list[OpRow]]]) -> tuple[ManifestHeader, list[OpRow]]:
+    """One manifest of several: rows in order of first appearance, uses of equal ops joined."""
+    rows: dict[str, OpRow] = {}
+    for _, of_model in manifests:
+        for row in of_model:
+            known = rows.get(row.op_id)
+            rows[row.op_id] = row if known is None else known.model_copy(update={"uses": known.uses + row.uses})
+    headers = [header for header, _ in manifests]
+    header = ManifestHeader(
+        models=tuple(m for h in headers for m in h.models),
+        export_dirs=tuple(d for h in headers for d in h.export_dirs),
+        module_ops={m: n for h in headers for m, n in h.module_ops.items()},
+        structural={m: n for h in headers for m, n in h.structural.items()},
+    )
+    return header, list(rows.values())
+
+
+def _make(task: Task, report: Callable[[Event], None]) -> None:
+    """Has children make one export folder: a new one for each op that brought the last one down."""
+    exports = export_folder.make_dir(Path(task.folder).parent)
+    upkeep.trim(exports.parent, task.request.max_cache)
+    claims = Claims()
+    module = ""
+    if task.export is not None:
+        report({"event": "stage", "model": task.name, "stage": "export", "done": 0, "total": 1})
+        module = str(exporting.exported(task.export, exports.parent, task.request.max_cache, claims))
+    try:
+        temporary = Path(tempfile.mkdtemp(prefix=upkeep.MAKING, dir=exports))
+    except OSError as error:
+        raise export_folder.unwritable("cache folder", exports, error) from None
+    guilty: dict[str, str] = {}
+    claims.hold(temporary)
+    try:
+        while True:
+            code, log, late = _run_child(task, module, temporary, guilty, report)
+            if code == 0 or export_folder.complete(Path(task.folder)):  # whole, however its maker ended afterwards
+                return
+            op_id = _evaluating(temporary)
+            how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit {code}"
+            if late:
+                how = f"more than {task.request.op_seconds:g} s"
+            if op_id is None or op_id in guilty or len(guilty) >= MAX_CRASHES:
+                raise Unpreparable(f"{how}: {_last_line(log)}")
+            guilty[op_id] = f"XLA gave no value ({how}): {_last_line(log)}"
+    finally:
+        claims.close()
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _evaluating(temporary: Path) -> str | None:
+    """The op that the child had begun to evaluate when it died, from its journal."""
+    journal = temporary / JOURNAL
+    return (journal.read_text().strip() or None) if journal.is_file() else None
+
+
+def _last_line(log: Path) -> str:
+    """The last line of the child's output that says something, at most 200 characters."""
+    text = log.read_text(errors="replace") if log.is_file() else ""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1][:200] if lines else "no output"
+
+
+def _run_child(
+    task: Task, module: str, temporary: Path, guilty: Mapping[str, str], report: Callable[[Event], None]
+) -> tuple[int, Path, bool]:
+    """One child at work until it ends: its exit code, the file with what it printed, whether it was killed as late.
+
+    `module` is the exporter's folder, empty for a StableHLO file. Raises InputError or Unpreparable where the child
+    reports one.
+    """
+    log = temporary / "log.txt"
+    error: Event | None = None
+    journal = temporary / JOURNAL
+    journal.unlink(missing_ok=True)
+    ended, late = threading.Event(), threading.Event()
+    with log.open("wb") as output:
+        child = subprocess.Popen(
+            [sys.executable, "-P", "-m", "opscope.harness.prepare.prepare_child"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=output,
+            env=exporting.environment(), start_new_session=True,
+        )  # fmt: skip
+        watch = threading.Thread(target=_watch, args=(child.pid, journal, task.request.op_seconds, ended, late))
+        watch.start()
+        try:
+            if not module:  # the child's own first word comes after seconds of imports
+                report({"event": "stage", "model": task.name, "stage": "export", "done": 0, "total": 1})
+            assert child.stdin is not None
+            assert child.stdout is not None
+            told = {**asdict(task), "exported": module, "temporary": str(temporary), "guilty": guilty}
+            child.stdin.write(json.dumps(told).encode())
+            child.stdin.close()
+            for line in child.stdout:
+                event = json.loads(line)
+                if event["event"] == "error":
+                    error = event
+                else:
+                    report(event)
+            code = child.wait()
+        except BaseException:
+            os.killpg(child.pid, signal.SIGKILL)
+            child.wait()
+            raise
+        finally:
+            ended.set()
+            watch.join()
+            for pipe in (child.stdin, child.stdout):
+                if pipe is not None:
+                    pipe.close()
+    if error is not None and "where" not in error:
+        raise Unpreparable(error["got"])
+    if error is not None:
+        raise InputError(error["where"], error["expected"], error["got"], error.get("hint", ""))
+    return code, log, late.is_set()
+
+
+def _watch(pid: int, journal: Path, seconds: float, ended: threading.Event, late: threading.Event) -> None:
+    """Kills the child's process group when one op has been under evaluation for longer than `seconds`."""
+    while not ended.wait(min(1.0, seconds / 4)):
+        try:
+            begun = journal.stat().st_mtime
+        except FileNotFoundError:
+            continue
+        if time.time() - begun > seconds and not ended.is_set():
+            late.set()
+            os.killpg(pid, signal.SIGKILL)
+            return

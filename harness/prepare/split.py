@@ -1,0 +1,396 @@
+"""Splits a StableHLO module into single-op modules: equal ops merged, every use counted.
+
+Walks jaxlib's objects once, in program order. A called function is walked at each call site, the bodies of while, if
+and case become nested programs (loops hide models). Constants that belong to an op are placed inside its module:
+splats, also those that reach it through broadcast_in_dim, reshape or transpose, and the shape operands of dynamic
+ops; other constants become arguments. An op whose every operand is such a constant keeps the first as an argument,
+else nothing would be left to compute (so a broadcast_in_dim of a splat is an op with one argument).
+"""
+
+from __future__ import annotations
+
+import gc
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from opscope.harness.prepare.identity import Identity, attribute_items, digest, op_name
+from opscope.harness.prepare.mlir import Module, load, to_bytecode
+from opscope.harness.prepare.mlir.locations import Place, place_of
+from opscope.harness.prepare.mlir.single_op import TOKEN, CannotBuildError, build_module, inner_ops
+from opscope.harness.prepare.mlir.tokens import array_token
+from opscope.harness.prepare.mlir.values import constant_array, is_splat, parameter_text, tensor_desc
+from opscope.harness.prepare.program import Node, Program, SingleOp, SplitModule
+from opscope.harness.record.errors import InputError
+from opscope.harness.record.records import TensorDesc, Use
+
+__all__ = ["Node", "Program", "SingleOp", "SplitModule", "split_module"]
+
+BODIES: dict[str, tuple[str, ...]] = {
+    "stablehlo.while": ("cond", "body"),
+    "stablehlo.if": ("true", "false"),
+    "stablehlo.case": (),
+}
+"""Ops whose regions are split too, and the names of these; a case's are `branch<i>`."""
+
+CONSTANTS = frozenset({"stablehlo.constant", "arith.constant", "mhlo.constant"})
+CALLS = frozenset({"func.call", "call"})
+
+KEEPS_SPLAT = frozenset({"stablehlo.broadcast_in_dim", "stablehlo.reshape", "stablehlo.transpose", "stablehlo.convert"})
+"""Ops that make of a splat the same splat in another shape (a convert only where the type stays: exporters write
+such ones)."""
+
+SHAPE_OPERANDS: dict[str, frozenset[int]] = {
+    "stablehlo.dynamic_broadcast_in_dim": frozenset({1}),
+    "stablehlo.dynamic_reshape": frozenset({1}),
+    "stablehlo.dynamic_iota": frozenset({0}),
+    "stablehlo.rng": frozenset({2}),
+    "stablehlo.dynamic_pad": frozenset({2, 3, 4}),
+    "stablehlo.dynamic_gather": frozenset({2}),
+    "stablehlo.dynamic_conv": frozenset({2}),
+    "stablehlo.real_dynamic_slice": frozenset({1, 2, 3}),
+}
+"""Operands that decide a shape: as constants they belong to the op even where they are no splats."""
+
+NAMED_BODIES = frozenset(
+    f"stablehlo.{name}" for name in ("reduce", "reduce_window", "scatter", "select_and_scatter", "sort")
+)
+"""Ops whose record names the ops of their regions (parameter `body`): a sum and a maximum differ in nothing else."""
+
+
+def split_module(module: Module | str | bytes | Path, model: str = "") -> SplitModule:
+    """The ops of `module` in program order and one module per unique op.
+
+    `model` is written into every `Use`. Raises InputError where `module` cannot be read or has no entry function.
+    """
+    where = str(module) if isinstance(module, Path) else model or "module"
+    splitter = _Splitter(load(module, where), model, where)
+    collecting = gc.isenabled()
+    gc.disable()  # all that is made here stays: looking for garbage in it costs more the more ops there are
+    try:
+        return splitter.split()
+    except RecursionError:
+        nested = "calls and loops nested a few hundred deep at most"
+        raise InputError(where, nested, "deeper ones", "inlining the module's functions") from None
+    finally:
+        if collecting:
+            gc.enable()
+
+
+class _Splitter:
+    """One pass over one module."""
+
+    def __init__(self, module: Module, model: str, where: str) -> None:
+        self.module, self.model, self.where = module, model, where
+        self.symbols: dict[str, Any] = {}
+        for view in module.body.operations:
+            op = view.operation
+            if "sym_name" in op.attributes:
+                name: Any = op.attributes["sym_name"]
+                self.symbols[name.value] = op
+        self.identity = Identity(self.symbols.get)
+        self.types: list[Any] = []
+        self.descs: list[TensorDesc] = []
+        self.type_tokens: list[str] = []
+        self.seen_types: dict[Any, tuple[TensorDesc, str]] = {}
+        self.constants: dict[int, np.ndarray] = {}
+        """Values that are constants, splats through reshaping ops included."""
+        self.splats: set[int] = set()
+        self.constant_tokens: dict[int, str] = {}
+        self.arrays: dict[Any, np.ndarray | None] = {}
+        self.ids: dict[Any, str] = {}
+        """What makes an op without regions -> its id, so that a repeated op costs no hashing."""
+        self.ops: dict[str, SingleOp] = {}
+        self.use_lists: dict[str, list[Use]] = {}
+        self.calls: list[str] = []
+        self.total = self.structural = 0
+
+    def split(self) -> SplitModule:
+        entry = self._entry()
+        block = self._only_block(entry)
+        env: dict[Any, int] = {}
+        arguments = tuple(self._new(env, argument) for argument in block.arguments)
+        nodes: list[Node] = []
+        results = self._block(block, env, "main", Place(), nodes)
+        ops = {}
+        for op_id, op in self.ops.items():
+            ops[op_id] = SingleOp(
+                op.op_id,
+                op.op_name,
+                op.bytecode,
+                op.inputs,
+                op.outputs,
+                op.op_params,
+                tuple(self.use_lists[op_id]),
+                op.unsplittable,
+            )
+        program = Program("main", arguments, tuple(nodes), results)
+        return SplitModule(program, tuple(self.descs), ops, self.total, self.structural)
+
+    def _entry(self) -> Any:
+        """The public function `main`, else the only public one, else a private `main`."""
+        functions = {name: op for name, op in self.symbols.items() if op.name == "func.func"}
+        public = {
+            name: op
+            for name, op in functions.items()
+            if "sym_visibility" not in op.attributes or op.attributes["sym_visibility"].value == "public"
+        }
+        entry = public.get("main") or (next(iter(public.values())) if len(public) == 1 else functions.get("main"))
+        if entry is None:
+            names = ", ".join(f"@{name}" for name in functions) or "no function"
+            raise InputError(self.where, "a function @main, or one public function", names, "naming the entry @main")
+        return entry
+
+    def _only_block(self, function: Any) -> Any:
+        blocks = list(function.regions[0].blocks)
+        if len(blocks) != 1:
+            name = function.attributes["sym_name"].value
+            raise InputError(f"{self.where}: @{name}", "a body of one block", f"{len(blocks)} blocks")
+        return blocks[0]
+
+    def _new(self, env: dict[Any, int], value: Any) -> int:
+        """A new value number for `value`."""
+        type_ = value.type
+        seen = self.seen_types.get(type_)
+        if seen is None:
+            seen = self.seen_types[type_] = tensor_desc(type_), self.identity.type(type_)
+        number = env[value] = len(self.types)
+        self.types.append(type_)
+        self.descs.append(seen[0])
+        self.type_tokens.append(seen[1])
+        return number
+
+    def _block(self, block: Any, env: dict[Any, int], path: str, call: Place, nodes: list[Node]) -> tuple[int, ...]:
+        """Appends the nodes of `block`; returns the numbers of what its terminator hands out."""
+        results: tuple[int, ...] = ()
+        for index, view in enumerate(block.operations):
+            op = view.operation
+            name = op.name
+            self.total += 1
+            operands = tuple([env[value] for value in op.operands])
+            if name.endswith(".return"):
+                self.structural += 1
+                results = operands
+                continue
+            place = place_of(op.location)
+            if call.name or call.file:
+                place = place.inside(call)
+            spot = f"{path}/{index}"
+            if name in CONSTANTS:
+                nodes.append(self._constant(op, env, spot, place))
+            elif name in CALLS and self._callee(op):
+                self.structural += 1
+                self._call(op, operands, env, spot, place, nodes)
+            else:
+                nodes.append(self._op(op, name, operands, env, spot, place, call))
+        return results
+
+    def _constant(self, op: Any, env: dict[Any, int], path: str, place: Place) -> Node:
+        self.structural += 1
+        number = self._new(env, op.results[0])
+        try:
+            key = op.attributes["value"]
+        except TypeError:
+            array = constant_array(op)
+        else:
+            if key not in self.arrays:
+                self.arrays[key] = constant_array(op)
+            array = self.arrays[key]
+        if array is not None:
+            self.constants[number] = array
+            if is_splat(array):
+                self.splats.add(number)
+        return Node(
+            "constant", op.name, path, (), (number,), value=array, location=str(place), framework_op=place.framework_op
+        )
+
+    def _callee(self, op: Any) -> str:
+        """The function that a call expands to; empty where it has no body or is being expanded already."""
+        name = op.attributes["callee"].value
+        function = self.symbols.get(name)
+        known = function is not None and name not in self.calls and len(function.regions[0].blocks) == 1
+        return name if known else ""
+
+    def _call(
+        self, op: Any, operands: tuple[int, ...], env: dict[Any, int], path: str, place: Place, nodes: list[Node]
+    ) -> None:
+        """Walks the callee here: its arguments are the operands' numbers, the call's results the returned ones."""
+        name = op.attributes["callee"].value
+        block = self._only_block(self.symbols[name])
+        inner = dict(zip(block.arguments, operands, strict=True))
+        self.calls.append(name)
+        results = self._block(block, inner, f"{path}@{name}", place, nodes)
+        self.calls.pop()
+        env.update(zip(op.results, results, strict=True))
+
+    def _op(
+        self,
+        op: Any,
+        name: str,
+        operands: tuple[int, ...],
+        env: dict[Any, int],
+        path: str,
+        place: Place,
+        call: Place,
+    ) -> Node:
+        """The node of one op, its module made and its use counted; `call` is where its function is called."""
+        has_regions = len(op.regions) > 0
+        outer = dict.fromkeys(operands)
+        if has_regions:
+            for inner in inner_ops(op):
+                outer.update(dict.fromkeys(env[value] for value in inner.operands if value in env))
+        tokens = [n for n in outer if self.descs[n].data_type == TOKEN]
+        for n in tokens:
+            del outer[n]
+        embedded = self._embedded(name, operands, outer)
+        inputs = tuple([n for n in outer if n not in embedded])
+        results = tuple([self._new(env, result) for result in op.results])
+        op_id = self._id(op, name, has_regions, operands, results, env, embedded, inputs)
+        if op_id not in self.ops:
+            self.ops[op_id] = self._single(op, op_id, env, embedded, tokens, inputs)
+            self.use_lists[op_id] = []
+        single = self.ops[op_id]
+        location, framework_op = str(place), place.framework_op
+        self.use_lists[op_id].append(Use(model=self.model, path=path, location=location, framework_op=framework_op))
+        bodies = self._bodies(op, name, env, path, call) if name in BODIES else ()
+        if name in KEEPS_SPLAT and operands[0] in self.splats:
+            self._spread_splat(operands[0], results[0])
+        return Node(
+            "unsplittable" if single.unsplittable else "op",
+            single.op_name,
+            path,
+            operands,
+            results,
+            op_id,
+            () if single.unsplittable else inputs,
+            () if single.unsplittable else tuple([n for n in results if self.descs[n].data_type != TOKEN]),
+            None,
+            location,
+            framework_op,
+            bodies,
+        )
+
+    def _embedded(self, name: str, operands: tuple[int, ...], outer: dict[int, None]) -> dict[int, np.ndarray]:
+        """The outer values that are constants of the op itself."""
+        constants = self.constants
+        if constants.keys().isdisjoint(outer):
+            return {}
+        shapes = SHAPE_OPERANDS.get(name, frozenset())
+        own = {n for i, n in enumerate(operands) if i in shapes}
+        embedded = {n: constants[n] for n in outer if n in self.splats or (n in own and n in constants)}
+        first = next(iter(outer))
+        if len(embedded) == len(outer) and first not in own:
+            del embedded[first]
+        return embedded
+
+    def _spread_splat(self, source: int, result: int) -> None:
+        """Notes that `result` is the splat `source` in another shape."""
+        desc = self.descs[result]
+        if desc.data_type == self.descs[source].data_type and all(extent > 0 for extent in desc.shape):
+            self.constants[result] = np.broadcast_to(self.constants[source].reshape(-1)[0], desc.shape)
+            self.splats.add(result)
+
+    def _token(self, number: int) -> str:
+        """What stands in an id for an embedded constant: its bits and type."""
+        token = self.constant_tokens.get(number)
+        if token is None:
+            token = f"c<{array_token(self.constants[number])}:{self.type_tokens[number]}>"
+            self.constant_tokens[number] = token
+        return token
+
+    def _id(
+        self,
+        op: Any,
+        name: str,
+        has_regions: bool,
+        operands: tuple[int, ...],
+        results: tuple[int, ...],
+        env: dict[Any, int],
+        embedded: dict[int, np.ndarray],
+        inputs: tuple[int, ...],
+    ) -> str:
+        """The canonical id of `op` in its place."""
+        token_of = {n: self._token(n) for n in embedded}
+        for i, n in enumerate(inputs):
+            token_of[n] = f"a{i}:{self.type_tokens[n]}"
+        if has_regions:
+            return digest(self.identity.text(op, lambda value: token_of.get(env.get(value, -1))))
+        attributes = tuple(attribute_items(op)) if len(op.attributes) else ()
+        tokens = self.type_tokens
+        key = (name, attributes, *[token_of.get(n, TOKEN) for n in operands], "->", *[tokens[n] for n in results])
+        op_id = self.ids.get(key)
+        if op_id is None:
+            text = self.identity.text(op, lambda value: token_of.get(env.get(value, -1), TOKEN))
+            op_id = self.ids[key] = digest(text)
+        return op_id
+
+    def _single(
+        self,
+        op: Any,
+        op_id: str,
+        env: dict[Any, int],
+        embedded: dict[int, np.ndarray],
+        tokens: list[int],
+        inputs: tuple[int, ...],
+    ) -> SingleOp:
+        """The module of one unique op, or why there is none. Its uses come later."""
+        inputs_desc = tuple(self.descs[n] for n in inputs)
+        outputs = tuple(tensor_desc(r.type) for r in op.results if str(r.type) != TOKEN)
+        params = {key: parameter_text(attr) for key, attr in attribute_items(op)}
+        if op.name in NAMED_BODIES:
+            params["body"] = body_text(op)
+        reason, bytecode = "", b""
+        try:
+            if op.name in CALLS:
+                callee = op.attributes["callee"].value
+                raise CannotBuildError(
+                    f"@{callee} calls itself" if callee in self.calls else f"@{callee} has no body of one block"
+                )
+            module = build_module(
+                op,
+                env.get,
+                [(n, self.types[n]) for n in inputs],
+                {n: (array, self.types[n]) for n, array in embedded.items()},
+                tokens,
+                self.symbols.get,
+            )
+            bytecode = to_bytecode(module)
+        except CannotBuildError as error:
+            reason = str(error)
+        return SingleOp(op_id, op_name(op), bytecode, inputs_desc, outputs, params, (), reason)
+
+    def _bodies(self, op: Any, name: str, env: dict[Any, int], path: str, call: Place) -> tuple[Program, ...]:
+        """The regions of a while, if or case as programs of their own."""
+        bodies = []
+        names = BODIES[name]
+        for i, region in enumerate(op.regions):
+            label = names[i] if names else f"branch{i}"
+            first_inner = len(self.types)
+            block = region.blocks[0]
+            arguments = tuple([self._new(env, argument) for argument in block.arguments])
+            nodes: list[Node] = []
+            results = self._block(block, env, f"{path}.{label}", call, nodes)
+            bodies.append(Program(label, arguments, tuple(nodes), results, _captures(nodes, results, first_inner)))
+        return tuple(bodies)
+
+
+def body_text(op: Any) -> str:
+    """Names of the ops in the regions of `op` without their returns: `a, b`, regions apart as `a; b`."""
+    regions = []
+    for region in op.regions:
+        inner = [view.operation.name for block in region.blocks for view in block.operations]
+        regions.append(", ".join(name for name in inner if not name.endswith(".return")))
+    return "; ".join(regions)
+
+
+def _captures(nodes: list[Node], results: tuple[int, ...], first_inner: int) -> tuple[int, ...]:
+    """Values numbered before `first_inner` that `nodes` or `results` use, in order of first use."""
+    used: dict[int, None] = {}
+    for node in nodes:
+        used.update(dict.fromkeys(node.operands))
+        used.update(dict.fromkeys(node.inputs))
+        for body in node.bodies:
+            used.update(dict.fromkeys(body.captures))
+    used.update(dict.fromkeys(results))
+    return tuple(n for n in used if n < first_inner)

@@ -1,0 +1,79 @@
+"""Models of the user's where they lie: which file is which framework's, and what else its program depends on.
+
+| word | what it is |
+|---|---|
+| `my_model.py`, `my_model.py:name` | Python that holds a model and example inputs (models/frontends/python.py) |
+| `net.onnx`, `net.tflite` | a file of that format |
+| `graph.pb` | a frozen GraphDef |
+| `folder`, `folder:signature` | a SavedModel |
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from opscope.harness.record.errors import InputError
+from opscope.models import frontends, registry
+
+FORMATS = {".py": "python", ".onnx": "onnx", ".tflite": "tflite", ".pb": "graphdef"}
+"""Suffix -> framework whose exporter takes the file."""
+SAVED_MODEL = "saved_model.pb"
+"""The file that makes a folder a SavedModel."""
+_LOCATION = re.compile(rb"\n\x08location\x12(.)", re.DOTALL)
+"""In an ONNX file: the name of a file beside it that holds a tensor, with its length in front (protobuf)."""
+
+
+@dataclass(frozen=True)
+class UserFile:
+    """One model of the user's."""
+
+    name: str
+    path: Path
+    framework: str
+    files: tuple[Path, ...]
+    """What its program depends on."""
+    entry: str
+
+
+def named(word: str) -> UserFile | None:
+    """The user's model that a word names; None where it names none. Raises InputError where it does not exist."""
+    path, entry = Path(word), ""
+    if not path.exists() and ":" in path.name:
+        head, _, entry = word.rpartition(":")
+        path = Path(head)
+    if path.is_file() and path.name == SAVED_MODEL:
+        path = path.parent
+    if path.is_dir():
+        if not (path / SAVED_MODEL).is_file() and "/" not in word:
+            return None  # a folder may have a registered model's name
+        if not (path / SAVED_MODEL).is_file():
+            raise InputError("--model", f"a SavedModel, which holds {SAVED_MODEL}", f"the folder {word!r}")
+        return _file(path, "tf", entry, (path,))
+    framework = FORMATS.get(path.suffix)
+    if framework is None:
+        return None
+    if not path.is_file():
+        kind = "Python" if framework == "python" else path.suffix
+        raise InputError("--model", f"the path of a {kind} file", f"{word!r}, which is not a file")
+    if framework == "python":
+        return _file(path, framework, entry, tuple(p for p in registry.sources_of(path.resolve()) if p.is_file()))
+    if entry:
+        raise InputError("--model", f"{path.suffix} without a name behind it", repr(word), str(path))
+    return _file(path, framework, "", (path, *_beside(path)))
+
+
+def _file(path: Path, framework: str, entry: str, files: tuple[Path, ...]) -> UserFile:
+    path = path.absolute()
+    name = f"{path.stem}.{entry}" if entry else path.stem
+    return UserFile(name, path, framework, (*files, *frontends.sources(framework)), entry)
+
+
+def _beside(path: Path) -> list[Path]:
+    """The files that hold tensors of an ONNX file."""
+    if path.suffix != ".onnx":
+        return []
+    data = path.read_bytes()
+    names = {data[m.end() : m.end() + m[1][0]].decode("utf-8", "replace") for m in _LOCATION.finditer(data)}
+    return [found for name in sorted(names) if (found := path.parent / name).is_file()]

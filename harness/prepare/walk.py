@@ -1,0 +1,439 @@
+"""One walk over a split program: goldens, and captured inputs, of the first use of each unique op.
+
+The ops are evaluated in program order by the executables of `opscope.harness.prepare.golden`; values are freed at their last use, and
+what a first use needs is stored once. A value that could not be computed is *missing*: its users get random inputs by
+the law of their domain, so that the walk reaches the end and every op that can be tested is.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from opscope.harness.cache.export_folder import JOURNAL, OPS, VALUES
+from opscope.harness.prepare import golden
+from opscope.harness.prepare.input_distributions import default_law, law_of
+from opscope.harness.prepare.program import Node, Program, SingleOp, SplitModule
+from opscope.harness.prepare.split import KEEPS_SPLAT
+from opscope.harness.record.element_types import NUMPY_NAMES, byte_size, load, numpy_dtype, save, size_text
+from opscope.harness.record.records import OpRow, Source, TensorDesc
+from opscope.models.seeding import draw
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Sizes above which a value is not computed."""
+
+    tensor_bytes: int = 2 << 30
+    live_bytes: int = 8 << 30
+    input_bytes: int = 2 << 30
+    """No random input above this is made: neither the walk nor a lane would survive a few of them."""
+
+
+@dataclass(frozen=True)
+class Missing:
+    """A value that was not computed, and why."""
+
+    reason: str
+
+
+@dataclass
+class Plan:
+    """What a walk is asked to do."""
+
+    split: SplitModule
+    laws: Sequence[str]
+    """Law of each argument of the program."""
+    seed: int
+    folder: Path
+    """Export folder under construction: values are stored below it."""
+    provenance: str
+    """Beginning of the provenance of captured inputs: `captured:<module>:<weights seed>`."""
+    cache_dir: Path | None = None
+    limits: Limits = field(default_factory=Limits)
+    guilty: Mapping[str, str] = field(default_factory=dict)
+    """Ops that brought an earlier walk down -> how: they are not evaluated again."""
+    given: Mapping[int, str] = field(default_factory=dict)
+    """Argument -> file below `folder` with its value, where that is not drawn by its law."""
+    random: bool = False
+    """All inputs are random: no op sees what another computed."""
+    frontend: str = ""
+    on_progress: Callable[[int, int], None] = lambda done, total: None
+    """Called with ops evaluated and ops in all."""
+
+
+@dataclass(frozen=True)
+class Walked:
+    """What a walk found."""
+
+    rows: list[OpRow]
+    results: list[np.ndarray | Missing]
+    """Final outputs of the whole program (none with random inputs)."""
+
+
+def walk(plan: Plan) -> Walked:
+    """Evaluates the program of `plan.split` once; one row per unique op, in order of first use."""
+    for name in (OPS, VALUES):
+        (plan.folder / name).mkdir(exist_ok=True)
+    walker = Walker(plan)
+    if plan.random:
+        first = {node.op_id: node for node in reversed(list(plan.split.program.walk())) if node.kind == "op"}
+        for done, op in enumerate(plan.split.ops.values()):
+            if op.op_id in first:
+                walker.evaluate_alone(op, first[op.op_id])
+            plan.on_progress(done + 1, len(plan.split.ops))
+        results: list[np.ndarray | Missing] = []
+    else:
+        results = walker.run()
+    walker.close()
+    return Walked([walker.row(op) for op in plan.split.ops.values()], results)
+
+
+def argument_laws(split: SplitModule) -> list[str]:
+    """A law for each argument of a program that brings none: what its first user's domain asks for."""
+    users: dict[int, tuple[Node, int]] = {}
+    for node in split.program.walk():
+        for index, value in enumerate(node.inputs):
+            users.setdefault(value, (node, index))
+    return [
+        _domain_law(split, *users[value]) if value in users else default_law(split.values[value].data_type)
+        for value in split.program.arguments
+    ]
+
+
+def _domain_law(split: SplitModule, node: Node, index: int) -> str:
+    """The law that the domain of `node`'s op asks for its input `index`.
+
+    An input of the single-op module is an operand of the op, though not always the one of that number: constants are
+    embedded. What a region captures is no operand and takes any value.
+    """
+    value = node.inputs[index]
+    if value not in node.operands:
+        return default_law(split.values[value].data_type)
+    if node.name == "stablehlo.select" and value == node.operands[0] and (forced := _never_nan(split, node)):
+        return forced
+    # The same value twice: the first time as the first operand that it is, then as the next.
+    earlier = node.inputs[:index].count(value)
+    places = [place for place, operand in enumerate(node.operands) if operand == value]
+    operands = [split.values[operand] for operand in node.operands]
+    return law_of(node.name, places[min(earlier, len(places) - 1)], operands, split.ops[node.op_id].op_params)
+
+
+def _never_nan(split: SplitModule, node: Node) -> str:
+    """The law of the predicate of a selection one side of which is NaN throughout; empty where none is.
+
+    Such a side stands for what is out of range (a lookup that fills), which no index in its domain chooses.
+    """
+    made = {value: maker for maker in split.program.walk() for value in maker.results}
+    for side, law in zip(node.operands[1:], ("bool:0", "bool:1"), strict=True):
+        maker = made.get(side)
+        while maker is not None and maker.name in KEEPS_SPLAT:  # the splitter embeds what a splat is spread to
+            maker = made.get(maker.operands[0])
+        held = None if maker is None else maker.value
+        if held is not None and not any(held.strides) and bool(np.isnan(held.reshape(-1)[:1].astype(np.float32)).all()):
+            return law
+    return ""
+
+
+class Walker:
+    """The state of one walk."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan, self.split = plan, plan.split
+        self.arguments = {v: i for i, v in enumerate(self.split.program.arguments)}
+        self.sources: dict[str, tuple[Source, ...]] = {}
+        self.goldens: dict[str, tuple[str, ...]] = {}
+        self.reasons: dict[str, str] = {}
+        self.provenance: dict[str, str] = {}
+        self.stored: set[int] = set()
+        self.executables: dict[str, golden.Executable | str] = {}
+        self.journal = os.open(plan.folder / JOURNAL, os.O_WRONLY | os.O_CREAT)
+        self.live_bytes = 0
+        self.computed: set[int] = set()
+        """Values that count in `live_bytes`."""
+        self.total = sum(node.kind == "op" for node in self.split.program.nodes)
+
+    def close(self) -> None:
+        """Ends the journal: nothing is under evaluation any more."""
+        os.ftruncate(self.journal, 0)
+        os.close(self.journal)
+
+    # --- the program ---------------------------------------------------------------------------------------------
+
+    def run(self) -> list[np.ndarray | Missing]:
+        """Evaluates the whole program; its final outputs."""
+        program = self.split.program
+        last = last_uses(program)
+        env: dict[int, Any] = {}
+        done = 0
+        for position, node in enumerate(program.nodes):
+            self.node(node, env)
+            done += node.kind == "op"
+            if node.kind == "op" and (done % 20 == 0 or done == self.total):
+                self.plan.on_progress(done, self.total)
+            for value in last.get(position, ()):
+                self.free(value, env)
+        return [self.final(value, env) for value in program.results]
+
+    def final(self, value: int, env: Mapping[int, Any]) -> np.ndarray | Missing:
+        """A result of the program."""
+        buffer = env[value] if value in env else self.argument(value)
+        return buffer if isinstance(buffer, Missing) else golden.take(buffer)
+
+    def node(self, node: Node, env: dict[int, Any]) -> None:
+        """Evaluates one node and puts its results into `env`."""
+        if node.kind == "constant":
+            missing = Missing(f"constant of {self.split.values[node.results[0]].data_type}")
+            env[node.results[0]] = missing if node.value is None else node.value
+            return
+        if node.kind == "unsplittable":
+            for value in node.results:
+                env[value] = Missing(f"{node.name} could not be split")
+            return
+        op = self.split.ops[node.op_id]
+        first = node.op_id not in self.sources
+        buffers, sources = self.inputs(op, node, env, store=first)
+        if first:
+            self.sources[op.op_id] = sources
+            captured = any(s.kind != "random" for s in sources) or not sources
+            self.provenance[op.op_id] = (
+                f"{self.plan.provenance}:{node.path}" if captured else f"random:{self.plan.seed}"
+            )
+        results = self.evaluate(op, buffers)
+        for value in node.results:
+            env[value] = Missing(f"{node.name} has no value for it")
+        for value, result in zip(node.outputs, results, strict=True):
+            env[value] = result
+            if not isinstance(result, Missing):
+                self.computed.add(value)
+                self.live_bytes += self.bytes_of(value)
+        if first:
+            self.remember(op, node.outputs, results)
+        for body in node.bodies:
+            self.body(body, node, env)
+
+    def body(self, body: Program, node: Node, env: dict[int, Any]) -> None:
+        """Evaluates the body of a while/if/case once, on the values of its first iteration, if it holds new ops."""
+        if not self.enters(body):
+            return
+        before = self.live_bytes
+        local = dict(env)
+        for argument, operand in zip(body.arguments, node.operands, strict=bool(body.arguments)):
+            local[argument] = local[operand] if operand in local else self.argument(operand)
+        for inner in body.nodes:
+            self.node(inner, local)
+        # What the body computed dies with `local`.
+        self.live_bytes = before
+
+    def enters(self, body: Program) -> bool:
+        """Whether a body holds an op that was not met before."""
+        return any(inner.kind == "op" and inner.op_id not in self.sources for inner in body.walk())
+
+    # --- values --------------------------------------------------------------------------------------------------
+
+    def bytes_of(self, value: int) -> int:
+        """Size of a value."""
+        desc = self.split.values[value]
+        return byte_size(desc.shape, desc.data_type)
+
+    def free(self, value: int, env: dict[int, Any]) -> None:
+        """Forgets a value after its last use."""
+        if value in self.computed:
+            self.live_bytes -= self.bytes_of(value)
+        env.pop(value, None)
+
+    def argument(self, value: int) -> Any:
+        """The buffer of an argument of the program: given, or drawn by its law."""
+        index = self.arguments[value]
+        desc = self.split.values[value]
+        if desc.data_type not in NUMPY_NAMES:
+            return Missing(f"argument of {desc.data_type}")
+        if index in self.plan.given:
+            return golden.put(load(self.plan.folder / self.plan.given[index], desc.shape, desc.data_type))
+        return golden.put(self.draw(desc, self.plan.laws[index], index))
+
+    def draw(self, desc: TensorDesc, law: str, index: int) -> np.ndarray:
+        """A seeded array."""
+        return draw(law, desc.shape, numpy_dtype(desc.data_type), self.plan.seed, index)
+
+    def inputs(
+        self, op: SingleOp, node: Node, env: dict[int, Any], store: bool
+    ) -> tuple[list[Any] | Missing, tuple[Source, ...]]:
+        """The input buffers of one use, and where each comes from; `store`: captured ones are written to files."""
+        buffers: list[Any] = []
+        sources: list[Source] = []
+        for index, value in enumerate(node.inputs):
+            if value not in env:
+                env[value] = self.argument(value)
+            held = env[value]
+            if isinstance(held, Missing):
+                reason = self.no_random(op.inputs[index])
+                if reason:
+                    return Missing(reason), ()
+                source, held = self.random(op, node, index)
+                sources.append(source)
+                buffers.append(held)
+                continue
+            if isinstance(held, np.ndarray):
+                held = env[value] = golden.put(held)
+            buffers.append(held)
+            if value in self.arguments:
+                sources.append(self.source(self.arguments[value]))
+            else:
+                path = f"{VALUES}/{value}.npy"
+                sources.append(Source(kind="captured", path=path))
+                if store:
+                    self.store(value, held)
+        return buffers, tuple(sources)
+
+    def source(self, index: int) -> Source:
+        """Where the value of an argument of the program comes from."""
+        if index in self.plan.given:
+            return Source(kind="captured", path=self.plan.given[index])
+        return Source(kind="seeded", law=self.plan.laws[index], seed=self.plan.seed, index=index)
+
+    def random(self, op: SingleOp, node: Node, index: int) -> tuple[Source, Any]:
+        """A random input by the law of the op's domain."""
+        law = _domain_law(self.split, node, index)
+        source = Source(kind="random", law=law, seed=self.plan.seed, index=index)
+        return source, golden.put(self.draw(op.inputs[index], law, index))
+
+    def no_random(self, desc: TensorDesc) -> str:
+        """Why no random value of that type is made; empty where one is."""
+        if desc.data_type not in NUMPY_NAMES:
+            return f"no value of {desc.data_type}"
+        size = byte_size(desc.shape, desc.data_type)
+        limit = self.plan.limits.input_bytes
+        return f"input of {size_text(size)} is above the cap of {size_text(limit)}" if size > limit else ""
+
+    def store(self, value: int, buffer: Any) -> None:
+        """Writes a value once."""
+        if value not in self.stored:
+            save(self.plan.folder / VALUES / f"{value}.npy", golden.view(buffer))
+            self.stored.add(value)
+
+    # --- ops -----------------------------------------------------------------------------------------------------
+
+    def executable(self, op: SingleOp) -> golden.Executable | str:
+        """The op's executable, or why there is none."""
+        known = self.executables.get(op.op_id)
+        if known is None:
+            try:
+                known = golden.compile_module(op.bytecode, self.plan.cache_dir, widen=True)
+            except golden.GoldenError as error:
+                known = f"XLA does not compile it: {error}"
+            self.executables[op.op_id] = known
+        return known
+
+    def evaluate(self, op: SingleOp, buffers: list[Any] | Missing) -> list[Any]:
+        """The results of one use: buffers, or Missing."""
+        reason = self.plan.guilty.get(op.op_id) or self.too_large(op)
+        if not reason and isinstance(buffers, Missing):
+            reason = buffers.reason
+        if not reason and not isinstance(buffers, Missing):
+            os.pwrite(self.journal, f"{op.op_id:<64}".encode(), 0)
+            executable = self.executable(op)
+            if isinstance(executable, golden.Executable):
+                try:
+                    return executable.run(buffers)
+                except golden.GoldenError as error:
+                    reason = f"XLA does not run it: {error}"
+            else:
+                reason = executable
+        return [Missing(reason)] * len(op.outputs)
+
+    def too_large(self, op: SingleOp) -> str:
+        """Why the results are too large to be computed; empty where they are not."""
+        sizes = [byte_size(d.shape, d.data_type) for d in op.outputs]
+        limits = self.plan.limits
+        if max(sizes, default=0) > limits.tensor_bytes:
+            return f"result of {size_text(max(sizes))} is above the cap of {size_text(limits.tensor_bytes)}"
+        if self.live_bytes + sum(sizes) > limits.live_bytes:
+            alive = size_text(self.live_bytes + sum(sizes))
+            return f"{alive} of values alive at once are above the cap of {size_text(limits.live_bytes)}"
+        return ""
+
+    def no_golden(self, op: SingleOp, results: Sequence[Any]) -> str:
+        """Why the results are no golden; empty where they are one."""
+        if op.op_name == "stablehlo.rng" or "DEFAULT" in op.op_params.get("rng_algorithm", ""):
+            return "its algorithm is each implementation's own: no value is the right one"
+        return next((r.reason for r in results if isinstance(r, Missing)), "")
+
+    def remember(self, op: SingleOp, outputs: Sequence[int], results: Sequence[Any]) -> None:
+        """Stores the goldens of a first use, or the reason why there are none."""
+        reason = self.no_golden(op, results)
+        if reason:
+            self.reasons[op.op_id] = reason
+            return
+        try:
+            for value, result in zip(outputs, results, strict=True):
+                self.store(value, result)
+        except golden.GoldenError as error:
+            self.reasons[op.op_id] = f"XLA does not run it: {error}"
+            return
+        self.goldens[op.op_id] = tuple(f"{VALUES}/{value}.npy" for value in outputs)
+
+    def evaluate_alone(self, op: SingleOp, node: Node) -> None:
+        """Random inputs and the golden on them, for one op apart from all others."""
+        absent = next((reason for desc in op.inputs if (reason := self.no_random(desc))), "")
+        drawn = [] if absent else [self.random(op, node, index) for index in range(len(op.inputs))]
+        self.sources[op.op_id] = tuple(source for source, _ in drawn)
+        self.provenance[op.op_id] = f"random:{self.plan.seed}"
+        buffers = Missing(absent) if absent else [buffer for _, buffer in drawn]
+        results = self.evaluate(op, buffers)
+        reason = self.no_golden(op, results)
+        if reason:
+            self.reasons[op.op_id] = reason
+            return
+        paths = tuple(f"{VALUES}/{op.op_id}.{k}.npy" for k in range(len(results)))
+        for path, result in zip(paths, results, strict=True):
+            save(self.plan.folder / path, golden.view(result))
+        self.goldens[op.op_id] = paths
+
+    def row(self, op: SingleOp) -> OpRow:
+        """The manifest's row of a unique op; its module is written beside."""
+        base = OpRow(
+            op_id=op.op_id,
+            op_name=op.op_name,
+            module=None,
+            inputs=op.inputs,
+            outputs=op.outputs,
+            op_params=op.op_params,
+            uses=op.uses,
+            frontend=self.plan.frontend,
+            unsplittable=op.unsplittable,
+        )
+        if op.unsplittable:
+            return base.model_copy(update={"no_golden": f"unsplittable: {op.unsplittable}"})
+        module = f"{OPS}/{op.op_id}.mlirbc"
+        (self.plan.folder / module).write_bytes(op.bytecode)
+        reason = self.reasons.get(op.op_id, "" if op.op_id in self.goldens else "never evaluated")
+        return base.model_copy(
+            update={
+                "module": module,
+                "sources": self.sources.get(op.op_id, ()),
+                "golden": self.goldens.get(op.op_id, ()),
+                "no_golden": reason,
+                "provenance": self.provenance.get(op.op_id, ""),
+            }
+        )
+
+
+def last_uses(program: Program) -> dict[int, list[int]]:
+    """Position in the program -> values that no later node (nor the program's results) uses."""
+    last: dict[int, int] = {}
+    for position, node in enumerate(program.nodes):
+        used = [*node.operands, *node.inputs, *node.results, *(v for b in node.bodies for v in b.captures)]
+        for value in used:
+            last[value] = position
+    for value in program.results:
+        last.pop(value, None)
+    freed: dict[int, list[int]] = {}
+    for value, position in last.items():
+        freed.setdefault(position, []).append(value)
+    return freed

@@ -1,0 +1,64 @@
+"""The row of a model as one program: what `--op-by-op-on-fail` runs first. Written beside the ops of an export."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from opscope.harness.cache.export_folder import MODULE, VALUES, WHOLE
+from opscope.harness.prepare.program import Program, SplitModule
+from opscope.harness.record.element_types import save
+from opscope.harness.record.kinds import PRODUCT_KINDS, PRODUCTS_IN_A_ROW, op_kind
+from opscope.harness.record.records import WHOLE_MODEL, OpRow, Source, Use
+
+
+def write(
+    folder: Path, name: str, split: SplitModule, results: Sequence[Any], laws: Sequence[str], seed: int,
+    digest: str, frontend: str, given: Mapping[int, str], argument_types: tuple[str, ...] = (),
+) -> None:  # fmt: skip
+    """Writes whole.json and the goldens of the final outputs: `results` of the walk, which equal the whole model's.
+
+    `digest` names the program; `given` holds the files of arguments whose values the user brought. A result that the
+    walk has no value for leaves the model without goldens. `argument_types` say which arguments stay from run to run.
+    """
+    program = split.program
+    missing = next((str(value.reason) for value in results if hasattr(value, "reason")), "")
+    if len(results) != len(program.results):
+        missing = missing or "the walk did not evaluate the whole program"
+    paths = tuple(f"{VALUES}/whole.{index}.npy" for index in range(len(results)))
+    for path, value in zip(paths if not missing else (), results, strict=False):
+        save(folder / path, value)
+    row = OpRow(
+        op_id=hashlib.sha256(f"{name};{digest};{seed}".encode()).hexdigest()[:16],
+        op_name=WHOLE_MODEL,
+        module=MODULE,
+        inputs=tuple(split.values[value] for value in program.arguments),
+        outputs=tuple(split.values[value] for value in program.results),
+        op_params={PRODUCTS_IN_A_ROW: str(products_in_a_row(program))},
+        sources=tuple(
+            Source(kind="captured", path=given[index])
+            if index in given
+            else Source(kind="seeded", law=law, seed=seed, index=index)
+            for index, law in enumerate(laws)
+        ),
+        golden=() if missing else paths,
+        no_golden=missing,
+        uses=(Use(model=name, path="main"),),
+        provenance=f"seeded:{name}-{digest}:{seed}",
+        frontend=frontend,
+        argument_types=argument_types,
+    )
+    (folder / WHOLE).write_text(row.model_dump_json() + "\n")
+
+
+def products_in_a_row(program: Program) -> int:
+    """The most products (matmul, conv) of which each reads what came of the one before; a loop's body counts once."""
+    before: dict[int, int] = {}
+    for node in program.nodes:
+        most = max((before.get(value, 0) for value in node.operands), default=0)
+        most += op_kind(node.name) in PRODUCT_KINDS
+        most += max((products_in_a_row(body) for body in node.bodies), default=0)
+        before |= dict.fromkeys(node.results, most)
+    return max(before.values(), default=0)

@@ -1,0 +1,109 @@
+"""Export folders of the workflows that run ops of a compiler's own program: made from a model's export by a child.
+
+Keyed by the export, the workflow, what the backend says of itself and the options, and laid out as any export folder
+(harness/programs/pieces.py has what is in it). Imports neither jax nor numpy: pytest processes call it.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from opscope.harness.backends import registry
+from opscope.harness.cache import export_folder
+from opscope.harness.cache.claims import Claims
+from opscope.harness.lanes.flight import Ready
+from opscope.harness.prepare import exporting
+from opscope.harness.prepare.prepare_models import merge
+from opscope.harness.record.errors import InputError
+from opscope.harness.record.optest import RunContext, backend_label
+from opscope.harness.record.records import ManifestHeader, ModelFailure, OpRow
+from opscope.harness.record.stages import ModelStatus
+
+TAKES_APART = frozenset({"reference"})
+"""Backends that hand over the program that they compile."""
+WAIT = 3600
+"""Seconds that a child may take for one model."""
+
+
+def check(workflow: str, backends: str) -> None:
+    """Raises InputError where a workflow needs the compiler's own program and the backends do not hand it over."""
+    names = registry.several(backends)
+    odd = [name for name in names if backend_label(name) not in TAKES_APART]
+    if odd or len(names) > 1:
+        expected = f"one backend that hands over its program ({', '.join(sorted(TAKES_APART))})"
+        raise InputError(f"--workflow {workflow}", expected, ", ".join(names), "--backend reference")
+
+
+def derive(
+    workflow: str, header: ManifestHeader, context: RunContext, ready: Ready, cache: Path,
+    report: Callable[[dict[str, Any]], None], claims: Claims | None = None,
+) -> tuple[ManifestHeader, list[OpRow]]:  # fmt: skip
+    """The manifest of all models of `header`, by `workflow`; a model that brought its child down is a failure of it."""
+    manifests: list[tuple[ManifestHeader, list[OpRow]]] = []
+    failed: list[ModelFailure] = []
+    sources = export_folder.sources_digest()
+    for model, base in zip(header.models, header.export_dirs, strict=True):
+        asked = {
+            "base": Path(base).name,
+            "workflow": workflow,
+            "backend": ready.fingerprint,
+            "options": _asked(context),
+        }
+        folder = cache / "exports" / export_folder.key([Path(__file__).with_name("pieces.py")], asked, sources)
+        try:
+            if not export_folder.complete(folder):
+                report({"event": "stage", "model": model, "stage": workflow, "done": 0, "total": 1})
+                _make(workflow, model, Path(base), folder, context)
+                report({"event": "stage", "model": model, "stage": workflow, "done": 1, "total": 1})
+        except RuntimeError as error:
+            failed.append(ModelFailure(model=model, framework="", status=ModelStatus.PREPARE_FAILED, error=str(error)))
+            continue
+        if claims is not None:
+            claims.hold(folder)
+        export_folder.used(folder)
+        manifests.append(export_folder.read_manifest(folder))
+    found, rows = merge(manifests)
+    return found.model_copy(update={"failed": (*header.failed, *failed)}), rows
+
+
+def _asked(context: RunContext) -> tuple[Any, ...]:
+    """The options that decide what a backend compiles."""
+    return (
+        context.arch, context.data_format, context.math_fidelity, context.unsupported_types, context.optimization_level,
+        context.amp_level,
+    )  # fmt: skip
+
+
+def _make(workflow: str, model: str, base: Path, folder: Path, context: RunContext) -> None:
+    """Has a child make one folder. Raises RuntimeError where it did not, in one line."""
+    exports = export_folder.make_dir(folder.parent)
+    temporary = Path(tempfile.mkdtemp(prefix=".making-", dir=exports))
+    told = {
+        "workflow": workflow, "model": model, "base": str(base), "folder": str(folder), "temporary": str(temporary),
+        "context": asdict(context),
+    }  # fmt: skip
+    try:
+        done = subprocess.run(
+            [sys.executable, "-P", "-m", "opscope.harness.programs.derived_exports_child"], input=json.dumps(told), text=True,
+            capture_output=True, env=exporting.environment({"OPSCOPE_CACHE_DIR": str(exports.parent)}),
+            timeout=WAIT, check=False,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        raise RuntimeError(f"{workflow}: not done after {WAIT} s") from None
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    if done.returncode or not export_folder.complete(folder):
+        raise RuntimeError(f"{workflow}: {_last_line(done.stderr) or f'exit code {done.returncode}'}")
+
+
+def _last_line(text: str) -> str:
+    lines: Sequence[str] = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1][:200] if lines else ""

@@ -1,0 +1,96 @@
+"""The child of `opscope.harness.programs.derived_exports`: compiles one model, or each of its ops, and takes the programs apart.
+
+Reads one task as JSON on stdin; run as `python -P -m opscope.harness.programs.derived_exports_child`. A module that the compiler or the device
+refuses stays one row as it is, so that the ladder names the stage.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from opscope.harness.backends import registry
+from opscope.harness.backends.base import BackendOptions, StageError
+from opscope.harness.cache import export_folder
+from opscope.harness.prepare.inputs import row_inputs
+from opscope.harness.prepare.prepare_child import die_with_parent
+from opscope.harness.programs.pieces import Collected, collect
+from opscope.harness.record.optest import RunContext
+from opscope.harness.record.records import ManifestHeader, OpRow, Source, Use
+from opscope.harness.record.workflows import COMPILE_SPLIT, whole_rows
+
+
+def main() -> int:
+    """Does the task on stdin. Exit code 0: the folder is there."""
+    die_with_parent()
+    task = json.loads(sys.stdin.read())
+    make(task)
+    return 0
+
+
+def make(task: dict[str, Any]) -> None:
+    """Writes the export folder of a task (harness/programs/derived_exports.py)."""
+    context = RunContext(**task["context"])
+    backend: Any = registry.load(context.backend)
+    options = BackendOptions(
+        context.arch, context.data_format, context.math_fidelity, False, context.unsupported_types,
+        context.optimization_level, context.amp_level,
+    )  # fmt: skip
+    base, temporary, model = Path(task["base"]), Path(task["temporary"]), task["model"]
+    for name in (export_folder.OPS, export_folder.VALUES):
+        (temporary / name).mkdir()
+    _, rows = export_folder.read_manifest(base)
+    (whole,) = whole_rows([base])
+    into = Collected(temporary, export_folder.cache_dir(None), whole.frontend, f"{task['workflow']}:{whole.provenance}")
+    kept: list[OpRow] = []
+    units = [whole] if task["workflow"] == COMPILE_SPLIT else rows
+    for row in units:
+        uses: Sequence[Use] = () if row is whole else row.uses
+        try:
+            if row.module is None or (row.inputs and not row.sources):
+                raise StageError(row.unsplittable or "no inputs")
+            module = (base / row.module).read_bytes()
+            inputs = row_inputs(row, base)
+            types = row.argument_types
+            collect(into, module, inputs, lambda m, types=types: backend.take_apart(m, options, types), uses, model)
+        except Exception:  # noqa: BLE001  whatever refuses it: its own climb tells which stage does, and how
+            kept.append(_as_it_is(row, base, temporary))
+    found = [*kept, *into.finished()]
+    split_off = sum(len(row.uses) for row in found)
+    told = ManifestHeader(
+        models=(model,),
+        export_dirs=(task["folder"],),
+        module_ops={model: split_off + into.moves},
+        structural={model: into.moves},
+    )
+    export_folder.write_manifest(temporary, told, found)
+    export_folder.publish(temporary, Path(task["folder"]))
+
+
+def _as_it_is(row: OpRow, base: Path, folder: Path) -> OpRow:
+    """A row of the model's own export, with its files."""
+
+    def copied(name: str | None) -> str | None:
+        if name is not None and not (folder / name).exists():
+            (folder / name).parent.mkdir(exist_ok=True)
+            (folder / name).write_bytes((base / name).read_bytes())
+        return name
+
+    copied(row.module)
+    for source in row.sources:
+        _copy_source(source, copied)
+    for name in row.golden:
+        copied(name)
+    return row
+
+
+def _copy_source(source: Source, copied: Any) -> None:
+    if source.kind == "captured":
+        copied(source.path)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,73 @@
+"""The ledger: counts of a run that must add up, and the line that shows it.
+
+unique ops = one status each; a module's ops = uses of unique ops + uses of unsplittable ops + structural ops. Nothing
+is filled in here: an op without a record makes the sum fall short.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+from opscope.harness.record.records import Ledger, ManifestHeader, OpRow, OpTest
+from opscope.harness.record.stages import Status
+from opscope.harness.record.store import latest
+
+
+def ledger(header: ManifestHeader, rows: Iterable[OpRow], tests: Iterable[OpTest]) -> Ledger:
+    """Counts one run on one backend: of several attempts the highest; unsplittable ops have no status."""
+    rows = list(rows)
+    whole = [row for row in rows if not _unsplittable(row)]
+    broken = [row for row in rows if _unsplittable(row)]
+    apart = {row.op_id for row in broken}
+    counted = [test for test in latest(tests) if test.op_id not in apart]
+    by_status = Counter(test.status for test in counted)
+    return Ledger(
+        unique=len(whole),
+        by_status={status: by_status[status] for status in Status if by_status[status]},
+        unsplittable=len(broken),
+        uses=_uses(header, whole),
+        unsplittable_uses=_uses(header, broken),
+        structural=dict(header.structural),
+        module_ops=dict(header.module_ops),
+        stability=dict(sorted(Counter(test.stability for test in counted if test.stability).items())),
+    )
+
+
+def by_backend(
+    header: ManifestHeader, rows: Iterable[OpRow], tests: Iterable[OpTest], backends: Sequence[str]
+) -> dict[str, Ledger]:
+    """One ledger per backend of a run, by name; an op that was run again on yet another one counts in none."""
+    rows, tests = list(rows), list(tests)
+    return {name: ledger(header, rows, [test for test in tests if test.backend == name]) for name in backends}
+
+
+def line(books: Mapping[str, Ledger]) -> str:
+    """The ledgers in one line per sum: unique ops by status, then each model's ops by what became of them."""
+    lines = []
+    for backend, counts in books.items():
+        parts = " + ".join(f"{count} {status.value}" for status, count in counts.by_status.items()) or "0"
+        total = sum(counts.by_status.values())
+        whose = f"{backend}: " if len(books) > 1 else ""
+        lines.append(f"{whose}{counts.unique} unique ops {_sign(counts.unique == total)} {parts}")
+    counts = next(iter(books.values()))
+    for model, ops in counts.module_ops.items():
+        terms = (counts.uses.get(model, 0), counts.unsplittable_uses.get(model, 0), counts.structural.get(model, 0))
+        lines.append(
+            f"{model}: {ops} ops {_sign(ops == sum(terms))} "
+            f"{terms[0]} uses of unique ops + {terms[1]} unsplittable + {terms[2]} structural"
+        )
+    return "; ".join(lines)
+
+
+def _sign(equal: bool) -> str:
+    return "=" if equal else "≠"
+
+
+def _unsplittable(row: OpRow) -> bool:
+    return row.module is None
+
+
+def _uses(header: ManifestHeader, rows: Iterable[OpRow]) -> dict[str, int]:
+    counts = Counter(use.model for row in rows for use in row.uses)
+    return {model: counts[model] for model in dict.fromkeys([*header.models, *counts])}

@@ -1,0 +1,146 @@
+"""Making an OpTest from a manifest row: the fields that every outcome shares, whoever reports it.
+
+Used by the ladder (what happened), the lane (crash, timeout) and the session (skipped, not run). Standard library
+and records only, because pytest processes import it.
+"""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from opscope.harness.record.depths import depth_of
+from opscope.harness.record.kinds import op_kind
+from opscope.harness.record.records import OpRow, OpTest
+from opscope.harness.record.signature import shorten, signature
+from opscope.harness.record.stages import FAILED, Stage, Status
+from opscope.harness.record.workflows import SPLIT
+
+DEFAULT_BACKEND = "reference"
+DEFAULT_ARCH = "n150"
+DEFAULT_UNSUPPORTED_TYPES = "fail"
+
+
+@dataclass(frozen=True)
+class RunContext:
+    """What all ops of a run have in common: the resolved options that decide a result."""
+
+    run_id: str
+    run_dir: str
+    backend: str = DEFAULT_BACKEND
+    """A backend's name or the path of a file that holds one."""
+    arch: str = DEFAULT_ARCH
+    data_format: str | None = None
+    math_fidelity: str | None = None
+    unsupported_types: str = DEFAULT_UNSUPPORTED_TYPES
+    """`fail`, or `fallback`: the host computes what the device has no types for."""
+    optimization_level: int = 0
+    """What the compiler does beyond single ops: 0, 1 or 2."""
+    amp_level: int = 0
+    """Mixed precision: 0 none, 1 or 2."""
+    workflow: str = SPLIT
+    until: str | None = None
+    """Last stage to climb (a Stage's value); None: all of them."""
+    keep_ir: bool = False
+    card_type: str = "none"
+    """Filled in by a lane once its backend has said what it targets."""
+
+
+def backend_label(backend: str) -> str:
+    """The name under which records know a backend given by name or by file."""
+    file = backend.replace("\\", "/").rsplit("/", 1)[-1]
+    return file.removesuffix(".py").removesuffix(".yaml").removesuffix(".yml")
+
+
+def repro_line(op_id: str, context: RunContext) -> str:
+    """One command line that re-runs just this op as this run did."""
+    words = ["pytest", "--op-by-op", "--op", op_id, "--run-dir", context.run_dir]
+    for flag, value, default in (
+        ("--backend", context.backend, DEFAULT_BACKEND),
+        ("--arch", context.arch, DEFAULT_ARCH),
+        ("--data-format", context.data_format, None),
+        ("--math-fidelity", context.math_fidelity, None),
+        ("--unsupported-types", context.unsupported_types, DEFAULT_UNSUPPORTED_TYPES),
+        ("--optimization-level", context.optimization_level, 0),
+        ("--amp-level", context.amp_level, 0),
+        ("--until", context.until, None),
+    ):
+        if value is not None and value != default:
+            words += [flag, str(value)]
+    return shlex.join(words)
+
+
+def now() -> datetime:
+    """The time with its zone, as records hold it."""
+    return datetime.now(UTC)
+
+
+def build_test(
+    row: OpRow,
+    context: RunContext,
+    *,
+    status: Status,
+    stage_reached: Stage = Stage.SPLIT,
+    started: datetime | None,
+    ended: datetime | None = None,
+    error: str | None = None,
+    failed_stage: Stage | None = None,
+    **fields: Any,
+) -> OpTest:
+    """The record of `row` with `status`; `error` is shortened and fingerprinted, `fields` set the rest.
+
+    `started` None: it took no time at all.
+    """
+    ended = ended or now()
+    models = tuple(dict.fromkeys(use.model for use in row.uses))
+    first = row.uses[0] if row.uses else None
+    model = models[0] if models else ""
+    case = f"{row.op_name}[{row.op_id}]"
+    if error is not None:
+        fields.setdefault("error_message", shorten(error))
+        if status in FAILED:
+            fields.setdefault("error_signature", signature(failed_stage or stage_reached, error))
+    values: dict[str, Any] = {
+        "run_id": context.run_id,
+        "op_id": row.op_id,
+        "test_case_name": case,
+        "full_test_name": f"{model}::{case}" if model else case,
+        "test_start_ts": started or ended,
+        "test_end_ts": ended,
+        "success": status is Status.SUCCESS,
+        "skipped": status in (Status.SKIPPED, Status.NOT_RUN),
+        "frontend": row.frontend,
+        "model_name": model,
+        "op_kind": op_kind(row.held_to or row.op_name),
+        "op_name": row.op_name,
+        "framework_op_name": first.framework_op if first else "",
+        "inputs": row.inputs,
+        "outputs": row.outputs,
+        "op_params": row.op_params,
+        "status": status,
+        "card_type": context.card_type,
+        "backend": backend_label(context.backend),
+        "stage_reached": stage_reached,
+        "compile_depth": depth_of(backend_label(context.backend), stage_reached),
+        "failed_stage": failed_stage,
+        "uses": len(row.uses),
+        "locations": tuple(dict.fromkeys(use.location for use in row.uses if use.location)),
+        "models": models,
+        "provenance": row.provenance,
+        "arch": context.arch,
+        "data_format": context.data_format or "",
+        "math_fidelity": context.math_fidelity or "",
+        "optimization_level": context.optimization_level,
+        "amp_level": context.amp_level,
+        "repro": repro_line(row.op_id, context),
+        "workflow": context.workflow,
+    }
+    return OpTest(**(values | fields))
+
+
+def unrun_test(row: OpRow, context: RunContext, status: Status, reason: str) -> OpTest:
+    """The record of an op that no lane saw: `skipped` (deselected) or `not_run` (the run ended before it)."""
+    moment = now()
+    return build_test(row, context, status=status, started=moment, ended=moment, error=reason)

@@ -1,0 +1,123 @@
+"""Where a run came from: revision, CI job, machine, versions, command line and options. Imports nothing it names."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import subprocess
+from collections.abc import Iterable, Mapping
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from opscope.base.places import HOME
+from opscope.harness.record.records import Origin
+
+PACKAGES = (
+    "opscope",
+    "jax",
+    "jaxlib",
+    "numpy",
+    "ml_dtypes",
+    "xdsl",
+    "flatbuffers",
+    "pydantic",
+    "pytest",
+    "pytest-xdist",
+)
+"""Distributions whose versions a run stores."""
+
+_SECRET = re.compile(r"(?P<head>[a-zA-Z][\w+.-]*://)(?P<user>[^\s:/@]*):(?P<password>[^\s/]*)@")
+_QUERY = re.compile(r"(?P<head>[?&](?:password|passwd|pwd|token|secret|api_?key)=)[^\s&#]*", re.IGNORECASE)
+
+
+def mask_url(text: str) -> str:
+    """`text` with the passwords of its URLs replaced by `***`; used wherever a URL could be shown or stored."""
+    return _QUERY.sub(r"\g<head>***", _SECRET.sub(r"\g<head>\g<user>:***@", text))
+
+
+def masked(value: Any) -> Any:
+    """`value` (JSON-like) with every text masked; paths and other objects become text."""
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    if isinstance(value, Mapping):
+        return {str(key): masked(part) for key, part in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [masked(part) for part in value]
+    return mask_url(str(value))
+
+
+def origin(command_line: Iterable[str], options: Mapping[str, Any], backend_root: Path | None = None) -> Origin:
+    """The origin of a run that starts now. `backend_root`: the checkout of a backend that is not this project's."""
+    revision, dirty, branch = git_state(HOME)
+    backend = git_state(backend_root) if backend_root else (revision, dirty, branch)
+    job, url, ci_branch = ci_job(os.environ)
+    return Origin(
+        revision=revision,
+        dirty=dirty,
+        branch=branch or ci_branch,
+        backend_revision=backend[0],
+        backend_dirty=backend[1],
+        ci_job=job,
+        ci_url=url,
+        host=platform.node(),
+        cpu=cpu_name(),
+        python=platform.python_version(),
+        versions=versions(),
+        command_line=tuple(mask_url(word) for word in command_line),
+        options=masked(options),
+    )
+
+
+def git_state(folder: Path) -> tuple[str, bool, str]:
+    """(revision, whether files differ from it, branch) of a checkout; empty where it is none or git is missing."""
+    try:
+        answer = subprocess.run(
+            ["git", "-C", str(folder), "status", "--porcelain=v2", "--branch", "--untracked-files=no"],
+            capture_output=True, text=True, timeout=10, check=True, env={**os.environ, "GIT_OPTIONAL_LOCKS": "0"},
+        )  # fmt: skip
+    except (OSError, subprocess.SubprocessError):
+        return "", False, ""
+    heads = dict(line[2:].split(" ", 1) for line in answer.stdout.splitlines() if line.startswith("# branch."))
+    dirty = any(not line.startswith("#") for line in answer.stdout.splitlines())
+    revision, branch = heads.get("branch.oid", ""), heads.get("branch.head", "")
+    return ("" if revision == "(initial)" else revision), dirty, ("" if branch == "(detached)" else branch)
+
+
+def ci_job(environment: Mapping[str, str]) -> tuple[str, str, str]:
+    """(job, URL, branch) as GitHub Actions names them in `environment`; empty elsewhere."""
+    if environment.get("GITHUB_ACTIONS") != "true":
+        return "", "", ""
+    words = [environment.get(name, "") for name in ("GITHUB_WORKFLOW", "GITHUB_JOB", "GITHUB_RUN_ID")]
+    server, repository = environment.get("GITHUB_SERVER_URL", ""), environment.get("GITHUB_REPOSITORY", "")
+    url = f"{server}/{repository}/actions/runs/{words[2]}" if server and repository else ""
+    attempt = environment.get("GITHUB_RUN_ATTEMPT", "1")
+    if url and attempt != "1":
+        url += f"/attempts/{attempt}"
+    branch = environment.get("GITHUB_HEAD_REF") or environment.get("GITHUB_REF_NAME", "")
+    return "/".join(filter(None, words)), mask_url(url), branch
+
+
+@cache
+def cpu_name() -> str:
+    """The processor's model name."""
+    try:
+        for text in Path("/proc/cpuinfo").read_text().splitlines():
+            if text.startswith(("model name", "Hardware")):
+                return text.partition(":")[2].strip()
+    except OSError:
+        pass  # not Linux: what Python knows has to do
+    return platform.processor() or platform.machine()
+
+
+def versions(packages: Iterable[str] = PACKAGES) -> dict[str, str]:
+    """Installed versions by distribution, without importing any; those not installed are left out."""
+    found = {}
+    for package in packages:
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    return found

@@ -1,0 +1,60 @@
+"""The work that a run was spared: equal ops are run once, and verdicts that still hold not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from opscope.harness.record.records import OpRow, OpTest
+
+
+@dataclass(frozen=True)
+class Savings:
+    """Counts of one run."""
+
+    uses: int
+    """Places of all models where an op stands that can be run."""
+    by_model: int
+    """Unique ops of each model by itself, added up."""
+    unique: int
+    """Unique ops of all models together: what is run."""
+    verdicts: int
+    kept: int
+    """Verdicts that earlier runs found."""
+    kept_seconds: float
+    """What finding these took then."""
+
+    @property
+    def lines(self) -> list[str]:
+        """What a run prints of it; empty where nothing was spared."""
+        said = []
+        if self.uses > self.unique:
+            models = f" ({self.by_model:,} if each model ran alone)" if self.by_model > self.unique else ""
+            share = _percent(self.uses - self.unique, self.uses)
+            said.append(f"merging: {self.uses:,} uses are {self.unique:,} unique ops{models}, {share} saved")
+        if self.kept:
+            share = _percent(self.kept, self.verdicts)
+            took = f", which took {self.kept_seconds:.1f} s then" if self.kept_seconds else ""
+            said.append(
+                f"cache: {self.kept:,} of {self.verdicts:,} verdicts are from earlier runs, {share} saved{took} "
+                "(--no-cache runs every op)"
+            )
+        return said
+
+
+def savings(rows: Iterable[OpRow], tests: Sequence[OpTest]) -> Savings:
+    """What the ops of a run, and its records, say of it."""
+    runnable = [row for row in rows if row.module is not None]
+    kept = [test for test in tests if test.cached_from]
+    return Savings(
+        uses=sum(len(row.uses) for row in runnable),
+        by_model=sum(len({use.model for use in row.uses}) for row in runnable),
+        unique=len(runnable),
+        verdicts=len(tests),
+        kept=len(kept),
+        kept_seconds=sum(stage.seconds for test in kept for stage in test.stages),
+    )
+
+
+def _percent(part: int, whole: int) -> str:
+    return f"{100 * part / whole:.0f} %"

@@ -1,0 +1,57 @@
+"""The workflows: what of a model is taken through the stages. One row each; standard library and records only.
+
+split                 each op of the StableHLO module, compiled and run by itself
+compile-split         the model compiled whole; each op of its TTNN run by itself
+split-compile-split   each op of the StableHLO module compiled; each op of its TTNN run by itself
+full                  the whole model compiled and run as one program, every value on the way compared
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from opscope.harness.cache import export_folder
+from opscope.harness.record.records import ManifestHeader, OpRow
+
+SPLIT, COMPILE_SPLIT, SPLIT_COMPILE_SPLIT, FULL = "split", "compile-split", "split-compile-split", "full"
+
+
+@dataclass(frozen=True)
+class Workflow:
+    """One way of taking a model through the stages."""
+
+    unsupported_types: str
+    """What becomes of ops of types that the device has not, where the user does not say: a model that is to run as a
+    whole has them computed by the host, an op by itself fails, so that the ladder stays honest."""
+    patience: int = 1
+    """So many times the time limit of one op is that of a row."""
+    of_ttnn: bool = False
+    """Whether the rows are ops of the compiler's TTNN."""
+
+
+WORKFLOWS = {
+    SPLIT: Workflow("fail"),
+    COMPILE_SPLIT: Workflow("fallback", of_ttnn=True),
+    SPLIT_COMPILE_SPLIT: Workflow("fail", of_ttnn=True),
+    FULL: Workflow("fallback", patience=10),
+}
+
+
+def unsupported_types(asked: str | None, workflow: str) -> str:
+    """`fail` or `fallback`: what was asked for, or what is the workflow's own."""
+    return asked or WORKFLOWS[workflow].unsupported_types
+
+
+def whole_rows(export_dirs: Sequence[str | Path]) -> list[OpRow]:
+    """The models as rows, one per export folder that has one."""
+    paths = [Path(folder) / export_folder.WHOLE for folder in export_dirs]
+    return [OpRow.model_validate_json(path.read_text(encoding="utf-8")) for path in paths if path.is_file()]
+
+
+def of_models(header: ManifestHeader) -> tuple[ManifestHeader, list[OpRow]]:
+    """The manifest of workflow `full`: each model is one row, and nothing in it is structural."""
+    rows = whole_rows(header.export_dirs)
+    one = {row.uses[0].model: 1 for row in rows}
+    return header.model_copy(update={"module_ops": one, "structural": dict.fromkeys(one, 0)}), rows

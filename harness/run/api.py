@@ -1,0 +1,242 @@
+"""The harness without pytest: split a module into single ops, or take every op of a model up a backend's ladder.
+
+    from opscope.harness.run.api import run_op_by_op
+    tests = run_op_by_op(jax.jit(f).lower(x))
+    print({test.op_name: test.status for test in tests})
+
+Both take a StableHLO module: what JAX lowered, an MLIR module object, text, bytecode, or the path of a file.
+`run_op_by_op` takes a model's name too.
+"""
+
+from __future__ import annotations
+
+import io
+import uuid
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from opscope.harness.backends import registry
+from opscope.harness.cache import export_folder
+from opscope.harness.cache.claims import Claims
+from opscope.harness.climb.climber import Climber, Terms
+from opscope.harness.climb.result_cache import ResultCache
+from opscope.harness.lanes.lane import Lane, LaneConfig
+from opscope.harness.limitations import limitation_file
+from opscope.harness.prepare import prepare_models
+from opscope.harness.record import store
+from opscope.harness.record.errors import InputError
+from opscope.harness.record.optest import RunContext, backend_label, now
+from opscope.harness.record.origin import origin
+from opscope.harness.record.records import OpRow, OpTest, RunRecord
+from opscope.harness.triage import after_run
+
+if TYPE_CHECKING:
+    from opscope.harness.prepare.program import SingleOp
+
+__all__ = ["OpTest", "run_op_by_op", "split"]
+
+
+def split(module: object) -> list[SingleOp]:
+    """One single-op module per unique op of a StableHLO module, in order of first use, each with all its uses.
+
+    Raises InputError where `module` is no StableHLO.
+    """
+    from opscope.harness.prepare.split import split_module
+
+    source = _source(module)
+    if isinstance(source, str) and not _is_text(source):
+        source = Path(source)
+    return list(split_module(source).ops.values())
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """The options of a run, as its origin stores them."""
+
+    backend: str
+    arch: str
+    data_format: str | None
+    math_fidelity: str | None
+    unsupported_types: str
+    optimization_level: int
+    amp_level: int
+    until: str | None
+    keep_ir: bool
+    dtype: str
+    inputs: str
+    weights: str | None
+    seed: int
+    op_timeout: float
+    op_memory: int | None
+    golden_memory: int
+    cache_dir: str | None
+    no_cache: bool
+    limitations: str | None
+    reruns: int
+    repro_size: int
+
+
+def run_op_by_op(
+    module_or_path: object,
+    *,
+    backend: str = "reference",
+    backends: Sequence[str] = (),
+    arch: str = "n150",
+    data_format: str | None = None,
+    math_fidelity: str | None = None,
+    unsupported_types: str = "fail",
+    optimization_level: int = 0,
+    amp_level: int = 0,
+    until: str | None = None,
+    keep_ir: bool = False,
+    dtype: str = "float32",
+    inputs: str | Path = "captured",
+    weights: str | Path | None = None,
+    seed: int = 0,
+    op_timeout: float = 120.0,
+    op_memory: int | None = None,
+    golden_memory: int = 2 << 30,
+    cache_dir: str | Path | None = None,
+    no_cache: bool = False,
+    limitations: str | Path | None = None,
+    reruns: int = 2,
+    repro_size: int = 256 << 20,
+    run_dir: str | Path | None = None,
+    name: str = "module",
+    on_test: Callable[[OpTest], None] | None = None,
+) -> list[OpTest]:
+    """Takes every unique op up the ladder, each isolated in a child process, and returns one record per op.
+
+    The run folder (default: a new one below ./.opscope/runs) holds what the pytest plugin's would: `opscope show` and
+    `opscope publish` read it. `name` is what a module without a file is called; `on_test` hears of each record as it is
+    made. A verdict that an earlier run found for the same op is taken from there, unless `no_cache`; a failed op is run
+    again `reruns` times, for the label `stability`. `limitations` is a file of expected failures (docs/triage.md).
+    Failures leave repro folders, their values in `repro_size` bytes at most. `op_memory` and `golden_memory` are bytes.
+    With `backends`, several of them, each op is run on each, in the order of these. `inputs` is `captured`, `random` or
+    an .npz file with values of the model's inputs by name, `weights` a .safetensors file with values of its weights.
+    Ops that fail are records, not exceptions; InputError says what is wrong with the arguments.
+    """
+    names = tuple(backends) or (backend,)
+    asked = _Asked(
+        ",".join(names), arch, data_format, math_fidelity, unsupported_types, optimization_level, amp_level, until,
+        keep_ir, dtype, str(inputs), _text(weights), seed, op_timeout, op_memory, golden_memory, _text(cache_dir),
+        no_cache, _text(limitations), reruns, repro_size,
+    )  # fmt: skip
+    for one in names:
+        registry.check_name(one)
+    expected = limitation_file.all_rows(limitations)
+    started = now()
+    source = _source(module_or_path)
+    in_memory = isinstance(source, bytes) or _is_text(source)
+    label = name if in_memory else str(source)
+    folder = Path(run_dir) if run_dir is not None else store.default_run_dir([label], started)
+    run_id = f"{started:%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:8]}"
+    own = {field.name for field in fields(RunContext)} - {"backend"}
+    options = {key: value for key, value in asdict(asked).items() if key in own}
+    contexts = [RunContext(run_id=run_id, run_dir=str(folder.absolute()), backend=one, **options) for one in names]
+    models = (str(_kept(source, folder, name)) if in_memory else str(source),)
+    request = prepare_models.Request(
+        models, dtype=dtype, inputs=asked.inputs, weights=asked.weights, seed=seed, cache_dir=asked.cache_dir,
+        max_tensor_bytes=golden_memory,
+    )  # fmt: skip
+    folders = {task.name: task.folder for task in prepare_models.tasks(request)}
+    caches = export_folder.cache_dir(asked.cache_dir)
+    with ExitStack() as stack:
+        claims = stack.enter_context(Claims())
+        writers = [f"main-{backend_label(one)}" if len(names) > 1 else "main" for one in names]
+        lanes = [
+            stack.enter_context(
+                Lane(LaneConfig(context, folders, op_timeout, op_memory, log=folder / "logs" / f"{writer}.txt"))
+            )
+            for context, writer in zip(contexts, writers, strict=True)
+        ]
+        for lane in lanes:
+            lane.start()  # its imports run beside the export; a board that the backend refuses ends all
+        header, rows = prepare_models.prepare(request, _loaded(lanes), claims, folder / store.ARTIFACT_DIR)
+        for failure in header.failed:
+            raise InputError(f"--model {failure.model}", "a model that can be exported",
+                             f"{failure.status.value}: {failure.error}")  # fmt: skip
+        record = RunRecord(
+            run_id=run_id, models=header.models, backend=",".join(map(backend_label, names)), arch=arch,
+            started=started,
+            origin=origin(("opscope.harness.run.api.run_op_by_op", label), {**asdict(asked), "models": list(models)}),
+        )  # fmt: skip
+        store.write_manifest(folder, header, rows)
+        store.write_run(folder, record)
+        outcome = "interrupted"
+        try:
+            climbers = []
+            for context, lane, writer in zip(contexts, lanes, writers, strict=True):
+                kept = ResultCache(caches, context, None if no_cache else lane.ready())
+                terms = Terms(kept, limitations=expected, reruns=reruns)
+                climbers.append(stack.enter_context(Climber(context, lane, writer, terms)))
+            tests = _climb_all(climbers, rows, on_test)
+            outcome = "complete"
+        finally:
+            store.write_run(folder, record.model_copy(update={"ended": now(), "outcome": outcome}))
+        after_run.leave(folder, repro_size)
+    return tests
+
+
+def _text(value: str | Path | None) -> str | None:
+    """A path as a run's options hold it."""
+    return None if value is None else str(value)
+
+
+def _loaded(lanes: Sequence[Lane]) -> Callable[[prepare_models.Event], None]:
+    """Raises InputError at the first sign of life from the export where a backend refused its options."""
+
+    def heard(event: prepare_models.Event) -> None:
+        for lane in lanes:
+            lane.ready()
+
+    return heard
+
+
+def _climb_all(
+    climbers: Sequence[Climber], rows: Sequence[OpRow], on_test: Callable[[OpTest], None] | None
+) -> list[OpTest]:
+    """The records of all ops that have a module, on each backend, each in the journal before the next op starts."""
+    tests: list[OpTest] = []
+    for row in rows:
+        if row.module is None:
+            continue
+        for climber in climbers:
+            test, _ = climber.climb(row)
+            tests.append(test)
+            if on_test is not None:
+                on_test(test)
+    return tests
+
+
+def _source(module: object) -> Any:
+    """A path, a model's name, MLIR text or bytecode of whatever `module` is."""
+    if isinstance(module, str | bytes | Path):
+        return module
+    held: Any = module
+    if hasattr(held, "compiler_ir"):  # jax.stages.Lowered
+        held = held.compiler_ir(dialect="stablehlo")
+    if hasattr(held, "operation"):  # an MLIR module of whichever library: its text would lose the locations
+        data = io.BytesIO()
+        held.operation.write_bytecode(data)
+        return data.getvalue()
+    return str(held)
+
+
+def _is_text(source: str | Path) -> bool:
+    """Whether a string is MLIR rather than a name or a path."""
+    return isinstance(source, str) and ("\n" in source or "{" in source or not source.strip())
+
+
+def _kept(source: str | bytes, folder: Path, name: str) -> Path:
+    """A module from memory as a file of the run folder, so that the run can be prepared again."""
+    path = folder / "modules" / f"{name}.mlir"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(source if isinstance(source, bytes) else source.encode())
+    except OSError as error:
+        raise store.refused(path, error) from error
+    return path

@@ -1,0 +1,154 @@
+"""The end of a run: every op of the manifest gets a record, and the books must add up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from opscope.harness.cache import export_folder
+from opscope.harness.climb import budget, result_cache
+from opscope.harness.limitations import limitation_file, limitation_notes
+from opscope.harness.limitations.limitations import Limitation
+from opscope.harness.page.summary import Run
+from opscope.harness.record import isolation, ledger, store
+from opscope.harness.record.errors import InputError
+from opscope.harness.record.optest import RunContext, backend_label, now, unrun_test
+from opscope.harness.record.records import OpRow, OpTest
+from opscope.harness.record.stages import Status
+from opscope.harness.record.store import StoredRun
+from opscope.harness.record.workflows import FULL, SPLIT, WORKFLOWS
+from opscope.harness.run.plan import Plan, nodeid
+from opscope.harness.scale import whole
+from opscope.harness.scale.shard import ELSEWHERE
+
+REPORT = "report.html"
+"""Page of a run, which the reports room writes into its folder."""
+
+WRITER = "controller"
+"""Journal segment of the rows that no lane wrote."""
+
+
+@dataclass(frozen=True)
+class Closed:
+    """A run whose books are closed; `problem` says what is wrong with them, empty: nothing."""
+
+    run: Run | None
+    problem: str = ""
+    stored: StoredRun | None = None
+    """The run as a reader of its folder would find it now."""
+    attempts: Sequence[OpTest] = ()
+    """All of its records, also those that a later attempt took the place of."""
+
+
+def close(plan: Plan, selected: set[str] | None, *, interrupted: bool) -> Closed:
+    """Writes a record for every op without one, then the outcome of the run.
+
+    `selected` holds the ids of the tests that were to be run (None: it never came to that); the others were deselected.
+    Where the disk refuses the records the page is made all the same, from what the journal holds. Raises InputError
+    where the run folder cannot be read.
+    """
+    stored, attempts = store.load_attempts(plan.run_dir, (plan.header, plan.rows))
+    recorded = {(test.op_id, test.backend) for test in stored.tests}
+    unrun = [
+        _unrun(row, side, selected)
+        for side in plan.sides()
+        for row in plan.rows
+        if row.module is not None and (row.op_id, backend_label(side.orders.context.backend)) not in recorded
+    ]
+    missing = [test for test in (*stored.tests, *unrun) if test.status is Status.NOT_RUN]
+    outcome = "out_of_budget" if missing else "complete"
+    if interrupted or not all(budget.left_out(test) for test in missing):
+        outcome = "interrupted"
+    record = stored.record.model_copy(update={"ended": now(), "outcome": outcome})
+    problem = ""
+    try:
+        with store.Journal(plan.run_dir, WRITER) as journal:
+            for test in unrun:
+                journal.append(test)
+        store.write_run(plan.run_dir, record)
+    except InputError as error:
+        problem = str(error)
+    run = stored._replace(record=record, tests=[*stored.tests, *unrun])
+    try:
+        if plan.orders.context.workflow == FULL:
+            whole_tests = store.whole_models(plan.run_dir, run.tests)
+            isolation.write(plan.run_dir, isolation.artefacts(whole_tests, plan.run_dir, _kept_alone(plan)))
+    except InputError as error:
+        problem = problem or str(error)
+    page = replace(page_of(run, plan.run_dir), notes=limitation_notes.notes(run, _rows(plan)))
+    if not all(books.adds_up for books in page.ledgers.values()):
+        problem = "the ledger does not add up: an op of the manifest or of a model is lost"
+    return Closed(page, problem, run._replace(tests=store.in_order(run.rows, run.tests)), [*attempts, *unrun])
+
+
+def _kept_alone(plan: Plan) -> dict[tuple[str, str], OpTest]:
+    """What is known of the ops of a run's models by themselves: kept verdicts that still hold."""
+    found: dict[tuple[str, str], OpTest] = {}
+    for side in plan.sides():
+        orders = side.orders
+        ready = orders.ready or result_cache.recall(orders.caches, orders.context)
+        if ready is None:
+            continue
+        for types in dict.fromkeys((WORKFLOWS[SPLIT].unsupported_types, orders.context.unsupported_types)):
+            context = replace(orders.context, workflow=SPLIT, unsupported_types=types)
+            cache = result_cache.ResultCache(orders.caches, context, ready)
+            for folder in plan.header.export_dirs:
+                for row in export_folder.read_manifest(Path(folder))[1]:
+                    key = (row.op_id, backend_label(context.backend))
+                    test = cache.find(row) if key not in found and row.module is not None else None
+                    if test is not None:
+                        found[key] = test
+    return found
+
+
+def _rows(plan: Plan) -> tuple[Limitation, ...]:
+    """The expected failures of a run; none where the file was spoilt meanwhile."""
+    try:
+        return limitation_file.all_rows(plan.orders.limitations)
+    except InputError:
+        return ()
+
+
+def _unrun(row: OpRow, plan: Plan, selected: set[str] | None) -> OpTest:
+    """The record of an op that no lane saw."""
+    if not plan.owns(row):
+        return unrun_test(row, plan.orders.context, Status.SKIPPED, ELSEWHERE)
+    if plan.ran_whole(row):
+        return unrun_test(row, plan.orders.context, Status.SKIPPED, whole.SPARED)
+    deselected = not plan.again and selected is not None and nodeid(row, plan.tag) not in selected
+    if deselected:
+        return unrun_test(row, plan.orders.context, Status.SKIPPED, "deselected")
+    return unrun_test(row, plan.orders.context, Status.NOT_RUN, "the run ended before this op")
+
+
+def page_of(run: StoredRun, run_dir: Path) -> Run:
+    """The page of a stored run; ops that a killed run left without a record count as not_run."""
+    recorded = {(test.op_id, test.backend) for test in run.tests}
+    backends = run.record.backend.split(",")
+    lost = [
+        unrun_test(row, RunContext(run.record.run_id, str(run_dir), backend=backend, arch=run.record.arch),
+                   Status.NOT_RUN, "the run ended before this op")
+        for backend in backends
+        for row in run.rows
+        if row.module is not None and (row.op_id, backend) not in recorded
+    ]  # fmt: skip
+    tests = [*run.tests, *lost]
+    books = ledger.by_backend(run.header, run.rows, tests, backends)
+    models = store.whole_models(run_dir, tests)
+    differ = isolation.of_run(run_dir, models, tests)
+    return Run(run.record, run.header, run.rows, tests, books, whole=models, isolation=differ)
+
+
+def stored_page(run_dir: Path, alone: Path | None = None) -> Run:
+    """The page of a run folder; `alone` is another run whose records of ops by themselves are laid beside its models.
+
+    Raises InputError where a folder holds no run, or one of another schema.
+    """
+    page = page_of(store.load_run(run_dir), run_dir.resolve())
+    if alone is not None:
+        by_op = isolation.by_op(store.load_run(alone).tests)
+        page = replace(page, isolation=isolation.artefacts(page.whole, run_dir, by_op))
+    run_dir = run_dir.resolve()
+    report = {"report": str(run_dir / REPORT)} if (run_dir / REPORT).is_file() else {}
+    return replace(page, places={"run": str(run_dir), **report}, folder=Path.cwd())

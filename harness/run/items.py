@@ -1,0 +1,187 @@
+"""The tests of an op-by-op run: one collector per model, one test per unique op."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from opscope.harness.limitations.limitations import judged
+from opscope.harness.page.summary import here, title
+from opscope.harness.record.kinds import op_kind
+from opscope.harness.record.records import ModelFailure, OpRow, OpTest
+from opscope.harness.record.stages import FAILED, ModelStatus, Status
+from opscope.harness.run import plan
+
+if TYPE_CHECKING:
+    from opscope.harness.run.session import OpByOp
+
+PROPERTY = "opscope"
+"""Name of the user property that carries status and expectation of an op to the xdist controller."""
+
+
+class OpFailed(Exception):  # noqa: N818 - it is the outcome of a test, not an error of ours
+    """An op failed and no limitation says that it may, or succeeded though one says that it cannot."""
+
+    def __init__(self, test: OpTest, why: str = "") -> None:
+        super().__init__(test.error_message or test.expected or test.status.value)
+        self.test, self.why = test, why
+
+
+class ModelOps(pytest.Collector):
+    """The ops whose first use is in one model."""
+
+    def __init__(self, *, run: OpByOp, rows: Sequence[OpRow], **kwargs: Any) -> None:
+        super().__init__(nodeid=kwargs["name"], **kwargs)
+        self._run, self._rows = run, rows
+
+    def collect(self) -> Iterable[pytest.Item]:
+        """One test per op, in the model's order."""
+        for row in self._rows:
+            for tag in self._run.tags:
+                yield OpItem.from_parent(self, name=plan.name(row, tag), run=self._run, row=row, tag=tag)
+
+
+class OpItem(pytest.Item):
+    """One unique op on its way up the ladder of one backend; `tag` is its name where the run has several."""
+
+    def __init__(self, *, run: OpByOp, row: OpRow, tag: str = "", **kwargs: Any) -> None:
+        parent = kwargs["parent"]
+        # As text: pytest then parses it as it parses the ids that --lf kept, so that the two compare equal.
+        super().__init__(nodeid=f"{parent.name}::{kwargs['name']}", **kwargs)
+        self.run, self.row, self.tag = run, row, tag
+        # What -k matches besides the name: every model that uses the op, and the family of the op.
+        self.extra_keyword_matches.update(use.model for use in row.uses)
+        self.extra_keyword_matches.add(op_kind(row.op_name))
+
+    def runtest(self) -> None:
+        """Climbs, keeps the record, and turns it into the outcome of a test."""
+        test, verdict = self.run.climb(self.row, self.tag)
+        self.user_properties.append((PROPERTY, {"status": test.status.value, "expected": bool(test.expected)}))
+        if verdict.outcome == "xfail":
+            pytest.xfail(verdict.reason)
+        if verdict.outcome == "fail" or test.expected:  # the latter only with --runxfail, which makes xfail() a no-op
+            raise OpFailed(test, verdict.reason)
+        if test.status in (Status.SKIPPED, Status.NOT_RUN):
+            pytest.skip(test.error_message or test.status.value)
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        """The failure on a few lines: where, why, how far off, how to see it again. Faults of ours keep their trace."""
+        if isinstance(excinfo.value, OpFailed):
+            lines = failure_lines(excinfo.value.test, excinfo.value.why)
+            return here("\n".join(lines), self.config.invocation_params.dir)
+        return super().repr_failure(excinfo)
+
+    def reportinfo(self) -> tuple[Any, int | None, str]:
+        """The heading of the test in pytest's output."""
+        # Not the end of the id: there pytest would show dots as colons, and what -v lists could not be given back.
+        return self.path, None, f"{self.row.uses[0].model}: {self.row.op_name} [{self.row.op_id}]" + (
+            f" on {self.tag}" if self.tag else "")  # fmt: skip
+
+
+class WholeModel(pytest.Collector):
+    """A model that was run as one program before any op (`--op-by-op-on-fail`)."""
+
+    def __init__(self, *, tests: Sequence[OpTest], **kwargs: Any) -> None:
+        super().__init__(nodeid=kwargs["name"], **kwargs)
+        self._tests = tests
+
+    def collect(self) -> Iterable[pytest.Item]:
+        """One test per backend."""
+        for test in self._tests:
+            yield WholeItem.from_parent(self, name=f"whole[{test.backend}]", test=test)
+
+
+class WholeItem(pytest.Item):
+    """Tells how a model as one program ended; it ran before the tests were collected."""
+
+    def __init__(self, *, test: OpTest, **kwargs: Any) -> None:
+        super().__init__(nodeid=f"{kwargs['parent'].name}::{kwargs['name']}", **kwargs)
+        self._test = test
+
+    def runtest(self) -> None:
+        """Turns the record into the outcome of a test."""
+        test, verdict = judged(self._test)
+        if verdict.outcome == "xfail":
+            pytest.xfail(verdict.reason)
+        if verdict.outcome == "fail" or test.expected:
+            raise OpFailed(test, verdict.reason)
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        """The failure on a few lines."""
+        if isinstance(excinfo.value, OpFailed):
+            lines = failure_lines(excinfo.value.test, excinfo.value.why)
+            return here("\n".join(lines), self.config.invocation_params.dir)
+        return super().repr_failure(excinfo)
+
+    def reportinfo(self) -> tuple[Any, int | None, str]:
+        """The heading of the test in pytest's output."""
+        return self.path, None, f"{self._test.model_name}: as one program on {self._test.backend}"
+
+
+class ModelFailed(Exception):  # noqa: N818 - it is the outcome of a test, not an error of ours
+    """A model was not exported."""
+
+
+class FailedModel(pytest.Collector):
+    """A model of which no op could be run: one test, which says so."""
+
+    def __init__(self, *, failure: ModelFailure, **kwargs: Any) -> None:
+        super().__init__(nodeid=kwargs["name"], **kwargs)
+        self._failure = failure
+
+    def collect(self) -> Iterable[pytest.Item]:
+        """The one test."""
+        yield ModelItem.from_parent(self, name="export", failure=self._failure)
+
+
+class ModelItem(pytest.Item):
+    """Fails with what the model raised; is skipped where its framework is not installed."""
+
+    def __init__(self, *, failure: ModelFailure, **kwargs: Any) -> None:
+        super().__init__(nodeid=f"{kwargs['parent'].name}::{kwargs['name']}", **kwargs)
+        self._failure = failure
+
+    def runtest(self) -> None:
+        """Tells the failure."""
+        told = self._failure
+        if told.status is ModelStatus.FRAMEWORK_MISSING:
+            pytest.skip(told.error)
+        traceback = f"\ntraceback {told.artifact} in the run folder" if told.artifact else ""
+        raise ModelFailed(f"{told.status.value}: {told.error}{traceback}")
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        """The failure in two lines; the traceback is an artifact."""
+        return str(excinfo.value) if isinstance(excinfo.value, ModelFailed) else super().repr_failure(excinfo)
+
+    def reportinfo(self) -> tuple[Any, int | None, str]:
+        """The heading of the test in pytest's output."""
+        return self.path, None, f"{self._failure.model}: export"
+
+
+def failure_lines(test: OpTest, why: str = "") -> list[str]:
+    """What is printed for an op that failed."""
+    stage = f" at {test.failed_stage}" if test.failed_stage else ""
+    # The verdict first: pytest repeats the first line in its short summary.
+    said = f"{test.status.value}{stage}: {test.error_message or test.crash_kind or ''}".rstrip(": ")
+    lines = [said if test.status in FAILED else test.expected, title(test)]
+    if why and why != test.expected:
+        lines.append(why)
+    for location in test.locations[:1]:
+        lines.append(f"from {location}" + (f" and {test.uses - 1} more uses" if test.uses > 1 else ""))
+    bad = [(n, r) for n, r in enumerate(test.results) if not r.passed]
+    for n, r in bad[:1]:
+        numbers = (("pcc", r.pcc), ("relative L2", r.relative_l2), ("largest difference", r.max_abs))
+        told = ", ".join(f"{name} {value:.6g}" for name, value in numbers if value is not None)
+        lines.append(f"result {n}: {r.reason or 'outside its tolerance'} ({told or 'no numbers'}; row {r.tolerance})")
+    if test.error_signature:
+        lines.append(f"signature {test.error_signature}")
+    if test.flaky:
+        lines.append(f"{test.stability}: its runs ended as {', '.join(test.outcomes)}")
+    elif test.stability:
+        lines.append(f"{test.stability}: so in each of {len(test.outcomes)} runs")
+    if test.artifact:
+        lines.append(f"diagnostic {test.artifact} in the run folder")
+    lines.append(f"again: {test.repro}")
+    return lines

@@ -1,0 +1,152 @@
+"""The plan of a run: the ops, where they lie, and what each process of the run must know.
+
+Made once by the controller (harness/run/start_run.py), handed to xdist workers as JSON.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from opscope.harness.climb import result_cache
+from opscope.harness.climb.climber import Climber, Terms
+from opscope.harness.lanes.lane import Lane, LaneConfig
+from opscope.harness.limitations import limitation_file
+from opscope.harness.record import store
+from opscope.harness.record.optest import backend_label
+from opscope.harness.record.records import ManifestHeader, OpRow
+from opscope.harness.run import resume
+from opscope.harness.run.process_plan import Orders, heard
+from opscope.harness.run.request import wanted
+from opscope.harness.scale.cluster import ClusterLane
+
+AnyLane = Lane | ClusterLane
+
+MAIN = "main"
+"""Writer of the journal where there are no xdist workers."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The ops of a run and the orders for running them."""
+
+    orders: Orders
+    header: ManifestHeader
+    rows: Sequence[OpRow]
+    again: bool = False
+    tag: str = ""
+    """Name of the backend that these orders are for, where the run has several; its tests carry it."""
+
+    @property
+    def run_dir(self) -> Path:
+        """The run folder."""
+        return Path(self.orders.context.run_dir)
+
+    def sides(self) -> list[Plan]:
+        """The plan as each backend of the run sees it; with one backend, itself."""
+        if self.tag or not self.orders.others:
+            return [self]
+        each = (replace(self.orders, others=()), *self.orders.others)
+        return [replace(self, orders=orders, tag=backend_label(orders.context.backend)) for orders in each]
+
+    def writer(self, process: str) -> str:
+        """Name of the journal segment and log that a process keeps for this backend."""
+        return f"{process}-{self.tag}" if self.tag else process
+
+    def by_model(self) -> dict[str, list[OpRow]]:
+        """The ops that can be run, by the model of their first use."""
+        found: dict[str, list[OpRow]] = {}
+        for row in self.rows:
+            if row.module is not None:
+                found.setdefault(row.uses[0].model, []).append(row)
+        return found
+
+    def asks_for(self, row: OpRow, tag: str = "") -> bool:
+        """Whether `--ops`, `--op` and the tests named on the command line leave this op of a backend in."""
+        orders = self.orders
+        return (
+            (not orders.globs or wanted(row, orders.globs))
+            and (not orders.op_ids or row.op_id in self._op_ids)
+            and (not orders.nodeids or nodeid(row, tag) in self._nodeids)
+            and self.owns(row)
+            and not self.ran_whole(row)
+        )
+
+    def ran_whole(self, row: OpRow) -> bool:
+        """Whether every model that uses an op ran as one program."""
+        whole = self.orders.whole
+        return bool(whole) and all(use.model in whole for use in row.uses)
+
+    def owns(self, row: OpRow) -> bool:
+        """Whether an op is of the share that this job runs."""
+        return self._share is None or row.op_id in self._share
+
+    # Looked up for each of what may be 20,000 ops.
+    @cached_property
+    def _op_ids(self) -> frozenset[str]:
+        return frozenset(self.orders.op_ids)
+
+    @cached_property
+    def _nodeids(self) -> frozenset[str]:
+        return frozenset(self.orders.nodeids)
+
+    @cached_property
+    def _share(self) -> frozenset[str] | None:
+        return None if self.orders.share is None else frozenset(self.orders.share)
+
+    def lane(self, writer: str) -> AnyLane:
+        """A lane for this run; not started."""
+        folders = dict(zip(self.header.models, self.header.export_dirs, strict=True))
+        return lane_of(self.orders, folders, writer)
+
+    def climber(self, lane: AnyLane, writer: str) -> Climber:
+        """What takes the ops of this run up the ladder in one process."""
+        orders = self.orders
+        tests = store.latest(store.read_journal(self.run_dir)) if orders.resumed else ()
+        label = backend_label(orders.context.backend)
+        terms = Terms(
+            cache=result_cache.ResultCache(orders.caches, orders.context, orders.ready),
+            recorded=resume.recorded(test for test in tests if test.backend == label),
+            attempts=orders.attempts,
+            deadline=orders.deadline,
+            limitations=limitation_file.all_rows(orders.limitations),
+            reruns=orders.reruns,
+        )
+        return Climber(orders.context, lane, writer, terms)
+
+    def told(self) -> dict[str, Any]:
+        """The orders as JSON for an xdist worker."""
+        return asdict(self.orders)
+
+    @classmethod
+    def heard(cls, told: dict[str, Any]) -> Plan:
+        """The plan in an xdist worker."""
+        orders = heard(told)
+        header, rows = store.read_manifest(Path(orders.context.run_dir))
+        return cls(orders, header, rows)
+
+
+def lane_of(orders: Orders, export_dirs: dict[str, str], writer: str, dry: bool = False) -> AnyLane:
+    """A lane that follows the orders."""
+    config = LaneConfig(
+        context=orders.context,
+        export_dirs=export_dirs,
+        op_timeout=orders.op_timeout,
+        memory_limit=orders.op_memory,
+        log=None if dry else Path(orders.context.run_dir) / "logs" / f"{writer}.txt",
+        environment={"OPSCOPE_CACHE_DIR": cache_dir} if (cache_dir := orders.cache_dir) else {},
+    )
+    return Lane(config) if orders.cluster is None else ClusterLane(orders.cluster, config)
+
+
+def name(row: OpRow, tag: str = "") -> str:
+    """The name of an op's test; `tag` is its backend's where a run has several."""
+    return f"{row.op_name}[{row.op_id}{f'@{tag}' if tag else ''}]"
+
+
+def nodeid(row: OpRow, tag: str = "") -> str:
+    """The id of an op's test: stable over runs, so that --lf finds it again."""
+    return f"{row.uses[0].model}::{name(row, tag)}"

@@ -1,0 +1,164 @@
+"""The pytest plugin: its options, and the gate behind which an op-by-op run begins.
+
+Without `--op-by-op` it adds options and does nothing else. With it, conftest files and the project's own tests stay
+out, and `harness/run/session.py` takes over collection.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+import pytest
+
+from opscope.harness.record.errors import InputError
+from opscope.harness.settings import foreign_options, gc_pause
+from opscope.harness.settings.settings import SETTINGS
+
+USAGE = 2
+"""Exit code for bad input."""
+
+FOLLOWERS = ("opscope.reports.plugin",)
+"""Plugins in other rooms that a run brings with it. As entry points they would be loaded at every start of pytest."""
+
+SESSION = "opscope-session"
+"""Name under which the plugin of an op-by-op run is registered."""
+
+
+def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
+    """The options of group `opscope`."""
+    group = parser.getgroup("opscope", "op-by-op runs of ML compilers (opscope)")
+    group.addoption(
+        "--model",
+        action="append",
+        dest="opscope_model",
+        default=None,
+        metavar="MODEL",
+        help="A model's name, a glob, `all`, or the path or glob of StableHLO files; may be given several times.",
+    )
+    group.addoption(
+        "--op-by-op",
+        action="store_true",
+        dest="opscope_op_by_op",
+        default=False,
+        help="Run each unique op of the models on its own (--workflow split); without --model: list the models.",
+    )
+    group.addoption(
+        "--ops",
+        action="append",
+        dest="opscope_ops",
+        default=None,
+        metavar="GLOB",
+        help="Run only ops of this name or family (`stablehlo.dot*`, `dot*`, `matmul`); the others count as skipped.",
+    )
+    group.addoption(
+        "--op",
+        action="append",
+        dest="opscope_op",
+        default=None,
+        metavar="ID",
+        help="Run this op of an earlier run again (the newest, or --run-dir), without exporting the model.",
+    )
+    group.addoption(
+        "--run-dir",
+        dest="opscope_run_dir",
+        default=None,
+        metavar="DIR",
+        help="The run folder; default: a new one in .opscope/runs.",
+    )
+    group.addoption(
+        "--resume",
+        dest="opscope_resume",
+        default=None,
+        metavar="RUN_DIR",
+        help="Go on with a run that was killed, interrupted or out of budget, with its own options.",
+    )
+    for setting in SETTINGS:
+        if not setting.option or foreign_options.owned(setting.name, pluginmanager):
+            continue
+        if setting.repeated:
+            group.addoption(setting.flag, action="append", dest=setting.dest, default=None, metavar=setting.metavar,
+                            help=setting.help)  # fmt: skip
+        elif not setting.metavar:
+            group.addoption(setting.flag, action="store_true", dest=setting.dest, default=None, help=setting.help)
+        elif setting.optional:
+            group.addoption(setting.flag, nargs="?", const="", dest=setting.dest, default=None,
+                            metavar=setting.metavar, help=setting.help)  # fmt: skip
+        else:
+            group.addoption(setting.flag, dest=setting.dest, default=None, metavar=setting.metavar, help=setting.help)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+    """Keeps the conftest files of the folder out of an op-by-op run."""
+    known = early_config.known_args_namespace
+    known.opscope_op_by_op = known.opscope_op_by_op or known.opscope_op_by_op_on_fail or bool(known.opscope_workflow)
+    if known.opscope_op_by_op:
+        known.noconftest = True
+        early_config.add_cleanup(gc_pause.as_now())  # the last of all, as they run from the last to the first
+        manager = early_config.pluginmanager
+        for name in FOLLOWERS:
+            module = importlib.import_module(name)
+            if not manager.is_registered(module):
+                manager.register(module, name)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> int | None:
+    """Refuses bad input before a session starts, and lists the models where none was named."""
+    option = config.option
+    option.opscope_op_by_op |= bool(option.opscope_op_by_op_on_fail or option.opscope_workflow)
+    if option.help or option.version or hasattr(config, "workerinput"):
+        return None
+    try:
+        if not option.opscope_op_by_op:
+            _without_op_by_op(config)
+            return None
+        from opscope.harness.run import request
+
+        if not (option.opscope_model or option.opscope_op or option.opscope_run_dir or option.opscope_resume):
+            sys.stdout.write(request.model_list())
+            return 0
+        asked = config.stash[request.KEY] = request.read(config)
+        if asked.resume is not None:
+            from opscope.harness.run import resume
+
+            run = resume.unfinished(asked.resume)
+            resume.options(run, asked.settings.values, asked.settings.sources)  # for what it raises
+        if asked.again:
+            from opscope.harness.run import start_run
+
+            start_run.from_run(asked)  # for what it raises
+    except InputError as error:
+        sys.stderr.write(f"{error}\n")
+        return USAGE
+    return None
+
+
+def _without_op_by_op(config: pytest.Config) -> None:
+    """Raises InputError where options ask for a run that does not exist."""
+    option = config.option
+    asked = (("--model", option.opscope_model), ("--op", option.opscope_op), ("--resume", option.opscope_resume))
+    for flag, given in asked:
+        if given:
+            expected = "--op-by-op beside it, or --workflow"
+            raise InputError(flag, expected, f"{flag} alone", "--op-by-op, or --workflow full for the model as a whole")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Sets the attributes that other plugins read, and registers the run, if there is one.
+
+    Late, so that what the run prints when it starts follows pytest's own header.
+    """
+    config.opscope_run_dir = None  # type: ignore[attr-defined]
+    config.opscope_records = None  # type: ignore[attr-defined]
+    config.opscope_places = {}  # type: ignore[attr-defined]
+    if config.option.opscope_op_by_op and not (config.option.help or config.option.version):
+        from opscope.harness.run.session import OpByOp
+
+        for setting in foreign_options.OWNERS:
+            foreign_options.take(setting, config)  # an xdist worker parses the command line anew
+        # Else pytest's header would name the folders of the project's own tests, which this run does not collect.
+        config.args_source = pytest.Config.ArgsSource.INVOCATION_DIR
+        config.pluginmanager.register(OpByOp(config), SESSION)

@@ -1,0 +1,142 @@
+"""What each process of a run is told: options, deadlines, selection, and for each backend what it says."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from opscope.harness.backends import registry
+from opscope.harness.cache import export_folder
+from opscope.harness.climb import budget, result_cache
+from opscope.harness.lanes.flight import Ready
+from opscope.harness.record import history
+from opscope.harness.record.optest import RunContext
+from opscope.harness.record.records import OpRow
+from opscope.harness.record.stages import Stage
+from opscope.harness.record.workflows import WORKFLOWS, unsupported_types
+from opscope.harness.run.request import Request
+from opscope.harness.scale import shard
+
+
+@dataclass(frozen=True)
+class Orders:
+    """What a worker is told; the ops themselves it reads from the run folder's manifest."""
+
+    context: RunContext
+    op_timeout: float
+    op_memory: int | None
+    cache_dir: str | None = None
+    ready: Ready | None = None
+    """What the backend says, by which kept verdicts are found; None: none is used."""
+    deadline: float | None = None
+    """Moment (time.time) from which on no op is started."""
+    limitations: str | None = None
+    """The user's file of expected failures."""
+    reruns: int = 0
+    """How often a failed op is run again."""
+    order: tuple[str, ...] = ()
+    """Ids of the ops in the order in which they are run; empty: the model's."""
+    resumed: bool = False
+    """Whether ops with a record in the journal keep it."""
+    attempts: dict[str, int] = field(default_factory=dict)
+    """Number of the next attempt at each op that was run before."""
+    globs: tuple[str, ...] = ()
+    op_ids: tuple[str, ...] = ()
+    nodeids: tuple[str, ...] = ()
+    cluster: str | None = None
+    """Address of the scheduler on whose workers the ops are run; None: here."""
+    share: tuple[str, ...] | None = None
+    """Ids of the ops that are this job's share; None: all are."""
+    whole: tuple[str, ...] = ()
+    """Models that ran as one program: their ops are left out (`--op-by-op-on-fail`)."""
+    others: tuple[Orders, ...] = ()
+    """The same for each further backend of the run: another context, and what that backend says."""
+
+    @property
+    def caches(self) -> Path:
+        """The folder of all caches."""
+        return export_folder.cache_dir(self.cache_dir)
+
+
+def heard(told: dict[str, Any]) -> Orders:
+    """Orders from their JSON."""
+    words = {name: tuple(told[name]) for name in ("order", "globs", "op_ids", "nodeids", "share", "whole")
+             if told[name] is not None}  # fmt: skip
+    ready = told["ready"]
+    if ready is not None:
+        ready = Ready(**{**ready, "stages": tuple(Stage(stage) for stage in ready["stages"])})
+    others = tuple(heard(other) for other in told["others"])
+    return Orders(**{**told, **words, "ready": ready, "context": RunContext(**told["context"]), "others": others})
+
+
+def orders_of(request: Request, run_id: str, run_dir: Path, settings: dict[str, Any]) -> Orders:
+    """The orders of a request for a run, those of its first backend holding the others'."""
+    names = registry.several(settings["backend"])
+    for backend in names:
+        registry.check_name(backend)
+    first, *others = [_for_backend(backend, request, run_id, run_dir, settings) for backend in names]
+    return replace(first, others=tuple(others))
+
+
+def _for_backend(backend: str, request: Request, run_id: str, run_dir: Path, settings: dict[str, Any]) -> Orders:
+    """The orders of a request for one backend of a run."""
+    context = RunContext(
+        run_id=run_id,
+        run_dir=str(run_dir),
+        backend=backend,
+        arch=settings["arch"],
+        data_format=settings["data_format"],
+        math_fidelity=settings["math_fidelity"],
+        unsupported_types=unsupported_types(settings["unsupported_types"], settings["workflow"]),
+        workflow=settings["workflow"],
+        optimization_level=settings["optimization_level"],
+        amp_level=settings["amp_level"],
+        until=settings["until"],
+        keep_ir=settings["keep_ir"],
+    )
+    return Orders(
+        context=context,
+        op_timeout=settings["op_timeout"] * WORKFLOWS[settings["workflow"]].patience,
+        op_memory=settings["op_memory"],
+        cache_dir=settings["cache_dir"],
+        cluster=settings["cluster"],
+        limitations=settings["limitations"],
+        reruns=settings["reruns"],
+        globs=request.ops,
+        nodeids=request.nodeids,
+    )
+
+
+def shared(orders: Orders, mine: shard.Share | None) -> Orders:
+    """The orders for one share of the ops; None: for all."""
+    ops = None if mine is None else mine.ops
+    return replace(orders, share=ops, others=tuple(replace(other, share=ops) for other in orders.others))
+
+
+def settled(
+    orders: Orders, request: Request, rows: Sequence[OpRow], ready: Sequence[Ready], cached: bool, started: datetime
+) -> Orders:
+    """The orders with what only shows when the ops are known: kept verdicts, and how a budget is spent."""
+    each = [
+        _settled_one(one, request, rows, said if cached else None, started)
+        for one, said in zip((orders, *orders.others), ready, strict=True)
+    ]
+    return replace(each[0], others=tuple(each[1:]))
+
+
+def _settled_one(
+    orders: Orders, request: Request, rows: Sequence[OpRow], ready: Ready | None, started: datetime
+) -> Orders:
+    """The orders of one backend, settled."""
+    orders = replace(orders, ready=ready)
+    seconds = request.settings["budget"]
+    if seconds is None:
+        return orders
+    cache = result_cache.ResultCache(orders.caches, orders.context, ready)
+    runnable = [row for row in rows if row.module is not None]
+    told = history.given(request.settings["budget_history"])
+    order = budget.order(runnable, request.folder, orders.context, cache.has, told)
+    return replace(orders, deadline=started.timestamp() + seconds, order=order)

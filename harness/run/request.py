@@ -1,0 +1,193 @@
+"""What one `pytest --op-by-op` asks for, read from the command line and checked before anything is started."""
+
+from __future__ import annotations
+
+import difflib
+import fnmatch
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from opscope.harness.backends import registry
+from opscope.harness.limitations import limitation_file
+from opscope.harness.programs import derived_exports
+from opscope.harness.record.errors import InputError
+from opscope.harness.record.kinds import op_kind
+from opscope.harness.record.records import OpRow
+from opscope.harness.record.workflows import SPLIT, WORKFLOWS
+from opscope.harness.settings import foreign_options
+from opscope.harness.settings.settings import SETTINGS, Resolved, project_folder, resolve
+
+if TYPE_CHECKING:
+    from opscope.harness.prepare import prepare_models
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the user asked for."""
+
+    models: tuple[str, ...]
+    ops: tuple[str, ...]
+    """Globs over op names and families; empty: all ops."""
+    op_ids: tuple[str, ...]
+    """Ids of ops of an earlier run; empty: all ops."""
+    nodeids: tuple[str, ...]
+    """Tests named on the command line; empty: all."""
+    resume: Path | None
+    """The run to go on with."""
+    run_dir: Path | None
+    """Where the run is to be written, or, without models, the earlier run."""
+    settings: Resolved
+    folder: Path
+    """Where pytest was called: what .opscope lies in."""
+
+    @property
+    def again(self) -> bool:
+        """Whether ops of an earlier run are run once more, without exporting anything."""
+        return not self.models and self.resume is None
+
+
+KEY = pytest.StashKey[Request]()
+
+
+def read(config: pytest.Config) -> Request:
+    """The request of a command line. Raises InputError for whatever can be refused without exporting a model."""
+    option = config.option
+    given = {s.name: getattr(option, s.dest, None) for s in SETTINGS}
+    given |= {
+        name: value for name in foreign_options.OWNERS if (value := foreign_options.take(name, config)) is not None
+    }
+    settings = resolve(given, project_folder(config.invocation_params.dir))
+    paths = [str(arg) for arg in option.file_or_dir or ()]
+    for path in paths:
+        if "::" not in path:
+            raise InputError("command line", "no test files beside --op-by-op", repr(path), "--model")
+    if option.opscope_op and option.opscope_model:
+        raise InputError("--op", "an op of an earlier run (no --model)", "--model beside it", "--ops GLOB")
+    folder = config.invocation_params.dir
+    _check_resume(option)
+    if settings["cluster"] is not None and (getattr(option, "numprocesses", None) or getattr(option, "tx", None)):
+        raise InputError("--cluster", "no -n beside it: each device of the cluster is a lane", "-n", "one of the two")
+    if option.opscope_shard and not (option.opscope_model or option.opscope_resume):
+        raise InputError("--shard", "--model beside it", "an op of an earlier run")
+    # The record's command line must find a backend's file from any folder.
+    settings.values["backend"] = ",".join(
+        str((folder / name).resolve()) if name.endswith(registry.FILES) else name
+        for name in registry.several(settings["backend"])
+    )
+    _find_limitations(settings, folder)
+    _check_workflow(settings)
+    run_dir = None if option.opscope_run_dir is None else (folder / option.opscope_run_dir).resolve()
+    request = Request(
+        models=tuple(option.opscope_model or ()),
+        ops=tuple(option.opscope_ops or ()),
+        op_ids=tuple(option.opscope_op or ()),
+        nodeids=tuple(paths),
+        resume=None if option.opscope_resume is None else (folder / option.opscope_resume).resolve(),
+        run_dir=run_dir,
+        settings=settings,
+        folder=folder,
+    )
+    if request.models:
+        _check_models(request)
+    return request
+
+
+def _check_workflow(settings: Resolved) -> None:
+    """Raises InputError where two workflows are asked for."""
+    if settings["op_by_op_on_fail"] and settings["workflow"] != SPLIT:
+        got = f"--workflow {settings['workflow']}"
+        raise InputError("--op-by-op-on-fail", f"--workflow {SPLIT}", got, "one of the two")
+    if WORKFLOWS[settings["workflow"]].of_ttnn:
+        derived_exports.check(settings["workflow"], settings["backend"])
+
+
+def _find_limitations(settings: Resolved, folder: Path) -> None:
+    """Makes the path of the user's expected failures absolute.
+
+    Raises InputError where theirs, or the project's own, is no file of those: once ops run it would be too late.
+    """
+    if settings["limitations"] is not None:
+        source = Path(settings.sources["limitations"])
+        base = source.parent if source.name == "pyproject.toml" else folder
+        settings.values["limitations"] = str((base / settings["limitations"]).resolve())
+    limitation_file.all_rows(settings["limitations"])
+
+
+def _check_resume(option: Any) -> None:
+    """Raises InputError where `--resume` stands beside what the run to go on with has decided already."""
+    if option.opscope_resume is None:
+        return
+    for flag, given in (
+        ("--model", option.opscope_model),
+        ("--op", option.opscope_op),
+        ("--ops", option.opscope_ops),
+        ("--run-dir", option.opscope_run_dir),
+        ("a test's name", option.file_or_dir),
+    ):
+        if given:
+            raise InputError("--resume", "the run folder alone: the rest is in it", f"{flag} beside it")
+
+
+def _check_models(request: Request) -> None:
+    """Raises InputError for a model or a backend that does not exist, before any work starts."""
+    from opscope.harness.prepare import prepare_models
+
+    for backend in registry.several(request.settings["backend"]):
+        registry.check_name(backend)
+    prepare_models.tasks(to_prepare(request))
+
+
+def to_prepare(
+    request: Request, settings: Mapping[str, Any] | None = None, models: Sequence[str] = ()
+) -> prepare_models.Request:
+    """The part of the request that `opscope.harness.prepare.prepare_models` takes; with the settings and models of another run, of that."""
+    from opscope.harness.prepare import prepare_models
+
+    settings = settings or request.settings.values
+    return prepare_models.Request(
+        models=tuple(models) or request.models,
+        dtype=settings["dtype"],
+        inputs=settings["inputs"],
+        weights=settings.get("weights"),
+        seed=settings["seed"],
+        cache_dir=settings["cache_dir"],
+        max_tensor_bytes=settings["golden_memory"],
+        max_cache=settings["max_cache"],
+        training=settings["training"],
+    )
+
+
+def model_list() -> str:
+    """The text that `--op-by-op` alone prints."""
+    from opscope.models import registry as zoo
+
+    models = [zoo.get(name) for name in zoo.names()]
+    width = max((len(m.name) for m in models), default=0)
+    lines = [f"  {m.name:<{width}}  {m.family}, {m.framework}" for m in models]
+    return "\n".join(["models for --model (or the path of a StableHLO file):", *lines, ""])
+
+
+def wanted(row: OpRow, globs: Sequence[str]) -> bool:
+    """Whether `--ops` names this op: by its name, its name without the dialect, its family, or its id."""
+    names = {row.op_name, row.op_name.partition(".")[2], op_kind(row.op_name), row.op_id}
+    return any(fnmatch.fnmatchcase(name, glob) for glob in globs for name in names)
+
+
+def chosen(rows: Sequence[OpRow], op_ids: Sequence[str], where: str = "--op") -> set[str]:
+    """The full ids of the ops that `where` names, each by its id or the beginning of it. Raises InputError."""
+    known = {row.op_id for row in rows if row.module is not None}
+    found = set()
+    for word in op_ids:
+        hits = {op_id for op_id in known if op_id.startswith(word)} if word else set()
+        if word in known:
+            hits = {word}
+        if len(hits) != 1:
+            got = f"{word!r}, which {len(hits)} ops begin with" if hits else repr(word)
+            near = ", ".join(sorted(hits)[:3] or difflib.get_close_matches(word, known, n=3, cutoff=0.6))
+            raise InputError(where, "the id of an op of the run", got, near or "--run-dir RUN --collect-only -q")
+        found |= hits
+    return found

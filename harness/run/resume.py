@@ -1,0 +1,112 @@
+"""Going on with a run that was killed, interrupted or out of budget: the same ops, the same options, the same folder.
+
+What has a record keeps it; what is `not_run`, or in no journal, is run, and the higher attempt counts. The selection of
+the first start is stored beside the manifest, so that what it left out stays out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from opscope.harness.cache import export_folder
+from opscope.harness.cache.claims import in_use
+from opscope.harness.record import store
+from opscope.harness.record.errors import InputError
+from opscope.harness.record.records import ManifestHeader, OpRow, OpTest
+from opscope.harness.record.stages import Status
+from opscope.harness.record.store import StoredRun
+from opscope.harness.settings.settings import BY_NAME
+
+if TYPE_CHECKING:
+    from opscope.harness.prepare import prepare_models
+
+SELECTION_FILE = "selection.json"
+"""Ids of the ops that the run was asked for, where these are not all."""
+
+ANEW = frozenset({"cluster", "publish", "no_report", "budget", "budget_history", "no_cache", "max_cache"})
+"""Settings that are not the run's but of the command line that starts or resumes it."""
+
+FREE = ANEW | {"op_timeout", "op_memory", "keep_ir", "limitations", "repro_size", "reruns"}
+"""Settings that may be given beside `--resume`."""
+
+
+def unfinished(run_dir: Path) -> StoredRun:
+    """The run to go on with. Raises InputError: no run there, or one that still runs."""
+    run = store.load_run(run_dir)
+    if in_use(run_dir):
+        raise InputError("--resume", "a run that has ended", f"{run_dir}, which is running", "when it has ended")
+    return run
+
+
+def options(run: StoredRun, given: Mapping[str, Any], sources: Mapping[str, str]) -> dict[str, Any]:
+    """The values of all settings: the run's own, but those that belong to each start. Raises InputError."""
+    stored, values = run.record.origin.options, dict(given)
+    for name, value in given.items():
+        if name in ANEW or (name in FREE and sources[name] == "command line"):
+            continue
+        if name not in stored:
+            continue  # a setting that the run did not know
+        if sources[name] == "command line" and value != stored[name]:
+            got = f"{value!r} beside {stored[name]!r} of the run"
+            raise InputError(BY_NAME[name].flag, "no other value than the run's beside --resume", got, "a new run")
+        values[name] = stored[name]
+    return values
+
+
+def recorded(tests: Iterable[OpTest]) -> dict[str, OpTest]:
+    """The records that stay, by op: all but those that say that the op was not run."""
+    return {test.op_id: test for test in tests if test.status is not Status.NOT_RUN}
+
+
+def attempts(tests: Iterable[OpTest]) -> dict[str, int]:
+    """The number of the next attempt at each op of a journal."""
+    found: dict[str, int] = {}
+    for test in tests:
+        found[test.op_id] = max(found.get(test.op_id, 1), test.attempt + 1)
+    return found
+
+
+def exports_there(header: ManifestHeader) -> bool:
+    """Whether what the ops are run from lies where the run left it."""
+    return all(export_folder.complete(Path(folder)) for folder in header.export_dirs)
+
+
+def select(run_dir: Path, rows: Iterable[OpRow], selected: Iterable[str]) -> None:
+    """Stores which ops the run was asked for, unless these are all of them or it is known already."""
+    chosen = set(selected)
+    path = run_dir / SELECTION_FILE
+    if path.exists() or chosen == {row.op_id for row in rows if row.module is not None}:
+        return
+    with contextlib.suppress(InputError):  # a disk that takes nothing is told of by the journal
+        store.write_whole(path, json.dumps(sorted(chosen)) + "\n")
+
+
+def selection(run_dir: Path) -> tuple[str, ...] | None:
+    """Ids of the ops that the run was asked for; None: all. Raises InputError for a file that is none of ours."""
+    path = run_dir / SELECTION_FILE
+    try:
+        return tuple(str(op_id) for op_id in json.loads(path.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, TypeError) as error:
+        raise InputError(str(path), "a list of op ids", f"no such list ({error})", "a new run") from error
+
+
+def prepared(run: StoredRun, asked: prepare_models.Request, make: Callable[[prepare_models.Request], Any]) -> None:
+    """Has the exports of the run made again where they were cleared away. Raises InputError where these are others."""
+    if exports_there(run.header):
+        return
+    make(asked)
+    if not exports_there(run.header):
+        raise InputError("--resume", "the models and the exporter that the run began with", "others", "a new run")
+
+
+def check_backend(run: StoredRun, fingerprint: str) -> None:
+    """Raises InputError where the backend is not the one that the run began with: its records would not agree."""
+    began = run.record.origin.options.get("fingerprint", fingerprint)
+    if began != fingerprint:
+        raise InputError("--resume", f"the backend that the run began with ({began})", fingerprint, "a new run")

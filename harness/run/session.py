@@ -1,0 +1,364 @@
+"""An op-by-op run inside pytest: prepares, collects, climbs, keeps records, and closes the books.
+
+The controller (or a pytest without xdist) prepares the models and owns the run folder; an xdist worker is told where it
+lies and collects from the same manifest. Every process holds at most one lane and writes its own journal segment.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Generator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from opscope.harness.cache import upkeep
+from opscope.harness.cache.claims import Claims
+from opscope.harness.limitations.limitations import Verdict
+from opscope.harness.record import store
+from opscope.harness.record.errors import InputError
+from opscope.harness.record.records import OpRow, OpTest
+from opscope.harness.record.stages import Status
+from opscope.harness.run import finish_run, plan, progress, protocol, request, resume, start_run
+from opscope.harness.run.items import PROPERTY, FailedModel, ModelOps, OpItem, WholeModel
+from opscope.harness.settings import gc_pause
+from opscope.harness.triage import after_run
+
+if TYPE_CHECKING:
+    from opscope.harness.climb.climber import Climber
+
+WORKER_INPUT = "opscope"
+"""Key under which the controller tells an xdist worker what it needs."""
+
+PYTESTS_REPORTCHARS = "fE"
+"""pytest's `-r` where none is given."""
+
+REFUSAL = "opscope_refusal"
+"""Key under which a worker tells the controller why it gave up."""
+
+
+class OpByOp:
+    """The hooks of one run; registered only when there is one."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self.config = config
+        self.worker: str | None = None
+        self.plan: plan.Plan | None = None
+        self.closed: finish_run.Closed | None = None
+        self.interrupted = False
+        self.selected: set[str] | None = None
+        self._refused = False
+        self._given_up = ""
+        self._claims = Claims()
+        self._lanes: list[plan.AnyLane] = []
+        self._climbers: dict[str, Climber] = {}
+        handed = getattr(config, "workerinput", {}).get(WORKER_INPUT)
+        if handed is not None:
+            self.worker = config.workerinput["workerid"]  # type: ignore[attr-defined]
+            self.plan = plan.Plan.heard(json.loads(handed))
+        self.display: progress.Progress = progress.Quiet()
+        reporter: Any = config.pluginmanager.getplugin("terminalreporter")
+        if self.worker is None and reporter is not None:
+            self.display = progress.display(
+                terminal=reporter.isatty(), verbosity=config.get_verbosity(), file=sys.stdout,
+                write_line=reporter.write_line,
+            )  # fmt: skip
+            if config.option.reportchars == PYTESTS_REPORTCHARS:
+                reporter.reportchars = ""  # the page lists what failed, with the reason whole and the line to repeat it
+            if self.display.replaces_letters:
+                reporter.showfspath = False
+                reporter._show_progress_info = False
+
+    # --- before the ops
+
+    def _prepare(self) -> plan.Plan:
+        """The plan of the run; makes it the first time. Bad input ends the session with one line and exit code 2."""
+        if self.plan is None:
+            dry = self.config.option.collectonly
+            try:
+                self.plan, lanes = start_run.make(
+                    self.config.stash[request.KEY], self.display.prepared,
+                    command_line=("pytest", *map(str, self.config.invocation_params.args)), dry=dry,
+                    claims=self._claims,
+                )  # fmt: skip
+            except InputError as error:
+                self.display.close()
+                self._refused = True
+                raise pytest.exit.Exception(str(error), returncode=2) from None
+            except KeyboardInterrupt:
+                self.display.close()
+                self._refused = True
+                raise pytest.exit.Exception("interrupted while preparing; no op has run", returncode=2) from None
+            self.display.close()
+            tight = upkeep.beyond(self.plan.header.export_dirs, self._max_cache())
+            reporter: Any = self.config.pluginmanager.getplugin("terminalreporter")
+            if tight and reporter is not None:
+                reporter.write_line(f"opscope: {tight}")
+            if self.plan.orders.order and getattr(self.config.option, "maxschedchunk", 1) is None:
+                self.config.option.maxschedchunk = 1  # xdist hands out long stretches otherwise: the last ones first
+            if dry or self.config.pluginmanager.hasplugin("dsession"):
+                for lane in lanes:
+                    lane.close()
+            else:
+                self._lanes = lanes
+            if not dry:
+                self.config.opscope_run_dir = self.plan.run_dir  # type: ignore[attr-defined]
+        return self.plan
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionstart(self) -> None:
+        """Prepares, below pytest's header."""
+        self._prepare()
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_setupnodes(self) -> None:
+        """Prepares before xdist starts its workers, should it come first."""
+        self._prepare()
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        """Tells a worker where the run is."""
+        node.workerinput[WORKER_INPUT] = json.dumps(self._prepare().told())
+
+    @pytest.hookimpl
+    def pytest_collection(self, session: pytest.Session) -> bool | None:
+        """Collects the ops, and nothing else. An xdist controller collects nothing: its workers do."""
+        if self.config.pluginmanager.hasplugin("dsession"):
+            return None
+        chosen = self._prepare()
+        hook = self.config.hook
+        items: list[pytest.Item] = []
+        session.items = items
+        try:
+            collectors: list[pytest.Collector] = [
+                FailedModel.from_parent(session, name=failure.model, failure=failure)
+                for failure in ([] if chosen.again else chosen.header.failed)
+            ]
+            collectors += self._whole_models(session, chosen)
+            collectors += [
+                ModelOps.from_parent(session, name=model, run=self, rows=rows)
+                for model, rows in chosen.by_model().items()
+            ]
+            for collector in collectors:
+                hook.pytest_collectstart(collector=collector)
+                report = hook.pytest_make_collect_report(collector=collector)
+                hook.pytest_collectreport(report=report)
+                for item in report.result:
+                    hook.pytest_itemcollected(item=item)
+                items.extend(report.result)
+            self._deselect(items, chosen)
+            hook.pytest_collection_modifyitems(session=session, config=self.config, items=items)
+        finally:
+            hook.pytest_collection_finish(session=session)
+        session.testscollected = len(items)
+        self.selected = {item.nodeid for item in items}
+        if not (self.worker or self.config.option.collectonly):
+            self._remember_selection(chosen)
+            self._begin([item.row for item in items if isinstance(item, OpItem)])
+        return True
+
+    def _whole_models(self, session: pytest.Session, chosen: plan.Plan) -> list[pytest.Collector]:
+        """The models that were run as one program, each with a test."""
+        by_model: dict[str, list[OpTest]] = {}
+        for test in store.whole_tests(chosen.run_dir):
+            by_model.setdefault(test.model_name, []).append(test)
+        return [WholeModel.from_parent(session, name=model, tests=tests) for model, tests in by_model.items()]
+
+    def _deselect(self, items: list[pytest.Item], chosen: plan.Plan) -> None:
+        """Leaves the ops that --ops, --op and test names on the command line ask for."""
+        keep = [i for i in items if not isinstance(i, OpItem) or chosen.asks_for(i.row, i.tag)]
+        if len(keep) < len(items):
+            kept = set(map(id, keep))
+            out = [item for item in items if id(item) not in kept]
+            self.config.hook.pytest_deselected(items=out)
+            items[:] = keep
+        if chosen.orders.order:
+            place = {op_id: position for position, op_id in enumerate(chosen.orders.order)}
+            items.sort(key=lambda item: place.get(item.row.op_id, len(place)) if isinstance(item, OpItem) else -1)
+
+    def _remember_selection(self, chosen: plan.Plan) -> None:
+        """Stores which ops were chosen, for the case that the run is cut short."""
+        assert self.selected is not None
+        ids = [
+            row.op_id
+            for row in chosen.rows
+            if row.module is not None and any(plan.nodeid(row, tag) in self.selected for tag in self.tags)
+        ]
+        resume.select(chosen.run_dir, chosen.rows, ids)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_node_collection_finished(self, ids: Sequence[str]) -> None:
+        """Remembers what the workers chose: the rest is deselected."""
+        self.selected = set(ids)
+        if self.plan is not None and not self.config.option.collectonly:
+            self._remember_selection(self.plan)
+
+    # --- the ops
+
+    @property
+    def tags(self) -> list[str]:
+        """Names of the run's backends; one empty name where there is only one."""
+        assert self.plan is not None
+        return [side.tag for side in self.plan.sides()]
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
+        """On a cluster, runs the ops in the order in which their records come."""
+        if self.plan is None or self.plan.orders.cluster is None or self.config.option.collectonly:
+            return None
+        from opscope.harness.scale import loop
+
+        try:
+            self._begin(())
+            loop.run(session, self._climbers)
+        except InputError as error:
+            self._give_up(str(error))
+            raise pytest.exit.Exception("no further op is run", returncode=2) from None
+        return True
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> bool | None:
+        """Runs an op without the phases that it does not have."""
+        if not protocol.fits(item):
+            return None
+        protocol.run(item)
+        return True
+
+    def climb(self, row: OpRow, tag: str = "") -> tuple[OpTest, Verdict]:
+        """Takes one op up the ladder of a backend in this process's lane, and writes its record at once."""
+        try:
+            self._begin(())
+            return self._climbers[tag].climb(row)
+        except InputError as error:
+            # The backend went away or the disk is full: no later op would fare better.
+            self._give_up(str(error))
+            raise pytest.exit.Exception("no further op is run", returncode=2) from None
+
+    def _begin(self, rows: Sequence[OpRow]) -> None:
+        """Opens this process's ways up; where one of `rows` needs a lane, that starts now, beside the collection."""
+        assert self.plan is not None
+        if self._climbers:
+            return
+        sides = self.plan.sides()
+        writers = [side.writer(self.worker or plan.MAIN) for side in sides]
+        self._lanes = self._lanes or [side.lane(writer) for side, writer in zip(sides, writers, strict=True)]
+        for side, lane, writer in zip(sides, self._lanes, writers, strict=True):
+            climber = self._climbers[side.tag] = side.climber(lane, writer)
+            if any(climber.needs_lane(row) for row in rows):
+                climber.start()
+
+    def pytest_runtest_logstart(self) -> None:
+        """Opens the display when the first op starts."""
+        if self.selected is not None and not self._shown:
+            self._shown = True
+            self.display.begin(len(self.selected))
+
+    _shown = False
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Counts an op that ended."""
+        if report.when == "call":
+            told = dict(report.user_properties).get(PROPERTY)
+            if isinstance(told, dict):
+                self.display.ended(Status(str(told["status"])), bool(told["expected"]))
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_report_teststatus(self, report: Any) -> Generator[None, Any, Any]:
+        """Takes pytest's letters away where the live display stands in for them; words and counts stay."""
+        status = yield
+        if status is None or not self.display.replaces_letters or getattr(report, "when", None) == "collect":
+            return status
+        return (status[0], "", status[2])
+
+    def _give_up(self, line: str) -> None:
+        """Remembers why no further op is run; a worker also tells the controller, which hears only of an exit."""
+        self._given_up = line
+        if self.worker is not None:
+            self.config.workeroutput[REFUSAL] = line  # type: ignore[attr-defined]
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """Hears why a worker gave up."""
+        self._given_up = self._given_up or getattr(node, "workeroutput", {}).get(REFUSAL, "")
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_keyboard_interrupt(self) -> None:
+        """Remembers that the run was cut short."""
+        self.interrupted = True
+        if self._refused:
+            # pytest writes the line to stderr already, and would write it again between exclamation marks.
+            reporter: Any = self.config.pluginmanager.getplugin("terminalreporter")
+            if reporter is not None:
+                reporter._keyboardinterrupt_memo = None
+
+    # --- after the ops
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Closes the lane; on the controller, gives every op without a record one, and adds up."""
+        self.display.close()
+        self._close()
+        if self.worker is not None or self.plan is None or self.config.option.collectonly:
+            return
+        cut = bool(self.interrupted or session.shouldstop or session.shouldfail)
+        # Until the session is over: records are read, counted and shown, and none of them is in a cycle.
+        gc_pause.pause()
+        try:
+            self.closed = finish_run.close(self.plan, self.selected, interrupted=cut)
+        except InputError as error:
+            self.closed = finish_run.Closed(None, str(error))
+        if not cut:
+            room = self.config.stash[request.KEY].settings["repro_size"]
+            problem = after_run.leave(self.plan.run_dir, room, self.closed.stored)
+            self.closed = replace(self.closed, problem=self.closed.problem or problem)
+        if self.closed.stored is not None:
+            self.config.opscope_records = (self.closed.stored, self.closed.attempts)  # type: ignore[attr-defined]
+        upkeep.trim(self.plan.orders.caches, self._max_cache(), every=upkeep.EVERY_SECONDS)
+        if session.exitstatus == pytest.ExitCode.OK and self.closed.problem:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def _max_cache(self) -> int:
+        """Bytes that all caches may take together."""
+        return self.config.stash[request.KEY].settings["max_cache"]
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        """Prints the page of the run."""
+        if self.closed is None or self.plan is None or self.config.option.no_summary:
+            return
+        if self.closed.run is None:
+            terminalreporter.write_line(self.closed.problem, red=True)
+            return
+        from rich.console import Console
+
+        from opscope.harness.page import summary
+
+        places = {"run": str(self.plan.run_dir), **getattr(self.config, "opscope_places", {})}
+        writer = terminalreporter._tw
+        console = Console(
+            file=writer._file, force_terminal=bool(writer.hasmarkup), no_color=not writer.hasmarkup,
+            width=max(writer.fullwidth, 80), highlight=False, emoji=False,
+        )  # fmt: skip
+        terminalreporter.write_sep("=", "op by op")
+        page = replace(
+            self.closed.run, places=places, folder=self.config.invocation_params.dir,
+            again=frozenset(self.plan.orders.op_ids),
+        )  # fmt: skip
+        summary.show(page, console)
+        problem = self._given_up or self.closed.problem
+        if problem:
+            terminalreporter.write_line(problem, red=True)
+
+    def pytest_unconfigure(self) -> None:
+        """Leaves no child behind, however the session ended."""
+        gc_pause.set_aside()  # at its end pytest collects all garbage ten times
+        self._close()
+        self._claims.close()
+
+    def _close(self) -> None:
+        """Ends the lane and the journal of this process."""
+        for open_ in (*self._climbers.values(), *self._lanes):
+            open_.close()
+        self._climbers, self._lanes = {}, []

@@ -1,0 +1,282 @@
+"""Making the plan of a run: models prepared, run folder written, lanes loading their backends meanwhile."""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from opscope.harness.cache.claims import Claims
+from opscope.harness.climb import result_cache
+from opscope.harness.lanes.flight import Ready
+from opscope.harness.programs import derived_exports
+from opscope.harness.record import store
+from opscope.harness.record.errors import InputError
+from opscope.harness.record.optest import backend_label, now
+from opscope.harness.record.records import ManifestHeader, OpRow, RunRecord
+from opscope.harness.record.workflows import FULL, WORKFLOWS, of_models, unsupported_types
+from opscope.harness.run import resume
+from opscope.harness.run.plan import MAIN, AnyLane, Plan, lane_of
+from opscope.harness.run.process_plan import Orders, orders_of, settled, shared
+from opscope.harness.run.progress import Event
+from opscope.harness.run.request import Request, chosen, to_prepare
+from opscope.harness.scale import costs, shard, whole
+
+FROM_THE_RUN = (
+    "backend", "arch", "data_format", "math_fidelity", "unsupported_types", "optimization_level", "amp_level",
+    "workflow", "until", "op_timeout", "op_memory",
+)  # fmt: skip
+"""Settings that an op of an earlier run takes from that run, unless they are given anew."""
+
+
+def make(
+    request: Request, report: Callable[[Event], None], command_line: Sequence[str], dry: bool, claims: Claims
+) -> tuple[Plan, list[AnyLane]]:
+    """Prepares what was asked for and writes the run folder (`dry`: writes nothing).
+
+    Each backend has taken its options: in its lane, or in an earlier one to which nothing has changed since. The lanes
+    are in the order of `Plan.sides`. What the run needs to stay is in `claims`. Raises InputError for bad input,
+    wherever it shows.
+    """
+    if request.resume is not None:
+        return _resumed(request, request.resume, report, dry, claims)
+    if request.again:
+        plan = from_run(request)
+        for folder in (plan.run_dir, *map(Path, plan.header.export_dirs)):
+            claims.hold(folder)
+        if not resume.exports_there(plan.header):
+            raise InputError("--op", f"the exports of {plan.run_dir}", "some that were cleared away since",
+                             f"--model {' --model '.join(plan.header.models)} --ops ID")  # fmt: skip
+        lanes = [side.lane(side.writer(MAIN)) for side in plan.sides()]
+        try:
+            for lane in lanes:
+                lane.ready()
+        except BaseException:
+            _close(lanes)
+            raise
+        return plan, lanes
+    return _from_models(request, report, command_line, dry, claims)
+
+
+def _from_models(
+    request: Request, report: Callable[[Event], None], command_line: Sequence[str], dry: bool, claims: Claims
+) -> tuple[Plan, list[AnyLane]]:
+    """The plan of a new run, and lanes that have loaded their backends meanwhile, unless that is not needed."""
+    from opscope.harness.prepare import prepare_models
+
+    started = now()
+    asked = to_prepare(request)
+    tasks = prepare_models.tasks(asked)
+    measured = costs.given(request.settings["shard_costs"], request.folder)
+    run_dir = request.run_dir or store.default_run_dir([t.name for t in tasks], started, request.folder)
+    if (run_dir / store.RUN_FILE).exists():
+        raise InputError("--run-dir", "a new folder beside --model", f"{run_dir}, which holds a run",
+                         "another folder, or no --model to run its ops again")  # fmt: skip
+    orders = orders_of(request, f"{started:%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:8]}", run_dir, request.settings.values)
+    if not dry:
+        _claim(run_dir)
+        claims.hold(run_dir)
+    sides = Plan(orders, ManifestHeader(models=(), export_dirs=(), module_ops={}, structural={}), ()).sides()
+    folders = {task.name: task.folder for task in tasks}
+    lanes = [lane_of(side.orders, folders, side.writer(MAIN), dry) for side in sides]
+    cached = not request.settings["no_cache"]
+    try:
+        known = _said(sides, lanes, cached)
+        artifacts = None if dry else run_dir / store.ARTIFACT_DIR
+        header, rows = prepare_models.prepare(asked, _beside(lanes, known, report), claims, artifacts)
+        ready = _ready(sides, lanes, known)
+        header, rows = _by_workflow(orders, ready, header, rows, report, claims)
+        folders.update(zip(header.models, header.export_dirs, strict=True))
+        mine = shard.share(rows, request.settings["shard"], measured) if request.settings["shard"] else None
+        if mine is not None:
+            orders = shared(orders, mine)
+        if request.settings["op_by_op_on_fail"] and not dry:
+            types = unsupported_types(request.settings["unsupported_types"], FULL)
+            orders = _whole(orders, ready, header, run_dir, report, types, cached)
+        plan = Plan(settled(orders, request, rows, ready, cached, started), header, rows)
+        if not dry:
+            if mine is not None:
+                shard.write(run_dir, mine)
+            _write(plan, request, started, command_line, _fingerprint(ready))
+    except BaseException:
+        _close(lanes)
+        if not dry:
+            _abandon(run_dir)
+        raise
+    return plan, lanes
+
+
+def _by_workflow(
+    orders: Orders, ready: Sequence[Ready], header: ManifestHeader, rows: list[OpRow],
+    report: Callable[[Event], None], claims: Claims,
+) -> tuple[ManifestHeader, list[OpRow]]:  # fmt: skip
+    """The manifest that the run's workflow makes of the models' own."""
+    workflow = orders.context.workflow
+    if workflow == FULL:
+        return of_models(header)
+    if WORKFLOWS[workflow].of_ttnn:
+        return derived_exports.derive(workflow, header, orders.context, ready[0], orders.caches, report, claims)
+    return header, rows
+
+
+def _whole(
+    orders: Orders, ready: Sequence[Ready], header: ManifestHeader, run_dir: Path, report: Callable[[Event], None],
+    types: str, cached: bool,
+) -> Orders:  # fmt: skip
+    """Runs the models as whole programs; the orders for the ops of those that failed."""
+    sides = Plan(orders, header, ()).sides()
+    whole.run(sides, ready, header, run_dir, report, types, cached=cached)
+    models = whole.ran(store.whole_tests(run_dir))
+    return replace(orders, whole=models, others=tuple(replace(other, whole=models) for other in orders.others))
+
+
+def _claim(run_dir: Path) -> None:
+    """Creates the run folder. Raises InputError where it cannot be written, before a model is exported for it."""
+    probe = run_dir / ".writable"
+    try:
+        run_dir.mkdir(parents=True, exist_ok=True)
+        probe.write_bytes(b"opscope")
+        probe.unlink()
+    except OSError as error:
+        raise store.refused(run_dir, error) from error
+
+
+def _abandon(run_dir: Path) -> None:
+    """Takes away the run folder of a run that did not begin, unless something lies in it."""
+    with contextlib.suppress(OSError):
+        run_dir.rmdir()
+
+
+def from_run(request: Request) -> Plan:
+    """The plan for running ops of an earlier run again. Raises InputError: no run, another schema, no such op."""
+    run_dir = request.run_dir or store.newest_run(request.folder)
+    if run_dir is None:
+        raise InputError("--op", "a run to take the op from", "no run below .opscope/runs", "--run-dir DIR")
+    run = store.load_run(run_dir)
+    settings = dict(request.settings.values)
+    for name in FROM_THE_RUN:
+        stored = run.record.origin.options.get(name)
+        if stored is not None and not request.settings.given(name):
+            settings[name] = stored
+    ids = chosen(run.rows, request.op_ids) if request.op_ids else set()
+    attempts = resume.attempts(store.read_journal(run_dir))
+    orders = orders_of(request, run.record.run_id, run_dir, settings)
+    rest: dict[str, Any] = {"attempts": attempts, "op_ids": tuple(ids)}
+    orders = replace(orders, **rest, others=tuple(replace(other, **rest) for other in orders.others))
+    return Plan(orders, run.header, run.rows, again=True)
+
+
+def _said(sides: Sequence[Plan], lanes: Sequence[AnyLane], cached: bool) -> list[Ready | None]:
+    """What each backend is known to say; where it is not known, or every op will be run, its lane starts at once."""
+    found: list[Ready | None] = []
+    for side, lane in zip(sides, lanes, strict=True):
+        known = result_cache.recall(side.orders.caches, side.orders.context) if cached else None
+        if known is None:
+            lane.start()
+        found.append(known)
+    return found
+
+
+def _beside(
+    lanes: Sequence[AnyLane], known: Sequence[Ready | None], report: Callable[[Event], None]
+) -> Callable[[Event], None]:
+    """Hears of the export: the lanes' imports run beside it, and an option that a backend refuses ends it all."""
+
+    def told(event: Event) -> None:
+        report(event)
+        for lane, said in zip(lanes, known, strict=True):
+            if said is None:
+                lane.ready()
+            elif event["event"] == "stage":  # something is made anew: so will be its verdicts
+                lane.start()
+
+    return told
+
+
+def _ready(sides: Sequence[Plan], lanes: Sequence[AnyLane], known: Sequence[Ready | None]) -> list[Ready]:
+    """What each backend says, noted for later runs. Raises InputError where one refuses its options."""
+    found = []
+    for side, lane, said in zip(sides, lanes, known, strict=True):
+        if said is None:
+            said = lane.ready()
+            result_cache.note(side.orders.caches, side.orders.context, said)
+        found.append(said)
+    return found
+
+
+def _fingerprint(ready: Sequence[Ready]) -> str:
+    """The fingerprint of a run's backends."""
+    return ",".join(said.fingerprint for said in ready)
+
+
+def _close(lanes: Sequence[AnyLane]) -> None:
+    for lane in lanes:
+        lane.close()
+
+
+def _resumed(
+    request: Request, run_dir: Path, report: Callable[[Event], None], dry: bool, claims: Claims
+) -> tuple[Plan, list[AnyLane]]:
+    """The plan of the rest of a run. Raises InputError where it cannot end as it would have."""
+    from opscope.harness.prepare import prepare_models
+
+    started = now()
+    run = resume.unfinished(run_dir)
+    settings = resume.options(run, request.settings.values, request.settings.sources)
+    orders = orders_of(request, run.record.run_id, run_dir, settings)
+    rest: dict[str, Any] = {
+        "resumed": True, "attempts": resume.attempts(store.read_journal(run_dir)),
+        "op_ids": resume.selection(run_dir) or (),
+    }  # fmt: skip
+    orders = replace(orders, **rest, others=tuple(replace(other, **rest) for other in orders.others))
+    plan = Plan(shared(orders, shard.read(run_dir)), run.header, run.rows)
+    for folder in (run_dir, *map(Path, run.header.export_dirs)):
+        claims.hold(folder)
+    sides = plan.sides()
+    lanes = [side.lane(side.writer(MAIN)) for side in sides]
+    try:
+        known = _said(sides, lanes, not settings["no_cache"])
+        ready = _ready(sides, lanes, known)
+
+        def again(asked: prepare_models.Request) -> None:
+            header, rows = prepare_models.prepare(asked, _beside(lanes, known, report), claims)
+            _by_workflow(orders, ready, header, rows, report, claims)
+
+        resume.prepared(run, to_prepare(request, settings, run.record.origin.options["models"]), again)
+        resume.check_backend(run, _fingerprint(ready))
+        if settings.get("op_by_op_on_fail"):
+            types = unsupported_types(settings["unsupported_types"], FULL)
+            plan = replace(
+                plan, orders=_whole(plan.orders, ready, run.header, run_dir, report, types, not settings["no_cache"])
+            )
+        orders = settled(plan.orders, request, run.rows, ready, not settings["no_cache"], started)
+        if not dry:
+            store.write_run(run_dir, run.record.model_copy(update={"ended": None, "outcome": "running"}))
+    except BaseException:
+        _close(lanes)
+        raise
+    return replace(plan, orders=orders), lanes
+
+
+def _write(plan: Plan, request: Request, started: datetime, command_line: Sequence[str], fingerprint: str) -> None:
+    """Writes run.json and manifest.jsonl."""
+    from opscope.harness.record import origin
+
+    options = {
+        **request.settings.masked(), "models": list(request.models), "ops": list(request.ops),
+        "fingerprint": fingerprint,
+    }  # fmt: skip
+    record = RunRecord(
+        run_id=plan.orders.context.run_id,
+        models=plan.header.models,
+        backend=",".join(backend_label(side.orders.context.backend) for side in plan.sides()),
+        arch=plan.orders.context.arch,
+        started=started,
+        origin=origin.origin(command_line, options),
+    )
+    store.write_manifest(plan.run_dir, plan.header, plan.rows)
+    store.write_run(plan.run_dir, record)

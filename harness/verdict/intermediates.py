@@ -1,0 +1,357 @@
+"""Every value inside a model that a device hands out while it runs the model whole, compared with its golden.
+
+A value's error holds what it got from the values it was computed from. So an op is *suspect* where its error is above
+its own row of the tolerance table and more than `GROWTH` times that of its inputs. Of a suspect op XLA computes the
+result once more, on the inputs that the device had: an op that is right on those only passes errors on (`amplifies`),
+one that is wrong on them is where the model's error *jumps*.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from opscope.harness.backends.base import Target
+from opscope.harness.prepare.live_golden import Following
+from opscope.harness.prepare.paths import moved_shape, moves_of, path_of
+from opscope.harness.prepare.program import Node, SplitModule
+from opscope.harness.prepare.walk import Missing
+from opscope.harness.record.kinds import PRODUCT_KINDS, op_kind
+from opscope.harness.record.records import Jump, ResultCheck, TensorDesc
+from opscope.harness.verdict.compare import check, check_cancelling, compare
+from opscope.harness.verdict.terms import term_sizes
+from opscope.harness.verdict.tolerance import SUM_BODY, Tolerance, inner_size, tolerance
+
+FILE = "intermediates.jsonl"
+"""One line per compared value, below the artifacts of the model's row."""
+
+GROWTH = 4.0
+"""An error that is at most so many times that of the op's inputs is theirs."""
+
+HELD_BYTES = 4 << 30
+"""Values of the device that may be kept at once; above, a suspect op cannot be computed again on its own inputs."""
+
+MOST_FUSED = 64
+"""Values before an op that are not shown; with more of them its own inputs are not looked for."""
+
+Fetch = Callable[[], Sequence[np.ndarray]]
+
+
+@dataclass(frozen=True)
+class Intermediate:
+    """One op of the program as it went inside the model."""
+
+    path: str
+    op_id: str
+    op_name: str
+    location: str
+    pcc: float | None
+    """The smallest over its results; None where PCC has no meaning."""
+    error: float | None
+    """Relative L2 against the golden, the largest over its results; of integers and booleans the share that differs;
+    None where NaN or infinities stand elsewhere."""
+    pcc_before: float | None
+    error_before: float | None
+    """The same of the values that it was computed from; 0 for arguments and constants."""
+    verdict: str
+    """`right`; `amplifies`: right on the inputs that the device had; `jump`: wrong on them; `suspect`: the error grows,
+    and these inputs are not all known, as where a compiler fused them away."""
+
+
+class Watch:
+    """Hears of the values of one run and judges each as it comes."""
+
+    def __init__(
+        self, split: SplitModule, inputs: Sequence[np.ndarray], target: Target, cache_dir: Path | None
+    ) -> None:
+        """`inputs` are the values of the program's arguments; the device must not write to them."""
+        self.split = split
+        # Any value may be what a product reads, and lies in that format then.
+        self.target = replace(target, float_format=target.product_format) if target.product_format else target
+        self.nodes = {node.path: node for node in split.program.walk() if node.kind == "op" and node.outputs}
+        self.seconds = 0.0
+        """Time that comparing took; the device did nothing meanwhile."""
+        self.found: dict[str, Intermediate] = {}
+        self.skipped: dict[str, str] = {}
+        self._inputs, self._cache_dir = inputs, cache_dir
+        self._producer = {value: node for node in split.program.walk() for value in node.results}
+        self._arguments = {value: number for number, value in enumerate(split.program.arguments)}
+        self._walk: Following | None = None
+        self._errors: dict[int, tuple[float, float | None]] = {}
+        self._values: dict[int, np.ndarray] = {}
+        self._readers: dict[int, int] = {}
+        self._held = 0
+        self._groups: dict[str, list[Node]] = {}
+        self._paths: frozenset[str] = frozenset()
+
+    @property
+    def expected(self) -> Mapping[str, tuple[TensorDesc, ...]]:
+        """Path -> types of the results that a value must have to be compared."""
+        return {path: tuple(self.split.values[v] for v in node.outputs) for path, node in self.nodes.items()}
+
+    def begin(self, paths: frozenset[str]) -> None:
+        """Hears which nodes' values will come."""
+        self._walk = Following(self.split, self._inputs, paths, self._cache_dir)
+        self._paths = paths
+        for path in paths:
+            for value in self._read_by(self.nodes[path]):
+                self._readers[value] = self._readers.get(value, 0) + 1
+
+    def seen(self, path: str, fetch: Fetch) -> None:
+        """Hears of the results of the node at `path`; of a node that runs again, the first ones count."""
+        if path in self.found or path in self.skipped or self._walk is None:
+            return
+        begun = time.perf_counter()
+        node = self.nodes[path]
+        goldens = self._walk.results(path)
+        missing = next((g.reason for g in goldens if isinstance(g, Missing)), "" if goldens else "never evaluated")
+        if missing:
+            self.skipped[path] = missing
+        else:
+            self._judge(node, [g for g in goldens if not isinstance(g, Missing)], fetch())
+        self._release(node)
+        self.seconds += time.perf_counter() - begun
+
+    def close(self) -> None:
+        """Ends the walk; what is held is forgotten."""
+        if self._walk is not None:
+            self._walk.close()
+        self._walk, self._values = None, {}
+
+    def in_order(self) -> list[Intermediate]:
+        """What was compared, in the program's order."""
+        return [self.found[path] for path in self.nodes if path in self.found]
+
+    def first_jump(self) -> Jump | None:
+        """The first op of the program whose own error makes the model's jump."""
+        for one in self.in_order():
+            if one.verdict in ("jump", "suspect"):
+                told = asdict(one)
+                return Jump(confirmed=told.pop("verdict") == "jump", **told)
+        return None
+
+    def write(self, folder: Path) -> Path:
+        """Writes the lines; the path of the file. Raises OSError."""
+        folder.mkdir(parents=True, exist_ok=True)
+        lines = [json.dumps(asdict(one)) for one in self.in_order()]
+        (folder / FILE).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        return folder / FILE
+
+    # --- one node
+
+    def _judge(self, node: Node, goldens: Sequence[np.ndarray], got: Sequence[np.ndarray]) -> None:
+        """Compares a node's results and keeps them for the nodes that read them."""
+        got = [_narrowed(array, golden) for array, golden in zip(got, goldens, strict=True)]
+        rows = [self._row(node, number) for number in range(len(goldens))]
+        checks = [check(g, d, row) for g, d, row in zip(goldens, got, rows, strict=True)]
+        errors = [_error(one, g, d) for one, g, d in zip(checks, goldens, got, strict=True)]
+        measured = [one.pcc for one in checks if one.pcc is not None]
+        error, pcc = max(errors), min(measured, default=None)
+        before = [self._error_of(value) for value in self._read_by(node)]
+        error_before = max((e for e, _ in before), default=0.0)
+        pcc_before = min((p for _, p in before if p is not None), default=None)
+        for value, array, own, one in zip(node.outputs, got, errors, checks, strict=True):
+            self._errors[value] = own, one.pcc
+            self._keep(value, array)
+        limit = min((row.relative_l2 for row in rows), default=0.0)
+        verdict = "right"
+        # An error that is no number is above every limit.
+        if not error <= max(limit, GROWTH * error_before):
+            verdict = self._on_own_inputs(node, got)
+        self.found[node.path] = Intermediate(
+            node.path,
+            node.op_id,
+            node.name,
+            node.location,
+            pcc,
+            _finite(error),
+            pcc_before,
+            _finite(error_before),
+            verdict,
+        )
+
+    def _row(self, node: Node, number: int) -> Tolerance:
+        """What one result of a node is held to: the coarsest row of the node and of what was fused into it."""
+        rows = [self._own_row(one, min(number, len(one.outputs) - 1)) for one in self._fused(node)]
+        return max(rows, key=lambda row: row.relative_l2)
+
+    def _own_row(self, node: Node, number: int) -> Tolerance:
+        """The row of an op by itself."""
+        op = self.split.ops[node.op_id]
+        kind, body = op_kind(op.op_name), op.op_params.get("body")
+        inner = inner_size(kind, op.inputs, op.outputs, op.op_params)
+        data_type = op.outputs[number].data_type
+        ulp = self.target.error_bound(op.op_name) if self.target.error_bound else None
+        return tolerance(self.target, kind, data_type, inner, op_name=op.op_name, body=body, ulp=ulp)
+
+    def _on_own_inputs(self, node: Node, got: Sequence[np.ndarray]) -> str:
+        """The verdict on a suspect op by the inputs that the device had."""
+        values: dict[int, np.ndarray] = {}
+        for value in self._read_by(node):
+            array = self._value(value)
+            if array is None:
+                return "suspect"
+            values[value] = array
+        assert self._walk is not None
+        fused = self._fused(node)
+        right: list[Any] = []
+        for one in fused:
+            right = self._walk.alone(one, values)
+            if any(isinstance(result, Missing) for result in right):
+                return "suspect"
+            values.update(zip(one.outputs, right, strict=True))
+        if len(fused) > 1:
+            both = enumerate(zip(right, got, strict=True))
+            checks = [self._judge_fused(fused, values, r, d, self._row(node, number)) for number, (r, d) in both]
+            return "amplifies" if all(one.passed for one in checks) else "jump"
+        op = self.split.ops[node.op_id]
+        checks = compare(
+            right, got, op.op_name, self.target, inputs=op.inputs, outputs=op.outputs, params=op.op_params,
+            term_sizes=lambda: term_sizes(op.bytecode, [values[value] for value in node.inputs]),
+        )  # fmt: skip
+        return "amplifies" if all(one.passed for one in checks) else "jump"
+
+    # --- what a compiler fused
+
+    def _judge_fused(
+        self, fused: Sequence[Node], values: dict[int, np.ndarray], right: np.ndarray, got: np.ndarray, row: Tolerance
+    ) -> ResultCheck:
+        """The comparison of one result of several ops in one; where one of them is a sum of its size whose terms may
+        cancel, by the size of these, scaled as the other ops scale the sum."""
+        plain = check(right, got, row)
+        for node in reversed(fused):
+            op, total = self.split.ops[node.op_id], values[node.outputs[0]]
+            if plain.passed or plain.max_abs is None or row.exact:
+                break
+            sums = op_kind(op.op_name) in PRODUCT_KINDS or op.op_params.get("body") == SUM_BODY
+            if sums and total.size == right.size:
+                terms = term_sizes(op.bytecode, [values[value] for value in node.inputs])[0]
+                scale = np.linalg.norm(right.astype(np.float64)) / max(np.linalg.norm(total.astype(np.float64)), 1e-300)
+                return check_cancelling(right, got, row, terms.reshape(right.shape) * scale, plain)
+        return plain
+
+    def _fused(self, node: Node) -> list[Node]:
+        """A node, last, and those before it whose values the device does not show: it makes them on the way to this."""
+        known = self._groups.get(node.path)
+        if known is None:
+            found = {node.path: node}
+            waiting = [node]
+            while waiting and len(found) <= MOST_FUSED:
+                for value in waiting.pop().inputs:
+                    maker = self._producer.get(value)
+                    if maker is not None and maker.kind == "op" and maker.path not in {*self._paths, *found}:
+                        found[maker.path] = maker
+                        waiting.append(maker)
+            # Values are numbered in the program's order.
+            known = self._groups[node.path] = sorted(found.values(), key=lambda one: one.results)
+        return known
+
+    def _read_by(self, node: Node) -> list[int]:
+        """The values that a node, with what was fused into it, is computed from."""
+        fused = self._fused(node)
+        made = {value for one in fused for value in one.results}
+        return list(dict.fromkeys(value for one in fused for value in one.inputs if value not in made))
+
+    # --- values
+
+    def _value(self, value: int) -> np.ndarray | None:
+        """What the device held for a value, if it is known."""
+        if value in self._arguments:
+            return self._inputs[self._arguments[value]]
+        maker = self._producer.get(value)
+        if maker is not None and maker.kind == "constant":
+            return maker.value
+        return self._values.get(value)
+
+    def _error_of(self, value: int) -> tuple[float, float | None]:
+        """Error and PCC of a value; of one that was fused away, those of what it was computed from."""
+        stack, worst, least = [value], 0.0, None
+        met: set[int] = set()
+        while stack:
+            one = stack.pop()
+            if one in met:
+                continue
+            met.add(one)
+            if one in self._errors:
+                error, pcc = self._errors[one]
+                worst = error if not error <= worst else worst
+                least = pcc if least is None or (pcc is not None and pcc < least) else least
+            elif (maker := self._producer.get(one)) is not None:
+                stack.extend(maker.operands)
+        return worst, least
+
+    def _keep(self, value: int, array: np.ndarray) -> None:
+        """Keeps a value of the device until its last reader has been judged."""
+        if self._readers.get(value) and self._held + array.nbytes <= HELD_BYTES:
+            self._values[value] = array
+            self._held += array.nbytes
+
+    def _release(self, node: Node) -> None:
+        """Forgets the values whose last reader this was."""
+        for value in self._read_by(node):
+            self._readers[value] -= 1
+            if not self._readers[value] and value in self._values:
+                self._held -= self._values.pop(value).nbytes
+
+
+def _finite(error: float) -> float | None:
+    """An error as files hold it."""
+    return error if math.isfinite(error) else None
+
+
+class Made(NamedTuple):
+    """One operation of a compiled program."""
+
+    program: int
+    """0: the entry."""
+    location: str
+    results: Sequence[tuple[tuple[int, ...], str]]
+    """Shape and element type of each."""
+
+
+def candidates(operations: Sequence[Made], expected: Mapping[str, tuple[TensorDesc, ...]]) -> dict[str, int]:
+    """Path -> number of the operation that holds the value of the node there, its results of the right types: the first
+    whose location says by which moves, else the last of that path; one of the entry before any other."""
+    found: dict[str, int] = {}
+    for number, (program, location, results) in enumerate(operations):
+        path, moves = path_of(location), moves_of(location)
+        wanted = expected.get(path)
+        if wanted is None or moves is None or len(wanted) != len(results):
+            continue
+        before = operations[found[path]] if path in found else None
+        if before is not None and (before.program < program or moves_of(before.location)):
+            continue
+        if all(
+            _same(desc, moved_shape(shape, moves), kind) for desc, (shape, kind) in zip(wanted, results, strict=True)
+        ):
+            found[path] = number
+    return found
+
+
+def _same(desc: TensorDesc, shape: tuple[int, ...] | None, element: str) -> bool:
+    """Whether a device's tensor stands for a value: indices of 64 bits may have become 32."""
+    return desc.shape == shape and (desc.data_type == element or (desc.data_type, element) in _NARROWED)
+
+
+_NARROWED = {("i64", "i32"), ("ui64", "ui32"), ("ui64", "i32"), ("i64", "ui32")}
+
+
+def _narrowed(got: np.ndarray, golden: np.ndarray) -> Any:
+    """A value in the type that the program declares."""
+    return got if got.dtype == golden.dtype else got.astype(golden.dtype)
+
+
+def _error(one: ResultCheck, golden: np.ndarray, got: np.ndarray) -> float:
+    """The size of the error of a result."""
+    if one.passed and one.relative_l2 is None:
+        return 0.0
+    if one.max_abs is None or (one.relative_l2 is None and golden.dtype.kind not in "biu"):
+        return float("inf")  # infinities or NaN in other places
+    return float(one.relative_l2) if one.relative_l2 is not None else float(np.mean(golden != got))

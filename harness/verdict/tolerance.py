@@ -1,0 +1,224 @@
+"""The one table of tolerances, keyed by what the requested target computes in.
+
+Start values are two to four times the error that a NumPy model of the hardware's operand masks gives at an inner size
+of 2304 (tenstorrent/tt-isa-documentation, WormholeB0, MVMUL and UNPACR). A change needs a measurement in
+docs/measurements.md and a new VERSION, which is part of every cached result's key.
+
+What the table cannot say by kind alone: a reduction whose body only chooses among values (`maximum`, `and`) computes
+nothing and is exact, one that multiplies stays out of the matrix unit, and a Float32 function outside that unit is held
+to `ULP_MARGIN` times the error bound that its backend states for it.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from opscope.harness.backends.base import Target
+from opscope.harness.record.kinds import DATA_MOVEMENT
+from opscope.harness.record.records import TensorDesc
+
+VERSION = 2
+REFERENCE_INNER = 2304
+"""Inner size K that the start values hold for; above it they grow with sqrt(K / 2304)."""
+DEFAULT_PCC = 0.99
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """How far a result may be from its golden."""
+
+    name: str
+    """What the record names."""
+    relative_l2: float
+    """Largest ||got - golden|| / ||golden||; also the largest |got| where the whole golden is zero."""
+    pcc: float = DEFAULT_PCC
+    exact: bool = False
+    block: bool = False
+    """The format shares an exponent among 16 datums: small errors are relative to the block's largest value."""
+    by_element: bool = True
+    """Whether each element's error comes from its own operands, so that the result must be right without outliers."""
+    truncates: bool = False
+    """Whether the matrix unit cuts bits of both operands off, as it does with Float32."""
+    saturates_at: float | None = None
+    """Finite magnitude that stands for infinity where the format has none."""
+
+    @property
+    def single(self) -> float:
+        """Largest relative error of single elements, of most of them: what one outlier cannot hide."""
+        return min(4 * self.relative_l2, 0.5) if self.block else 10 * self.relative_l2
+
+
+_LARGE = 2.0**127
+_ROWS = (
+    Tolerance("exact", 0.0, 1.0, exact=True),
+    Tolerance("Float64", 1e-10, 0.99999),
+    Tolerance("Float32", 1e-5, 0.99999),
+    Tolerance("Float16_b", 6e-3, 0.999),
+    Tolerance("Float16", 6e-3, 0.999, saturates_at=65504.0),
+    Tolerance("Bfp8", 3e-2, block=True, saturates_at=_LARGE),
+    Tolerance("Bfp4", 0.5, 0.94, block=True, saturates_at=_LARGE),
+    Tolerance("Bfp2", 0.7, 0.7, block=True, saturates_at=_LARGE),
+    Tolerance("Float8", 0.1, 0.99),
+    Tolerance("Float32 matrix HiFi4", 4e-3, 0.9999, truncates=True),
+    Tolerance("Float32 matrix HiFi3", 4e-3, 0.9999, truncates=True),
+    Tolerance("Float32 matrix HiFi2", 2e-2),
+    Tolerance("Float32 matrix LoFi", 9e-2),
+    Tolerance("Float16_b matrix HiFi4", 6e-3, 0.999),
+    Tolerance("Float16_b matrix HiFi3", 6e-3, 0.999),
+    Tolerance("Float16_b matrix HiFi2", 1.5e-2),
+    Tolerance("Float16_b matrix LoFi", 8e-2),
+    # Each 16 products are rounded to bfloat16 when they are added: 0.020 at an inner size of 2304.
+    Tolerance("Float16_b matrix HiFi4, 16-bit Dst", 4e-2, 0.999),
+    Tolerance("Float16_b matrix HiFi3, 16-bit Dst", 4e-2, 0.999),
+    Tolerance("Float16_b matrix HiFi2, 16-bit Dst", 4e-2, 0.999),
+    Tolerance("Float16 matrix HiFi4", 6e-3, 0.999, saturates_at=65504.0),
+    Tolerance("Float16 matrix HiFi3", 6e-3, 0.999, saturates_at=65504.0),
+    Tolerance("Float16 matrix HiFi2", 1.5e-2, saturates_at=65504.0),
+    Tolerance("Float16 matrix LoFi", 8e-2, saturates_at=65504.0),
+)
+TABLE: Mapping[str, Tolerance] = {row.name: row for row in _ROWS}
+
+MATRIX_KINDS = frozenset(
+    {"whole_model", "matmul", "conv", "reduce", "pool", "norm", "linalg", "control", "custom", "other"}
+)
+"""Kinds that may use the matrix unit (sums do; region ops and unknown ones may hold anything)."""
+PRODUCTS = frozenset({"whole_model", "matmul", "conv", "control"})
+"""Kinds that may hold products, which mixed precision narrows."""
+SUMMING_KINDS = frozenset({"matmul", "conv", "reduce", "pool"})
+
+WHOLE_KINDS = MATRIX_KINDS - SUMMING_KINDS
+"""Kinds whose elements pass through values of other elements: the largest decide how exact the smallest are."""
+REDUCING_KINDS = frozenset({"reduce", "pool", "scatter"})
+"""Kinds that combine values by a body of their own."""
+CHOOSING = frozenset(
+    f"stablehlo.{name}" for name in ("maximum", "minimum", "and", "or", "xor", "not", "compare", "select")
+)
+"""Ops that hand on one of their operands or its bits: a body of these alone makes no new float."""
+SUM_BODY = "stablehlo.add"
+MULTIPLYING = frozenset({"stablehlo.multiply", "chlo.square"})
+"""Elementwise ops that the matrix unit computes on floats narrower than 32 bits, in the phases of the fidelity."""
+WHOLE_MARGIN = 5
+"""The errors of layers add up: of single ops at most 1.3e-3, of whole models 1.1e-2 (docs/measurements.md)."""
+ULP_MARGIN = 4
+"""Float32 functions: so many times the bound of the kernel's error, since the golden has an error of its own."""
+FORMULA_MARGIN = 16
+"""The same for chlo ops, which XLA knows as formulas: its erf_inv is 16 units off, its cosh 12."""
+_FLOAT32_ULP = 2.0**-23
+
+_FORMAT_OF = {"f64": "Float64", "f32": "Float32", "bf16": "Float16_b", "f16": "Float16"}
+_ROW_OF_FORMAT = {"Tf32": "Float32 matrix HiFi4", "Bfp8_b": "Bfp8", "Bfp4_b": "Bfp4", "Bfp2_b": "Bfp2"}
+_LOSSLESS = {"Float32": {"f32", "bf16", "f16"}, "Float16_b": {"bf16"}, "Float16": {"f16"}, "Float64": set(_FORMAT_OF)}
+
+
+def tolerance(
+    target: Target,
+    kind: str,
+    element_type: str,
+    inner: int = 1,
+    *,
+    op_name: str = "",
+    body: str | None = None,
+    ulp: float | None = None,
+) -> Tolerance:
+    """The row for one result: of `element_type` (MLIR), of an op of `kind`, summed over `inner` products.
+
+    `op_name` matters where one op of a kind is computed elsewhere than the others. `body` is what a reduction combines
+    with (see `opscope.harness.prepare.split.body_text`; None: it is not known), `ulp` the bound of the device function's error in
+    float32's units in the last place (None: it states none).
+    Integers, booleans and values that are only moved or chosen are exact; floats only where the target's storage
+    format holds them.
+    """
+    part = element_type.removeprefix("complex<").removesuffix(">")
+    if not part.startswith(("f", "bf")):
+        return TABLE["exact"]
+    own = _FORMAT_OF.get(part, "Float8")
+    stored = target.float_format or own
+    if target.product_format is not None and kind in PRODUCTS:
+        stored = max(stored, target.product_format, key=lambda name: TABLE[_ROW_OF_FORMAT.get(name, name)].relative_l2)
+    computes = not (kind in DATA_MOVEMENT or (kind in REDUCING_KINDS and chooses(kind, body)))
+    if not computes and (stored == own or part in _LOSSLESS.get(stored, ())):
+        return TABLE["exact"]
+    if _sums(kind, body):
+        row = _matrix_row(target, stored, "16-bit Dst" if target.narrow_dst else "")
+    elif op_name in MULTIPLYING and stored != "Float32":
+        row = _matrix_row(target, stored)
+    else:
+        row = TABLE[_ROW_OF_FORMAT.get(stored, stored)]
+    if own != "Float8" and row.relative_l2 < TABLE[own].relative_l2:
+        # The result is rounded to the declared type whatever the device computes in.
+        row = TABLE[own]
+    if kind == "whole_model":
+        return replace(row, name=f"{row.name}, whole model", relative_l2=WHOLE_MARGIN * row.relative_l2,
+                       pcc=1 - (1 - row.pcc) * WHOLE_MARGIN, by_element=False)  # fmt: skip
+    if kind in WHOLE_KINDS:
+        return replace(row, by_element=False)
+    if ulp is not None and own == stored == "Float32" and kind not in SUMMING_KINDS:
+        if ulp == 0:
+            return TABLE["exact"]
+        margin = FORMULA_MARGIN if op_name.startswith("chlo.") else ULP_MARGIN
+        return replace(row, name=f"{row.name} {ulp:g} ulp", relative_l2=margin * ulp * _FLOAT32_ULP)
+    if kind in SUMMING_KINDS and inner > REFERENCE_INNER:
+        factor = math.sqrt(inner / REFERENCE_INNER)
+        row = replace(row, name=f"{row.name} K={inner}", relative_l2=row.relative_l2 * factor,
+                      pcc=1 - (1 - row.pcc) * factor**2)  # fmt: skip
+    return row
+
+
+def chooses(kind: str, body: str | None) -> bool:
+    """Whether a reduction's body only chooses among values; an empty one does (a scatter that overwrites)."""
+    if body is None:
+        return False
+    names = [name for name in re.split(r"[,;] ?", body) if name]
+    return all(name in CHOOSING for name in names) if names else kind == "scatter"
+
+
+def _sums(kind: str, body: str | None) -> bool:
+    """Whether the matrix unit may add up the result: of the reductions only sums are products with ones."""
+    return kind in MATRIX_KINDS and not (kind in REDUCING_KINDS and body is not None and SUM_BODY not in body)
+
+
+def _matrix_row(target: Target, stored: str, accumulator: str = "") -> Tolerance:
+    """The row of `stored` in the matrix unit at the target's fidelity; where there is none, the format's own."""
+    stored = _ROW_OF_FORMAT.get(stored, stored)
+    if target.math_fidelity == "exact" or (stored == "Float32" and target.matrix_format is None):
+        return TABLE[stored]
+    matrix = f"{stored} matrix {target.math_fidelity}"
+    return TABLE.get(f"{matrix}, {accumulator}") or TABLE.get(matrix) or TABLE[stored]
+
+
+def inner_size(
+    kind: str, inputs: Sequence[TensorDesc], outputs: Sequence[TensorDesc], params: Mapping[str, str]
+) -> int:
+    """How many values are summed into one element of the result; 1 where nothing is or it cannot be told."""
+    if kind not in SUMMING_KINDS or not inputs or not outputs:
+        return 1
+    sizes = [math.prod(desc.shape) for desc in inputs]
+    if kind == "reduce":
+        return max(1, sizes[0] // max(1, math.prod(outputs[0].shape)))
+    if kind == "pool":
+        return max(1, math.prod(_integers(params.get("window_dimensions", ""))))
+    if len(inputs) < 2:  # the other factor is a constant of the op
+        return 1
+    if kind == "conv":
+        return max(1, sizes[1] // max(_output_features(inputs[1], params.get("dimension_numbers", "")), 1))
+    shape = inputs[0].shape
+    if "dot_dimension_numbers" not in params:  # `dot` sums over the last
+        return max(1, *shape[-1:])
+    found = re.search(r"lhs_contracting_dimensions = \[([\d, ]*)\]", params["dot_dimension_numbers"])
+    return max(1, math.prod(shape[dim] for dim in _integers(found[1] if found else "")))
+
+
+def _integers(text: str) -> list[int]:
+    """The integers of an attribute as printed, `array<i64: 1, 3, 3, 1>`."""
+    inside = text.partition(":")[2] or text
+    return [int(word) for word in inside.replace(">", " ").replace(",", " ").split() if word.isdigit()]
+
+
+def _output_features(kernel: TensorDesc, numbers: str) -> int:
+    """A convolution's output features, from its dimension numbers, `[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]`."""
+    found = re.search(r"x\[([^\]]*)\]->", numbers)
+    letters = found[1].split(", ") if found else []
+    return kernel.shape[letters.index("o")] if "o" in letters else kernel.shape[-1]
