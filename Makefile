@@ -55,7 +55,7 @@ ops: $(BASE) ## write docs/ops.md again, after a change of the op table
 	$(BIN)/opscope ops --markdown > docs/ops.md.new && mv docs/ops.md.new docs/ops.md
 
 metrics: $(BASE) ## write docs/metrics.md again, after a change of a view
-	$(BIN)/python -m opscope.reports.metrics > docs/metrics.md.new && mv docs/metrics.md.new docs/metrics.md
+	$(BIN)/python -m opscope.reports.database.metrics > docs/metrics.md.new && mv docs/metrics.md.new docs/metrics.md
 
 zoo: $(BASE) ## count every model's parameters and ops again, after a change of models (minutes; needs the frameworks)
 	$(BIN)/opscope models --count > /dev/null

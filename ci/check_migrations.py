@@ -10,7 +10,7 @@ import ast
 import sys
 from pathlib import Path
 
-VERSIONS = Path("reports/migrations/versions")
+VERSIONS = Path("reports/database/migrations/versions")
 FIELDS = ("revision", "down_revision")
 
 

@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from xdsl.utils.exceptions import VerifyException
 
-from opscope.compiler.configuration import Configuration
+from opscope.compiler.buda.configuration import Configuration
+from opscope.compiler.buda.mixed_precision import FORMATS as MIXED_PRECISION
 from opscope.compiler.depths import Compilation, CompileDepth
 from opscope.compiler.depths import binaries as planned_binaries
 from opscope.compiler.depths import step as take_step
 from opscope.compiler.errors import CompilerInputError, StageFailure, noted
-from opscope.compiler.mixed_precision import FORMATS as MIXED_PRECISION
 from opscope.compiler.ops.families import family
 from opscope.compiler.ops.layout import MOVES
 from opscope.compiler.ops.row import TABLE, OpRow, register
@@ -34,7 +34,7 @@ from opscope.compiler.target.system_desc import SystemDesc, load_board
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
-    from opscope.compiler.pieces import Pieces
+    from opscope.compiler.pieces.pieces import Pieces
     from opscope.compiler.target.program import Program, TensorDesc
 
 __all__ = [
@@ -162,7 +162,7 @@ def _again(board: SystemDesc, options: CompileOptions) -> str:
 
 def take_apart(ttnn: ModuleOp, system_desc: SystemDesc) -> Pieces:
     """Each op of a ttnn module that computes, as a module of its own. Raises StageFailure."""
-    from opscope.compiler.pieces import take_apart as pieces_of
+    from opscope.compiler.pieces.pieces import take_apart as pieces_of
 
     with _stage(STAGES[2]):
         return pieces_of(ttnn, system_desc)
@@ -170,7 +170,7 @@ def take_apart(ttnn: ModuleOp, system_desc: SystemDesc) -> Pieces:
 
 def piece_module(text: str) -> ModuleOp:
     """The ttnn module of a piece, from its text. Raises StageFailure, CompilerInputError."""
-    from opscope.compiler.pieces import module_of
+    from opscope.compiler.pieces.pieces import module_of
 
     with _stage(STAGES[2]):
         return module_of(text)

@@ -11,19 +11,19 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
-from opscope.compiler.configuration import Configuration
+from opscope.compiler.buda.configuration import Configuration
 from opscope.compiler.errors import CompilerInputError, StageFailure
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
     from xdsl.dialects.func import FuncOp
 
-    from opscope.compiler.graph import BudaGraph
-    from opscope.compiler.netlist.model import Netlist
+    from opscope.compiler.buda.graph import BudaGraph
+    from opscope.compiler.buda.netlist.model import Netlist
+    from opscope.compiler.buda.patterns import Repetition
+    from opscope.compiler.buda.plan_to_binary import PlannedProgram
+    from opscope.compiler.buda.planner import Plan
     from opscope.compiler.passes.ttir_to_graph.host import HostPart
-    from opscope.compiler.patterns import Repetition
-    from opscope.compiler.plan_to_binary import PlannedProgram
-    from opscope.compiler.planner import Plan
 
 
 class CompileDepth(IntEnum):
@@ -97,7 +97,7 @@ class Compilation:
 
 def _init(c: Compilation) -> None:
     """Resolves the board and what was set for it."""
-    from opscope.compiler.planner import budget_of
+    from opscope.compiler.buda.planner import budget_of
 
     board, mask = c.configuration.device
     c.board = board or c.board
@@ -134,7 +134,7 @@ def _consteval(c: Compilation) -> None:
 
 def _patterns(c: Compilation) -> None:
     """Finds layers that are alike."""
-    from opscope.compiler.patterns import repetition
+    from opscope.compiler.buda.patterns import repetition
 
     c.repeats = repetition(c.entry.body.block)
 
@@ -181,14 +181,14 @@ def _lowered(c: Compilation) -> None:
 
 def _pre_placer(c: Compilation) -> None:
     """The graph in tiles, in the formats and with the fidelity that were asked for, small ops fused."""
-    from opscope.compiler.planner import budget_of
+    from opscope.compiler.buda.planner import budget_of
 
     c.graph = c.configuration.applied(c.lowering.builder.graph(), budget_of(c.board).arch)
 
 
 def _balanced(c: Compilation) -> None:
     """Op models, policy, placer: every op on its cores."""
-    from opscope.compiler.planner import budget_of, plan
+    from opscope.compiler.buda.planner import budget_of, plan
 
     assert c.graph is not None
     _, mask = c.configuration.device
@@ -201,7 +201,7 @@ def _balanced(c: Compilation) -> None:
 
 def _pre_netlist(c: Compilation) -> None:
     """The program, and room in DRAM for its queues."""
-    from opscope.compiler.plan_to_binary import to_binary
+    from opscope.compiler.buda.plan_to_binary import to_binary
     from opscope.compiler.target.system_desc import load_board
 
     assert c.plan is not None
@@ -211,9 +211,9 @@ def _pre_netlist(c: Compilation) -> None:
 
 def _netlist(c: Compilation) -> None:
     """The netlist, checked as if somebody else had written it."""
-    from opscope.compiler.netlist.check import check
-    from opscope.compiler.netlist.emit import netlist_of, to_yaml
-    from opscope.compiler.netlist.parse import parse
+    from opscope.compiler.buda.netlist.check import check
+    from opscope.compiler.buda.netlist.emit import netlist_of, to_yaml
+    from opscope.compiler.buda.netlist.parse import parse
 
     assert c.plan is not None
     assert c.program is not None
@@ -260,7 +260,7 @@ def binaries(compilation: Compilation) -> tuple[bytes, bytes]:
     The host's part is a binary for the board `n150`, whose formats hold float32 and integers.
     """
     from opscope.compiler import api
-    from opscope.compiler.netlist.to_binary import to_binary
+    from opscope.compiler.buda.netlist.to_binary import to_binary
     from opscope.compiler.target import binary
     from opscope.compiler.target.system_desc import load_board
 

@@ -29,8 +29,8 @@ class Results:
 
 def results_uri(url: str | None) -> Results:
     """The database at `url`, by default the one that runs publish to here. Raises an error where none can be read."""
-    from opscope.reports.database import parse_url, shown
-    from opscope.reports.reading import database_url, read_database
+    from opscope.reports.database.database import parse_url, shown
+    from opscope.reports.database.reading import database_url, read_database
 
     named = database_url(url)
     parsed = parse_url(named, "--db")
@@ -53,8 +53,8 @@ def artifact_roots(results: Results) -> list[Path]:
 
 def source(results: Results, artifact_url: str) -> Source:
     """What the bundle takes from the project: comments of its views, stored questions."""
-    from opscope.reports.ask import questions
-    from opscope.reports.metrics import SHARED, metrics
+    from opscope.reports.database.ask import questions
+    from opscope.reports.database.metrics import SHARED, metrics
 
     described = {name: Described(one.holds, SHARED | one.columns) for name, one in metrics().items()}
     asked = {one.name: (one.asks, one.sql) for one in questions().values()}

@@ -3,11 +3,11 @@
 harness/run/plugin.py registers it for the runs it starts.
 
 It reads what harness/run/plugin.py left on the config: `opscope_run_dir` (the run, on the controller alone),
-`opscope_records` (what its folder holds, as harness/record/store.py reads it; None: not known) and `opscope_places` (what the
-summary shows), to which it adds `report` and `database`. Whatever goes wrong here is one line: the run is on disk
-already, and neither its records nor its exit code change. A run whose database is away waits in .opscope/spool, from
-where the next publish delivers it: nothing is lost, so nothing fails. The exit code of a test run tells of the ops;
-that nothing arrives is for `opscope status --max-age` to tell.
+`opscope_records` (what its folder holds, as harness/record/store.py reads it; None: not known) and `opscope_places`
+(what the summary shows), to which it adds `report` and `database`. Whatever goes wrong here is one line: the run is on
+disk already, and neither its records nor its exit code change. A run whose database is away waits in .opscope/spool,
+from where the next publish delivers it: nothing is lost, so nothing fails. The exit code of a test run tells of the
+ops; that nothing arrives is for `opscope status --max-age` to tell.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def pytest_cmdline_main(config: pytest.Config) -> int | None:
     request = config.stash.get(KEY, None)
     if request is None or request.settings["no_report"] or not request.settings["publish"]:
         return None
-    from opscope.reports.database import usable_url
+    from opscope.reports.database.database import usable_url
 
     try:
         usable_url(request.settings["publish"], "--publish")
@@ -101,18 +101,18 @@ def deliver(config: pytest.Config, run_dir: Path) -> list[str]:
 
 
 def _report(run_dir: Path, url: str | None, folder: Path, records: Records | None) -> str:
-    from opscope.reports.database import default_url
-    from opscope.reports.html import write_report
-    from opscope.reports.owned import Owned
-    from opscope.reports.owners import rules_here
+    from opscope.reports.compare.owned import Owned
+    from opscope.reports.database.database import default_url
+    from opscope.reports.database.owners import rules_here
+    from opscope.reports.pages.html import write_report
 
     owned = Owned(rules_here(None, root=folder))
     return str(write_report(run_dir, url or default_url(folder), records and records[0], owned))
 
 
 def _publish(run_dir: Path, url: str | None, folder: Path, records: Records | None) -> str:
-    from opscope.reports.database import default_url, parse_url, shown
-    from opscope.reports.spool import deliver as publish_or_keep
+    from opscope.reports.database.database import default_url, parse_url, shown
+    from opscope.reports.publish.spool import deliver as publish_or_keep
 
     target = url or default_url(folder)
     publish_or_keep(run_dir, target, folder, "--publish", records)

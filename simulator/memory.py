@@ -1,4 +1,5 @@
-"""Where a program's tensors lie: allocated in order before any data is touched, by the rules of opscope.compiler.target."""
+"""Where a program's tensors lie: allocated in order before any data is touched, by the rules of
+opscope.compiler.target."""
 
 from __future__ import annotations
 

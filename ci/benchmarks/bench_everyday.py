@@ -17,7 +17,7 @@ import numpy as np
 from opscope.compiler import api
 from opscope.harness.verdict.compare import check
 from opscope.harness.verdict.tolerance import TABLE
-from opscope.reports.html import write_report
+from opscope.reports.pages.html import write_report
 from opscope.reports.tests.sample_run import make_run
 
 GOLDEN = np.random.default_rng(0).standard_normal(25_000_000, dtype=np.float32)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from opscope.compiler import api
-from opscope.compiler.configuration import Configuration
+from opscope.compiler.buda.configuration import Configuration
 from opscope.compiler.depths import Compilation, binaries, compile_to
 from opscope.compiler.target import binary
 from opscope.compiler.target.plan import Plan

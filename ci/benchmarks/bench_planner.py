@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 
 from opscope.compiler.api import stablehlo_to_ttir
-from opscope.compiler.balancer.policies import POLICIES
-from opscope.compiler.configuration import Configuration
-from opscope.compiler.graph import BudaGraph, NodeKind, OpSpec, TensorShape
-from opscope.compiler.graph_builder import GraphBuilder
+from opscope.compiler.buda.balancer.policies import POLICIES
+from opscope.compiler.buda.configuration import Configuration
+from opscope.compiler.buda.graph import BudaGraph, NodeKind, OpSpec, TensorShape
+from opscope.compiler.buda.graph_builder import GraphBuilder
+from opscope.compiler.buda.planner import Plan
 from opscope.compiler.passes.ttir_to_graph import lower
-from opscope.compiler.planner import Plan
 from opscope.compiler.target.system_desc import load_board
 
 MODELS = ("resnet50", "bert_base")

@@ -70,8 +70,8 @@ def test_jobs_need_jobs_and_shards_are_those_of_the_configuration() -> None:
 
 
 def test_the_projects_own_night_and_owners_can_be_read() -> None:
+    from opscope.reports.database.owners import read_owners
     from opscope.reports.nightly.config import read_config
-    from opscope.reports.owners import read_owners
 
     config = read_config(ROOT / "ci" / "nightly.yaml")
     assert config.owners is not None

@@ -27,8 +27,8 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
+from opscope.compiler.buda.graph import NodeKind
 from opscope.compiler.dialects.from_row import RowOp
-from opscope.compiler.graph import NodeKind
 from opscope.compiler.ir.functions import functions
 from opscope.compiler.passes.ttir_canonicalization import broadcast
 from opscope.compiler.passes.ttir_to_graph.arguments import parameters

@@ -15,12 +15,12 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
+from opscope.compiler.buda.mixed_precision import FORMATS, LEVELS
 from opscope.compiler.dialects import ttnn_layout as layout
 from opscope.compiler.dialects.from_row import RowOp
 from opscope.compiler.dialects.load_cached import LoadCachedOp
 from opscope.compiler.errors import CompilerInputError
 from opscope.compiler.ir.functions import CONST_EVAL, PROGRAM, functions, kind_of
-from opscope.compiler.mixed_precision import FORMATS, LEVELS
 from opscope.compiler.ops.shapes import shape_of
 from opscope.compiler.target.formats import number_format
 

@@ -1,4 +1,4 @@
-"""Regenerates the Python of `schema.fbs` into `generated/`: `python -m opscope.compiler.target.regenerate` (needs flatc).
+"""Regenerates the Python of `schema.fbs` into `generated/`: `python -m target.regenerate` (needs flatc).
 
 The schema's SHA-256 is written beside the generated files; a test compares it, so that neither changes alone.
 """

@@ -1,4 +1,4 @@
-"""The stored StableHLO conformance cases, scored per op in three classes: `python -m opscope.compiler.tests.conformance`.
+"""The stored StableHLO conformance cases, scored per op in three classes: `python -m tests.conformance`.
 
 - `device`: all its types are the device's, or 64-bit integers that only say a place. Compiled with
   `--unsupported-types=fail`, so that no host op can be in the binary.

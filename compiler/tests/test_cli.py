@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from click.testing import CliRunner
 
-from opscope.compiler.cli import PASS_NAMES, PIPELINE_NAMES, compile_command, opt
+from opscope.compiler.commands.compile import PASS_NAMES, PIPELINE_NAMES, compile_command, opt
 from opscope.compiler.tests import programs
 
 TANH = programs.module(

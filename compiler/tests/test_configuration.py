@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from opscope.compiler.configuration import OPTIONS, Configuration, NoEffect
+from opscope.compiler.buda.configuration import OPTIONS, Configuration, NoEffect
+from opscope.compiler.buda.graph_file import matmul_graph
+from opscope.compiler.buda.plan_to_binary import to_binary
+from opscope.compiler.buda.planner import Plan, budget_of
+from opscope.compiler.commands.plan import plan_command
 from opscope.compiler.errors import CompilerInputError
-from opscope.compiler.graph_file import matmul_graph
-from opscope.compiler.plan_cli import plan_command
-from opscope.compiler.plan_to_binary import to_binary
-from opscope.compiler.planner import Plan, budget_of
 from opscope.compiler.target.system_desc import load_board
 from opscope.compiler.tests.planned import MODELS, Lowered, lowered_function, pcc, run
 

@@ -9,9 +9,9 @@ import pytest
 from click.testing import CliRunner
 from jaxlib.mlir.dialects import _stablehlo_ops_gen as dialect
 
-from opscope.compiler.coverage import KINDS, coverage, summary, to_markdown
+from opscope.compiler.commands.ops import ops
+from opscope.compiler.ops.coverage import KINDS, coverage, summary, to_markdown
 from opscope.compiler.ops.row import TABLE, OpRow
-from opscope.compiler.ops_cli import ops
 
 PAGE = Path(__file__).parents[2] / "docs" / "ops.md"
 FIELDS = ["op", "lowered", "kind", "reason", "family", "dtypes", "ttir", "ttnn", "kernel", "limits"]
@@ -98,7 +98,7 @@ def test_bad_arguments_exit_with_2(args, expected):
 
 def test_a_row_that_is_added_shows(monkeypatch):
     row = OpRow("stablehlo.new_op", "new_op", family="random")
-    monkeypatch.setattr("opscope.compiler.coverage.TABLE", [*TABLE, row])
+    monkeypatch.setattr("opscope.compiler.ops.coverage.TABLE", [*TABLE, row])
     (entry,) = coverage(["new_op"])
     assert (entry.ttnn, entry.kernel, entry.family) == ("ttnn.new_op", "new_op", "random")
     assert to_markdown(coverage()) != PAGE.read_text(encoding="utf-8")

@@ -17,7 +17,7 @@ from filecheck.matcher import Matcher
 from filecheck.options import parse_argv_options
 from filecheck.parser import Parser, pattern_for_opts
 
-from opscope.compiler.cli import PASS_NAMES, opt
+from opscope.compiler.commands.compile import PASS_NAMES, opt
 
 FOLDER = Path(__file__).parent / "filecheck"
 FILES = sorted(FOLDER.glob("*.mlir"))
@@ -78,7 +78,7 @@ def test_lit_runs_them_all(tmp_path):
     """With shell scripts named as the commands, so that this checkout's are run: lit hands on only the PATH."""
     root = FOLDER.parents[2]
     for name, code in (
-        ("opscope", "import sys; from opscope.compiler.cli import opt; opt(sys.argv[2:])"),
+        ("opscope", "import sys; from opscope.compiler.commands.compile import opt; opt(sys.argv[2:])"),
         ("filecheck", "from filecheck.main import main; main()"),
     ):
         script = tmp_path / name

@@ -9,20 +9,20 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from opscope.compiler.balancer.cycles.estimate import estimate
-from opscope.compiler.balancer.shapes import BlockShape, Grid, StreamFactor, UBlock
-from opscope.compiler.configuration import Configuration
+from opscope.compiler.buda.balancer.cycles.estimate import estimate
+from opscope.compiler.buda.balancer.shapes import BlockShape, Grid, StreamFactor, UBlock
+from opscope.compiler.buda.configuration import Configuration
+from opscope.compiler.buda.fuse_ops import MOST_INTERMEDIATES, MOST_STEPS, fuse_ops
+from opscope.compiler.buda.fused import MOST_INPUTS, op_named, without_fused
+from opscope.compiler.buda.graph import BudaGraph, NodeKind, OpSpec, TensorShape
+from opscope.compiler.buda.graph_builder import GraphBuilder, Operand
+from opscope.compiler.buda.netlist.check import check
+from opscope.compiler.buda.netlist.emit import netlist_of, to_yaml
+from opscope.compiler.buda.netlist.parse import parse
+from opscope.compiler.buda.netlist.to_binary import to_binary as netlist_binary
+from opscope.compiler.buda.plan_to_binary import PlannedProgram, to_binary
+from opscope.compiler.buda.planner import Plan
 from opscope.compiler.errors import CompilerInputError
-from opscope.compiler.fuse_ops import MOST_INTERMEDIATES, MOST_STEPS, fuse_ops
-from opscope.compiler.fused import MOST_INPUTS, op_named, without_fused
-from opscope.compiler.graph import BudaGraph, NodeKind, OpSpec, TensorShape
-from opscope.compiler.graph_builder import GraphBuilder, Operand
-from opscope.compiler.netlist.check import check
-from opscope.compiler.netlist.emit import netlist_of, to_yaml
-from opscope.compiler.netlist.parse import parse
-from opscope.compiler.netlist.to_binary import to_binary as netlist_binary
-from opscope.compiler.plan_to_binary import PlannedProgram, to_binary
-from opscope.compiler.planner import Plan
 from opscope.compiler.target import binary
 from opscope.compiler.target.system_desc import load_board
 from opscope.compiler.tests.planned import lowered_function, run

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from opscope.compiler.graph import Tm
+from opscope.compiler.buda.graph import Tm
 from opscope.compiler.passes.ttir_to_graph.layout import Layout, broadcast, permuted, regrouped
 from opscope.simulator.kernels.buda import manipulate
 

@@ -9,7 +9,8 @@ import time
 import pytest
 from click.testing import CliRunner
 
-from opscope.compiler import api, cli
+from opscope.compiler import api
+from opscope.compiler.commands import compile
 from opscope.compiler.errors import CompilerInputError
 from opscope.compiler.ir import guard
 from opscope.compiler.tests.mutations import mutants, run
@@ -41,7 +42,7 @@ def test_a_crash_is_an_error_like_others(harm, how):
     assert time.monotonic() - began < 50
 
 
-@pytest.mark.parametrize("command", [cli.compile_command, cli.opt])
+@pytest.mark.parametrize("command", [compile.compile_command, compile.opt])
 def test_the_command_line_says_so_and_leaves(command, monkeypatch, tmp_path):
     def crash(module, *rest, **named):
         raise guard.ParserCrashed("module: expected StableHLO, got SIGSEGV: parser-crashed")
@@ -49,7 +50,7 @@ def test_the_command_line_says_so_and_leaves(command, monkeypatch, tmp_path):
     monkeypatch.setattr(guard, "vet", crash)
     path = tmp_path / "bad.mlir"
     path.write_text(ADD, encoding="utf-8")
-    words = [str(path), *(["-p", "stablehlo-to-ttir"] if command is cli.opt else [])]
+    words = [str(path), *(["-p", "stablehlo-to-ttir"] if command is compile.opt else [])]
     result = CliRunner().invoke(command, words)
     assert result.exit_code == 2
     assert "parser-crashed" in result.output

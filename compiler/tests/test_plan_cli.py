@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from opscope.compiler.plan_cli import plan_command
+from opscope.compiler.commands.plan import plan_command
 
 CONVOLUTION = Path(__file__).parent / "data" / "resnet50_conv0.yaml"
 

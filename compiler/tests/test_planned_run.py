@@ -7,8 +7,8 @@ from functools import cache
 import numpy as np
 import pytest
 
-from opscope.compiler.plan_to_binary import to_binary
-from opscope.compiler.planner import budget_of, plan
+from opscope.compiler.buda.plan_to_binary import to_binary
+from opscope.compiler.buda.planner import budget_of, plan
 from opscope.compiler.target import binary
 from opscope.compiler.target.system_desc import load_board
 from opscope.compiler.tests.planned import MODELS, Lowered, lowered_function, pcc, run

@@ -6,12 +6,12 @@ import time
 
 import pytest
 
-from opscope.compiler.balancer.constraints import End, edge_failure
-from opscope.compiler.balancer.policies import POLICIES
-from opscope.compiler.balancer.tests import graphs
-from opscope.compiler.configuration import Configuration
-from opscope.compiler.placer.epochs import PlacerOptions
-from opscope.compiler.planner import Plan, budget_of, plan
+from opscope.compiler.buda.balancer.constraints import End, edge_failure
+from opscope.compiler.buda.balancer.policies import POLICIES
+from opscope.compiler.buda.balancer.tests import graphs
+from opscope.compiler.buda.configuration import Configuration
+from opscope.compiler.buda.placer.epochs import PlacerOptions
+from opscope.compiler.buda.planner import Plan, budget_of, plan
 
 
 def check(found: Plan) -> None:

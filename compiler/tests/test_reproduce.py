@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from opscope.compiler import api
-from opscope.compiler.cli import compile_command, opt
+from opscope.compiler.commands.compile import compile_command, opt
 from opscope.compiler.passes.ttnn_compute_config import TtnnComputeConfig
 from opscope.compiler.target import binary
 from opscope.compiler.tests import programs

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from jax import lax
 
+from opscope.compiler.buda.sparse_pattern import SparsePattern, picked_pixels
 from opscope.compiler.errors import CompilerInputError
-from opscope.compiler.sparse_pattern import SparsePattern, picked_pixels
 
 
 @pytest.mark.parametrize(

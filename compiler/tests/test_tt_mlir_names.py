@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from opscope.compiler import api
-from opscope.compiler.cli import opt
+from opscope.compiler.commands.compile import opt
 from opscope.compiler.errors import CompilerInputError, StageFailure
 from opscope.compiler.ir import text
 from opscope.compiler.tests import programs

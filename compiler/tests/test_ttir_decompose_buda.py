@@ -5,9 +5,9 @@ from __future__ import annotations
 import jax.numpy as jnp
 import numpy as np
 
+from opscope.compiler.buda.plan_to_binary import to_binary
+from opscope.compiler.buda.planner import budget_of, plan
 from opscope.compiler.passes.ttir_decompose_buda import RULES
-from opscope.compiler.plan_to_binary import to_binary
-from opscope.compiler.planner import budget_of, plan
 from opscope.compiler.target.system_desc import load_board
 from opscope.compiler.tests.planned import lowered_function, run
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from opscope.compiler.configuration import Configuration
+from opscope.compiler.buda.configuration import Configuration
 from opscope.compiler.depths import Compilation, CompileDepth, binaries, compile_to
 from opscope.compiler.passes.ttir_epoch_types import EPOCH_TYPES, epoch_type
 from opscope.simulator.api import Device

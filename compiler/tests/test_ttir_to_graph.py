@@ -8,11 +8,11 @@ import pytest
 from click.testing import CliRunner
 
 from opscope.compiler import api
+from opscope.compiler.buda.graph import BudaGraph, NodeKind, TensorShape
+from opscope.compiler.buda.planner import budget_of, plan
+from opscope.compiler.commands.plan import plan_command
 from opscope.compiler.errors import StageFailure
-from opscope.compiler.graph import BudaGraph, NodeKind, TensorShape
 from opscope.compiler.passes.ttir_to_graph import lower
-from opscope.compiler.plan_cli import plan_command
-from opscope.compiler.planner import budget_of, plan
 
 
 def text_of(function, *shapes: tuple[int, ...]) -> str:  # type: ignore[no-untyped-def]

@@ -16,9 +16,9 @@ from opscope.dashboards import bundle, checks
 from opscope.dashboards.bundle import Assets, Described, Source
 from opscope.dashboards.layout import charts_of
 from opscope.dashboards.viz import columns, metrics
-from opscope.reports.ask import questions
-from opscope.reports.database import open_database, views
-from opscope.reports.publish import publish
+from opscope.reports.database.ask import questions
+from opscope.reports.database.database import open_database, views
+from opscope.reports.publish.publish import publish
 from opscope.reports.tests.sample_run import NASTY, make_run
 
 ASSETS = bundle.read()

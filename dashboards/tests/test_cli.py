@@ -13,7 +13,7 @@ from opscope.dashboards.home import Home, Served
 from opscope.dashboards.results import results_uri
 from opscope.harness.cli.main import main
 from opscope.harness.record.errors import InputError
-from opscope.reports.publish import publish
+from opscope.reports.publish.publish import publish
 from opscope.reports.tests.sample_run import make_run
 
 

@@ -28,7 +28,7 @@ from opscope.dashboards import bundle
 from opscope.dashboards.layout import charts_of
 from opscope.dashboards.tests.browser import CHROMIUM, Window, chromium, window
 from opscope.reports.demo.replay import nights, write_night
-from opscope.reports.publish import publish
+from opscope.reports.publish.publish import publish
 from opscope.reports.tests.nights import Op, night
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::ResourceWarning")]

@@ -1,7 +1,7 @@
 """Everything that grows has a bound: what lies in the cache folder and among the runs, and what of it may go.
 
-Least recently used first; never what a live run holds (harness/cache/claims.py) or what was used a moment ago. A folder is
-renamed before it is emptied, so that nobody sees half of one.
+Least recently used first; never what a live run holds (harness/cache/claims.py) or what was used a moment ago. A folder
+is renamed before it is emptied, so that nobody sees half of one.
 """
 
 from __future__ import annotations

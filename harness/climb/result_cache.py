@@ -1,8 +1,8 @@
 """Verdicts that need not be found again: kept by all that they depend on, shared by every run on this machine.
 
 The key holds the op's id, where its inputs come from, what the backend computes with (its fingerprint), board, formats,
-fidelity, last stage, and everything that judges the answer (harness/cache/verdict_fingerprint.py, with the tolerance table's version).
-Only what an op will do again is kept: not what time, memory or a signal decided.
+fidelity, last stage, and everything that judges the answer (harness/cache/verdict_fingerprint.py, with the tolerance
+table's version). Only what an op will do again is kept: not what time, memory or a signal decided.
 """
 
 from __future__ import annotations

@@ -25,7 +25,8 @@ class Ready:
     """Format forced on floats; empty: each tensor's own type."""
     math_fidelity: str
     judge: str = ""
-    """What turns the backend's answers into verdicts (harness/cache/verdict_fingerprint.py), with the version of the tolerance table."""
+    """What turns the backend's answers into verdicts (harness/cache/verdict_fingerprint.py), with the version of the
+    tolerance table."""
     lasting: bool = False
     """Whether all of this follows from sources and installed packages alone."""
 

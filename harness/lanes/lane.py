@@ -1,8 +1,8 @@
 """A lane: the parent's side of one isolated child that climbs ops, one in flight.
 
-The child is `python -P -m opscope.harness.lanes.worker` in a session of its own. Parent and child speak framed JSON over a
-socketpair; what the child prints goes to a capped log. A crash, a time limit, an exit or garbage on the socket becomes
-the record of the op in flight, with the stage it was in, and the next op gets a fresh child. The parent watches
+The child is `python -P -m opscope.harness.lanes.worker` in a session of its own. Parent and child speak framed JSON
+over a socketpair; what the child prints goes to a capped log. A crash, a time limit, an exit or garbage on the socket
+becomes the record of the op in flight, with the stage it was in, and the next op gets a fresh child. The parent watches
 resident memory and threads itself, since resource limits do not bind root. Imports neither numpy nor jax.
 """
 

@@ -1,8 +1,8 @@
 """The child of a lane: takes ops through one backend, one at a time, and says so in framed JSON.
 
-Started by `opscope.harness.lanes.lane` as `python -P -m opscope.harness.lanes.worker FD PARENT_PID`; the first frame holds the run's context, each
-later one an op. Imports the backend once. It answers with `stage` frames (which stage begins) and one `test` frame
-per op; whatever it prints goes to the lane's log.
+Started by `opscope.harness.lanes.lane` as `python -P -m opscope.harness.lanes.worker FD PARENT_PID`; the first frame
+holds the run's context, each later one an op. Imports the backend once. It answers with `stage` frames (which stage
+begins) and one `test` frame per op; whatever it prints goes to the lane's log.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 A row turns the failure that it names into an expected one. A failure for another reason stays a failure, and an op that
 passes although a row names it fails too: the row is to be deleted. Kinds: `notimpl` (we have not), `notyet` (they have
-not), `never` (the hardware cannot; the reason names the fact). Rows are read from files (harness/limitations/limitation_file.py).
+not), `never` (the hardware cannot; the reason names the fact). Rows are read from files
+(harness/limitations/limitation_file.py).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Has exporters run: each model in a process of its own, its StableHLO kept by source and framework version.
 
-A kept export is a folder `modules/<key>/` of the cache with what `opscope.models.frontends.child` wrote. Imported by pytest
-processes: no framework is imported here.
+A kept export is a folder `modules/<key>/` of the cache with what `opscope.models.frontends.child` wrote. Imported by
+pytest processes: no framework is imported here.
 """
 
 from __future__ import annotations
@@ -141,7 +141,8 @@ def _run(export: Export, folder: Path) -> None:
     late = threading.Event()
     with log.open("wb") as output:
         child = subprocess.Popen(
-            [sys.executable, "-P", "-m", "opscope.models.frontends.child"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            [sys.executable, "-P", "-m", "opscope.models.frontends.child"], stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
             stderr=output, env=environment(frontends.get(export.framework).environment), start_new_session=True,
         )  # fmt: skip
 

@@ -94,8 +94,8 @@ def compile_module(
 ) -> Executable:
     """Compiles a StableHLO module for the host; with `cache_dir`, executables are kept there and loaded again (1 ms).
 
-    `widen`: narrow floats are computed in float32 and results rounded (design of goldens; harness/prepare/mlir/upcast.py).
-    Raises GoldenError where XLA refuses the module.
+    `widen`: narrow floats are computed in float32 and results rounded (design of goldens;
+    harness/prepare/mlir/upcast.py). Raises GoldenError where XLA refuses the module.
     """
     loaded = mlir.load(module)
     if widen:

@@ -1,4 +1,4 @@
-"""The goldens of a whole model, made one after another while a device runs it: the walk of `opscope.harness.prepare.walk`, in steps.
+"""The goldens of a whole model, made one after another while a device runs it: the walk of `prepare.walk`, in steps.
 
 Nothing is stored and nothing drawn: the inputs are those that the device got. A value that XLA has none for makes all
 that is computed from it missing, so that no golden rests on a random number.

@@ -12,7 +12,8 @@ _ZERO_PADS = r"splat:(00)+:i64\[\d+,2\]|dense:[0-9a-f]+:i64\[0,2\]"
 _ANY = ""
 
 _ROWS: tuple[tuple[tuple[str, ...], str, str], ...] = (
-    # ops (_ANY: every one), attribute, pattern of the token (opscope.harness.prepare.mlir.tokens) that equals the default
+    # ops (_ANY: every one), attribute, pattern of the token (opscope.harness.prepare.mlir.tokens) that equals the
+    # default
     ((_ANY,), "precision_config", r"\[(PrecisionAttr<DEFAULT>)?(,PrecisionAttr<DEFAULT>)*\]"),
     ((_ANY,), "result_accuracy", r"ResultAccuracyAttr<0{16};0{16};0;DEFAULT>"),
     ((_ANY,), "channel_handle", r"ChannelHandle<0;0>"),

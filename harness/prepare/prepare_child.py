@@ -1,6 +1,7 @@
-"""The child of `opscope.harness.prepare.prepare_models`: splits one exported model, walks it, and writes its export folder.
+"""The child of `prepare.prepare_models`: splits one exported model, walks it, and writes its export folder.
 
-Reads a task as JSON on stdin and prints one JSON event per line; run as `python -P -m opscope.harness.prepare.prepare_child`.
+Reads a task as JSON on stdin and prints one JSON event per line; run as `python -P -m
+opscope.harness.prepare.prepare_child`.
 """
 
 from __future__ import annotations
@@ -65,7 +66,8 @@ def die_with_parent() -> None:
 
 
 def make(task: dict[str, Any], emit: Emit) -> None:
-    """Writes the export folder that `task` (opscope.harness.prepare.prepare_models.Task and `temporary`, `guilty`) asks for."""
+    """Writes the export folder that `task` (opscope.harness.prepare.prepare_models.Task and `temporary`, `guilty`) asks
+    for."""
     request, name, temporary = task["request"], task["name"], Path(task["temporary"])
 
     def stage(which: str, done: int, total: int) -> None:

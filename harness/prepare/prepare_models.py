@@ -1,7 +1,8 @@
 """Parent side of preparing a run: models in, manifest out; all heavy work happens in child processes.
 
-`prepare` finds each model's export folder in the cache, or has an exporter make the StableHLO (`opscope.harness.prepare.exporting`) and
-a child the rest (split, golden walk). This file imports neither jax nor numpy: pytest processes call it.
+`prepare` finds each model's export folder in the cache, or has an exporter make the StableHLO
+(`opscope.harness.prepare.exporting`) and a child the rest (split, golden walk). This file imports neither jax nor
+numpy: pytest processes call it.
 """
 
 from __future__ import annotations

@@ -41,7 +41,8 @@ class Node:
     """kind `op`: one value number per result of the single-op module (`results` without tokens)."""
     value: np.ndarray | None = None
     """kind `constant`: always an array of the full shape (a splat is a zero-stride broadcast view), read-only;
-    element types as in opscope.harness.prepare.mlir.values (bf16, i4, ... as ml_dtypes). None only where numpy has no such type."""
+    element types as in opscope.harness.prepare.mlir.values (bf16, i4, ... as ml_dtypes). None only where numpy has no
+    such type."""
     location: str = ""
     """`name (file:line)`."""
     framework_op: str = ""

@@ -1,8 +1,8 @@
 """One walk over a split program: goldens, and captured inputs, of the first use of each unique op.
 
-The ops are evaluated in program order by the executables of `opscope.harness.prepare.golden`; values are freed at their last use, and
-what a first use needs is stored once. A value that could not be computed is *missing*: its users get random inputs by
-the law of their domain, so that the walk reaches the end and every op that can be tested is.
+The ops are evaluated in program order by the executables of `opscope.harness.prepare.golden`; values are freed at their
+last use, and what a first use needs is stored once. A value that could not be computed is *missing*: its users get
+random inputs by the law of their domain, so that the walk reaches the end and every op that can be tested is.
 """
 
 from __future__ import annotations

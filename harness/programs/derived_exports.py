@@ -92,7 +92,8 @@ def _make(workflow: str, model: str, base: Path, folder: Path, context: RunConte
     }  # fmt: skip
     try:
         done = subprocess.run(
-            [sys.executable, "-P", "-m", "opscope.harness.programs.derived_exports_child"], input=json.dumps(told), text=True,
+            [sys.executable, "-P", "-m", "opscope.harness.programs.derived_exports_child"],
+            input=json.dumps(told), text=True,
             capture_output=True, env=exporting.environment({"OPSCOPE_CACHE_DIR": str(exports.parent)}),
             timeout=WAIT, check=False,
         )  # fmt: skip

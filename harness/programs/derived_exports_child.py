@@ -1,7 +1,7 @@
-"""The child of `opscope.harness.programs.derived_exports`: compiles one model, or each of its ops, and takes the programs apart.
+"""The child of `programs.derived_exports`: compiles one model, or each of its ops, and takes the programs apart.
 
-Reads one task as JSON on stdin; run as `python -P -m opscope.harness.programs.derived_exports_child`. A module that the compiler or the device
-refuses stays one row as it is, so that the ladder names the stage.
+Reads one task as JSON on stdin; run as `python -P -m opscope.harness.programs.derived_exports_child`. A module that the
+compiler or the device refuses stays one row as it is, so that the ladder names the stage.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""One op-by-op run: the pytest plugin, the session, the plan of its processes, its end, and `run_op_by_op` without pytest.
+"""One op-by-op run: the pytest plugin, the session, the plan of its processes, its end, and `run_op_by_op` without
+pytest.
 
 Everything below is put together here.
 """

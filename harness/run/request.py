@@ -144,7 +144,8 @@ def _check_models(request: Request) -> None:
 def to_prepare(
     request: Request, settings: Mapping[str, Any] | None = None, models: Sequence[str] = ()
 ) -> prepare_models.Request:
-    """The part of the request that `opscope.harness.prepare.prepare_models` takes; with the settings and models of another run, of that."""
+    """The part of the request that `opscope.harness.prepare.prepare_models` takes; with the settings and models of
+    another run, of that."""
     from opscope.harness.prepare import prepare_models
 
     settings = settings or request.settings.values

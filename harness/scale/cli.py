@@ -25,14 +25,16 @@ def merge(runs: tuple[Path, ...], into: Path, partial: bool, url: str | None) ->
     from opscope.harness.scale.merge import merge as join
 
     # As in a run, the reports room comes by its name: this room may not import it.
-    database = importlib.import_module("opscope.reports.database")
+    database = importlib.import_module("opscope.reports.database.database")
     if url is not None:
         database.usable_url(url, "--publish")
     into, away = into.absolute(), ""
     join(runs, into, partial=partial)
-    importlib.import_module("opscope.reports.html").write_report(into, url or database.default_url())
+    importlib.import_module("opscope.reports.pages.html").write_report(into, url or database.default_url())
     if url is not None:
-        away = importlib.import_module("opscope.reports.spool").published_or_kept(into, url, Path.cwd(), "--publish")
+        away = importlib.import_module("opscope.reports.publish.spool").published_or_kept(
+            into, url, Path.cwd(), "--publish"
+        )
     page = finish_run.stored_page(into)
     summary.show(page, Console(highlight=False, emoji=False))
     told = f"published to {database.shown(database.parse_url(url))}" if url else f"publish it: opscope publish {into}"

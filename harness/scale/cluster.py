@@ -54,7 +54,8 @@ _POLL_SECONDS = 1.0
 
 
 class ClusterLane:
-    """Does what `opscope.harness.lanes.lane.Lane` does, on a cluster; besides `run`, `arrivals` keeps all its devices at work."""
+    """Does what `opscope.harness.lanes.lane.Lane` does, on a cluster; besides `run`, `arrivals` keeps all its devices
+    at work."""
 
     def __init__(self, address: str, config: LaneConfig) -> None:
         self.config = config

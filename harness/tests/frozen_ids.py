@@ -1,7 +1,8 @@
 """The corpus of frozen (module, id) pairs: `python -m opscope.harness.tests.frozen_ids --update` writes it anew.
 
 A pair is kept as `<id>.mlirbc` in data/frozen_ids.zip, without source locations. Written again only when
-`opscope.harness.prepare.identity.VERSION` changes: any other difference means that yesterday's results are no longer found.
+`opscope.harness.prepare.identity.VERSION` changes: any other difference means that yesterday's results are no longer
+found.
 """
 
 from __future__ import annotations

@@ -40,7 +40,8 @@ def test_frozen_ops_differ_from_each_other_in_more_than_locations() -> None:
 @pytest.mark.parametrize("seed", ["0", "4711"])
 def test_ids_are_equal_in_other_processes_whatever_the_hash_seed(seed: str) -> None:
     code = (
-        "import json; from opscope.harness.tests import frozen_ids; from opscope.harness.prepare.split import split_module;"
+        "import json; from opscope.harness.tests import frozen_ids;"
+        "from opscope.harness.prepare.split import split_module;"
         "print(json.dumps([list(split_module(m).ops) for m in frozen_ids.pairs().values()]))"
     )
     run = subprocess.run(

@@ -245,7 +245,10 @@ def _running(pid):
 
 
 def test_the_parent_needs_neither_numpy_nor_jax():
-    code = "import sys, opscope.harness.lanes.lane, opscope.harness.record.store; sys.exit(any(m in sys.modules for m in ('numpy', 'jax', 'jaxlib')))"
+    code = (
+        "import sys, opscope.harness.lanes.lane, opscope.harness.record.store;"
+        "sys.exit(any(m in sys.modules for m in ('numpy', 'jax', 'jaxlib')))"
+    )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

@@ -1,6 +1,7 @@
 """The verdict is no echo: broken kernels of the ops that the models use become failed ops.
 
-Each mutant is one mistake in one kernel (`opscope.simulator.mutants`), applied to one op of a model on its captured inputs.
+Each mutant is one mistake in one kernel (`opscope.simulator.mutants`), applied to one op of a model on its captured
+inputs.
 """
 
 from __future__ import annotations

@@ -82,9 +82,8 @@ def test_what_is_asked_for_is_part_of_the_key(cache: Path, monkeypatch: pytest.M
 
 def test_the_key_covers_every_file_that_the_child_runs() -> None:
     code = (
-        "import sys, opscope.harness.prepare.prepare_child, opscope.harness.prepare.export, opscope.harness.prepare.walk;"
-        "import opscope.harness.prepare.argument_files, opscope.harness.prepare.inputs, opscope.harness.prepare.whole_row;"
-        "import opscope.harness.prepare.prepare_models, opscope.harness.prepare.mlir.upcast;"
+        "import sys; from opscope.harness.prepare import argument_files, export, inputs, prepare_child, prepare_models;"
+        "from opscope.harness.prepare import walk, whole_row; from opscope.harness.prepare.mlir import upcast;"
         "ours = [m.split('.')[1:3] for m in sys.modules if m.startswith(('opscope.harness.', 'opscope.base.'))];"
         "print(*{m[0] if m[0] == 'base' else '/'.join(m) for m in ours})"
     )

@@ -45,7 +45,8 @@ def leave(run_dir: Path, size: int, run: StoredRun | None = None) -> str:
         if not size or not failures(run or store.load_run(run_dir)):
             return ""
         done = subprocess.run(
-            [sys.executable, "-P", "-m", "opscope.harness.triage.after_run", str(run_dir), str(size)], check=False, text=True,
+            [sys.executable, "-P", "-m", "opscope.harness.triage.after_run", str(run_dir), str(size)],
+            check=False, text=True,
             capture_output=True, timeout=SECONDS, env=child_environment({}),
         )  # fmt: skip
     except subprocess.TimeoutExpired:

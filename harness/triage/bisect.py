@@ -79,7 +79,8 @@ class _Trial:
     any_failure: bool
 
     def _replay(self) -> str:
-        """The program to run: the tree's own where it is a checkout of opscope, also one whose rooms were import names."""
+        """The program to run: the tree's own where it is a checkout of opscope, also one whose rooms were import
+        names."""
         before = (self.tree / "harness/triage/replay.py").is_file() and not (self.tree / "opscope").is_dir()
         return "harness.triage.replay" if before else "opscope.harness.triage.replay"
 

@@ -126,8 +126,8 @@ def tolerance(
     """The row for one result: of `element_type` (MLIR), of an op of `kind`, summed over `inner` products.
 
     `op_name` matters where one op of a kind is computed elsewhere than the others. `body` is what a reduction combines
-    with (see `opscope.harness.prepare.split.body_text`; None: it is not known), `ulp` the bound of the device function's error in
-    float32's units in the last place (None: it states none).
+    with (see `opscope.harness.prepare.split.body_text`; None: it is not known), `ulp` the bound of the device
+    function's error in float32's units in the last place (None: it states none).
     Integers, booleans and values that are only moved or chosen are exact; floats only where the target's storage
     format holds them.
     """

@@ -27,7 +27,8 @@ class Tf:
     environment: Mapping[str, str] = field(default_factory=lambda: ENVIRONMENT)
 
     def build(self, source: Source) -> TfBuilt:
-        """A registered model (opscope.models.arguments.Built, of TensorFlow's ops), or the signature of a SavedModel."""
+        """A registered model (opscope.models.arguments.Built, of TensorFlow's ops), or the signature of a
+        SavedModel."""
         from opscope.models import registry
         from opscope.models.frontends.through_tf import saved_model
         from opscope.models.frontends.through_tf.lower import TfBuilt

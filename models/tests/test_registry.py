@@ -27,7 +27,10 @@ def test_lists_all_models() -> None:
 
 
 def test_listing_imports_no_framework_and_no_numpy() -> None:
-    code = "import sys, opscope.models.registry as r; r.names(); print(sorted({'jax', 'jaxlib', 'numpy'} & set(sys.modules)))"
+    code = (
+        "import sys, opscope.models.registry as r; r.names();"
+        "print(sorted({'jax', 'jaxlib', 'numpy'} & set(sys.modules)))"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 

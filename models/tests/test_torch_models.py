@@ -42,7 +42,8 @@ def exported(name: str, folder: Path) -> Path:
     """The folder that the exporter's process hands over."""
     model = registry.get(name)
     task = {"framework": model.framework, "name": name, "path": str(model.path), "dtype": "float32"}
-    run([sys.executable, "-P", "-m", "opscope.models.frontends.child"], folder, json.dumps({**task, "folder": str(folder)}),
+    run([sys.executable, "-P", "-m", "opscope.models.frontends.child"], folder,
+        json.dumps({**task, "folder": str(folder)}),
         frontends.get(model.framework).environment)  # fmt: skip
     return folder
 

@@ -1,7 +1,7 @@
 """Import names from before opscope had one of its own: whoever still asks for one is told the new one.
 
-The rooms were importable as `harness`, `models`, ... until 0.1. Those names are anybody's now, so the finder here stands
-last on `sys.meta_path` and finds nothing: it only adds a line to what Python says of a name that nobody has.
+The rooms were importable as `harness`, `models`, ... until 0.1. Those names are anybody's now, so the finder here
+stands last on `sys.meta_path` and finds nothing: it only adds a line to what Python says of a name that nobody has.
 """
 
 from __future__ import annotations

@@ -22,12 +22,12 @@ def demo(url: str | None, folder: Path | None, count: int, until: datetime | Non
     The runs were recorded from this project's models; what happens to them in thirty nights is a story. All of it is
     marked as demo data, and it is not written into a database that holds runs of yours.
     """
-    from opscope.reports.database import open_database, parse_url, shown
+    from opscope.reports.database.database import open_database, parse_url, shown
+    from opscope.reports.database.owners import store_owners
     from opscope.reports.demo.guard import refuse_real_runs
     from opscope.reports.demo.replay import nights, write_night
     from opscope.reports.demo.story import OWNERS
-    from opscope.reports.owners import store_owners
-    from opscope.reports.publish import publish
+    from opscope.reports.publish.publish import publish
 
     home = Path.cwd() / ".opscope" / "demo"
     target = url or f"sqlite:///{home / 'opscope.sqlite'}"

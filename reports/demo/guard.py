@@ -5,8 +5,8 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from opscope.harness.record.errors import InputError
-from opscope.reports.database import open_database, parse_url, shown
-from opscope.reports.schema import NIGHTS
+from opscope.reports.database.database import open_database, parse_url, shown
+from opscope.reports.database.schema import NIGHTS
 
 
 def refuse_real_runs(url: str) -> None:

@@ -1,7 +1,7 @@
 """Real runs in a small file, from which the demo replays its nights.
 
-`python -m opscope.reports.demo.recorded RUN_DIR...` makes recorded.jsonl.xz again; what a night changes, and what follows from
-other fields, is left out. Each line is one op of one run: its manifest row and its OpTest.
+`python -m opscope.reports.demo.recorded RUN_DIR...` makes recorded.jsonl.xz again; what a night changes, and what
+follows from other fields, is left out. Each line is one op of one run: its manifest row and its OpTest.
 """
 
 from __future__ import annotations

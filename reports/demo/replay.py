@@ -27,7 +27,7 @@ from opscope.reports.demo.story import (
     draw,
     episode,
 )
-from opscope.reports.night_record import NightRecord, join
+from opscope.reports.records.night_record import NightRecord, join
 
 MARK = "demo data: nothing was run"
 

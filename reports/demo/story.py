@@ -11,7 +11,7 @@ import hashlib
 from dataclasses import dataclass
 
 from opscope.harness.record.stages import Stage, Status
-from opscope.reports.owners import Rule
+from opscope.reports.database.owners import Rule
 
 NIGHTS = 30
 

@@ -1,4 +1,4 @@
-"""`python -m opscope.reports.nightly.bound PARENT COMMAND...`: becomes another program that dies with whoever started it.
+"""`python -m nightly.bound PARENT COMMAND...`: becomes another program that dies with whoever started it.
 
 Linux ends it by SIGKILL, which a run survives: its journal is whole at every moment. Elsewhere it is only started.
 """

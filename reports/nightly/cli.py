@@ -36,12 +36,12 @@ def nightly(
     no data, and ops that are NEW, REASON-CHANGED or PCC-DROP; 2 for bad input; 130 where it was interrupted.
     """
     from opscope.harness.record.errors import InputError
+    from opscope.reports.database.owners import rules_here
     from opscope.reports.nightly import night_folder, running
     from opscope.reports.nightly.config import CONFIG_FILE, read_config
     from opscope.reports.nightly.night import add_to_page_of_job, deliver
     from opscope.reports.nightly.progress import Display
     from opscope.reports.nightly.sweeps import sweeps
-    from opscope.reports.owners import rules_here
 
     root = Path.cwd()
     told = read_config(config or CONFIG_FILE)

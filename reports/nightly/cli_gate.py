@@ -29,13 +29,13 @@ def gate(
     nothing.
     """
     from opscope.harness.settings.settings import BY_NAME
+    from opscope.reports.database.owners import rules_here
     from opscope.reports.nightly import running
     from opscope.reports.nightly.config import CONFIG_FILE, read_config
     from opscope.reports.nightly.gate import run
     from opscope.reports.nightly.night import add_to_page_of_job
     from opscope.reports.nightly.progress import Display
     from opscope.reports.nightly.sweeps import expected_models, sweeps
-    from opscope.reports.owners import rules_here
 
     root = Path.cwd()
     told = read_config(config_file or CONFIG_FILE)

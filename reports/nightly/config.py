@@ -67,7 +67,7 @@ class Config:
 
     def database_url(self, root: Path, given: str | None = None, environment: Mapping[str, str] = os.environ) -> str:
         """The database that gets the night. Raises InputError for a variable that is not set and for no URL."""
-        from opscope.reports.database import default_url, usable_url
+        from opscope.reports.database.database import default_url, usable_url
 
         url, where = given, "--database"
         if url is None and self.database_env is not None:
@@ -131,7 +131,7 @@ def _backends(where: str, value: Any) -> tuple[str, ...]:
 
 
 def _database(where: str, value: Any) -> dict[str, Any]:
-    from opscope.reports.database import SECRET_KEY, parse_url
+    from opscope.reports.database.database import SECRET_KEY, parse_url
 
     if isinstance(value, dict):
         return {"database_env": text(f"{where}.env", mapping(where, value, ("env",)).get("env"))}

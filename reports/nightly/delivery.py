@@ -10,11 +10,11 @@ from pathlib import Path
 
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.store import RUN_FILE, read_run
-from opscope.reports import spool
-from opscope.reports.database import DatabaseAwayError, open_database, parse_url, shown
-from opscope.reports.night_record import NightRecord
+from opscope.reports.database.database import DatabaseAwayError, open_database, parse_url, shown
+from opscope.reports.database.owners import Rule, store_owners
 from opscope.reports.nightly.night_folder import LOGS, folder_of
-from opscope.reports.owners import Rule, store_owners
+from opscope.reports.publish import spool
+from opscope.reports.records.night_record import NightRecord
 
 SHARD_FILE = "shard.json"
 """In the folder of a run that `--shard` cut out; the joined run has none."""

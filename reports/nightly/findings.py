@@ -11,16 +11,16 @@ import sqlalchemy as sa
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.stages import Status
 from opscope.harness.record.store import read_run
-from opscope.reports.diff import Diff, compare
-from opscope.reports.night_diff import compared_in
-from opscope.reports.night_record import NightRecord, membership
-from opscope.reports.night_views import night_view, series_of
+from opscope.reports.compare.diff import Diff, compare
+from opscope.reports.compare.night_diff import compared_in
+from opscope.reports.compare.night_views import night_view, series_of
+from opscope.reports.compare.outcomes import Outcome, RunView, from_folder
+from opscope.reports.compare.owned import own_diff
+from opscope.reports.database.owners import Rule
+from opscope.reports.database.reading import read_database
+from opscope.reports.database.schema_nights import LEDGER, NIGHT_SERIES
 from opscope.reports.nightly.night_folder import NIGHTS, RECORD, runs_of
-from opscope.reports.outcomes import Outcome, RunView, from_folder
-from opscope.reports.owned import own_diff
-from opscope.reports.owners import Rule
-from opscope.reports.reading import read_database
-from opscope.reports.schema_nights import LEDGER, NIGHT_SERIES
+from opscope.reports.records.night_record import NightRecord, membership
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,13 @@ from pathlib import Path
 
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.store import RUN_FILE, runs_root
-from opscope.reports.diff import Diff, compare
-from opscope.reports.night_views import night_view
+from opscope.reports.compare.diff import Diff, compare
+from opscope.reports.compare.night_views import night_view
+from opscope.reports.compare.outcomes import RunView, from_folder
+from opscope.reports.compare.owned import own_diff
+from opscope.reports.database.owners import Rule
+from opscope.reports.database.reading import read_database
+from opscope.reports.database.schema_nights import LEDGER
 from opscope.reports.nightly import markdown
 from opscope.reports.nightly.baseline import baseline_night, kept_and_run, series_like, write_history
 from opscope.reports.nightly.config import Config
@@ -20,12 +25,7 @@ from opscope.reports.nightly.journal_counter import Counter
 from opscope.reports.nightly.running import FINISHED, Watch, child, last_line, outcome_of
 from opscope.reports.nightly.sweeps import Sweep, first_command, labels, sweeps
 from opscope.reports.nightly.verdict import Problem, Verdict
-from opscope.reports.outcomes import RunView, from_folder
-from opscope.reports.owned import own_diff
-from opscope.reports.owners import Rule
-from opscope.reports.reading import read_database
-from opscope.reports.schema_nights import LEDGER
-from opscope.reports.written import write_whole
+from opscope.reports.records.atomic_write import write_whole
 
 GATES = Path(".opscope") / "gates"
 

@@ -11,9 +11,9 @@ from pathlib import Path
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.origin import ci_job
 from opscope.harness.record.store import runs_root
-from opscope.reports.html import write_report
-from opscope.reports.night_page import render_night
-from opscope.reports.night_record import NightRecord
+from opscope.reports.compare.owned import Owned
+from opscope.reports.database.owners import Rule
+from opscope.reports.database.reading import read_database
 from opscope.reports.nightly import delivery, markdown
 from opscope.reports.nightly.config import Config
 from opscope.reports.nightly.delivery import Delivered
@@ -22,10 +22,10 @@ from opscope.reports.nightly.night_folder import REPORT, SUMMARY, end, folder_of
 from opscope.reports.nightly.notifying import Message, notify
 from opscope.reports.nightly.running import Ended
 from opscope.reports.nightly.verdict import Verdict, headline, judge
-from opscope.reports.owned import Owned
-from opscope.reports.owners import Rule
-from opscope.reports.reading import read_database
-from opscope.reports.written import write_whole
+from opscope.reports.pages.html import write_report
+from opscope.reports.pages.night_page import render_night
+from opscope.reports.records.atomic_write import write_whole
+from opscope.reports.records.night_record import NightRecord
 
 
 @dataclass(frozen=True)

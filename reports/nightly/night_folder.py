@@ -17,10 +17,10 @@ from pathlib import Path
 
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.store import RUN_FILE, runs_root
-from opscope.reports.night_record import NightRecord, membership, read_night
 from opscope.reports.nightly.config import Config
 from opscope.reports.nightly.sweeps import expected_models, labels
-from opscope.reports.written import write_whole
+from opscope.reports.records.atomic_write import write_whole
+from opscope.reports.records.night_record import NightRecord, membership, read_night
 
 NIGHTS = Path(".opscope") / "nights"
 RECORD, ENDED, LOGS, SUMMARY, REPORT = "night.json", "ended.json", "logs", "summary.md", "report.html"

@@ -17,11 +17,11 @@ from typing import Any
 
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.store import RUN_FILE, read_run
-from opscope.reports.night_record import NIGHT_FILE, NightRecord, join
 from opscope.reports.nightly.config import Config
 from opscope.reports.nightly.journal_counter import Counter
 from opscope.reports.nightly.night_folder import LOGS, folder_of
 from opscope.reports.nightly.sweeps import Sweep, first_command, next_command
+from opscope.reports.records.night_record import NIGHT_FILE, NightRecord, join
 
 FINISHED = ("complete", "out_of_budget")
 """Outcomes of a run that is not gone on with."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from opscope.reports.diff import Label
+from opscope.reports.compare.diff import Label
 from opscope.reports.nightly.delivery import Delivered
 from opscope.reports.nightly.findings import Found
 

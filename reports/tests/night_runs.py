@@ -9,9 +9,9 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from opscope.reports.database import open_database
-from opscope.reports.night_record import NightRecord, join
-from opscope.reports.publish import publish
+from opscope.reports.database.database import open_database
+from opscope.reports.publish.publish import publish
+from opscope.reports.records.night_record import NightRecord, join
 from opscope.reports.tests.nights import START, Op, night
 
 

@@ -17,9 +17,9 @@ from click.testing import CliRunner
 
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.stages import Stage
-from opscope.reports.ask import Answer, as_csv, ask, questions
-from opscope.reports.cli_ask import sql as command
-from opscope.reports.publish import publish
+from opscope.reports.commands.ask import sql as command
+from opscope.reports.database.ask import Answer, as_csv, ask, questions
+from opscope.reports.publish.publish import publish
 from opscope.reports.tests.nights import Op, night, op_id
 
 F = "f32[8,8] -> f32[8,8]"

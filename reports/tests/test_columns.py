@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from pydantic import BaseModel
 
 from opscope.harness.record.stages import Status
-from opscope.reports.columns import Utc, columns, plain
+from opscope.reports.records.columns import Utc, columns, plain
 
 
 class Example(BaseModel):

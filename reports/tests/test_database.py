@@ -17,10 +17,10 @@ from sqlalchemy.schema import CreateTable
 
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import OpTest, Origin
-from opscope.reports import rows
-from opscope.reports.database import default_url, head, open_database, parse_url, shown, views
-from opscope.reports.publish import publish
-from opscope.reports.schema import DROPPED, METADATA, OP_TESTS, RUNS
+from opscope.reports.database import rows
+from opscope.reports.database.database import default_url, head, open_database, parse_url, shown, views
+from opscope.reports.database.schema import DROPPED, METADATA, OP_TESTS, RUNS
+from opscope.reports.publish.publish import publish
 from opscope.reports.tests.sample_run import make_run
 
 
@@ -70,7 +70,7 @@ def test_a_changed_view_is_made_anew_and_a_dropped_one_goes(tmp_path: Path, monk
     url = f"sqlite:///{tmp_path}/db.sqlite"
     with open_database(url):
         pass
-    monkeypatch.setattr("opscope.reports.database.views", lambda: {"only_one": "SELECT 1 AS one"})
+    monkeypatch.setattr("opscope.reports.database.database.views", lambda: {"only_one": "SELECT 1 AS one"})
     with open_database(url) as connection:
         assert sa.inspect(connection).get_view_names() == ["only_one"]
         assert connection.scalar(sa.text("SELECT one FROM only_one")) == 1

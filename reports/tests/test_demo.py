@@ -14,9 +14,9 @@ from opscope.harness.cli.main import main
 from opscope.harness.record.ledger import ledger
 from opscope.harness.record.stages import Stage, Status
 from opscope.harness.record.store import load_run
+from opscope.reports.database.owners import owner
 from opscope.reports.demo import recorded, replay, story
-from opscope.reports.owners import owner
-from opscope.reports.publish import publish
+from opscope.reports.publish.publish import publish
 from opscope.reports.tests.sample_run import make_run
 
 LAST = datetime(2026, 11, 20, 2, tzinfo=UTC)

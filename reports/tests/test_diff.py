@@ -9,13 +9,13 @@ import pytest
 from click.testing import CliRunner
 
 from opscope.harness.record.stages import Stage
-from opscope.reports.choosing import open_runs
-from opscope.reports.cli_compare import diff as command
-from opscope.reports.diff import Diff, Label, compare
-from opscope.reports.history import compared
-from opscope.reports.outcomes import from_database, from_folder
-from opscope.reports.publish import publish
-from opscope.reports.reading import read_database
+from opscope.reports.commands.compare import diff as command
+from opscope.reports.compare.diff import Diff, Label, compare
+from opscope.reports.compare.history import compared
+from opscope.reports.compare.outcomes import from_database, from_folder
+from opscope.reports.compare.run_selection import open_runs
+from opscope.reports.database.reading import read_database
+from opscope.reports.publish.publish import publish
 from opscope.reports.tests.nights import Op, night, op_id
 
 BAD = Op("compile_failed")

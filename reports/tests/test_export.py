@@ -21,11 +21,11 @@ from click.testing import CliRunner
 from opscope.harness.record.records import TensorDesc
 from opscope.harness.record.stages import Status
 from opscope.harness.record.store import load_run
-from opscope.reports import frames
-from opscope.reports.cli_ask import export as command
-from opscope.reports.export_optest import tensors
-from opscope.reports.publish import publish
-from opscope.reports.rows import is_failure
+from opscope.reports.commands.ask import export as command
+from opscope.reports.database.rows import is_failure
+from opscope.reports.exports import frames
+from opscope.reports.exports.export_optest import tensors
+from opscope.reports.publish.publish import publish
 from opscope.reports.tests.nights import Op, night, op_id
 from opscope.reports.tests.sample_run import NASTY, OPS, make_run
 

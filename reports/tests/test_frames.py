@@ -12,13 +12,13 @@ import sqlalchemy as sa
 
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.store import load_run
-from opscope.reports import frames
-from opscope.reports.ask import ask
-from opscope.reports.database import views
-from opscope.reports.frame_types import type_of
-from opscope.reports.metrics import metrics
-from opscope.reports.publish import publish
-from opscope.reports.reading import read_database
+from opscope.reports.database.ask import ask
+from opscope.reports.database.database import views
+from opscope.reports.database.frame_types import type_of
+from opscope.reports.database.metrics import metrics
+from opscope.reports.database.reading import read_database
+from opscope.reports.exports import frames
+from opscope.reports.publish.publish import publish
 from opscope.reports.tests.night_runs import fresh, record, shard_run
 from opscope.reports.tests.nights import Op, night
 from opscope.reports.tests.sample_run import make_run
@@ -93,7 +93,9 @@ def test_a_view_of_one_run_and_what_is_none(url: str) -> None:
     frame = frames.newest_ops(url, "night02", op_name="stablehlo.add")
     assert tuple((row.uses, row.flaky) for row in frame.itertuples()) == ask(url, asked).rows
     assert frame.started.iloc[0] == pd.Timestamp(frames.op_tests(url, "night02").started.iloc[0])
-    with pytest.raises(InputError, match=r"opscope.reports.frames.ladder: expected a column of it, got `model`; try "):
+    with pytest.raises(
+        InputError, match=r"opscope.reports.exports.frames.ladder: expected a column of it, got `model`; try "
+    ):
         frames.ladder(url, model="m")
     with pytest.raises(InputError, match="expected a view of the database, got `coverge`; try coverage"):
         frames.view("coverge", url)
@@ -133,5 +135,5 @@ def test_without_pandas_the_error_says_what_to_install(url: str, monkeypatch: py
 
 
 def test_importing_frames_costs_no_pandas() -> None:
-    script = "import sys, opscope.reports.frames; sys.exit('pandas' in sys.modules)"
+    script = "import sys, opscope.reports.exports.frames; sys.exit('pandas' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

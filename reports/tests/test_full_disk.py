@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from opscope.reports.ask import ask
-from opscope.reports.publish import publish
+from opscope.reports.database.ask import ask
+from opscope.reports.publish.publish import publish
 from opscope.reports.tests.night_runs import fresh
 from opscope.reports.tests.nights import Op, night
 
@@ -24,7 +24,7 @@ import resource, signal, sys
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 size = int(sys.argv[1])
 resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
-from opscope.reports.cli import publish
+from opscope.reports.commands.publish import publish
 publish(sys.argv[2:], standalone_mode=False)
 """
 

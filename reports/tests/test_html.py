@@ -17,11 +17,11 @@ from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import StageTime
 from opscope.harness.record.stages import Stage
 from opscope.harness.record.store import load_run
-from opscope.reports import vega
-from opscope.reports.charts import OWN_STAGE_COLOUR, charts
-from opscope.reports.columns import plain
-from opscope.reports.html import render, write_report
-from opscope.reports.page_rows import op_rows
+from opscope.reports.pages import vega
+from opscope.reports.pages.charts import OWN_STAGE_COLOUR, charts
+from opscope.reports.pages.html import render, write_report
+from opscope.reports.pages.page_rows import op_rows
+from opscope.reports.records.columns import plain
 from opscope.reports.tests.sample_run import OPS, make_run, op_id
 
 BROWSER = shutil.which("chromium") or shutil.which("google-chrome")

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from opscope.reports.database import open_database, views
-from opscope.reports.metrics import markdown, metrics
+from opscope.reports.database.database import open_database, views
+from opscope.reports.database.metrics import markdown, metrics
 from opscope.reports.tests.night_runs import fresh
 
 DOCS = Path(__file__).parents[2] / "docs" / "metrics.md"

@@ -11,11 +11,11 @@ import pytest
 import sqlalchemy as sa
 
 from opscope.harness.record.store import load_run
-from opscope.reports.database import head, open_database, schema_version
-from opscope.reports.outcomes import from_database, from_stored
-from opscope.reports.publish import publish
+from opscope.reports.compare.outcomes import from_database, from_stored
+from opscope.reports.database.database import head, open_database, schema_version
+from opscope.reports.publish.publish import publish
+from opscope.reports.publish.upkeep import add_alias
 from opscope.reports.tests.nights import Op, night, op_id
-from opscope.reports.upkeep import add_alias
 
 OLD = Path(__file__).parent / "data" / "schema_0003.sql"
 """Three runs as schema 0003 held them: the one of sample_run.py, and two nights of nights.py."""
@@ -68,7 +68,7 @@ def test_what_an_upgrade_counts_is_what_publishing_counts(tmp_path: Path) -> Non
     same = {"exp": Op("not_run", uses={"b": 1}), "host": Op(uses={"a": 4}, more={"ran_on": "host"})}
     for number, name in enumerate(("old", "add")):
         publish(night(tmp_path, number, {**same, name: failed}), url)
-    upgrade = importlib.import_module("opscope.reports.migrations.versions.0011_coverage_and_places")
+    upgrade = importlib.import_module("opscope.reports.database.migrations.versions.0011_coverage_and_places")
     add_alias(url, op_id("old"), op_id("add"), "the same op")
     with open_database(url) as connection:
         for table, statement in (("night_kinds", upgrade.KINDS), ("night_change_models", upgrade.PLACES)):

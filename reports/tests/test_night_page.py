@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from opscope.reports.cli_report import report
-from opscope.reports.html import gzipped
-from opscope.reports.publish import publish
+from opscope.reports.commands.report import report
+from opscope.reports.pages.html import gzipped
+from opscope.reports.publish.publish import publish
 from opscope.reports.tests.night_runs import fresh, publish_night, record, shard_run
 from opscope.reports.tests.nights import Op, op_id
 

@@ -9,8 +9,8 @@ import pytest
 import sqlalchemy as sa
 
 from opscope.harness.record.stages import Stage
-from opscope.reports.database import open_database
-from opscope.reports.publish import publish
+from opscope.reports.database.database import open_database
+from opscope.reports.publish.publish import publish
 from opscope.reports.tests.night_runs import fresh, publish_night, record, shard_run
 from opscope.reports.tests.nights import Op, op_id
 

@@ -13,17 +13,17 @@ import sqlalchemy as sa
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import ModelFailure
 from opscope.harness.record.stages import ModelStatus
-from opscope.reports.choosing import open_runs
-from opscope.reports.database import open_database, views
-from opscope.reports.night_diff import newest_night
-from opscope.reports.night_record import NightRecord, join
-from opscope.reports.night_views import night_named, night_view
-from opscope.reports.publish import publish
-from opscope.reports.readiness import newest_views
-from opscope.reports.schema_nights import LEDGER
+from opscope.reports.compare.night_diff import newest_night
+from opscope.reports.compare.night_views import night_named, night_view
+from opscope.reports.compare.readiness import newest_views
+from opscope.reports.compare.run_selection import open_runs
+from opscope.reports.compare.unblock import plan
+from opscope.reports.database.database import open_database, views
+from opscope.reports.database.schema_nights import LEDGER
+from opscope.reports.publish.publish import publish
+from opscope.reports.records.night_record import NightRecord, join
 from opscope.reports.tests.night_runs import fresh, publish_night, record, shard_run
 from opscope.reports.tests.nights import START, Op, night, op_id
-from opscope.reports.unblock import plan
 
 SERIES = "reference n150 float32 0"
 OPS = {"add": Op(uses={"a": 2, "b": 1}), "exp": Op("golden_failed", uses={"b": 1})}

@@ -14,20 +14,21 @@ from click.testing import CliRunner
 
 from opscope.harness.cli.main import main
 from opscope.harness.record.errors import InputError
-from opscope.reports import frames, spool
-from opscope.reports.ask import ask
-from opscope.reports.choosing import open_runs
-from opscope.reports.cli import publish as publish_command
-from opscope.reports.cli_db import db
-from opscope.reports.database import open_database, views
-from opscope.reports.diff import compare
-from opscope.reports.frame_types import COUNT, NUMBER, TEXT, TIME, TRUTH, type_of
-from opscope.reports.history import compared
-from opscope.reports.outcomes import from_database, from_folder
-from opscope.reports.publish import publish
-from opscope.reports.readiness import history
-from opscope.reports.reading import read_database
-from opscope.reports.schema import METADATA
+from opscope.reports.commands.db import db
+from opscope.reports.commands.publish import publish as publish_command
+from opscope.reports.compare.diff import compare
+from opscope.reports.compare.history import compared
+from opscope.reports.compare.outcomes import from_database, from_folder
+from opscope.reports.compare.readiness import history
+from opscope.reports.compare.run_selection import open_runs
+from opscope.reports.database.ask import ask
+from opscope.reports.database.database import open_database, views
+from opscope.reports.database.frame_types import COUNT, NUMBER, TEXT, TIME, TRUTH, type_of
+from opscope.reports.database.reading import read_database
+from opscope.reports.database.schema import METADATA
+from opscope.reports.exports import frames
+from opscope.reports.publish import spool
+from opscope.reports.publish.publish import publish
 from opscope.reports.tests import postgres_server, test_ask, test_diff, test_night_views, test_nights, test_unblock
 from opscope.reports.tests.night_runs import fresh, record, shard_run
 from opscope.reports.tests.nights import Op, night
@@ -169,7 +170,7 @@ def test_a_server_that_is_killed_loses_no_run(tmp_path: Path, monkeypatch: pytes
     monkeypatch.chdir(tmp_path)
     publish(make_run(tmp_path / "before", run_id="before"), url)
     run = make_run(tmp_path / "run", run_id="during")
-    from opscope.reports import publish as module
+    from opscope.reports.publish import publish as module
 
     seen = module._seen
 
@@ -210,7 +211,7 @@ def test_the_role_reads_and_does_nothing_else(url: str, tmp_path: Path, monkeypa
             connection.exec_driver_sql(statement)
     with open_database(url):
         pass
-    monkeypatch.setattr("opscope.reports.database.views", lambda: {"ledger": "SELECT 1 AS one"})
+    monkeypatch.setattr("opscope.reports.database.database.views", lambda: {"ledger": "SELECT 1 AS one"})
     with open_database(url):
         pass  # views that are made anew may be read too
     with engine.connect() as connection:
@@ -299,7 +300,7 @@ def test_a_process_that_dies_in_the_middle_leaves_nothing(url: str, tmp_path: Pa
     publish(make_run(tmp_path / "before", run_id="before"), url)
     run = make_run(tmp_path / "run", run_id="during")
     script = (
-        "import os, signal; from pathlib import Path; from opscope.reports import publish as m\n"
+        "import os, signal; from pathlib import Path; from opscope.reports.publish.publish import publish as m\n"
         "m._seen = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
         f"m.publish(Path({str(run)!r}), {url!r})"
     )

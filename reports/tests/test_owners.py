@@ -9,12 +9,12 @@ import pytest
 from click.testing import CliRunner
 
 from opscope.harness.record.errors import InputError
-from opscope.reports.ask import ask
-from opscope.reports.cli_compare import diff, readiness, unblock
-from opscope.reports.cli_db import db
-from opscope.reports.cli_report import report
-from opscope.reports.database import open_database
-from opscope.reports.owners import Rule, owner, read_owners, rules_here, store_owners
+from opscope.reports.commands.compare import diff, readiness, unblock
+from opscope.reports.commands.db import db
+from opscope.reports.commands.report import report
+from opscope.reports.database.ask import ask
+from opscope.reports.database.database import open_database
+from opscope.reports.database.owners import Rule, owner, read_owners, rules_here, store_owners
 from opscope.reports.tests.night_runs import fresh, publish_night
 from opscope.reports.tests.nights import Op
 

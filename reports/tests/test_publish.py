@@ -14,11 +14,11 @@ from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import OpTest, RunRecord
 from opscope.harness.record.stages import Status
 from opscope.harness.record.store import Journal, load_run, write_run
-from opscope.reports.cli import publish as publish_command
-from opscope.reports.database import open_database
-from opscope.reports.publish import publish
-from opscope.reports.rows import signature
-from opscope.reports.schema import DROPPED, OP_TESTS, RUNS
+from opscope.reports.commands.publish import publish as publish_command
+from opscope.reports.database.database import open_database
+from opscope.reports.database.rows import signature
+from opscope.reports.database.schema import DROPPED, OP_TESTS, RUNS
+from opscope.reports.publish.publish import publish
 from opscope.reports.tests.sample_run import OPS, make_run, op_id
 
 

@@ -10,11 +10,12 @@ import sqlalchemy as sa
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import OpRow, OpTest
 from opscope.harness.record.store import load_attempts
-from opscope.reports import contents, quick_records, rows
-from opscope.reports.columns import plain
-from opscope.reports.database import open_database
-from opscope.reports.publish import publish
-from opscope.reports.schema import RUNS
+from opscope.reports.database import rows
+from opscope.reports.database.database import open_database
+from opscope.reports.database.schema import RUNS
+from opscope.reports.publish.publish import publish
+from opscope.reports.records import publish_digest, quick_records
+from opscope.reports.records.columns import plain
 from opscope.reports.tests.night_runs import fresh
 from opscope.reports.tests.sample_run import make_run
 
@@ -67,10 +68,10 @@ def test_a_run_that_did_not_change_is_not_written_again(tmp_path: Path, monkeypa
     counts = publish(run_dir, url)
     locked = f"sqlite:///file:{tmp_path}/db.sqlite?mode=ro&uri=true"
     assert publish(run_dir, locked) == counts
-    monkeypatch.setattr(contents, "_code", lambda: b"other sources")
+    monkeypatch.setattr(publish_digest, "_code", lambda: b"other sources")
     with pytest.raises(InputError, match="readonly database"):
         publish(run_dir, locked)
     publish(run_dir, url)
     with open_database(url) as connection:
         told = connection.execute(sa.select(RUNS.c.published)).scalars().all()
-    assert told == [{"digest": contents.digest(run_dir), "rows": counts}]
+    assert told == [{"digest": publish_digest.digest(run_dir), "rows": counts}]

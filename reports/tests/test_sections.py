@@ -10,15 +10,15 @@ import altair
 import pytest
 
 from opscope.harness.record.store import load_run
-from opscope.reports.diff import compare
-from opscope.reports.html import context, write_report
-from opscope.reports.outcomes import from_folder
-from opscope.reports.publish import publish
-from opscope.reports.readiness import views_of
-from opscope.reports.sections import since_last
+from opscope.reports.compare.diff import compare
+from opscope.reports.compare.outcomes import from_folder
+from opscope.reports.compare.readiness import views_of
+from opscope.reports.compare.unblock import plan
+from opscope.reports.pages.html import context, write_report
+from opscope.reports.pages.sections import since_last
+from opscope.reports.publish.publish import publish
 from opscope.reports.tests.nights import Op, night
 from opscope.reports.tests.sample_run import NASTY
-from opscope.reports.unblock import plan
 
 EARLY = {"exp": Op(uses={"a": 1, "b": 2}), "log": Op("compile_failed"), "add": Op()}
 LATE = {"exp": Op("run_failed", uses={"a": 1, "b": 2}, error=NASTY), "log": Op(), "add": Op()}

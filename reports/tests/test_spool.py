@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from opscope.reports.ask import ask
-from opscope.reports.cli import publish as command
-from opscope.reports.night_record import join
-from opscope.reports.spool import waiting
+from opscope.reports.commands.publish import publish as command
+from opscope.reports.database.ask import ask
+from opscope.reports.publish.spool import waiting
+from opscope.reports.records.night_record import join
 from opscope.reports.tests.night_runs import record
 from opscope.reports.tests.nights import Op, night
 

@@ -10,8 +10,8 @@ import pytest
 from click.testing import CliRunner
 
 from opscope.harness.record.errors import InputError
-from opscope.reports.cli_status import status
-from opscope.reports.publish import publish
+from opscope.reports.commands.status import status
+from opscope.reports.publish.publish import publish
 from opscope.reports.tests.night_runs import fresh, record, shard_run
 from opscope.reports.tests.nights import Op
 

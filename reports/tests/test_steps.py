@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from opscope.reports.steps import LEAST, PRICE, _noise, pieces
+from opscope.reports.compare.change_points import LEAST, PRICE, _noise, pieces
 
 FLAT = [20.1, 19.8, 20.3, 20.0, 19.9, 20.2, 20.0]
 

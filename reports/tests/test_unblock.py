@@ -11,13 +11,13 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from opscope.reports.choosing import open_runs
-from opscope.reports.cli_compare import readiness, unblock
-from opscope.reports.outcomes import from_folder
-from opscope.reports.publish import publish
-from opscope.reports.readiness import history, views_of
+from opscope.reports.commands.compare import readiness, unblock
+from opscope.reports.compare.outcomes import from_folder
+from opscope.reports.compare.readiness import history, views_of
+from opscope.reports.compare.run_selection import open_runs
+from opscope.reports.compare.unblock import curve, missing, plan
+from opscope.reports.publish.publish import publish
 from opscope.reports.tests.nights import Op, night, op_id
-from opscope.reports.unblock import curve, missing, plan
 
 
 def fail(text: str, **uses: int) -> Op:

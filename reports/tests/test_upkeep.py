@@ -12,11 +12,11 @@ import sqlalchemy as sa
 from click.testing import CliRunner, Result
 
 from opscope.harness.record.errors import InputError
-from opscope.reports.cli_db import db
-from opscope.reports.database import head, open_database
+from opscope.reports.commands.db import db
+from opscope.reports.database.database import head, open_database
+from opscope.reports.publish.upkeep import age_of, prune
 from opscope.reports.tests.night_runs import fresh, publish_night
 from opscope.reports.tests.nights import Op, op_id
-from opscope.reports.upkeep import age_of, prune
 
 EARLY = {"add": Op(uses={"a": 2}), "gone": Op("crashed", uses={"a": 1}, error="it fell")}
 LATE = {"add": Op("compile_failed", uses={"a": 2}), "sum": Op(uses={"a": 1})}

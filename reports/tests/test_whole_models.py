@@ -12,14 +12,14 @@ from click.testing import CliRunner
 from opscope.harness.record.records import WHOLE_MODEL, Jump
 from opscope.harness.record.stages import Stage, Status
 from opscope.harness.record.store import WHOLE_FILE, load_run
-from opscope.reports.cli_report import report
-from opscope.reports.database import open_database
-from opscope.reports.publish import publish
-from opscope.reports.rows import series_text
+from opscope.reports.commands.report import report
+from opscope.reports.compare.whole_models import WHOLE_MODELS
+from opscope.reports.database.database import open_database
+from opscope.reports.database.rows import series_text
+from opscope.reports.publish.publish import publish
 from opscope.reports.tests.night_runs import record, shard_run
 from opscope.reports.tests.nights import Op
 from opscope.reports.tests.sample_run import make_run
-from opscope.reports.whole_models import WHOLE_MODELS
 
 
 def test_a_model_is_a_row_with_where_its_error_jumps(tmp_path: Path) -> None:

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from opscope.compiler.balancer.failure import OpModelFailureReason
-from opscope.compiler.balancer.legalizer import legalize
-from opscope.compiler.balancer.op_model import Candidate
-from opscope.compiler.balancer.tests import graphs
-from opscope.compiler.plan_to_binary import buffers
-from opscope.compiler.planner import budget_of
+from opscope.compiler.buda.balancer.failure import OpModelFailureReason
+from opscope.compiler.buda.balancer.legalizer import legalize
+from opscope.compiler.buda.balancer.op_model import Candidate
+from opscope.compiler.buda.balancer.tests import graphs
+from opscope.compiler.buda.plan_to_binary import buffers
+from opscope.compiler.buda.planner import budget_of
 from opscope.compiler.target import binary
 from opscope.compiler.target.plan import BlockPlan, CoreBuffer, EpochPlan, PlacedOp, Plan
 from opscope.compiler.target.program import Binary, EltwiseParams, LayoutParams, Operation, Program, TensorDesc

@@ -6,7 +6,7 @@ from collections.abc import Set
 
 from xdsl.ir import Block, Operation, OpResult, SSAValue
 
-from opscope.compiler.graph import NodeKind
+from opscope.compiler.buda.graph import NodeKind
 from opscope.compiler.passes.ttir_to_graph.names import HOST, MOVES
 from opscope.compiler.passes.ttir_to_graph.values import RANK
 

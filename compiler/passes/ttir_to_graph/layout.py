@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from opscope.compiler.graph import TensorShape, Tm
+from opscope.compiler.buda.graph import TensorShape, Tm
 from opscope.compiler.target.formats import TILE
 
 Dims = tuple[int, ...]

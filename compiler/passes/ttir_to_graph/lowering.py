@@ -11,9 +11,9 @@ from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, ModuleOp, TensorT
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from opscope.compiler.buda.graph import BudaGraph, NodeKind, OpSpec, Slices, TensorShape, Tm
+from opscope.compiler.buda.graph_builder import GraphBuilder, Operand
 from opscope.compiler.errors import CompilerInputError, StageFailure
-from opscope.compiler.graph import BudaGraph, NodeKind, OpSpec, Slices, TensorShape, Tm
-from opscope.compiler.graph_builder import GraphBuilder, Operand
 from opscope.compiler.passes.ttir_epoch_types import EPOCH_TYPES, epoch_type
 from opscope.compiler.passes.ttir_to_graph import windows
 from opscope.compiler.passes.ttir_to_graph.arguments import parameters

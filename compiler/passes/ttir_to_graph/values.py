@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from xdsl.ir import SSAValue
 
-from opscope.compiler.graph import NodeKind
-from opscope.compiler.graph_builder import Operand
+from opscope.compiler.buda.graph import NodeKind
+from opscope.compiler.buda.graph_builder import Operand
 from opscope.compiler.passes.ttir_to_graph.layout import Dims, Layout
 
 

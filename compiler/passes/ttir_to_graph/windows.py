@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr
 from xdsl.ir import Operation, SSAValue
 
+from opscope.compiler.buda.graph import NodeKind, TensorShape, Tm
+from opscope.compiler.buda.graph_builder import Operand
+from opscope.compiler.buda.sparse_pattern import SparsePattern
 from opscope.compiler.errors import StageFailure
-from opscope.compiler.graph import NodeKind, TensorShape, Tm
-from opscope.compiler.graph_builder import Operand
 from opscope.compiler.passes.ttir_to_graph.contents import Content
 from opscope.compiler.passes.ttir_to_graph.layout import Dims, Layout
 from opscope.compiler.passes.ttir_to_graph.values import HostValue
-from opscope.compiler.sparse_pattern import SparsePattern
 from opscope.compiler.target.formats import TILE
 
 if TYPE_CHECKING:

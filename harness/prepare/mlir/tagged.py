@@ -1,4 +1,4 @@
-"""A module whose ops carry, as the outermost name of their location, their path as `opscope.harness.prepare.split` counts it.
+"""A module whose ops carry, as the outermost name of their location, their path as `prepare.split` counts it.
 
 A compiler that keeps locations hands the name on to what it makes of an op, so that a value on a device can be laid
 beside the value of the program that it stands for. A function that is called at several places is copied for each of

@@ -1,7 +1,8 @@
 """Canonical text of attributes and types: walked field by field, floats as bits, nothing that MLIR printed.
 
-Printed MLIR changes between versions and spells one value in several ways; these tokens are what `opscope.harness.prepare.identity`
-hashes. Only element type names (`f32`, `bf16`) and attributes of dialects without bindings fall back on their text.
+Printed MLIR changes between versions and spells one value in several ways; these tokens are what
+`opscope.harness.prepare.identity` hashes. Only element type names (`f32`, `bf16`) and attributes of dialects without
+bindings fall back on their text.
 """
 
 from __future__ import annotations

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from opscope.harness.record.store import runs_root
-from opscope.reports.night_record import NightRecord
+from opscope.reports.database.owners import Rule
 from opscope.reports.nightly.config import KEYS, Config
 from opscope.reports.nightly.night import Told, deliver
 from opscope.reports.nightly.night_folder import RECORD, folder_of
-from opscope.reports.owners import Rule
+from opscope.reports.records.atomic_write import write_whole
+from opscope.reports.records.night_record import NightRecord
 from opscope.reports.tests.night_runs import fresh, record, shard_run
 from opscope.reports.tests.nights import Op
-from opscope.reports.written import write_whole
 
 
 def config_of(root: Path, **told: Any) -> Config:

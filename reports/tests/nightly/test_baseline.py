@@ -8,10 +8,10 @@ import pytest
 
 from opscope.harness.record import history
 from opscope.harness.record.errors import InputError
-from opscope.reports.night_views import night_view
+from opscope.reports.compare.night_views import night_view
+from opscope.reports.database.reading import read_database
 from opscope.reports.nightly.baseline import baseline_night, series_like, write_history
-from opscope.reports.publish import publish
-from opscope.reports.reading import read_database
+from opscope.reports.publish.publish import publish
 from opscope.reports.tests.night_runs import fresh, record, shard_run
 from opscope.reports.tests.nights import Op, op_id
 

@@ -12,12 +12,12 @@ import pytest
 from click.testing import CliRunner
 
 from opscope.harness.record.errors import InputError
-from opscope.reports.ask import ask
+from opscope.reports.database.ask import ask
+from opscope.reports.database.owners import Rule
 from opscope.reports.nightly.cli import nightly
 from opscope.reports.nightly.config import read_config
 from opscope.reports.nightly.night import add_to_page_of_job, deliver
 from opscope.reports.nightly.night_folder import begin, folder_of
-from opscope.reports.owners import Rule
 from opscope.reports.tests.night_runs import fresh, shard_run
 from opscope.reports.tests.nightly.nights_here import config_of, delivered, night_of
 from opscope.reports.tests.nights import Op

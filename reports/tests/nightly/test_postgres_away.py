@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from opscope.harness.record.store import runs_root
-from opscope.reports import spool
-from opscope.reports.ask import ask
+from opscope.reports.database.ask import ask
 from opscope.reports.nightly.delivery import Delivered
 from opscope.reports.nightly.night import Told, deliver
+from opscope.reports.publish import spool
 from opscope.reports.tests import postgres_server
 from opscope.reports.tests.night_runs import shard_run
 from opscope.reports.tests.nightly.nights_here import config_of, night_of

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from opscope.reports.ask import ask
+from opscope.reports.database.ask import ask
 
 pytestmark = pytest.mark.slow
 

@@ -1,0 +1,97 @@
+"""What the back end makes of a netlist, for people to look into: kernels, per-thread programs, pipes with their routes.
+
+The folder is laid out as TT-Buda's output folder:
+
+    <name>_netlist.yaml
+    hlks/<op>.yaml                                  block dimensions and formats that the op's kernel is compiled for
+    graph_<graph>/op_<i>/tensix_thread<n>.yaml      what its three threads do: 0 unpack, 1 math, 2 pack
+    temporal_epoch_<e>/overlay/pipegen.yaml         buffers and pipes of the epoch
+    temporal_epoch_<e>/overlay/blobs/<chip>_<y>_<x>.yaml   one core's streams
+    queues.yaml                                     where queues lie
+
+On hardware these are compiled by a RISC-V compiler and an overlay blob generator; here they are read.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from opscope.compiler.buda.backend_output.pipes import Pipe, pipes_of
+from opscope.compiler.buda.backend_output.threads import kernel_arguments, threads
+from opscope.compiler.buda.netlist.emit import graph_name
+from opscope.compiler.buda.plan_to_binary import PlannedProgram
+from opscope.compiler.buda.planner import Plan
+
+
+def write_folder(folder: Path, plan: Plan, program: PlannedProgram, netlist: str) -> None:
+    """Writes the folder. Raises OSError."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{plan.graph.name}_netlist.yaml").write_text(netlist, encoding="utf-8")
+    _write(folder / "queues.yaml", [_queue(queue) for queue in program.binary.plan.queues])
+    placed = {op.name: op for op in program.binary.plan.ops}
+    for epoch in plan.epochs:
+        graph = folder / f"graph_{graph_name(plan, epoch.number)}"
+        overlay = folder / f"temporal_epoch_{epoch.number}" / "overlay"
+        pipes = []
+        for i, placement in enumerate(epoch.placements):
+            node = plan.graph.node(placement.op.name)
+            model = plan.choices[node.name].model
+            _write(folder / "hlks" / f"{node.name}.yaml", kernel_arguments(plan.graph, node, model))
+            for number, steps in enumerate(threads(plan.graph, node, model)):
+                _write(graph / f"op_{i}" / f"tensix_thread{number}.yaml", steps)
+            pipes += pipes_of(plan, placed, node)
+        _write(overlay / "pipegen.yaml", {
+            "buffers": [_buffers(plan, placement) for placement in epoch.placements],
+            "pipes": [pipe.row() for pipe in pipes],
+        })  # fmt: skip
+        for core, streams in _by_core(pipes).items():
+            name = f"{epoch.chip}_{core[0]}_{core[1]}.yaml"
+            _write(overlay / "blobs" / name, streams)
+
+
+def _write(path: Path, value: Any) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = yaml.safe_dump(value, default_flow_style=None, sort_keys=False, width=160)
+    path.write_text(text, encoding="utf-8")
+
+
+def _queue(queue: Any) -> dict[str, Any]:
+    return {
+        "queue": queue.name, "source": queue.source, "location": queue.location, "chip": queue.chip,
+        "entries": queue.entries, "entry_bytes": queue.entry_bytes,
+        "allocations": [[a.channel, hex(a.address)] for a in queue.allocations],
+    }  # fmt: skip
+
+
+def _buffers(plan: Plan, placement: Any) -> dict[str, Any]:
+    from opscope.compiler.buda.plan_to_binary import buffers
+
+    model = plan.choices[placement.op.name].model
+    return {
+        "op": placement.op.name,
+        "cores": [list(core) for core in placement.cores()],
+        "buffers": [
+            {
+                "role": b.role,
+                "operand": b.operand,
+                "df": b.data_format,
+                "size_tiles": b.tiles,
+                "tile_size": b.tile_bytes,
+            }
+            for b in buffers(model)
+        ],
+    }
+
+
+def _by_core(pipes: list[Pipe]) -> dict[tuple[int, int], list[dict[str, Any]]]:
+    found: dict[tuple[int, int], list[dict[str, Any]]] = {}
+    for pipe in pipes:
+        for core in pipe.readers:
+            found.setdefault(core, []).append({"pipe": pipe.name, "receives_tiles": pipe.tiles})
+        for core in {run.core for run in pipe.runs if run.core is not None}:
+            sent = sum(run.tiles for run in pipe.runs if run.core == core)
+            found.setdefault(core, []).append({"pipe": pipe.name, "sends_tiles": sent})
+    return dict(sorted(found.items()))

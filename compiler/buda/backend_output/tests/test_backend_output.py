@@ -1,0 +1,112 @@
+"""The back end's folder: pipes deliver the tiles that the consumer computes with, threads take and give as many."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+
+from opscope.compiler.buda.backend_output import write_folder
+from opscope.compiler.buda.backend_output.pipes import pipes_of, tile_numbers
+from opscope.compiler.buda.backend_output.threads import threads, total
+from opscope.compiler.buda.configuration import Configuration
+from opscope.compiler.buda.graph import Tm
+from opscope.compiler.buda.graph_file import read_graph
+from opscope.compiler.buda.netlist.emit import netlist_of, to_yaml
+from opscope.compiler.buda.plan_to_binary import PlannedProgram, to_binary
+from opscope.compiler.buda.planner import Plan, budget_of
+from opscope.compiler.target.system_desc import load_board
+from opscope.compiler.tests.planned import MODELS, Lowered, lowered_function
+from opscope.simulator.kernels.buda import manipulate
+
+TMS = ["hslice(4)", "vslice(2)", "hstack(2)", "vstack(2)", "transpose", "broadcast(r, 3)", "broadcast(z, 2)"]
+
+
+@pytest.mark.parametrize("tm", TMS)
+def test_numbers_of_tiles_move_as_the_tiles_do(tm: str) -> None:
+    from opscope.compiler.buda.graph import TensorShape
+
+    shape = TensorShape(1, 2, 4, 8)
+    numbers = np.arange(shape.tiles).reshape(2, 4, 8).repeat(32, 1).repeat(32, 2).astype(np.float32)
+    moved = manipulate(numbers, tm)
+    np.testing.assert_array_equal(moved[:, ::32, ::32], tile_numbers(shape, (Tm.parse(tm),)))
+
+
+@cache
+def model(name: str) -> Lowered:
+    function, shapes = MODELS[name]
+    return lowered_function(function, *shapes)
+
+
+def made(name: str, policy: str, board: str) -> tuple[Plan, PlannedProgram]:
+    config = Configuration()
+    config.set_configuration_options(balancer_policy=policy)
+    found = config.plan(model(name).graph, board)
+    return found, to_binary(found, load_board(board))
+
+
+@pytest.mark.parametrize(("name", "policy"), [("attention", "Random"), ("convnet", "Ribbon"), ("layer", "NLP")])
+def test_what_pipes_deliver_is_what_threads_take(name: str, policy: str) -> None:
+    found, program = made(name, policy, "e150")
+    placed = {op.name: op for op in program.binary.plan.ops}
+    for node in found.graph.ops:
+        chosen = found.choices[node.name].model
+        unpack, _, pack = threads(found.graph, node, chosen)
+        assert total(pack, "push", "output") * chosen.grid.volume == node.shape.tiles
+        if node.spec.sparse is not None or node.spec.type == "splice":
+            continue
+        for edge in found.graph.operands(node.name):
+            taken = total(unpack, "wait", f"input_{edge.operand}")
+            assert taken == total(unpack, "pop", f"input_{edge.operand}")
+            pipes = [p for p in pipes_of(found, placed, node) if f".input_{edge.operand}." in p.name]
+            assert sorted(core for pipe in pipes for core in pipe.readers) == sorted(placed[node.name].cores())
+            for pipe in pipes:
+                # A product streamed by rows takes its right operand again for every piece.
+                assert taken % pipe.tiles == 0, (pipe.name, taken, pipe.tiles)
+
+
+def test_a_pipe_names_the_core_that_made_each_tile() -> None:
+    found, program = made("layer", "MaximizeTMinimizeGrid", "n150")
+    placed = {op.name: op for op in program.binary.plan.ops}
+    node = next(n for n in found.graph.ops if str(n.spec.fused) == "add, tanh")
+    (sender,) = {e.producer for e in found.graph.operands(node.name) if e.operand == 0}
+    pipes = [p for p in pipes_of(found, placed, node) if ".input_0." in p.name]
+    cores = set(placed[sender].cores())
+    assert {run.core for pipe in pipes for run in pipe.runs} <= cores
+    assert sum(pipe.tiles for pipe in pipes) == found.graph.node(sender).shape.tiles
+    for pipe in pipes:
+        steps = zip(pipe.route, pipe.route[1:], strict=False)
+        assert all(abs(a[0] - b[0]) % 8 <= 1 and abs(a[1] - b[1]) % 10 <= 1 for a, b in steps)
+
+
+def test_the_folder_is_laid_out_as_tt_budas(tmp_path: Path) -> None:
+    found, program = made("layer", "MinimizeGrid", "e150")
+    write_folder(tmp_path, found, program, to_yaml(netlist_of(found, program)))
+    assert (tmp_path / "test_netlist.yaml").exists()
+    ops = [node.name for node in found.graph.ops]
+    assert sorted(p.stem for p in (tmp_path / "hlks").iterdir()) == sorted(ops)
+    graph = tmp_path / "graph_fwd_0_0"
+    assert len(list(graph.glob("op_*/tensix_thread[012].yaml"))) == 3 * len(ops)
+    overlay = yaml.safe_load((tmp_path / "temporal_epoch_0" / "overlay" / "pipegen.yaml").read_text())
+    assert {row["op"] for row in overlay["buffers"]} == set(ops)
+    used = {tuple(core) for row in overlay["buffers"] for core in row["cores"]}
+    blobs = {tuple(map(int, p.stem.split("_")[1:])) for p in (tmp_path / "temporal_epoch_0/overlay/blobs").iterdir()}
+    assert blobs == used
+    kernel = yaml.safe_load((tmp_path / "hlks" / "matmul_0.yaml").read_text())
+    assert (kernel["phases"], kernel["in_df"]) == (3, ["Float16_b", "Float16_b"])
+
+
+def test_the_published_matmul_reads_the_tiles_of_its_buffers() -> None:
+    """Seed figures: 8x1 cores, t 7, 7x1 blocks; each core waits for 7 x 4 tiles of the left operand at a time."""
+    graph = read_graph(Path(__file__).parents[3] / "tests" / "data" / "resnet50_conv0.yaml")
+    name = next(node.name for node in graph.ops if node.spec.type == "matmul")
+    from opscope.compiler.buda.balancer.legalizer import legalize
+
+    models = legalize(graph, name, budget_of("grayskull")).models
+    model = next(m for m in models if (m.grid.r, m.grid.c, m.stream.t, m.u_kt) == (8, 1, 7, 4))
+    unpack, _, pack = threads(graph, graph.node(name), model)
+    assert total(unpack, "wait", "input_0") == 7 * 28
+    assert total(pack, "push", "output") * 8 == 392 * 2

@@ -1,0 +1,210 @@
+"""The buffers of an op on one core: output, intermediate, resident parameters, and inputs in what L1 is left."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from opscope.compiler.buda.balancer.shapes import (
+    BlockShape,
+    BufferModel,
+    Grid,
+    StreamFactor,
+    UBlock,
+    divisors,
+    largest_divisor,
+)
+from opscope.compiler.buda.graph import BudaGraph, Edge, Node, TensorShape
+from opscope.compiler.buda.sparse_pattern import SparseShare
+from opscope.compiler.target.formats import number_format
+
+DOUBLE = 2
+"""Copies of a buffer that is filled while it is read."""
+
+
+def output_buffer(node: Node, block: BlockShape, user_factor: int) -> BufferModel:
+    """The output: two macro blocks for each that users hold; of an op that accumulates, the whole of it once."""
+    factor = 1 if node.spec.gradient else DOUBLE * user_factor
+    return BufferModel.whole(block, factor, node.data_format)
+
+
+def intermediate_buffers(node: Node, output: BufferModel) -> tuple[BufferModel, ...]:
+    """Where partial results rest, for ops that have any and hold them in another format than the output.
+
+    Of a fused op, where results of its steps rest: a micro block for each.
+    """
+    spec = node.spec
+    if spec.fused is not None:
+        one = BlockShape(1, 1, 1, output.block_shape.ublock)
+        held = BufferModel.whole(one, 1, spec.intermediate_format or node.data_format)
+        return (held,) * spec.fused.intermediates
+    accumulates = spec.gradient or spec.is_matmul or (spec.type == "reduce" and spec.reduce_dim == "z")
+    held_as = spec.intermediate_format or node.data_format
+    if not accumulates or held_as == node.data_format:
+        return ()
+    return (BufferModel.whole(output.block_shape, 1, held_as),)
+
+
+def parameter_buffers(graph: BudaGraph, node: Node, grid: Grid) -> tuple[BufferModel | None, ...]:
+    """Per operand, a parameter's or constant's share of each core when it stays in L1; None for other operands."""
+    found: list[BufferModel | None] = []
+    for edge in graph.operands(node.name):
+        source = graph.node(edge.producer)
+        if not source.kind.is_resident or is_picker(node, edge.operand):
+            found.append(None)
+            continue
+        over = Grid(largest_divisor(source.shape.rt, grid.r), largest_divisor(source.shape.ct, grid.c))
+        block = BlockShape.of(source.shape, over, StreamFactor(), UBlock(1, 1))
+        found.append(BufferModel.whole(block, 1, source.data_format))
+    return tuple(found)
+
+
+def is_picker(node: Node, operand: int) -> bool:
+    """Whether the operand is a sparse matmul's left one, of which cores hold each different tile once."""
+    return node.spec.sparse is not None and operand == 0
+
+
+def input_buffers(
+    graph: BudaGraph, node: Node, grid: Grid, stream: StreamFactor, output: BlockShape, space: int, u_kt: int
+) -> tuple[BufferModel, ...]:
+    """The input buffers for `space` bytes; `u_kt` fixes the inner block, 0 leaves it to the space.
+
+    Empty where a sparse matmul has no inner block that is legal and fits.
+    """
+    maker = _MAKERS.get(node.spec.type, _eltwise)
+    return maker(graph, node, grid, stream, output, space, u_kt)
+
+
+Maker = Callable[[BudaGraph, Node, Grid, StreamFactor, BlockShape, int, int], tuple[BufferModel, ...]]
+
+
+def node_format(graph: BudaGraph, edge: Edge) -> str:
+    """Number format in which an operand comes."""
+    return graph.node(edge.producer).data_format
+
+
+def _tile_bytes(graph: BudaGraph, edge: Edge) -> int:
+    return number_format(node_format(graph, edge)).buda_tile_bytes
+
+
+def _streamed(shape: TensorShape, rows: int, cols: int, t: int) -> TensorShape:
+    return replace(shape, z=shape.z * t, rt=shape.rt // rows, ct=shape.ct // cols)
+
+
+def _eltwise(
+    graph: BudaGraph, node: Node, grid: Grid, stream: StreamFactor, output: BlockShape, space: int, u_kt: int
+) -> tuple[BufferModel, ...]:
+    """Two micro blocks of each operand."""
+    found = []
+    for edge in graph.operands(node.name):
+        shape = _streamed(graph.operand_shape(edge), stream.r, stream.c, stream.t)
+        block = BlockShape.of(shape, grid, StreamFactor(), output.ublock)
+        found.append(BufferModel(block, output.ublock.tiles, DOUBLE, node_format(graph, edge)))
+    return tuple(found)
+
+
+def _matmul(
+    graph: BudaGraph, node: Node, grid: Grid, stream: StreamFactor, output: BlockShape, space: int, u_kt: int
+) -> tuple[BufferModel, ...]:
+    """Left: two micro blocks; right: two rows of them; both as deep along the inner dimension as space allows."""
+    edges = graph.operands(node.name)
+    left, right = (graph.operand_shape(edge) for edge in edges[:2])
+    extra = tuple(_beside(graph, edge, grid, output) for edge in edges[2:])
+    for buffer in extra:
+        space -= buffer.l1_bytes if buffer.l1_bytes <= space else 0
+    ublock = output.ublock
+    if not u_kt:
+        bytes0 = ublock.rt * _tile_bytes(graph, edges[0]) * DOUBLE
+        bytes1 = output.mblock_n * ublock.ct * _tile_bytes(graph, edges[1]) * DOUBLE
+        u_kt = largest_divisor(left.ct, max(1, space // (bytes0 + bytes1)))
+    rows, cols = (stream.r, 1) if stream.by_rows else (1, stream.c)
+    left, right = _streamed(left, rows, 1, stream.t), _streamed(right, 1, cols, stream.t)
+    block0 = BlockShape.of(left, Grid(grid.r, 1), StreamFactor(), UBlock(ublock.rt, u_kt))
+    block1 = BlockShape.of(right, Grid(1, grid.c), StreamFactor(), UBlock(u_kt, ublock.ct))
+    return (
+        BufferModel(block0, block0.ublock.tiles, DOUBLE, node_format(graph, edges[0])),
+        BufferModel(block1, output.mblock_n * block1.ublock.tiles, DOUBLE, node_format(graph, edges[1])),
+        *extra,
+    )
+
+
+def _sparse(
+    graph: BudaGraph, node: Node, grid: Grid, stream: StreamFactor, output: BlockShape, space: int, u_kt: int
+) -> tuple[BufferModel, ...]:
+    """Left: each different tile once, and the encoding; right: two rows of micro blocks."""
+    edges, pattern = graph.operands(node.name), node.spec.pattern
+    rows = stream.r if stream.by_rows else 1
+    ublock = output.ublock
+    share = pattern.share(grid.r, rows, stream.z_major, ublock.rt, u_kt or 1)
+    picker = _once(share.unique_tiles, node_format(graph, edges[0]))
+    right = graph.operand_shape(edges[1])
+    if not u_kt:
+        space -= picker.l1_bytes + _encoding(share).l1_bytes
+        legal = pattern.legal_inner_tiles(grid.r, rows, stream.z_major, divisors(pattern.cols))
+        by_space = max(1, space // (output.mblock_n * ublock.ct * _tile_bytes(graph, edges[1]) * DOUBLE))
+        by_bits = pattern.most_inner_tiles(output.mblock_m, ublock.rt)
+        fitting = [size for size in legal if size <= min(by_space, by_bits)]
+        if not fitting:
+            return ()
+        u_kt = max(fitting)
+        share = pattern.share(grid.r, rows, stream.z_major, ublock.rt, u_kt)
+    right = _streamed(right, 1, 1 if stream.by_rows else stream.c, 1)
+    block1 = BlockShape.of(right, Grid(1, grid.c), StreamFactor(), UBlock(u_kt, ublock.ct))
+    return (
+        picker,
+        BufferModel(block1, output.mblock_n * block1.ublock.tiles, DOUBLE, node_format(graph, edges[1])),
+        _encoding(share),
+    )
+
+
+def _encoding(share: SparseShare) -> BufferModel:
+    """The encoding, in whole tiles of 32-bit words."""
+    return _once(-(-share.encoding_bytes // number_format("UInt32").tile_bytes), "UInt32")
+
+
+def _once(tiles: int, data_format: str) -> BufferModel:
+    return BufferModel.whole(BlockShape(1, 1, 1, UBlock(1, tiles)), 1, data_format)
+
+
+def _depthwise(
+    graph: BudaGraph, node: Node, grid: Grid, stream: StreamFactor, output: BlockShape, space: int, u_kt: int
+) -> tuple[BufferModel, ...]:
+    """As a matmul, but its kernel walks the inner dimension one tile at a time."""
+    edges = graph.operands(node.name)
+    left, right = (graph.operand_shape(edge) for edge in edges[:2])
+    rows, cols = (stream.r, 1) if stream.by_rows else (1, stream.c)
+    left, right = _streamed(left, rows, 1, stream.t), _streamed(right, 1, cols, stream.t)
+    block0 = BlockShape.of(left, Grid(grid.r, 1), StreamFactor(), output.ublock)
+    block1 = BlockShape.of(right, Grid(1, grid.c), StreamFactor(), UBlock(1, output.ublock.ct))
+    return (
+        BufferModel(block0, output.ublock.tiles, DOUBLE, node_format(graph, edges[0])),
+        BufferModel(block1, output.mblock_n * output.ublock.ct, DOUBLE, node_format(graph, edges[1])),
+        *(_beside(graph, edge, grid, output) for edge in edges[2:]),
+    )
+
+
+def _beside(graph: BudaGraph, edge: Edge, grid: Grid, output: BlockShape) -> BufferModel:
+    """A fused bias: two micro blocks of it."""
+    shape = graph.operand_shape(edge)
+    block = BlockShape.of(shape, Grid(1, grid.c), StreamFactor(), output.ublock)
+    return BufferModel(block, output.ublock.tiles, DOUBLE, node_format(graph, edge))
+
+
+def _reduce(
+    graph: BudaGraph, node: Node, grid: Grid, stream: StreamFactor, output: BlockShape, space: int, u_kt: int
+) -> tuple[BufferModel, ...]:
+    """Two micro blocks, as deep along the reduced dimension as space allows."""
+    dim = node.spec.reduce_dim
+    if dim == "z":
+        return _eltwise(graph, node, grid, stream, output, space, u_kt)
+    (edge,) = graph.operands(node.name)
+    shape = _streamed(graph.operand_shape(edge), stream.r, stream.c, stream.t)
+    across, along = (output.ublock.ct, shape.rt) if dim == "r" else (output.ublock.rt, shape.ct)
+    deep = u_kt or largest_divisor(along, space // (across * _tile_bytes(graph, edge) * DOUBLE))
+    ublock = UBlock(deep, across) if dim == "r" else UBlock(across, deep)
+    block = BlockShape.of(shape, grid, StreamFactor(), ublock)
+    return (BufferModel(block, ublock.tiles, DOUBLE, node_format(graph, edge)),)
+
+
+_MAKERS: dict[str, Maker] = {"matmul": _matmul, "sparse_matmul": _sparse, "depthwise": _depthwise, "reduce": _reduce}
+"""Op type -> its rule; every other op is elementwise."""

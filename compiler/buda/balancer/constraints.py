@@ -1,0 +1,151 @@
+"""Whether a producer's op model and a consumer's fit together: an edge of the graph, streamed on both sides.
+
+Tiles leave the producer piece by piece, in the order of its ublocks, and there is room for two pieces. What the
+consumer wants first must come first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from opscope.compiler.buda.balancer.enumerate import consumes_z_major
+from opscope.compiler.buda.balancer.op_model import OpModel
+from opscope.compiler.buda.balancer.shapes import BlockShape, Grid, StreamFactor, UBlock, either_divides
+from opscope.compiler.buda.graph import BudaGraph, Edge, TensorShape, Tm
+
+
+class EdgeFailureReason(Enum):
+    """Why two op models cannot be neighbours; values are ours, names TT-Buda's."""
+
+    TStreamIncompatibleConsumer = "the consumer streams otherwise than the producer"
+    TStreamIllegalTStreamDir = "streaming directions do not fit"
+    TStreamBlockIncompatible = "a streamed piece is no whole number of the consumer's micro blocks, in its order"
+    TStreamAntiUblockOrderStacking = "pieces would have to be put together against the order of micro blocks"
+    TStreamMatmulStreamingSide = "a matmul streams its left operand by rows, its right one by columns"
+    TStreamNotDivisableRow = "pieces put together do not divide into the consumer's rows of cores"
+    TStreamNotDivisableColumn = "pieces put together do not divide into the consumer's columns of cores"
+    ConvSliceStackMatmulStreamingHang = "a sparse matmul that does not stream feeds a matmul that does"
+
+
+@dataclass(frozen=True)
+class End:
+    """What an edge sees of the op model at one of its ends: models with equal ends are interchangeable for it."""
+
+    stream: StreamFactor
+    grid: Grid
+    block: BlockShape
+
+    @classmethod
+    def of_producer(cls, model: OpModel) -> End:
+        """The producing end: only how it streams."""
+        return cls(model.stream, Grid(1, 1), BlockShape(1, 1, 1, UBlock(1, 1)))
+
+    @classmethod
+    def of_consumer(cls, model: OpModel, operand: int) -> End:
+        """The consuming end: how it streams, on which grid, in which blocks it reads."""
+        return cls(model.stream, model.grid, model.inputs[operand].block_shape)
+
+
+def edge_failure(graph: BudaGraph, edge: Edge, producer: End, consumer: End) -> EdgeFailureReason | None:
+    """Why the two do not fit together; None where they do. Both ends of the edge are ops."""
+    made, taken = producer.stream, consumer.stream
+    if made.none and taken.none:
+        return None
+    if edge.has_tm("transpose"):
+        made = made.transposed
+    spec, source = graph.node(edge.consumer).spec, graph.node(edge.producer).spec
+    dense = spec.is_matmul and spec.sparse is None
+    z_to_rows = _turns_z_to_rows(graph, edge)
+    if not _compatible(made, taken, spec.sparse is not None, z_to_rows):
+        return EdgeFailureReason.TStreamIncompatibleConsumer
+    # The consumer's input counts z after streaming: more of it than pieces means that the tensor has z of its own.
+    has_z = graph.operand_shape(edge).z > 1
+    if not _directions_fit(made, taken, has_z, z_to_rows):
+        return EdgeFailureReason.TStreamIllegalTStreamDir
+    order = graph.read_order(edge)
+    if not made.none and not _blocks_fit(graph, edge, made, producer.stream, consumer, order, dense):
+        return EdgeFailureReason.TStreamBlockIncompatible
+    if not made.none and taken.none and not producer.stream.follows(order):
+        return EdgeFailureReason.TStreamAntiUblockOrderStacking
+    if dense and not made.none and not taken.none and taken.by_rows != (edge.operand == 0) and edge.operand < 2:
+        return EdgeFailureReason.TStreamMatmulStreamingSide
+    rows, cols = made.r // taken.r, made.c // taken.c
+    if not (spec.is_matmul and edge.operand == 1) and rows and not either_divides(rows, consumer.grid.r):
+        return EdgeFailureReason.TStreamNotDivisableRow
+    if not (spec.is_matmul and edge.operand == 0) and cols and not either_divides(cols, consumer.grid.c):
+        return EdgeFailureReason.TStreamNotDivisableColumn
+    if made.none and not taken.none and source.sparse is not None and dense:
+        return EdgeFailureReason.ConvSliceStackMatmulStreamingHang
+    return None
+
+
+def _turns_z_to_rows(graph: BudaGraph, edge: Edge) -> bool:
+    spec = graph.node(edge.consumer).spec
+    if spec.type == "reduce" and spec.reduce_dim == "z":
+        return True
+    return any(consumes_z_major(graph, operand) for operand in graph.operands(edge.consumer))
+
+
+def _compatible(made: StreamFactor, taken: StreamFactor, into_sparse: bool, z_to_rows: bool) -> bool:
+    if (made.none and not z_to_rows) or (not made.z_major and made.dir != "CZ" and taken.none):
+        return True
+    same_axis = made.by_rows == taken.by_rows
+    return same_axis and (made.r == taken.r or into_sparse) and made.c == taken.c
+
+
+def _directions_fit(made: StreamFactor, taken: StreamFactor, has_z: bool, z_to_rows: bool) -> bool:
+    if z_to_rows:
+        return made.dir == "RZ" and taken.dir == "R"
+    if made.dir == taken.dir:
+        return True
+    if has_z and made.dir in ("RZ", "CZ"):
+        return False
+    return made.none or taken.none or made.by_rows == taken.by_rows
+
+
+def _blocks_fit(
+    graph: BudaGraph,
+    edge: Edge,
+    made: StreamFactor,
+    untransposed: StreamFactor,
+    consumer: End,
+    order: str,
+    dense: bool,
+) -> bool:
+    piece = piece_shape(graph, edge, untransposed)
+    ublock, block = consumer.block.ublock, consumer.block
+    if piece.rt % ublock.rt or piece.ct % ublock.ct:
+        return False
+    if not made.follows(order) or dense:
+        if order == "r":
+            return piece.rt == ublock.rt or piece.ct == block.ct * consumer.grid.c
+        return piece.ct == ublock.ct or piece.rt == block.rt * consumer.grid.r
+    if order == "r":
+        return piece.rt == ublock.rt or made.c == 1
+    return piece.ct == ublock.ct or made.r == 1
+
+
+def piece_shape(graph: BudaGraph, edge: Edge, stream: StreamFactor) -> TensorShape:
+    """Shape of what the consumer sees of one streamed piece of the producer, as far as it can be put together."""
+    shape = _cut(_cut(graph.node(edge.producer).shape, "vslice", stream.r), "hslice", stream.c)
+    ratio = 1
+    for tm in edge.tms:
+        if tm.is_slice:
+            ratio *= tm.factor
+            shape = _cut(shape, tm.name, tm.factor)
+        elif tm.is_stack:
+            if ratio % tm.factor == 0 and shape.z % tm.factor == 0:
+                ratio //= tm.factor
+                shape = tm.apply(shape)
+        elif tm.name == "buda_unpad":
+            shape = replace(shape, rt=max(1, shape.rt - tm.rt), ct=max(1, shape.ct - tm.ct))
+        else:
+            shape = tm.apply(shape)
+    return shape
+
+
+def _cut(shape: TensorShape, name: str, factor: int) -> TensorShape:
+    """A slice; down to single tiles where it does not divide."""
+    size = shape.rt if name == "vslice" else shape.ct
+    return Tm(name, factor if size % factor == 0 else size).apply(shape)

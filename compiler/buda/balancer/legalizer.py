@@ -1,0 +1,259 @@
+"""The legalizer: every candidate of an op, either as op models or with the reason why it is none."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+from opscope.compiler.buda.balancer import buffers
+from opscope.compiler.buda.balancer.access import Access, access
+from opscope.compiler.buda.balancer.budget import Budget, dst_tiles
+from opscope.compiler.buda.balancer.cycles.estimate import estimate
+from opscope.compiler.buda.balancer.enumerate import candidates, consumes_z_major, micro_block, parallelization
+from opscope.compiler.buda.balancer.failure import OpModelFailureReason as Reason
+from opscope.compiler.buda.balancer.op_model import Candidate, OpModel, l1_usage
+from opscope.compiler.buda.balancer.options import LegalizerOptions
+from opscope.compiler.buda.balancer.padding import padding_fits
+from opscope.compiler.buda.balancer.shapes import BlockShape, BufferModel, Grid, StreamFactor, divisors
+from opscope.compiler.buda.graph import BudaGraph, Node, NodeKind
+from opscope.compiler.errors import CompilerInputError
+
+
+@dataclass(frozen=True)
+class Illegal:
+    """A candidate that is no op model."""
+
+    reason: Reason
+    detail: str = ""
+    model: OpModel | None = None
+    """What it would be with more L1."""
+
+
+@dataclass(frozen=True)
+class LegalModels:
+    """All candidates of one op."""
+
+    node: Node
+    candidates: tuple[Candidate, ...]
+
+    @property
+    def models(self) -> tuple[OpModel, ...]:
+        """Every op model, in the order of enumeration."""
+        return tuple(model for candidate in self.candidates for model in candidate.models)
+
+    @property
+    def failures(self) -> Counter[Reason]:
+        """How often each reason came up."""
+        return Counter(c.failure for c in self.candidates if c.failure is not None)
+
+
+def legalize(graph: BudaGraph, name: str, budget: Budget, options: LegalizerOptions | None = None) -> LegalModels:
+    """Every candidate of the op `name`. Raises CompilerInputError for an unknown op or an override that is illegal."""
+    options = options or LegalizerOptions()
+    node = graph.node(name)
+    found = [
+        _candidate(graph, node, budget, options, grid, stream)
+        for grid, stream in candidates(graph, node, budget, options)
+    ]
+    return LegalModels(node, tuple(found))
+
+
+def legalize_graph(graph: BudaGraph, budget: Budget, options: LegalizerOptions | None = None) -> dict[str, LegalModels]:
+    """Every op's candidates; equal ops in equal surroundings share theirs. Raises CompilerInputError.
+
+    That is the case when an op has no legal model at all: the line counts the reasons.
+    """
+    options = options or LegalizerOptions()
+    known: dict[Hashable, LegalModels] = {}
+    found: dict[str, LegalModels] = {}
+    for node in graph.ops:
+        key = (surroundings(graph, node), options.override(node.name))
+        if key not in known:
+            known[key] = legalize(graph, node.name, budget, options)
+        legal = known[key]
+        if not legal.models:
+            reasons = ", ".join(f"{reason.value} ({n})" for reason, n in legal.failures.most_common())
+            raise CompilerInputError(
+                f"{node.name}: expected a legal op model on {budget.arch} for {node.spec.type} of {node.shape}, "
+                f"got none: {reasons}"
+            )
+        found[node.name] = LegalModels(node, legal.candidates)
+    return found
+
+
+def surroundings(graph: BudaGraph, node: Node) -> Hashable:
+    """All that the legalizer looks at: ops for which it is equal have equal models."""
+    operands = tuple(
+        (edge.tms, source.shape, source.data_format, source.kind.is_resident, consumes_z_major(graph, edge))
+        for edge in graph.operands(node.name)
+        for source in (graph.node(edge.producer),)
+    )
+    users = tuple(
+        (
+            edge.tms,
+            user.kind,
+            user.op.padding_nop if user.op else False,
+            user.op.epoch_type if user.op else "",
+            graph.read_order(edge),
+            [graph.node(end.consumer).kind for end in graph.users(user.name)] == [NodeKind.OUTPUT],
+        )
+        for edge in graph.users(node.name)
+        for user in (graph.node(edge.consumer),)
+    )
+    return node.op, node.shape, node.data_format, graph.ublock_orders[node.name], operands, users
+
+
+def _candidate(
+    graph: BudaGraph, node: Node, budget: Budget, options: LegalizerOptions, grid: Grid, stream: StreamFactor
+) -> Candidate:
+    u_kt = options.override(node.name).u_kt
+    first = _shrinking(graph, node, budget, options, grid, stream, u_kt)
+    if isinstance(first, Illegal):
+        return Candidate(grid, stream, (), first.reason, first.detail, first.model)
+    models = [first]
+    if options.enumerate_u_kt and node.spec.type in ("matmul", "sparse_matmul") and not u_kt:
+        smaller = (_shrinking(graph, node, budget, options, grid, stream, step) for step in _smaller_steps(first))
+        models += [model for model in smaller if isinstance(model, OpModel)]
+    return Candidate(grid, stream, tuple(models))
+
+
+def _smaller_steps(model: OpModel) -> tuple[int, ...]:
+    steps = divisors(model.u_kt)[:-1]
+    pattern, stream = model.spec.sparse, model.stream
+    if pattern is None:
+        return steps
+    return pattern.legal_inner_tiles(model.grid.r, stream.r if stream.by_rows else 1, stream.z_major, steps)
+
+
+def _shrinking(
+    graph: BudaGraph,
+    node: Node,
+    budget: Budget,
+    options: LegalizerOptions,
+    grid: Grid,
+    stream: StreamFactor,
+    u_kt: int,
+) -> OpModel | Illegal:
+    """The op model; as long as memory is short, with micro blocks of half as many tiles."""
+    tiles = dst_tiles(node.spec.acc_format)
+    while True:
+        found = _model(graph, node, budget, options, grid, stream, u_kt, tiles)
+        if isinstance(found, OpModel) or not found.reason.is_memory or tiles == 1:
+            return found
+        tiles //= 2
+
+
+def _model(
+    graph: BudaGraph,
+    node: Node,
+    budget: Budget,
+    options: LegalizerOptions,
+    grid: Grid,
+    stream: StreamFactor,
+    u_kt: int,
+    dst: int,
+) -> OpModel | Illegal:
+    rows, cols = parallelization(node)
+    around = access(graph, node, grid, stream, graph.ublock_orders[node.name])
+    if refused := _streaming(node, options, stream, around):
+        return refused
+    ublock = micro_block(node, rows // (grid.r * stream.r), cols // (grid.c * stream.c), dst)
+    block = BlockShape.of(node.shape, grid, stream, ublock)
+    output = buffers.output_buffer(node, block, around.buffer_factor)
+    if not padding_fits(graph, node, block):
+        return Illegal(Reason.PaddingConstraintsNotSatisfied)
+    if refused := _sparse_encoding(node, grid, stream, block):
+        return refused
+    override = options.override(node.name).dram_parameters
+    in_dram = options.dram_parameters if override is None else override
+    none: tuple[BufferModel | None, ...] = (None,) * len(graph.operands(node.name))
+    resident = none if in_dram else buffers.parameter_buffers(graph, node, grid)
+    return _fit(graph, node, budget, options, grid, stream, u_kt, output, resident)
+
+
+def _streaming(node: Node, options: LegalizerOptions, stream: StreamFactor, around: Access) -> Illegal | None:
+    operands, users = around.operands_stream, around.users_stream
+    if options.max_matmul_t and node.spec.is_matmul and stream.t > options.max_matmul_t:
+        return Illegal(Reason.IllegalStreaming, f"t {stream.t} > {options.max_matmul_t}")
+    if not around.stack_fits_grid:
+        return Illegal(Reason.IllegalStackForGrid)
+    if stream.none or (operands and users):
+        return None
+    if not operands and not users:
+        return Illegal(Reason.OperandAndUserAccessPreventsStreaming)
+    return Illegal(Reason.UserAccessPreventsStreaming if operands else Reason.OperandAccessPreventsStreaming)
+
+
+def _sparse_encoding(node: Node, grid: Grid, stream: StreamFactor, block: BlockShape) -> Illegal | None:
+    pattern = node.spec.sparse
+    if pattern is None:
+        return None
+    most = pattern.most_inner_tiles(block.mblock_m, block.ublock.rt)
+    rows = stream.r if stream.by_rows else 1
+    legal = pattern.legal_inner_tiles(grid.r, rows, stream.z_major, divisors(pattern.cols))
+    if not legal:
+        return Illegal(Reason.IllegalSparseMatmul, f"no inner block keeps the order of {pattern.rows} rows")
+    if most < min(legal):
+        return Illegal(
+            Reason.IllegalSparseMatmul,
+            f"{pattern.unique_tiles} tiles, {block.mblock_m} blocks of {block.ublock.rt} rows and inner blocks of "
+            f"{min(legal)} exceed an index of 16 bits",
+        )
+    return None
+
+
+def _fit(
+    graph: BudaGraph,
+    node: Node,
+    budget: Budget,
+    options: LegalizerOptions,
+    grid: Grid,
+    stream: StreamFactor,
+    u_kt: int,
+    output: BufferModel,
+    resident: tuple[BufferModel | None, ...],
+) -> OpModel | Illegal:
+    """Input buffers in what is left of L1; where nothing fits, the largest resident parameter goes to DRAM first."""
+    intermediates = buffers.intermediate_buffers(node, output)
+    inputs: tuple[BufferModel, ...] = ()
+    dram: list[BufferModel | None] = [None] * len(resident)
+    single = options.single_buffer_fallback and output.factor % 2 == 0
+    while True:
+        used = l1_usage(node.spec, (), output, resident, intermediates)
+        if used < budget.l1_usable:
+            space = budget.l1_usable - used
+            inputs = buffers.input_buffers(graph, node, grid, stream, output.block_shape, space, u_kt)
+            if l1_usage(node.spec, inputs, output, resident, intermediates) <= budget.l1_usable:
+                break
+        largest = max(
+            (i for i, buffer in enumerate(resident) if buffer is not None),
+            key=lambda i: resident[i].total_bytes,  # type: ignore[union-attr]
+            default=None,
+        )
+        if largest is not None:
+            dram[largest] = resident[largest]
+            resident = tuple(None if i == largest else buffer for i, buffer in enumerate(resident))
+        elif single:
+            output = BufferModel(output.block_shape, output.held, output.factor // 2, output.data_format)
+            single = False
+        else:
+            break
+    if not inputs:
+        return Illegal(
+            Reason.InputBufferAllocationFailure,
+            f"Output[{output.l1_bytes}] leaves {max(0, budget.l1_usable - used)} of L1 Max[{budget.l1_usable}]",
+        )
+    usage = l1_usage(node.spec, inputs, output, resident, intermediates)
+    reduced_z = graph.operand_shape(graph.operands(node.name)[0]).z
+    cycles = estimate(budget.arch, node, grid, stream, output.block_shape, inputs, reduced_z)
+    model = OpModel(node.spec, grid, stream, inputs, output, resident, intermediates, tuple(dram), cycles)
+    if usage > budget.l1_usable:
+        return Illegal(Reason.L1UsageOverMaxLimit, f"L1 Usage[{usage}] > L1 Max[{budget.l1_usable}]", model)
+    for buffer in dram:
+        if buffer is not None and buffer.total_bytes > budget.dram_channel_bytes:
+            return Illegal(
+                Reason.ExceededDramChannelCapacity,
+                f"Buffer Usage[{buffer.total_bytes}] > DRAM Channel[{budget.dram_channel_bytes}]",
+            )
+    return model

@@ -1,0 +1,41 @@
+"""What a policy is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+from opscope.compiler.buda.balancer.budget import Budget
+from opscope.compiler.buda.balancer.op_model import OpModel
+from opscope.compiler.buda.balancer.solver import Solver
+
+
+@dataclass(frozen=True)
+class PolicyOptions:
+    """What a caller may ask of a policy."""
+
+    seed: int = 0
+    """Of the policy that draws lots."""
+    target_cycles: int = 0
+    """Cycles that no op should exceed; 0: the policy works them out, or takes its default."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """An op model, and why the policy took it."""
+
+    model: OpModel
+    why: str
+
+
+class Policy(Protocol):
+    """Chooses a model for every op; each choice narrows what the solver leaves to the others."""
+
+    name: ClassVar[str]
+
+    def __init__(self, options: PolicyOptions) -> None: ...
+
+    def choose(self, solver: Solver, budget: Budget) -> Mapping[str, Choice]:
+        """Op -> its model and why; the models fit together along all edges but the solver's cuts."""
+        ...

@@ -1,0 +1,61 @@
+"""The sorting that NLP and CNN share: an op's models fall into buckets by rows, speed and resident parameters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from opscope.compiler.buda.balancer.op_model import OpModel
+
+BUCKETS = (
+    "best",
+    "bad_rows",
+    "too_slow",
+    "failed_prologue",
+    "bad_rows_failed_prologue",
+    "too_slow_failed_prologue",
+)
+"""Best first."""
+
+
+@dataclass(frozen=True)
+class Pick:
+    """What came out of the buckets."""
+
+    model: OpModel
+    bucket: str
+    size: int
+    """Models in that bucket."""
+
+
+def pick(models: tuple[OpModel, ...], target_rows: int, target_cycles: int | None, min_volume: int) -> Pick:
+    """The slowest model within the target in the best bucket that is not empty; the fastest where all are too slow."""
+    found: dict[str, list[OpModel]] = {}
+    for model in models:
+        found.setdefault(_bucket(model, target_rows, target_cycles, min_volume), []).append(model)
+    bucket = next(name for name in BUCKETS if name in found)
+    members = found[bucket]
+    best = min if bucket.startswith("too_slow") else max
+    return Pick(best(members, key=lambda m: m.cycles), bucket, len(members))
+
+
+def _bucket(model: OpModel, target_rows: int, target_cycles: int | None, min_volume: int) -> str:
+    resident = prologue_fits(model, min_volume)
+    if target_cycles is not None and model.cycles > target_cycles:
+        return "too_slow" if resident else "too_slow_failed_prologue"
+    rows = "" if matches_rows(model, target_rows) else "bad_rows"
+    if resident:
+        return rows or "best"
+    return f"{rows}_failed_prologue" if rows else "failed_prologue"
+
+
+def matches_rows(model: OpModel, target_rows: int) -> bool:
+    """Whether the grid has the rows that are wanted, or would once turned, which is not done to matmuls."""
+    grid = model.grid
+    turned = grid.c < grid.r and grid.c == target_rows and not model.spec.is_matmul
+    return grid.r == target_rows or turned
+
+
+def prologue_fits(model: OpModel, min_volume: int) -> bool:
+    """Whether a matmul whose parameter should stay in L1 has it there; ops without such a parameter always do."""
+    wants = model.spec.type == "matmul" and any(b is not None for b in (*model.parameters[1:2], *model.dram[1:2]))
+    return not wants or (model.parameters[1] is not None and model.grid.volume >= min_volume)

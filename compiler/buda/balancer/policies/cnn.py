@@ -1,0 +1,43 @@
+"""CNN: tall grids for convolutions. Deprecated in TT-Buda, kept for comparison."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import ClassVar
+
+from opscope.compiler.buda.balancer.budget import Budget
+from opscope.compiler.buda.balancer.policies.base import Choice, PolicyOptions
+from opscope.compiler.buda.balancer.policies.buckets import pick
+from opscope.compiler.buda.balancer.policies.nlp import least_prologue_volumes
+from opscope.compiler.buda.balancer.solver import Solver
+
+MOST_SPARSE_CORES = 40
+"""Grids of sparse matmuls are not larger."""
+
+
+class Cnn:
+    """Takes, op by op, the slowest model on the tallest grid; no target."""
+
+    name: ClassVar[str] = "CNN"
+
+    def __init__(self, options: PolicyOptions) -> None:
+        warnings.warn("policy CNN is deprecated, as in TT-Buda; try Ribbon", DeprecationWarning, stacklevel=2)
+        self.options = options
+
+    def choose(self, solver: Solver, budget: Budget) -> Mapping[str, Choice]:
+        """Op -> its model and why."""
+        volumes = least_prologue_volumes(solver)
+        chosen = {}
+        for node in solver.graph.ops:
+            possible = solver.at(node.name)
+            if node.spec.sparse is not None:
+                possible = tuple(m for m in possible if m.grid.volume <= MOST_SPARSE_CORES) or possible
+            rows = max(model.grid.r for model in possible)
+            operands = solver.graph.operands(node.name)
+            volume = volumes.get(operands[1].producer, 0) if len(operands) > 1 else 0
+            found = pick(possible, rows, None, volume)
+            solver.set(node.name, found.model)
+            why = f"slowest of {found.size} models in bucket {found.bucket!r} ({rows} rows of cores)"
+            chosen[node.name] = Choice(found.model, why)
+        return chosen

@@ -1,0 +1,98 @@
+"""NLP: all ops about equally slow. TT-Buda's default.
+
+The pipeline is as fast as its slowest op, so that cores given to the others are wasted: a target is worked out from
+the dense matmuls, and each op takes the slowest model within it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from opscope.compiler.buda.balancer.budget import Budget
+from opscope.compiler.buda.balancer.op_model import OpModel
+from opscope.compiler.buda.balancer.policies.base import Choice, PolicyOptions
+from opscope.compiler.buda.balancer.policies.buckets import pick
+from opscope.compiler.buda.balancer.solver import Solver
+from opscope.compiler.buda.graph import BudaGraph, Node
+
+LEAST_TARGET, MOST_TARGET = 45_000, 125_000
+"""Bounds of the target, in cycles (tt-buda, policy_nlp.hpp)."""
+SLACK = 1.2
+FILTER = 0.85
+"""Matmuls that can be this much faster than the slowest of them do not count."""
+ROWS_PER_CORE = 6
+"""Rows of tiles that a row of cores should have."""
+
+
+class Nlp:
+    """Takes, op by op, the slowest model within a target that all ops share."""
+
+    name: ClassVar[str] = "NLP"
+
+    def __init__(self, options: PolicyOptions) -> None:
+        self.options = options
+
+    def choose(self, solver: Solver, budget: Budget) -> Mapping[str, Choice]:
+        """Op -> its model and why."""
+        volumes = least_prologue_volumes(solver)
+        target = self.options.target_cycles or target_cycles(solver, volumes)
+        chosen = {}
+        for node in solver.graph.ops:
+            possible = solver.at(node.name)
+            rows = target_rows(node)
+            found = pick(possible, rows, target, volumes.get(_parameter(solver.graph, node), 0))
+            solver.set(node.name, found.model)
+            best = "fastest" if found.bucket.startswith("too_slow") else "slowest"
+            why = (
+                f"{best} of {found.size} models in bucket {found.bucket!r} "
+                f"(target {target} cycles, {rows} rows of cores; {len(possible)} models)"
+            )
+            chosen[node.name] = Choice(found.model, why)
+        return chosen
+
+
+def target_rows(node: Node) -> int:
+    """Rows of cores that an op should have."""
+    return max(1, node.shape.rt // ROWS_PER_CORE)
+
+
+def _parameter(graph: BudaGraph, node: Node) -> str:
+    operands = graph.operands(node.name)
+    return operands[1].producer if len(operands) > 1 else ""
+
+
+def _dense_matmuls(graph: BudaGraph) -> list[Node]:
+    return [node for node in graph.ops if node.spec.type == "matmul"]
+
+
+def least_prologue_volumes(solver: Solver) -> dict[str, int]:
+    """Parameter -> the smallest grid on which every matmul that reads it can keep it in L1."""
+    volumes: dict[str, int] = {}
+    for node in _dense_matmuls(solver.graph):
+        resident = [m.grid.volume for m in solver.at(node.name) if m.parameters[1] is not None]
+        if resident:
+            name = _parameter(solver.graph, node)
+            volumes[name] = max(volumes.get(name, 0), min(resident))
+    return volumes
+
+
+def target_cycles(solver: Solver, volumes: Mapping[str, int]) -> int:
+    """Cycles that all ops should stay within: what the fastest of the matmuls that matter needs on a small grid."""
+    matmuls = _dense_matmuls(solver.graph)
+    fastest = [min(cycles) for node in matmuls if (cycles := _roomy(solver.at(node.name), target_rows(node)))]
+    least = FILTER * max(fastest, default=0)
+    small = []
+    for node in matmuls:
+        volume = volumes.get(_parameter(solver.graph, node), 0)
+        models = [m for m in solver.at(node.name) if m.grid.volume >= volume]
+        if models:
+            wanted = [m for m in models if m.grid.r == target_rows(node)] or models
+            small.append(min(wanted, key=lambda m: m.grid.volume).cycles)
+    slow = [cycles for cycles in small if cycles >= least]
+    return int(min(max(SLACK * min(slow, default=LEAST_TARGET), LEAST_TARGET), MOST_TARGET))
+
+
+def _roomy(models: tuple[OpModel, ...], rows: int) -> list[int]:
+    """Cycles of models with the rows wanted and at least 4 x 3 tiles on each core."""
+    return [m.cycles for m in models if m.grid.r == rows and m.block.ct >= 3 and m.block.rt >= 4]

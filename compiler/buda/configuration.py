@@ -1,0 +1,274 @@
+"""TT-Buda's compile options under their own names, and what each does to a plan here.
+
+    config = Configuration()
+    config.set_configuration_options(balancer_policy="Ribbon", amp_level=1)
+    config.set_epoch_break("matmul_7")
+    config.override_op_size("matmul_3", (4, 8))
+    found = config.plan(graph, "wormhole_b0")
+
+An option whose job nothing here has says so when it is set: a warning of class `NoEffect`.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from opscope.compiler.buda.balancer.options import LegalizerOptions, OpOverride
+from opscope.compiler.buda.balancer.policies import POLICIES, PolicyOptions
+from opscope.compiler.buda.balancer.shapes import Grid
+from opscope.compiler.buda.fuse_ops import fuse_ops
+from opscope.compiler.buda.graph import FIDELITIES, BudaGraph
+from opscope.compiler.buda.mixed_precision import LEVELS, mixed_precision
+from opscope.compiler.buda.placer.dram import PICKERS
+from opscope.compiler.buda.placer.epochs import HARVESTABLE_ROWS, PlacerOptions
+from opscope.compiler.buda.planner import Plan, budget_of, plan
+from opscope.compiler.errors import CompilerInputError
+from opscope.compiler.target.formats import number_format
+
+CHIP_ORDERS = ("MMIO_LAST", "SNAKE")
+DEVICE_CONFIGS: dict[str, tuple[str, int]] = {
+    "gs_e150": ("e150", 0), "gs_e300": ("e150", 2050), "wh_n150": ("n150", 2048), "wh_n300": ("n300", 2052),
+    "galaxy": ("n150", 0), "bh_test": ("p150", 2048),
+}  # fmt: skip
+"""device_config -> board and mask of harvested rows (tt-buda: tti/runtime_param_yamls)."""
+
+
+class NoEffect(UserWarning):
+    """An option was set whose job nothing here has."""
+
+
+def _flag(value: Any) -> bool:
+    words = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+    if isinstance(value, bool):
+        return value
+    if str(value).lower() in words:
+        return words[str(value).lower()]
+    raise ValueError("true or false")
+
+
+def _one_of(*choices: str) -> Callable[[Any], str]:
+    def read(value: Any) -> str:
+        found = next((choice for choice in choices if choice.lower() == str(value).rpartition(".")[2].lower()), None)
+        if found is None:
+            raise ValueError(", ".join(choices))
+        return found
+
+    return read
+
+
+def _format(value: Any) -> str:
+    return number_format(str(value).rpartition(".")[2]).name
+
+
+def _integer(low: int, high: int) -> Callable[[Any], int]:
+    def read(value: Any) -> int:
+        if isinstance(value, bool) or not re.fullmatch(r"-?\d+", str(value)) or not low <= int(value) <= high:
+            raise ValueError(f"a whole number from {low} to {high}")
+        return int(value)
+
+    return read
+
+
+def _rows(value: Any) -> tuple[int, ...]:
+    """Rows of one chip: `[[1, 11]]`, `[1, 11]` or `1,11`."""
+    found = [int(number) for number in re.findall(r"-?\d+", str(value))]
+    for row in found:
+        if row not in HARVESTABLE_ROWS:
+            raise ValueError("rows 1-5 and 7-11")
+    return tuple(found)
+
+
+def _names(value: Any) -> tuple[str, ...]:
+    if isinstance(value, str):
+        value = value.split(",")
+    return tuple(str(name).strip() for name in value if str(name).strip())
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option: how a value is read, and what it does; `no_effect` says why it does nothing."""
+
+    read: Callable[[Any], Any]
+    does: str = ""
+    no_effect: str = ""
+
+
+OPTIONS: dict[str, Option] = {
+    "enable_recompute": Option(_flag, no_effect="the backward pass comes from JAX, which has jax.checkpoint"),
+    "balancer_policy": Option(_one_of(*POLICIES, "default"), "the policy"),
+    "place_on_one_row": Option(_flag, "ops get grids of one row"),
+    "enable_t_streaming": Option(_flag, "results may be cut in time"),
+    "manual_t_streaming": Option(_flag, "only ops with an overridden direction are cut in time"),
+    "enable_consteval": Option(_flag, no_effect="what is made of parameters alone is always worked out on the host"),
+    "default_df_override": Option(_format, "number format of all floats"),
+    "accumulate_df": Option(_format, "format of Dst"),
+    "math_fidelity": Option(_one_of(*FIDELITIES), "phases of the matrix unit, of all ops but a convolution's gather"),
+    "performance_trace": Option(str, no_effect="the simulator's profile has every op's cycles"),
+    "backend_opt_level": Option(_integer(0, 4), no_effect="there is no backend runtime to tune"),
+    "backend_output_dir": Option(str, "folder of kernels, pipes and epochs"),
+    "backend_device_descriptor_path": Option(str, no_effect="boards are files of compiler/target/boards, see --arch"),
+    "backend_cluster_descriptor_path": Option(str, no_effect="chips are counted, see --chips"),
+    "backend_runtime_params_path": Option(str, no_effect="there is no backend database"),
+    "backend_runtime_args": Option(str, no_effect="there is no backend runtime"),
+    "enable_auto_fusing": Option(_flag, "elementwise ops that feed each other become fused ops; true where not set"),
+    "enable_conv_prestride": Option(_flag, no_effect="the host does not rearrange images"),
+    "enable_stable_softmax": Option(_flag, no_effect="StableHLO spells a softmax out"),
+    "amp_level": Option(_integer(0, max(LEVELS)), "mixed precision: narrower formats of products"),
+    "harvested_rows": Option(_rows, "rows of cores that are switched off"),
+    "store_backend_db_to_yaml": Option(_flag, no_effect="there is no backend database"),
+    "input_queues_on_host": Option(_flag, "inputs wait in the host's memory, else in DRAM"),
+    "output_queues_on_host": Option(_flag, "outputs wait in the host's memory, else in DRAM"),
+    "enable_auto_transposing_placement": Option(_flag, "tall ops may be laid on their side"),
+    "use_interactive_placer": Option(_flag, no_effect="Ribbon places as it chooses, the other policies never do"),
+    "op_intermediates_to_save": Option(_names, "results of these ops become outputs"),
+    "enable_enumerate_u_kt": Option(_flag, "products are also tried with smaller inner blocks"),
+    "enable_device_tilize": Option(_flag, no_effect="tensors come to the device as tiles"),
+    "dram_placement_algorithm": Option(_one_of(*PICKERS), "channels of queues in DRAM"),
+    "chip_placement_policy": Option(_one_of(*CHIP_ORDERS), "order of chips: MMIO_LAST ends at chip 0"),
+    "enable_forked_dram_inputs": Option(_flag, no_effect="a queue is read by each of its readers"),
+    "device_config": Option(_one_of(*DEVICE_CONFIGS), "board and harvested rows of a known card"),
+}
+"""All of TT-Buda's (its documentation of set_configuration_options), in its order."""
+
+
+@dataclass
+class Configuration:
+    """What was set; an option that was not keeps TT-Buda's default."""
+
+    values: dict[str, Any] = field(default_factory=dict)
+    epoch_breaks: list[str] = field(default_factory=list)
+    chip_breaks: list[str] = field(default_factory=list)
+    sizes: dict[str, Grid] = field(default_factory=dict)
+
+    def set_configuration_options(self, **options: Any) -> None:
+        """Sets options; None leaves one as it is. Raises CompilerInputError for an unknown one or a wrong value."""
+        import difflib
+
+        for name, value in options.items():
+            if name not in OPTIONS:
+                near = difflib.get_close_matches(name, OPTIONS, n=3, cutoff=0.4) or ["--list-options"]
+                raise CompilerInputError(f"option: expected one of TT-Buda's, got {name!r}; try {', '.join(near)}")
+            if value is None:
+                continue
+            option = OPTIONS[name]
+            try:
+                self.values[name] = option.read(value)
+            except ValueError as error:
+                raise CompilerInputError(f"{name}: expected {error}, got {value!r}") from error
+            if option.no_effect:
+                warnings.warn(f"{name}: has no effect here: {option.no_effect}", NoEffect, stacklevel=2)
+
+    def set_epoch_break(self, op_names: str | Iterable[str]) -> None:
+        """These ops start an epoch."""
+        self.epoch_breaks += _names([op_names] if isinstance(op_names, str) else op_names)
+
+    def set_chip_break(self, op_names: str | Iterable[str]) -> None:
+        """These ops start an epoch on the next chip."""
+        self.chip_breaks += _names([op_names] if isinstance(op_names, str) else op_names)
+
+    def override_op_size(self, op_name: str, grid_size: tuple[int, int]) -> None:
+        """The op has this grid."""
+        self.sizes[op_name] = Grid(*grid_size)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """What an option was set to."""
+        return self.values.get(name, default)
+
+    @property
+    def device(self) -> tuple[str, int]:
+        """Board ('' where none was set) and mask of harvested rows."""
+        board, mask = DEVICE_CONFIGS.get(self.get("device_config", ""), ("", 0))
+        rows = self.get("harvested_rows")
+        return board, sum(1 << row for row in rows) if rows is not None else mask
+
+    def legalizer(self, graph: BudaGraph, base: LegalizerOptions | None = None) -> LegalizerOptions:
+        """The legalizer's options. Raises CompilerInputError for the size of an op that the graph has not."""
+        base = base or LegalizerOptions()
+        overrides = dict(base.overrides)
+        for name, grid in self.sizes.items():
+            overrides[graph.node(name).name] = replace(overrides.get(name, OpOverride()), grid=grid)
+        return replace(
+            base,
+            streaming=self.get("enable_t_streaming", base.streaming),
+            manual_streaming=self.get("manual_t_streaming", base.manual_streaming),
+            one_row=self.get("place_on_one_row", base.one_row),
+            enumerate_u_kt=self.get("enable_enumerate_u_kt", base.enumerate_u_kt),
+            overrides=overrides,
+        )
+
+    def placer(self, graph: BudaGraph, chips: int = 1) -> PlacerOptions:
+        """The placer's options."""
+        order = tuple(range(chips))
+        if self.get("chip_placement_policy") == "MMIO_LAST":
+            order = order[::-1]
+        return PlacerOptions(
+            tuple(graph.node(name).name for name in self.epoch_breaks),
+            tuple(graph.node(name).name for name in self.chip_breaks),
+            chips,
+            self.get("enable_auto_transposing_placement", True),
+            order,
+        )
+
+    def applied(self, graph: BudaGraph, arch: str) -> BudaGraph:
+        """The graph with the formats, fidelity and outputs that were asked for, its small ops fused.
+
+        What breaks an epoch or a chip or has a size of its own stays an op of its own.
+        """
+        graph = with_formats(
+            graph, self.get("default_df_override"), self.get("accumulate_df"), self.get("math_fidelity")
+        )
+        graph = mixed_precision(graph, self.get("amp_level", 0))
+        graph = with_outputs(graph, self.get("op_intermediates_to_save", ()))
+        if not self.get("enable_auto_fusing", True):
+            return graph
+        return fuse_ops(graph, arch, {*self.epoch_breaks, *self.chip_breaks, *self.sizes})
+
+    def plan(self, graph: BudaGraph, arch: str, chips: int = 1, options: PolicyOptions | None = None) -> Plan:
+        """Plans a graph. Raises CompilerInputError."""
+        board, mask = self.device
+        budget = budget_of(board or arch, mask)
+        graph = self.applied(graph, budget.arch)
+        return plan(
+            graph,
+            budget,
+            self.get("balancer_policy", "default"),
+            self.legalizer(graph),
+            options,
+            self.placer(graph, chips),
+        )
+
+
+def with_formats(graph: BudaGraph, data_format: str | None, acc: str | None, fidelity: str | None) -> BudaGraph:
+    """The graph in other formats; a convolution's picker and its gather keep theirs."""
+    nodes = []
+    for node in graph.nodes:
+        gathers = node.op is not None and node.op.sparse is not None
+        picker = any(e.operand == 0 and graph.node(e.consumer).op and graph.node(e.consumer).spec.sparse is not None
+                     for e in graph.users(node.name))  # fmt: skip
+        changed = node
+        if data_format and number_format(node.data_format).is_float and not picker:
+            changed = replace(changed, data_format=data_format)
+        if node.op is not None:
+            changed = replace(changed, op=replace(
+                node.op,
+                acc_format=acc or node.op.acc_format,
+                math_fidelity=node.op.math_fidelity if gathers else fidelity or node.op.math_fidelity,
+            ))  # fmt: skip
+        nodes.append(changed)
+    return BudaGraph(graph.name, tuple(nodes), graph.edges)
+
+
+def with_outputs(graph: BudaGraph, names: Iterable[str]) -> BudaGraph:
+    """The graph with more outputs: the results of these ops."""
+    from opscope.compiler.buda.graph import Edge, Node, NodeKind
+
+    nodes, edges = list(graph.nodes), list(graph.edges)
+    for name in names:
+        op = graph.node(name)
+        nodes.append(Node(f"{name}.saved", NodeKind.OUTPUT, op.shape, op.data_format, elements=op.elements))
+        edges.append(Edge(name, f"{name}.saved"))
+    return BudaGraph(graph.name, tuple(nodes), tuple(edges))

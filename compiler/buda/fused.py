@@ -1,0 +1,147 @@
+"""Fused ops: several elementwise steps that one op's cores do, micro block by micro block.
+
+What a step makes stays in Dst for the next one (`dest`) or goes to a small buffer (`intermed0` and so on); only the
+last step's result (`output`) leaves the cores. Names and limits are TT-Buda's (tt-budabackend: src/net2hlks/README.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+
+from opscope.compiler.buda.graph import BudaGraph, Edge, Node, OpSpec, TensorShape, Tm, apply_tms
+from opscope.compiler.buda.graph_builder import Operand, result_shape
+from opscope.compiler.errors import CompilerInputError
+
+DEST, OUTPUT = "dest", "output"
+MOST_INPUTS = 8
+"""Operands of a fused op: a core has so many input buffers."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step."""
+
+    name: str
+    """Its type, counted: `add.0`."""
+    spec: OpSpec
+    inputs: tuple[str, ...]
+    """`input0` and so on: the fused op's operands; `intermed0` and so on; or `dest`."""
+    output: str
+    """`dest`, `intermed0` and so on, or `output`."""
+    tms: tuple[tuple[Tm, ...], ...] = ()
+    """Per input, what is done to it on the way into the step; empty: nothing to any."""
+    pop: tuple[str, ...] = ()
+    """Buffers of intermediate results that nobody reads behind it."""
+    elements: tuple[int, int, int] | None = None
+    """Elements of its result, where these do not fill the tiles."""
+    origin: str = field(default="", compare=False)
+    """The op of the graph that it was."""
+
+    def tms_of(self, operand: int) -> tuple[Tm, ...]:
+        """What is done to an input."""
+        return self.tms[operand] if self.tms else ()
+
+
+@dataclass(frozen=True)
+class Fused:
+    """What a fused op does: schedules of steps; Dst is kept within each."""
+
+    inputs: int
+    intermediates: int
+    """Buffers of intermediate results, a micro block each."""
+    schedules: tuple[tuple[Step, ...], ...]
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """All steps, in order."""
+        return tuple(step for schedule in self.schedules for step in schedule)
+
+    def __str__(self) -> str:
+        return ", ".join(step.spec.type for step in self.steps)
+
+
+def fused_type(spec: OpSpec) -> str:
+    """What an op computes, for people: its type, of a fused op those of its steps."""
+    return f"{spec.type} ({spec.fused})" if spec.fused is not None else spec.type
+
+
+def types_of(spec: OpSpec) -> tuple[str, ...]:
+    """The types of an op's steps; of an op that is not fused its own."""
+    return tuple(step.spec.type for step in spec.fused.steps) if spec.fused is not None else (spec.type,)
+
+
+def step_nodes(
+    node: Node, operands: Iterable[Operand], shapes: Iterable[TensorShape]
+) -> Iterator[tuple[Node, list[Edge]]]:
+    """A fused op's steps as nodes, the last under the op's own name, each with its edges.
+
+    `operands` are the fused op's, `shapes` what they are in tiles after their manipulations. What stays in Dst is in
+    Dst's format. Raises CompilerInputError where shapes do not go together.
+    """
+    fused = node.spec.fused
+    assert fused is not None
+    held = {f"input{i}": pair for i, pair in enumerate(zip(operands, shapes, strict=True))}
+    for step in fused.steps:
+        last = step.output == OUTPUT
+        inputs, seen = [], []
+        for i, key in enumerate(step.inputs):
+            operand, shape = held[key]
+            inputs.append(Operand(operand.producer, (*operand.tms, *step.tms_of(i))))
+            seen.append(apply_tms(shape, step.tms_of(i)))
+        made = Node(
+            node.name if last else f"{node.name}.{step.name}",
+            node.kind,
+            result_shape(step.name, step.spec, seen),
+            node.data_format if last else _held_as(node, step),
+            replace(step.spec, epoch_type=node.spec.epoch_type),
+            node.elements if last else step.elements,
+        )
+        yield made, [Edge(o.producer, made.name, i, o.tms) for i, o in enumerate(inputs)]
+        held[step.output] = Operand(made.name), made.shape
+
+
+def _held_as(node: Node, step: Step) -> str:
+    return node.spec.acc_format if step.output == DEST else node.spec.intermediate_format or node.data_format
+
+
+def without_fused(graph: BudaGraph) -> BudaGraph:
+    """The graph with each fused op as its steps. Raises CompilerInputError where shapes do not go together."""
+    if all(node.spec.fused is None for node in graph.ops):
+        return graph
+    nodes: list[Node] = []
+    edges = [e for e in graph.edges if _fused_of(graph, e.consumer) is None]
+    for node in graph.nodes:
+        if node.op is None or node.op.fused is None:
+            nodes.append(node)
+            continue
+        into = graph.operands(node.name)
+        operands = [Operand(edge.producer, edge.tms) for edge in into]
+        for made, own in step_nodes(node, operands, [graph.operand_shape(edge) for edge in into]):
+            nodes.append(made)
+            edges += own
+    return BudaGraph(graph.name, tuple(nodes), tuple(edges))
+
+
+def _fused_of(graph: BudaGraph, name: str) -> Fused | None:
+    op = graph.node(name).op
+    return op.fused if op is not None else None
+
+
+def inside(graph: BudaGraph, name: str) -> str:
+    """The fused op of which the op `name` has become a step; empty where it is none."""
+    for node in graph.ops:
+        if node.spec.fused is not None and any(step.origin == name for step in node.spec.fused.steps):
+            return node.name
+    return ""
+
+
+def op_named(graph: BudaGraph, name: str) -> Node:
+    """The node `name`. Raises CompilerInputError with the fused op that it is in, or the names that there are."""
+    fused = inside(graph, name)
+    if fused:
+        raise CompilerInputError(
+            f"op: expected an op of {graph.name}, got {name!r}, a step of {fused}; try {fused}, or "
+            f"--set enable_auto_fusing=false"
+        )
+    return graph.node(name)

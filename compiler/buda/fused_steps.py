@@ -1,0 +1,119 @@
+"""The steps of ops that are fused: in which order, and where each result waits for its readers.
+
+A result that the very next step alone reads stays in Dst, except before a product, a reduction or a maximum, which
+cannot read Dst, and behind a maximum or a relu; on Grayskull only the first operand can come from there. Others wait in
+buffers of one micro block, of which a core has eight; a buffer is used again when its last reader is through.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from opscope.compiler.buda.fused import DEST, OUTPUT, Fused, Step
+from opscope.compiler.buda.graph import BudaGraph, Edge, Node, Tm
+
+COMMUTES = frozenset({"add", "multiply"})
+NOT_FROM_DEST = frozenset({"matmul", "reduce", "maximum"})
+"""Steps that cannot read Dst."""
+Entering = list[tuple[Edge, tuple[Tm, ...]]]
+"""Edges into the fused op, in the order of its operands, each with what the network does on the way."""
+
+
+def operands_in_order(graph: BudaGraph, node: Node) -> tuple[Edge, ...]:
+    """A node's operands; turned round where only the first is repeated within tiles and order does not matter."""
+    edges = graph.operands(node.name)
+    if node.spec.type in COMMUTES and edges[0].has_tm("tile_broadcast") and not edges[1].has_tm("tile_broadcast"):
+        return edges[1], edges[0]
+    return edges
+
+
+def repeats_last(tms: tuple[Tm, ...]) -> bool:
+    """Whether nothing but repetition follows on repetition within tiles, so that a core may do the latter last."""
+    names = [tm.name for tm in tms]
+    first = names.index("tile_broadcast") if "tile_broadcast" in names else len(names)
+    return all(name in ("tile_broadcast", "broadcast") for name in names[first:])
+
+
+def steps_of_group(graph: BudaGraph, members: tuple[Node, ...], dest_first: bool) -> tuple[Fused, Entering]:
+    """What a fused op of `members`, in the graph's order, does, and the edges into it.
+
+    `dest_first`: only the first operand of a step can come from Dst.
+    """
+    return _Scheduler(graph, members, dest_first).run()
+
+
+@dataclass
+class _Scheduler:
+    graph: BudaGraph
+    members: tuple[Node, ...]
+    dest_first: bool
+    entering: Entering = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
+
+    def run(self) -> tuple[Fused, Entering]:
+        """Goes through the members."""
+        names = frozenset(node.name for node in self.members)
+        readers = {name: sum(edge.consumer in names for edge in self.graph.users(name)) for name in names}
+        held: dict[str, int] = {}
+        """Member -> the buffer that its result waits in."""
+        before = -1
+        """The buffer of the step before, where Dst may hand its result on."""
+        for node in self.members:
+            edges = operands_in_order(self.graph, node)
+            inputs, tms, freed = [], [], []
+            for edge in edges:
+                if edge.producer not in names:
+                    inputs.append(f"input{len(self.entering)}")
+                    self.entering.append((edge, tuple(tm for tm in edge.tms if tm.name != "tile_broadcast")))
+                else:
+                    inputs.append(_buffer(held[edge.producer]))
+                    readers[edge.producer] -= 1
+                    if not readers[edge.producer]:
+                        freed.append(held.pop(edge.producer))
+                tms.append(tuple(tm for tm in edge.tms if tm.name == "tile_broadcast"))
+            if before in freed and self._reads_dest(node, inputs, tms, _buffer(before)):
+                inputs[inputs.index(_buffer(before))] = DEST
+                self.steps[-1] = replace(self.steps[-1], output=DEST)
+                freed.remove(before)
+            last = node is self.members[-1]
+            mine = -1
+            if not last:
+                mine = next(i for i in range(len(self.members)) if i not in held.values())
+                held[node.name] = mine
+            self.steps.append(Step(
+                f"{node.spec.type}.{len(self.steps)}", node.spec, tuple(inputs), OUTPUT if last else _buffer(mine),
+                tuple(tms) if any(tms) else (), tuple(_buffer(i) for i in freed), node.elements, node.name,
+            ))  # fmt: skip
+            before = -1 if node.spec.relu or node.spec.type == "maximum" else mine
+        steps, count = _numbered(self.steps)
+        return Fused(len(self.entering), count, (steps,)), self.entering
+
+    def _reads_dest(self, node: Node, inputs: list[str], tms: list[tuple[Tm, ...]], name: str) -> bool:
+        at = [i for i, one in enumerate(inputs) if one == name]
+        if node.spec.type in NOT_FROM_DEST or len(at) != 1 or tms[at[0]]:
+            return False
+        return at[0] == 0 or not self.dest_first
+
+
+def _buffer(number: int) -> str:
+    return f"intermed{number}"
+
+
+def _numbered(steps: list[Step]) -> tuple[tuple[Step, ...], int]:
+    """The steps with buffers numbered as they come; how many there are."""
+    order: dict[str, str] = {}
+    for step in steps:
+        if step.output not in (DEST, OUTPUT):
+            order.setdefault(step.output, _buffer(len(order)))
+    return tuple(
+        replace(
+            step,
+            inputs=tuple(order.get(name, name) for name in step.inputs),
+            output=order.get(step.output, step.output),
+            pop=tuple(order[name] for name in step.pop),
+        )
+        for step in steps
+    ), len(order)
+
+
+__all__ = ["operands_in_order", "repeats_last", "steps_of_group"]

@@ -1,0 +1,402 @@
+"""The Buda graph: what the balancer and the placer see of a program. Frozen dataclasses, no IR.
+
+A tensor has four dimensions `w, z, r, c`, the last two counted in 32x32 tiles. An op computes; whatever only moves
+data (slice, stack, transpose, broadcast, pad) is a *TM* on the edge from producer to consumer, done by the network
+on the way. Nodes are listed producers first.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from opscope.compiler.buda.sparse_pattern import SparsePattern
+from opscope.compiler.errors import CompilerInputError
+from opscope.compiler.target.formats import TILE, number_format
+
+if TYPE_CHECKING:
+    from opscope.compiler.buda.fused import Fused
+
+FIDELITIES = {"LoFi": 1, "HiFi2": 2, "HiFi3": 3, "HiFi4": 4}
+"""Math fidelity -> phases of the matrix unit."""
+MATMULS = frozenset({"matmul", "sparse_matmul", "depthwise"})
+
+
+@dataclass(frozen=True)
+class TensorShape:
+    """A shape in tiles."""
+
+    w: int
+    z: int
+    rt: int
+    ct: int
+
+    @classmethod
+    def of(cls, dims: Sequence[int]) -> TensorShape:
+        """The tiles of a tensor of `dims` elements: up to four dimensions, the last two padded to whole tiles."""
+        if len(dims) > 4:
+            raise CompilerInputError(f"shape {tuple(dims)}: expected at most 4 dimensions, got {len(dims)}")
+        w, z, r, c = (1,) * (4 - len(dims)) + tuple(dims)
+        return cls(w, z, -(-r // TILE), -(-c // TILE))
+
+    @property
+    def tiles(self) -> int:
+        """Number of tiles."""
+        return self.w * self.z * self.rt * self.ct
+
+    def __str__(self) -> str:
+        lead = f"{self.z}x" if self.w == 1 else f"{self.w}x{self.z}x"
+        return f"{lead}{self.rt}x{self.ct} tiles"
+
+
+_AXIS = {"h": "ct", "v": "rt"}
+_BROADCAST = {"r": "rt", "c": "ct", "z": "z"}
+_TM = re.compile(r"(\w+)(?:\(([\w, ]*)\))?")
+
+
+@dataclass(frozen=True)
+class Tm:
+    """A tensor manipulation: `hslice(n)`, `vstack(n)`, `transpose`, `broadcast(r, n)`, `buda_pad(rt, ct)` and so on."""
+
+    name: str
+    factor: int = 1
+    dim: str = ""
+    """Of a broadcast: r, c or z."""
+    rt: int = 0
+    ct: int = 0
+    """Of a pad or unpad: tiles."""
+
+    @classmethod
+    def parse(cls, text: str) -> Tm:
+        """A TM as it prints. Raises CompilerInputError."""
+        found = _TM.fullmatch(text.strip())
+        args = [a.strip() for a in (found[2] or "").split(",") if a.strip()] if found else []
+        try:
+            match (found[1] if found else "", args):
+                case ("hslice" | "vslice" | "hstack" | "vstack") as name, [n]:
+                    return cls(name, int(n))
+                case "transpose", []:
+                    return cls("transpose")
+                case "broadcast", [("r" | "c" | "z") as dim, n]:
+                    return cls("broadcast", int(n), dim)
+                case "tile_broadcast", [("r" | "c") as dim]:
+                    return cls("tile_broadcast", dim=dim)
+                case ("buda_pad" | "buda_unpad") as name, [rt, ct]:
+                    return cls(name, rt=int(rt), ct=int(ct))
+        except ValueError:
+            pass
+        raise CompilerInputError(
+            f"TM: expected hslice(n), vslice(n), hstack(n), vstack(n), transpose, broadcast(r|c|z, n), "
+            f"tile_broadcast(r|c), buda_pad(rt, ct) or buda_unpad(rt, ct), got {text!r}"
+        )
+
+    def __str__(self) -> str:
+        match self.name:
+            case "transpose":
+                return self.name
+            case "broadcast":
+                return f"broadcast({self.dim}, {self.factor})"
+            case "tile_broadcast":
+                return f"tile_broadcast({self.dim})"
+            case "buda_pad" | "buda_unpad":
+                return f"{self.name}({self.rt}, {self.ct})"
+        return f"{self.name}({self.factor})"
+
+    @property
+    def is_slice(self) -> bool:
+        """Whether it cuts rows or columns into z."""
+        return self.name in ("hslice", "vslice")
+
+    @property
+    def is_stack(self) -> bool:
+        """Whether it lays z out along rows or columns."""
+        return self.name in ("hstack", "vstack")
+
+    def apply(self, shape: TensorShape) -> TensorShape:
+        """The shape after it. Raises CompilerInputError where it does not divide."""
+        if self.is_slice or self.is_stack:
+            axis = _AXIS[self.name[0]]
+            size = getattr(shape, axis)
+            cut = size if self.is_slice else shape.z
+            if cut % self.factor:
+                raise CompilerInputError(
+                    f"{self}: expected {axis if self.is_slice else 'z'} divisible by {self.factor}, got {shape}"
+                )
+            if self.is_slice:
+                return replace(shape, z=shape.z * self.factor, **{axis: size // self.factor})
+            return replace(shape, z=shape.z // self.factor, **{axis: size * self.factor})
+        if self.name == "transpose":
+            return replace(shape, rt=shape.ct, ct=shape.rt)
+        if self.name == "broadcast":
+            axis = _BROADCAST[self.dim]
+            return replace(shape, **{axis: getattr(shape, axis) * self.factor})
+        sign = {"buda_pad": 1, "buda_unpad": -1}.get(self.name, 0)
+        after = replace(shape, rt=shape.rt + sign * self.rt, ct=shape.ct + sign * self.ct)
+        if after.rt < 1 or after.ct < 1:
+            raise CompilerInputError(f"{self}: expected to leave at least one tile, got {shape}")
+        return after
+
+
+def apply_tms(shape: TensorShape, tms: Iterable[Tm]) -> TensorShape:
+    """The shape after all of them."""
+    for tm in tms:
+        shape = tm.apply(shape)
+    return shape
+
+
+class NodeKind(StrEnum):
+    """What a node is."""
+
+    INPUT = "input"
+    PARAMETER = "parameter"
+    CONSTANT = "constant"
+    OP = "op"
+    QUEUE = "queue"
+    OUTPUT = "output"
+
+    @property
+    def is_resident(self) -> bool:
+        """Whether its data stays the same from one input to the next."""
+        return self in (NodeKind.PARAMETER, NodeKind.CONSTANT)
+
+
+@dataclass(frozen=True)
+class Slices:
+    """What a splice takes of its operand, whose elements are seen as an array of `dims`."""
+
+    dims: tuple[int, ...]
+    begins: tuple[int, ...]
+    ends: tuple[int, ...]
+    steps: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class OpSpec:
+    """What an op node computes, and how precisely."""
+
+    type: str
+    """Buda's name: matmul, sparse_matmul, depthwise, reduce, splice, add, exp and so on."""
+    math_fidelity: str = "HiFi3"
+    acc_format: str = "Float16_b"
+    intermediate_format: str = ""
+    """Empty: the output's."""
+    reduce_dim: str = ""
+    """Of a reduce: r, c or z."""
+    reduce_type: str = "sum"
+    """Of a reduce: sum, mean or max."""
+    relu: bool = False
+    """Negative results become zero while they are packed."""
+    slices: Slices | None = None
+    """Of a splice."""
+    approximate: bool = False
+    vector: str = ""
+    """Of an SFPU op on one row or column of each tile: r or c."""
+    l1_acc: bool = False
+    gradient: bool = False
+    """Accumulates over a batch, so its output is held whole in L1."""
+    padding_nop: bool = False
+    sparse: SparsePattern | None = None
+    """The left operand of a sparse matmul."""
+    epoch_type: str = "forward"
+    fused: Fused | None = None
+    """The steps of a fused_op."""
+
+    @property
+    def is_matmul(self) -> bool:
+        """Whether it contracts, sparse and depthwise ones included."""
+        return self.type in MATMULS
+
+    @property
+    def pattern(self) -> SparsePattern:
+        """The left operand; only of a sparse matmul."""
+        if self.sparse is None:
+            raise CompilerInputError(f"{self.type}: expected a sparse matmul, got an op without a pattern")
+        return self.sparse
+
+
+@dataclass(frozen=True)
+class Node:
+    """One node: an op, or where data comes from or goes to."""
+
+    name: str
+    kind: NodeKind
+    shape: TensorShape
+    data_format: str = "Float16_b"
+    op: OpSpec | None = None
+    elements: tuple[int, int, int] | None = None
+    """Elements along z, rows and columns, where these do not fill the tiles."""
+
+    @property
+    def extent(self) -> tuple[int, int, int]:
+        """Elements along z (w counted in), rows and columns."""
+        return self.elements or (self.shape.w * self.shape.z, self.shape.rt * TILE, self.shape.ct * TILE)
+
+    @property
+    def spec(self) -> OpSpec:
+        """The op's specification; only of an op node."""
+        if self.op is None:
+            raise CompilerInputError(f"{self.name}: expected an op, got a node of kind {self.kind}")
+        return self.op
+
+    @property
+    def tile_bytes(self) -> int:
+        """Bytes of one tile of its output, the header counted."""
+        return number_format(self.data_format).buda_tile_bytes
+
+
+@dataclass(frozen=True)
+class Edge:
+    """Operand `operand` of `consumer` is the output of `producer` after `tms`."""
+
+    producer: str
+    consumer: str
+    operand: int = 0
+    tms: tuple[Tm, ...] = ()
+
+    def has_tm(self, name: str) -> bool:
+        """Whether a TM of that name is on it."""
+        return any(tm.name == name for tm in self.tms)
+
+
+@dataclass(frozen=True)
+class BudaGraph:
+    """Nodes, producers first, and edges. Checked when built: raises CompilerInputError."""
+
+    name: str
+    nodes: tuple[Node, ...]
+    edges: tuple[Edge, ...] = field(default=())
+
+    def __post_init__(self) -> None:
+        place = {node.name: i for i, node in enumerate(self.nodes)}
+        if len(place) != len(self.nodes):
+            twice = next(n.name for i, n in enumerate(self.nodes) if place[n.name] != i)
+            raise CompilerInputError(f"graph {self.name}: expected unique names, got {twice} twice")
+        for edge in self.edges:
+            for end in (edge.producer, edge.consumer):
+                if end not in place:
+                    raise CompilerInputError(f"graph {self.name}: expected a node of the graph, got {end!r}")
+            into_source = self.node(edge.consumer).kind in (NodeKind.INPUT, NodeKind.PARAMETER)
+            if place[edge.producer] >= place[edge.consumer] and not into_source:
+                raise CompilerInputError(
+                    f"graph {self.name}: expected {edge.producer} before {edge.consumer}, got it after"
+                )
+            apply_tms(self.node(edge.producer).shape, edge.tms)
+        for node in self.nodes:
+            if node.op is not None:
+                self._check_op(node)
+
+    def _check_op(self, node: Node) -> None:
+        spec = node.spec
+        operands = self.operands(node.name)
+        if [edge.operand for edge in operands] != list(range(len(operands))) or not operands:
+            got = ", ".join(str(edge.operand) for edge in operands) or "none"
+            raise CompilerInputError(f"{node.name}: expected operands 0, 1, ... once each, got {got}")
+        if spec.math_fidelity not in FIDELITIES:
+            raise CompilerInputError(
+                f"{node.name}: expected math fidelity {', '.join(FIDELITIES)}, got {spec.math_fidelity!r}"
+            )
+        shapes = [self.operand_shape(edge) for edge in operands]
+        if (spec.type == "sparse_matmul") != (spec.sparse is not None):
+            raise CompilerInputError(f"{node.name}: expected a pattern for a sparse_matmul and for it alone")
+        if spec.type in ("matmul", "sparse_matmul"):
+            if spec.sparse is not None and (shapes[0].rt, shapes[0].ct) != (spec.sparse.rows, spec.sparse.cols):
+                raise CompilerInputError(
+                    f"{node.name}: expected a left operand of {spec.sparse.rows}x{spec.sparse.cols} tiles, "
+                    f"got {shapes[0]}"
+                )
+            if len(shapes) < 2 or shapes[0].ct != shapes[1].rt:
+                got = " and ".join(str(shape) for shape in shapes)
+                raise CompilerInputError(f"{node.name}: expected operands RxK and KxC, got {got}")
+            wanted = (shapes[0].rt, shapes[1].ct)
+            if (node.shape.rt, node.shape.ct) != wanted:
+                raise CompilerInputError(
+                    f"{node.name}: expected an output of {wanted[0]}x{wanted[1]} tiles, got {node.shape}"
+                )
+        elif spec.type == "reduce":
+            if spec.reduce_dim not in ("r", "c", "z"):
+                raise CompilerInputError(f"{node.name}: expected reduce_dim r, c or z, got {spec.reduce_dim!r}")
+        elif spec.fused is not None and len(shapes) != spec.fused.inputs:
+            raise CompilerInputError(f"{node.name}: expected {spec.fused.inputs} operands, got {len(shapes)}")
+        elif spec.type not in ("depthwise", "splice", "fused_op"):
+            for edge, shape in zip(operands, shapes, strict=True):
+                if shape != node.shape:
+                    raise CompilerInputError(
+                        f"{node.name}: expected operand {edge.operand} of {node.shape}, got {shape}; try a broadcast TM"
+                    )
+
+    @cached_property
+    def _nodes(self) -> dict[str, Node]:
+        return {node.name: node for node in self.nodes}
+
+    @cached_property
+    def _operands(self) -> dict[str, tuple[Edge, ...]]:
+        return _group(self.edges, "consumer", lambda edge: edge.operand)
+
+    @cached_property
+    def _users(self) -> dict[str, tuple[Edge, ...]]:
+        return _group(self.edges, "producer", lambda _: 0)
+
+    @cached_property
+    def ublock_orders(self) -> dict[str, str]:
+        """Node -> order (`r` or `c`) in which it writes its ublocks: what its first user reads.
+
+        A matmul reads its left operand by columns and its right one by rows; an elementwise op reads in the order
+        in which it writes; a transpose turns the order round.
+        """
+        orders: dict[str, str] = {}
+        for node in reversed(self.nodes):
+            edges = [e for e in self.users(node.name) if self.node(e.consumer).op is not None]
+            orders[node.name] = self._written_for(edges[0], orders) if edges else "r"
+        return orders
+
+    def _written_for(self, edge: Edge, orders: dict[str, str]) -> str:
+        order = self._read_order(edge, orders)
+        turned = sum(tm.name == "transpose" for tm in edge.tms) % 2
+        return ("c" if order == "r" else "r") if turned else order
+
+    def _read_order(self, edge: Edge, orders: dict[str, str]) -> str:
+        consumer = self.node(edge.consumer)
+        if consumer.op is not None and consumer.spec.is_matmul:
+            return "c" if edge.operand == 0 else "r"
+        return orders.get(edge.consumer, "r")
+
+    def read_order(self, edge: Edge) -> str:
+        """Order in which the edge's consumer reads ublocks."""
+        return self._read_order(edge, self.ublock_orders)
+
+    def node(self, name: str) -> Node:
+        """The node called `name`. Raises CompilerInputError with the names there are."""
+        if name not in self._nodes:
+            import difflib
+
+            near = difflib.get_close_matches(name, self._nodes, n=3, cutoff=0.4) or list(self._nodes)[:3]
+            raise CompilerInputError(f"op: expected a node of {self.name}, got {name!r}; try {', '.join(near)}")
+        return self._nodes[name]
+
+    @cached_property
+    def ops(self) -> tuple[Node, ...]:
+        """The op nodes, producers first."""
+        return tuple(node for node in self.nodes if node.kind is NodeKind.OP)
+
+    def operands(self, name: str) -> tuple[Edge, ...]:
+        """Edges into a node, by operand."""
+        return self._operands.get(name, ())
+
+    def users(self, name: str) -> tuple[Edge, ...]:
+        """Edges out of a node, in the graph's order."""
+        return self._users.get(name, ())
+
+    def operand_shape(self, edge: Edge) -> TensorShape:
+        """Shape in which the consumer sees the operand: after the edge's TMs."""
+        return apply_tms(self.node(edge.producer).shape, edge.tms)
+
+
+def _group(edges: tuple[Edge, ...], end: str, key) -> dict[str, tuple[Edge, ...]]:
+    groups: dict[str, list[Edge]] = {}
+    for edge in edges:
+        groups.setdefault(getattr(edge, end), []).append(edge)
+    return {name: tuple(sorted(group, key=key)) for name, group in groups.items()}

@@ -1,0 +1,224 @@
+"""A Buda graph as the program that a device runs: per op its operands' manipulations, then its kernel.
+
+Inputs of the program are what the graph's sources hold, as (z, rows, columns) of float32; outputs likewise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from opscope.compiler.buda.graph import BudaGraph, Edge, Node, NodeKind, Tm
+from opscope.compiler.errors import CompilerInputError
+from opscope.compiler.target.formats import TILE
+from opscope.compiler.target.program import (
+    EltwiseParams,
+    LayoutParams,
+    MatmulParams,
+    Numerics,
+    Operation,
+    Params,
+    Program,
+    ReduceParams,
+    ReshapeParams,
+    SliceParams,
+    SparseMatmulParams,
+    TensorDesc,
+    TmsParams,
+)
+
+KERNELS = {
+    "abs": "abs", "add": "add", "cosine": "cos", "erf": "erf", "exp": "exp", "gelu": "gelu", "log": "log",
+    "maximum": "maximum", "multiply": "multiply", "nop": "typecast", "reciprocal": "reciprocal",
+    "sigmoid": "sigmoid", "sine": "sin", "sqrt": "sqrt", "subtract": "subtract", "tanh": "tanh",
+}  # fmt: skip
+"""Buda's elementwise op -> kernel. A nop with relu is the kernel relu."""
+REDUCED = {"z": 0, "r": 1, "c": 2}
+
+Elements = tuple[int, int, int]
+
+
+def whole(size: int) -> int:
+    """Elements of the tiles that hold `size`."""
+    return -(-size // TILE) * TILE
+
+
+def elements_after(elements: Elements, tms: tuple[Tm, ...]) -> Elements:
+    """Elements along z, rows and columns after manipulations, which see whole tiles of what they cut or join."""
+    z, r, c = elements
+    for tm in tms:
+        match tm.name:
+            case "hslice":
+                z, c = z * tm.factor, whole(c) // tm.factor
+            case "vslice":
+                z, r = z * tm.factor, whole(r) // tm.factor
+            case "hstack":
+                z, c = z // tm.factor, whole(c) * tm.factor
+            case "vstack":
+                z, r = z // tm.factor, whole(r) * tm.factor
+            case "transpose":
+                r, c = c, r
+            case "broadcast" if tm.dim == "z":
+                z *= tm.factor
+            case "broadcast" | "tile_broadcast":
+                r, c = (whole(r) * tm.factor, c) if tm.dim == "r" else (r, whole(c) * tm.factor)
+            case "buda_pad":
+                r, c = whole(r) + tm.rt * TILE, whole(c) + tm.ct * TILE
+            case "buda_unpad":
+                r, c = whole(r) - tm.rt * TILE, whole(c) - tm.ct * TILE
+    return z, r, c
+
+
+@dataclass(frozen=True)
+class GraphProgram:
+    """A graph's program, and where its parts are in it."""
+
+    program: Program
+    sources: tuple[str, ...]
+    """Nodes whose contents are the inputs, in order. A convolution's picker is none: its kernel makes it."""
+    outputs: tuple[str, ...]
+    operation: Mapping[str, int]
+    """Op -> index of its kernel's operation; a fused op's steps as `op.step`, its last step as the op."""
+    tensor: Mapping[str, int]
+    """Node -> its tensor on the device; of an output, on the host."""
+
+    def operations_of(self, node: Node) -> tuple[int, ...]:
+        """Indices of the operations that do an op: of a fused op one per step, in order; else one."""
+        if node.spec.fused is None:
+            return (self.operation[node.name],)
+        steps = node.spec.fused.steps[:-1]
+        return (*(self.operation[f"{node.name}.{step.name}"] for step in steps), self.operation[node.name])
+
+
+def to_program(graph: BudaGraph, u_kt: Mapping[str, int] | None = None) -> GraphProgram:
+    """The program of a graph; products add up their inner dimension in steps of `u_kt` tiles, by op, else at once.
+
+    Raises CompilerInputError for an op that no kernel does.
+    """
+    from opscope.compiler.buda.fused import without_fused
+
+    return _Builder(without_fused(graph), u_kt or {}).build()
+
+
+@dataclass
+class _Builder:
+    graph: BudaGraph
+    u_kt: Mapping[str, int]
+    tensors: list[TensorDesc] = field(default_factory=list)
+    operations: list[Operation] = field(default_factory=list)
+    tensor: dict[str, int] = field(default_factory=dict)
+    operation: dict[str, int] = field(default_factory=dict)
+
+    def build(self) -> GraphProgram:
+        inputs, outputs, sources, results = [], [], [], []
+        for node in self.graph.nodes:
+            if node.kind is NodeKind.OP:
+                self.tensor[node.name] = self.op(node)
+            elif node.kind is NodeKind.OUTPUT:
+                (edge,) = self.graph.operands(node.name)
+                held = self.operand(edge, node.extent)
+                outputs.append(self.add(TensorDesc(node.extent, "f32", "Float32", "row_major", "system_memory")))
+                self.call("from_device", [held], outputs[-1], LayoutParams(), node.name)
+                self.tensor[node.name] = outputs[-1]
+                results.append(node.name)
+            elif not self.is_picker(node):
+                inputs.append(self.add(TensorDesc(node.extent, "f32", "Float32", "row_major", "system_memory")))
+                self.tensor[node.name] = self.on_device(node.extent, node.data_format)
+                self.call("to_device", [inputs[-1]], self.tensor[node.name], LayoutParams(), node.name)
+                sources.append(node.name)
+        program = Program("main", tuple(self.tensors), tuple(inputs), tuple(outputs), tuple(self.operations))
+        return GraphProgram(program, tuple(sources), tuple(results), self.operation, self.tensor)
+
+    def is_picker(self, node: Node) -> bool:
+        users = self.graph.users(node.name)
+        return bool(users) and all(
+            edge.operand == 0 and self.graph.node(edge.consumer).op is not None and self._sparse(edge.consumer)
+            for edge in users
+        )
+
+    def _sparse(self, name: str) -> bool:
+        return self.graph.node(name).spec.sparse is not None
+
+    def add(self, desc: TensorDesc) -> int:
+        self.tensors.append(desc)
+        return len(self.tensors) - 1
+
+    def on_device(self, elements: tuple[int, ...], data_format: str) -> int:
+        return self.add(TensorDesc(elements, "f32", data_format, "tile", "dram"))
+
+    def call(
+        self, kernel: str, inputs: list[int], output: int, params: Params, where: str, numerics: Numerics | None = None
+    ) -> int:
+        self.operations.append(Operation(kernel, tuple(inputs), (output,), params, numerics or Numerics(), where))
+        return output
+
+    def operand(self, edge: Edge, wanted: Elements) -> int:
+        """The operand's tensor as its consumer reads it."""
+        producer = self.graph.node(edge.producer)
+        held = self.tensor[edge.producer]
+        if not edge.tms and producer.extent == wanted:
+            return held
+        made = self.on_device(wanted, producer.data_format)
+        params = TmsParams(tuple(str(tm) for tm in edge.tms), wanted)
+        return self.call("tms", [held], made, params, f"{edge.consumer}.input_{edge.operand}_tms")
+
+    def op(self, node: Node) -> int:
+        """The op's result."""
+        spec, edges = node.spec, self.graph.operands(node.name)
+        seen = [elements_after(self.graph.node(edge.producer).extent, edge.tms) for edge in edges]
+        dst = "Float32" if spec.acc_format == "Float32" else spec.acc_format
+        numerics = Numerics(
+            spec.math_fidelity,
+            dst,
+            self.u_kt.get(node.name, 0) if spec.type == "matmul" else 0,
+            spec.intermediate_format or node.data_format,
+            spec.approximate,
+        )
+        if spec.type == "splice":
+            return self.splice(node, edges[0], seen[0], numerics)
+        kernel, params, wanted = self.kernel(node, seen)
+        edges = edges[1:] if spec.sparse is not None else edges
+        operands = [self.operand(edge, elements) for edge, elements in zip(edges, wanted, strict=True)]
+        out = self.on_device(node.extent, node.data_format)
+        self.operation[node.name] = len(self.operations)
+        return self.call(kernel, operands, out, params, node.name, numerics)
+
+    def kernel(self, node: Node, seen: list[Elements]) -> tuple[str, Params, list[Elements]]:
+        """The op's kernel, its parameters, and the elements that it reads of each operand."""
+        spec, (_, rows, cols) = node.spec, node.extent
+        if spec.type == "matmul" and len(seen) == 2:
+            left, right = seen
+            inner = left[2] if left[2] == right[1] else whole(max(left[2], right[1]))
+            return "matmul", MatmulParams(), [(left[0], rows, inner), (right[0], inner, cols)]
+        if spec.sparse is not None and spec.sparse.windows is not None:
+            w = spec.sparse.windows
+            params = SparseMatmulParams(w.size, w.kernel, w.stride, (*w.padding[0], *w.padding[1]), w.dilation)
+            return "sparse_matmul", params, [(1, w.size[0] * w.size[1], cols)]
+        if spec.type == "reduce":
+            dim = REDUCED[spec.reduce_dim]
+            wanted = tuple(seen[0][d] if d == dim else node.extent[d] for d in range(3))
+            return spec.reduce_type, ReduceParams((dim,), True), [(wanted[0], wanted[1], wanted[2])]
+        if spec.type in KERNELS:
+            kernel = "relu" if spec.relu else KERNELS[spec.type]
+            return kernel, EltwiseParams(), [node.extent] * len(seen)
+        raise CompilerInputError(
+            f"{node.name}: expected an op that the device runs ({', '.join(sorted(KERNELS))}, matmul, reduce, splice, "
+            f"a convolution's sparse_matmul), got {spec.type}; try opscope plan, which only plans"
+        )
+
+    def splice(self, node: Node, edge: Edge, seen: Elements, numerics: Numerics) -> int:
+        """A splice: the operand seen as an array of its own dims, cut, and seen as z, rows, columns again."""
+        taken = node.spec.slices
+        if taken is None:
+            raise CompilerInputError(f"{node.name}: expected a splice that says what it takes, got none")
+        held = self.operand(edge, seen)
+        producer = self.graph.node(edge.producer)
+        apart = self.on_device(taken.dims, producer.data_format)
+        self.call("reshape", [held], apart, ReshapeParams(taken.dims), node.name)
+        bounds = zip(taken.begins, taken.ends, taken.steps, strict=True)
+        cut = self.on_device(tuple(-(-(e - b) // s) for b, e, s in bounds), node.data_format)
+        self.operation[node.name] = len(self.operations)
+        params = SliceParams(taken.begins, taken.ends, taken.steps)
+        self.call("slice_static", [apart], cut, params, node.name, numerics)
+        out = self.on_device(node.extent, node.data_format)
+        return self.call("reshape", [cut], out, ReshapeParams(node.extent), node.name)

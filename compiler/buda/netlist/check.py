@@ -1,0 +1,231 @@
+"""What a chip or the interpreter would refuse of a netlist, found without the placer that made it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from opscope.compiler.buda.balancer.shapes import largest_divisor
+from opscope.compiler.buda.netlist.fused import check_fused, fused_of
+from opscope.compiler.buda.netlist.interpret import executions
+from opscope.compiler.buda.netlist.model import HOST, Graph, Netlist, Op, Queue
+from opscope.compiler.buda.placer.dram import FIRST
+from opscope.compiler.errors import CompilerInputError
+from opscope.compiler.target.formats import number_format
+from opscope.compiler.target.plan import CoreBuffer
+from opscope.compiler.target.system_desc import SystemDesc, load_board
+
+MOST_BUFFERED = 2
+"""Micro blocks of an input that a kernel holds, where the netlist says nothing else."""
+
+
+def check(netlist: Netlist) -> None:
+    """Raises CompilerInputError for the first thing that is wrong."""
+    board = load_board(netlist.arch)
+    order = _order(netlist)
+    _check_names(netlist)
+    check_fused(netlist)
+    for graph in netlist.graphs:
+        _check_cores(graph, board)
+        local = {op.name for op in graph.ops}
+        for op in graph.ops:
+            _check_inputs(netlist, graph, op, local)
+            _check_formats(graph, op, board)
+            _check_l1(netlist, graph, op, board)
+    _check_queues(netlist, board, order)
+
+
+def _order(netlist: Netlist) -> dict[str, int]:
+    """Graph -> when the programs execute it first."""
+    known = {graph.name for graph in netlist.graphs}
+    order: dict[str, int] = {}
+    for program in netlist.programs:
+        for step in executions(program):
+            if step.graph not in known:
+                raise CompilerInputError(
+                    f"programs.{program.name}: expected a graph ({', '.join(sorted(known)[:4])}), got {step.graph!r}"
+                )
+            for queue in step.queue_settings:
+                if queue not in netlist.queues:
+                    raise CompilerInputError(f"programs.{program.name}: expected a queue, got {queue!r}")
+            order.setdefault(step.graph, len(order))
+    return order
+
+
+def _check_names(netlist: Netlist) -> None:
+    seen: dict[str, str] = dict.fromkeys(netlist.queues, "queues")
+    for graph in netlist.graphs:
+        for op in graph.ops:
+            if op.name in seen:
+                raise CompilerInputError(
+                    f"graphs.{graph.name}.{op.name}: expected a name of its own, got one that {seen[op.name]} has too"
+                )
+            seen[op.name] = f"graphs.{graph.name}"
+
+
+def _check_cores(graph: Graph, board: SystemDesc) -> None:
+    rows, cols = board.buda.grid
+    taken: dict[tuple[int, int], str] = {}
+    if graph.target_device >= max(board.chips, 1) and graph.target_device > 31:
+        raise CompilerInputError(f"graphs.{graph.name}.target_device: expected a chip, got {graph.target_device}")
+    for op in graph.ops:
+        for core in op.cores:
+            if core[0] >= rows or core[1] >= cols:
+                raise CompilerInputError(
+                    f"graphs.{graph.name}.{op.name}: expected cores of the {rows}x{cols} grid, got {list(core)}"
+                )
+            if core in taken:
+                raise CompilerInputError(
+                    f"graphs.{graph.name}.{op.name}: expected free cores, got {list(core)}, which {taken[core]} has"
+                )
+            taken[core] = op.name
+
+
+def _check_inputs(netlist: Netlist, graph: Graph, op: Op, local: set[str]) -> None:
+    where = f"graphs.{graph.name}.{op.name}.inputs"
+    elsewhere = {other.name for one in netlist.graphs for other in one.ops} - local
+    for name in op.inputs:
+        if name in elsewhere:
+            raise CompilerInputError(f"{where}: expected a queue between graphs, got {name!r} of another graph")
+        if name not in local and name not in netlist.queues:
+            import difflib
+
+            near = difflib.get_close_matches(name, [*local, *netlist.queues], n=3, cutoff=0.4)
+            tail = f"; try {', '.join(near)}" if near else ""
+            raise CompilerInputError(f"{where}: expected an op or a queue, got {name!r}{tail}")
+
+
+def _check_formats(graph: Graph, op: Op, board: SystemDesc) -> None:
+    where = f"graphs.{graph.name}.{op.name}"
+    if len(op.in_df) != len(op.inputs):
+        raise CompilerInputError(f"{where}.in_df: expected {len(op.inputs)} formats, got {len(op.in_df)}")
+    for key, name in (*((f"in_df[{i}]", df) for i, df in enumerate(op.in_df)), ("out_df", op.out_df)):
+        if name not in board.formats and name not in ("Bfp2", "Bfp2_b"):
+            raise CompilerInputError(
+                f"{where}.{key}: expected a format of {board.arch} ({', '.join(board.formats)}), got {name}"
+            )
+    if op.acc_df not in board.dst_formats:
+        raise CompilerInputError(f"{where}.acc_df: expected {', '.join(board.dst_formats)}, got {op.acc_df}")
+
+
+def _check_l1(netlist: Netlist, graph: Graph, op: Op, board: SystemDesc) -> None:
+    held = core_buffers(netlist, graph, op)
+    used = sum(buffer.bytes for buffer in held)
+    if used > board.buda.l1_usable:
+        largest = max(held, key=lambda buffer: buffer.bytes)
+        raise CompilerInputError(
+            f"graphs.{graph.name}.{op.name}: expected at most {board.buda.l1_usable} bytes of L1 on each core, "
+            f"got {used}; try a smaller {largest.role} buffer ({largest.bytes} bytes)"
+        )
+
+
+def core_buffers(netlist: Netlist, graph: Graph, op: Op) -> tuple[CoreBuffer, ...]:
+    """What an op holds in each core's L1: inputs, the output, resident parameters."""
+    formats = [*op.in_df, *("UInt32" for _ in op.input_buf_min_size_tiles[len(op.in_df) :])]
+    sizes = op.input_buf_min_size_tiles or _input_tiles(op)
+    held = [CoreBuffer("input", i, df, n, _bytes(df)) for i, (df, n) in enumerate(zip(formats, sizes, strict=False))]
+    held.append(CoreBuffer("output", 0, op.out_df, op.mblock_tiles * op.buf_size_mb, _bytes(op.out_df)))
+    if op.intermed_df != op.out_df and (op.type == "matmul" or op.attributes.get("dim") == "z"):
+        held.append(CoreBuffer("intermediate", 0, op.intermed_df, op.mblock_tiles, _bytes(op.intermed_df)))
+    if op.type == "fused_op" and (count := fused_of(netlist, op).intermediates):
+        rows, cols = op.ublock
+        one = CoreBuffer("intermediate", 0, op.intermed_df, rows * cols, _bytes(op.intermed_df))
+        held += [replace(one, operand=i) for i in range(count)]
+    resident = {
+        name
+        for program in netlist.programs
+        for name_, argument in program.instructions
+        if name_ == "execute" and isinstance(argument, dict) and argument.get("graph_name") == graph.name
+        for name, row in (argument.get("queue_settings") or {}).items()
+        if isinstance(row, dict) and row.get("prologue") is True
+    }
+    for i, name in enumerate(op.inputs):
+        if name in resident and name in netlist.queues:
+            queue = netlist.queues[name]
+            rows, cols = (queue.grid_size[a] * queue.mblock[a] * queue.ublock[a] for a in range(2))
+            share = (rows // largest_divisor(rows, op.grid_size[0])) * (cols // largest_divisor(cols, op.grid_size[1]))
+            held.append(CoreBuffer("parameter", i, queue.df, share * queue.t, _bytes(queue.df)))
+    return tuple(held)
+
+
+def _input_tiles(op: Op) -> tuple[int, ...]:
+    """Tiles of each input buffer, where the netlist leaves them to the kernel."""
+    rows, cols = op.ublock
+    if op.type == "matmul":
+        deep = op.attributes.get("u_kt", 1)
+        sizes = (MOST_BUFFERED * rows * deep, MOST_BUFFERED * op.mblock[1] * cols * deep)
+        return (*sizes, *(MOST_BUFFERED * rows * cols for _ in op.inputs[2:]))
+    return tuple(MOST_BUFFERED * rows * cols for _ in op.inputs)
+
+
+def _bytes(df: str) -> int:
+    return number_format(df).buda_tile_bytes
+
+
+def _check_queues(netlist: Netlist, board: SystemDesc, order: dict[str, int]) -> None:
+    ops, home = netlist.ops, {op.name: graph.name for graph in netlist.graphs for op in graph.ops}
+    for queue in netlist.queues.values():
+        where = f"queues.{queue.name}"
+        if queue.input != HOST and queue.input not in ops:
+            raise CompilerInputError(f"{where}.input: expected {HOST} or an op, got {queue.input!r}")
+        parts = queue.grid_size[0] * queue.grid_size[1] if queue.loc == "dram" else len(queue.addresses)
+        if len(queue.addresses) != parts or not parts:
+            raise CompilerInputError(
+                f"{where}.{queue.loc}: expected {parts or 1} addresses for its grid, got {len(queue.addresses)}"
+            )
+        if queue.df not in board.formats and queue.df not in ("Bfp2", "Bfp2_b"):
+            raise CompilerInputError(f"{where}.df: expected a format of {board.arch}, got {queue.df}")
+        for name in (op.name for op in ops.values() if queue.name in op.inputs):
+            writer = home.get(queue.input, "")
+            if writer and order and order.get(writer, -1) > order.get(home[name], 1 << 30):
+                raise CompilerInputError(f"{where}: expected {writer} to run before {home[name]}, got it after")
+    _check_dram(netlist, board, order)
+
+
+def _check_dram(netlist: Netlist, board: SystemDesc, order: dict[str, int]) -> None:
+    """Queues that wait at the same time lie apart, each within its channel."""
+    profile, parts = board.buda, []
+    for queue in netlist.queues.values():
+        if queue.loc != "dram":
+            continue
+        size = queue.tiles * _bytes(queue.df) * queue.entries
+        alive = _alive(netlist, queue, order)
+        for channel, address in queue.addresses:
+            if channel >= profile.dram_channels or address + size > profile.dram_channel_bytes:
+                raise CompilerInputError(
+                    f"queues.{queue.name}: expected to lie in {profile.dram_channels} channels of "
+                    f"{profile.dram_channel_bytes} bytes, got channel {channel}, {address:#x} to {address + size:#x}"
+                )
+            if address < FIRST[board.arch]:
+                raise CompilerInputError(
+                    f"queues.{queue.name}: expected an address from {FIRST[board.arch]:#x}, got {address:#x}"
+                )
+            parts.append((queue.target_device, channel, address, address + size, alive, queue.name))
+    parts.sort(key=lambda part: part[:3])
+    for first, second in _near(parts):
+        if first[5] == second[5] or (first[4][0] <= second[4][1] and second[4][0] <= first[4][1]):
+            raise CompilerInputError(
+                f"queues.{second[5]}: expected DRAM of its own, got channel {second[1]} at {second[2]:#x}, "
+                f"where {first[5]} is"
+            )
+
+
+def _near(parts: list) -> Iterator[tuple]:
+    """Pairs of parts that share bytes of a channel."""
+    open_: list = []
+    for part in parts:
+        open_ = [one for one in open_ if one[:2] == part[:2] and one[3] > part[2]]
+        yield from ((one, part) for one in open_)
+        open_.append(part)
+
+
+def _alive(netlist: Netlist, queue: Queue, order: dict[str, int]) -> tuple[int, int]:
+    """First and last step of the program at which a queue holds data."""
+    if queue.input == HOST:
+        return (-1, 1 << 30)
+    readers = [order.get(g.name, 0) for g in netlist.graphs for op in g.ops if queue.name in op.inputs]
+    writers = [order.get(g.name, 0) for g in netlist.graphs for op in g.ops if op.name == queue.input]
+    return (min(writers, default=-1), max(readers, default=1 << 30))
+
+
+__all__ = ["check", "core_buffers"]

@@ -1,0 +1,151 @@
+"""Fused ops of a netlist: checked against what a core can do (tt-budabackend: src/net2hlks/README.md), and read."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from opscope.compiler.buda.fuse_ops import BROADCASTS_INTO, MOST_INTERMEDIATES
+from opscope.compiler.buda.fused import DEST, MOST_INPUTS, OUTPUT, Fused, Step
+from opscope.compiler.buda.fused_steps import NOT_FROM_DEST
+from opscope.compiler.buda.graph import OpSpec, Tm
+from opscope.compiler.buda.graph_to_program import KERNELS
+from opscope.compiler.buda.netlist.model import FusedOp, Netlist, Op, SubOp
+from opscope.compiler.errors import CompilerInputError
+
+ENDS_SCHEDULE = frozenset({"matmul", "reduce"})
+"""Only behind these may a new schedule begin."""
+
+
+def check_fused(netlist: Netlist) -> None:
+    """Raises CompilerInputError for a fused op that no core can do, or an op that names none."""
+    for fused in netlist.fused_ops.values():
+        _check(fused, dest_first=netlist.arch == "grayskull")
+    for op in netlist.ops.values():
+        if op.type != "fused_op":
+            continue
+        fused = fused_of(netlist, op)
+        if len(op.inputs) != fused.inputs:
+            raise CompilerInputError(f"{op.name}.inputs: expected {fused.inputs} of a fused op, got {len(op.inputs)}")
+        steps = [step for schedule in fused.schedules for step in schedule]
+        if any(step.type in ENDS_SCHEDULE or _repeats_tiles(step) for step in steps):
+            continue
+        for step in steps:
+            for key, own, block in (("mblock", step.mblock, op.mblock), ("ublock", step.ublock, op.ublock)):
+                if own is not None and own != block:
+                    where = f"fused_ops.{fused.id}.{step.name}.{key}"
+                    raise CompilerInputError(f"{where}: expected {list(block)} as {op.name} has, got {list(own)}")
+
+
+def _repeats_tiles(step: SubOp) -> bool:
+    return any(tm.startswith("broadcast") for tms in step.tms.values() for tm in tms)
+
+
+def fused_of(netlist: Netlist, op: Op) -> FusedOp:
+    """What a fused op does. Raises CompilerInputError."""
+    number = op.attributes.get("fused_op_id")
+    if not isinstance(number, int) or number not in netlist.fused_ops:
+        known = ", ".join(map(str, netlist.fused_ops)) or "none in the file"
+        raise CompilerInputError(
+            f"{op.name}.attributes.fused_op_id: expected one of fused_ops ({known}), got {number!r}"
+        )
+    return netlist.fused_ops[number]
+
+
+def _check(fused: FusedOp, dest_first: bool) -> None:
+    where = f"fused_ops.{fused.id}"
+    for key, count, most in (
+        ("inputs", fused.inputs, MOST_INPUTS),
+        ("intermediates", fused.intermediates, MOST_INTERMEDIATES),
+    ):
+        if count > most:
+            raise CompilerInputError(f"{where}.{key}: expected at most {most}, got {count}")
+    steps = [step for schedule in fused.schedules for step in schedule]
+    if not steps or steps[-1].output != OUTPUT or any(step.output == OUTPUT for step in steps[:-1]):
+        raise CompilerInputError(f"{where}: expected the last step, and it alone, to make the output, got another")
+    held = {f"input{i}" for i in range(fused.inputs)}
+    buffers = {f"intermed{i}" for i in range(fused.intermediates)}
+    for number, schedule in enumerate(fused.schedules):
+        if number and fused.schedules[number - 1][-1].type not in ENDS_SCHEDULE:
+            raise CompilerInputError(
+                f"{where}.schedules[{number}]: expected to follow a matmul or a reduce, "
+                f"got one behind {fused.schedules[number - 1][-1].type}"
+            )
+        in_dest = False
+        for step in schedule:
+            _check_step(f"{where}.{step.name}", step, held, in_dest, dest_first)
+            if step.output not in (DEST, OUTPUT, *buffers):
+                told = ", ".join(sorted(buffers)) or "no intermediate"
+                raise CompilerInputError(
+                    f"{where}.{step.name}.output: expected dest, output or {told}, got {step.output!r}"
+                )
+            held = (held - set(step.pop)) | ({step.output} & buffers)
+            in_dest = step.output == DEST
+        if in_dest:
+            raise CompilerInputError(
+                f"{where}: expected Dst to be read within its schedule, got {schedule[-1].name} last"
+            )
+
+
+def _check_step(where: str, step: SubOp, held: set[str], in_dest: bool, dest_first: bool) -> None:
+    """What one step reads, with the buffers that hold something before it, and whether Dst does."""
+    if step.type not in KERNELS and step.type not in ENDS_SCHEDULE:
+        raise CompilerInputError(
+            f"{where}.type: expected {', '.join(sorted((*KERNELS, *ENDS_SCHEDULE)))}, got {step.type!r}"
+        )
+    for name in (name for name in step.inputs if name != DEST):
+        if name not in held:
+            raise CompilerInputError(f"{where}: expected {', '.join(sorted(held))} or dest, got {name!r}")
+    from_dest = [i for i, name in enumerate(step.inputs) if name == DEST]
+    if from_dest and (not in_dest or step.type in NOT_FROM_DEST):
+        raise CompilerInputError(
+            f"{where}: expected Dst to hold the step before and a step that reads Dst, got {step.type}"
+        )
+    if in_dest and len(from_dest) != 1:
+        raise CompilerInputError(f"{where}: expected to read Dst once, behind a step that leaves its result there")
+    if from_dest and dest_first and from_dest[0] != 0:
+        raise CompilerInputError(f"{where}: expected Dst as the first input on grayskull, got input {from_dest[0]}")
+    for i, tms in step.tms.items():
+        repeated = [tm for tm in tms if tm.startswith("tile_broadcast")]
+        if repeated and (i != 1 or step.type not in BROADCASTS_INTO):
+            raise CompilerInputError(
+                f"{where}: expected {repeated[0]} on input 1 of add, subtract or multiply, got input {i} of {step.type}"
+            )
+        if other := [tm for tm in tms if not tm.startswith(("broadcast", "tile_broadcast"))]:
+            raise CompilerInputError(f"{where}: expected broadcasts inside a fused op, got {other[0]}")
+
+
+def steps_of(netlist: Netlist, op: Op, spec: OpSpec) -> Fused:
+    """A fused op's steps, each with what all share of `spec`. Raises CompilerInputError."""
+    fused = fused_of(netlist, op)
+    schedules = tuple(tuple(_step(step, spec) for step in schedule) for schedule in fused.schedules)
+    return Fused(fused.inputs, fused.intermediates, schedules)
+
+
+def _step(step: SubOp, spec: OpSpec) -> Step:
+    elements = step.attributes.get("elements")
+    if elements is not None and not (
+        isinstance(elements, list) and len(elements) == 3 and all(isinstance(n, int) and n > 0 for n in elements)
+    ):
+        raise CompilerInputError(f"{step.name}.attributes.elements: expected three whole numbers, got {elements!r}")
+    tms = tuple(tuple(Tm.parse(tm) for tm in step.tms.get(i, ())) for i in range(len(step.inputs)))
+    return Step(
+        step.name, step_spec(step, spec), step.inputs, step.output, tms if any(tms) else (), step.pop,
+        (elements[0], elements[1], elements[2]) if elements else None,
+    )  # fmt: skip
+
+
+def step_spec(step: SubOp, spec: OpSpec) -> OpSpec:
+    """What a step computes."""
+    attributes = step.attributes
+    return replace(
+        spec,
+        type=step.type,
+        relu=bool(attributes.get("relu_en")),
+        approximate=bool(attributes.get("approximate_mode")),
+        reduce_dim=str(attributes.get("dim", "")),
+        reduce_type=str(attributes.get("type", "sum")),
+        vector=str(attributes.get("vector", "")),
+    )
+
+
+__all__ = ["check_fused", "fused_of", "steps_of"]

@@ -1,0 +1,307 @@
+"""YAML -> a netlist. Whatever is not one is a single line: the place, what was expected, what is there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from opscope.compiler.buda.graph import FIDELITIES, Tm
+from opscope.compiler.buda.netlist.model import HOST, FusedOp, Graph, Netlist, Op, Program, Queue, SubOp
+from opscope.compiler.errors import CompilerInputError
+from opscope.compiler.target.formats import number_format
+from opscope.compiler.target.system_desc import load_board
+
+GRAPH_KEYS = ("target_device", "input_count")
+OP_KEYS = frozenset({
+    "type", "grid_loc", "grid_size", "inputs", "grid_transpose", "untilize_output", "t", "mblock", "ublock",
+    "buf_size_mb", "ublock_order", "input_buf_min_size_tiles", "in_df", "out_df", "intermed_df", "acc_df",
+    "math_fidelity", "attributes", "gradient_op", "tile_dim",
+})  # fmt: skip
+QUEUE_KEYS = frozenset({
+    "input", "type", "entries", "grid_size", "t", "mblock", "ublock", "ublock_order", "tile_dim", "df",
+    "target_device", "loc", "dram", "host", "elements", "layout", "alias", "input_tms",
+})  # fmt: skip
+FUSED_KEYS = frozenset({"inputs", "intermediates", "schedules", "custom_kernel_path"})
+STEP_KEYS = frozenset({"type", "inputs", "output", "attributes", "mblock", "ublock", "pop", "pop_last"})
+INSTRUCTIONS = frozenset({
+    "param", "var", "staticvar", "varinst", "loop", "endloop", "execute", "allocate_queue", "deallocate_queue",
+    "endprogram",
+})  # fmt: skip
+LARGEST = 1 << 20
+"""No count of a netlist is larger: what is may only take memory."""
+
+
+class _Reader:
+    """One mapping of the file, and where it is."""
+
+    def __init__(self, where: str, raw: Any) -> None:
+        if not isinstance(raw, Mapping):
+            raise CompilerInputError(f"{where}: expected a mapping, got {_shown(raw)}")
+        self.where, self.raw = where, raw
+
+    def fail(self, key: str, expected: str) -> CompilerInputError:
+        """The error for a key that is not as expected."""
+        got = _shown(self.raw[key]) if key in self.raw else "none"
+        return CompilerInputError(f"{self.where}.{key}: expected {expected}, got {got}")
+
+    def known(self, keys: frozenset[str]) -> None:
+        """Raises CompilerInputError for a key that is none of these."""
+        import difflib
+
+        for key in self.raw:
+            if key not in keys and not (isinstance(key, str) and key.startswith("input_") and key.endswith("_tms")):
+                near = difflib.get_close_matches(str(key), keys, n=3, cutoff=0.5)
+                tail = f"; try {', '.join(near)}" if near else ""
+                raise CompilerInputError(f"{self.where}: expected a key of the netlist, got {_shown(key)}{tail}")
+
+    def word(self, key: str, choices: tuple[str, ...] = (), default: str = "") -> str:
+        """A name."""
+        value = self.raw.get(key, default)
+        if not isinstance(value, str) or not value or (choices and value not in choices):
+            raise self.fail(key, ", ".join(choices) or "a name")
+        return value
+
+    def count(self, key: str, least: int = 1, default: int | None = None) -> int:
+        """A whole number."""
+        value = self.raw.get(key, default)
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= LARGEST:
+            raise self.fail(key, f"a whole number from {least}")
+        return value
+
+    def numbers(self, key: str, size: int = 0, least: int = 1) -> tuple[int, ...]:
+        """A list of whole numbers."""
+        value = self.raw.get(key)
+        if not isinstance(value, list) or (size and len(value) != size) or not all(
+            isinstance(v, int) and not isinstance(v, bool) and least <= v <= LARGEST for v in value
+        ):  # fmt: skip
+            raise self.fail(key, f"{size or 'a list of'} whole numbers from {least}")
+        return tuple(value)
+
+    def pair(self, key: str, least: int = 1) -> tuple[int, int]:
+        """Two whole numbers."""
+        first, second = self.numbers(key, 2, least)
+        return first, second
+
+    def flag(self, key: str) -> bool:
+        """True or false; absent: false."""
+        value = self.raw.get(key, False)
+        if not isinstance(value, bool):
+            raise self.fail(key, "true or false")
+        return value
+
+    def format(self, key: str) -> str:
+        """A number format."""
+        return _format(f"{self.where}.{key}", self.raw.get(key))
+
+    def formats(self, key: str) -> tuple[str, ...]:
+        """A list of number formats."""
+        value = self.raw.get(key)
+        if not isinstance(value, list):
+            raise self.fail(key, "a list of number formats")
+        return tuple(_format(f"{self.where}.{key}", one) for one in value)
+
+
+def _format(where: str, name: Any) -> str:
+    try:
+        return number_format(str(name)).name
+    except ValueError as error:
+        raise CompilerInputError(f"{where}: {error}") from error
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def read(path: Path) -> Netlist:
+    """The netlist in a file. Raises CompilerInputError."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = (getattr(error, "strerror", None) or str(error)).lower()
+        raise CompilerInputError(f"{path}: expected a readable netlist, got: {reason}") from error
+    try:
+        return parse(text, path.stem)
+    except CompilerInputError as error:
+        raise CompilerInputError(f"{path}: {error}") from error
+
+
+def parse(text: str, name: str = "netlist") -> Netlist:
+    """The netlist in a text. Raises CompilerInputError."""
+    try:
+        raw = yaml.safe_load(text)
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        raise CompilerInputError(f"netlist: expected YAML, got: {' '.join(str(error).split())}") from error
+    top = _Reader("netlist", raw)
+    for key in ("devices", "queues", "graphs", "programs"):
+        if key not in top.raw:
+            raise CompilerInputError(f"netlist: expected a section {key}, got {', '.join(map(str, top.raw)) or 'none'}")
+    queues = {str(key): _queue(f"queues.{key}", str(key), row) for key, row in _items(top, "queues")}
+    graphs = tuple(_graph(f"graphs.{key}", str(key), row) for key, row in _items(top, "graphs"))
+    programs = top.raw["programs"]
+    if not isinstance(programs, list):
+        raise top.fail("programs", "a list")
+    made = tuple(_program(entry) for entry in programs)
+    fused = (
+        {number: _fused(number, row) for number, row in _items(top, "fused_ops")} if top.raw.get("fused_ops") else {}
+    )
+    return Netlist(_arch(top.raw["devices"]), queues, graphs, made, name, fused)
+
+
+def _items(top: _Reader, key: str) -> list[tuple[Any, Any]]:
+    raw = top.raw[key]
+    if not isinstance(raw, Mapping):
+        raise top.fail(key, "a mapping")
+    return list(raw.items())
+
+
+def _arch(raw: Any) -> str:
+    arch = _Reader("devices", raw).raw.get("arch")
+    if isinstance(arch, list):
+        if len(set(map(str, arch))) != 1:
+            raise CompilerInputError(f"devices.arch: expected one kind of chip, got {_shown(arch)}")
+        arch = arch[0]
+    try:
+        return load_board(str(arch)).arch
+    except ValueError as error:
+        raise CompilerInputError(f"devices.{error}") from error
+
+
+def _queue(where: str, name: str, raw: Any) -> Queue:
+    row = _Reader(where, raw)
+    row.known(QUEUE_KEYS)
+    loc = row.word("loc", ("dram", "host"))
+    addresses = row.raw.get(loc)
+    if not isinstance(addresses, list) or not all(
+        isinstance(a, list) and len(a) == 2 and all(isinstance(v, int) and v >= 0 for v in a) for a in addresses
+    ):
+        raise row.fail(loc, "a list of [channel, address]")
+    elements = row.numbers("elements", 3) if "elements" in row.raw else None
+    tms = tuple(_tm(f"{where}.input_tms", one) for one in _list(row, "input_tms")) if "input_tms" in row.raw else ()
+    return Queue(
+        name, row.word("input"), row.word("type", ("queue", "ram")), row.count("entries"), row.pair("grid_size"),
+        row.count("t"), row.pair("mblock"), row.pair("ublock"), row.format("df"), row.count("target_device", 0), loc,
+        tuple((a[0], a[1]) for a in addresses), row.word("ublock_order", ("r", "c"), "r"),
+        input_tms=tms, elements=(elements[0], elements[1], elements[2]) if elements else None,
+    )  # fmt: skip
+
+
+def _graph(where: str, name: str, raw: Any) -> Graph:
+    row = _Reader(where, raw)
+    ops = [(str(key), value) for key, value in row.raw.items() if key not in GRAPH_KEYS]
+    return Graph(
+        name,
+        row.count("target_device", 0),
+        row.count("input_count"),
+        tuple(_op(f"{where}.{key}", key, value) for key, value in ops),
+    )
+
+
+def _op(where: str, name: str, raw: Any) -> Op:
+    row = _Reader(where, raw)
+    row.known(OP_KEYS)
+    inputs = row.raw.get("inputs")
+    if not isinstance(inputs, list) or not inputs or not all(isinstance(one, str) for one in inputs):
+        raise row.fail("inputs", "a list of ops and queues")
+    tms = {}
+    for key in row.raw:
+        if key.startswith("input_") and key.endswith("_tms"):
+            number = key.removeprefix("input_").removesuffix("_tms")
+            if not number.isdecimal() or int(number) >= len(inputs):
+                raise CompilerInputError(f"{where}: expected TMs of inputs 0 to {len(inputs) - 1}, got {key}")
+            tms[int(number)] = tuple(_tm(f"{where}.{key}", one) for one in _list(row, key))
+    sizes = row.numbers("input_buf_min_size_tiles") if "input_buf_min_size_tiles" in row.raw else ()
+    attributes = _Reader(f"{where}.attributes", row.raw.get("attributes") or {}).raw
+    return Op(
+        name, row.word("type"), row.pair("grid_loc", 0), row.pair("grid_size"), tuple(inputs), row.count("t"),
+        row.pair("mblock"), row.pair("ublock"), row.formats("in_df"), row.format("out_df"), row.format("intermed_df"),
+        row.format("acc_df"), row.word("math_fidelity", tuple(FIDELITIES)), row.count("buf_size_mb", default=2),
+        row.word("ublock_order", ("r", "c"), "r"), sizes, row.flag("grid_transpose"), row.flag("untilize_output"),
+        tms, dict(attributes),
+    )  # fmt: skip
+
+
+def _fused(number: Any, raw: Any) -> FusedOp:
+    row = _Reader(f"fused_ops.{number}", raw)
+    if isinstance(number, bool) or not isinstance(number, int):
+        raise CompilerInputError(f"fused_ops: expected whole numbers as keys, got {_shown(number)}")
+    row.known(FUSED_KEYS)
+    schedules = []
+    for schedule in _list(row, "schedules"):
+        if not isinstance(schedule, list):
+            raise row.fail("schedules", "a list of lists of steps")
+        steps = []
+        for entry in schedule:
+            for name, step in _Reader(row.where, entry).raw.items():
+                steps.append(_step(f"{row.where}.{name}", str(name), step))
+        schedules.append(tuple(steps))
+    return FusedOp(number, row.count("inputs"), row.count("intermediates", 0, 0), tuple(schedules))
+
+
+def _step(where: str, name: str, raw: Any) -> SubOp:
+    row = _Reader(where, raw)
+    inputs = row.raw.get("inputs")
+    if not isinstance(inputs, list) or not inputs or not all(isinstance(one, str) for one in inputs):
+        raise row.fail("inputs", "a list of inputs, intermediates or dest")
+    tms = {
+        i: tuple(_tm(f"{where}.{key}", one) for one in _list(row, key))
+        for i in range(len(inputs))
+        for key in (f"input_{i}_tms",)
+        if key in row.raw
+    }
+    attributes = _Reader(f"{where}.attributes", row.raw.get("attributes") or {}).raw
+    row.known(STEP_KEYS)
+    for key in row.raw.keys() - STEP_KEYS - {f"input_{i}_tms" for i in range(len(inputs))}:
+        raise CompilerInputError(f"{where}: expected TMs of inputs 0 to {len(inputs) - 1}, got {key}")
+    pop = tuple(str(one) for key in ("pop", "pop_last") if key in row.raw for one in _list(row, key))
+    mblock, ublock = (row.pair(key) if key in row.raw else None for key in ("mblock", "ublock"))
+    return SubOp(name, row.word("type"), tuple(inputs), row.word("output"), tms, dict(attributes), mblock, ublock, pop)
+
+
+def _list(row: _Reader, key: str) -> list[Any]:
+    value = row.raw.get(key)
+    if not isinstance(value, list):
+        raise row.fail(key, "a list")
+    return value
+
+
+def _tm(where: str, raw: Any) -> str:
+    """A TM as it prints."""
+    text = ""
+    if isinstance(raw, str):
+        text = raw
+    elif isinstance(raw, Mapping) and len(raw) == 1:
+        ((name, value),) = raw.items()
+        if isinstance(value, Mapping):
+            inner = [v for pair in value.items() for v in pair] if name == "broadcast" else list(value.values())
+            text = f"{name}({', '.join(map(str, inner))})"
+        else:
+            text = f"{name}({value})"
+    try:
+        return str(Tm.parse(text))
+    except CompilerInputError as error:
+        raise CompilerInputError(f"{where}: {error}") from error
+
+
+def _program(raw: Any) -> Program:
+    entry = _Reader("programs", raw)
+    if len(entry.raw) != 1:
+        raise CompilerInputError(f"programs: expected one name per entry, got {_shown(raw)}")
+    ((name, lines),) = entry.raw.items()
+    if not isinstance(lines, list):
+        raise entry.fail(str(name), "a list of instructions")
+    made: list[tuple[str, Any]] = []
+    for number, line in enumerate(lines):
+        word, argument = (line, None) if isinstance(line, str) else next(iter(dict(line or {}).items()), ("", None))
+        if word not in INSTRUCTIONS:
+            raise CompilerInputError(
+                f"programs.{name}[{number}]: expected {', '.join(sorted(INSTRUCTIONS))}, got {_shown(line)}"
+            )
+        made.append((str(word), argument))
+    return Program(str(name), tuple(made))
+
+
+__all__ = ["HOST", "parse", "read"]

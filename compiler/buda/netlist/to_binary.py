@@ -1,0 +1,174 @@
+"""A netlist as the binary that a device runs: the graph that it describes, and its places as the plan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from graphlib import CycleError, TopologicalSorter
+from typing import Any
+
+from opscope.compiler.buda.graph import BudaGraph, NodeKind, OpSpec, Slices, TensorShape, Tm
+from opscope.compiler.buda.graph_builder import GraphBuilder, Operand
+from opscope.compiler.buda.graph_to_program import GraphProgram, to_program
+from opscope.compiler.buda.netlist.check import check, core_buffers
+from opscope.compiler.buda.netlist.emit import KINDS as NAMES
+from opscope.compiler.buda.netlist.fused import steps_of
+from opscope.compiler.buda.netlist.interpret import executions
+from opscope.compiler.buda.netlist.model import HOST, Graph, Netlist, Op, Queue
+from opscope.compiler.buda.plan_to_binary import PlannedProgram
+from opscope.compiler.buda.sparse_pattern import SparsePattern
+from opscope.compiler.errors import CompilerInputError
+from opscope.compiler.target.formats import number_format
+from opscope.compiler.target.plan import Allocation, BlockPlan, EpochPlan, PlacedOp, Plan, QueuePlan
+from opscope.compiler.target.program import Binary
+from opscope.compiler.target.system_desc import load_board
+
+KINDS = {short: kind for kind, short in NAMES.items()}
+
+
+def to_binary(netlist: Netlist, board: str = "", parameters: dict[str, int] | None = None) -> PlannedProgram:
+    """The binary of a checked netlist, for a board or its arch's default one. Raises CompilerInputError."""
+    check(netlist)
+    system = load_board(board or netlist.arch)
+    if system.arch != netlist.arch:
+        raise CompilerInputError(f"board: expected one with {netlist.arch}, got {system.board} with {system.arch}")
+    graph = graph_of(netlist)
+    program = to_program(graph, {op.name: int(op.attributes.get("u_kt", 0)) for op in netlist.ops.values()})
+    order = {name: i for i, name in enumerate(_executed(netlist, parameters))}
+    graphs = sorted((g for g in netlist.graphs if g.name in order), key=lambda g: order[g.name])
+    plan = Plan(
+        netlist.name,
+        "netlist",
+        tuple(EpochPlan(order[g.name], g.target_device, KINDS.get(g.name[:3], "forward")) for g in graphs),
+        tuple(_placed(netlist, g, op, order[g.name], program, graph) for g in graphs for op in g.ops),
+        tuple(_queue_plan(queue, program) for queue in netlist.queues.values()),
+    )
+    return PlannedProgram(program, Binary(system.board, system.arch, (program.program,), "opscope netlist", plan))
+
+
+def _executed(netlist: Netlist, parameters: dict[str, int] | None) -> dict[str, None]:
+    """Graphs that a program executes, in order of their first time; all, where there is no program."""
+    steps = (step.graph for program in netlist.programs for step in executions(program, parameters))
+    return dict.fromkeys(steps) or dict.fromkeys(graph.name for graph in netlist.graphs)
+
+
+def graph_of(netlist: Netlist) -> BudaGraph:
+    """The graph that a netlist describes. Raises CompilerInputError where shapes do not go together."""
+    builder = GraphBuilder(netlist.name)
+    outputs = []
+    pickers = {op.inputs[0]: _spec(netlist, op).pattern for op in netlist.ops.values() if op.attributes.get("identity")}
+    for queue in netlist.queues.values():
+        if queue.name in pickers:
+            shape = TensorShape(1, 1, pickers[queue.name].rows, pickers[queue.name].cols)
+            builder.source(queue.name, NodeKind.CONSTANT, shape, queue.df)
+        elif queue.input == HOST:
+            kind = NodeKind.PARAMETER if queue.type == "ram" else NodeKind.INPUT
+            builder.source(queue.name, kind, _queue_shape(queue), queue.df, queue.elements)
+        elif _is_output(netlist, queue):
+            outputs.append(queue)
+    for op in _producers_first(netlist):
+        operands = [
+            Operand(_producer(netlist, name), tuple(Tm.parse(tm) for tm in op.tms.get(i, ())))
+            for i, name in enumerate(op.inputs)
+        ]
+        elements = op.attributes.get("elements")
+        builder.op(
+            op.name, _spec(netlist, op), operands, op.out_df, _shape(op), tuple(elements) if elements else None
+        )  # fmt: skip
+    for queue in outputs:
+        tms = tuple(Tm.parse(tm) for tm in queue.input_tms)
+        builder.output(queue.name, Operand(queue.input, tms), queue.elements)
+    return builder.graph()
+
+
+def _is_output(netlist: Netlist, queue: Queue) -> bool:
+    """Whether an op writes it for the host: nobody else reads it."""
+    return queue.input != HOST and not any(queue.name in op.inputs for op in netlist.ops.values())
+
+
+def _producer(netlist: Netlist, name: str) -> str:
+    """The op or source behind an input: a queue between graphs stands for the op that writes it."""
+    queue = netlist.queues.get(name)
+    return name if queue is None or queue.input == HOST else queue.input
+
+
+def _producers_first(netlist: Netlist) -> Iterator[Op]:
+    ops = netlist.ops
+    sorter = TopologicalSorter({
+        op.name: [p for p in (_producer(netlist, name) for name in op.inputs) if p in ops] for op in ops.values()
+    })  # fmt: skip
+    try:
+        yield from (ops[name] for name in sorter.static_order())
+    except CycleError as error:
+        raise CompilerInputError(
+            f"graphs: expected ops that do not wait for each other, got {error.args[1]}"
+        ) from error
+
+
+def _queue_shape(queue: Queue) -> TensorShape:
+    rows, cols = (queue.grid_size[a] * queue.mblock[a] * queue.ublock[a] for a in range(2))
+    return TensorShape(1, queue.t, rows, cols)
+
+
+def _stream(op: Op) -> tuple[str, tuple[int, int]]:
+    row = op.attributes.get("t_stream")
+    if row is None:
+        return "R", (1, 1)
+    r, c = row["factor"]
+    return str(row["dir"]), (int(r), int(c))
+
+
+def _shape(op: Op) -> TensorShape:
+    _, (tr, tc) = _stream(op)
+    if op.t % (tr * tc):
+        raise CompilerInputError(f"{op.name}: expected a t of {tr}x{tc} pieces, got {op.t}")
+    rows = op.grid_size[0] * tr * op.mblock[0] * op.ublock[0]
+    return TensorShape(1, op.t // (tr * tc), rows, op.grid_size[1] * tc * op.mblock[1] * op.ublock[1])
+
+
+def _spec(netlist: Netlist, op: Op) -> OpSpec:
+    attributes: dict[str, Any] = dict(op.attributes)
+    spec = OpSpec(
+        op.type, op.math_fidelity, op.acc_df, "" if op.intermed_df == op.out_df else op.intermed_df,
+        approximate=bool(attributes.get("approximate_mode")), relu=bool(attributes.get("relu_en")),
+        vector=str(attributes.get("vector", "")), l1_acc=bool(attributes.get("l1_acc")),
+    )  # fmt: skip
+    if op.type == "fused_op":
+        return replace(spec, fused=steps_of(netlist, op, spec))
+    try:
+        if op.type == "reduce":
+            return replace(spec, reduce_dim=attributes["dim"], reduce_type=attributes.get("type", "sum"))
+        if op.type == "matmul" and attributes.get("identity"):
+            w = attributes["windows"]
+            (top, bottom), (left, right) = w["padding"]
+            pattern = SparsePattern.of_convolution(
+                tuple(w["size"]), tuple(w["kernel"]), tuple(w["stride"]), ((top, bottom), (left, right)),
+                tuple(w["dilation"]),
+            )  # fmt: skip
+            return replace(spec, type="sparse_matmul", sparse=pattern)
+        if op.type == "splice":
+            taken = attributes["slices"]
+            return replace(spec, slices=Slices(*(tuple(taken[key]) for key in ("dims", "begins", "ends", "steps"))))
+    except (KeyError, TypeError, ValueError) as error:
+        raise CompilerInputError(f"{op.name}.attributes: expected those of a {op.type}, got {error!r}") from error
+    return spec
+
+
+def _placed(netlist: Netlist, graph: Graph, op: Op, epoch: int, program: GraphProgram, whole: BudaGraph) -> PlacedOp:
+    direction, factor = _stream(op)
+    *steps, operation = program.operations_of(whole.node(op.name))
+    return PlacedOp(
+        op.name, operation, epoch, graph.target_device, *op.grid_loc, op.grid_size,
+        op.grid_transpose, direction, factor, BlockPlan(op.t, *op.mblock, *op.ublock),
+        int(op.attributes.get("m_k", 1)), int(op.attributes.get("u_kt", 1)), op.ublock_order,
+        core_buffers(netlist, graph, op), tuple(steps),
+    )  # fmt: skip
+
+
+def _queue_plan(queue: Queue, program: GraphProgram) -> QueuePlan:
+    node = queue.name if queue.name in program.tensor else queue.input
+    return QueuePlan(
+        queue.name, program.tensor.get(node, -1), queue.input, queue.type, queue.entries, queue.grid_size,
+        BlockPlan(queue.t, *queue.mblock, *queue.ublock), queue.df, queue.loc, queue.target_device,
+        tuple(Allocation(*part) for part in queue.addresses), queue.tiles * number_format(queue.df).buda_tile_bytes,
+    )  # fmt: skip

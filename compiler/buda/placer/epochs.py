@@ -1,0 +1,169 @@
+"""Ops onto rectangles of cores, in the order of the graph: an epoch is what fits on the chip at once.
+
+First fit: rows from the top, in each row from the left. An op that is taller than wide and than the band of ops beside
+it is laid on its side, if it then starts no later. What does not fit starts the next epoch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+
+from opscope.compiler.buda.balancer.shapes import Grid
+from opscope.compiler.errors import CompilerInputError
+
+HARVESTABLE_ROWS = frozenset({1, 2, 3, 4, 5, 7, 8, 9, 10, 11})
+"""Physical rows of a die that hold cores and may be switched off."""
+
+
+@dataclass(frozen=True)
+class OpToPlace:
+    """An op, its grid, and in which pass it runs: forward, backward and optimizer ops never share an epoch."""
+
+    name: str
+    grid: Grid
+    epoch_type: str = "forward"
+    cycles: int = 0
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where an op is: the rectangle's first core, and its shape there."""
+
+    op: OpToPlace
+    chip: int
+    epoch: int
+    row: int
+    col: int
+    grid: Grid
+    transposed: bool = False
+
+    def cores(self) -> Iterable[tuple[int, int]]:
+        """Its cores, as (row, column)."""
+        return ((self.row + r, self.col + c) for r in range(self.grid.r) for c in range(self.grid.c))
+
+
+@dataclass(frozen=True)
+class PlacerOptions:
+    """What a caller may ask of the placer."""
+
+    epoch_breaks: Collection[str] = ()
+    """Ops that start an epoch."""
+    chip_breaks: Collection[str] = ()
+    """Ops that start an epoch on the next chip."""
+    chips: int = 1
+    transpose: bool = True
+    chip_order: tuple[int, ...] = ()
+    """Chips in the order in which they are filled; empty: by number."""
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """What runs at once on one chip."""
+
+    number: int
+    chip: int
+    placements: tuple[Placement, ...]
+
+    @property
+    def kind(self) -> str:
+        """Forward, backward or optimizer: its ops are of one epoch type."""
+        return self.placements[0].op.epoch_type if self.placements else "forward"
+
+    @property
+    def cores(self) -> int:
+        """Cores in use."""
+        return sum(placement.grid.volume for placement in self.placements)
+
+    @property
+    def cycles(self) -> int:
+        """Cycles per input: those of the slowest op, since all ops run as a pipeline."""
+        return max((placement.op.cycles for placement in self.placements), default=0)
+
+
+@dataclass
+class CoreGrid:
+    """One chip's cores while an epoch fills it."""
+
+    grid: Grid
+    taken: set[tuple[int, int]] = field(default_factory=set)
+
+    def first_free(self, shape: Grid) -> tuple[int, int] | None:
+        """The first core from the top left from which a free rectangle of that shape starts."""
+        for row in range(self.grid.r - shape.r + 1):
+            for col in range(self.grid.c - shape.c + 1):
+                if all((row + r, col + c) not in self.taken for r in range(shape.r) for c in range(shape.c)):
+                    return row, col
+        return None
+
+    def band_height(self, row: int, col: int) -> int:
+        """Rows of the band of ops that already stands left of a core, from that core's row down; 0 where none does.
+
+        On a chip that is taller than wide a new band has all rows that are left.
+        """
+        for left in range(col - 1, -1, -1):
+            if (row, left) in self.taken:
+                height = 1
+                while row + height < self.grid.r and (row + height, left) in self.taken:
+                    height += 1
+                return height
+        return self.grid.r - row if self.grid.r > self.grid.c else 0
+
+    def take(self, placement: Placement) -> None:
+        """Marks a placement's cores."""
+        self.taken.update(placement.cores())
+
+
+def place(ops: Iterable[OpToPlace], grid: Grid, options: PlacerOptions | None = None) -> tuple[Epoch, ...]:
+    """Epochs for `ops` on chips of that grid. Raises CompilerInputError for an op that is larger than a chip."""
+    options = options or PlacerOptions()
+    epochs: list[tuple[int, list[Placement]]] = []
+    order = options.chip_order or tuple(range(options.chips))
+    cores, kind, turns = CoreGrid(grid), "", 0
+    chip = order[0]
+    for op in ops:
+        turn = op.name in options.chip_breaks and bool(epochs)
+        if turn:
+            turns += 1
+            chip = order[turns % options.chips]
+        if not epochs or turn or op.name in options.epoch_breaks or op.epoch_type != kind:
+            cores = _start(epochs, chip, grid)
+        found = try_place(op, cores, chip, len(epochs) - 1, options.transpose)
+        if found is None:
+            cores = _start(epochs, chip, grid)
+            found = try_place(op, cores, chip, len(epochs) - 1, options.transpose)
+        if found is None:
+            raise CompilerInputError(f"{op.name}: expected a grid within {grid} cores, got {op.grid}")
+        cores.take(found)
+        epochs[-1][1].append(found)
+        kind = op.epoch_type
+    return tuple(Epoch(i, on, tuple(placements)) for i, (on, placements) in enumerate(epochs) if placements)
+
+
+def _start(epochs: list[tuple[int, list[Placement]]], chip: int, grid: Grid) -> CoreGrid:
+    epochs.append((chip, []))
+    return CoreGrid(grid)
+
+
+def try_place(op: OpToPlace, cores: CoreGrid, chip: int, epoch: int, transpose: bool) -> Placement | None:
+    """Where the op would go among what is placed already; None where it does not fit."""
+    upright = cores.first_free(op.grid)
+    lying = Grid(op.grid.c, op.grid.r)
+    tall = transpose and op.grid.r > op.grid.c and bool(cores.taken)
+    turned = None
+    if tall and (upright is None or cores.band_height(*upright) < op.grid.r):
+        turned = cores.first_free(lying)
+    if turned is not None and (upright is None or turned <= upright):
+        return Placement(op, chip, epoch, *turned, lying, transposed=True)
+    return None if upright is None else Placement(op, chip, epoch, *upright, op.grid)
+
+
+def harvested_grid(grid: Grid, mask: int) -> Grid:
+    """The grid that is left of a chip without the rows of `mask`. Raises CompilerInputError for a row without cores."""
+    rows = [bit for bit in range(mask.bit_length()) if mask >> bit & 1]
+    for row in rows:
+        if row not in HARVESTABLE_ROWS:
+            raise CompilerInputError(f"harvested rows: expected rows 1-5 and 7-11, got {row} (mask {mask})")
+    if len(rows) >= grid.r:
+        raise CompilerInputError(f"harvested rows: expected fewer than {grid.r}, got {len(rows)} (mask {mask})")
+    return Grid(grid.r - len(rows), grid.c)

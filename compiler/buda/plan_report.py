@@ -1,0 +1,200 @@
+"""A plan as JSON for programs, and as lines for people. Field names of op models are those of TT-Buda's log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from opscope.compiler.buda.balancer.limiter import limiter_cycles
+from opscope.compiler.buda.balancer.op_model import Candidate, OpModel
+from opscope.compiler.buda.balancer.shapes import BufferModel, StreamFactor
+from opscope.compiler.buda.graph import OpSpec
+from opscope.compiler.buda.planner import Plan
+
+
+def as_json(plan: Plan, op: str = "") -> dict[str, Any]:
+    """The whole plan, or with every candidate of one op."""
+    found: dict[str, Any] = {
+        "graph": plan.graph.name,
+        "arch": plan.budget.arch,
+        "grid": [plan.budget.grid.r, plan.budget.grid.c],
+        "policy": plan.policy,
+        "placeholder_figures": plan.budget.placeholder,
+        "unmeasured_ops": dict(plan.unmeasured),
+        "cycles_per_input": plan.cycles,
+        "dram_cuts": [[edge.producer, edge.consumer] for edge in plan.cuts],
+    }
+    if op:
+        return found | {"op": _op_json(plan, op)}
+    crossing, switch = plan.crossing_bytes(), plan.switch_cycles()
+    loads, loading = plan.load_bytes(), plan.load_cycles()
+    found["ops"] = [_op_summary(plan, node.name) for node in plan.graph.ops]
+    found["epochs"] = [
+        {
+            "epoch": epoch.number,
+            "chip": epoch.chip,
+            "type": epoch.kind,
+            "cores": epoch.cores,
+            "cycles": epoch.cycles,
+            "bytes_to_dram": crossing[i],
+            "switch_cycles": switch[i],
+            "bytes_of_programs_and_routes": loads[i],
+            "load_cycles": loading[i],
+            "placements": [
+                {"op": p.op.name, "start": [p.row, p.col], "grid": [p.grid.r, p.grid.c], "transposed": p.transposed}
+                for p in epoch.placements
+            ],
+        }
+        for i, epoch in enumerate(plan.epochs)
+    ]
+    return found
+
+
+def _op_summary(plan: Plan, name: str) -> dict[str, Any]:
+    legal, choice = plan.legal[name], plan.choices[name]
+    return {
+        "name": name,
+        **_steps_json(plan.graph.node(name).spec),
+        "candidates": len(legal.candidates),
+        "op_models": len(legal.models),
+        "failures": {reason.value: n for reason, n in legal.failures.items()},
+        "chosen": model_json(choice.model),
+        "why": choice.why,
+    }
+
+
+def _steps_json(spec: OpSpec) -> dict[str, Any]:
+    """The steps of a fused op, each with the op of the graph that it was."""
+    if spec.fused is None:
+        return {}
+    steps = [{"name": s.name, "op": s.origin, "inputs": list(s.inputs), "output": s.output} for s in spec.fused.steps]
+    return {"fused_steps": steps}
+
+
+def _op_json(plan: Plan, name: str) -> dict[str, Any]:
+    legal = plan.legal[plan.graph.node(name).name]
+    return _op_summary(plan, name) | {"all": [_candidate_json(candidate) for candidate in legal.candidates]}
+
+
+def _candidate_json(candidate: Candidate) -> dict[str, Any]:
+    if candidate.models:
+        return {"op_models": [model_json(model) for model in candidate.models]}
+    return {
+        "grid_shape": {"r": candidate.grid.r, "c": candidate.grid.c},
+        "t_stream_factor": _stream_json(candidate.stream),
+        "failure": candidate.failure.value if candidate.failure else "",
+        "detail": candidate.detail,
+    }
+
+
+def model_json(model: OpModel) -> dict[str, Any]:
+    """An op model."""
+    return {
+        "grid_shape": {"r": model.grid.r, "c": model.grid.c},
+        "op_type": model.spec.type,
+        "data_format": model.output.data_format,
+        "math_fidelity": model.spec.math_fidelity,
+        "t_stream_factor": _stream_json(model.stream),
+        "cached_execution_cycles": model.cycles,
+        "l1_bytes": model.l1_bytes,
+        "input_buffers": [_buffer_json(buffer) for buffer in model.inputs],
+        "output_buffers": [_buffer_json(model.output)],
+        "intermediate_buffers": [_buffer_json(buffer) for buffer in model.intermediates],
+        "parameter_buffers": [_buffer_json(buffer) if buffer else None for buffer in model.parameters],
+    }
+
+
+def _stream_json(stream: StreamFactor) -> dict[str, Any]:
+    return {"dir": stream.dir, "r": stream.r, "c": stream.c}
+
+
+def _buffer_json(buffer: BufferModel) -> dict[str, Any]:
+    block = buffer.block_shape
+    return {
+        "block_shape": {
+            "t": block.t,
+            "mblock_m": block.mblock_m,
+            "mblock_n": block.mblock_n,
+            "ublock": {"rt": block.ublock.rt, "ct": block.ublock.ct},
+        },
+        "buffer_factor": buffer.factor,
+        "l1_size_tiles": buffer.l1_size_tiles,
+        "data_format": buffer.data_format,
+    }
+
+
+def plan_lines(plan: Plan) -> Iterator[str]:
+    """The plan: epochs, and in each the ops with their models."""
+    yield from _head(plan)
+    crossing, switch, loading = plan.crossing_bytes(), plan.switch_cycles(), plan.load_cycles()
+    trains = any(epoch.kind != "forward" for epoch in plan.epochs)
+    for i, epoch in enumerate(plan.epochs):
+        kind = f" {epoch.kind}" if trains else ""
+        yield (
+            f"epoch {epoch.number} chip {epoch.chip}{kind}: {epoch.cores} of {plan.budget.grid.volume} cores, "
+            f"{epoch.cycles} cycles; switch: {crossing[i]} bytes to DRAM and back, {switch[i]} cycles; programs and "
+            f"routes to L1: at most {loading[i]} cycles"
+        )
+        for placed in epoch.placements:
+            model = plan.choices[placed.op.name].model
+            side = " on its side" if placed.transposed else ""
+            yield (
+                f"  {placed.op.name:32} {model.spec.type:14} grid {placed.op.grid!s:>6} at "
+                f"({placed.row}, {placed.col}){side}  {_model_line(model)}"
+            )
+            if model.spec.fused is not None:
+                yield f"  {'':32} = {model.spec.fused}"
+    for edge in plan.cuts:
+        yield f"through DRAM: {edge.producer} -> {edge.consumer} (no two models stream along this edge)"
+
+
+def op_lines(plan: Plan, name: str) -> Iterator[str]:
+    """Every candidate of one op, and the chosen one."""
+    legal, choice = plan.legal[plan.graph.node(name).name], plan.choices[name]
+    yield from _head(plan)
+    node = plan.graph.node(name)
+    yield f"{name}: {node.spec.type} of {node.shape}, {node.data_format}"
+    if node.spec.fused is not None:
+        for step in node.spec.fused.steps:
+            yield f"  step {step.name:16} {', '.join(step.inputs)} -> {step.output}  ({step.origin})"
+    for candidate in legal.candidates:
+        where = f"  {candidate.grid!s:>6} {candidate.stream.dir:>2} t {candidate.stream.t:<4}"
+        if candidate.failure is not None:
+            yield f"{where} {candidate.failure.value}{f': {candidate.detail}' if candidate.detail else ''}"
+        for model in candidate.models:
+            mark = " <- chosen" if model is choice.model else ""
+            yield f"{where} {_model_line(model)}{mark}"
+    legal_count = sum(bool(candidate.models) for candidate in legal.candidates)
+    yield f"candidates {len(legal.candidates)}, legal {legal_count}, op models {len(legal.models)}"
+    for reason, count in legal.failures.most_common():
+        yield f"  {count:6} {reason.value}"
+    limit = limiter_cycles(plan.graph, name, choice.model, plan.budget)
+    yield f"chosen: {_model_line(choice.model)}; {limit} cycles with data movement"
+    yield f"why: {choice.why}"
+
+
+def dram_queues_note(plan: Plan) -> str:
+    """What waits in DRAM between epochs, in a sentence."""
+    total, switches = sum(plan.crossing_bytes()), sum(plan.switch_cycles())
+    return f"Epoch switches write {total:,} bytes of activations to DRAM and read them back: {switches:,} cycles."
+
+
+def _head(plan: Plan) -> Iterator[str]:
+    yield f"{plan.graph.name}: {len(plan.graph.ops)} ops on {plan.budget.arch} {plan.budget.grid}, policy {plan.policy}"
+    if plan.budget.placeholder:
+        yield f"figures of {plan.budget.arch} are placeholders in TT-Buda: Wormhole's constants, nobody measured them"
+    if plan.unmeasured:
+        kinds = ", ".join(f"{kind} ({count})" for kind, count in plan.unmeasured.items())
+        yield f"no measured cycles on {plan.budget.arch}, counted as a copy: {kinds}"
+    yield f"{len(plan.epochs)} epochs, {plan.cycles} cycles per input"
+
+
+def _model_line(model: OpModel) -> str:
+    inputs = "/".join(str(buffer.l1_size_tiles) for buffer in model.inputs)
+    block = model.block
+    steps = f" m_k {model.m_k} u_kt {model.u_kt}" if model.spec.is_matmul else ""
+    return (
+        f"cycles {model.cycles:<9} block t {block.t} {block.mblock_m}x{block.mblock_n} of "
+        f"{block.ublock.rt}x{block.ublock.ct}{steps}  tiles in {inputs} out {model.output.l1_size_tiles}  "
+        f"L1 {model.l1_bytes}"
+    )

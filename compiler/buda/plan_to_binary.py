@@ -1,0 +1,195 @@
+"""A plan as a device follows it: each op's cores, blocks and buffers, and each queue's place in DRAM."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from opscope.compiler.buda.balancer.op_model import OpModel
+from opscope.compiler.buda.balancer.shapes import BlockShape, BufferModel, Grid, StreamFactor, UBlock
+from opscope.compiler.buda.graph import BudaGraph, Node, NodeKind
+from opscope.compiler.buda.graph_to_program import GraphProgram, to_program
+from opscope.compiler.buda.placer.dram import Request, place_queues
+from opscope.compiler.buda.placer.epochs import Placement
+from opscope.compiler.buda.planner import Plan as Planned
+from opscope.compiler.target.formats import number_format
+from opscope.compiler.target.plan import Allocation, BlockPlan, CoreBuffer, EpochPlan, PlacedOp, Plan, QueuePlan
+from opscope.compiler.target.program import Binary
+from opscope.compiler.target.system_desc import SystemDesc
+
+HOST_ENTRIES = 2
+"""Entries of a queue that the host fills or empties: one is in use while the other is written."""
+
+
+@dataclass(frozen=True)
+class PlannedProgram:
+    """A program with its plan."""
+
+    graph: GraphProgram
+    binary: Binary
+
+
+def to_binary(
+    planned: Planned,
+    board: SystemDesc,
+    *,
+    dram: str = "ROUND_ROBIN",
+    host_inputs: bool = True,
+    host_outputs: bool = True,
+    version: str = "",
+) -> PlannedProgram:
+    """The binary of a planned graph. Raises CompilerInputError where a kernel or room in DRAM is missing."""
+    models = {name: choice.model for name, choice in planned.choices.items()}
+    graph = planned.graph
+    program = to_program(graph, {name: model.u_kt for name, model in models.items()})
+    plan = Plan(
+        graph.name,
+        planned.policy,
+        tuple(EpochPlan(e.number, e.chip, e.kind) for e in planned.epochs),
+        tuple(placed_op(graph, models[p.op.name], p, program) for epoch in planned.epochs for p in epoch.placements),
+        queues(planned, program, dram, host_inputs, host_outputs),
+    )
+    binary = Binary(board.board, board.arch, (program.program,), f"opscope {version}".strip(), plan)
+    return PlannedProgram(program, binary)
+
+
+def placed_op(graph: BudaGraph, model: OpModel, placement: Placement, program: GraphProgram) -> PlacedOp:
+    """One op of the plan."""
+    *steps, operation = program.operations_of(graph.node(placement.op.name))
+    return PlacedOp(
+        placement.op.name,
+        operation,
+        placement.epoch,
+        placement.chip,
+        placement.row,
+        placement.col,
+        (model.grid.r, model.grid.c),
+        placement.transposed,
+        model.stream.dir,
+        (model.stream.r, model.stream.c),
+        block_plan(model.block),
+        model.m_k,
+        model.u_kt,
+        graph.ublock_orders.get(placement.op.name, "r"),
+        buffers(model),
+        tuple(steps),
+    )
+
+
+def block_plan(block: BlockShape) -> BlockPlan:
+    """A block shape as the binary names it."""
+    return BlockPlan(block.t, block.mblock_m, block.mblock_n, block.ublock.rt, block.ublock.ct)
+
+
+def buffers(model: OpModel) -> tuple[CoreBuffer, ...]:
+    """What an op model holds in each core's L1."""
+    out = model.output
+    return (
+        *(_core_buffer("input", i, buffer) for i, buffer in enumerate(model.inputs)),
+        _core_buffer("output", 0, out, out.block_shape.t if model.spec.gradient else 1),
+        *(_core_buffer("intermediate", i, buffer) for i, buffer in enumerate(model.intermediates)),
+        *(_core_buffer("parameter", i, b, b.block_shape.t) for i, b in enumerate(model.parameters) if b is not None),
+    )
+
+
+def _core_buffer(role: str, operand: int, buffer: BufferModel, times: int = 1) -> CoreBuffer:
+    tile = number_format(buffer.data_format).buda_tile_bytes
+    return CoreBuffer(role, operand, buffer.data_format, buffer.l1_size_tiles * times, tile)
+
+
+def queues(
+    planned: Planned, program: GraphProgram, dram: str, host_inputs: bool = True, host_outputs: bool = True
+) -> tuple[QueuePlan, ...]:
+    """Inputs, parameters and outputs, and what one epoch leaves to another or an edge was cut for."""
+    graph = planned.graph
+    models = {name: choice.model for name, choice in planned.choices.items()}
+    placed = {p.op.name: p for epoch in planned.epochs for p in epoch.placements}
+    cut = {edge.producer for edge in planned.cuts}
+    made: list[QueuePlan] = []
+    requests: dict[int, list[Request]] = {}
+    for node in graph.nodes:
+        if node.kind is NodeKind.OUTPUT:
+            (edge,) = graph.operands(node.name)
+            grid, block = Grid(1, 1), BlockShape.of(node.shape, Grid(1, 1), StreamFactor(), UBlock(1, 1))
+            where = "host" if host_outputs else "dram"
+            made.append(_queue(node, edge.producer, program, "queue", grid, block, where, 0))
+            if not host_outputs:
+                size = made[-1].entry_bytes * made[-1].entries
+                requests.setdefault(0, []).append(Request(node.name, size, ((0, 0),), True))
+            continue
+        readers = [placed[e.consumer] for e in graph.users(node.name) if e.consumer in placed]
+        if not readers:
+            continue
+        last = max(p.epoch for p in readers)
+        if node.kind is NodeKind.OP:
+            mine = placed[node.name]
+            leaves = any((p.epoch, p.chip) != (mine.epoch, mine.chip) for p in readers)
+            if not leaves and node.name not in cut:
+                continue
+            model = models[node.name]
+            queue = _queue(node, node.name, program, "queue", model.grid, model.block, "dram", mine.chip)
+            request = Request(queue.name, queue.entry_bytes, tuple(_cores(mine)), False, mine.epoch, last)
+        else:
+            first = readers[0]
+            operand = next(e.operand for e in graph.users(node.name) if e.consumer == first.op.name)
+            grid, block = _read_as(node, models[first.op.name], operand)
+            resident = node.kind.is_resident
+            queue = _queue(
+                node, "HOST", program, "ram" if resident else "queue", grid if resident else Grid(1, 1), block,
+                "host" if host_inputs and not resident else "dram", first.chip,
+            )  # fmt: skip
+            cores = tuple(_cores(first))[: queue.grid[0] * queue.grid[1]]
+            request = Request(queue.name, queue.entry_bytes * queue.entries, cores, True, first.epoch, last)
+        made.append(queue)
+        if queue.location == "dram":
+            requests.setdefault(queue.chip, []).append(request)
+    return tuple(_placed_queues(made, requests, planned, dram))
+
+
+def _placed_queues(
+    made: list[QueuePlan], requests: Mapping[int, list[Request]], planned: Planned, dram: str
+) -> list[QueuePlan]:
+    found = {}
+    for asked in requests.values():
+        found.update(place_queues(asked, planned.budget, dram))
+    address, done = 0, []
+    for queue in made:
+        if queue.location == "host":
+            done.append(replace(queue, allocations=(Allocation(0, address),)))
+            address += queue.entry_bytes * queue.entries
+        else:
+            done.append(replace(queue, allocations=found[queue.name]))
+    return done
+
+
+def _queue(
+    node: Node, source: str, program: GraphProgram, kind: str, grid: Grid, block: BlockShape, location: str, chip: int
+) -> QueuePlan:
+    if grid == Grid(1, 1) and kind == "queue":
+        block = BlockShape.of(node.shape, grid, StreamFactor(), UBlock(1, 1))
+    name = f"e2e_{node.name}_0" if node.kind is NodeKind.OP else node.name
+    held = block.t * block.tiles * node.tile_bytes
+    entries = HOST_ENTRIES if kind == "queue" and node.kind is not NodeKind.OP else 1
+    return QueuePlan(
+        name, program.tensor.get(node.name, -1), source, kind, entries, (grid.r, grid.c), block_plan(block),
+        node.data_format, location, chip, (), held,
+    )  # fmt: skip
+
+
+def _read_as(node: Node, model: OpModel, operand: int) -> tuple[Grid, BlockShape]:
+    """The grid over which a queue lies so that each core of its reader has a part, where the shape divides so.
+
+    Of a picker each row of cores has the different tiles of its share, once each.
+    """
+    wanted, shape = model.input_grid(operand), node.shape
+    if model.spec.sparse is not None and operand == 0:
+        return Grid(wanted.r, 1), model.inputs[0].block_shape
+    grid = Grid(
+        wanted.r if shape.rt % wanted.r == 0 else 1,
+        wanted.c if shape.ct % wanted.c == 0 else 1,
+    )
+    return grid, BlockShape.of(shape, grid, StreamFactor(), UBlock(1, 1))
+
+
+def _cores(placement: Placement) -> list[tuple[int, int]]:
+    return list(placement.cores())

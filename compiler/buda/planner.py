@@ -1,0 +1,111 @@
+"""The planner: a Buda graph in, a plan out: each op's model and cores, epoch after epoch, and why."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from opscope.compiler.buda.balancer.budget import DRAM_BYTES_PER_CLOCK, Budget
+from opscope.compiler.buda.balancer.cycles.estimate import unmeasured
+from opscope.compiler.buda.balancer.legalizer import LegalModels, legalize_graph
+from opscope.compiler.buda.balancer.options import LegalizerOptions
+from opscope.compiler.buda.balancer.policies import Choice, PolicyOptions, policy
+from opscope.compiler.buda.balancer.solver import Solver
+from opscope.compiler.buda.graph import BudaGraph, Edge
+from opscope.compiler.buda.placer.epochs import Epoch, OpToPlace, PlacerOptions, harvested_grid, place
+from opscope.compiler.errors import CompilerInputError
+from opscope.compiler.target.system_desc import load_board
+
+PROGRAM_BYTES = 56 * 1024
+"""L1 of a core that holds the programs of its three compute threads (tt-budabackend: L1 map, TRISC sections)."""
+ROUTE_BYTES = 65_408
+"""L1 of a core that holds its routes: the overlay blob."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What the balancer and the placer made of a graph."""
+
+    graph: BudaGraph
+    budget: Budget
+    policy: str
+    legal: Mapping[str, LegalModels]
+    choices: Mapping[str, Choice]
+    cuts: tuple[Edge, ...]
+    """Edges whose data rests in DRAM, because no pair of models streams along them."""
+    epochs: tuple[Epoch, ...]
+
+    @property
+    def cycles(self) -> int:
+        """Cycles per input: epochs follow one another, each as fast as its slowest op."""
+        return sum(epoch.cycles for epoch in self.epochs)
+
+    @property
+    def unmeasured(self) -> Mapping[str, int]:
+        """Kinds of op whose cycles nobody measured on this chip, and how many ops there are of each."""
+        return Counter(kind for node in self.graph.ops for kind in unmeasured(self.budget.arch, node))
+
+    def crossing_bytes(self) -> tuple[int, ...]:
+        """Per epoch, the bytes of activations that a later one reads: written to DRAM at the switch."""
+        where = {p.op.name: epoch.number for epoch in self.epochs for p in epoch.placements}
+        found = [0] * len(self.epochs)
+        for node in self.graph.ops:
+            later = [where[e.consumer] for e in self.graph.users(node.name) if e.consumer in where]
+            if any(epoch > where[node.name] for epoch in later):
+                found[where[node.name]] += node.shape.tiles * node.tile_bytes
+        return tuple(found)
+
+    def load_bytes(self) -> tuple[int, ...]:
+        """Per epoch, the bytes of programs and routes that its cores are loaded with: TT-Buda's room for both."""
+        return tuple(epoch.cores * (PROGRAM_BYTES + ROUTE_BYTES) for epoch in self.epochs)
+
+    def switch_cycles(self) -> tuple[int, ...]:
+        """Per epoch, cycles to write its activations to DRAM and to read them back, all channels busy."""
+        return self._dram_cycles(2 * size for size in self.crossing_bytes())
+
+    def load_cycles(self) -> tuple[int, ...]:
+        """Per epoch, cycles to load programs and routes from DRAM into L1, all channels busy."""
+        return self._dram_cycles(self.load_bytes())
+
+    def _dram_cycles(self, sizes: Iterable[int]) -> tuple[int, ...]:
+        rate = DRAM_BYTES_PER_CLOCK[self.budget.arch] * self.budget.dram_channels
+        return tuple(int(size / rate) for size in sizes)
+
+
+def budget_of(arch: str, harvested: int = 0) -> Budget:
+    """The budget of a board or arch, without the rows of the mask; `a,b` are several cards of one kind.
+
+    Raises ValueError, CompilerInputError.
+    """
+    kinds = {load_board(name.strip()).arch for name in arch.split(",")}
+    if len(kinds) > 1:
+        raise CompilerInputError(f"arch: expected one kind of card in a device, got {', '.join(sorted(kinds))}")
+    arch = arch.split(",")[0].strip()
+    budget = Budget.of(load_board(arch))
+    return replace(budget, grid=harvested_grid(budget.grid, harvested)) if harvested else budget
+
+
+def plan(
+    graph: BudaGraph,
+    budget: Budget,
+    policy_name: str = "default",
+    legalizer: LegalizerOptions | None = None,
+    policy_options: PolicyOptions | None = None,
+    placer: PlacerOptions | None = None,
+) -> Plan:
+    """Plans `graph`. Raises CompilerInputError: an op without a legal model, an unknown policy, an illegal override."""
+    chosen = policy(policy_name, policy_options)
+    legal = legalize_graph(graph, budget, legalizer)
+    models = {}
+    known: dict[int, tuple] = {}
+    for name, found in legal.items():
+        models[name] = known.setdefault(id(found.candidates), found.models)
+    solver = Solver(graph, models)
+    choices = chosen.choose(solver, budget)
+    ops = [
+        OpToPlace(node.name, choices[node.name].model.grid, node.spec.epoch_type, choices[node.name].model.cycles)
+        for node in graph.ops
+    ]
+    epochs = place(ops, budget.grid, placer)
+    return Plan(graph, budget, chosen.name, legal, choices, tuple(solver.cuts), epochs)

@@ -1,0 +1,115 @@
+"""Command line of netlists: `opscope netlist`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from opscope.compiler.commands.compile import InputProblem
+from opscope.compiler.errors import CompilerInputError
+
+if TYPE_CHECKING:
+    from opscope.compiler.buda.netlist.model import Graph, Netlist
+
+
+@click.command("netlist", short_help="Check a TT-Buda netlist, show it, make a binary of it.")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--op", default="", help="Show one op.")
+@click.option("--loops", default=1, show_default=True, type=click.IntRange(min=1), help="$p_loop_count of programs.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the binary here.")
+@click.option("--board", default="", help="Board of the binary; default: the arch's default board.")
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+def netlist_command(file: Path, op: str, loops: int, output: Path | None, board: str, as_json: bool) -> None:
+    """Check a netlist FILE: cores, queues, formats, L1, DRAM, loops. Then show it, or make a binary of it."""
+    from opscope.compiler.buda.netlist.check import check
+    from opscope.compiler.buda.netlist.parse import read
+
+    try:
+        found = read(file)
+        check(found)
+        if op and op not in found.ops:
+            raise CompilerInputError(
+                f"--op: expected an op of {file}, got {op!r}; try {', '.join(list(found.ops)[:4])}"
+            )
+        if output is not None:
+            _write(found, output, board, loops)
+    except (CompilerInputError, ValueError) as error:
+        raise InputProblem(" ".join(str(error).split())) from error
+    if as_json:
+        click.echo(json.dumps(_as_json(found, op)))
+    else:
+        _show(found, op, loops)
+
+
+def _write(netlist: Netlist, output: Path, board: str, loops: int) -> None:
+    from opscope.compiler.buda.netlist.to_binary import to_binary
+    from opscope.compiler.target import binary
+
+    data = binary.write(to_binary(netlist, board, {"p_loop_count": loops}).binary)
+    try:
+        output.write_bytes(data)
+    except OSError as error:
+        raise CompilerInputError(f"{output}: expected a file to write, got: {error.strerror}") from error
+    click.echo(f"{output}: {len(data)} bytes", err=True)
+
+
+def _used(netlist: Netlist, graph: Graph) -> int:
+    return sum(len(op.cores) for op in graph.ops)
+
+
+def _l1(netlist: Netlist, graph: Graph) -> int:
+    from opscope.compiler.buda.netlist.check import core_buffers
+
+    return max((sum(b.bytes for b in core_buffers(netlist, graph, op)) for op in graph.ops), default=0)
+
+
+def _as_json(netlist: Netlist, op: str) -> dict[str, Any]:
+    if op:
+        from dataclasses import asdict
+
+        return asdict(netlist.ops[op])
+    return {
+        "name": netlist.name,
+        "arch": netlist.arch,
+        "queues": len(netlist.queues),
+        "graphs": [
+            {
+                "name": graph.name,
+                "chip": graph.target_device,
+                "ops": [one.name for one in graph.ops],
+                "cores": _used(netlist, graph),
+                "l1_bytes": _l1(netlist, graph),
+            }
+            for graph in netlist.graphs
+        ],
+        "programs": [program.name for program in netlist.programs],
+    }
+
+
+def _show(netlist: Netlist, op: str, loops: int) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from opscope.compiler.buda.netlist.emit import op_line
+    from opscope.compiler.buda.netlist.interpret import executions
+
+    if op:
+        click.echo(op_line(netlist.ops[op]))
+        return
+    table = Table("graph", "chip", "ops", "cores", "most L1 on a core", title=f"{netlist.name} on {netlist.arch}")
+    for graph in netlist.graphs:
+        cores, used = _used(netlist, graph), _l1(netlist, graph)
+        table.add_row(graph.name, str(graph.target_device), str(len(graph.ops)), str(cores), f"{used:,} bytes")
+    Console().print(table)
+    kinds: dict[str, int] = {}
+    for queue in netlist.queues.values():
+        key = f"{queue.type} in {queue.loc}"
+        kinds[key] = kinds.get(key, 0) + 1
+    click.echo("queues: " + ", ".join(f"{count} {kind}" for kind, count in kinds.items()))
+    for program in netlist.programs:
+        steps = [step.graph for step in executions(program, {"p_loop_count": loops})]
+        click.echo(f"program {program.name}: {len(steps)} executions of {len(set(steps))} graphs")
+    click.echo("checked: cores, inputs, formats, L1, DRAM, programs")

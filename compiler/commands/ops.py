@@ -1,0 +1,39 @@
+"""Command line of the coverage table: `opscope ops`."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import get_args
+
+import click
+
+from opscope.compiler.commands.compile import InputProblem
+from opscope.compiler.ops.row import Family, Lowering
+
+
+@click.command("ops", short_help="Which ops the reference compiler lowers, and why not the others.")
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.option("--family", "families", multiple=True, type=click.Choice(get_args(Family)), help="Only this family.")
+@click.option("--kind", "kinds", multiple=True, type=click.Choice(get_args(Lowering)), help="Only this kind.")
+@click.option("--json", "as_json", is_flag=True, help="A list of objects, for programs.")
+@click.option("--markdown", is_flag=True, help="As the page docs/ops.md.")
+def ops(
+    names: tuple[str, ...], families: tuple[str, ...], kinds: tuple[str, ...], as_json: bool, markdown: bool
+) -> None:
+    """Print each op, its type classes, its names in ttir and ttnn, its kernel, and how it is lowered or why not.
+
+    NAME is an op, with or without its dialect, or a glob such as 'dynamic_*'.
+    """
+    from opscope.compiler.ops.coverage import coverage, to_markdown, to_text
+
+    if as_json and markdown:
+        raise InputProblem("ops: expected one form, got --json and --markdown")
+    for name in names:
+        if not coverage([name]):
+            raise InputProblem(f"ops: expected an op or a glob, got {name!r}, which names none; try `opscope ops`")
+    table = coverage(names, families, kinds)
+    if as_json:
+        click.echo(json.dumps([asdict(entry) for entry in table], indent=2))
+    else:
+        click.echo(to_markdown(table) if markdown else to_text(table), nl=False)

@@ -1,0 +1,216 @@
+"""Command line of the planner: `opscope plan`."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from opscope.compiler.commands.compile import InputProblem
+from opscope.compiler.errors import CompilerInputError, StageFailure
+
+if TYPE_CHECKING:
+    from opscope.compiler.buda.configuration import Configuration
+    from opscope.compiler.buda.graph import BudaGraph
+    from opscope.compiler.buda.planner import Plan
+
+
+def _list_options(ctx: click.Context, _: click.Parameter, value: bool) -> None:
+    """Prints TT-Buda's options and what each does here, and ends."""
+    if not value or ctx.resilient_parsing:
+        return
+    from opscope.compiler.buda.configuration import OPTIONS
+
+    for name, option in OPTIONS.items():
+        click.echo(f"{name:34} {option.does or f'no effect: {option.no_effect}'}")
+    ctx.exit()
+
+
+@click.command("plan", short_help="Plan a graph onto a grid of cores as TT-Buda does.")
+@click.argument("what", metavar="MODEL|FILE|matmul:MxKxN[:FORMAT[:FIDELITY]]")
+@click.option("--arch", default="grayskull", show_default=True, help="A board, or an arch (then its default board).")
+@click.option("--policy", default="default", show_default=True, help="MinimizeGrid, NLP, Ribbon and so on.")
+@click.option("--op", default="", help="Show every candidate of this op.")
+@click.option("--seed", default=0, show_default=True, help="Of policy Random.")
+@click.option("--target-cycles", default=0, help="Of NLP and Ribbon; 0: worked out, or the default.")
+@click.option("--harvested", default=0, help="Mask of rows that are switched off, such as 2050.")
+@click.option("--chips", default=1, show_default=True, type=click.IntRange(min=1))
+@click.option("--epoch-break", multiple=True, metavar="OP", help="OP starts an epoch.")
+@click.option("--chip-break", multiple=True, metavar="OP", help="OP starts an epoch on the next chip.")
+@click.option("--op-size", multiple=True, metavar="OP=RxC", help="OP has this grid.")
+@click.option("--parameters-in-l1", is_flag=True, help="Parameters stay in L1 where they fit.")
+@click.option("--set", "settings", multiple=True, metavar="OPTION=VALUE", help="One of TT-Buda's compile options.")
+@click.option("--list-options", is_flag=True, is_eager=True, expose_value=False, callback=_list_options,
+              help="List TT-Buda's compile options and what each does here.")  # fmt: skip
+@click.option("--netlist", type=click.Path(path_type=Path), help="Write the netlist here, as YAML.")
+@click.option("--picture", type=click.Path(path_type=Path), help="Write a page here: cores of each epoch, by op.")
+@click.option(
+    "--backend-output", type=click.Path(path_type=Path), help="Write kernels, pipes and epochs here (a folder)."
+)
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the binary here.")
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+def plan_command(
+    what: str,
+    arch: str,
+    policy: str,
+    op: str,
+    seed: int,
+    target_cycles: int,
+    harvested: int,
+    chips: int,
+    epoch_break: tuple[str, ...],
+    chip_break: tuple[str, ...],
+    op_size: tuple[str, ...],
+    parameters_in_l1: bool,
+    settings: tuple[str, ...],
+    netlist: Path | None,
+    picture: Path | None,
+    backend_output: Path | None,
+    output: Path | None,
+    as_json: bool,
+) -> None:
+    """Plan a model, a StableHLO file, a YAML graph or a single matmul onto a grid of cores as TT-Buda does.
+
+    MODEL+training is a model's training step: forward, backward and optimizer in epochs of their own.
+    """
+    from opscope.compiler.buda import plan_report, planner
+    from opscope.compiler.buda.balancer.options import LegalizerOptions
+    from opscope.compiler.buda.balancer.policies import PolicyOptions
+    from opscope.compiler.buda.configuration import Configuration
+    from opscope.compiler.buda.fused import op_named
+
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            config = Configuration()
+            for text in settings:
+                name, _, value = text.partition("=")
+                config.set_configuration_options(**{name: value})
+            graph = _graph(what)
+            for name in (*epoch_break, *chip_break):
+                graph.node(name)
+            config.set_epoch_break(epoch_break)
+            config.set_chip_break(chip_break)
+            for name, size in _sizes(graph, op_size):
+                config.override_op_size(name, size)
+            board, mask = config.device
+            budget = planner.budget_of(board or arch, harvested or mask)
+            graph = config.applied(graph, budget.arch)
+            if op:
+                op_named(graph, op)
+            found = planner.plan(
+                graph,
+                budget,
+                config.get("balancer_policy", policy),
+                config.legalizer(graph, LegalizerOptions(dram_parameters=not parameters_in_l1)),
+                PolicyOptions(seed, target_cycles),
+                config.placer(graph, chips),
+            )
+            folder = backend_output or (Path(value) if (value := config.get("backend_output_dir")) else None)
+            _write(found, board or arch, config, netlist, picture, folder, output)
+    except (StageFailure, CompilerInputError, ValueError) as error:
+        raise InputProblem(" ".join(str(error).split())) from error
+    for one in caught:
+        click.echo(f"warning: {one.message}", err=True)
+    if as_json:
+        click.echo(json.dumps(plan_report.as_json(found, op)))
+        return
+    for line in plan_report.op_lines(found, op) if op else plan_report.plan_lines(found):
+        click.echo(line)
+
+
+def _graph(what: str) -> BudaGraph:
+    from opscope.compiler.buda.graph_file import matmul_graph, read_graph
+
+    if what.startswith("matmul:"):
+        return matmul_graph(what)
+    path = Path(what)
+    if path.suffix in (".yaml", ".yml"):
+        return read_graph(path)
+    from opscope.compiler import api
+    from opscope.compiler.passes.ttir_to_graph import lower
+
+    return lower(api.stablehlo_to_ttir(_stablehlo(what)), path.stem)
+
+
+def _stablehlo(what: str) -> bytes:
+    """The bytes of a StableHLO file, or of a model that an entry point of `opscope.sources` knows by name."""
+    path = Path(what)
+    if path.exists() or path.suffix or path.parent != Path():
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            raise CompilerInputError(f"{path}: expected a readable graph or StableHLO file, got: {reason}") from error
+        from opscope.compiler import api
+
+        api.vet(data)
+        return data
+    from importlib.metadata import entry_points
+
+    for entry in entry_points(group="opscope.sources"):
+        try:
+            return entry.load()(what)
+        except ValueError as error:
+            raise CompilerInputError(f"MODEL: {str(error).removeprefix('--model: ')}") from error
+    raise CompilerInputError(f"{what}: expected a file, got none; no installed package knows models by name")
+
+
+def _write(
+    plan: Plan,
+    arch: str,
+    config: Configuration,
+    netlist: Path | None,
+    picture: Path | None,
+    backend: Path | None,
+    out: Path | None,
+) -> None:
+    """The files that were asked for. Raises CompilerInputError where one cannot be written or made."""
+    wanted = [path for path in (netlist, picture, backend, out) if path is not None]
+    if not wanted:
+        return
+    try:
+        if picture is not None:
+            from opscope.compiler.buda.picture import page
+
+            picture.write_text(page(plan), encoding="utf-8")
+        if netlist is not None or out is not None or backend is not None:
+            from opscope.compiler.buda.netlist.emit import netlist_of, to_yaml
+            from opscope.compiler.buda.plan_to_binary import to_binary
+            from opscope.compiler.target import binary
+            from opscope.compiler.target.system_desc import load_board
+
+            program = to_binary(
+                plan,
+                load_board(arch),
+                dram=config.get("dram_placement_algorithm", "ROUND_ROBIN"),
+                host_inputs=config.get("input_queues_on_host", True),
+                host_outputs=config.get("output_queues_on_host", True),
+            )
+            text = to_yaml(netlist_of(plan, program))
+            if netlist is not None:
+                netlist.write_text(text, encoding="utf-8")
+            if out is not None:
+                out.write_bytes(binary.write(program.binary))
+            if backend is not None:
+                from opscope.compiler.buda.backend_output import write_folder
+
+                write_folder(backend, plan, program, text)
+    except OSError as error:
+        raise CompilerInputError(f"{error.filename}: expected a place to write, got: {error.strerror}") from error
+    for path in wanted:
+        click.echo(f"wrote {path}", err=True)
+
+
+def _sizes(graph: BudaGraph, sizes: tuple[str, ...]) -> Iterator[tuple[str, tuple[int, int]]]:
+    for text in sizes:
+        name, _, size = text.rpartition("=")
+        try:
+            r, c = (int(part) for part in size.split("x"))
+        except ValueError:
+            raise CompilerInputError(f"--op-size: expected OP=RxC, got {text!r}") from None
+        yield graph.node(name).name, (r, c)

@@ -1,0 +1,89 @@
+"""The verbs that take results elsewhere: `opscope sql`, `opscope export`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from opscope.reports.commands.compare import DB, JSON, LIMIT, print_json
+
+
+@click.command(short_help="Ask the results database, in SQL or by a question's name.")
+@click.argument("query", required=False)
+@DB
+@JSON
+@click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
+@LIMIT
+def sql(query: str | None, url: str | None, as_json: bool, as_csv: bool, limit: int) -> None:
+    """Ask the results database: QUERY is SQL, `-` for SQL on stdin, or the name of a stored question.
+
+    Without QUERY, list the stored questions. The database is opened read-only.
+    """
+    from opscope.harness.record.errors import InputError
+    from opscope.reports.database import ask
+    from opscope.reports.database.reading import database_url
+    from opscope.reports.records.terminal import Page
+
+    if as_json and as_csv:
+        raise InputError("opscope sql", "one format", "--json and --csv", "either")
+    if query is None:
+        known = ask.questions().values()
+        if as_json:
+            print_json([{"name": one.name, "asks": one.asks, "sql": one.sql} for one in known])
+        else:
+            Page().table([("opscope sql", ""), ("asks", "")], [(one.name, one.asks) for one in known])
+        return
+    text = sys.stdin.read() if query == "-" else query
+    answer = ask.ask(database_url(url), text)
+    if as_json:
+        print_json(answer.records())
+    elif as_csv:
+        click.echo(ask.as_csv(answer), nl=False)
+    else:
+        page = Page()
+        page.table([(name, "") for name in answer.columns], ask.shown_rows(answer, limit))
+        if len(answer.rows) > limit:
+            page.line(f"and {len(answer.rows) - limit} more rows: --limit, --json, --csv")
+
+
+@click.command(short_help="Write a run for other pipelines: JSON, XML, CSV, Parquet.")
+@click.argument("run", required=False)
+@click.option(
+    "--format",
+    "kind",
+    required=True,
+    help="What to write.",
+    type=click.Choice(["optest-json", "builder-xml", "junit", "csv", "parquet"]),
+)
+@click.option("--job-id", type=click.IntRange(1), help="Number of the CI job; optest-json and builder-xml need it.")
+@click.option(
+    "-o", "--output", default=".", show_default=True, metavar="DIR", help="Folder to write to; `-` for stdout."
+)
+@DB
+def export(run: str | None, kind: str, job_id: int | None, output: str, url: str | None) -> None:
+    """Write RUN (a folder or an id; default: the newest) in a format that other programs read."""
+    from opscope.reports.compare.run_selection import open_runs
+    from opscope.reports.exports import export_csv, export_junit, export_optest, export_parquet
+    from opscope.reports.exports.exported import read
+    from opscope.reports.records.atomic_write import write_whole
+
+    with open_runs(url) as runs:
+        found = read(runs, run)
+    if kind == "optest-json":
+        number = export_optest.job_of(found, job_id)
+        name, text = export_optest.file_name(number), export_optest.render(found, number)
+    elif kind == "builder-xml":
+        number = export_optest.job_of(found, job_id)
+        name, text = export_junit.file_name(found, number), export_junit.render(found)
+    elif kind == "junit":
+        name, text = export_junit.file_name(found, job_id), export_junit.render(found)
+    elif kind == "parquet":
+        name, text = export_parquet.file_name(found), export_parquet.render(found)
+    else:
+        name, text = export_csv.file_name(found), export_csv.render(found)
+    if output == "-":
+        click.echo(text, nl=False)
+    else:
+        click.echo(write_whole(Path(output) / name, text, "--output"))

@@ -1,0 +1,151 @@
+"""The verbs that compare runs and rank what to fix: `opscope diff`, `unblock`, `readiness`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+DB = click.option("--db", "url", default=None, metavar="URL", help="Results database; .opscope/opscope.sqlite here.")
+JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+LIMIT = click.option("--limit", type=click.IntRange(1), default=30, show_default=True, help="Rows per table.")
+
+
+def print_json(value: Any) -> None:
+    """Prints `value` for another program: no NaN in it, which is no JSON."""
+    from opscope.reports.records.columns import plain
+
+    click.echo(json.dumps(plain(value), indent=2, allow_nan=False))
+
+
+OWNER = click.option("--owner", "team", metavar="TEAM", help="Only what TEAM looks after (ci/owners.yaml).")
+OWNERS = click.option("--owners", "owners_file", type=click.Path(path_type=Path), metavar="FILE",
+                      help="Rules of owners; default: ci/owners.yaml here, else those of the database.")  # fmt: skip
+
+
+@click.command(short_help="Compare two runs or two nights, op by op.")
+@click.argument("run_a", required=False)
+@click.argument("run_b", required=False)
+@DB
+@click.option("--check", is_flag=True, help="Exit 1 where an op is NEW, REASON-CHANGED or PCC-DROP, known ones apart.")
+@OWNER
+@OWNERS
+@LIMIT
+@JSON
+def diff(
+    run_a: str | None, run_b: str | None, url: str | None, check: bool, team: str | None, owners_file: Path | None,
+    limit: int, as_json: bool,
+) -> None:  # fmt: skip
+    """Compare two runs, op by op: NEW, FIXED, PERSISTING, REASON-CHANGED, PCC-DROP, SLOWER, VANISHED, NEVER-RUN.
+
+    RUN_A and RUN_B are run folders, ids in the database, or nights: their ids or dates. Without them the two newest
+    comparable ones (same backend, board and options, a model in common); with one, that run or night against the newest
+    comparable one before it. Nights are compared series by series.
+    """
+    from opscope.reports.compare import diff as comparison
+    from opscope.reports.compare.night_diff import diffs
+    from opscope.reports.compare.owned import own_diff
+    from opscope.reports.compare.run_selection import open_runs
+    from opscope.reports.database.owners import rules_here
+    from opscope.reports.pages.diff_page import show
+    from opscope.reports.records.terminal import Page
+
+    with open_runs(url) as runs:
+        found, nights = diffs(runs, run_a, run_b)
+        rules = rules_here(runs.connection, owners_file, team=team)
+    found = [own_diff(one, rules, team) for one in found]
+    if as_json:
+        told = [comparison.as_json(one) for one in found]
+        print_json({"series": told} if nights else told[0])
+    else:
+        page = Page()
+        for one in found:
+            show(one, page, limit, team)
+    if check and any(one.news for one in found):
+        raise SystemExit(1)
+
+
+@click.command(short_help="Rank what to fix by the models and uses it holds back.")
+@click.argument("run", required=False)
+@DB
+@click.option("--by", type=click.Choice(["cluster", "op"]), default="cluster", show_default=True, help="What a fix is.")
+@OWNER
+@OWNERS
+@LIMIT
+@JSON
+def unblock(
+    run: str | None, url: str | None, by: str, team: str | None, owners_file: Path | None, limit: int, as_json: bool
+) -> None:  # fmt: skip
+    """Rank what to fix by the models and uses it holds back, with the shortest way to whole models.
+
+    With RUN (a folder, an id or a night), for the models of that run; of a night series by series. Else for every
+    model, by its newest run of the series (backend, board, options) of the newest run.
+    """
+    from opscope.reports.compare import unblock as ranking
+    from opscope.reports.compare.night_diff import names_night
+    from opscope.reports.compare.night_views import night_named, night_view, series_of
+    from opscope.reports.compare.owned import own_plan
+    from opscope.reports.compare.readiness import newest_views, views_of
+    from opscope.reports.compare.run_selection import open_runs
+    from opscope.reports.database.owners import rules_here
+    from opscope.reports.pages.unblock_page import show_plan
+    from opscope.reports.records.terminal import Page
+
+    with open_runs(url) as runs:
+        night = run is not None and runs.folder(run) is None and names_night(runs.connection, run)
+        if run is None:
+            runs.newest()
+            views = [newest_views(runs)]
+        elif night and runs.connection is not None:
+            night_id = night_named(runs.connection, run)
+            all_series = series_of(runs.connection, night_id)
+            views = [views_of(night_view(runs.connection, night_id, series)) for series in all_series]
+        else:
+            views = [views_of(runs.view(run))]
+        rules = rules_here(runs.connection, owners_file, team=team)
+    found = [own_plan(ranking.plan(one, by), rules, team) for one in views]
+    if as_json:
+        told = [ranking.as_json(one) for one in found]
+        print_json({"series": told} if night else told[0])
+    else:
+        page = Page()
+        for one in found:
+            show_plan(one, page, limit, team)
+
+
+@click.command(short_help="List each op that keeps a model from running whole.")
+@click.argument("model")
+@click.option("--run", default=None, help="A run folder or id; default: the model's newest run.")
+@DB
+@OWNER
+@OWNERS
+@LIMIT
+@JSON
+def readiness(
+    model: str, run: str | None, url: str | None, team: str | None, owners_file: Path | None, limit: int, as_json: bool
+) -> None:  # fmt: skip
+    """List each op that keeps MODEL from running whole, and how their count moved from run to run."""
+    from opscope.harness.record.errors import InputError, closest
+    from opscope.reports.compare.owned import own_missing
+    from opscope.reports.compare.readiness import history, newest_views, nights_of
+    from opscope.reports.compare.run_selection import open_runs
+    from opscope.reports.compare.unblock import missing
+    from opscope.reports.database.owners import rules_here
+    from opscope.reports.pages.unblock_page import show_readiness
+    from opscope.reports.records.terminal import Page
+
+    with open_runs(url) as runs:
+        view = newest_views(runs, [model])[model] if run is None else runs.view(run, "--run")
+        if model not in view.models:
+            hint = closest(model, view.models, 3)
+            raise InputError("MODEL", f"a model of run {view.run_id}", f"`{model}`", hint)
+        moved = history(runs, view, model)
+        nights = nights_of(runs.connection, view, model)
+        rules = rules_here(runs.connection, owners_file, team=team)
+    rows = own_missing(missing(view, model), model, rules, team)
+    if as_json:
+        print_json({"model": model, "run_id": view.run_id, "missing": rows, "history": moved, "nights": nights})
+    else:
+        show_readiness(view, model, rows, moved, Page(), limit, nights)

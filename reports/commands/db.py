@@ -1,0 +1,108 @@
+"""`opscope db`: what is done to a results database as a whole."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from opscope.reports.commands.compare import JSON, print_json
+
+DB = click.option("--db", "url", default=None, metavar="URL", help="Results database; .opscope/opscope.sqlite here.")
+
+
+@click.group(short_help="Upgrade, prune and measure a results database.")
+def db() -> None:
+    """Upgrade, prune and measure a results database, and say who may read it."""
+
+
+@db.command()
+@DB
+def upgrade(url: str | None) -> None:
+    """Bring the tables and views of a database up to date; make them where there are none."""
+    from opscope.reports.database.database import default_url, head, open_database, parse_url, schema_version, shown
+
+    target = url or default_url()
+    with open_database(target, "--db") as connection:
+        version = schema_version(connection)
+    click.echo(f"{shown(parse_url(target))}: schema {version}, views of this opscope ({head()})")
+
+
+@db.command()
+@click.option("--keep", required=True, metavar="AGE", help="Leave nights younger than this: 180d, 12w.")
+@click.option("--dry-run", is_flag=True, help="Only say what would go.")
+@DB
+def prune(keep: str, dry_run: bool, url: str | None) -> None:
+    """Remove nights, and runs by themselves, that are older than AGE, with all that only they have."""
+    from opscope.reports.database.database import default_url
+    from opscope.reports.publish.upkeep import age_of
+    from opscope.reports.publish.upkeep import prune as remove
+
+    gone = remove(url or default_url(), age_of("--keep", keep), dry_run)
+    verb = "would go" if dry_run else "gone"
+    click.echo(f"{verb}: {gone['nights']} nights, {gone['runs']} runs, {gone['op_tests']} op tests")
+
+
+@db.command()
+@DB
+@JSON
+def stats(url: str | None, as_json: bool) -> None:
+    """Say how many rows each table has, how large the database is, and what time it covers."""
+    from opscope.reports.database.reading import database_url
+    from opscope.reports.publish.upkeep import statistics
+    from opscope.reports.records.terminal import Page
+
+    found = statistics(database_url(url))
+    if as_json:
+        print_json(found)
+        return
+    page = Page()
+    page.line(f"{found['database']}, schema {found['schema']}, {found['bytes'] / 1e6:,.1f} MB", "bold")
+    page.line(
+        f"{found['nights']} nights and {found['runs_alone']} runs by themselves, {found['first']} to {found['last']}"
+    )
+    page.table([("table", ""), ("rows", "right")], [(name, f"{count:,}") for name, count in found["rows"].items()])
+
+
+@db.command()
+@click.argument("name")
+@click.option("--password-env", metavar="VARIABLE", help="Environment variable that holds the role's password.")
+@DB
+def role(name: str, password_env: str | None, url: str | None) -> None:
+    """Make the PostgreSQL role NAME, which may read the results and nothing else; again, to renew its rights."""
+    from opscope.reports.database.database import default_url
+    from opscope.reports.publish.upkeep import read_only_role
+
+    click.echo(read_only_role(url or default_url(), name, password_env))
+
+
+@db.command()
+@click.argument("file", required=False, type=click.Path(path_type=Path))
+@DB
+@JSON
+def owners(file: Path | None, url: str | None, as_json: bool) -> None:
+    """Put the rules of FILE (default: ci/owners.yaml) into the database, so that dashboards name owners too."""
+    from opscope.reports.database.database import default_url, open_database
+    from opscope.reports.database.owners import OWNERS_FILE, read_owners, store_owners
+
+    rules = read_owners(file or OWNERS_FILE)
+    with open_database(url or default_url(), "--db") as connection:
+        store_owners(connection, rules)
+    if as_json:
+        print_json({"rules": len(rules)})
+    else:
+        click.echo(f"{len(rules)} rules, {len({rule.team for rule in rules})} teams")
+
+
+@db.command()
+@click.argument("old_id")
+@click.argument("new_id")
+@click.option("--reason", default="", help="Why the id changed.")
+@DB
+def alias(old_id: str, new_id: str, reason: str, url: str | None) -> None:
+    """Let the history of op OLD_ID go on under NEW_ID."""
+    from opscope.reports.database.database import default_url
+    from opscope.reports.publish.upkeep import add_alias
+
+    nights = add_alias(url or default_url(), old_id, new_id, reason)
+    click.echo(f"{old_id} goes on as {new_id}: {nights} nights counted again")

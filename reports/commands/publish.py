@@ -1,0 +1,66 @@
+"""`opscope publish`: run folders into the results database."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+
+@click.command(short_help="Write runs to a results database.")
+@click.argument("run_dirs", nargs=-1, metavar="[RUN_DIR]...", type=click.Path(path_type=Path))
+@click.option("--to", "url", default=None, help="Database URL (SQLite or PostgreSQL); .opscope/opscope.sqlite here.")
+@click.option("--night", "night_file", type=click.Path(path_type=Path), metavar="FILE",
+              help="Make the runs a part of the night in FILE (docs/nights.md).")  # fmt: skip
+@click.option("--shard", type=click.IntRange(0), default=0, help="Which shard of the night the runs are.")
+@click.option("--json", "as_json", is_flag=True, help="Print the counts as JSON.")
+def publish(run_dirs: tuple[Path, ...], url: str | None, night_file: Path | None, shard: int, as_json: bool) -> None:
+    """Write the runs in RUN_DIR to a database. Publishing one again changes nothing.
+
+    A run whose database is away is kept in .opscope/spool, and the exit code is 1; the next publish to that database
+    delivers it. So is one whose database refuses the user or the password, and the exit code is 2. Without RUN_DIR,
+    only what is kept there is delivered.
+    """
+    import json
+
+    from opscope.harness.record.errors import InputError
+    from opscope.reports.database.database import DatabaseAwayError, DatabaseRefusedError, default_url, parse_url, shown
+    from opscope.reports.publish import spool
+    from opscope.reports.records.night_record import join, read_night
+
+    target = url or default_url()
+    counts: dict[str, Any] = {}
+    arrived: list[str] = []
+    away: DatabaseAwayError | None = None
+    try:
+        if not run_dirs:
+            arrived = spool.drain(target, Path.cwd())
+        for run_dir in run_dirs:
+            if night_file is not None:
+                join(run_dir, read_night(night_file), shard)
+            try:
+                counts[str(run_dir)], late = spool.deliver(run_dir, target, Path.cwd())
+                arrived += late
+            except DatabaseAwayError as error:
+                away = error
+    except DatabaseAwayError as error:
+        away = error
+    except InputError as error:
+        click.echo(error, err=True)
+        raise SystemExit(2) from None
+    place = shown(parse_url(target))
+    if as_json:
+        rows = next(iter(counts.values())) if len(counts) == 1 else None
+        click.echo(json.dumps({"database": place, "rows": rows, "runs": counts, "from_spool": arrived}))
+    else:
+        for name in arrived:
+            click.echo(f"published {name} to {place}, which had waited in the spool")
+        for run_dir, found in counts.items():
+            told = ", ".join(f"{count} {table}" for table, count in found.items())
+            click.echo(f"published {run_dir} to {place}: {told}")
+        if not run_dirs and not arrived and away is None:
+            click.echo(f"nothing waits for {place}")
+    if away is not None:
+        click.echo(away, err=True)
+        raise SystemExit(2 if isinstance(away, DatabaseRefusedError) else 1)

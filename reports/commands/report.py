@@ -1,0 +1,62 @@
+"""`opscope report`: the page of a run or of a night."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from opscope.reports.commands.compare import DB, OWNER, OWNERS
+
+
+@click.command(short_help="Write report.html of a run or of a night.")
+@click.argument("what", metavar="[NIGHT|RUN]", required=False)
+@DB
+@click.option("-o", "--out", type=click.Path(path_type=Path), metavar="FILE",
+              help="Where the page goes; default: report.html in the run's folder, report-NAME.html here.")  # fmt: skip
+@click.option("--runs", "runs_dir", type=click.Path(path_type=Path), metavar="DIR",
+              help="Folder with the run folders that links lead into; default: .opscope/runs here.")  # fmt: skip
+@OWNER
+@OWNERS
+def report(
+    what: str | None, url: str | None, out: Path | None, runs_dir: Path | None, team: str | None,
+    owners_file: Path | None,
+) -> None:  # fmt: skip
+    """Write one page, which opens without a network, of a night, a run folder or a published run.
+
+    Default: the newest night of the database. A published run stands on the page of its night, which has every lane,
+    what is missing, and what changed since the night before. With --owner its lists hold that team's failures alone,
+    while ladder, rates and charts stay those of all ops.
+    """
+    from opscope.harness.record.errors import InputError
+    from opscope.harness.record.store import file_name, load_run, runs_root
+    from opscope.reports.compare.night_diff import names_night, newest_night
+    from opscope.reports.compare.night_views import night_named, night_of
+    from opscope.reports.compare.owned import Owned
+    from opscope.reports.compare.run_selection import open_runs
+    from opscope.reports.database.owners import rules_here
+    from opscope.reports.database.reading import database_url
+    from opscope.reports.pages.html import render, write_report
+    from opscope.reports.pages.night_page import render_night
+    from opscope.reports.records.atomic_write import write_whole
+
+    with open_runs(url) as runs:
+        owned = Owned(rules_here(runs.connection, owners_file, team=team), team)
+        folder = runs.folder(what) if what is not None else None
+        if folder is not None:
+            there = database_url(url)
+            if out is None and team is None:
+                page = write_report(folder, there, owned=owned)
+            else:  # the page of a team does not take the place of everybody's
+                target = out or folder / f"report-{file_name(str(team))}.html"
+                page = write_whole(target, render(load_run(folder), there, folder, owned), "-o FILE")
+        else:
+            connection = runs.database(what or "a night", "NIGHT")
+            name = what or newest_night(connection)
+            if name is None:
+                raise InputError("NIGHT", "a night", "none", "opscope publish --night FILE RUN_DIR")
+            name = night_named(connection, name) if names_night(connection, name) else night_of(connection, name)
+            target = out or Path(f"report-{file_name(f'{name}-{team}' if team else name)}.html")
+            text = render_night(connection, name, runs_dir or runs_root(), target, owned)
+            page = write_whole(target, text, "-o FILE")
+    click.echo(f"{page} ({page.stat().st_size / 1e6:.1f} MB)")

@@ -1,0 +1,61 @@
+"""`opscope status`: whether nights arrive, for people and for whatever watches over jobs."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+
+
+@click.command(short_help="Say whether nights arrive; with --max-age for a monitor.")
+@click.option("--max-age", metavar="AGE", help="Exit 1 where no complete night is younger: 26h, 2d.")
+@click.option("--name", help="Only nights of this name.")
+@click.option("--database", "--db", "url", metavar="URL", help="Results database; .opscope/opscope.sqlite here.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def status(max_age: str | None, name: str | None, url: str | None, as_json: bool) -> None:
+    """Say which night is the newest, which complete one, and which runs wait in .opscope/spool for the database.
+
+    Exit code 1 where --max-age is given and no complete night started within it; 2 where the database cannot be read.
+    """
+    from opscope.reports.commands.compare import print_json
+    from opscope.reports.database.database import default_url
+    from opscope.reports.database.reading import read_database
+    from opscope.reports.database.status import newest_nights, told_age
+    from opscope.reports.publish import spool
+    from opscope.reports.publish.upkeep import age_of
+
+    limit = None if max_age is None else age_of("--max-age", max_age)
+    target = url or default_url()
+    waiting = [run.name for run in spool.waiting(target, Path.cwd())]
+    if waiting and not as_json:
+        what = "1 run waits" if len(waiting) == 1 else f"{len(waiting)} runs wait"
+        click.echo(f"{what} in the spool for the database: {', '.join(waiting[:5])}; opscope publish delivers")
+    with read_database(target, "--database") as connection:
+        newest, complete = newest_nights(connection, name)
+    now = datetime.now(UTC)
+    late = limit is not None and (complete is None or complete.age(now) >= limit)
+    if as_json:
+        nights = {
+            which: night
+            and {
+                "night_id": night.night_id,
+                "started": night.started.isoformat(),
+                "missing": night.missing,
+                "age_hours": round(night.age(now).total_seconds() / 3600, 3),
+            }
+            for which, night in (("newest", newest), ("newest_complete", complete))
+        }
+        print_json({**nights, "spool": waiting, "late": late})
+    else:
+        for line in (
+            f"newest complete night: {complete.night_id}, {told_age(complete.age(now))} old" if complete else
+            "newest complete night: none",
+            f"newest night: {newest.night_id}, {told_age(newest.age(now))} old, partial: {newest.missing}"
+            if newest and not newest.complete else "",
+            f"late: no complete night is younger than {max_age}" if late else "",
+        ):  # fmt: skip
+            if line:
+                click.echo(line)
+    if late:
+        raise SystemExit(1)

@@ -1,0 +1,361 @@
+"""Two runs, op by op: what is new, fixed, worse or gone, and what else changed between them.
+
+Every op of either run gets one label. Rates are told twice: over all ops, and like for like (ops attempted in both
+runs), so that a larger set of models never reads as a regression.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from opscope.harness.record.isolation import Artefact
+from opscope.harness.record.stages import Status
+from opscope.reports.compare.outcomes import Outcome, RunView
+
+
+class Label(StrEnum):
+    """What happened to an op between two runs, the most urgent first."""
+
+    NEW = "NEW"
+    """Goes wrong now, and did not before, or was not attempted."""
+    REASON_CHANGED = "REASON-CHANGED"
+    """Went wrong and still does, in another way."""
+    PCC_DROP = "PCC-DROP"
+    """Right in both, but further from its golden."""
+    SLOWER = "SLOWER"
+    """Right in both, but takes more device cycles, or its compile time settled on a higher level."""
+    PERSISTING = "PERSISTING"
+    """Goes wrong as before."""
+    FIXED = "FIXED"
+    """Went wrong, and is right."""
+    VANISHED = "VANISHED"
+    """Stood in a model that both runs have, and stands there no more."""
+    NEVER_RUN = "NEVER-RUN"
+    """Not attempted in the later run: deselected, stopped, not reached, or its models are not in that run."""
+    ADDED = "ADDED"
+    """First attempted now, and right."""
+    SAME = "SAME"
+    """Right in both."""
+
+
+NEWS = frozenset({Label.NEW, Label.REASON_CHANGED, Label.PCC_DROP})
+"""Labels that fail a gate, unless a limitation names the failure or the op is flaky."""
+
+QUIET = frozenset({Label.SAME, Label.ADDED})
+"""Labels that are counted and not listed."""
+
+DROP = 1e-3
+"""A PCC that fell by this much has dropped."""
+TENFOLD, LEAST_DROP = 10.0, 1e-5
+"""So has one whose distance from 1 grew tenfold, by at least this much."""
+MORE_CYCLES = 1.05
+"""Growth of an op's cycles that counts: the cycle model has no noise, but a changed tiling shifts them a little."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One op in two runs; fields that end in `_a` are of the earlier, in `_b` of the later."""
+
+    label: str
+    op_id: str
+    op_name: str
+    op_kind: str
+    types: str
+    models: tuple[str, ...]
+    uses: int
+    status_a: str
+    status_b: str
+    stage_a: str
+    stage_b: str
+    failed_stage: str
+    """Where it goes wrong in the later run; in the earlier, if it is right now."""
+    error_a: str
+    error_b: str
+    cluster: str
+    pcc_a: float | None
+    pcc_b: float | None
+    cycles_a: int | None
+    cycles_b: int | None
+    compile_ms_a: float | None
+    compile_ms_b: float | None
+    known: str
+    """The limitation that names the failure."""
+    flaky: bool
+    note: str
+    repro: str
+    owner: str = ""
+    """The team that looks after it (ci/owners.yaml); empty where no rule fits, and for rows that are no failure."""
+
+    @property
+    def news(self) -> bool:
+        """Whether the row fails a gate."""
+        return self.label in NEWS and not self.known and not self.flaky
+
+
+Slower = Callable[[Outcome, Outcome], str]
+"""Says why an op's compile time is on a higher level now; empty where it is not (reports/compare/history.py)."""
+
+
+@dataclass(frozen=True)
+class Diff:
+    """Two runs compared."""
+
+    a: RunView
+    b: RunView
+    rows: tuple[Row, ...]
+    counts: Mapping[str, int]
+    rates: tuple[Mapping[str, Any], ...]
+    clusters: tuple[Mapping[str, Any], ...]
+    changes: tuple[Mapping[str, Any], ...]
+    notes: tuple[str, ...]
+    isolation: tuple[Artefact, ...] = ()
+    """Of a run of ops alone and one of models as one program: the ops that the two tell otherwise."""
+
+    @property
+    def news(self) -> int:
+        """Rows that fail a gate."""
+        return sum(row.news for row in self.rows)
+
+
+def compare(a: RunView, b: RunView, slower: Slower | None = None) -> Diff:
+    """Labels every op of both runs. `slower` judges compile times; without it they are shown and not judged."""
+    labelled = labelled_rows(a, b, slower)
+    order = list(Label)
+    rows = sorted(labelled, key=lambda row: (order.index(Label(row.label)), -len(row.models), -row.uses, row.op_id))
+    counts = Counter(row.label for row in rows)
+    notes = [] if slower else ["compile times are not judged: that takes five comparable runs in a database"]
+    for run, which in ((a, "earlier"), (b, "later")):
+        if run.missing:
+            notes.append(f"the {which} night is partial, without {', '.join(run.missing)}: what is absent is not gone")
+        elif run.outcome != "complete":
+            notes.append(f"the {which} run is {run.outcome}: ops without a result count as not run")
+    return Diff(
+        a, b, tuple(rows), {str(label): counts[label] for label in Label if counts[label]}, tuple(rates(a, b)),
+        tuple(clusters(rows)), tuple(changes(a, b)), tuple(notes),
+    )  # fmt: skip
+
+
+def labelled_rows(a: RunView, b: RunView, slower: Slower | None, without: Collection[Label] = ()) -> list[Row]:
+    """A row for each op of either run, but those whose label is in `without`."""
+    found = []
+    for op_id in dict.fromkeys([*b.ops, *a.ops]):
+        old, new = a.ops.get(op_id), b.ops.get(op_id)
+        if new is None and a.workflow != b.workflow:
+            label, note = Label.NEVER_RUN, f"the later run is of workflow {b.workflow}"
+        else:
+            label, note = _label(old, new, b, slower)
+        if label not in without:
+            found.append(_row(label, note, old, new))
+    return found
+
+
+def _row(label: Label, note: str, old: Outcome | None, new: Outcome | None) -> Row:
+    op = new or old
+    assert op is not None
+    failing = new if new is not None and new.bad else old if old is not None and old.bad else None
+    return Row(
+        label=label,
+        op_id=op.op_id,
+        op_name=op.op_name,
+        op_kind=op.op_kind,
+        types=op.types,
+        models=tuple(sorted({*(old.uses_of if old else ()), *(new.uses_of if new else ())})),
+        uses=op.uses,
+        status_a=old.status if old else "",
+        status_b=new.status if new else "",
+        stage_a=old.stage if old else "",
+        stage_b=new.stage if new else "",
+        failed_stage=(failing.failed_stage or failing.stage) if failing else "",
+        error_a=old.error if old else "",
+        error_b=new.error if new else "",
+        cluster=failing.cluster if failing else "",
+        pcc_a=old.pcc if old else None,
+        pcc_b=new.pcc if new else None,
+        cycles_a=old.cycles if old else None,
+        cycles_b=new.cycles if new else None,
+        compile_ms_a=_ms(old),
+        compile_ms_b=_ms(new),
+        known=new.expected if new and new.bad else "",
+        flaky=bool((old and old.flaky) or (new and new.flaky)),
+        note=note,
+        repro=op.repro,
+    )
+
+
+def _ms(op: Outcome | None) -> float | None:
+    return 1000 * op.compile_seconds if op is not None and op.compile_seconds else None
+
+
+def _label(old: Outcome | None, new: Outcome | None, b: RunView, slower: Slower | None) -> tuple[Label, str]:
+    if new is None:
+        assert old is not None
+        here = set(old.uses_of) & set(b.models)
+        if here or not old.uses_of:
+            return Label.VANISHED, ""
+        if set(old.uses_of) <= {name.removeprefix("model ") for name in b.missing}:
+            return Label.NEVER_RUN, f"missing from the later night: {', '.join(sorted(old.uses_of))}"
+        return Label.NEVER_RUN, f"not in the later run: {', '.join(sorted(old.uses_of))}"
+    if not new.attempted:
+        gone = [name for name in b.missing if not name.startswith("model ")]
+        return Label.NEVER_RUN, new.status.replace("_", " ") + (f" ({', '.join(gone)} missing)" if gone else "")
+    seen = old is not None and old.attempted
+    if new.bad:
+        if not seen or old is None or not old.bad:
+            return Label.NEW, "" if seen else "first attempted now"
+        if old.reason == new.reason:
+            return Label.PERSISTING, ""
+        return Label.REASON_CHANGED, _reasons(old, new)
+    if not seen or old is None:
+        return Label.ADDED, ""
+    if old.bad:
+        return Label.FIXED, f"still named by a limitation: {new.expected}" if new.expected else ""
+    return _worse(old, new, slower)
+
+
+def _reasons(old: Outcome, new: Outcome) -> str:
+    if (old.status, old.failed_stage) != (new.status, new.failed_stage):
+        return f"{old.status} at {old.failed_stage or old.stage} before"
+    return "another error at the same stage"
+
+
+def _worse(old: Outcome, new: Outcome, slower: Slower | None) -> tuple[Label, str]:
+    """Of two right results: whether the later is further off, or slower."""
+    if old.pcc is not None and new.pcc is not None:
+        drop = old.pcc - new.pcc
+        if drop >= DROP or (drop >= LEAST_DROP and 1 - new.pcc >= TENFOLD * (1 - old.pcc)):
+            return Label.PCC_DROP, f"1 - PCC: {1 - old.pcc:.1e} before, {1 - new.pcc:.1e} now"
+    if old.cycles and new.cycles and new.cycles > MORE_CYCLES * old.cycles:
+        return Label.SLOWER, f"{100 * (new.cycles / old.cycles - 1):.0f} % more cycles"
+    why = slower(old, new) if slower else ""
+    return (Label.SLOWER, why) if why else (Label.SAME, "")
+
+
+# --- rates
+
+
+def rates(a: RunView, b: RunView) -> list[dict[str, Any]]:
+    """Per scope and place of execution: attempted, right, and their share, in unique ops and in uses.
+
+    Like for like, both runs are weighed by the later run's uses. Results of one place never add to those of another.
+    """
+    both = {op_id for op_id, op in b.ops.items() if op.attempted and op_id in a.ops and a.ops[op_id].attempted}
+    found = []
+    for scope in ("all", "like for like"):
+        only = None if scope == "all" else both
+        sides = {"a": _counted(a, only, a if only is None else b), "b": _counted(b, only, b)}
+        places = {place for side in sides.values() for place in side.right}
+        for place in sorted(places) or ["none"]:
+            row: dict[str, Any] = {"scope": scope, "ran_on": place}
+            for name, side in sides.items():
+                right, right_uses = side.right.get(place, (0, 0))
+                row |= _share(f"ops_{name}", right, side.ops) | _share(f"uses_{name}", right_uses, side.uses)
+            found.append(row)
+    return found
+
+
+class _Counted(NamedTuple):
+    """Attempted ops of a run and their uses; place of execution -> those of the right ones."""
+
+    ops: int
+    uses: int
+    right: Mapping[str, tuple[int, int]]
+
+
+def _counted(run: RunView, only: Collection[str] | None, weighed: RunView) -> _Counted:
+    """The attempted ops of `run` that are in `only`, each with its uses in `weighed`."""
+    ops = uses = 0
+    right: dict[str, tuple[int, int]] = {}
+    for op_id, op in run.ops.items():
+        if not op.attempted or (only is not None and op_id not in only):
+            continue
+        weight = (op if weighed is run else weighed.ops[op_id]).uses
+        ops, uses = ops + 1, uses + weight
+        if op.status == Status.SUCCESS:
+            of, weights = right.get(op.ran_on, (0, 0))
+            right[op.ran_on] = (of + 1, weights + weight)
+    return _Counted(ops, uses, right)
+
+
+def _share(name: str, right: int, attempted: int) -> dict[str, Any]:
+    return {f"right_{name}": right, f"attempted_{name}": attempted,
+            f"rate_{name}": right / attempted if attempted else None}  # fmt: skip
+
+
+# --- errors
+
+
+def clusters(rows: Iterable[Row]) -> list[dict[str, Any]]:
+    """Failures of either run by cause, the one that holds back the most models first; flaky ops are apart."""
+    groups: dict[tuple[str, bool], list[Row]] = {}
+    for row in rows:
+        if row.cluster:
+            groups.setdefault((row.cluster, row.flaky), []).append(row)
+    found = [
+        {
+            "cluster": cluster,
+            "flaky": flaky,
+            "stage": next((row.stage_b or row.stage_a for row in group), ""),
+            "error": next((row.error_b or row.error_a for row in group if row.error_b or row.error_a), ""),
+            "labels": dict(Counter(row.label for row in group)),
+            "ops": len(group),
+            "uses": sum(row.uses for row in group),
+            "models": sorted({model for row in group for model in row.models}),
+        }
+        for (cluster, flaky), group in groups.items()
+    ]
+    return sorted(found, key=lambda one: (one["flaky"], -len(one["models"]), -one["uses"], one["cluster"]))
+
+
+# --- what else changed
+
+
+def changes(a: RunView, b: RunView) -> list[dict[str, Any]]:
+    """What differs between the runs besides their results: revisions, versions, models, options, machine."""
+    pairs: list[tuple[str, Any, Any]] = [
+        ("compiler", str(a.origin["compiler"]), str(b.origin["compiler"])),
+        ("compiler revision", _revision(a, "backend_"), _revision(b, "backend_")),
+        ("opscope revision", _revision(a), _revision(b)),
+        ("backend", a.backend, b.backend),
+        ("arch", a.arch, b.arch),
+        ("models", _only(a.models, b.models), _only(b.models, a.models)),
+        ("host", a.origin["host"], b.origin["host"]),
+        ("python", a.origin["python"], b.origin["python"]),
+    ]
+    for kind in ("versions", "options"):
+        old, new = a.origin[kind], b.origin[kind]
+        pairs += [(f"{kind[:-1]} {name}", old.get(name), new.get(name)) for name in sorted({*old, *new})]
+    return [{"what": what, "a": old, "b": new} for what, old, new in pairs if old != new]
+
+
+def _revision(run: RunView, prefix: str = "") -> str:
+    revision, dirty = run.origin[f"{prefix}revision"], run.origin[f"{prefix}dirty"]
+    return f"{revision[:12]}{' (changed since)' if dirty else ''}" if revision else ""
+
+
+def _only(these: Sequence[str], others: Sequence[str]) -> str:
+    return ", ".join(model for model in these if model not in others)
+
+
+def as_json(diff: Diff) -> dict[str, Any]:
+    """The comparison as `--json` prints it."""
+    return {
+        "a": _named(diff.a),
+        "b": _named(diff.b),
+        "changes": list(diff.changes),
+        "counts": dict(diff.counts),
+        "news": diff.news,
+        "rates": list(diff.rates),
+        "rows": [{**asdict(row), "news": row.news} for row in diff.rows],
+        "clusters": list(diff.clusters),
+        "notes": list(diff.notes),
+        "isolation": [asdict(one) for one in diff.isolation],
+    }
+
+
+def _named(run: RunView) -> dict[str, Any]:
+    return {"run_id": run.run_id, "place": run.place, "started": run.started.isoformat(), "backend": run.backend,
+            "arch": run.arch, "models": list(run.models), "outcome": run.outcome, "ops": len(run.ops)}  # fmt: skip

@@ -1,0 +1,187 @@
+"""Times over the runs or nights of a series: whether an op's settled on a higher level between two of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import sqlalchemy as sa
+
+from opscope.harness.record.errors import InputError
+from opscope.reports.compare.change_points import NEEDED, pieces
+from opscope.reports.compare.diff import Diff, Slower, compare
+from opscope.reports.compare.isolated import labelled
+from opscope.reports.compare.outcomes import Outcome, RunView, aliases, pieces_of
+from opscope.reports.compare.run_selection import Listed, Runs
+from opscope.reports.database.schema import NIGHTS, OP_TESTS
+from opscope.reports.database.schema_nights import NIGHT_SERIES
+
+SUSPECT = 1.3
+"""Growth from one run to the other that makes an op worth its history."""
+LEVEL = 1.25
+"""Growth of the level that counts as slower."""
+LEAST_SECONDS = 0.005
+"""Below this growth, a compile time is the machine's mood."""
+RUNS = 30
+"""How far back a history goes."""
+
+
+def slower_between(runs: Runs, a: RunView, b: RunView) -> Slower | None:
+    """The judge of times between `a` and `b`; None where the database has too few runs of their series.
+
+    A step counts if it lies between the two runs; if they are neighbours also if it came with the earlier one, since
+    it takes a second run to confirm it.
+    """
+    if runs.connection is None or a.series != b.series:
+        return None
+    earlier = runs.before(b.run_id, b.started, b.series, b.models)[: RUNS - 1]
+    order = [run.run_id for run in reversed(earlier)] + [b.run_id]
+    right = OP_TESTS.c.superseded_by != OP_TESTS.c.run_id
+    return _judge(runs.connection, a, b, order, OP_TESTS.c.run_id, right)
+
+
+def slower_between_nights(connection: sa.Connection, a: RunView, b: RunView) -> Slower | None:
+    """The same of two nights of one series."""
+    if a.series != b.series:
+        return None
+    nights = (
+        sa.select(NIGHT_SERIES.c.night_id)
+        .join(NIGHTS, NIGHTS.c.night_id == NIGHT_SERIES.c.night_id)
+        .where(NIGHT_SERIES.c.series == b.series, NIGHT_SERIES.c.started < b.started)
+        .where(NIGHTS.c.kind == sa.select(NIGHTS.c.kind).where(NIGHTS.c.night_id == b.run_id).scalar_subquery())
+        .order_by(NIGHT_SERIES.c.started.desc(), NIGHT_SERIES.c.night_id.desc())
+        .limit(RUNS - 1)
+    )
+    order = [*reversed(connection.scalars(nights).all()), b.run_id]
+    right = (OP_TESTS.c.superseded_by == "") & (OP_TESTS.c.series == b.series)
+    return _judge(connection, a, b, order, OP_TESTS.c.night_id, right)
+
+
+@dataclass(frozen=True)
+class Measure:
+    """Something whose level is watched."""
+
+    what: str
+    column: str
+    """Of `op_tests`."""
+    unit: str
+    factor: float
+    """What makes the unit of a value."""
+    least: float
+    """Growth below this is the machine's mood."""
+    get: Callable[[Outcome], float | None]
+
+    def shown(self, value: float) -> str:
+        """A value in the measure's unit."""
+        return f"{self.factor * value:.1f}" if self.factor > 1 else f"{value:.0f}"
+
+
+MEASURES = (
+    Measure("compile time", "compile_seconds", "ms", 1000.0, LEAST_SECONDS, lambda op: op.compile_seconds),
+    Measure("cycles", "cycles", "cycles", 1.0, 1.0, lambda op: None if op.ran_on == "simulator" else op.cycles),
+)
+"""Cycles of the simulator have no noise and need no history (diff.py): those of silicon do."""
+
+
+def _judge(
+    connection: sa.Connection, a: RunView, b: RunView, order: Sequence[str], key: sa.Column[str],
+    which: sa.ColumnElement[bool],
+) -> Slower | None:  # fmt: skip
+    """`order`: runs or nights up to `b`, the oldest first, told apart by the column `key`."""
+    if len(order) < NEEDED or a.run_id not in order:
+        return None
+    histories = [(measure, _histories(connection, a, b, order, key, which, measure)) for measure in MEASURES]
+    since, neighbours = order.index(a.run_id), order[-2] == a.run_id
+
+    def judge(_: Outcome, new: Outcome) -> str:
+        for measure, times in histories:
+            found = times.get(new.op_id)
+            if found is None:
+                continue  # it takes no more than it used to, as nearly every op
+            there = [run_id for run_id in order if found.get(run_id)]
+            if b.run_id not in there or len(there) < NEEDED:
+                continue
+            cut = pieces([found[run_id] for run_id in there])
+            if len(cut) < 2:
+                continue
+            last, before = cut[-1], cut[-2]
+            first = order.index(there[last.start])
+            late_enough = first > since or (first == since and neighbours)
+            if late_enough and last.level > LEVEL * before.level and last.level - before.level > measure.least:
+                old, now = (measure.shown(level) for level in (before.level, last.level))
+                return f"{measure.what} {old} -> {now} {measure.unit} since {there[last.start]}"
+        return ""
+
+    return judge
+
+
+def _histories(
+    connection: sa.Connection, a: RunView, b: RunView, order: Sequence[str], key: sa.Column[str],
+    which: sa.ColumnElement[bool], measure: Measure,
+) -> dict[str, dict[str, float]]:  # fmt: skip
+    """Op -> run or night -> its value, for the ops that took more in `b` than they used to."""
+    common = [op_id for op_id in b.ops if op_id in a.ops]
+    before = {op_id: measure.get(a.ops[op_id]) or 0.0 for op_id in common}
+
+    renamed = aliases(connection)
+    wanted = sa.select(key, OP_TESTS.c.op_id, OP_TESTS.c[measure.column]).where(OP_TESTS.c.status == "success", which)
+
+    def values(statement: sa.Executable) -> Iterator[tuple[str, str, float]]:
+        for run_id, op_id, value in connection.execute(statement).all():
+            yield run_id, renamed.get(op_id) or op_id, value or 0.0
+
+    grown = [op_id for op_id in common if _suspect(measure.get(b.ops[op_id]) or 0.0, 0.0, measure.least)]
+    if grown and order[-2] == a.run_id:
+        # The step may have come with `a` itself, so an op is measured against the run before it: all of that run is one
+        # statement, and reading it takes less than asking for its ops by name.
+        asked = set(grown)
+        for _, op_id, value in values(wanted.where(key == order[-3])):
+            if op_id in asked:
+                before[op_id] = min(before[op_id], value)
+    suspects = [op_id for op_id in grown if _suspect(measure.get(b.ops[op_id]) or 0.0, before[op_id], measure.least)]
+    found: dict[str, dict[str, float]] = {}
+    old_ids = [old for old, new in renamed.items() if new in set(suspects)] if renamed else []
+    for some in pieces_of([*suspects, *old_ids]):
+        for run_id, op_id, value in values(wanted.where(key.in_(order), OP_TESTS.c.op_id.in_(some))):
+            found.setdefault(op_id, {})[run_id] = value
+    return found
+
+
+def _suspect(now: float, before: float, least: float) -> bool:
+    return now > max(SUSPECT * before, before + least)
+
+
+# --- two runs, compared with what is known of earlier ones
+
+
+def compared(runs: Runs, run_a: str | None = None, run_b: str | None = None) -> Diff:
+    """Two runs compared: those named; the one named and the newest comparable one before it; or the newest two.
+
+    Raises InputError where a run is missing or has none to be compared with.
+    """
+    if run_a is None:
+        early, late = runs.pair()
+        newest = runs.newest()
+        found = _compared(runs, runs.read(early), runs.read(late))
+        if newest.run_id == late.run_id:
+            return found
+        note = f"the newest run, {newest.run_id}, has no comparable one before it"
+        return replace(found, notes=(*found.notes, note))
+    if run_b is None:
+        late_view = runs.view(run_a)
+        return _compared(runs, runs.read(comparable(runs, late_view)), late_view)
+    named = _compared(runs, runs.view(run_a, "RUN_A"), runs.view(run_b, "RUN_B"))
+    return labelled(named, runs.root)
+
+
+def _compared(runs: Runs, a: RunView, b: RunView) -> Diff:
+    return compare(a, b, slower_between(runs, a, b))
+
+
+def comparable(runs: Runs, run: RunView) -> Listed:
+    """The newest comparable run before `run`. Raises InputError where there is none."""
+    earlier = runs.before(run.run_id, run.started, run.series, run.models)
+    if not earlier:
+        what = "an earlier run with the same backend, board, options and a model in common"
+        raise InputError("opscope diff", what, "none", f"opscope diff RUN_A {run.run_id}")
+    return earlier[0]

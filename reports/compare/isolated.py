@@ -1,0 +1,37 @@
+"""Ops alone beside the same ops in their model: what `opscope diff` says of a run of `split` and one of `full`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from opscope.harness.record import isolation
+from opscope.harness.record.store import RUN_FILE, load_run, whole_models
+from opscope.reports.compare.diff import Diff
+from opscope.reports.compare.outcomes import RunView
+
+ALONE, WHOLE = "split", "full"
+
+
+def labelled(found: Diff, root: Path) -> Diff:
+    """A comparison with its isolation artefacts, where one run has ops alone and the other models as one program.
+
+    They are told from run folders, which have the values inside a model: those named, or the ids below `root`.
+    """
+    runs = {view.workflow: view for view in (found.a, found.b)}
+    if set(runs) != {ALONE, WHOLE}:
+        return found
+    alone, whole = _folder(runs[ALONE], root), _folder(runs[WHOLE], root)
+    if alone is None or whole is None:
+        missing = runs[ALONE if alone is None else WHOLE].run_id
+        note = f"ops alone are laid beside those in a model by run folders, and that of {missing} is not here"
+        return replace(found, notes=(*found.notes, note))
+    models = whole_models(whole, load_run(whole).tests)
+    artefacts = isolation.artefacts(models, whole, isolation.by_op(load_run(alone).tests))
+    note = () if artefacts else ("no op is told otherwise alone than in its model",)
+    return replace(found, isolation=tuple(artefacts), notes=(*found.notes, *note))
+
+
+def _folder(view: RunView, root: Path) -> Path | None:
+    places = (Path(view.place), root / view.run_id)
+    return next((place for place in places if (place / RUN_FILE).is_file()), None)

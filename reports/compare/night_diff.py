@@ -1,0 +1,87 @@
+"""Two nights compared, series by series, and the newest night as the runs that models are ranked by."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import sqlalchemy as sa
+
+from opscope.harness.record.errors import InputError
+from opscope.reports.compare.diff import Diff, compare
+from opscope.reports.compare.history import compared, slower_between_nights
+from opscope.reports.compare.night_views import is_night, night_named, night_view, series_of
+from opscope.reports.compare.run_selection import Runs
+from opscope.reports.database.schema import NIGHTS
+from opscope.reports.database.schema_nights import NIGHT_SERIES
+from opscope.reports.records.gc_pause import uncollected
+
+
+def newest_night(connection: sa.Connection) -> str | None:
+    """The newest night, if no run by itself is younger; of several that started together the one of most models."""
+    newest = sa.select(sa.func.max(NIGHTS.c.started)).scalar_subquery()
+    wanted = sa.select(NIGHTS.c.night_id, NIGHTS.c.kind, NIGHTS.c.models).where(NIGHTS.c.started == newest)
+    found = max(connection.execute(wanted), key=lambda row: (len(row.models), row.night_id), default=None)
+    return found.night_id if found is not None and found.kind == "night" else None
+
+
+def names_night(connection: sa.Connection | None, name: str) -> bool:
+    """Whether `name` is a night's id, or the label of one."""
+    if connection is None:
+        return False
+    if is_night(connection, name):
+        return True
+    try:
+        return bool(night_named(connection, name))
+    except InputError:
+        return False
+
+
+def diffs(runs: Runs, a: str | None, b: str | None) -> tuple[list[Diff], bool]:
+    """What `a` and `b` name, compared, and whether they are nights: one Diff per series of nights, one of runs.
+
+    Without either the newest night with the one before it, or the two newest comparable runs. Raises InputError as
+    `compared_nights` and `history.compared`.
+    """
+    named = [name for name in (a, b) if name is not None]
+    if runs.connection is not None and (
+        all(runs.folder(name) is None and names_night(runs.connection, name) for name in named)
+        if named else newest_night(runs.connection) is not None
+    ):  # fmt: skip
+        return compared_nights(runs.connection, a, b), True
+    return [compared(runs, a, b)], False
+
+
+def compared_nights(connection: sa.Connection, a: str | None, b: str | None) -> list[Diff]:
+    """Night `a` with night `b`; `a` with the one before it; or the newest with the one before it: one Diff per series.
+
+    Raises InputError where there is no night, or none before it.
+    """
+    if a is not None and b is not None:
+        first, late = night_named(connection, a, "RUN_A"), night_named(connection, b, "RUN_B")
+        common = [series for series in series_of(connection, late) if series in series_of(connection, first)]
+        if not common:
+            got = f"{', '.join(series_of(connection, first))} and {', '.join(series_of(connection, late))}"
+            raise InputError("opscope diff", "nights with a series in common", got, "two nights of one configuration")
+        return [compared_in(connection, first, late, series) for series in common]
+    late = night_named(connection, a) if a is not None else newest_night(connection)
+    if late is None:
+        raise InputError("opscope diff", "a night", "none", "opscope publish --night FILE RUN_DIR")
+    pairs = connection.execute(
+        sa.select(NIGHT_SERIES.c.series, NIGHT_SERIES.c.previous_night)
+        .where(NIGHT_SERIES.c.night_id == late, NIGHT_SERIES.c.previous_night != "")
+        .order_by(NIGHT_SERIES.c.series)
+    ).all()
+    if not pairs:
+        raise InputError("opscope diff", f"a night before {late} in one of its series", "none", "the next night")
+    found = [compared_in(connection, before, late, series) for series, before in pairs]
+    alone = sorted(set(series_of(connection, late)) - {series for series, _ in pairs})
+    if alone:
+        found[0] = replace(found[0], notes=(*found[0].notes, f"nothing before it in {', '.join(alone)}"))
+    return found
+
+
+def compared_in(connection: sa.Connection, first: str, late: str, series: str) -> Diff:
+    """Two nights in one of their series."""
+    with uncollected():
+        before, now = (night_view(connection, which, series) for which in (first, late))
+        return compare(before, now, slower_between_nights(connection, before, now))

@@ -1,0 +1,77 @@
+"""A night as comparisons take it: its series, and the ops of one of them as a RunView."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from opscope.harness.record.errors import InputError, closest
+from opscope.reports.compare.outcomes import RunView, Told, view_of
+from opscope.reports.database.rows import series_by_backend
+from opscope.reports.database.schema import NIGHTS, OP_TESTS, RUNS
+from opscope.reports.database.schema_nights import NIGHT_MODELS, NIGHT_SERIES
+
+
+def is_night(connection: sa.Connection, night_id: str) -> bool:
+    """Whether there is a night of that id, runs by themselves apart."""
+    wanted = sa.select(NIGHTS.c.night_id).where(NIGHTS.c.night_id == night_id, NIGHTS.c.kind == "night")
+    return connection.scalar(wanted) is not None
+
+
+def night_named(connection: sa.Connection, name: str, where: str = "NIGHT") -> str:
+    """The id of the night that `name` is: an id, or the label of one (`2026-11-20` or `2026-11-20 02:00`).
+
+    Of several with one label the newest, and of several that started together the one of most models. Raises
+    InputError where there is none.
+    """
+    if is_night(connection, name):
+        return name
+    wanted = sa.select(NIGHTS.c.night_id, NIGHTS.c.label, NIGHTS.c.started, NIGHTS.c.models)
+    nights = connection.execute(wanted.where(NIGHTS.c.kind == "night")).all()
+    there = [night for night in nights if name in (night.label, night.label.partition(" ")[0])]
+    if there:
+        return max(there, key=lambda night: (night.started, len(night.models), night.night_id)).night_id
+    raise InputError(
+        where, "a night", f"`{name}`", closest(name, [night.night_id for night in nights], 3) or "opscope publish"
+    )
+
+
+def night_of(connection: sa.Connection, run_id: str, where: str = "NIGHT") -> str:
+    """The night that a published run belongs to. Raises InputError, with the closest id, where there is none."""
+    found = connection.scalar(sa.select(RUNS.c.night_id).where(RUNS.c.run_id == run_id))
+    if found is None:
+        known = connection.scalars(sa.select(RUNS.c.run_id)).all()
+        hint = closest(run_id, known, 3) if known else "opscope publish RUN_DIR"
+        raise InputError(where, "a night, a run folder or the id of a published run", f"`{run_id}`", hint)
+    return found
+
+
+def series_of(connection: sa.Connection, night_id: str) -> list[str]:
+    """The series of a night that have a run."""
+    wanted = sa.select(RUNS.c.backend, RUNS.c.arch, RUNS.c.options).where(RUNS.c.night_id == night_id)
+    runs = connection.execute(wanted).all()
+    return sorted({series for run in runs for series in series_by_backend(run.backend, run.arch, run.options).values()})
+
+
+def night_view(connection: sa.Connection, night_id: str, series: str) -> RunView:
+    """The night in one series, by the rows that count. Its origin is that of its newest run."""
+    newest = sa.select(RUNS).where(RUNS.c.night_id == night_id)
+    runs = connection.execute(newest.order_by(RUNS.c.started.desc(), RUNS.c.run_id.desc())).mappings().all()
+    run, backend = next(
+        (run, backend)
+        for run in runs
+        for backend, its in series_by_backend(run["backend"], run["arch"], run["options"]).items()
+        if its == series
+    )
+    told = connection.execute(
+        sa.select(NIGHT_SERIES.c.status, NIGHT_SERIES.c.missing, NIGHTS.c.started)
+        .join(NIGHTS, NIGHTS.c.night_id == NIGHT_SERIES.c.night_id)
+        .where(NIGHT_SERIES.c.night_id == night_id, NIGHT_SERIES.c.series == series)
+    ).one()
+    of = sa.select(NIGHT_MODELS.c.model, NIGHT_MODELS.c.module_id).where(
+        NIGHT_MODELS.c.night_id == night_id, NIGHT_MODELS.c.series == series, NIGHT_MODELS.c.outcome == "ran"
+    )
+    modules = {row.model: row.module_id for row in connection.execute(of)}
+    which = (OP_TESTS.c.night_id == night_id) & (OP_TESTS.c.series == series) & (OP_TESTS.c.superseded_by == "")
+    missing = tuple(told.missing.split(", ")) if told.missing else ()
+    about = Told(night_id, "night", backend, run["arch"], told.started, told.status, run, series, missing)
+    return view_of(connection, about, modules, which)

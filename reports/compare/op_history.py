@@ -1,0 +1,173 @@
+"""What the database knows of one op, of one model, or of a run whose folder is not here, as plain values."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from opscope.harness.record.errors import InputError, closest
+from opscope.harness.record.stages import in_order
+from opscope.reports.compare.outcomes import RunView, aliases, from_database
+from opscope.reports.database.owners import Rule, owner
+from opscope.reports.database.schema import MODELS, MODULE_OPS, OP_ALIAS, OPS, RUNS, USES
+from opscope.reports.records.columns import plain
+
+OP_ID = re.compile(r"[0-9a-f]{16}")
+NIGHTS = 30
+"""How far back a history goes."""
+MOST_IDS = 3
+"""Ids that an error names."""
+PLACES = 10
+"""Places of an op that are told."""
+
+Told = dict[str, Any]
+
+HISTORY = ("label", "night_id", "backend", "arch", "data_format", "status", "failed_stage", "pcc", "cycles",
+           "compile_ms", "ran_on", "flaky", "expected", "error_signature", "error_message", "artifact", "run_id",
+           "repro")  # fmt: skip
+READY = ("label", "night_id", "backend", "arch", "data_format", "outcome", "reason", "ops", "right_ops", "bad_ops",
+         "not_attempted", "whole", "readiness")  # fmt: skip
+BLOCKS = ("op_id", "op_name", "signature", "uses", "status", "stage", "depth", "cluster", "message", "known", "flaky",
+          "label", "repro")  # fmt: skip
+
+
+def find(connection: sa.Connection, name: str, rules: Sequence[Rule], team: str | None) -> Told:
+    """What `name` is, under `what`, and all of it. Raises InputError, with the closest names, where it is nothing."""
+    if OP_ID.fullmatch(name) and (found := op(connection, name, rules, team)):
+        return found
+    if connection.scalar(sa.select(RUNS.c.run_id).where(RUNS.c.run_id == name)) is not None:
+        return run(from_database(connection, name), rules, team)
+    if connection.scalar(sa.select(MODELS.c.model).where(MODELS.c.model == name).limit(1)) is not None:
+        return model(connection, name, rules, team)
+    known = connection.scalars(sa.select(MODELS.c.model).distinct().order_by(MODELS.c.model)).all()
+    what = "a run, the id of an op (16 hex digits) or a model of the database"
+    hint = _ids_like(connection, name) or (closest(name, known, 3) if known else "opscope publish RUN_DIR")
+    raise InputError("WHAT", what, f"`{name}`", hint)
+
+
+def _ids_like(connection: sa.Connection, name: str) -> str:
+    """Ids of ops that have that name, with or without its dialect, or whose id begins so."""
+    wanted = sa.select(OPS.c.op_id).where(
+        sa.or_(OPS.c.op_name == name, OPS.c.op_name.endswith(f".{name}", autoescape=True),
+               OPS.c.op_id.startswith(name, autoescape=True))
+    ).order_by(OPS.c.op_id)  # fmt: skip
+    ids = connection.scalars(wanted).all()
+    more = f" ... ({len(ids)} ops)" if len(ids) > MOST_IDS else ""
+    return ", ".join(ids[:MOST_IDS]) + more
+
+
+def op(connection: sa.Connection, op_id: str, rules: Sequence[Rule], team: str | None) -> Told | None:
+    """An op: what it is, where it stands, how it ended night by night, the newest first; None where nobody has it.
+
+    With `team` only the nights in which it failed as something that the team looks after.
+    """
+    op_id = aliases(connection).get(op_id, op_id)
+    row = connection.execute(sa.select(OPS).where(OPS.c.op_id == op_id)).mappings().one_or_none()
+    if row is None:
+        return None
+    ids = [op_id, *connection.scalars(sa.select(OP_ALIAS.c.old_id).where(OP_ALIAS.c.new_id == op_id))]
+    modules = connection.execute(
+        sa.select(MODELS.c.model, MODULE_OPS.c.module_id, sa.func.max(MODULE_OPS.c.uses).label("uses"))
+        .join(MODELS, MODELS.c.module_id == MODULE_OPS.c.module_id)
+        .where(MODULE_OPS.c.op_id.in_(ids))
+        .group_by(MODELS.c.model, MODULE_OPS.c.module_id)
+    ).all()
+    uses: Counter[str] = Counter()
+    for name, _, count in modules:
+        uses[name] = max(uses[name], count)
+    history = _rows(connection, "night_ops", HISTORY, {"op_id": op_id}, NIGHTS)
+    for one in history:
+        failing = one["error_signature"] or one["failed_stage"]
+        one["owner"] = (
+            owner(rules, [row["op_name"]], one["failed_stage"] or "", one["error_signature"] or "", list(uses))
+            if failing else ""
+        )  # fmt: skip
+    return {
+        "what": "op",
+        **{name: row[name] for name in ("op_id", "op_name", "op_kind", "signature", "op_params", "unsplittable")},
+        "once": ids[1:],
+        "models": dict(sorted(uses.items(), key=lambda pair: (-pair[1], pair[0]))),
+        "places": _places(connection, ids, [module_id for _, module_id, _ in modules]),
+        "history": [one for one in history if team is None or one["owner"] == team],
+        "repro": next((one["repro"] for one in history if one["repro"]), ""),
+    }
+
+
+def _places(connection: sa.Connection, ids: Sequence[str], modules: Sequence[str]) -> list[str]:
+    """Where the op stands in the sources, each place once."""
+    wanted = (
+        sa.select(USES.c.location)
+        .where(USES.c.module_id.in_(modules[:PLACES]), USES.c.op_id.in_(ids), USES.c.location != "")
+        .distinct()
+        .limit(PLACES)
+    )
+    return sorted(connection.scalars(wanted))
+
+
+def model(connection: sa.Connection, name: str, rules: Sequence[Rule], team: str | None) -> Told:
+    """A model: how far its ops are in its newest night on each lane, what blocks it, and how that moved."""
+    trend = _rows(connection, "model_readiness", ("series", *READY), {"model": name}, NIGHTS)
+    lanes = []
+    for series in dict.fromkeys(one["series"] for one in trend):
+        newest = next(one for one in trend if one["series"] == series)
+        where = {"night_id": newest["night_id"], "series": series, "model": name}
+        blockers = _rows(connection, "model_blockers", BLOCKS, where, None)
+        for one in blockers:
+            one["owner"] = owner(rules, [one["op_name"]], one["stage"], one["cluster"], [name])
+        blockers = [one for one in blockers if team is None or one["owner"] == team]
+        lanes.append(
+            {
+                "series": series,
+                "newest": newest,
+                "ladder": _ladder(connection, where),
+                "blockers": sorted(blockers, key=lambda one: (-one["uses"], one["op_name"], one["op_id"])),
+            }
+        )
+    return {"what": "model", "model": name, "lanes": lanes, "trend": trend}
+
+
+def _ladder(connection: sa.Connection, where: Mapping[str, str]) -> list[Told]:
+    rungs = _rows(connection, "night_ladder", ("stage_reached", "ops", "uses"), where, None)
+    ops: Counter[str] = Counter()
+    uses: Counter[str] = Counter()
+    for one in rungs:
+        ops[one["stage_reached"]] += one["ops"]
+        uses[one["stage_reached"]] += one["uses"]
+    return [{"stage": stage, "ops": ops[stage], "uses": uses[stage]} for stage in in_order(set(ops), ())]
+
+
+def run(view: RunView, rules: Sequence[Rule], team: str | None) -> Told:
+    """A published run: its counts by status, and the ops that go wrong."""
+    bad = [
+        {
+            "op_id": op.op_id, "op_name": op.op_name, "types": op.types, "status": op.status, "stage": op.failed_stage,
+            "error": op.error, "known": op.expected, "uses": op.uses, "models": sorted(op.uses_of), "repro": op.repro,
+            "owner": owner(rules, [op.op_name], op.failed_stage, op.cluster, list(op.uses_of)),
+        }
+        for op in view.ops.values() if op.bad
+    ]  # fmt: skip
+    return {
+        "what": "run",
+        "run_id": view.run_id, "backend": view.backend, "arch": view.arch, "started": view.started.isoformat(),
+        "outcome": view.outcome, "models": list(view.models),
+        "statuses": dict(sorted(Counter(op.status for op in view.ops.values()).items())),
+        "failing": sorted((one for one in bad if team is None or one["owner"] == team),
+                          key=lambda one: (-one["uses"], one["op_id"])),
+    }  # fmt: skip
+
+
+def _rows(
+    connection: sa.Connection, view: str, names: Sequence[str], where: Mapping[str, str], limit: int | None
+) -> list[Told]:
+    """Rows of a view, the newest night first."""
+    table = sa.table(view, *(sa.column(name) for name in {*names, *where, "started"}))
+    wanted = sa.select(*(table.c[name] for name in names))
+    for name, value in where.items():
+        wanted = wanted.where(table.c[name] == value)
+    return [
+        plain(dict(row)) for row in connection.execute(wanted.order_by(table.c.started.desc()).limit(limit)).mappings()
+    ]

@@ -1,0 +1,308 @@
+"""What became of each op of a run, the same whether it was read from a run folder or from the database.
+
+The comparison of runs, the ranking of fixes and the sections of report.html are made from these, so that all agree.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import sqlalchemy as sa
+
+from opscope.harness.record.errors import InputError, closest
+from opscope.harness.record.stages import FAILED, Stage, Status
+from opscope.harness.record.store import StoredRun, load_run
+from opscope.reports.database.rows import RAN, compile_seconds, compiler_of, series_text, signature
+from opscope.reports.database.schema import MODELS, MODULE_OPS, OP_ALIAS, OP_TESTS, OPS, RUNS
+from opscope.reports.records.columns import plain
+
+UNSPLITTABLE = "unsplittable"
+"""In place of a status: no module could be made of the op, so nothing was tried."""
+
+UNATTEMPTED = frozenset({Status.STOPPED, Status.SKIPPED, Status.NOT_RUN})
+"""Statuses of ops that nobody asked the numbers of: they count in no rate."""
+
+TAKEN = (
+    "op_id", "op_name", "op_kind", "status", "stage_reached", "failed_stage", "compile_seconds", "error_signature",
+    "error_message", "crash_kind", "pcc", "cycles", "l1_peak_bytes", "ran_on", "expected", "flaky", "artifact", "repro",
+)  # fmt: skip
+"""Columns of `op_tests` that an outcome is made from."""
+
+LIMIT = 500
+"""Ids in one statement, below SQLite's limit of parameters."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One unique op in one run."""
+
+    op_id: str
+    op_name: str
+    op_kind: str
+    types: str
+    status: str
+    """A status of the ledger, or `unsplittable`."""
+    stage: str
+    """The furthest stage that it passed."""
+    failed_stage: str = ""
+    signature: str = ""
+    error: str = ""
+    crash: str = ""
+    pcc: float | None = None
+    cycles: int | None = None
+    l1_peak_bytes: int | None = None
+    compile_seconds: float = 0.0
+    ran_on: str = "none"
+    expected: str = ""
+    """The limitation that names its failure, if one does."""
+    flaky: bool = False
+    artifact: str = ""
+    """Full diagnostic, relative to the run's folder."""
+    repro: str = ""
+    params: Mapping[str, str] = field(default_factory=dict)
+    """Its attributes; from the database only those of ops that did not come out right."""
+    uses_of: Mapping[str, int] = field(default_factory=dict)
+    """Model -> how often the op stands in it."""
+
+    @property
+    def uses(self) -> int:
+        """How often it stands in all models of the run."""
+        return sum(self.uses_of.values())
+
+    @property
+    def attempted(self) -> bool:
+        """Whether its numbers were asked for."""
+        return self.status not in UNATTEMPTED
+
+    @property
+    def bad(self) -> bool:
+        """Whether it went wrong, also where a limitation names the failure: it holds its models back either way."""
+        return self.status in FAILED or self.status == UNSPLITTABLE
+
+    @property
+    def cluster(self) -> str:
+        """Ops of one cluster fail for one reason: their error's fingerprint, or what stands in for it."""
+        return cluster_of(self.signature, self.crash or self.status, self.failed_stage or self.stage, self.op_name)
+
+    @property
+    def reason(self) -> tuple[str, str, str, str]:
+        """What must be equal for two failures to be the same one."""
+        return self.status, self.failed_stage, self.signature, self.crash
+
+
+def cluster_of(signature: str, ended: str, stage: str, op_name: str) -> str:
+    """What a failure's cause is known by: the fingerprint of its error, or what stands in for it."""
+    return signature or f"{ended} {stage} {op_name}"
+
+
+@dataclass(frozen=True)
+class RunView:
+    """One run, or one night in one series, op by op."""
+
+    run_id: str
+    """Of a night its id."""
+    place: str
+    """Where it was read: the run folder, `database`, or `night`."""
+    models: tuple[str, ...]
+    """Models that it has a module of."""
+    backend: str
+    arch: str
+    started: datetime
+    outcome: str
+    origin: Mapping[str, Any]
+    ops: Mapping[str, Outcome]
+    series: str
+    """What it has in common with runs that it can be compared with."""
+    missing: tuple[str, ...] = ()
+    """Models and shards of a night that were expected and are not there."""
+
+    @property
+    def workflow(self) -> str:
+        """What of a model its rows are (harness/record/workflows.py)."""
+        return self.origin["options"].get("workflow") or "split"
+
+
+ORIGIN = ("revision", "dirty", "branch", "backend_revision", "backend_dirty", "host", "python", "versions", "options",
+          "compiler")  # fmt: skip
+"""What a view keeps of where a run came from."""
+
+
+class Told(NamedTuple):
+    """What a view says of its run besides the ops."""
+
+    run_id: str
+    place: str
+    backend: str
+    arch: str
+    started: datetime
+    outcome: str
+    origin: Mapping[Any, Any]
+    series: str = ""
+    """Empty: what backend, board and options make it."""
+    missing: tuple[str, ...] = ()
+
+
+# --- from a run folder
+
+
+def from_folder(run_dir: Path) -> RunView:
+    """The run in `run_dir`. Raises InputError where there is none."""
+    return from_stored(load_run(run_dir), str(run_dir))
+
+
+def from_stored(run: StoredRun, place: str) -> RunView:
+    """A run as the store read it."""
+    uses: dict[str, Counter[str]] = {}
+    for row in run.rows:
+        for use in row.uses:
+            uses.setdefault(row.op_id, Counter())[plain(use.model)] += 1
+    tests = [
+        {name: plain(getattr(test, name, None)) for name in TAKEN}
+        | {"types": signature(test.inputs, test.outputs), "compile_seconds": compile_seconds(test)}
+        | {"op_params": plain(test.op_params)}
+        for test in run.tests
+    ]
+    tested = {test.op_id for test in run.tests}
+    lost = [
+        {"op_id": row.op_id, "op_name": plain(row.op_name), "op_kind": "", "unsplittable": plain(row.unsplittable),
+         "signature": signature(row.inputs, row.outputs)}
+        for row in run.rows if row.op_id not in tested
+    ]  # fmt: skip
+    record = run.record
+    return _view(
+        Told(record.run_id, place, record.backend, record.arch, record.started, record.outcome,
+             plain({**record.origin.model_dump(), "compiler": compiler_of(record)})),
+        plain(list(run.header.module_ops)), tests, lost, uses,
+    )  # fmt: skip
+
+
+# --- from the database
+
+
+def from_database(connection: sa.Connection, run_id: str, where: str = "RUN") -> RunView:
+    """The run of that id. Raises InputError, with the closest id, where there is none."""
+    run = connection.execute(sa.select(RUNS).where(RUNS.c.run_id == run_id)).mappings().one_or_none()
+    if run is None:
+        known = connection.scalars(sa.select(RUNS.c.run_id)).all()
+        hint = closest(run_id, known, 3) if known else "opscope publish RUN_DIR"
+        raise InputError(where, "a run folder or the id of a published run", f"`{run_id}`", hint)
+    of = sa.select(MODELS.c.model, MODELS.c.module_id).where(MODELS.c.run_id == run_id, MODELS.c.outcome == RAN)
+    modules = {row.model: row.module_id for row in connection.execute(of.order_by(MODELS.c.position))}
+    which = (OP_TESTS.c.run_id == run_id) & (OP_TESTS.c.superseded_by != run_id)
+    told = Told(run_id, "database", run["backend"], run["arch"], run["started"], run["outcome"], run)
+    return view_of(connection, told, modules, which)
+
+
+def view_of(
+    connection: sa.Connection, told: Told, modules: Mapping[str, str | None], which: sa.ColumnElement[bool]
+) -> RunView:
+    """The op tests that `which` selects, with the uses of `modules` (model -> module)."""
+    renamed = aliases(connection)
+    tests = _tests(connection, which)
+    for test in tests:
+        test["op_id"] = renamed.get(test["op_id"], test["op_id"])
+    uses: dict[str, dict[str, int]] = {}
+    models: dict[str, list[str]] = {}
+    for model, module_id in modules.items():
+        if module_id is not None:
+            models.setdefault(module_id, []).append(model)
+    counted = sa.select(MODULE_OPS.c.module_id, MODULE_OPS.c.op_id, MODULE_OPS.c.uses)
+    for some in pieces_of(list(models)):
+        for module_id, op_id, count in connection.execute(counted.where(MODULE_OPS.c.module_id.in_(some))).all():
+            key = renamed.get(str(op_id), str(op_id))
+            for model in models[module_id]:
+                uses.setdefault(key, {})[model] = count
+    tested = {test["op_id"] for test in tests}
+    lost = _lost(connection, [op_id for op_id in uses if op_id not in tested])
+    return _view(told, list(modules), tests, lost, uses)
+
+
+def aliases(connection: sa.Connection) -> dict[str, str]:
+    """Old id of an op -> the id under which its history goes on."""
+    return {str(row.old_id): str(row.new_id) for row in connection.execute(sa.select(OP_ALIAS))}
+
+
+def _tests(connection: sa.Connection, which: sa.ColumnElement[bool]) -> list[dict[str, Any]]:
+    names = (*TAKEN, "types")
+    wanted = sa.select(*(OP_TESTS.c[name] for name in TAKEN), OPS.c.signature)
+    wanted = wanted.join(OPS, OPS.c.op_id == OP_TESTS.c.op_id).where(which)
+    tests: list[dict[str, Any]] = [
+        dict(zip(names, row, strict=True)) for row in connection.execute(wanted.order_by(OP_TESTS.c.op_id)).all()
+    ]
+    params = sa.select(OPS.c.op_id, OPS.c.op_params).join(OP_TESTS, OPS.c.op_id == OP_TESTS.c.op_id)
+    params = params.where(which, OP_TESTS.c.status != str(Status.SUCCESS))
+    found = {row[0]: row[1] for row in connection.execute(params)}
+    for test in tests:
+        test["op_params"] = found.get(test["op_id"], {})
+    return tests
+
+
+def _lost(connection: sa.Connection, op_ids: list[str]) -> list[Mapping[Any, Any]]:
+    found: list[Mapping[Any, Any]] = []
+    for some in pieces_of(op_ids):
+        described = sa.select(OPS.c.op_id, OPS.c.op_name, OPS.c.op_kind, OPS.c.signature, OPS.c.unsplittable)
+        found.extend(connection.execute(described.where(OPS.c.op_id.in_(some))).mappings())
+    return found
+
+
+def pieces_of(names: Sequence[str]) -> Iterator[Sequence[str]]:
+    """The names in pieces that one statement takes."""
+    for start in range(0, len(names), LIMIT):
+        yield names[start : start + LIMIT]
+
+
+# --- rows of either
+
+
+def _view(
+    told: Told, models: Iterable[str], tests: Iterable[Mapping[Any, Any]], lost: Iterable[Mapping[Any, Any]],
+    uses: Mapping[str, Mapping[str, int]],
+) -> RunView:  # fmt: skip
+    """`lost`: ops without a test: no module could be made of them, or nobody got to them (yet)."""
+    found = {test["op_id"]: _outcome(test, dict(uses.get(test["op_id"], {}))) for test in tests}
+    for op in lost:
+        there = {
+            "op_id": op["op_id"], "op_name": op["op_name"], "op_kind": op["op_kind"] or "other",
+            "types": op["signature"], "stage": str(Stage.SPLIT), "uses_of": dict(uses.get(op["op_id"], {})),
+        }  # fmt: skip
+        if op["unsplittable"]:
+            there |= {"status": UNSPLITTABLE, "failed_stage": str(Stage.SPLIT), "error": op["unsplittable"]}
+        else:
+            there |= {"status": str(Status.NOT_RUN)}
+        found[op["op_id"]] = Outcome(**there)
+    return RunView(
+        told.run_id, told.place, tuple(sorted(models)), told.backend, told.arch, told.started, told.outcome,
+        {name: told.origin[name] for name in ORIGIN}, found, told.series or
+        series_text(told.backend, told.arch, told.origin["options"]), told.missing,
+    )  # fmt: skip
+
+
+def _outcome(test: Mapping[Any, Any], uses: Mapping[str, int]) -> Outcome:
+    return Outcome(
+        op_id=test["op_id"],
+        op_name=test["op_name"],
+        op_kind=test["op_kind"] or "other",
+        types=test["types"],
+        status=test["status"],
+        stage=test["stage_reached"],
+        failed_stage=test["failed_stage"] or "",
+        signature=test["error_signature"] or "",
+        error=test["error_message"] or test["crash_kind"] or "",
+        crash=test["crash_kind"] or "",
+        pcc=test["pcc"],
+        cycles=test["cycles"],
+        l1_peak_bytes=test["l1_peak_bytes"],
+        compile_seconds=test["compile_seconds"] or 0.0,
+        ran_on=test["ran_on"],
+        expected=test["expected"],
+        flaky=test["flaky"],
+        artifact=test["artifact"] or "",
+        repro=test["repro"],
+        params=test["op_params"],
+        uses_of=uses,
+    )

@@ -1,0 +1,91 @@
+"""Owners put beside failing rows: of a comparison, a ranking, a model's missing ops, a page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from opscope.harness.record.records import WHOLE_MODEL, OpTest
+from opscope.harness.record.stages import Stage
+from opscope.reports.compare.diff import QUIET, Diff, Row
+from opscope.reports.compare.outcomes import UNSPLITTABLE, cluster_of
+from opscope.reports.compare.unblock import Plan
+from opscope.reports.database.owners import Rule, owner
+
+
+@dataclass(frozen=True)
+class Owned:
+    """Whose failures a page lists."""
+
+    rules: Sequence[Rule] = ()
+    team: str | None = None
+    """None: everybody's."""
+
+    def lists(self, owner_of_row: str) -> bool:
+        """Whether the page lists what that team looks after."""
+        return self.team in (None, owner_of_row)
+
+    def owner_of(self, test: OpTest) -> str:
+        """Who looks after an op that went wrong."""
+        stage = str(test.failed_stage or test.stage_reached)
+        cluster = cluster_of(test.error_signature or "", test.crash_kind or str(test.status), stage, test.op_name)
+        return owner(self.rules, [test.op_name], stage, cluster, test.models)
+
+    def owner_of_model(self, row: Mapping[str, Any]) -> str:
+        """Who looks after a model that went wrong as one program, told by its row of `whole_models`."""
+        stage = str(row["failed_stage"] or row["stage_reached"])
+        cluster = cluster_of(row["error_signature"] or "", str(row["status"]), stage, WHOLE_MODEL)
+        return owner(self.rules, [WHOLE_MODEL], stage, cluster, [row["model"]])
+
+    def owner_of_unsplittable(self, op_name: str, models: Iterable[str]) -> str:
+        """Who looks after an op that no module could be made of."""
+        stage = str(Stage.SPLIT)
+        return owner(self.rules, [op_name], stage, cluster_of("", UNSPLITTABLE, stage, op_name), models)
+
+
+EVERYBODY = Owned()
+"""Pages of everybody's failures, where nobody has said who looks after what."""
+
+
+def own_diff(diff: Diff, rules: Sequence[Rule], team: str | None = None) -> Diff:
+    """The comparison with an owner in every row that is not quiet; with `team` only its rows and clusters are left."""
+    rows = tuple(_owned(row, rules) for row in diff.rows)
+    if team is None:
+        return replace(diff, rows=rows)
+    rows = tuple(row for row in rows if row.owner == team)
+    causes = {row.cluster for row in rows}
+    counts = {label: sum(row.label == label for row in rows) for label in diff.counts}
+    clusters = tuple(one for one in diff.clusters if one["cluster"] in causes)
+    counts = {label: count for label, count in counts.items() if count}
+    return replace(diff, rows=rows, clusters=clusters, counts=counts)
+
+
+def _owned(row: Row, rules: Sequence[Rule]) -> Row:
+    told = _owner(row, rules)
+    return row if told == row.owner else replace(row, owner=told)  # nearly every row is quiet, and stays as it is
+
+
+def _owner(row: Row, rules: Sequence[Rule]) -> str:
+    if row.label in QUIET:
+        return ""
+    return owner(rules, [row.op_name], row.failed_stage, row.cluster, row.models)
+
+
+def own_plan(plan: Plan, rules: Sequence[Rule], team: str | None = None) -> Plan:
+    """The ranking with an owner beside every fix; with `team` only its fixes are left, the curve stays whole."""
+    fixes = tuple(
+        replace(fix, owner=owner(rules, fix.op_names, fix.stage, fix.cluster, fix.models)) for fix in plan.fixes
+    )
+    return replace(plan, fixes=tuple(fix for fix in fixes if team in (None, fix.owner)))
+
+
+def own_missing(
+    rows: Sequence[dict[str, Any]], model: str, rules: Sequence[Rule], team: str | None = None
+) -> list[Any]:
+    """A model's missing ops with their owners; with `team` only its rows are left."""
+    told = [
+        {**row, "owner": owner(rules, [row["op_name"]], row["failed_stage"] or row["stage"], row["cluster"], [model])}
+        for row in rows
+    ]
+    return [row for row in told if team in (None, row["owner"])]

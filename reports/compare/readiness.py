@@ -1,0 +1,122 @@
+"""How near each model is to running whole, and how that moved from run to run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from opscope.harness.record.errors import InputError, closest
+from opscope.harness.record.stages import FAILED
+from opscope.reports.compare.outcomes import UNATTEMPTED, RunView
+from opscope.reports.compare.run_selection import Listed, Runs
+from opscope.reports.database.schema import MODELS, MODULE_OPS, NIGHTS, OP_TESTS, OPS, RUNS
+
+HISTORY = 30
+"""Runs of a model that are told, the newest ones."""
+
+
+def newest_views(runs: Runs, models: Sequence[str] = ()) -> dict[str, RunView]:
+    """Model -> its newest run, among the runs of the newest run's series.
+
+    Runs on another backend, board or with other options say nothing about these models here. Raises InputError for a
+    model that no run has.
+    """
+    listed = runs.listed()
+    newest = listed[0] if not models else _newest_with(listed, models)
+    speaking: dict[str, Listed] = {}
+    for run in listed:
+        if run.series == newest.series:
+            for model in run.models:
+                speaking.setdefault(model, run)
+    views: dict[str, RunView] = {}
+    for run in {listed.run_id: listed for listed in speaking.values()}.values():
+        views[run.run_id] = runs.read(run)
+    found = {model: views[run.run_id] for model, run in sorted(speaking.items())}
+    return {model: found[model] for model in models} if models else found
+
+
+def _newest_with(listed: Sequence[Listed], models: Sequence[str]) -> Listed:
+    for run in listed:
+        if set(models) <= run.models:
+            return run
+    known = sorted({model for run in listed for model in run.models})
+    raise InputError("MODEL", "a model that a run has", f"`{', '.join(models)}`", closest(models[0], known, 3))
+
+
+def views_of(view: RunView) -> dict[str, RunView]:
+    """The run for each of its models."""
+    return dict.fromkeys(view.models, view)
+
+
+def history(runs: Runs, view: RunView, model: str) -> list[dict[str, Any]]:
+    """The model's runs of the same series up to this one, oldest first: its ops, how many are right or missing."""
+    found = [_counts(view, model)]
+    if runs.connection is not None:
+        listed = runs.before(view.run_id, view.started, view.series, [model])
+        earlier = [run for run in listed if model in run.models]
+        ids = [run.run_id for run in earlier[: HISTORY - 1]]
+        found = [*_counted(runs.connection, ids, model), *found]
+    return found
+
+
+def _counts(view: RunView, model: str) -> dict[str, Any]:
+    ops = [op for op in view.ops.values() if model in op.uses_of]
+    return _row(view.run_id, view.started, view.origin["backend_revision"], len(ops), sum(op.bad for op in ops),
+                sum(not op.attempted for op in ops))  # fmt: skip
+
+
+def _row(run_id: str, started: Any, revision: str, ops: int, missing: int, unattempted: int) -> dict[str, Any]:
+    return {"run_id": run_id, "started": started.isoformat(), "revision": revision, "ops": ops, "missing": missing,
+            "not_attempted": unattempted, "right": ops - missing - unattempted}  # fmt: skip
+
+
+def _counted(connection: sa.Connection, run_ids: Sequence[str], model: str) -> list[dict[str, Any]]:
+    """The same counts by SQL, for runs whose ops nobody needs one by one."""
+    # An op without a test could not be split off, and holds the model back all the same, or was not reached.
+    lost = OP_TESTS.c.op_id.is_(None)
+    bad = (lost & (OPS.c.unsplittable != "")) | OP_TESTS.c.status.in_([str(status) for status in FAILED])
+    idle = (lost & (OPS.c.unsplittable == "")) | OP_TESTS.c.status.in_([str(status) for status in UNATTEMPTED])
+    counted = (
+        sa.select(
+            MODELS.c.run_id,
+            sa.func.count(),
+            sa.func.sum(sa.case((bad, 1), else_=0)),
+            sa.func.sum(sa.case((idle, 1), else_=0)),
+        )
+        .join(MODULE_OPS, MODULE_OPS.c.module_id == MODELS.c.module_id)
+        .join(OPS, OPS.c.op_id == MODULE_OPS.c.op_id)
+        .outerjoin(
+            OP_TESTS,
+            (OP_TESTS.c.run_id == MODELS.c.run_id)
+            & (OP_TESTS.c.op_id == MODULE_OPS.c.op_id)
+            & (OP_TESTS.c.superseded_by != OP_TESTS.c.run_id),
+        )
+        .where(MODELS.c.run_id.in_(run_ids), MODELS.c.model == model)
+        .group_by(MODELS.c.run_id)
+    )
+    sums = {row[0]: tuple(int(value) for value in row[1:]) for row in connection.execute(counted)}
+    runs = connection.execute(
+        sa.select(RUNS.c.run_id, RUNS.c.started, RUNS.c.backend_revision)
+        .where(RUNS.c.run_id.in_(run_ids))
+        .order_by(RUNS.c.started)
+    )
+    return [_row(run_id, started, revision, *sums.get(run_id, (0, 0, 0))) for run_id, started, revision in runs]
+
+
+def nights_of(connection: sa.Connection | None, view: RunView, model: str) -> list[dict[str, Any]]:
+    """The model's nights in the series of this run, oldest first: the rows of the view `model_readiness`."""
+    if connection is None:
+        return []
+    names = ("night_id", "label", "started", "outcome", "reason", "ops", "right_ops", "bad_ops", "not_attempted")
+    ready = sa.table("model_readiness", *(sa.column(name) for name in (*names, "kind", "series", "model")))
+    started = sa.type_coerce(ready.c.started, NIGHTS.c.started.type).label("started")
+    wanted = (
+        sa.select(*(ready.c[name] for name in names if name != "started"), started)
+        .where(ready.c.model == model, ready.c.series == view.series, ready.c.kind == "night")
+        .order_by(ready.c.started.desc())
+        .limit(HISTORY)
+    )
+    rows = [dict(row) for row in connection.execute(wanted).mappings()]
+    return [{**row, "started": row["started"].isoformat()} for row in reversed(rows)]

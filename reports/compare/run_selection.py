@@ -1,0 +1,151 @@
+"""Which runs a command is about: a folder, an id below .opscope/runs, an id in the database, or the newest ones."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from opscope.harness.record.errors import InputError
+from opscope.harness.record.store import RUN_FILE, read_run, runs_root
+from opscope.reports.compare.night_views import night_view
+from opscope.reports.compare.outcomes import RunView, from_database, from_folder
+from opscope.reports.database.reading import database_url, exists, read_database
+from opscope.reports.database.rows import RAN, series_text
+from opscope.reports.database.schema import MODELS, RUNS
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A run that could be chosen."""
+
+    run_id: str
+    started: datetime
+    series: str
+    models: frozenset[str]
+    folder: Path | None = None
+    night: str = ""
+    """The night that speaks for it, where it is one of several runs (shards, runs again) of the night in its series."""
+
+    def follows(self, other: Listed) -> bool:
+        """Whether a difference from `other` is news: an earlier run of the same series, with a model in common."""
+        return other.started < self.started and other.series == self.series and bool(other.models & self.models)
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Where runs are read: the database if there is one, else the folders below .opscope/runs."""
+
+    connection: sa.Connection | None
+    root: Path
+
+    def folder(self, run: str) -> Path | None:
+        """The folder that `run` names: a path, or what stands below .opscope/runs and is no id of the database."""
+        for folder in (Path(run), self.root / run):
+            if (folder / RUN_FILE).is_file() and (folder != self.root / run or not self._published(run)):
+                return folder
+        return None
+
+    def view(self, run: str, where: str = "RUN") -> RunView:
+        """The run that `run` names: a folder, an id in the database, or a folder below .opscope/runs."""
+        folder = self.folder(run)
+        if folder is not None:
+            return from_folder(folder)
+        return from_database(self.database(run, where), run, where)
+
+    def database(self, run: str, where: str = "RUN") -> sa.Connection:
+        """The database that may have `run`. Raises InputError where there is none."""
+        if self.connection is None:
+            got = "a folder without run.json" if Path(run).is_dir() else f"`{run}` and no database"
+            raise InputError(where, "a run folder or the id of a published run", got, "a folder below .opscope/runs")
+        return self.connection
+
+    def _published(self, run: str) -> bool:
+        return self.connection is not None and run in self.connection.scalars(
+            sa.select(RUNS.c.run_id).where(RUNS.c.run_id == run)
+        ).all()  # fmt: skip
+
+    def read(self, listed: Listed) -> RunView:
+        """The ops of a listed run; of a shard those of its whole night, since it left out what the others ran."""
+        if listed.folder is not None:
+            return from_folder(listed.folder)
+        assert self.connection is not None
+        if listed.night:
+            return night_view(self.connection, listed.night, listed.series)
+        return from_database(self.connection, listed.run_id)
+
+    def listed(self) -> list[Listed]:
+        """Every run that has ended, the newest first; one that is going on has no result yet.
+
+        Of several that started together the one with the most models comes first: it has the most to tell.
+        """
+        found = _in_database(self.connection) if self.connection is not None else list(_in_folders(self.root))
+        return sorted(found, key=lambda run: (run.started, len(run.models), run.run_id), reverse=True)
+
+    def newest(self) -> Listed:
+        """Raises InputError where there is none."""
+        runs = self.listed()
+        if not runs:
+            raise InputError("RUN", "a run", "none", "pytest --model mnist_mlp --op-by-op")
+        return runs[0]
+
+    def before(self, run_id: str, started: datetime, series: str, models: Sequence[str]) -> list[Listed]:
+        """Earlier runs of the same series with a model in common, the newest first."""
+        this = Listed(run_id, started, series, frozenset(models))
+        return [run for run in self.listed() if run.run_id != run_id and this.follows(run)]
+
+    def pair(self) -> tuple[Listed, Listed]:
+        """The two newest comparable runs, the older first. Raises InputError where no two are."""
+        runs = self.listed()
+        for place, late in enumerate(runs):
+            for early in runs[place + 1 :]:
+                if late.follows(early):
+                    return early, late
+        got = f"{len(runs)} of which no two share backend, board, options and a model" if runs else "none"
+        hint = f"opscope diff {runs[1].run_id} {runs[0].run_id}" if len(runs) > 1 else "publishing a second one"
+        raise InputError("opscope diff", "two comparable runs", got, hint)
+
+
+@contextmanager
+def open_runs(url: str | None, *, needed: bool = False) -> Iterator[Runs]:
+    """The runs of the database at `url` (default: this folder's), or of the folders where there is no database.
+
+    `needed`: whether a missing database is an error also where none was named.
+    """
+    target = database_url(url)
+    if url is None and not needed and not exists(target):
+        yield Runs(None, runs_root())
+        return
+    with read_database(target) as connection:
+        yield Runs(connection, runs_root())
+
+
+def _in_database(connection: sa.Connection) -> list[Listed]:
+    models: dict[str, set[str]] = {}
+    ran = sa.select(MODELS.c.run_id, MODELS.c.model).where(MODELS.c.outcome == RAN)
+    for run_id, model in connection.execute(ran):
+        models.setdefault(run_id, set()).add(model)
+    wanted = sa.select(RUNS.c.run_id, RUNS.c.started, RUNS.c.series, RUNS.c.night_id)
+    rows = connection.execute(wanted.where(RUNS.c.outcome != "running")).all()
+    of_night = Counter((row.night_id, row.series) for row in rows)
+    return [
+        Listed(run_id, started, series, frozenset(models.get(run_id, ())), None,
+               night_id if of_night[night_id, series] > 1 else "")
+        for run_id, started, series, night_id in rows
+    ]  # fmt: skip
+
+
+def _in_folders(root: Path) -> Iterator[Listed]:
+    for path in sorted(root.glob(f"*/{RUN_FILE}")):
+        try:
+            record = read_run(path.parent)
+        except InputError:
+            continue  # another schema, or no run of ours: it can still be named
+        if record.outcome != "running":
+            key = series_text(record.backend, record.arch, record.origin.options)
+            yield Listed(record.run_id, record.started, key, frozenset(record.models), path.parent)

@@ -1,0 +1,215 @@
+"""What to fix first: failing ops and errors by what they hold back, and the fixes that make the most models whole.
+
+A *fix* removes one cause of failure (an error cluster), or one op where `by` says so. A model is whole when none of its
+ops goes wrong; ops that nobody attempted are told apart, since nobody knows about them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from opscope.harness.record.stages import in_order
+from opscope.reports.compare.outcomes import Outcome, RunView
+
+BY = ("cluster", "op")
+"""What one fix is."""
+
+
+@dataclass(frozen=True)
+class Fix:
+    """One cause of failure, or one op, and what it holds back."""
+
+    fix: str
+    """The cluster's name, or the op's id."""
+    op_names: tuple[str, ...]
+    stage: str
+    """Where its ops go wrong."""
+    error: str
+    ops: int
+    uses: int
+    models: tuple[str, ...]
+    alone: int
+    """Models that nothing else holds back."""
+    known: int
+    """Ops of it that a limitation names."""
+    repro: str
+    cluster: str = ""
+    """The cause; of a single op too."""
+    owner: str = ""
+    """The team that looks after it (ci/owners.yaml)."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One point of the unlock curve: after so many fixes, so many models are whole."""
+
+    fixes: int
+    """Fixes made so far."""
+    fix: str
+    """The last of them; empty at the first point, which is today."""
+    whole: int
+    unlocked: tuple[str, ...]
+    """Models that this step makes whole."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to fix, in which order, for the models of some runs."""
+
+    runs: tuple[Mapping[str, Any], ...]
+    models: tuple[str, ...]
+    whole: tuple[str, ...]
+    """Models that nothing holds back today."""
+    unknown: Mapping[str, int]
+    """Model -> ops that were not attempted, where there are any."""
+    by: str
+    fixes: tuple[Fix, ...]
+    curve: tuple[Step, ...]
+
+
+@dataclass(frozen=True)
+class Placed:
+    """An op of a model that goes wrong, in that model's run."""
+
+    model: str
+    op: Outcome
+    uses: int
+
+
+def plan(views: Mapping[str, RunView], by: str = "cluster") -> Plan:
+    """The ranking and the curve. `views`: model -> the run that speaks for it."""
+    read = {id(view): view for view in views.values()}
+    bad = {key: [op for op in view.ops.values() if op.bad] for key, view in read.items()}
+    untried = {key: [op for op in view.ops.values() if not op.attempted] for key, view in read.items()}
+    placed = [
+        Placed(model, op, op.uses_of[model])
+        for model, view in views.items()
+        for op in bad[id(view)]
+        if model in op.uses_of
+    ]
+    needs: dict[str, set[str]] = {model: set() for model in views}
+    groups: dict[str, list[Placed]] = {}
+    for one in placed:
+        key = one.op.cluster if by == "cluster" else one.op.op_id
+        needs[one.model].add(key)
+        groups.setdefault(key, []).append(one)
+    fixes = sorted(
+        (_fix(key, group, needs) for key, group in groups.items()),
+        key=lambda fix: (-len(fix.models), -fix.uses, fix.fix),
+    )
+    weight = {fix.fix: fix.uses for fix in fixes}
+    unknown = {model: sum(model in op.uses_of for op in untried[id(view)]) for model, view in views.items()}
+    used = {view.run_id: view for view in views.values()}
+    return Plan(
+        runs=tuple({"run_id": view.run_id, "started": view.started.isoformat(), "backend": view.backend,
+                    "arch": view.arch} for view in used.values()),
+        models=tuple(sorted(views)),
+        whole=tuple(sorted(model for model, need in needs.items() if not need)),
+        unknown={model: count for model, count in sorted(unknown.items()) if count},
+        by=by,
+        fixes=tuple(fixes),
+        curve=tuple(curve(needs, weight)),
+    )  # fmt: skip
+
+
+def _fix(key: str, group: Sequence[Placed], needs: Mapping[str, set[str]]) -> Fix:
+    models = sorted({one.model for one in group})
+    ops = {one.op.op_id: one.op for one in group}
+    first = max(group, key=lambda one: (one.uses, one.op.op_id)).op
+    return Fix(
+        fix=key,
+        op_names=tuple(name for name, _ in Counter(op.op_name for op in ops.values()).most_common()),
+        stage=first.failed_stage or first.stage,
+        error=first.error or first.status,
+        ops=len(ops),
+        uses=sum(one.uses for one in group),
+        models=tuple(models),
+        alone=sum(needs[model] == {key} for model in models),
+        known=sum(bool(op.expected) for op in ops.values()),
+        repro=first.repro,
+        cluster=first.cluster,
+    )
+
+
+def curve(needs: Mapping[str, Iterable[str]], weight: Mapping[str, int] | None = None) -> list[Step]:
+    """Greedy cover: again and again the bundle of fixes that makes the most models whole per fix, one point a fix.
+
+    A model becomes whole only when all that it needs is fixed, so a bundle is the whole missing set of some model; of
+    equally good ones the smaller goes first, then the one with more uses. The first point is today, without any fix.
+    """
+    weight = weight or {}
+    missing = {model: frozenset(need) for model, need in needs.items()}
+    whole = sorted(model for model, need in missing.items() if not need)
+    done: set[str] = set()
+    steps = [Step(0, "", len(whole), tuple(whole))]
+    open_ = {model: need for model, need in missing.items() if need}
+    while open_:
+        bundles = {frozenset(need - done) for need in open_.values()}
+
+        def gain(bundle: frozenset[str]) -> tuple[float, int, int, list[str]]:
+            unlocked = _completed(open_, done | bundle)
+            # Sorted names last, so that equal bundles come in the same order on every machine.
+            return -unlocked / len(bundle), len(bundle), -sum(weight.get(fix, 0) for fix in bundle), sorted(bundle)
+
+        for fix in _ordered(min(bundles, key=gain), open_, done, weight):
+            done.add(fix)
+            unlocked = sorted(model for model, need in open_.items() if need <= done)
+            for model in unlocked:
+                del open_[model]
+            steps.append(Step(len(done), fix, steps[-1].whole + len(unlocked), tuple(unlocked)))
+    return steps
+
+
+def _ordered(
+    bundle: frozenset[str], needs: Mapping[str, frozenset[str]], done: Iterable[str], weight: Mapping[str, int]
+) -> list[str]:
+    """The fixes of a bundle so that models become whole as early as they can: the one that lacks least comes first."""
+    left = [need - set(done) for need in needs.values() if need <= bundle | set(done)]
+    order: list[str] = []
+    while len(order) < len(bundle):
+        lacking = [need.difference(order) for need in left if not need <= set(order)]
+        least = min(lacking, key=lambda need: (len(need), -sum(weight.get(fix, 0) for fix in need), sorted(need)))
+        order += sorted(least, key=lambda fix: (-weight.get(fix, 0), fix))
+    return order
+
+
+def _completed(needs: Mapping[str, frozenset[str]], done: set[str]) -> int:
+    return sum(need <= done for need in needs.values())
+
+
+def as_json(found: Plan) -> dict[str, Any]:
+    """The plan as `--json` prints it."""
+    return asdict(found)
+
+
+# --- one model
+
+
+def missing(view: RunView, model: str) -> list[dict[str, Any]]:
+    """Each op that keeps `model` from being whole or was not attempted, the one with the most uses first."""
+    ladder = in_order({op.stage for op in view.ops.values()}, ())
+    rows = [
+        {
+            "op_id": op.op_id,
+            "op_name": op.op_name,
+            "op_kind": op.op_kind,
+            "types": op.types,
+            "params": dict(op.params),
+            "uses": op.uses_of[model],
+            "status": op.status,
+            "stage": op.stage,
+            "depth": ladder.index(op.stage) if op.stage in ladder else 0,
+            "failed_stage": op.failed_stage,
+            "cluster": op.cluster if op.bad else "",
+            "error": op.error,
+            "known": op.expected,
+            "flaky": op.flaky,
+            "repro": op.repro,
+        }
+        for op in view.ops.values()
+        if model in op.uses_of and (op.bad or not op.attempted)
+    ]
+    return sorted(rows, key=lambda row: (-row["uses"], row["op_name"], row["op_id"]))

@@ -1,0 +1,104 @@
+"""SQL over the results database, read-only, and the questions that come with opscope
+(reports/database/queries/*.sql)."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from opscope.harness.record.errors import InputError, closest
+from opscope.reports.database.reading import read_database
+
+QUERIES = Path(__file__).parent / "queries"
+
+
+@dataclass(frozen=True)
+class Question:
+    """A stored query: its name, the question that its first line asks, and the SQL."""
+
+    name: str
+    asks: str
+    sql: str
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a query returned."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+
+    def records(self) -> list[dict[str, Any]]:
+        """One map per row, with values that JSON has."""
+        return [{name: _json(value) for name, value in zip(self.columns, row, strict=True)} for row in self.rows]
+
+
+def questions() -> dict[str, Question]:
+    """The stored questions by name."""
+    found = {}
+    for path in sorted(QUERIES.glob("*.sql")):
+        text = path.read_text(encoding="utf-8")
+        found[path.stem] = Question(path.stem, text.partition("\n")[0].removeprefix("--").strip(), text)
+    return found
+
+
+def text_of(query: str) -> str:
+    """The SQL that `query` means: a stored question's name, or SQL itself. Raises InputError for an unknown name."""
+    known = questions()
+    if query in known:
+        return known[query].sql
+    if query.replace("_", "").replace("-", "").isalnum():
+        raise InputError("QUERY", "SQL or the name of a stored question", f"`{query}`", closest(query, known))
+    return query
+
+
+def ask(url: str, query: str, where: str = "--db") -> Answer:
+    """The answer to SQL or to a stored question. Raises InputError for bad SQL and for SQL that returns no rows."""
+    with read_database(url, where) as connection:
+        # The driver gets the text as it is: in a query, % and : are SQL, not parameters.
+        answer = connection.execution_options(no_parameters=True).exec_driver_sql(text_of(query))
+        if not answer.returns_rows:
+            raise InputError("QUERY", "a query that returns rows", "a statement that returns none", "SELECT ...")
+        return Answer(tuple(answer.keys()), tuple(tuple(row) for row in answer))
+
+
+def as_csv(answer: Answer) -> str:
+    """The answer as CSV with a header; NULL is an empty field."""
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(answer.columns)
+    writer.writerows([_cell(value) for value in row] for row in answer.rows)
+    return buffer.getvalue()
+
+
+def _cell(value: Any) -> Any:
+    value = _json(value)
+    return json.dumps(value) if isinstance(value, list | dict) else value
+
+
+def _json(value: Any) -> Any:
+    """A driver's value as JSON has it: sums of PostgreSQL are decimals, its times are objects."""
+    match value:
+        case Decimal():
+            return int(value) if value == value.to_integral_value() else float(value)
+        case float():
+            return value if math.isfinite(value) else None
+        case datetime() | date():
+            return value.isoformat()
+        case bytes() | memoryview():
+            return bytes(value).hex()
+        case _:
+            return value
+
+
+def shown_rows(answer: Answer, most: int) -> Sequence[tuple[Any, ...]]:
+    """The rows that a terminal shows."""
+    return [tuple(_json(value) for value in row) for row in answer.rows[:most]]

@@ -1,0 +1,261 @@
+"""The results database by URL, brought up to date; every driver error is one line without a password.
+
+SQLite and PostgreSQL. Migrations (reports/database/migrations) build the tables; views (reports/database/views/*.sql)
+hold no rows and are made anew whenever a file of theirs changed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import event
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, OperationalError, SQLAlchemyError
+
+from opscope.harness.record.errors import InputError
+
+ROOM = Path(__file__).parent
+SECRET_KEY = re.compile(r"pass|pwd|secret|token", re.IGNORECASE)
+"""URL query keys whose values nobody may see."""
+
+SETTINGS = sa.Table(
+    "opscope_settings",
+    sa.MetaData(),
+    sa.Column("name", sa.Text(), primary_key=True),
+    sa.Column("value", sa.Text(), nullable=False),
+)
+"""Which views the database has: `views` (their names) and `views_digest` (of their texts)."""
+
+COUNTED_SINCE = "0007"
+"""The schema that first had the tables of reports/database/schema_nights.py."""
+
+REFUSED = re.compile(
+    r"authentication failed|no password supplied|no pg_hba\.conf entry|(role|user|database) \".*\" does not exist"
+    r"|is not permitted to log in|permission denied for database",
+    re.IGNORECASE,
+)
+"""How PostgreSQL refuses a login. libpq tells no SQLSTATE of a connection that failed, so its words have to do; a
+server of another tongue counts as away."""
+
+ADVISORY_LOCK = 0x6F7073636F7065
+"""Key of PostgreSQL's lock around a migration (the bytes of `opscope`)."""
+
+
+class DatabaseAwayError(InputError):
+    """The database could not be reached or written right now: publishing may be tried again later."""
+
+
+class DatabaseRefusedError(DatabaseAwayError):
+    """The server answers and does not let this URL in, now or later: its user, password or database is wrong."""
+
+
+def default_url(root: Path | None = None) -> str:
+    """The database that a run publishes to unless told otherwise: `<root>/.opscope/opscope.sqlite`."""
+    return f"sqlite:///{(root or Path.cwd()) / '.opscope' / 'opscope.sqlite'}"
+
+
+def parse_url(url: str, where: str = "--to") -> sa.URL:
+    """`url` as an object. Raises InputError for anything that is no SQLite or PostgreSQL URL."""
+    example = "sqlite:///results.sqlite or postgresql://user@host/name"
+    try:
+        parsed = sa.make_url(url)
+        kind = parsed.get_backend_name()
+    except (ArgumentError, NoSuchModuleError, ValueError) as error:
+        # The text is not shown: a URL that cannot be parsed cannot be masked either.
+        raise InputError(where, "a database URL", "a text that is no URL", example) from error
+    if kind not in ("sqlite", "postgresql"):
+        raise InputError(where, "a SQLite or PostgreSQL URL", f"`{kind}`", example)
+    return parsed
+
+
+def usable_url(url: str, where: str = "--to") -> sa.URL:
+    """`parse_url` of a database whose driver is there. Raises InputError where it is not; no server is asked."""
+    parsed = parse_url(url, where)
+    try:
+        parsed.get_dialect().import_dbapi()
+    except ImportError as error:
+        extra = "pip install 'opscope[postgres]'"
+        raise InputError(where, "an installed database driver", f"no module `{error.name}`", extra) from error
+    return parsed
+
+
+def shown(url: sa.URL) -> str:
+    """`url` as it may be printed: passwords in it and in its query are `***`."""
+    query = {key: "***" if SECRET_KEY.search(key) else value for key, value in url.query.items()}
+    return url.set(query=query).render_as_string(hide_password=True).replace("%2A%2A%2A", "***")
+
+
+@contextmanager
+def open_database(url: str, where: str = "--to") -> Iterator[sa.Connection]:
+    """One transaction on the up-to-date database at `url`; committed at the end, rolled back on any error.
+
+    Raises InputError for a bad URL, a missing driver and a database that a newer opscope made; DatabaseAwayError,
+    which is one, for a server that does not answer or goes away and for a file that cannot be written, and
+    DatabaseRefusedError, which is one of those, for a login that the server refuses.
+    """
+    parsed = usable_url(url, where)
+    try:
+        engine = _engine(parsed)
+    except OSError as error:
+        raise InputError(where, "a folder that can be written", driver_reason(error, parsed), "another --to") from error
+    try:
+        with engine.begin() as connection:
+            _bring_up_to_date(connection, where)
+            yield connection
+    except (SQLAlchemyError, OSError) as error:
+        kind, hint = _kind_of(error, parsed)
+        raise kind(where, f"to write {shown(parsed)}", driver_reason(error, parsed), hint) from error
+    finally:
+        engine.dispose()
+
+
+def _kind_of(error: Exception, url: sa.URL) -> tuple[type[InputError], str]:
+    """What a driver's error means to who publishes, and what to try."""
+    away = isinstance(error, OSError | OperationalError) or getattr(error, "connection_invalidated", False)
+    if url.get_backend_name() == "sqlite":
+        return DatabaseAwayError if away else InputError, "a path that can be written"
+    if not away:
+        return InputError, "a role that may write"
+    if isinstance(error, OperationalError) and REFUSED.search(str(error.orig)):
+        return DatabaseRefusedError, "the user, password and database that the server knows"
+    return DatabaseAwayError, "whether the server runs"
+
+
+def _engine(url: sa.URL) -> sa.Engine:
+    if url.get_backend_name() != "sqlite":
+        seconds = {"connect_timeout": 10} if "connect_timeout" not in url.query else {}
+        return sa.create_engine(url, connect_args=seconds, poolclass=sa.NullPool)
+    if url.database and url.database != ":memory:" and not url.query.get("uri"):
+        Path(url.database).parent.mkdir(parents=True, exist_ok=True)
+    engine = sa.create_engine(url, connect_args={"timeout": 30})
+
+    # Python's driver starts transactions late and never around DDL: the whole publish is one, begun by ourselves, so
+    # that two first runs at once wait for each other instead of both making the tables.
+    @event.listens_for(engine, "connect")
+    def connected(connection: Any, _: object) -> None:
+        connection.isolation_level = None
+        connection.execute("PRAGMA foreign_keys = ON")
+
+    @event.listens_for(engine, "begin")
+    def begun(connection: sa.Connection) -> None:
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+    return engine
+
+
+def driver_reason(error: BaseException, url: sa.URL) -> str:
+    """The driver's own words in one line, without the password."""
+    text = str(error.orig) if isinstance(error, DBAPIError) and error.orig else str(error)
+    line = " ".join(text.split()) or type(error).__name__
+    secrets = [url.password, *(value for key, value in url.query.items() if SECRET_KEY.search(key))]
+    for secret in secrets:
+        if secret:
+            line = line.replace(str(secret), "***")
+    return line
+
+
+# --- schema
+
+
+def head() -> str:
+    """The newest migration's number, from its file name."""
+    return max(path.name[:4] for path in (ROOM / "migrations" / "versions").glob("[0-9]*.py"))
+
+
+def views() -> dict[str, str]:
+    """Name of each view -> the SELECT that it is; a view stands after those that it reads."""
+    found = {path.stem: path.read_text(encoding="utf-8") for path in sorted((ROOM / "views").glob("*.sql"))}
+    ordered: dict[str, str] = {}
+
+    def add(name: str) -> None:
+        for other in found:
+            if other != name and other not in ordered and re.search(rf"\b(?:FROM|JOIN) {other}\b", found[name]):
+                add(other)
+        ordered[name] = found[name]
+
+    for name in found:
+        if name not in ordered:
+            add(name)
+    return ordered
+
+
+def digest_of(selects: dict[str, str]) -> str:
+    """What the texts of the views are known by."""
+    return hashlib.sha256("\0".join(f"{name}\0{text}" for name, text in selects.items()).encode()).hexdigest()
+
+
+def has_views(connection: sa.Connection, digest: str) -> bool:
+    """Whether the database has the views of that digest."""
+    return digest == connection.scalar(sa.select(SETTINGS.c.value).where(SETTINGS.c.name == "views_digest"))
+
+
+def _bring_up_to_date(connection: sa.Connection, where: str) -> None:
+    if connection.dialect.name == "postgresql":
+        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(ADVISORY_LOCK)))
+    version = schema_version(connection)
+    if version != head():
+        if version is not None and version > head():
+            raise InputError(where, f"a database of schema {head()} or older", f"schema {version}", "a newer opscope")
+        _drop_views(connection)
+        _migrate(connection)
+        if version is not None and version < COUNTED_SINCE:
+            _count_all(connection, where)
+    _renew_views(connection, version != head())
+
+
+def _count_all(connection: sa.Connection, where: str) -> None:
+    """Counts what was published before anything was counted, the oldest first."""
+    from opscope.reports.database.schema import NIGHTS
+    from opscope.reports.publish.counting import count_night
+
+    for night_id in connection.scalars(
+        sa.select(NIGHTS.c.night_id).order_by(NIGHTS.c.started, NIGHTS.c.night_id)
+    ).all():
+        count_night(connection, night_id, where)
+
+
+def schema_version(connection: sa.Connection) -> str | None:
+    """The number of the newest migration that the database has; None before the first."""
+    if not sa.inspect(connection).has_table("alembic_version"):
+        return None
+    return connection.scalar(sa.text("SELECT version_num FROM alembic_version"))
+
+
+def _drop_views(connection: sa.Connection) -> None:
+    """Drops the views that an opscope made, also those without a file now: a migration may change their tables."""
+    if not sa.inspect(connection).has_table(SETTINGS.name):
+        return
+    names = connection.scalar(sa.select(SETTINGS.c.value).where(SETTINGS.c.name == "views")) or ""
+    for name in reversed(names.split()):
+        connection.exec_driver_sql(f"DROP VIEW IF EXISTS {name}")
+
+
+def _migrate(connection: sa.Connection) -> None:
+    # Alembic takes half a second to import, which only a first publish and an upgrade should pay.
+    from alembic import command
+    from alembic.config import Config
+
+    config = Config(attributes={"connection": connection})
+    config.set_main_option("script_location", str(ROOM / "migrations").replace("%", "%%"))
+    config.set_main_option("path_separator", "os")
+    command.upgrade(config, "head")
+
+
+def _renew_views(connection: sa.Connection, force: bool) -> None:
+    """Makes all views again if their files are not the ones that the database was given."""
+    selects = views()
+    digest = digest_of(selects)
+    SETTINGS.create(connection, checkfirst=True)
+    if not force and has_views(connection, digest):
+        return
+    _drop_views(connection)
+    for name, select in selects.items():
+        connection.exec_driver_sql(f"CREATE VIEW {name} AS\n{select}")
+    connection.execute(sa.delete(SETTINGS))
+    rows = [{"name": "views_digest", "value": digest}, {"name": "views", "value": " ".join(selects)}]
+    connection.execute(sa.insert(SETTINGS), rows)

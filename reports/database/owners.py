@@ -1,0 +1,152 @@
+"""Who looks after what: the rules of ci/owners.yaml, in a list whose first fitting rule names the team.
+
+    owners:
+      - {team: lowering, stage: ttir-to-ttnn}
+      - {team: conv, op: "stablehlo.convolution", model: "resnet*"}
+      - {team: everyone-else}
+
+A rule fits where each of its patterns does; `*` stands for any text. `op` is an op's name, `stage` the stage that it
+fails at, `cluster` the cause, `model` one of the models that it stands in.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+
+from opscope.harness.record.errors import InputError, closest
+from opscope.reports.database.schema import OWNERS
+
+OWNERS_FILE = Path("ci") / "owners.yaml"
+"""Where the rules stand, below the folder that a command is called in."""
+PATTERNS = ("op", "stage", "cluster", "model")
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One rule; a pattern that is `*` fits everything."""
+
+    team: str
+    op: str = "*"
+    stage: str = "*"
+    cluster: str = "*"
+    model: str = "*"
+
+    def fits(self, ops: Iterable[str], stage: str, cluster: str, models: Iterable[str]) -> bool:
+        """Whether it fits a failure of one or several ops."""
+        return (
+            _one(self.op, ops)
+            and fnmatch.fnmatchcase(stage, _plain(self.stage))
+            and fnmatch.fnmatchcase(cluster, _plain(self.cluster))
+            and _one(self.model, models)
+        )
+
+
+def _one(pattern: str, names: Iterable[str]) -> bool:
+    return pattern == "*" or any(fnmatch.fnmatchcase(name, _plain(pattern)) for name in names)
+
+
+def _plain(pattern: str) -> str:
+    """`*` is the only special character, here as in SQL."""
+    return pattern.replace("[", "[[]").replace("?", "[?]")
+
+
+def owner(rules: Sequence[Rule], ops: Iterable[str], stage: str, cluster: str, models: Iterable[str]) -> str:
+    """The team of the first rule that fits; empty where none does."""
+    ops, models = list(ops), list(models)
+    return next((rule.team for rule in rules if rule.fits(ops, stage, cluster, models)), "")
+
+
+# --- the file
+
+
+def read_owners(path: Path) -> list[Rule]:
+    """The rules in a file. Raises InputError for a file that holds none."""
+    import yaml
+
+    try:
+        told = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        reason = " ".join(str(getattr(error, "strerror", None) or error).split())
+        raise InputError(str(path), "the YAML of owners", reason, "owners: [{team: ..., op: ...}]") from error
+    rows = told.get("owners") if isinstance(told, dict) else None
+    if not isinstance(rows, list):
+        raise InputError(str(path), "a list `owners`", type(told).__name__, "owners: [{team: ..., op: ...}]")
+    return [_rule(row, f"{path}: rule {number}") for number, row in enumerate(rows, 1)]
+
+
+def _rule(row: Any, where: str) -> Rule:
+    if not isinstance(row, dict) or not isinstance(row.get("team"), str) or not row["team"]:
+        raise InputError(where, "a map with `team`", repr(row), "{team: conv, op: 'stablehlo.convolution'}")
+    for name, value in row.items():
+        if name not in ("team", *PATTERNS):
+            raise InputError(where, "team, op, stage, cluster or model", f"`{name}`", closest(str(name), PATTERNS))
+        if not isinstance(value, str):
+            raise InputError(where, f"a text as `{name}`", repr(value), f'{name}: "{value}"')
+    return Rule(**row)
+
+
+# --- the database
+
+
+def store_owners(connection: sa.Connection, rules: Sequence[Rule]) -> None:
+    """Puts the rules into the database, in place of those before."""
+    connection.execute(sa.delete(OWNERS))
+    rows = [
+        {"position": place, "team": rule.team, "op": _listed(rule.op), "stage": _like(rule.stage),
+         "cluster": _like(rule.cluster), "model": _listed(rule.model)}
+        for place, rule in enumerate(rules, 1)
+    ]  # fmt: skip
+    if rows:
+        connection.execute(sa.insert(OWNERS), rows)
+
+
+def _like(pattern: str) -> str:
+    """A pattern as SQL's LIKE has it, `!` being the escape."""
+    for character in "!%_":
+        pattern = pattern.replace(character, f"!{character}")
+    return pattern.replace("*", "%")
+
+
+def _listed(pattern: str) -> str:
+    """A pattern for one name of a list that is written `, one, two,`."""
+    return "%" if pattern == "*" else f"%, {_like(pattern)},%"
+
+
+def _unlike(pattern: str) -> str:
+    listed = pattern.removeprefix("%, ").removesuffix(",%") if pattern != "%" else pattern
+    parts = listed.replace("!!", "\0").replace("!%", "\1").replace("!_", "_").replace("%", "*")
+    return parts.replace("\0", "!").replace("\1", "%")
+
+
+def rules_here(
+    connection: sa.Connection | None, path: Path | None = None, root: Path | None = None, team: str | None = None
+) -> list[Rule]:
+    """The rules that a command goes by: those of `path`, else of ci/owners.yaml here, else of the database.
+
+    Raises InputError where `team`, which the command is asked about, is in none of them: an empty page would read as
+    good news.
+    """
+    rules = _rules_here(connection, path, root)
+    teams = {rule.team for rule in rules}
+    if team is not None and team not in teams:
+        hint = closest(team, teams) if teams else f"{OWNERS_FILE}, --owners FILE or opscope db owners FILE"
+        raise InputError("--owner", "a team that a rule names", f"`{team}`", hint)
+    return rules
+
+
+def _rules_here(connection: sa.Connection | None, path: Path | None, root: Path | None) -> list[Rule]:
+    if path is not None:
+        return read_owners(path)
+    here = (root or Path.cwd()) / OWNERS_FILE
+    if here.is_file():
+        return read_owners(here)
+    if connection is None:
+        return []
+    rows = connection.execute(sa.select(OWNERS).order_by(OWNERS.c.position)).mappings()
+    return [Rule(row["team"], *(_unlike(row[name]) for name in PATTERNS)) for row in rows]

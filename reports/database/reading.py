@@ -1,0 +1,104 @@
+"""The results database, opened for reading only: nothing is created, migrated or changed.
+
+SQLite is opened as a read-only file, PostgreSQL in a read-only transaction. What writes is
+reports/database/database.py.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import sqlalchemy as sa
+from sqlalchemy import event
+from sqlalchemy.exc import SQLAlchemyError
+
+from opscope.harness.record.errors import InputError
+from opscope.reports.database.database import (
+    default_url,
+    digest_of,
+    driver_reason,
+    has_views,
+    head,
+    parse_url,
+    schema_version,
+    shown,
+    views,
+)
+
+RENEW = "opscope publish RUN_DIR, which brings it up to date"
+
+
+def database_url(url: str | None) -> str:
+    """`url`, or the database that runs started in this folder publish to."""
+    return url or default_url()
+
+
+def exists(url: str) -> bool:
+    """Whether there is a database to read: the file of SQLite; a server is asked only when it is opened."""
+    parsed = parse_url(url, "--db")
+    if parsed.get_backend_name() != "sqlite" or parsed.query.get("uri"):
+        return True
+    return bool(parsed.database) and Path(str(parsed.database)).is_file()
+
+
+@contextmanager
+def read_database(url: str, where: str = "--db") -> Iterator[sa.Connection]:
+    """One read-only transaction on the database at `url`.
+
+    Raises InputError for a bad URL, a missing database, a server that does not answer, another schema than this
+    opscope's, and whatever error a query inside ends in.
+    """
+    parsed = parse_url(url, where)
+    if not exists(url):
+        raise InputError(where, "a results database", f"no file {parsed.database}", "opscope publish RUN_DIR")
+    try:
+        engine = _engine(parsed)
+    except ImportError as error:
+        extra = "pip install 'opscope[postgres]'"
+        raise InputError(where, "an installed database driver", f"no module `{error.name}`", extra) from error
+    hint = ""
+    try:
+        with engine.connect() as connection:
+            _check_schema(connection, where)
+            hint = "" if has_views(connection, digest_of(views())) else f"{RENEW} (its views are another opscope's)"
+            yield connection
+    except SQLAlchemyError as error:
+        raise InputError(where, f"to read {shown(parsed)}", driver_reason(error, parsed), hint) from error
+    finally:
+        engine.dispose()
+
+
+def _engine(url: sa.URL) -> sa.Engine:
+    if url.get_backend_name() == "sqlite":
+        if url.database and url.database != ":memory:" and not url.query.get("uri"):
+            path = Path(url.database).absolute()
+            url = url.set(database=f"file:{quote(str(path))}", query={"mode": "ro", "uri": "true"})
+        engine = sa.create_engine(url, connect_args={"timeout": 30})
+
+        # A read-only connection still makes the file of a database that a query attaches.
+        @event.listens_for(engine, "connect")
+        def connected(connection: Any, _: object) -> None:
+            connection.set_authorizer(
+                lambda action, *_: sqlite3.SQLITE_DENY if action == sqlite3.SQLITE_ATTACH else sqlite3.SQLITE_OK
+            )
+
+        return engine
+    # A prepared statement is one statement: a query cannot end the read-only transaction and go on after it.
+    arguments: dict[str, Any] = {"prepare_threshold": 0}
+    if "connect_timeout" not in url.query:
+        arguments["connect_timeout"] = 10
+    engine = sa.create_engine(url, connect_args=arguments, poolclass=sa.NullPool)
+    return engine.execution_options(postgresql_readonly=True)
+
+
+def _check_schema(connection: sa.Connection, where: str) -> None:
+    version = schema_version(connection)
+    if version != head():
+        newer = version is not None and version > head()
+        hint = "a newer opscope" if newer else RENEW
+        raise InputError(where, f"a database of schema {head()}", f"schema {version}" if version else "none", hint)

@@ -1,0 +1,244 @@
+"""Stored records of a run -> rows of the results database: a function of records alone, never of clock or machine."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from operator import attrgetter
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from opscope.harness.record.records import ManifestHeader, OpRow, OpTest, RunRecord, TensorDesc, fails_run
+from opscope.harness.record.stages import Stage
+from opscope.harness.record.store import StoredRun, latest, read_run, whole_models
+from opscope.reports.database.schema import DROPPED, OP_TESTS
+from opscope.reports.records import quick_records
+from opscope.reports.records.columns import plain
+from opscope.reports.records.night_record import Membership, membership
+
+Row = dict[str, Any]
+
+AFTER_COMPILE = frozenset({Stage.RUN, Stage.COMPARE})
+
+DECIDING = ("dtype", "data_format", "math_fidelity", "inputs", "seed")
+"""Options that decide an op's numbers: runs that differ in them are not of one series."""
+
+LEVELS = ("optimization_level", "amp_level")
+"""What the compiler was asked to do decides them too; level 0 of either goes without a word."""
+
+USUAL = "split"
+"""The workflow that runs without a word for it had."""
+
+RAN = "ran"
+"""Outcome of a model that has a module; the others say why it has none."""
+
+
+class Published(NamedTuple):
+    """A run and what it is published with."""
+
+    record: RunRecord
+    header: ManifestHeader
+    ops: Sequence[OpRow]
+    attempts: Sequence[OpTest]
+    """Every attempt, also those that a later one took the place of."""
+    member: Membership | None
+    whole: list[OpTest]
+    """The models that ran as one program."""
+    clean: bool
+    """Whether the texts of rows and attempts hold no NUL, as quick_records.py reads them."""
+
+    @property
+    def night_id(self) -> str:
+        """The night that it belongs to; a run by itself is a night of its own."""
+        return self.member.night.night_id if self.member else self.record.run_id
+
+
+class Module(NamedTuple):
+    """What a model became: where its ops stand."""
+
+    module_id: str | None
+    """None for a model without a single op."""
+    places: list[tuple[str, str, str, str]]
+    """(op id, path, location, framework's op)."""
+
+
+def read(run_dir: Path, records: tuple[StoredRun, Sequence[OpTest]] | None = None) -> Published:
+    """The run in `run_dir`, read but where `records` are known. Raises InputError: none there of a known schema."""
+    member = membership(run_dir)
+    if records is not None:
+        run, attempts = records
+        whole = whole_models(run_dir, run.tests)
+        return Published(run.record, run.header, run.rows, attempts, member, whole, clean=False)
+    record = read_run(run_dir)
+    header, ops = quick_records.manifest(run_dir)
+    attempts = list(quick_records.journal(run_dir))
+    whole = whole_models(run_dir, latest(attempts))
+    return Published(record, header, ops, attempts, member, whole, clean=True)
+
+
+def series_text(backend: str, arch: str, options: dict[str, Any]) -> str:
+    """What two runs have in common if a difference between them is news about the code, as one readable text."""
+    workflow = options.get("workflow")
+    words = (backend, arch, *(options.get(name) for name in DECIDING), None if workflow == USUAL else workflow)
+    levels = (f"{name}={options[name]}" for name in LEVELS if options.get(name))
+    return " ".join([*(str(plain(word)) for word in words if word is not None), *levels])
+
+
+def series_by_backend(backend: str, arch: str, options: dict[str, Any]) -> dict[str, str]:
+    """Backend -> series, of a run that may have several backends (`reference,xla`)."""
+    return {one: series_text(one, arch, options) for one in backend.split(",")}
+
+
+# --- the night and the run
+
+
+def night_row(found: Published) -> Row:
+    """The row of `nights`."""
+    if found.member is not None:
+        night = found.member.night
+        told = night.model_dump(exclude={"schema_version"}, mode="python")
+        more = {"night_id": night.night_id, "kind": "night", "label": night.label, "config_hash": night.config_hash}
+        return plain({**told, **more})
+    record = found.record
+    return plain(
+        {
+            "night_id": record.run_id, "kind": "run", "name": record.run_id, "started": record.started, "zone": "UTC",
+            "label": f"{record.started:%Y-%m-%d %H:%M}", "config": {}, "config_hash": "", "models": [], "backends": [],
+            "archs": [], "data_formats": [], "shards": 0, "demo": False,
+        }
+    )  # fmt: skip
+
+
+def run_row(found: Published) -> Row:
+    """The row of `runs`."""
+    record = plain(found.record)
+    origin = record.pop("origin")
+    options = found.record.origin.options
+    return {
+        **record,
+        **origin,
+        "night_id": found.night_id,
+        "shard": found.member.shard if found.member else 0,
+        "series": series_text(record["backend"], record["arch"], options),
+        "compiler": compiler_of(found.record),
+        "jaxlib": origin["versions"].get("jaxlib", ""),
+    }
+
+
+def compiler_of(record: RunRecord) -> str:
+    """What tells one compiler from another: the backend's fingerprint, or its revision where the run has none."""
+    revision = record.origin.backend_revision + ("+" if record.origin.backend_dirty else "")
+    return str(plain(record.origin.options.get("fingerprint") or revision))
+
+
+# --- models and their modules
+
+
+def modules(found: Published) -> dict[str, Module]:
+    """Model -> its module."""
+    places: dict[str, list[tuple[str, str, str, str]]] = {plain(model): [] for model in found.header.module_ops}
+    for row in found.ops:
+        op_id = row.op_id
+        for use in row.uses:
+            texts = (use.model, use.path, use.location, use.framework_op)
+            model, path, location, framework_op = texts if found.clean else plain(texts)
+            places.setdefault(model, []).append((op_id, path, location, framework_op))
+    return {
+        model: Module(hashlib.sha256(repr(some).encode()).hexdigest()[:16] if some else None, some)
+        for model, some in places.items()
+    }
+
+
+def model_rows(found: Published, of: dict[str, Module]) -> Iterator[Row]:
+    """The rows of `models`: one per model that was asked for."""
+    header = found.header
+    run_id = found.record.run_id
+    counts = {kind: {plain(model): count for model, count in getattr(header, kind).items()}
+              for kind in ("module_ops", "structural")}  # fmt: skip
+    for position, (model, module) in enumerate(of.items()):
+        yield {
+            "run_id": run_id, "model": model, "framework": "", "outcome": RAN, "reason": "", "artifact": "",
+            "module_id": module.module_id, "position": position,
+            **{kind: count.get(model, 0) for kind, count in counts.items()},
+        }  # fmt: skip
+    for position, failure in enumerate(header.failed, len(of)):
+        yield plain(
+            {
+                "run_id": run_id, "model": failure.model, "framework": failure.framework, "outcome": failure.status,
+                "reason": failure.error, "artifact": failure.artifact or "", "module_id": None, "module_ops": 0,
+                "structural": 0, "position": position,
+            }
+        )  # fmt: skip
+
+
+def use_rows(module: Module) -> Iterator[tuple[Any, ...]]:
+    """The rows of `uses`."""
+    for position, (op_id, path, location, framework_op) in enumerate(module.places):
+        yield module.module_id, position, op_id, path, location, framework_op
+
+
+def module_op_rows(module: Module) -> Iterator[tuple[Any, ...]]:
+    """The rows of `module_ops`."""
+    for op_id, uses in sorted(Counter(place[0] for place in module.places).items()):
+        yield module.module_id, op_id, uses
+
+
+# --- ops and their tests
+
+
+def op_rows(found: Published) -> Iterator[list[Any]]:
+    """The rows of `ops`, in its columns' order and that of their ids: keys that come in order are indexed faster."""
+    kinds = {test.op_id: test.op_kind for test in found.attempts}
+    described: dict[str, OpRow | OpTest] = {test.op_id: test for test in reversed(found.attempts)}
+    described |= {row.op_id: row for row in found.ops}
+    for op_id in sorted(described):
+        yield _op(described[op_id], kinds.get(op_id, ""))
+
+
+def _op(row: OpRow | OpTest, kind: str) -> list[Any]:
+    tensors = (*row.inputs, *row.outputs)
+    return [
+        row.op_id, row.op_name, kind, row.inputs, row.outputs, row.op_params, signature(row.inputs, row.outputs),
+        tensors[0].data_type if tensors else "", len(tensors[0].shape) if tensors else 0,
+        getattr(row, "unsplittable", ""),
+    ]  # fmt: skip
+
+
+def op_test_rows(found: Published, run: Row) -> Iterator[list[Any]]:
+    """The rows of `op_tests`, in its columns' order and that of their ids: every attempt at every op."""
+    own = [name for name in OpTest.model_fields if name not in DROPPED]
+    assert [column.name for column in OP_TESTS.columns][: len(own)] == own
+    run_id, place, own_values = run["run_id"], own.index("run_id"), attrgetter(*own)
+    newest: dict[tuple[str, str], int] = {}
+    attempts: dict[tuple[str, str, int], OpTest] = {}
+    for test in found.attempts:  # the same number twice: the later line counts, as in the folder
+        attempts[test.op_id, test.backend, test.attempt] = test
+        newest[test.op_id, test.backend] = max(test.attempt, newest.get((test.op_id, test.backend), 0))
+    series = series_by_backend(run["backend"], run["arch"], run["options"])
+    for (op_id, backend, attempt), test in sorted(attempts.items()):
+        row = list(own_values(test))
+        row[place] = run_id
+        old = attempt < newest[op_id, backend]
+        row += [run["night_id"], series.get(backend, run["series"]), run_id if old else ""]
+        row += [sum(stage.seconds for stage in test.stages), compile_seconds(test), is_failure(test)]
+        yield row
+
+
+def compile_seconds(test: OpTest) -> float:
+    """What the stages before `run` took."""
+    return sum(stage.seconds for stage in test.stages if stage.stage not in AFTER_COMPILE)
+
+
+def is_failure(test: OpTest) -> bool:
+    """Whether an op fails its run: it went wrong and no limitation names that failure, or one does and it passed."""
+    return fails_run(test.status, test.expected)
+
+
+def signature(inputs: Iterable[TensorDesc], outputs: Iterable[TensorDesc]) -> str:
+    """An op's types in one line: `f32[1,64] * f32[64,10] -> f32[1,10]`; a scalar is `f32[]`."""
+    sides = (
+        " * ".join(f"{tensor.data_type}[{','.join(map(str, tensor.shape))}]" for tensor in tensors)
+        for tensors in (inputs, outputs)
+    )
+    return " -> ".join(sides)

@@ -1,0 +1,216 @@
+"""The tables of the results database, made from the records of a run (database.py builds it and brings it up to date).
+
+    nights       one night, and what was expected of it (NightRecord); a run that belongs to none is a night of its own
+    night_cells  per night: each backend, board, data format and model that was expected
+    runs         one run and where it came from (RunRecord with its Origin), and the night that it belongs to
+    models       per run and model: whether it ran, or why not, and which module it has
+    uses         per module: each place where an op stands
+    module_ops   per module: how often each op stands in it
+    ops          one unique op for ever: what follows from its id
+    op_tests     per run, op and attempt: what became of it on a backend (OpTest)
+    whole_models per run, model and backend: the model as one program (whole_models.py)
+    errors       each fingerprint of an error, with an example of what it says
+    limitations  each limitation that named a failure
+    op_alias     old and new id of an op, where the algorithm of ids changed
+    owners       who looks after which ops (ci/owners.yaml)
+
+A module is what a model became: models that did not change share theirs over all runs. Metrics are SQL views beside
+the tables (reports/database/views/), so that command line, report and dashboards agree; what is too slow to count at
+every look is counted at publish (schema_nights.py).
+"""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from opscope.harness.record.records import OpTest, Origin, RunRecord
+from opscope.reports.records.columns import Utc, columns
+
+# Constraint names that both databases share, for migrations to name.
+METADATA = sa.MetaData(
+    naming_convention={
+        "pk": "pk_%(table_name)s",
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "fk": "fk_%(table_name)s_%(referred_table_name)s",
+    }
+)
+
+
+def text(name: str, *more: sa.ForeignKey, key: bool = False) -> sa.Column[str]:
+    """A text column that is never NULL."""
+    return sa.Column(name, sa.Text(), *more, primary_key=key, nullable=False)
+
+
+def count(name: str, *, key: bool = False) -> sa.Column[int]:
+    """A column of whole numbers that is never NULL."""
+    return sa.Column(name, sa.BigInteger(), primary_key=key, nullable=False, autoincrement=False)
+
+
+NIGHTS = sa.Table(
+    "nights",
+    METADATA,
+    text("night_id", key=True),
+    text("kind"),
+    text("name"),
+    text("label"),
+    sa.Column("started", Utc(), nullable=False, index=True),
+    text("zone"),
+    sa.Column("config", sa.JSON(), nullable=False),
+    text("config_hash"),
+    sa.Column("models", sa.JSON(), nullable=False),
+    sa.Column("backends", sa.JSON(), nullable=False),
+    sa.Column("archs", sa.JSON(), nullable=False),
+    sa.Column("data_formats", sa.JSON(), nullable=False),
+    count("shards"),
+    sa.Column("demo", sa.Boolean(), nullable=False),
+)
+"""`kind` is `night`, or `run` for a run by itself; `label` is the local date and time of its zone."""
+
+NIGHT_CELLS = sa.Table(
+    "night_cells",
+    METADATA,
+    text("night_id", sa.ForeignKey("nights.night_id", ondelete="CASCADE"), key=True),
+    text("backend", key=True),
+    text("arch", key=True),
+    text("data_format", key=True),
+    text("model", key=True),
+)
+
+RUNS = sa.Table(
+    "runs",
+    METADATA,
+    *columns(RunRecord, keys=("run_id",), without=("origin",)),
+    *columns(Origin),
+    text("night_id", sa.ForeignKey("nights.night_id")),
+    count("shard"),
+    text("series"),
+    text("compiler"),
+    text("jaxlib"),
+    sa.Column("published", sa.JSON(none_as_null=True), nullable=True),
+    sa.Index(None, "night_id"),
+)
+"""One row per run; the fields of its Origin stand beside its own. `shard` is 0 where the run is no shard; runs of one
+`series` agree in all that decides an op's numbers; `compiler` is the backend's fingerprint; `published` says from which
+records by which code the rows of the run were made (contents.py), and how many they are."""
+
+MODELS = sa.Table(
+    "models",
+    METADATA,
+    text("run_id", sa.ForeignKey("runs.run_id", ondelete="CASCADE"), key=True),
+    text("model", key=True),
+    text("framework"),
+    text("outcome"),
+    text("reason"),
+    text("artifact"),
+    sa.Column("module_id", sa.Text(), nullable=True),
+    count("module_ops"),
+    count("structural"),
+    count("position"),
+)
+"""One row per model that was asked for. `outcome` is `ran` or a ModelStatus, whose traceback is `artifact`; the counts
+are those of ManifestHeader."""
+
+OPS = sa.Table(
+    "ops",
+    METADATA,
+    text("op_id", key=True),
+    sa.Column("op_name", sa.Text(), nullable=False, index=True),
+    text("op_kind"),
+    sa.Column("inputs", sa.JSON(), nullable=False),
+    sa.Column("outputs", sa.JSON(), nullable=False),
+    sa.Column("op_params", sa.JSON(), nullable=False),
+    text("signature"),
+    text("dtype"),
+    count("rank"),
+    text("unsplittable"),
+)
+"""One row per op id. `signature` is its types in one line: `f32[1,64] * f32[64,10] -> f32[1,10]`; `dtype` and `rank`
+are those of its first operand (of its first result where it has none). Dashboards find an op by name and
+id together, by an index (migration 0010) that SQLAlchemy cannot tell of in SQLite."""
+
+USES = sa.Table(
+    "uses",
+    METADATA,
+    text("module_id", key=True),
+    count("position", key=True),
+    text("op_id"),
+    text("path"),
+    text("location"),
+    text("framework_op"),
+    sqlite_with_rowid=False,
+)
+"""Where ops stand: one row per place in a module, in the manifest's order. A night may have a million: they are stored
+once, by their key, and `module_ops` leads to those of an op and holds the ops that they name."""
+
+MODULE_OPS = sa.Table(
+    "module_ops",
+    METADATA,
+    text("module_id", key=True),
+    text("op_id", sa.ForeignKey("ops.op_id"), key=True),
+    count("uses"),
+    sa.Index(None, "op_id"),
+)
+"""The rows of `uses`, counted."""
+
+DROPPED = ("op_params", "models", "locations", "jump")
+"""Fields of OpTest that follow from the op and from the modules of its run; `jump` is in `whole_models`."""
+
+HAS_ERROR = sa.text("error_signature IS NOT NULL")
+"""Few ops have one: only these are in its index."""
+
+OP_TESTS = sa.Table(
+    "op_tests",
+    METADATA,
+    *columns(OpTest, keys=("run_id", "op_id", "backend", "attempt"), without=DROPPED),
+    text("night_id"),
+    text("series"),
+    text("superseded_by"),
+    sa.Column("seconds", sa.Double(), nullable=False),
+    sa.Column("compile_seconds", sa.Double(), nullable=False),
+    sa.Column("is_failure", sa.Boolean(), nullable=False),
+    sa.ForeignKeyConstraint(["run_id"], ["runs.run_id"], ondelete="CASCADE"),
+    sa.ForeignKeyConstraint(["op_id"], ["ops.op_id"]),
+    sa.Index(None, "op_id"),
+    sa.Index(None, "night_id", "series", "op_id"),
+    sa.Index(None, "error_signature", sqlite_where=HAS_ERROR, postgresql_where=HAS_ERROR),
+)
+"""The fields of OpTest and what follows from them. `superseded_by` is empty in the row that counts in its night; in
+others it names the run that holds that row (their own run, where it is a later attempt). `is_failure`: it fails a run,
+since no limitation names it; `compile_seconds`: of the stages before `run`."""
+
+ERRORS = sa.Table(
+    "errors",
+    METADATA,
+    text("error_signature", key=True),
+    text("stage"),
+    text("message"),
+    sa.Column("first_seen", Utc(), nullable=False),
+    sa.Column("last_seen", Utc(), nullable=False),
+)
+"""`message` is what the error said where it was first published; first and last seen are starts of runs."""
+
+LIMITATIONS = sa.Table(
+    "limitations",
+    METADATA,
+    text("limitation", key=True),
+    text("kind"),
+    sa.Column("first_seen", Utc(), nullable=False),
+    sa.Column("last_seen", Utc(), nullable=False),
+)
+"""`kind` is `notimpl`, `notyet` or `never`."""
+
+OP_ALIAS = sa.Table("op_alias", METADATA, text("old_id", key=True), text("new_id"), text("reason"))
+"""The history of `old_id` goes on under `new_id`."""
+
+OWNERS = sa.Table(
+    "owners",
+    METADATA,
+    count("position", key=True),
+    text("team"),
+    text("op"),
+    text("stage"),
+    text("cluster"),
+    text("model"),
+)
+"""The rules of ci/owners.yaml in their order; the first that fits names the team. Patterns are SQL's LIKE with
+`!` as escape; those of `op` and `model` fit a list that is written `, one, two,`."""

@@ -1,0 +1,120 @@
+"""Op tests as JUnit XML: one test case per op, xfail for known failures, as pytest writes them.
+
+The properties are also those from which tenstorrent/tt-github-actions' `collect_data` reads tests of single ops: `card`
+and `git_sha` of the suite; `backend`, `failure_stage`, `input_shapes`, `input_dtypes` and `param_*` of a case.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+from xml.etree import ElementTree as Xml
+
+from opscope.harness.record.records import OpTest
+from opscope.harness.record.stages import FAILED, Stage, Status
+from opscope.reports.database.rows import is_failure
+from opscope.reports.exports.exported import Exported
+
+ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""Characters that XML 1.0 has no way to write."""
+
+FAILED_IN = {Stage.RUN: "runtime", Stage.COMPARE: "golden"}
+"""Stage -> the reader's word for it; every other stage is `compile`."""
+
+BY_STATUS = {Status.RUN_FAILED: "runtime", Status.GOLDEN_FAILED: "golden", Status.NO_GOLDEN: "golden",
+             Status.SUCCESS: "success"}  # fmt: skip
+"""Statuses that say it themselves; a timeout or a crash says it by its stage."""
+
+
+def file_name(run: Exported, job_id: int | None) -> str:
+    """With a job's number the name under which the reader finds job and kind, else the run's."""
+    return f"{run.run_id}.xml" if job_id is None else f"opscope_builder_report_{job_id}.xml"
+
+
+def render(run: Exported) -> str:
+    """The report."""
+    tests = run.everything
+    cases = [_case(test) for test in tests]
+    counts = {what: sum(case.find(what) is not None for case in cases) for what in ("failure", "skipped")}
+    suite = Xml.Element(
+        "testsuite",
+        name="pytest",
+        errors="0",
+        failures=str(counts["failure"]),
+        skipped=str(counts["skipped"]),
+        tests=str(len(tests)),
+        time=f"{sum(_seconds(test) for test in tests):.3f}",
+        timestamp=run.started.isoformat(),
+        hostname=_legal(run.host),
+    )
+    card = next((test.card_type for test in run.tests if test.card_type != "none"), "none")
+    suite.append(_properties({"card": card, "git_sha": run.revision or "unknown", "run_id": run.run_id}))
+    suite.extend(cases)
+    root = Xml.Element("testsuites")
+    root.append(suite)
+    Xml.indent(root)
+    return '<?xml version="1.0" encoding="utf-8"?>\n' + Xml.tostring(root, encoding="unicode") + "\n"
+
+
+def _case(test: OpTest) -> Xml.Element:
+    case = Xml.Element(
+        "testcase", classname=_legal(test.model_name or "opscope"), name=_legal(f"{test.op_name}[{test.op_id}]"),
+        time=f"{_seconds(test):.6f}",
+    )  # fmt: skip
+    properties: dict[str, Any] = {
+        "backend": test.backend,
+        "op_name": test.op_name,
+        "framework_op_name": test.framework_op_name or test.op_name,
+        "frontend": test.frontend,
+        "op_id": test.op_id,
+        "status": test.status,
+        "stage_reached": test.stage_reached,
+        "input_shapes": [tensor.shape for tensor in test.inputs],
+        "input_dtypes": [tensor.data_type for tensor in test.inputs],
+        "start_timestamp": test.test_start_ts.isoformat(),
+        "models": ",".join(test.models),
+        "uses": test.uses,
+        "pcc": test.pcc,
+        "repro": test.repro,
+        **{f"param_{name}": value for name, value in test.op_params.items()},
+    }
+    message = test.error_message or test.crash_kind or str(test.status)
+    if test.status in FAILED:
+        properties["error_message"] = message
+    stage = _failure_stage(test)
+    if stage:
+        properties["failure_stage"] = stage
+    case.append(_properties(properties))
+    if is_failure(test):
+        told = message if test.status in FAILED else f"passed, though a limitation says {test.expected}"
+        Xml.SubElement(case, "failure", message=_legal(told)).text = _legal(f"{told}\n{test.repro}")
+    elif test.status in FAILED:
+        Xml.SubElement(case, "skipped", type="pytest.xfail", message=_legal(test.expected))
+    elif test.status is not Status.SUCCESS:
+        Xml.SubElement(case, "skipped", type="pytest.skip", message=str(test.status))
+    return case
+
+
+def _failure_stage(test: OpTest) -> str:
+    """The reader's word for where it failed; empty for an op without a verdict."""
+    if test.status in BY_STATUS:
+        return BY_STATUS[test.status]
+    if test.status not in FAILED:
+        return ""
+    return FAILED_IN.get(test.failed_stage or test.stage_reached, "compile")
+
+
+def _seconds(test: OpTest) -> float:
+    return sum(stage.seconds for stage in test.stages)
+
+
+def _properties(values: dict[str, Any]) -> Xml.Element:
+    block = Xml.Element("properties")
+    for name, value in values.items():
+        if value is not None and value != "":
+            Xml.SubElement(block, "property", name=_legal(name), value=_legal(str(value)))
+    return block
+
+
+def _legal(text: str) -> str:
+    return ILLEGAL.sub("�", text)

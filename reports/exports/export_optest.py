@@ -1,0 +1,146 @@
+"""Op tests as tenstorrent/tt-github-actions' `collect_data` reads them from JSON reports.
+
+What its reader takes, and what this therefore writes: a file whose name holds `op_by_op` and ends in the job's number;
+one object with `tests`, each with `user_properties`, a list of maps; in it one map per op test whose only key is
+`OpTest model for: <name>`; every value a text (true is the text `True`), tensors as the text of a list of
+`TensorDesc(...)`. A record it cannot read may cost the whole file, so a value that it could not take is replaced here.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Any
+
+from opscope.harness.record.errors import InputError
+from opscope.harness.record.records import OpTest, TensorDesc
+from opscope.harness.record.stages import Status
+from opscope.reports.exports.exported import Exported
+from opscope.reports.records.columns import plain
+
+UNTRIED = frozenset({Status.STOPPED, Status.SKIPPED, Status.NOT_RUN})
+"""Statuses that count as skipped there: these ops have no verdict."""
+
+UNREADABLE = re.compile(r"[)'\"\n\r]")
+"""What ends a value early for a reader that looks for the next quote or parenthesis."""
+
+
+def file_name(job_id: int) -> str:
+    """The report's name: the reader finds the job in it."""
+    return f"op_by_op_report_{job_id}.json"
+
+
+def job_of(run: Exported, job_id: int | None) -> int:
+    """The job's number: the one given, or the one in the records. Raises InputError without either."""
+    found = job_id if job_id is not None else next((t.github_job_id for t in run.tests if t.github_job_id), None)
+    if found is None:
+        raise InputError("--job-id", "the number of the CI job that made the run", "none", "--job-id 123456")
+    return found
+
+
+def render(run: Exported, job_id: int) -> str:
+    """The report. One record per op and model, so that no model loses its ops."""
+    entries = [
+        {f"OpTest model for: {_text(test.op_name)}[{test.op_id}]": record(test, model, run, job_id)}
+        for test in run.everything
+        for model in test.models or (test.model_name,)
+    ]
+    right = sum(test.success for test in run.everything)
+    failed = sum(not test.success and test.status not in UNTRIED for test in run.everything)
+    properties: list[dict[str, Any]] = [
+        {"total_ops_before_filtering": str(len(run.everything))},
+        {"total_ops_after_filtering": str(len(run.everything))},
+        *entries,
+        {"successful_operations": str(right)},
+        {"failed_operations": str(failed)},
+    ]
+    ended = max((test.test_end_ts for test in run.tests), default=run.started)
+    report = {
+        "created": ended.timestamp(),
+        "duration": max(0.0, (ended - run.started).total_seconds()),
+        "exitcode": int(failed > 0),
+        "environment": {},
+        "summary": {"total": 1, "collected": 1, ("failed" if failed else "passed"): 1},
+        "tests": [{"nodeid": f"opscope::{_text(run.run_id)}", "outcome": "failed" if failed else "passed",
+                   "user_properties": properties}],
+    }  # fmt: skip
+    return json.dumps(report, indent=1, allow_nan=False) + "\n"
+
+
+def record(test: OpTest, model: str, run: Exported, job_id: int) -> dict[str, str]:
+    """One op test in one model; what the reader knows no field for is kept as text all the same."""
+    fields: dict[str, Any] = {
+        "github_job_id": job_id,
+        "full_test_name": f"{model}::{test.test_case_name}",
+        "test_start_ts": _time(test.test_start_ts),
+        "test_end_ts": _time(test.test_end_ts),
+        "test_case_name": test.test_case_name,
+        "filepath": test.filepath or None,
+        "success": test.success,
+        "skipped": test.status in UNTRIED,
+        "error_message": _message(test),
+        "config": plain(test.config) or None,
+        "frontend": test.frontend or None,
+        "model_name": model,
+        "op_kind": test.op_kind,
+        "op_name": test.op_name,
+        "framework_op_name": test.framework_op_name,
+        "inputs": tensors(test.inputs),
+        "outputs": tensors(test.outputs),
+        "op_params": plain(test.op_params) or None,
+        "op_id": test.op_id,
+        "status": test.status,
+        "stage_reached": test.stage_reached,
+        "failed_stage": test.failed_stage,
+        "card_type": test.card_type,
+        "backend": test.backend,
+        "git_sha": run.revision or None,
+        "pcc": test.pcc,
+        "expected": test.expected or None,
+        "repro": test.repro or None,
+    }
+    return {name: _text(value) for name, value in fields.items()}
+
+
+def _message(test: OpTest) -> str | None:
+    """Why it failed, or why there is no verdict."""
+    if test.status in UNTRIED:
+        return f"{test.status.replace('_', ' ')} after {test.stage_reached}"
+    known = f"known ({test.expected}): " if test.expected and not test.success else ""
+    message = test.error_message or test.crash_kind
+    if message is None and not known and test.success:
+        return None
+    return f"{known}{message or test.status}"
+
+
+def tensors(descs: Iterable[TensorDesc]) -> str:
+    """Tensors as the reader's pattern finds them."""
+    return f"[{', '.join(map(tensor, descs))}]"
+
+
+def tensor(desc: TensorDesc) -> str:
+    """One tensor; what the compiler did not choose is None."""
+    grid = None if desc.grid_shape is None else list(desc.grid_shape)
+    return (
+        f"TensorDesc(shape={list(desc.shape)}, data_type={_word(desc.data_type)}, "
+        f"buffer_type={_word(desc.buffer_type)}, layout={_word(desc.layout)}, grid_shape={grid})"
+    )
+
+
+def _word(value: str | None) -> str:
+    """A quoted word, or None; a word that the pattern would cut is `unknown`."""
+    if value is None:
+        return "None"
+    return "'unknown'" if UNREADABLE.search(value) else f"'{_text(value)}'"
+
+
+def _time(value: datetime) -> str:
+    """ISO 8601 with a numeric zone, which Python 3.10 reads too."""
+    return (value if value.tzinfo else value.replace(tzinfo=UTC)).astimezone(UTC).isoformat()
+
+
+def _text(value: Any) -> str:
+    """A value as text that is valid UTF-8, without NUL."""
+    return plain(str(value)).encode("utf-8", "replace").decode("utf-8")

@@ -1,0 +1,107 @@
+"""A run as the exports take it: its op tests with what they name, read from a run folder or from the database."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+
+from opscope.harness.record.records import OpTest
+from opscope.harness.record.stages import Stage, Status
+from opscope.harness.record.store import load_run
+from opscope.reports.compare.outcomes import UNSPLITTABLE, RunView, from_database, from_stored
+from opscope.reports.compare.run_selection import Runs
+from opscope.reports.database.schema import DROPPED, MODELS, OP_TESTS, OPS, USES
+
+
+@dataclass(frozen=True)
+class Exported:
+    """One run."""
+
+    run_id: str
+    started: datetime
+    revision: str
+    """Of the compiler under test."""
+    host: str
+    tests: tuple[OpTest, ...]
+    unsplittable: tuple[OpTest, ...]
+    """Ops that no module could be made of, as tests that failed where they were split off."""
+
+    @property
+    def everything(self) -> tuple[OpTest, ...]:
+        """Every op of the run: what is handed on must add up too."""
+        return self.tests + self.unsplittable
+
+
+def read(runs: Runs, run: str | None) -> Exported:
+    """The run that `run` names, or the newest. Raises InputError where there is none."""
+    if run is None:
+        newest = runs.newest()
+        run = str(newest.folder) if newest.folder is not None else newest.run_id
+    folder = runs.folder(run)
+    if folder is not None:
+        return _from_folder(folder)
+    return _from_database(runs.database(run), run)
+
+
+def _from_folder(folder: Path) -> Exported:
+    run = load_run(folder)
+    broken = {row.op_id: {"inputs": row.inputs, "outputs": row.outputs} for row in run.rows if row.unsplittable}
+    return _exported(from_stored(run, str(folder)), run.tests, broken)
+
+
+def _from_database(connection: sa.Connection, run_id: str) -> Exported:
+    view = from_database(connection, run_id)
+    kept = [name for name in OpTest.model_fields if name not in DROPPED]
+    wanted = sa.select(*(OP_TESTS.c[name] for name in kept), OPS.c.op_params)
+    wanted = wanted.join(OPS, OPS.c.op_id == OP_TESTS.c.op_id)
+    wanted = wanted.where(OP_TESTS.c.run_id == run_id, OP_TESTS.c.superseded_by != run_id)
+    places = _places(connection, run_id)
+    tests = []
+    for row in connection.execute(wanted.order_by(OP_TESTS.c.op_id)).mappings():
+        found = places.get(row["op_id"], [])
+        more = {"models": tuple(dict.fromkeys(model for model, _ in found)), "locations": [place for _, place in found]}
+        tests.append(OpTest.model_validate({**row, **more}))
+    lost = [op_id for op_id, op in view.ops.items() if op.status == UNSPLITTABLE]
+    described = sa.select(OPS.c.op_id, OPS.c.inputs, OPS.c.outputs).where(OPS.c.op_id.in_(lost))
+    broken = {row.op_id: {"inputs": row.inputs, "outputs": row.outputs} for row in connection.execute(described)}
+    return _exported(view, tests, broken)
+
+
+def _places(connection: sa.Connection, run_id: str) -> dict[str, list[tuple[str, str]]]:
+    """Op -> (model, location) of each of its uses."""
+    wanted = (
+        sa.select(USES.c.op_id, MODELS.c.model, USES.c.location)
+        .join(MODELS, MODELS.c.module_id == USES.c.module_id)
+        .where(MODELS.c.run_id == run_id)
+        .order_by(MODELS.c.position, USES.c.position)
+    )
+    found: dict[str, list[tuple[str, str]]] = {}
+    for op_id, model, location in connection.execute(wanted):
+        found.setdefault(op_id, []).append((model, location))
+    return found
+
+
+def _exported(view: RunView, tests: Iterable[OpTest], broken: dict[str, dict[str, Any]]) -> Exported:
+    lost = [
+        OpTest.model_validate(
+            {
+                "run_id": view.run_id, "op_id": op.op_id, "test_case_name": f"{op.op_name}[{op.op_id}]",
+                "full_test_name": f"{op.op_name}[{op.op_id}]", "test_start_ts": view.started,
+                "test_end_ts": view.started, "success": False, "skipped": False, "error_message": op.error,
+                "model_name": next(iter(op.uses_of), ""), "op_kind": op.op_kind, "op_name": op.op_name,
+                "status": Status.COMPILE_FAILED, "backend": view.backend, "stage_reached": Stage.SPLIT,
+                "failed_stage": Stage.SPLIT, "uses": op.uses, "models": tuple(op.uses_of), "arch": view.arch,
+                **broken[op.op_id],
+            }
+        )
+        for op in view.ops.values()
+        if op.status == UNSPLITTABLE
+    ]  # fmt: skip
+    return Exported(
+        view.run_id, view.started, view.origin["backend_revision"], view.origin["host"], tuple(tests), tuple(lost)
+    )

@@ -1,0 +1,225 @@
+"""The results database as pandas DataFrames: `op_tests()`, `diff(a, b)`, and one function for each view: `coverage()`.
+
+Each frame has the columns of its table below or of its view, in that order and of those types, also when it is empty.
+What the columns of views mean is in docs/metrics.md. pandas is the extra `frames`; nothing else here imports it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import sqlalchemy as sa
+
+from opscope.harness.record.errors import InputError, closest
+from opscope.reports.compare.night_diff import diffs
+from opscope.reports.compare.run_selection import open_runs
+from opscope.reports.database.database import views
+from opscope.reports.database.frame_types import COUNT, LIST, NUMBER, TEXT, TIME, TRUTH, type_of
+from opscope.reports.database.metrics import parse
+from opscope.reports.database.reading import database_url, read_database
+from opscope.reports.database.schema import MODELS, MODULE_OPS, OP_TESTS, OPS, RUNS
+from opscope.reports.records.columns import Utc
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class Column(NamedTuple):
+    """One column of a frame."""
+
+    dtype: str
+    """pandas type; `Int64` has missing values, in `float64` they are NaN, `object` holds lists."""
+    meaning: str
+
+
+COLUMNS: dict[str, dict[str, Column]] = {
+    "op_tests": {
+        "run_id": Column(TEXT, "the run"),
+        "started": Column(TIME, "when the run started"),
+        "backend": Column(TEXT, "compiler, and what ran its output"),
+        "arch": Column(TEXT, "board that was compiled for"),
+        "card_type": Column(TEXT, "what it ran on; `sim-n150` is the simulated card"),
+        "op_id": Column(TEXT, "the op, in every run and model the same"),
+        "op_name": Column(TEXT, "its name, `stablehlo.add`"),
+        "op_kind": Column(TEXT, "its family, `eltwise`"),
+        "types": Column(TEXT, "its types, `f32[1,64] * f32[64,10] -> f32[1,10]`"),
+        "status": Column(TEXT, "how it ended"),
+        "stage_reached": Column(TEXT, "the last stage that it passed"),
+        "failed_stage": Column(TEXT, "the stage that it failed at"),
+        "error_signature": Column(TEXT, "fingerprint of the error, equal for equal causes"),
+        "error_message": Column(TEXT, "what the error said, in one line"),
+        "expected": Column(TEXT, "the limitation that names the failure; empty where none does"),
+        "is_failure": Column(TRUTH, "whether it fails its run"),
+        "flaky": Column(TRUTH, "whether repeated attempts disagreed"),
+        "pcc": Column(NUMBER, "smallest correlation with the golden over its results"),
+        "cycles": Column(COUNT, "device cycles of one execution"),
+        "device_ns": Column(NUMBER, "the same in nanoseconds"),
+        "l1_peak_bytes": Column(COUNT, "L1 per core"),
+        "dram_peak_bytes": Column(COUNT, "DRAM"),
+        "seconds": Column(NUMBER, "what all its stages took the harness"),
+        "uses": Column(COUNT, "places where it stands, over all models of the run"),
+        "models": Column(LIST, "those models"),
+        "ran_on": Column(TEXT, "`simulator`, `silicon`, `host`, `mixed` or `none`"),
+        "data_format": Column(TEXT, "format the device computed floats in"),
+        "math_fidelity": Column(TEXT, "passes of the matrix unit"),
+        "optimization_level": Column(COUNT, "what the compiler was asked to do beyond single ops"),
+        "amp_level": Column(COUNT, "mixed precision that was asked for"),
+        "provenance": Column(TEXT, "where its inputs came from"),
+        "attempt": Column(COUNT, "which attempt this was"),
+        "repro": Column(TEXT, "the line that runs just this op again"),
+    },
+    "diff": {
+        "series": Column(TEXT, "backend, board and options that were compared"),
+        "label": Column(TEXT, "what happened to the op: one of the labels above"),
+        "op_id": Column(TEXT, "the op"),
+        "op_name": Column(TEXT, "its name"),
+        "op_kind": Column(TEXT, "its family"),
+        "types": Column(TEXT, "its types"),
+        "models": Column(LIST, "models of either run that it stands in"),
+        "uses": Column(COUNT, "places in the later run, or in the earlier if it is not there"),
+        "status_a": Column(TEXT, "how it ended in the earlier run; empty where it was not in it"),
+        "status_b": Column(TEXT, "how it ended in the later run"),
+        "stage_a": Column(TEXT, "furthest stage in the earlier run"),
+        "stage_b": Column(TEXT, "furthest stage in the later run"),
+        "failed_stage": Column(TEXT, "where it goes wrong in the later run; in the earlier, if it is right now"),
+        "error_a": Column(TEXT, "what the error said in the earlier run"),
+        "error_b": Column(TEXT, "what it said in the later run"),
+        "cluster": Column(TEXT, "the failure's cause, equal for equal causes"),
+        "pcc_a": Column(NUMBER, "correlation with the golden in the earlier run"),
+        "pcc_b": Column(NUMBER, "in the later run"),
+        "cycles_a": Column(COUNT, "device cycles in the earlier run"),
+        "cycles_b": Column(COUNT, "in the later run"),
+        "compile_ms_a": Column(NUMBER, "milliseconds of all stages before `run` in the earlier run"),
+        "compile_ms_b": Column(NUMBER, "in the later run"),
+        "known": Column(TEXT, "the limitation that names the failure of the later run"),
+        "flaky": Column(TRUTH, "whether repeated attempts of either run disagreed"),
+        "note": Column(TEXT, "what the label rests on"),
+        "repro": Column(TEXT, "the line that runs just this op again"),
+        "news": Column(TRUTH, "whether the row fails `opscope diff --check`"),
+    },
+}  # fmt: skip
+"""Frame that is no view -> its columns."""
+
+
+def op_tests(url: str | None = None, run_id: str | None = None) -> pd.DataFrame:
+    """One row per op and run: what became of it. `url`: the database (default: this folder's); `run_id`: of one run."""
+    own = ("started", "types", "models")
+    wanted = sa.select(
+        *(OP_TESTS.c[name] for name in COLUMNS["op_tests"] if name not in own),
+        RUNS.c.started,
+        OPS.c.signature.label("types"),
+    )
+    wanted = wanted.join(RUNS, RUNS.c.run_id == OP_TESTS.c.run_id).join(OPS, OPS.c.op_id == OP_TESTS.c.op_id)
+    wanted = wanted.where(OP_TESTS.c.superseded_by != OP_TESTS.c.run_id)
+    placed = sa.select(MODELS.c.run_id, MODULE_OPS.c.op_id, MODELS.c.model)
+    placed = placed.join(MODULE_OPS, MODULE_OPS.c.module_id == MODELS.c.module_id)
+    if run_id is not None:
+        wanted = wanted.where(OP_TESTS.c.run_id == run_id)
+        placed = placed.where(MODELS.c.run_id == run_id)
+    with read_database(database_url(url), "url") as connection:
+        models: dict[tuple[str, str], list[str]] = {}
+        for run, op_id, model in connection.execute(placed.order_by(MODELS.c.position)):
+            models.setdefault((run, op_id), []).append(model)
+        ordered = wanted.order_by(RUNS.c.started, OP_TESTS.c.run_id, OP_TESTS.c.op_id)
+        rows = connection.execute(ordered).mappings()
+        return _frame("op_tests", [{**row, "models": models.get((row["run_id"], row["op_id"]), [])} for row in rows])
+
+
+def diff(a: str | None = None, b: str | None = None, url: str | None = None) -> pd.DataFrame:
+    """One row per op of either side: what happened to it between `a` and `b`; of nights in each series that both have.
+
+    They are named as for `opscope diff`: run folders, ids, nights or their dates; by default the newest night and the
+    one before it, or the two newest comparable runs.
+    """
+    with open_runs(url) as runs:
+        found, _ = diffs(runs, a, b)
+    return _frame(
+        "diff", [{**asdict(row), "news": row.news, "series": one.b.series} for one in found for row in one.rows]
+    )
+
+
+def view(name: str, url: str | None = None, run_id: str | None = None, **equal: Any) -> pd.DataFrame:
+    """The rows of a view, in no order: of run `run_id`, and where each column of `equal` has that value, if any.
+
+    `frames.coverage(...)` is `frames.view("coverage", ...)`. Raises InputError for what is no view or no column of it.
+    """
+    known = views()
+    if name not in known:
+        raise InputError("opscope.reports.exports.frames", "a view of the database", f"`{name}`", closest(name, known))
+    wanted = sa.select(sa.text("*")).select_from(sa.table(name))
+    equal |= {} if run_id is None else {"run_id": run_id}
+    with read_database(database_url(url), "url") as connection:
+        columns = list(connection.execute(wanted.limit(0)).keys())
+        for column in equal:
+            if column not in columns:
+                raise InputError(
+                    f"opscope.reports.exports.frames.{name}", "a column of it", f"`{column}`", closest(column, columns)
+                )
+        types = {column: type_of(name, column) for column in columns}
+        typed = {column: sa.column(column, Utc() if dtype == TIME else None) for column, dtype in types.items()}
+        asked = sa.select(*typed.values()).select_from(sa.table(name))
+        asked = asked.where(*(typed[column] == value for column, value in equal.items()))
+        return _made(types, connection.execute(asked).mappings())
+
+
+def __getattr__(name: str) -> Callable[..., pd.DataFrame]:
+    """The function of a view."""
+    known = {} if name.startswith("_") else views()
+    if name not in known:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+    def read(url: str | None = None, run_id: str | None = None, **equal: Any) -> pd.DataFrame:
+        return view(name, url, run_id, **equal)
+
+    told = parse(name, known[name])
+    own = "".join(f"\n{column} ({type_of(name, column)}): {meaning}" for column, meaning in told.columns.items())
+    read.__name__ = read.__qualname__ = name
+    read.__doc__ = (
+        f"{told.holds}\n{own}\n\nFor `url`, `run_id` and other columns see `opscope.reports.exports.frames.view`."
+    )
+    return read
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *views()})
+
+
+def _frame(name: str, rows: Iterable[Mapping[Any, Any]]) -> pd.DataFrame:
+    return _made({column: kind.dtype for column, kind in COLUMNS[name].items()}, rows)
+
+
+def _made(types: Mapping[str, str], rows: Iterable[Mapping[Any, Any]]) -> pd.DataFrame:
+    """The rows in columns of those types."""
+    try:
+        import pandas as pd
+    except ImportError as error:
+        hint = "pip install 'opscope[frames]'"
+        raise InputError("opscope.reports.exports.frames", "pandas", f"no module `{error.name}`", hint) from error
+    rows = list(rows)
+    return pd.DataFrame(
+        {
+            column: pd.Series([_value(row[column], dtype) for row in rows], dtype=_dtype(dtype))
+            for column, dtype in types.items()
+        }
+    )
+
+
+def _dtype(name: str) -> Any:
+    return str if name == TEXT else name
+
+
+def _value(value: Any, dtype: str) -> Any:
+    """A database's value as a column of that type takes it: text that is missing is empty, so that `==` works."""
+    if dtype == TEXT:
+        return "" if value is None else str(value)
+    if dtype == LIST:
+        return list(value)
+    if dtype == TRUTH:
+        return bool(value)  # SQLite has numbers for them
+    if dtype == COUNT and value is not None:
+        return int(value)  # sums of PostgreSQL are decimals
+    if dtype == NUMBER and value is not None:
+        return float(value)
+    return value

@@ -1,1 +1,0 @@
-"""Alembic's migrations of the results database; run from reports/database.py, never by hand."""

@@ -1,0 +1,219 @@
+"""The charts of report.html as Vega-Lite specifications, built with Altair from the rows of reports/pages/page_rows.py.
+
+Colours mean the same everywhere: one for each stage and status. Sizes and text colours are the page's (page.js).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from opscope.harness.record.stages import Stage, Status, in_order
+
+Row = dict[str, Any]
+
+NOT_RUN = "not run"
+"""The furthest stage of an op that was never tried."""
+
+STAGE_COLOURS: dict[str, str] = {
+    NOT_RUN: "#9aa4b2",
+    Stage.SPLIT: "#d1495b",
+    Stage.LEGALIZE: "#e9b44c",
+    Stage.STABLEHLO_TO_TTIR: "#e8833a",
+    Stage.TTIR_TO_TTNN: "#e9b44c",
+    Stage.TTNN_TO_FLATBUFFER: "#a3b763",
+    Stage.INPUT: "#e8833a",
+    Stage.FLOW: "#e9a04c",
+    Stage.STREAM: "#e9b44c",
+    Stage.EXECUTABLE: "#c6b85a",
+    Stage.VM: "#a3b763",
+    Stage.COMPILE: "#a3b763",
+    Stage.RUN: "#4f9ec4",
+    Stage.COMPARE: "#2a9d76",
+}
+"""From the foot of the ladder to its top."""
+OWN_STAGE_COLOUR = "#c6b85a"
+"""Of a stage that is in no table: of a user's own backend, a depth of TT-Buda's."""
+
+STATUS_COLOURS: dict[str, str] = {
+    Status.SUCCESS: "#2a9d76",
+    Status.COMPILE_FAILED: "#e8833a",
+    Status.RUN_FAILED: "#d1495b",
+    Status.GOLDEN_FAILED: "#b5386f",
+    Status.NO_GOLDEN: "#8a6bbf",
+    Status.TIMEOUT: "#c9a227",
+    Status.CRASHED: "#8c1c2c",
+    Status.STOPPED: "#4f9ec4",
+    Status.SKIPPED: "#9aa4b2",
+    Status.NOT_RUN: "#c3cad3",
+}
+MOST = 20
+"""How many ops a bar chart shows; the table has them all."""
+MOST_POINTS = 1000
+"""How many ops the chart of PCCs shows: the least exact ones."""
+
+
+def charts(rows: Sequence[Row]) -> dict[str, dict[str, Any]]:
+    """Name of each place in the page -> specification; a chart without data is left out."""
+    import altair as alt
+
+    made = {
+        "chart-ladder-ops": _ladder(alt, rows, "ops", "unique ops"),
+        "chart-ladder-uses": _ladder(alt, rows, "uses", "uses in the models"),
+        "chart-heat": _heat(alt, rows),
+        "chart-time": _time(alt, rows),
+        "chart-cycles": _cycles(alt, rows),
+        "chart-pcc": _pcc(alt, rows),
+    }
+    # Altair checks each specification against a schema of a megabyte; a test does that once for all reports.
+    return {name: chart.to_dict(validate=False) for name, chart in made.items() if chart is not None}
+
+
+def stage_colours(stages: Iterable[str]) -> dict[str, str]:
+    """Stage -> its colour, in the order given; a stage that has none of its own takes that of a user's."""
+    return {stage: STAGE_COLOURS.get(stage, OWN_STAGE_COLOUR) for stage in stages}
+
+
+def _scale(alt: Any, colours: dict[str, str], used: set[str]) -> Any:
+    known = {str(name): colour for name, colour in colours.items() if str(name) in used}
+    return alt.Scale(domain=list(known), range=list(known.values()))
+
+
+def _data(alt: Any, rows: list[Row]) -> Any:
+    return alt.Data(values=rows)
+
+
+def _bar_height(rows: int) -> int:
+    """Pixels for `rows` horizontal bars."""
+    return max(60, 22 * rows)
+
+
+def _ladder(alt: Any, rows: Sequence[Row], weight: str, title: str) -> Any:
+    cells: dict[tuple[str, str], int] = {}
+    for row in rows:
+        key = (row["kind"], row["furthest"])
+        cells[key] = cells.get(key, 0) + (row["uses"] if weight == "uses" else 1)
+    stages = {stage for _, stage in cells}
+    climbs = [[stage for stage, _ in row["stages"]] for row in rows]
+    order = [NOT_RUN, *in_order(stages - {NOT_RUN}, climbs)]
+    colours = stage_colours(order)
+    data = [
+        {"kind": kind, "stage": stage, "count": count, "step": order.index(stage)}
+        for (kind, stage), count in cells.items()
+    ]
+    return (
+        alt.Chart(_data(alt, data), height=_bar_height(len({kind for kind, _ in cells})), width="container")
+        .mark_bar(cornerRadius=1)
+        .encode(
+            y=alt.Y("kind:N", title=None, sort="-x"),
+            x=alt.X("count:Q", title=title, axis=alt.Axis(tickMinStep=1)),
+            color=alt.Color("stage:N", title="furthest stage", scale=_scale(alt, colours, stages)),
+            order=alt.Order("step:Q", sort="descending"),
+            tooltip=[alt.Tooltip(f"{name}:N") for name in ("kind", "stage")] + [alt.Tooltip("count:Q", title=title)],
+        )
+    )
+
+
+def _heat(alt: Any, rows: Sequence[Row]) -> Any:
+    """Coverage, model x kind of op: the share of the attempted ops that is right, on the host or on a device."""
+    cells: dict[tuple[str, str], list[int]] = {}
+    for row in rows:
+        if row["tone"] != "idle":
+            for model in row["models"]:
+                cell = cells.setdefault((model, row["kind"]), [0, 0])
+                cell[0] += row["tone"] == "good"
+                cell[1] += 1
+    if not cells:
+        return None
+    data = [
+        {"model": model, "kind": kind, "right": right, "attempted": attempted, "share": right / attempted,
+         "told": f"{right}/{attempted}"}
+        for (model, kind), (right, attempted) in sorted(cells.items())
+    ]  # fmt: skip
+    height = _bar_height(len({model for model, _ in cells}))
+    base = alt.Chart(_data(alt, data), width="container", height=height).encode(
+        x=alt.X("kind:N", title=None, axis=alt.Axis(labelAngle=-40)),
+        y=alt.Y("model:N", title=None),
+        tooltip=["model:N", "kind:N", "right:Q", "attempted:Q", alt.Tooltip("share:Q", format=".1%")],
+    )  # fmt: skip
+    colour = alt.Color("share:Q", title="right, of attempted", legend=alt.Legend(format=".0%"),
+                       scale=alt.Scale(domain=[0, 0.5, 1], range=["#d1495b", "#e9b44c", "#2a9d76"]))  # fmt: skip
+    text = base.mark_text(fontSize=10).encode(text="told:N", color=alt.value("#1b1f24"))
+    return alt.layer(base.mark_rect(cornerRadius=2).encode(color=colour), text)
+
+
+def _label(row: Row) -> str:
+    """An op's name without its dialect and the start of its id: short, and different for different ops."""
+    return f"{row['name'].partition('.')[2] or row['name']} {row['id'][:6]}"
+
+
+def _named(row: Row) -> Row:
+    return {"op": _label(row), "id": row["id"], "types": row["types"], "uses": row["uses"]}
+
+
+def _time(alt: Any, rows: Sequence[Row]) -> Any:
+    slow = sorted((row for row in rows if row["seconds"]), key=lambda row: -row["seconds"])[:MOST]
+    data = [
+        {**_named(row), "stage": stage, "ms": 1000 * seconds, "all": 1000 * row["seconds"], "step": step}
+        for row in slow
+        for step, (stage, seconds) in enumerate(row["stages"])
+    ]
+    if not data:
+        return None
+    climbs = [[stage for stage, _ in row["stages"]] for row in slow]
+    shown = in_order({row["stage"] for row in data}, climbs)
+    return (
+        alt.Chart(_data(alt, data), height=_bar_height(len(slow)), width="container")
+        .mark_bar(cornerRadius=1)
+        .encode(
+            y=alt.Y("op:N", title=None, sort=[_label(row) for row in slow]),
+            x=alt.X("ms:Q", title="milliseconds"),
+            color=alt.Color("stage:N", title=None, scale=_scale(alt, stage_colours(shown), set(shown))),
+            order=alt.Order("step:Q"),
+            tooltip=["op:N", "types:N", "stage:N", alt.Tooltip("ms:Q", format=".3~f"),
+                     alt.Tooltip("all:Q", title="all stages, ms", format=".3~f")],
+        )
+    )  # fmt: skip
+
+
+def _cycles(alt: Any, rows: Sequence[Row]) -> Any:
+    heavy = sorted((row for row in rows if row["cycles"]), key=lambda row: -row["cycles"])[:MOST]
+    if not heavy:
+        return None
+    data = [{**_named(row), "cycles": row["cycles"], "all": row["cycles"] * row["uses"], "kind": row["kind"],
+             "us": row["device_us"]} for row in heavy]  # fmt: skip
+    return (
+        alt.Chart(_data(alt, data), height=_bar_height(len(heavy)), width="container")
+        .mark_bar(cornerRadius=1)
+        .encode(
+            y=alt.Y("op:N", title=None, sort=[_label(row) for row in heavy]),
+            x=alt.X("cycles:Q", title="device cycles of one execution", axis=alt.Axis(format="~s")),
+            color=alt.Color("kind:N", title=None, scale=alt.Scale(scheme="tableau10")),
+            tooltip=["op:N", "types:N", alt.Tooltip("cycles:Q", format=","), alt.Tooltip("us:Q", title="µs"),
+                     "uses:Q", alt.Tooltip("all:Q", title="cycles of all uses", format=",")],
+        )
+    )  # fmt: skip
+
+
+def _pcc(alt: Any, rows: Sequence[Row]) -> Any:
+    # An exact result has no place on a logarithmic axis: it stands at the last of float64's digits.
+    data = [
+        {**_named(row), "kind": row["kind"], "status": row["status"], "pcc": row["pcc"],
+         "gap": min(max(1 - row["pcc"], 1e-16), 2.0)}
+        for row in rows if row["pcc"] is not None
+    ]  # fmt: skip
+    if not data:
+        return None
+    data = sorted(data, key=lambda row: row["pcc"])[:MOST_POINTS]
+    return (
+        alt.Chart(_data(alt, data), height=_bar_height(len({row["kind"] for row in data})), width="container")
+        .mark_circle(size=70, opacity=0.75)
+        .encode(
+            y=alt.Y("kind:N", title=None),
+            yOffset=alt.YOffset("id:N"),
+            x=alt.X("gap:Q", title="1 - PCC (left is better)", scale=alt.Scale(type="log"),
+                    axis=alt.Axis(format="~e", tickCount=6)),
+            color=alt.Color("status:N", title=None, scale=_scale(alt, STATUS_COLOURS, {row["status"] for row in data})),
+            tooltip=["op:N", "types:N", alt.Tooltip("pcc:Q", format=".8~f"), "status:N"],
+        )
+    )  # fmt: skip

@@ -1,0 +1,117 @@
+"""A comparison of two runs in the terminal."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from opscope.harness.record.isolation import lines as isolation_lines
+from opscope.reports.compare.diff import NEWS, QUIET, Diff, Label, Row
+from opscope.reports.records.terminal import Page, percent
+
+MOST = 30
+"""Rows per label, and clusters; `--json` and the report have them all."""
+
+SHOWN = tuple(label for label in Label if label not in QUIET)
+
+
+def show(diff: Diff, page: Page, most: int = MOST, team: str | None = None) -> None:
+    """Prints the whole page; of a team that looks after none of it, that."""
+    for side, run in (("A", diff.a), ("B", diff.b)):
+        page.line(f"{side}  {run.run_id}  {', '.join(run.models)} on {run.backend} ({run.arch}), {len(run.ops)} ops")
+    _changes(diff, page)
+    _rates(diff, page)
+    _isolation(diff, page, most)
+    told = "  ".join(f"{label} {count}" for label, count in diff.counts.items())
+    page.line(told or (f"nothing of it is for {team}" if team else "no op in either run"), "bold")
+    for label in SHOWN:
+        rows = [row for row in diff.rows if row.label == label and not row.flaky]
+        if rows:
+            _rows(label, rows, page, most)
+    flaky = [row for row in diff.rows if row.flaky and row.label not in QUIET]
+    if flaky:
+        _rows("flaky: these fail no gate", flaky, page, most)
+    _clusters(diff, page, most)
+    for note in diff.notes:
+        page.line(f"note: {note}", "dim")
+
+
+def _isolation(diff: Diff, page: Page, most: int) -> None:
+    if not diff.isolation:
+        return
+    page.line()
+    page.line(f"Ops that alone are told otherwise than in their model ({len(diff.isolation)})", "bold magenta")
+    for label, text in isolation_lines(diff.isolation[:most]):
+        page.line(label, indent=2)
+        page.line(text, "dim", indent=4)
+    if len(diff.isolation) > most:
+        page.line(f"and {len(diff.isolation) - most} more: --limit, --json", indent=2)
+    page.line()
+
+
+def _changes(diff: Diff, page: Page) -> None:
+    if not diff.changes:
+        page.line("Nothing but the results differs: same revisions, versions, models and options.")
+        return
+    page.table([("changed", ""), ("A", ""), ("B", "")], [(c["what"], c["a"], c["b"]) for c in diff.changes])
+
+
+def _rates(diff: Diff, page: Page) -> None:
+    columns = [("right, of attempted", ""), ("on", ""), ("ops A", "right"), ("ops B", "right"), ("uses A", "right"),
+               ("uses B", "right")]  # fmt: skip
+    rows = [
+        (rate["scope"], rate["ran_on"],
+         *(f"{rate[f'right_{what}']} / {rate[f'attempted_{what}']}  {percent(rate[f'rate_{what}']):>7}"
+           for what in ("ops_a", "ops_b", "uses_a", "uses_b")))
+        for rate in diff.rates
+    ]  # fmt: skip
+    page.table(columns, rows)
+
+
+def _rows(title: str, rows: list[Row], page: Page, most: int) -> None:
+    style = "bold red" if title in NEWS else "bold"
+    known = sum(bool(row.known) for row in rows)
+    page.line()
+    page.line(f"{title} ({len(rows)}{f', {known} of them known limitations' if known else ''})", style)
+    for row in rows[:most]:
+        page.line(f"{row.op_name} [{row.op_id}] {row.types}", indent=2)
+        page.line(_told(row), "dim", indent=4)
+        if row.label in NEWS and row.repro:
+            page.line(row.repro, "dim", indent=4)
+    if len(rows) > most:
+        page.line(f"and {len(rows) - most} more: --limit, --json", indent=2)
+
+
+def _told(row: Row) -> str:
+    """What happened to one op, in one line."""
+    parts = [f"{row.uses} use{'' if row.uses == 1 else 's'} in {', '.join(row.models) or 'no model'}"]
+    if row.status_b and row.status_a != row.status_b:
+        parts.append(f"{row.status_a or 'absent'} -> {row.status_b}")
+    for value in (
+        f"owner {row.owner}" if row.owner else "",
+        row.note,
+        f"known: {row.known}" if row.known else "",
+        f"error {row.cluster}" if row.cluster else "",
+    ):
+        if value:
+            parts.append(value)
+    error = row.error_b or (row.error_a if row.label == Label.FIXED else "")
+    return "; ".join(parts) + (f": {error}" if error else "")
+
+
+def _clusters(diff: Diff, page: Page, most: int) -> None:
+    if not diff.clusters:
+        return
+    page.line()
+    page.line("Errors by cause", "bold")
+    columns = [("error", ""), ("ops", "right"), ("uses", "right"), ("models", "right"), ("labels", ""), ("it says", "")]
+    page.table(
+        columns,
+        [
+            (one["cluster"], one["ops"], one["uses"], len(one["models"]),
+             ", ".join(f"{count} {label}" for label, count in Counter(one["labels"]).most_common())
+             + (" flaky" if one["flaky"] else ""), one["error"][:100])
+            for one in diff.clusters[:most]
+        ],
+    )  # fmt: skip
+    if len(diff.clusters) > most:
+        page.line(f"and {len(diff.clusters) - most} more: --limit, --json", indent=2)

@@ -1,0 +1,177 @@
+"""report.html: one run on one page, in one file that opens without a network.
+
+Altair makes the charts' specifications, vl-convert's wheel brings the JavaScript that draws them, Jinja2 puts the page
+together and escapes whatever a record says.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import shlex
+from pathlib import Path
+from typing import Any
+
+from opscope.harness.record.records import RunRecord
+from opscope.harness.record.store import StoredRun, load_run
+from opscope.reports.compare.owned import EVERYBODY, Owned
+from opscope.reports.compare.whole_models import models_section
+from opscope.reports.pages import charts, page_rows, vega
+from opscope.reports.pages.sections import sections, unlock_chart
+from opscope.reports.records.atomic_write import write_whole
+from opscope.reports.records.columns import plain
+
+PAGE = Path(__file__).parent / "assets"
+REPORT_FILE = "report.html"
+MOST_OPEN = 5
+"""How many errors stand open on the page; the others unfold."""
+MOST_SHOWN = 50
+"""How many ops of one error, and how many known failures, stand outside of the table of all ops."""
+LARGE = 500_000
+"""Characters of data above which the page holds them compressed."""
+
+
+def write_report(run_dir: Path, url: str | None = None, run: StoredRun | None = None, owned: Owned = EVERYBODY) -> Path:
+    """Writes RUN/report.html from the records of the run, whole or not at all; its path.
+
+    `url`: the database that may hold earlier runs to compare with; `run`: what the folder holds, where that is known;
+    `owned`: whose failures it lists.
+
+    Raises InputError for a folder that holds no run and for a disk that takes no file.
+    """
+    text = render(run or load_run(run_dir), url, run_dir, owned)
+    return write_whole(run_dir / REPORT_FILE, text, "--no-report")
+
+
+def render(run: StoredRun, url: str | None = None, run_dir: Path | None = None, owned: Owned = EVERYBODY) -> str:
+    """The page of a run, as text; `run_dir` may hold more of its models than its records do."""
+    return filled(context(run, url, run_dir, owned))
+
+
+def filled(context: dict[str, Any]) -> str:
+    """The page with what it is filled with, as text."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(PAGE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    return environment.get_template("report.html.j2").render(context)
+
+
+def context(
+    run: StoredRun, url: str | None = None, run_dir: Path | None = None, owned: Owned = EVERYBODY
+) -> dict[str, Any]:
+    """What the template fills in."""
+    from opscope.harness.record.ledger import by_backend, line
+
+    rows = plain(page_rows.op_rows(run.tests, owned))
+    books = by_backend(run.header, run.rows, run.tests, run.record.backend.split(","))
+    outcome = run.record.outcome
+    warnings = [] if outcome == "complete" else [f"This run is {outcome}: ops without a result count as not run."]
+    return {
+        **frame(rows, sections(run, url, owned), owned),
+        "title": ", ".join(run.record.models),
+        "on": run.record.backend,
+        "warnings": warnings,
+        "since": "Since the last comparable run",
+        "chips": chips(run),
+        "tiles": page_rows.tiles(run.tests, run.record.models, rows),
+        "ledger_line": line(books),
+        "adds_up": all(counts.adds_up for counts in books.values()),
+        "splits": page_rows.splits(run.tests) if len(books) > 1 else None,
+        **models_section(run, run_dir, owned),
+        "unsplittable": page_rows.unsplittable(run.rows, owned),
+        "origin": origin(run.record),
+    }
+
+
+def frame(rows: list[dict[str, Any]], beyond: dict[str, Any], owned: Owned) -> dict[str, Any]:
+    """What follows from the ops alone, of a run or of a night. `beyond`: the sections of sections.py.
+
+    Ladder, rates and charts are made of all ops, lists of those whose owner `owned` asks for.
+    """
+    listed = [row for row in rows if owned.lists(row["owner"])]
+    specifications = charts.charts(rows)
+    for place, fixes in enumerate(beyond["fixes"]):
+        if curve := unlock_chart(fixes["plan"]):
+            specifications[f"chart-unlock-{place}"] = curve
+    ladder = page_rows.ladder(rows)
+    data = {"ops": listed, "charts": specifications, "stages": ladder["stages"],
+            "colours": {str(name): colour for name, colour in charts.STATUS_COLOURS.items()}}  # fmt: skip
+    text, packed = vega.javascript(), script_safe(data)
+    return {
+        **beyond,
+        "whole": [],
+        "isolation": [],
+        "ladder": ladder,
+        "colours": {str(name): colour for name, colour in charts.stage_colours(ladder["stages"]).items()},
+        "rows": listed,
+        "team": owned.team,
+        "has_owners": bool(owned.rules),
+        "failing": page_rows.failing(listed),
+        "known": sorted((row for row in listed if row["tone"] == "known"), key=lambda row: -row["uses"]),
+        "overwrote": sorted((row for row in listed if row["overwritten"]), key=lambda row: -row["uses"]),
+        "charts": specifications,
+        "most": charts.MOST,
+        "most_open": MOST_OPEN,
+        "most_shown": MOST_SHOWN,
+        "css": (PAGE / "report.css").read_text(encoding="utf-8"),
+        "script": (PAGE / "report.js").read_text(encoding="utf-8"),
+        "vega": text,
+        "data": packed if len(packed) < LARGE else gzipped(packed),
+        "gzip": len(packed) >= LARGE,
+    }
+
+
+def script_safe(data: Any) -> str:
+    """`data` as JSON that cannot end the `<script>` element it stands in."""
+    text = json.dumps(data, separators=(",", ":"), allow_nan=False)
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def gzipped(text: str) -> str:
+    """`text` as the page unpacks it by itself: gzip in base64. Rows of ops repeat themselves, so that it is a tenth."""
+    return base64.b64encode(gzip.compress(text.encode(), 6, mtime=0)).decode()
+
+
+OPTIONS = ("dtype", "data_format", "math_fidelity", "optimization_level", "amp_level", "inputs")
+"""Options that are shown at the top, where they are set."""
+
+
+def chips(run: StoredRun) -> list[tuple[str, str]]:
+    """What was run on what, and when: label and value."""
+    record = run.record
+    options = record.origin.options
+    took = "" if record.ended is None else f"{(record.ended - record.started).total_seconds():.1f} s"
+    found = [
+        ("backend", record.backend),
+        ("arch", record.arch),
+        ("card", ", ".join(sorted({test.card_type for test in run.tests}))),
+        ("ran on", ", ".join(sorted({test.ran_on for test in run.tests} - {"none"}))),
+        *((name.replace("_", " "), str(options[name])) for name in OPTIONS if options.get(name)),
+        ("started", f"{record.started:%Y-%m-%d %H:%M:%S} UTC"),
+        ("took", took),
+        ("run", record.run_id),
+    ]  # fmt: skip
+    return [(label, value) for label, value in found if value]
+
+
+def origin(record: RunRecord) -> list[tuple[str, str]]:
+    """Where a run came from: label and value, empty ones left out."""
+    came = record.origin
+    versions = ", ".join(f"{name} {number}" for name, number in sorted(came.versions.items()))
+    options = ", ".join(f"{name}={value}" for name, value in sorted(came.options.items()) if value is not None)
+    found = [
+        ("revision", f"{came.revision}{' (changed since)' if came.revision and came.dirty else ''}"),
+        ("branch", came.branch),
+        ("backend revision", f"{came.backend_revision}{' (changed since)' if came.backend_dirty else ''}"),
+        ("CI job", " ".join(filter(None, (came.ci_job, came.ci_url)))),
+        ("host", came.host),
+        ("CPU", came.cpu),
+        ("Python", came.python),
+        ("versions", versions),
+        ("command line", shlex.join(came.command_line)),
+        ("options", options),
+    ]
+    return [(label, value) for label, value in found if value]

@@ -1,0 +1,169 @@
+"""The page of a night, or of a published run, from the database alone: every lane of it in one report.html.
+
+A lane is one series: a backend on a board, with its types and formats. Their results stand side by side and are never
+added; each is compared with its own night before.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import sqlalchemy as sa
+
+from opscope.harness.record.records import OpTest
+from opscope.reports.compare.diff import compare
+from opscope.reports.compare.history import slower_between_nights
+from opscope.reports.compare.night_views import night_view, series_of
+from opscope.reports.compare.outcomes import RunView
+from opscope.reports.compare.owned import Owned
+from opscope.reports.compare.readiness import views_of
+from opscope.reports.compare.unblock import plan
+from opscope.reports.compare.whole_models import night_section
+from opscope.reports.database.schema import DROPPED, NIGHTS, OP_TESTS, OPS, RUNS
+from opscope.reports.database.schema_nights import LEDGER, NIGHT_SERIES
+from opscope.reports.pages import page_rows
+from opscope.reports.pages.html import filled, frame
+from opscope.reports.pages.sections import shown
+from opscope.reports.records.columns import plain
+
+
+@dataclass(frozen=True)
+class Lane:
+    """One series of a night."""
+
+    name: str
+    """Empty where the night has no other."""
+    row: Any
+    """Its row of `night_series`."""
+    view: RunView
+    tests: Sequence[OpTest]
+
+
+def render_night(connection: sa.Connection, night_id: str, runs: Path, out: Path, owned: Owned) -> str:
+    """The page of the night `night_id`, or of the run by itself of that id, as text.
+
+    `runs`: the folder that holds run folders, and `out`: where the page will lie, for links to what failing ops left;
+    `owned`: whose failures it lists.
+    """
+    lanes = list(_lanes(connection, night_id))
+    night = connection.execute(sa.select(NIGHTS).where(NIGHTS.c.night_id == night_id)).mappings().one()
+    tests = [test for lane in lanes for test in lane.tests]
+    rows = plain(page_rows.op_rows(tests, owned))
+    for row, test in zip(rows, tests, strict=True):
+        row["artifact"] = _link(runs / test.run_id / test.artifact, out) if test.artifact else ""
+    models = sorted({model for lane in lanes for model in lane.view.models})
+    lost = {op.op_id: op for lane in lanes for op in lane.view.ops.values() if op.status == "unsplittable"}
+    ledgers = [_ledger(lane) for lane in lanes]
+    context = {
+        **frame(
+            rows,
+            shown(list(_changes(connection, lanes)), [(lane.name, _plan(lane)) for lane in lanes], owned),
+            owned,
+        ),
+        "title": night["label"] if night["kind"] == "night" else night_id,
+        "on": ", ".join(lane.name or f"{lane.view.backend} {lane.view.arch}" for lane in lanes),
+        "warnings": [
+            f"{lane.name or 'This night'} is partial, without {lane.row['missing']}: what is absent is not gone."
+            for lane in lanes if lane.row["status"] != "complete"
+        ] + (["Demo data: nothing was run."] if night["demo"] else []),
+        "since": "Since the night before",
+        "chips": _chips(night, lanes, models),
+        "tiles": page_rows.tiles(tests, models, rows),
+        "ledger_line": "; ".join(line for line, _ in ledgers),
+        "adds_up": all(right for _, right in ledgers),
+        "splits": page_rows.splits(tests) if len(lanes) > 1 else None,
+        "whole": night_section(connection, night_id, {lane.view.series: lane.name for lane in lanes}, owned),
+        "unsplittable": [{"id": op.op_id, "name": op.op_name, "why": op.error, "uses": op.uses}
+                         for op in lost.values() if owned.lists(owned.owner_of_unsplittable(op.op_name, op.uses_of))],
+        "origin": _origin(connection, night),
+    }  # fmt: skip
+    return filled(context)
+
+
+def _lanes(connection: sa.Connection, night_id: str) -> Iterator[Lane]:
+    names = series_of(connection, night_id)
+    words = [set(name.split()) for name in names]
+    common = set.intersection(*words) if words else set()
+    for series in names:
+        of = (NIGHT_SERIES.c.night_id == night_id) & (NIGHT_SERIES.c.series == series)
+        row = connection.execute(sa.select(NIGHT_SERIES).where(of)).mappings().one()
+        view = night_view(connection, night_id, series)
+        name = " ".join(word for word in series.split() if word not in common) if len(names) > 1 else ""
+        yield Lane(name, row, view, _tests(connection, view, name))
+
+
+def _tests(connection: sa.Connection, view: RunView, lane: str) -> list[OpTest]:
+    """The records that count, as they were; of several lanes each under the lane's name in place of its backend."""
+    kept = [name for name in OpTest.model_fields if name not in DROPPED]
+    wanted = sa.select(*(OP_TESTS.c[name] for name in kept), OPS.c.op_params)
+    wanted = wanted.join(OPS, OPS.c.op_id == OP_TESTS.c.op_id).where(
+        OP_TESTS.c.night_id == view.run_id, OP_TESTS.c.series == view.series, OP_TESTS.c.superseded_by == ""
+    )
+    found = []
+    for row in connection.execute(wanted.order_by(OP_TESTS.c.op_id)).mappings():
+        op = view.ops.get(row["op_id"])
+        uses = op.uses_of if op is not None else {}
+        more = {"models": tuple(uses), "uses": sum(uses.values()) or row["uses"]}
+        found.append(OpTest.model_validate({**row, **more, "backend": lane or row["backend"]}))
+    return found
+
+
+def _link(path: Path, out: Path) -> str:
+    """The way from the page to a file, where it is there."""
+    return quote(os.path.relpath(path, out.parent)) if path.is_file() else ""
+
+
+def _changes(connection: sa.Connection, lanes: Sequence[Lane]) -> Iterator[tuple[str, Any]]:
+    for lane in lanes:
+        if lane.row["previous_night"]:
+            before = night_view(connection, lane.row["previous_night"], lane.view.series)
+            yield lane.name, compare(before, lane.view, slower_between_nights(connection, before, lane.view))
+
+
+def _plan(lane: Lane) -> Any:
+    return plan(views_of(lane.view))
+
+
+def _ledger(lane: Lane) -> tuple[str, bool]:
+    """The sums of a lane, and whether they are right: of models, and of ops."""
+    asked, *parts = (lane.row[name] for name in LEDGER)
+    models = " + ".join(
+        f"{count} {name.replace('_', ' ')}" for name, count in zip(LEDGER[1:], parts, strict=True) if count
+    )
+    statuses: dict[str, int] = {}
+    for op in lane.view.ops.values():
+        statuses[op.status] = statuses.get(op.status, 0) + 1
+    ops = " + ".join(f"{count} {status}" for status, count in sorted(statuses.items()))
+    right = asked == sum(parts) and sum(statuses.values()) == len(lane.view.ops)
+    whose = f"{lane.name}: " if lane.name else ""
+    return f"{whose}{asked} models = {models or 0}; {len(lane.view.ops)} unique ops = {ops or 0}", right
+
+
+def _chips(night: Any, lanes: Sequence[Lane], models: Sequence[str]) -> list[tuple[str, str]]:
+    states = {lane.row["status"] for lane in lanes}
+    found = [
+        ("night" if night["kind"] == "night" else "run", night["night_id"]),
+        ("started", f"{night['started']:%Y-%m-%d %H:%M} UTC"),
+        ("status", "complete" if states == {"complete"} else "partial"),
+        ("models", str(len(models))),
+        ("on", ", ".join(sorted({f"{lane.view.backend} {lane.view.arch}" for lane in lanes}))),
+        ("compiler", ", ".join(sorted({lane.row["compiler"] for lane in lanes} - {""}))),
+        ("jaxlib", ", ".join(sorted({lane.row["jaxlib"] for lane in lanes} - {""}))),
+    ]
+    return [(label, value) for label, value in found if value]
+
+
+def _origin(connection: sa.Connection, night: Any) -> list[tuple[str, str]]:
+    runs = connection.execute(
+        sa.select(RUNS).where(RUNS.c.night_id == night["night_id"]).order_by(RUNS.c.started, RUNS.c.run_id)
+    ).mappings()
+    return [
+        (run["run_id"], f"{run['outcome']}, {run['backend']} on {run['arch']}"
+         + (f", shard {run['shard']}" if run["shard"] else "") + f", {run['host']}, {run['backend_revision'][:12]}")
+        for run in runs
+    ]  # fmt: skip

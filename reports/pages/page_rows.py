@@ -1,0 +1,214 @@
+"""What report.html shows, as plain values: one row per op, the ladder's cells, the headline figures.
+
+Values only; how they look is the template's business (reports/pages/assets/).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import quote
+
+from opscope.harness.record.agreement import disagreements
+from opscope.harness.record.records import OpRow, OpTest
+from opscope.harness.record.stages import FAILED, Stage, Status, in_order
+from opscope.reports.compare.owned import EVERYBODY, Owned
+from opscope.reports.database.rows import is_failure, signature
+from opscope.reports.pages.charts import NOT_RUN
+
+Row = dict[str, Any]
+UNTRIED = frozenset({Status.SKIPPED, Status.NOT_RUN})
+UNATTEMPTED = UNTRIED | {Status.STOPPED}
+"""Statuses of ops that count in no rate: nobody asked for their numbers."""
+
+
+def op_rows(tests: Sequence[OpTest], owned: Owned = EVERYBODY) -> list[Row]:
+    """One row per op, in the order of the manifest; with several backends one per op and backend, named so."""
+    several = len({test.backend for test in tests}) > 1
+    rows = [_op_row(test, owned) for test in tests]
+    return [row | {"name": f"{row['name']} on {row['backend']}"} for row in rows] if several else rows
+
+
+def splits(tests: Sequence[OpTest]) -> list[Row]:
+    """The ops on which backends disagree: what each made of it, the one that stands alone first."""
+    return [
+        {
+            "id": split.first.op_id,
+            "name": split.first.op_name,
+            "types": signature(split.first.inputs, split.first.outputs),
+            "uses": split.first.uses,
+            "alone": split.alone,
+            "votes": [
+                {"backend": name, "status": str(test.status), "failed": str(test.failed_stage or ""),
+                 "error": test.error_message or ""}
+                for name, test in sorted(split.tests.items(), key=lambda vote: vote[0] != split.alone)
+            ],
+        }
+        for split in disagreements(tests)
+    ]  # fmt: skip
+
+
+def _op_row(test: OpTest, owned: Owned) -> Row:
+    means = tone(test)
+    return {
+        "id": test.op_id,
+        "name": test.op_name,
+        "backend": test.backend,
+        "kind": test.op_kind or "other",
+        "types": signature(test.inputs, test.outputs),
+        "status": str(test.status),
+        "tone": means,
+        "owner": owned.owner_of(test) if means in ("bad", "known") else "",
+        "furthest": NOT_RUN if test.status in UNTRIED else str(test.stage_reached),
+        "failed": str(test.failed_stage or ""),
+        "stages": [(str(stage.stage), stage.seconds) for stage in test.stages],
+        "seconds": sum(stage.seconds for stage in test.stages),
+        "pcc": test.pcc,
+        "cycles": test.cycles,
+        "device_us": None if test.device_ns is None else test.device_ns / 1000,
+        "l1": test.l1_peak_bytes,
+        "dram": test.dram_peak_bytes,
+        "uses": test.uses,
+        "models": list(test.models),
+        "locations": list(dict.fromkeys(location for location in test.locations if location)),
+        "params": test.op_params,
+        "layouts": [_layout(tensor) for tensor in (*test.inputs, *test.outputs)],
+        "results": [
+            {"passed": check.passed, "pcc": check.pcc, "l2": check.relative_l2, "max": check.max_abs,
+             "tolerance": check.tolerance, "reason": check.reason, "flags": list(check.flags)}
+            for check in test.results
+        ],
+        "ran_on": test.ran_on,
+        "card": test.card_type,
+        "format": " ".join(filter(None, (test.data_format, test.math_fidelity, *_levels(test)))),
+        "provenance": test.provenance,
+        "overwritten": list(test.overwritten_inputs),
+        "error": test.error_message or test.crash_kind or (test.expected if is_failure(test) else ""),
+        "crash": test.crash_kind or "",
+        "cluster": test.error_signature or "",
+        "expected": test.expected,
+        "flaky": test.flaky,
+        "artifact": quote(test.artifact) if test.artifact else "",
+        "pipeline": test.pipeline,
+        "repro": test.repro,
+        "attempt": test.attempt,
+    }  # fmt: skip
+
+
+def _layout(tensor: Any) -> str:
+    """What the compiler chose for a tensor, or nothing before it chose."""
+    grid = "x".join(map(str, tensor.grid_shape)) if tensor.grid_shape else ""
+    return " ".join(filter(None, (tensor.layout, tensor.buffer_type, grid and f"grid {grid}")))
+
+
+def tone(test: OpTest) -> str:
+    """What an outcome means to a reader: `good`, `bad`, `known` (a limitation names it) or `idle` (not attempted)."""
+    if is_failure(test):
+        return "bad"
+    if test.status in FAILED:
+        return "known"
+    return "good" if test.status is Status.SUCCESS else "idle"
+
+
+def ladder(rows: Sequence[Row]) -> Row:
+    """The ladder: stages that the run knows, and per kind of op [unique ops, uses] at each, the fullest kind first."""
+    seen = {row["furthest"] for row in rows} | {stage for row in rows for stage, _ in row["stages"]}
+    if seen - {NOT_RUN}:
+        seen.add(str(Stage.SPLIT))
+    climbs = [[stage for stage, _ in row["stages"]] for row in rows]
+    stages = [*in_order(seen - {NOT_RUN}, climbs), *([NOT_RUN] if NOT_RUN in seen else [])]
+    ops: dict[str, Counter[str]] = {}
+    uses: dict[str, Counter[str]] = {}
+    for row in rows:
+        ops.setdefault(row["kind"], Counter())[row["furthest"]] += 1
+        uses.setdefault(row["kind"], Counter())[row["furthest"]] += row["uses"]
+    kinds = sorted(ops, key=lambda kind: (-ops[kind].total(), kind))
+    body = [
+        {
+            "kind": kind,
+            "cells": [{"ops": ops[kind][stage], "uses": uses[kind][stage], "stage": stage,
+                       "share": ops[kind][stage] / ops[kind].total()} for stage in stages],
+            "ops": ops[kind].total(),
+            "uses": uses[kind].total(),
+        }
+        for kind in kinds
+    ]  # fmt: skip
+    total = [(sum(ops[kind][stage] for kind in kinds), sum(uses[kind][stage] for kind in kinds)) for stage in stages]
+    return {"stages": stages, "rows": body, "total": total, "ops": len(rows), "uses": sum(row["uses"] for row in rows)}
+
+
+def tiles(tests: Sequence[OpTest], models: Sequence[str], rows: Sequence[Row]) -> list[Row]:
+    """The headline figures: label, value, a line below it, and a tone."""
+    attempted = [test for test in tests if test.status not in UNATTEMPTED]
+    uses = {row["id"]: row["uses"] for row in rows}
+    bad = sum(row["tone"] == "bad" for row in rows)
+    known = sum(row["tone"] == "known" for row in rows)
+    found = [
+        _tile("unique ops", f"{len(uses):,}", f"{sum(uses.values()):,} uses in {_models(models)}"),
+        *_rates(attempted),
+        _tile("failing", f"{bad:,}", "ops that no limitation names", "bad" if bad else "good"),
+        _tile("known limitations", f"{known:,}", "ops that fail as expected", "known" if known else "idle"),
+    ]
+    worst = min((row for row in rows if row["pcc"] is not None), key=lambda row: row["pcc"], default=None)
+    if worst:
+        found.append(
+            _tile(
+                "worst PCC", "1" if worst["pcc"] == 1 else f"{worst['pcc']:.7f}", f"{worst['name']} {worst['id'][:6]}"
+            )
+        )
+    cycles = sum(row["cycles"] * row["uses"] for row in rows if row["cycles"])
+    if cycles:
+        found.append(_tile("device cycles", _short(cycles), "all uses, one after another"))
+    return found
+
+
+def _rates(attempted: Sequence[OpTest]) -> list[Row]:
+    """One tile per place of execution: results of the host never add to those of a device."""
+    right = Counter(test.ran_on for test in attempted if test.status is Status.SUCCESS)
+    total = len(attempted)
+    places = sorted(right, key=lambda place: -right[place]) or ["device"]
+    return [
+        _tile(f"right on {place}", f"{100 * right[place] / total:.1f} %" if total else "-",
+              f"{right[place]:,} of {total:,} attempted", "good" if right[place] == total else "")
+        for place in places
+    ]  # fmt: skip
+
+
+def _tile(label: str, value: str, below: str, tone: str = "") -> Row:
+    return {"label": label, "value": value, "below": below, "tone": tone}
+
+
+def _models(models: Sequence[str]) -> str:
+    return models[0] if len(models) == 1 else f"{len(models)} models"
+
+
+def _short(number: float) -> str:
+    for size, unit in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if number >= size:
+            return f"{number / size:.3g} {unit}"
+    return f"{number:g}"
+
+
+def failing(rows: Sequence[Row]) -> list[list[Row]]:
+    """Failing ops, those of one error together, the error with the most uses first."""
+    groups: dict[str, list[Row]] = {}
+    for row in sorted((row for row in rows if row["tone"] == "bad"), key=lambda row: -row["uses"]):
+        groups.setdefault(row["cluster"] or row["id"], []).append(row)
+    return sorted(groups.values(), key=lambda group: -sum(row["uses"] for row in group))
+
+
+def unsplittable(rows: Sequence[OpRow], owned: Owned) -> list[Row]:
+    """Ops that no module could be made of, with the reason."""
+    return [
+        {"id": row.op_id, "name": row.op_name, "why": row.unsplittable, "uses": len(row.uses)}
+        for row in rows
+        if row.unsplittable
+        and owned.lists(owned.owner_of_unsplittable(row.op_name, sorted({use.model for use in row.uses})))
+    ]
+
+
+def _levels(test: OpTest) -> list[str]:
+    """The compiler's levels, where they are not its defaults."""
+    named = {"optimization level": test.optimization_level, "AMP level": test.amp_level}
+    return [f"{name} {level}" for name, level in named.items() if level]

@@ -1,0 +1,112 @@
+"""Sections of report.html that look beyond one run's own rows: what changed since the last one, what to fix first.
+
+The same rows as `opscope diff` and `opscope unblock` print.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from opscope.harness.record.errors import InputError
+from opscope.harness.record.store import StoredRun
+from opscope.reports.compare import diff as comparison
+from opscope.reports.compare.diff import QUIET, Diff
+from opscope.reports.compare.history import slower_between
+from opscope.reports.compare.outcomes import RunView, from_stored
+from opscope.reports.compare.owned import Owned, own_diff, own_plan
+from opscope.reports.compare.readiness import views_of
+from opscope.reports.compare.run_selection import Runs
+from opscope.reports.compare.unblock import Plan, plan
+from opscope.reports.database.reading import exists, read_database
+from opscope.reports.records.terminal import percent
+
+MOST_ROWS = 200
+"""Rows of the comparison that the page lists; `opscope diff --json` has them all."""
+MOST_FIXES = 30
+
+TONES = {"NEW": "bad", "REASON-CHANGED": "bad", "PCC-DROP": "bad", "SLOWER": "known", "PERSISTING": "known",
+         "FIXED": "good", "VANISHED": "idle", "NEVER-RUN": "idle"}  # fmt: skip
+"""What a label means to a reader."""
+
+
+def sections(run: StoredRun, url: str | None, owned: Owned) -> dict[str, Any]:
+    """What the template shows of both; nothing in a list that there is nothing to show of."""
+    view = from_stored(run, "")
+    found = since_last(view, url)
+    fixes = plan(views_of(view))
+    return shown([] if found is None else [("", found)], [("", fixes)], owned)
+
+
+def shown(diffs: Sequence[tuple[str, Diff]], plans: Sequence[tuple[str, Plan]], owned: Owned) -> dict[str, Any]:
+    """The same of comparisons and rankings that are there, each with its lane where there are several."""
+    diffs = [(lane, own_diff(diff, owned.rules, owned.team)) for lane, diff in diffs]
+    plans = [(lane, own_plan(found, owned.rules, owned.team)) for lane, found in plans]
+    return {
+        "changes": [{"lane": lane, **_changes(diff)} for lane, diff in diffs],
+        "fixes": [{"lane": lane, **_fixes(found)} for lane, found in plans if found.fixes],
+        "label_tones": TONES,
+        "percent": percent,
+    }
+
+
+def since_last(view: RunView, url: str | None) -> Diff | None:
+    """The run against the newest comparable one before it; None without one, or without a database to find it in."""
+    try:
+        if url is None or not exists(url):
+            return None
+        with read_database(url) as connection:
+            runs = Runs(connection, Path())
+            earlier = runs.before(view.run_id, view.started, view.series, view.models)
+            if not earlier:
+                return None
+            before = runs.read(earlier[0])
+            return comparison.compare(before, view, slower_between(runs, before, view))
+    except InputError:
+        return None  # publishing tells what is wrong with a database; the rest of the report stands without it
+
+
+def _changes(diff: Diff) -> dict[str, Any]:
+    listed = [row for row in diff.rows if row.label not in QUIET]
+    return {
+        "a": diff.a,
+        "counts": diff.counts,
+        "rows": listed[:MOST_ROWS],
+        "more": max(0, len(listed) - MOST_ROWS),
+        "rates": diff.rates,
+        "clusters": diff.clusters[:MOST_FIXES],
+        "changed": diff.changes,
+        "notes": diff.notes,
+    }
+
+
+def _fixes(found: Plan) -> dict[str, Any]:
+    return {"plan": found, "rows": found.fixes[:MOST_FIXES], "more": max(0, len(found.fixes) - MOST_FIXES)}
+
+
+def unlock_chart(found: Plan) -> dict[str, Any] | None:
+    """The unlock curve as a Vega-Lite specification; None for one model, whose curve says nothing."""
+    if len(found.models) < 2 or len(found.curve) < 2:
+        return None
+    import altair as alt
+
+    error = {fix.fix: fix.error for fix in found.fixes}
+    data = [{"fixes": step.fixes, "whole": step.whole, "fix": step.fix, "error": error.get(step.fix, ""),
+             "models": ", ".join(step.unlocked)} for step in found.curve]  # fmt: skip
+    chart = (
+        alt.Chart(alt.Data(values=data), height=220, width="container")
+        .mark_line(interpolate="step-after", point=True, color="#2a9d76")
+        .encode(
+            x=alt.X("fixes:Q", title="fixes, the best first", axis=alt.Axis(format="d", tickCount=_ticks(len(data)))),
+            y=alt.Y("whole:Q", title="whole models", scale=alt.Scale(domain=[0, len(found.models)]),
+                    axis=alt.Axis(format="d", tickCount=_ticks(len(found.models)))),
+            tooltip=["fixes:Q", "whole:Q", "fix:N", "error:N", "models:N"],
+        )
+    )  # fmt: skip
+    return chart.to_dict(validate=False)
+
+
+def _ticks(most: int) -> int:
+    """How many ticks an axis of whole numbers wants: no number twice."""
+    return min(most, 10)

@@ -1,0 +1,97 @@
+"""What to fix first, and one model's readiness, in the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from opscope.reports.compare.outcomes import RunView
+from opscope.reports.compare.unblock import Plan
+from opscope.reports.records.terminal import Page
+
+
+def show_plan(plan: Plan, page: Page, most: int, team: str | None = None) -> None:
+    """Prints the ranking and the unlock curve; of a team that has nothing to fix, that."""
+    told = ", ".join(f"{run['run_id']} ({run['backend']}, {run['arch']})" for run in plan.runs)
+    page.line(f"{len(plan.models)} models, {len(plan.whole)} of them whole; by the newest run of each: {told}", "bold")
+    if plan.unknown:
+        page.line("not attempted: " + ", ".join(f"{count} ops of {model}" for model, count in plan.unknown.items()))
+    if not plan.fixes:
+        nothing = "no op that was attempted goes wrong" if len(plan.curve) < 2 else f"none of it is for {team} to fix"
+        page.line(f"Nothing to fix: {nothing}.", "green")
+        return
+    page.line()
+    page.line(f"What holds the most back, by {plan.by}", "bold")
+    columns = [(plan.by, ""), ("models", "right"), ("alone", "right"), ("uses", "right"), ("ops", "right"),
+               ("known", "right"), ("fails at", ""), ("ops of it", ""), ("owner", ""), ("it says", "")]  # fmt: skip
+    page.table(
+        columns,
+        [
+            (fix.fix, len(fix.models), fix.alone, fix.uses, fix.ops, fix.known or "", fix.stage,
+             ", ".join(fix.op_names[:3]) + (" ..." if len(fix.op_names) > 3 else ""), fix.owner, fix.error[:90])
+            for fix in plan.fixes[:most]
+        ],
+    )  # fmt: skip
+    if len(plan.fixes) > most:
+        page.line(f"and {len(plan.fixes) - most} more: --limit, --json")
+    page.line("Shortest way to whole models", "bold")
+    page.table(
+        [("fixes", "right"), ("whole models", "right"), ("", ""), ("then whole", ""), ("by fixing", "")],
+        [
+            (step.fixes, f"{step.whole} / {len(plan.models)}", _bar(step.whole, len(plan.models)),
+             ", ".join(step.unlocked[:6]) + (" ..." if len(step.unlocked) > 6 else ""), step.fix)
+            for step in plan.curve[: most + 1]
+        ],
+    )  # fmt: skip
+
+
+def _bar(part: int, whole: int, width: int = 20) -> str:
+    return "█" * round(width * part / whole) if whole else ""
+
+
+def show_readiness(view: RunView, model: str, rows: list[dict[str, Any]], moved: list[dict[str, Any]], page: Page,
+                   most: int, nights: Sequence[dict[str, Any]] = ()) -> None:  # fmt: skip
+    """Prints what keeps one model from being whole, and how the count moved."""
+    last = moved[-1]
+    page.line(f"{model} on {view.backend} ({view.arch}), run {view.run_id}", "bold")
+    page.line(
+        f"{last['ops']} unique ops = {last['right']} right + {last['missing']} missing + "
+        f"{last['not_attempted']} not attempted",
+        "green" if last["right"] == last["ops"] else "",
+    )
+    if rows:
+        page.line()
+        for row in rows[:most]:
+            params = ", ".join(f"{name}={value}" for name, value in row["params"].items())
+            page.line(f"{row['op_name']} [{row['op_id']}] {row['types']}{f'  {params}' if params else ''}", indent=2)
+            known = f"; known: {row['known']}" if row["known"] else ""
+            known += f"; owner {row['owner']}" if row.get("owner") else ""
+            where = f" at {row['failed_stage']}" if row["failed_stage"] else ""
+            error = f": {row['error']}" if row["error"] else ""
+            uses = f"{row['uses']} use{'' if row['uses'] == 1 else 's'}"
+            told = f"{uses}; {row['status']}{where}, after {row['stage']} (depth {row['depth']}){known}{error}"
+            page.line(told, "dim", indent=4)
+            if row["repro"]:
+                page.line(row["repro"], "dim", indent=4)
+        if len(rows) > most:
+            page.line(f"and {len(rows) - most} more: --limit, --json", indent=2)
+    if len(moved) > 1:
+        page.line()
+        page.line("How it moved", "bold")
+        columns = [("run", ""), ("started (UTC)", ""), ("compiler", ""), ("ops", "right"), ("right", "right"),
+                   ("missing", "right"), ("not attempted", "right")]  # fmt: skip
+        page.table(
+            columns,
+            [(one["run_id"], one["started"][:16].replace("T", " "), one["revision"][:12], one["ops"], one["right"],
+              one["missing"], one["not_attempted"]) for one in moved],
+        )  # fmt: skip
+    if nights:
+        page.line()
+        page.line("Night by night", "bold")
+        columns = [("night", ""), ("outcome", ""), ("ops", "right"), ("right", "right"), ("missing", "right"),
+                   ("not attempted", "right")]  # fmt: skip
+        page.table(
+            columns,
+            [(one["label"], f"{one['outcome']} {one['reason']}".strip(), one["ops"], one["right_ops"], one["bad_ops"],
+              one["not_attempted"]) for one in nights],
+        )  # fmt: skip

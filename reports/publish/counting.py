@@ -1,0 +1,244 @@
+"""Counting a night: everything that follows from its records and is too slow to count at every look.
+
+`count_night` makes all rows of a night in schema_nights.py anew, and those of the nights that are compared with it. The
+result depends on the records in the database alone, not on the order in which they came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import sqlalchemy as sa
+
+from opscope.harness.record.stages import ModelStatus
+from opscope.reports.compare.night_views import night_view, series_of
+from opscope.reports.compare.outcomes import RunView
+from opscope.reports.database.rows import RAN, series_by_backend
+from opscope.reports.database.schema import MODELS, NIGHT_CELLS, NIGHTS, OP_TESTS, RUNS
+from opscope.reports.database.schema_nights import COUNTED, NIGHT_COUNTS, NIGHT_MODELS, NIGHT_PAIRS, NIGHT_SERIES
+from opscope.reports.publish import bulk, counting_sql, night_counts
+from opscope.reports.publish.night_changes import count_changes, count_fixes
+
+Row = dict[str, Any]
+
+COUNTS = ("ops", "attempted_ops", "right_ops", "bad_ops", "flaky_ops", "uses", "attempted_uses", "right_uses",
+          "bad_uses")  # fmt: skip
+MISSING = "missing"
+"""Outcome of a model that was expected and that no run has."""
+OUTCOMES = (RAN, *map(str, ModelStatus))
+"""What became of a model that was asked for: with those that are missing, the ledger of models."""
+UNFINISHED = ("running", "interrupted")
+"""Outcomes of a run whose night is not complete."""
+
+
+def count_night(connection: sa.Connection, night_id: str, where: str = "--to") -> None:
+    """Counts the night anew, and compares those that follow it with what it is now."""
+    night = connection.execute(sa.select(NIGHTS).where(NIGHTS.c.night_id == night_id)).mappings().one_or_none()
+    if night is None:
+        return
+    there = connection.execute(sa.select(RUNS).where(RUNS.c.night_id == night_id)).mappings()
+    runs = [one for row in there for one in _by_backend(dict(row))]
+    was_there = connection.scalars(sa.select(NIGHT_SERIES.c.series).where(NIGHT_SERIES.c.night_id == night_id)).all()
+    for table in reversed(COUNTED):
+        connection.execute(sa.delete(table).where(table.c.night_id == night_id))
+    if not runs and night["kind"] == "run":
+        connection.execute(sa.delete(NIGHTS).where(NIGHTS.c.night_id == night_id))
+    else:
+        _count(connection, dict(night), runs)
+    series = {run["series"] for run in runs} | set(was_there)
+    for later in _followers(connection, dict(night), series):
+        _compare(connection, *later)
+
+
+def _by_backend(run: Row) -> list[Row]:
+    """A run as one per backend: each is of a series of its own."""
+    told = series_by_backend(run["backend"], run["arch"], run["options"])
+    return [{**run, "backend": backend, "series": series} for backend, series in told.items()]
+
+
+def _count(connection: sa.Connection, night: Row, runs: list[Row]) -> None:
+    if len({run["run_id"] for run in runs}) > 1:
+        connection.execute(counting_sql.SUPERSEDE, {"night": night["night_id"]})
+    elif runs:
+        alone = sa.update(OP_TESTS).where(
+            OP_TESTS.c.night_id == night["night_id"], ~OP_TESTS.c.superseded_by.in_(["", runs[0]["run_id"]])
+        )
+        connection.execute(alone.values(superseded_by=""))
+    asked = _models(connection, night, runs)
+    for series, models in asked.items():
+        row = _series_row(night, series, [run for run in runs if run["series"] == series], models, runs)
+        if models:
+            connection.execute(sa.insert(NIGHT_MODELS), [_blank(night, series, model) for model in models])
+        connection.execute(sa.insert(NIGHT_SERIES), [row])
+        _compare(connection, night["night_id"], series, _ops(connection, night["night_id"], series))
+
+
+def _ops(connection: sa.Connection, night_id: str, series: str) -> RunView | None:
+    """Counts the ops of a night by themselves; the night as it was read, None where it has no run."""
+    if series not in series_of(connection, night_id):
+        return None
+    view = night_view(connection, night_id, series)
+    rows = ([night_id, series, *row] for row in night_counts.counts(view))
+    bulk.insert(connection, NIGHT_COUNTS, rows)
+    connection.execute(counting_sql.COVERAGE, {"night": night_id, "series": series})
+    for model, counted in night_counts.models(view).items():
+        of_model = (NIGHT_MODELS.c.series == series) & (NIGHT_MODELS.c.model == model)
+        connection.execute(sa.update(NIGHT_MODELS).where(NIGHT_MODELS.c.night_id == night_id, of_model).values(counted))
+    count_fixes(connection, view)
+    return view
+
+
+def _blank(night: Row, series: str, model: Row) -> Row:
+    return {"night_id": night["night_id"], "series": series, **model, **dict.fromkeys(COUNTS, 0)}
+
+
+# --- models, and what is missing
+
+
+def _models(connection: sa.Connection, night: Row, runs: list[Row]) -> dict[str, list[Row]]:
+    """Series -> its models, each by the newest run that has it; those that were expected and are missing too."""
+    found: dict[str, dict[str, Row]] = {run["series"]: {} for run in runs}
+    wanted = (
+        sa.select(MODELS)
+        .join(RUNS, RUNS.c.run_id == MODELS.c.run_id)
+        .where(RUNS.c.night_id == night["night_id"])
+        .order_by(MODELS.c.outcome == "ran", RUNS.c.started, RUNS.c.run_id)
+    )
+    for row in connection.execute(wanted).mappings():
+        told = {name: row[name] for name in ("model", "outcome", "reason", "run_id", "module_id")}
+        for run in runs:
+            if run["run_id"] == row["run_id"]:
+                found[run["series"]][row["model"]] = told
+    cells = connection.execute(sa.select(NIGHT_CELLS).where(NIGHT_CELLS.c.night_id == night["night_id"])).all()
+    for cell in cells:
+        fitting = [run["series"] for run in runs if _fits(run, cell)]
+        fitting = fitting or [" ".join(filter(None, (cell.backend, cell.arch, cell.data_format)))]
+        if not any(cell.model in found.get(series, {}) for series in fitting):
+            nothing = {"model": cell.model, "outcome": MISSING, "reason": "", "run_id": "", "module_id": None}
+            for series in fitting:
+                found.setdefault(series, {})[cell.model] = nothing
+    return {series: [models[name] for name in sorted(models)] for series, models in sorted(found.items())}
+
+
+def _fits(run: Row, cell: Any) -> bool:
+    same = (run["backend"], run["arch"]) == (cell.backend, cell.arch)
+    return same and cell.data_format in ("", run["options"].get("data_format"))
+
+
+def _series_row(night: Row, series: str, runs: list[Row], models: list[Row], all_runs: list[Row]) -> Row:
+    first = runs[0] if runs else {}
+    options = first.get("options", {})
+    outcomes = [model["outcome"] for model in models]
+    gone = [f"model {model['model']}" for model in models if model["outcome"] == MISSING]
+    there = {run["shard"] for run in all_runs}
+    gone += [f"shard {number}" for number in range(1, night["shards"] + 1) if number not in there]
+    gone += _shares_missing(runs, {f"shard {number}" for number in range(1, night["shards"] + 1)} & set(gone))
+    gone += [f"run {run['run_id']} is {run['outcome']}" for run in runs if run["outcome"] in UNFINISHED]
+    words = series.split(" ")
+    return {
+        "night_id": night["night_id"],
+        "series": series,
+        "backend": first.get("backend", words[0]),
+        "arch": first.get("arch", words[1] if len(words) > 1 else ""),
+        **{name: str(options.get(name) or "") for name in ("dtype", "data_format", "math_fidelity")},
+        "started": night["started"],
+        "previous_night": "",
+        "compiler": _joined(run["compiler"] for run in runs),
+        "jaxlib": _joined(run["jaxlib"] for run in runs),
+        "revision": _joined(run["backend_revision"][:12] for run in runs),
+        **dict.fromkeys(("compiler_changed", "jaxlib_changed", "models_changed"), False),
+        "status": "partial" if gone else "complete",
+        "missing": ", ".join(gone),
+        "asked": len(models),
+        **{outcome: outcomes.count(outcome) for outcome in OUTCOMES},
+        "models_missing": outcomes.count(MISSING),
+    }
+
+
+def _shares_missing(runs: list[Row], told: set[str]) -> list[str]:
+    """Shares of `--shard` that no run of this series is: the others left their ops out (`told`: said already)."""
+    shares = [str(run["options"]["shard"]).split("/") for run in runs if run["options"].get("shard")]
+    if not shares:
+        return []
+    of = max(int(share[1]) for share in shares)
+    there = {int(share[0]) for share in shares}
+    absent = [f"shard {number}" for number in range(1, of + 1) if number not in there]
+    return [word for word in absent if word not in told]
+
+
+def _joined(words: Iterable[str]) -> str:
+    return ", ".join(sorted({word for word in words if word}))
+
+
+# --- the night before
+
+
+def _compare(connection: sa.Connection, night_id: str, series: str, view: RunView | None = None) -> None:
+    """Compares one night, read already or not, with the one before it in its series, as both are now."""
+    here = (NIGHT_SERIES.c.night_id == night_id) & (NIGHT_SERIES.c.series == series)
+    row = connection.execute(sa.select(NIGHT_SERIES).where(here)).mappings().one()
+    connection.execute(sa.delete(NIGHT_PAIRS).where(NIGHT_PAIRS.c.night_id == night_id, NIGHT_PAIRS.c.series == series))
+    before = _before(connection, dict(row))
+    told: Row = {"previous_night": "", "compiler_changed": False, "jaxlib_changed": False, "models_changed": False}
+    if before is not None:
+        told = {
+            "previous_night": before["night_id"],
+            "compiler_changed": before["compiler"] != row["compiler"],
+            "jaxlib_changed": before["jaxlib"] != row["jaxlib"],
+            "models_changed": _ran(connection, before["night_id"], series) != _ran(connection, night_id, series),
+        }
+    connection.execute(sa.update(NIGHT_SERIES).where(here).values(told))
+    if view is None and series in series_of(connection, night_id):
+        view = night_view(connection, night_id, series)
+    if view is None:
+        return
+    earlier = None if before is None else night_view(connection, before["night_id"], series)
+    if earlier is not None:
+        rows = ([night_id, series, *row] for row in night_counts.pairs(earlier, view))
+        bulk.insert(connection, NIGHT_PAIRS, rows)
+    count_changes(connection, view, earlier)
+
+
+def _ran(connection: sa.Connection, night_id: str, series: str) -> set[str]:
+    wanted = sa.select(NIGHT_MODELS.c.model).where(
+        NIGHT_MODELS.c.night_id == night_id, NIGHT_MODELS.c.series == series, NIGHT_MODELS.c.outcome == "ran"
+    )
+    return set(connection.scalars(wanted))
+
+
+def _before(connection: sa.Connection, row: Row) -> Row | None:
+    """The newest earlier night of the same kind and series with a model in common."""
+    kind = sa.select(NIGHTS.c.kind).where(NIGHTS.c.night_id == row["night_id"]).scalar_subquery()
+    mine, theirs = NIGHT_MODELS.alias(), NIGHT_MODELS.alias()
+    common = (
+        sa.select(sa.literal(1))
+        .where(mine.c.night_id == row["night_id"], mine.c.series == row["series"], mine.c.outcome == "ran")
+        .where(theirs.c.night_id == NIGHT_SERIES.c.night_id, theirs.c.series == row["series"])
+        .where(theirs.c.outcome == "ran", theirs.c.model == mine.c.model)
+    )
+    wanted = (
+        sa.select(NIGHT_SERIES)
+        .join(NIGHTS, NIGHTS.c.night_id == NIGHT_SERIES.c.night_id)
+        .where(NIGHT_SERIES.c.series == row["series"], NIGHT_SERIES.c.started < row["started"], NIGHTS.c.kind == kind)
+        .where(common.exists())
+        .order_by(NIGHT_SERIES.c.started.desc(), NIGHT_SERIES.c.night_id.desc())
+        .limit(1)
+    )
+    found = connection.execute(wanted).mappings().one_or_none()
+    return None if found is None else dict(found)
+
+
+def _followers(connection: sa.Connection, night: Row, series: Iterable[str]) -> list[tuple[str, str]]:
+    """(night, series) of those later nights whose predecessor is this one, was this one, or should be this one now."""
+    found = []
+    for one in sorted(series):
+        wanted = (
+            sa.select(NIGHT_SERIES.c.night_id, NIGHT_SERIES.c.previous_night, NIGHTS.c.started)
+            .outerjoin(NIGHTS, NIGHTS.c.night_id == NIGHT_SERIES.c.previous_night)
+            .where(NIGHT_SERIES.c.series == one, NIGHT_SERIES.c.started > night["started"])
+        )
+        for night_id, previous, started in connection.execute(wanted).all():
+            if previous == night["night_id"] or started is None or started < night["started"]:
+                found.append((night_id, one))
+    return found

@@ -1,0 +1,70 @@
+"""What `opscope diff` and `opscope unblock` say of a night, kept as rows for dashboards: the same words everywhere."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import sqlalchemy as sa
+
+from opscope.reports.compare.diff import QUIET, Label, Row, labelled_rows
+from opscope.reports.compare.history import slower_between_nights
+from opscope.reports.compare.outcomes import RunView
+from opscope.reports.compare.unblock import plan
+from opscope.reports.database.schema_nights import NIGHT_CHANGE_MODELS, NIGHT_CHANGES, NIGHT_CURVE, NIGHT_FIXES
+from opscope.reports.publish import bulk
+
+FIRST = "FIRST"
+"""In place of a label: the op goes wrong, and there is no night before this one."""
+
+
+def count_changes(connection: sa.Connection, now: RunView, before: RunView | None) -> None:
+    """Makes the rows of `night_changes` anew; without a night to compare with, those of the ops that go wrong."""
+    for table in (NIGHT_CHANGES, NIGHT_CHANGE_MODELS):
+        _clear(connection, table, now.run_id, now.series)
+    if before is not None:
+        found = labelled_rows(before, now, slower_between_nights(connection, before, now), QUIET)
+    else:
+        nothing = replace(now, ops={})
+        some = labelled_rows(nothing, now, None, QUIET)
+        found = [replace(row, label=FIRST, note="") for row in some if row.label == Label.NEW]
+    bulk.insert(connection, NIGHT_CHANGES, (_change(now.run_id, now.series, row) for row in found))
+    here = [op for row in found if (op := now.ops.get(row.op_id)) is not None]
+    places = ([now.run_id, now.series, op.op_id, model, uses] for op in here for model, uses in op.uses_of.items())
+    bulk.insert(connection, NIGHT_CHANGE_MODELS, places)
+
+
+def _change(night_id: str, series: str, row: Row) -> list[Any]:
+    fixed = row.label == Label.FIXED
+    told = {
+        "night_id": night_id, "series": series, "op_id": row.op_id, "label": row.label, "note": row.note,
+        "known": row.known, "cluster": row.cluster, "stage": row.failed_stage,
+        "message": row.error_a if fixed else row.error_b, "status_before": row.status_a, "status_now": row.status_b,
+        "models": ", ".join(row.models), "model_count": len(row.models), "uses": row.uses, "flaky": row.flaky,
+        "pcc_before": row.pcc_a, "pcc_now": row.pcc_b, "cycles_before": row.cycles_a, "cycles_now": row.cycles_b,
+        "compile_ms_before": row.compile_ms_a, "compile_ms_now": row.compile_ms_b,
+    }  # fmt: skip
+    return [told[column.name] for column in NIGHT_CHANGES.columns]
+
+
+def count_fixes(connection: sa.Connection, view: RunView) -> None:
+    """Makes the rows of `night_fixes` and `night_curve` anew."""
+    night_id, series = view.run_id, view.series
+    for table in (NIGHT_FIXES, NIGHT_CURVE):
+        _clear(connection, table, night_id, series)
+    found = plan(dict.fromkeys(view.models, view))
+    fixes = [
+        [night_id, series, place, fix.fix, fix.stage, fix.error, ", ".join(fix.op_names), ", ".join(fix.models),
+         len(fix.models), fix.alone, fix.uses, fix.ops, fix.known, fix.repro]
+        for place, fix in enumerate(found.fixes, 1)
+    ]  # fmt: skip
+    bulk.insert(connection, NIGHT_FIXES, fixes)
+    curve = [
+        [night_id, series, step.fixes, step.fix, step.whole, len(found.models), ", ".join(step.unlocked)]
+        for step in found.curve
+    ]
+    bulk.insert(connection, NIGHT_CURVE, curve)
+
+
+def _clear(connection: sa.Connection, table: sa.Table, night_id: str, series: str) -> None:
+    connection.execute(sa.delete(table).where(table.c.night_id == night_id, table.c.series == series))

@@ -1,0 +1,174 @@
+"""A stored run into the results database: idempotent, one transaction, and everything that follows from it counted.
+
+Publishing a run again replaces its rows, or does nothing where neither the run nor this code is another than last time;
+what it writes never depends on the clock or on the machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+
+from opscope.harness.record.errors import InputError
+from opscope.harness.record.records import OpTest
+from opscope.harness.record.store import StoredRun, latest, read_run
+from opscope.reports.compare.whole_models import WHOLE_MODELS, whole_model_rows
+from opscope.reports.database import rows
+from opscope.reports.database.database import open_database
+from opscope.reports.database.reading import exists, read_database
+from opscope.reports.database.rows import Published, Row
+from opscope.reports.database.schema import (
+    ERRORS,
+    LIMITATIONS,
+    MODELS,
+    MODULE_OPS,
+    NIGHT_CELLS,
+    NIGHTS,
+    OP_TESTS,
+    OPS,
+    RUNS,
+    USES,
+)
+from opscope.reports.database.upsert import upsert
+from opscope.reports.publish import bulk, staging
+from opscope.reports.publish.counting import count_night
+from opscope.reports.records import publish_digest
+from opscope.reports.records.columns import plain
+from opscope.reports.records.gc_pause import uncollected
+
+TABLES = (NIGHTS, RUNS, MODELS, OPS, USES, OP_TESTS)
+"""Tables whose rows a publish tells."""
+
+
+def publish(
+    run_dir: Path, url: str, where: str = "--to", records: tuple[StoredRun, Sequence[OpTest]] | None = None
+) -> dict[str, int]:
+    """Writes the run in `run_dir` to the database at `url`; the number of rows per table.
+
+    `records`: the run and all its attempts as the folder holds them, where that is known.
+
+    Raises InputError for a folder that holds no run of a known schema and for a database that cannot be written;
+    then nothing of the run is in the database that was not before.
+    """
+    run_id = read_run(run_dir).run_id
+    digest = publish_digest.digest(run_dir)
+    there = _published(url, run_id)
+    if there is not None and there["digest"] == digest:
+        return there["rows"]
+    with uncollected():
+        found = rows.read(run_dir, records)
+        with open_database(url, where) as connection:
+            counts = write(connection, found, where)
+            told = sa.update(RUNS).where(RUNS.c.run_id == run_id)
+            connection.execute(told.values(published={"digest": digest, "rows": counts}))
+    return counts
+
+
+def _published(url: str, run_id: str) -> dict[str, Any] | None:
+    """What the run of that name was published as; None where it is not there, or where nobody knows."""
+    if not exists(url):
+        return None
+    try:
+        with read_database(url) as connection:
+            return connection.scalar(sa.select(RUNS.c.published).where(RUNS.c.run_id == run_id))
+    except InputError:
+        return None  # a database of an older schema, or none that answers: who writes to it says so
+
+
+def write(connection: sa.Connection, found: Published, where: str = "--to") -> dict[str, int]:
+    """Replaces the rows of a run and counts its night anew. Raises InputError if another run of its name is there."""
+    run = rows.run_row(found)
+    before = _refuse_another(connection, run, where)
+    night = rows.night_row(found)
+    _night(connection, found, night, where)
+    connection.execute(sa.delete(RUNS).where(RUNS.c.run_id == run["run_id"]))  # its other rows go with it
+    connection.execute(sa.insert(RUNS), [run])
+    of = rows.modules(found)
+    described = staging.write_ops(connection, rows.op_rows(found), found.clean)
+    uses = sum(len(module.places) for module in of.values())
+    _modules(connection, of, found.clean)
+    models = list(rows.model_rows(found, of))
+    if models:
+        connection.execute(sa.insert(MODELS), models)
+    tests = bulk.insert(connection, OP_TESTS, rows.op_test_rows(found, run), clean=found.clean)
+    whole = list(whole_model_rows(found, run))
+    if whole:
+        connection.execute(sa.insert(WHOLE_MODELS), whole)
+    _seen(connection, found)
+    if before is not None and before != night["night_id"]:
+        count_night(connection, before, where)  # the run left it
+    count_night(connection, night["night_id"], where)
+    return {"nights": 1, "runs": 1, "models": len(models), "ops": described, "uses": uses, "op_tests": tests}
+
+
+def _refuse_another(connection: sa.Connection, run: Row, where: str) -> str | None:
+    """The night that the run was in; None for one that is not there yet."""
+    wanted = sa.select(RUNS.c.started, RUNS.c.host, RUNS.c.night_id).where(RUNS.c.run_id == run["run_id"])
+    there = connection.execute(wanted).one_or_none()
+    if there is None:
+        return None
+    if tuple(there)[:2] != (run["started"], run["host"]):
+        got = f"the same id in a run started {there.started:%Y-%m-%d %H:%M:%S} on `{there.host}`"
+        raise InputError(
+            where, f"run `{run['run_id']}` or nothing by its name", got, "another --run-dir for one of them"
+        )
+    return there.night_id
+
+
+def _night(connection: sa.Connection, found: Published, night: Row, where: str) -> None:
+    """Writes the night if it is new. Raises InputError where its runs disagree on what is expected."""
+    there = connection.execute(sa.select(NIGHTS).where(NIGHTS.c.night_id == night["night_id"])).mappings().one_or_none()
+    if there is not None:
+        differ = [name for name in night if plain(there[name]) != plain(night[name])]
+        if differ:
+            got = f"the same night with other {', '.join(differ)}"
+            raise InputError(
+                where, f"the night `{night['night_id']}` as published", got, "one night.json for all shards"
+            )
+        return
+    connection.execute(sa.insert(NIGHTS), [night])
+    if found.member is not None:
+        cells = [{"night_id": night["night_id"], **cell._asdict()} for cell in found.member.night.cells()]
+        if cells:
+            connection.execute(sa.insert(NIGHT_CELLS), cells)
+
+
+def _modules(connection: sa.Connection, of: dict[str, rows.Module], clean: bool) -> None:
+    """Writes the modules that no run before had."""
+    new = {module.module_id: module for module in of.values() if module.module_id is not None}
+    known = sa.select(MODULE_OPS.c.module_id).where(MODULE_OPS.c.module_id.in_(list(new))).distinct()
+    for module_id in connection.scalars(known).all():
+        del new[module_id]
+    for module in new.values():
+        bulk.insert(connection, USES, rows.use_rows(module), clean=clean)
+        bulk.insert(connection, MODULE_OPS, rows.module_op_rows(module), clean=clean)
+
+
+def _seen(connection: sa.Connection, found: Published) -> None:
+    """Keeps errors and limitations with when they were first and last seen."""
+    started = found.record.started
+    seen = {"first_seen": started, "last_seen": started}
+    errors: dict[str, Row] = {}
+    limitations: dict[str, Row] = {}
+    for test in latest(found.attempts):
+        if test.error_signature:
+            message = plain(test.error_message or test.crash_kind or "")
+            stage = str(test.failed_stage or test.stage_reached)
+            signature = test.error_signature
+            errors.setdefault(signature, {"error_signature": signature, "stage": stage, "message": message, **seen})
+        if test.expected and not test.success:
+            name = plain(test.expected)
+            kind = name.partition(":")[0]
+            limitations.setdefault(name, {"limitation": name, "kind": kind, **seen})
+    for table, many in ((ERRORS, errors), (LIMITATIONS, limitations)):
+        upsert(
+            connection,
+            table,
+            list(many.values()),
+            least=("first_seen",),
+            most=("last_seen",),
+            keep=("message", "stage"),
+        )

@@ -1,0 +1,98 @@
+"""Runs whose database was away: kept below .opscope/spool until a later publish delivers them.
+
+    .opscope/spool/<database>/<run id>/    run.json, manifest.jsonl, night.json and the journal, as in the run's folder
+
+A copy of the records stands there, not a pointer: the run's folder may be gone when the database is back. Publishing is
+idempotent, so a run that arrived after all is only published again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from opscope.harness.record.errors import InputError
+from opscope.harness.record.records import OpTest
+from opscope.harness.record.store import JOURNAL_DIR, MANIFEST_FILE, RUN_FILE, StoredRun, read_run
+from opscope.reports.database.database import DatabaseAwayError, DatabaseRefusedError, parse_url, shown
+from opscope.reports.publish.publish import publish
+from opscope.reports.records.night_record import NIGHT_FILE
+
+SPOOL = Path(".opscope") / "spool"
+
+
+def folder_of(url: str, root: Path) -> Path:
+    """Where the runs for that database wait, whoever delivers them: the place is neither a user's nor a password's."""
+    place = shown(parse_url(url).set(username=None, password=None))
+    return root / SPOOL / hashlib.sha256(place.encode()).hexdigest()[:12]
+
+
+def waiting(url: str, root: Path) -> list[Path]:
+    """The runs that wait for that database, in the order of their ids."""
+    folder = folder_of(url, root)
+    return sorted(path.parent for path in folder.glob(f"*/{RUN_FILE}")) if folder.is_dir() else []
+
+
+def keep(run_dir: Path, url: str, root: Path) -> Path:
+    """Copies the records of a run into the spool, whole or not at all; the copy's folder.
+
+    Raises InputError where the disk takes no copy.
+    """
+    target = folder_of(url, root) / read_run(run_dir).run_id
+    temporary = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        temporary.mkdir(parents=True, exist_ok=True)
+        (target.parent / "database").write_text(shown(parse_url(url)) + "\n", encoding="utf-8")
+        for name in (RUN_FILE, MANIFEST_FILE, NIGHT_FILE):
+            if (run_dir / name).exists():
+                shutil.copyfile(run_dir / name, temporary / name)
+        if (run_dir / JOURNAL_DIR).is_dir():
+            shutil.copytree(run_dir / JOURNAL_DIR, temporary / JOURNAL_DIR, dirs_exist_ok=True)
+        shutil.rmtree(target, ignore_errors=True)
+        temporary.rename(target)
+    except OSError as error:
+        shutil.rmtree(temporary, ignore_errors=True)
+        reason = error.strerror or str(error)
+        raise InputError(str(target), "a place that can be written", reason, f"opscope publish {run_dir}") from error
+    return target
+
+
+def drain(url: str, root: Path, where: str = "--to") -> list[str]:
+    """Publishes what waits for that database; ids of the runs that arrived. Raises DatabaseAwayError as before."""
+    arrived = []
+    for run_dir in waiting(url, root):
+        publish(run_dir, url, where)
+        arrived.append(run_dir.name)
+        shutil.rmtree(run_dir, ignore_errors=True)  # what stays is published again, which changes nothing
+    return arrived
+
+
+def deliver(
+    run_dir: Path, url: str, root: Path, where: str = "--to",
+    records: tuple[StoredRun, Sequence[OpTest]] | None = None,
+) -> tuple[dict[str, int], list[str]]:  # fmt: skip
+    """Publishes a run, and what waited before it: the run's rows per table, and the ids that arrived from the spool.
+
+    A run whose database is away, or refuses the login, is kept in the spool. Raises DatabaseAwayError then, of the kind
+    that it was, and InputError as `publish` does.
+    """
+    try:
+        arrived = drain(url, root, where)
+        return publish(run_dir, url, where, records), arrived
+    except DatabaseAwayError as error:
+        kept = keep(run_dir, url, root)
+        then = f"opscope publish, which delivers {kept}"
+        hint = f"{error.hint}: {then}" if isinstance(error, DatabaseRefusedError) else then
+        raise type(error)(error.where, error.expected, error.got, hint) from error
+
+
+def published_or_kept(run_dir: Path, url: str, root: Path, where: str = "--to") -> str:
+    """`deliver` where the exit code tells of something else: one line if the run waits now, else nothing."""
+    try:
+        deliver(run_dir, url, root, where)
+    except DatabaseAwayError as error:
+        return str(error)
+    return ""
