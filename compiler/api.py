@@ -22,7 +22,6 @@ from xdsl.utils.exceptions import VerifyException
 from opscope.compiler.buda.configuration import Configuration
 from opscope.compiler.buda.mixed_precision import FORMATS as MIXED_PRECISION
 from opscope.compiler.depths import Compilation, CompileDepth
-from opscope.compiler.depths import binaries as planned_binaries
 from opscope.compiler.depths import step as take_step
 from opscope.compiler.errors import CompilerInputError, StageFailure, noted
 from opscope.compiler.ops.families import family
@@ -85,7 +84,7 @@ class IoDesc:
 def stablehlo_to_ttir(module: Source, options: CompileOptions | None = None) -> ModuleOp:
     """TTIR of a StableHLO module. Raises StageFailure, CompilerInputError."""
     from opscope.compiler.ir import door
-    from opscope.compiler.passes.pipeline import run, ttir_passes
+    from opscope.compiler.pipelines.pipeline import run, ttir_passes
 
     options = options or CompileOptions()
     with _stage(STAGES[0]):
@@ -129,7 +128,7 @@ def _bytes_or_text(module: Source) -> bytes | str:
 
 def ttir_to_ttnn(ttir: ModuleOp, system_desc: SystemDesc, options: CompileOptions | None = None) -> ModuleOp:
     """TTNN of a TTIR module, which stays as it is. Raises StageFailure, CompilerInputError."""
-    from opscope.compiler.passes.pipeline import run, ttir_passes, ttnn_passes
+    from opscope.compiler.pipelines.pipeline import run, ttir_passes, ttnn_passes
 
     options = options or CompileOptions()
     with _stage(STAGES[1]):
@@ -141,8 +140,8 @@ def ttir_to_ttnn(ttir: ModuleOp, system_desc: SystemDesc, options: CompileOption
 
 def ttnn_to_flatbuffer(ttnn: ModuleOp, system_desc: SystemDesc, options: CompileOptions | None = None) -> bytes:
     """The binary of a TTNN module. Raises StageFailure."""
-    from opscope.compiler.passes.ttnn_to_flatbuffer import to_binary
     from opscope.compiler.target import binary
+    from opscope.compiler.translations.ttnn_to_flatbuffer import to_binary
 
     options = options or CompileOptions()
     with _stage(STAGES[2]), noted(lambda: _again(system_desc, options)):
@@ -184,10 +183,25 @@ def compile(module: Source, system_desc: SystemDesc, options: CompileOptions | N
 
 def pipeline(options: CompileOptions | None = None, system_desc: SystemDesc | None = None) -> str:
     """The passes that `options` ask for, as a string that `opscope opt -p` replays."""
-    from opscope.compiler.passes.pipeline import spell, ttir_passes, ttnn_passes
+    from opscope.compiler.pipelines.pipeline import spell, ttir_passes, ttnn_passes
 
     board, options = (system_desc or load_board("n150")).board, options or CompileOptions()
     return spell((*ttir_passes(options.unsupported_types), *ttnn_passes(board, options)))
+
+
+def planned_binaries(compilation: Compilation) -> tuple[bytes, bytes]:
+    """The host's part and the placed program, as bytes, of a compilation that has a netlist.
+
+    The host's part is a binary for the board `n150`, whose formats hold float32 and integers.
+    """
+    from opscope.compiler.buda.netlist.to_binary import to_binary
+    from opscope.compiler.target import binary
+
+    assert compilation.host is not None
+    assert compilation.netlist is not None
+    board = load_board("n150")
+    host = ttnn_to_flatbuffer(ttir_to_ttnn(compilation.host.module, board), board)
+    return host, binary.write(to_binary(compilation.netlist, compilation.board).binary)
 
 
 def describe_io(compiled: ModuleOp | bytes) -> IoDesc:
@@ -200,7 +214,7 @@ def describe_io(compiled: ModuleOp | bytes) -> IoDesc:
     if isinstance(compiled, bytes):
         program = binary.read(compiled).programs[0]
     else:
-        from opscope.compiler.passes.ttnn_to_flatbuffer import to_binary
+        from opscope.compiler.translations.ttnn_to_flatbuffer import to_binary
 
         program = to_binary(compiled, load_board("n150")).programs[0]
     moves = [op for op in program.operations if op.kernel in ("to_layout", "to_device", "from_device")]

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
     from opscope.compiler.buda.graph import BudaGraph
     from opscope.compiler.buda.netlist.model import Netlist
-    from opscope.compiler.buda.patterns import Repetition
     from opscope.compiler.buda.plan_to_binary import PlannedProgram
     from opscope.compiler.buda.planner import Plan
-    from opscope.compiler.passes.ttir_to_graph.host import HostPart
+    from opscope.compiler.ir.repeated_layers import Repetition
+    from opscope.compiler.translations.ttir_to_graph.host import HostPart
 
 
 class CompileDepth(IntEnum):
@@ -116,7 +116,7 @@ def _initial(c: Compilation) -> None:
 
 def _decomposed(c: Compilation) -> None:
     """TTIR: composites and chlo ops in terms of simpler ones, indices narrowed."""
-    from opscope.compiler.passes.pipeline import run, ttir_passes
+    from opscope.compiler.pipelines.pipeline import run, ttir_passes
 
     assert c.initial is not None
     c.ttir = c.initial.clone()
@@ -125,8 +125,8 @@ def _decomposed(c: Compilation) -> None:
 
 def _consteval(c: Compilation) -> None:
     """What the host works out: of parameters alone once, of integers for each input."""
-    from opscope.compiler.passes.ttir_to_graph.arguments import parameters
-    from opscope.compiler.passes.ttir_to_graph.hosts import host_ops
+    from opscope.compiler.translations.ttir_to_graph.arguments import parameters
+    from opscope.compiler.translations.ttir_to_graph.hosts import host_ops
 
     block = c.entry.body.block
     c.on_host = host_ops(block, frozenset() if c.single_op else parameters(block))
@@ -134,15 +134,15 @@ def _consteval(c: Compilation) -> None:
 
 def _patterns(c: Compilation) -> None:
     """Finds layers that are alike."""
-    from opscope.compiler.buda.patterns import repetition
+    from opscope.compiler.ir.repeated_layers import repetition
 
     c.repeats = repetition(c.entry.body.block)
 
 
 def _optimized(c: Compilation) -> None:
     """Takes out movements that cancel."""
-    from opscope.compiler.passes.pipeline import run
-    from opscope.compiler.passes.ttir_to_graph.legalise import optimizing
+    from opscope.compiler.pipelines.buda import optimizing
+    from opscope.compiler.pipelines.pipeline import run
 
     assert c.ttir is not None
     run(optimizing(), c.ttir)
@@ -150,8 +150,8 @@ def _optimized(c: Compilation) -> None:
 
 def _autograd(c: Compilation) -> None:
     """Marks what JAX's differentiation made: forward, backward and optimizer ops, in this order."""
-    from opscope.compiler.passes.pipeline import run
-    from opscope.compiler.passes.ttir_to_graph.legalise import marking
+    from opscope.compiler.pipelines.buda import marking
+    from opscope.compiler.pipelines.pipeline import run
 
     assert c.ttir is not None
     run(marking(), c.ttir)
@@ -159,8 +159,8 @@ def _autograd(c: Compilation) -> None:
 
 def _post_autograd(c: Compilation) -> None:
     """Decomposes what TT-Buda has no op for, most of it in backward passes; movements that cancel now go."""
-    from opscope.compiler.passes.pipeline import run
-    from opscope.compiler.passes.ttir_to_graph.legalise import decomposing
+    from opscope.compiler.pipelines.buda import decomposing
+    from opscope.compiler.pipelines.pipeline import run
 
     assert c.ttir is not None
     run(decomposing(c.single_op), c.ttir)
@@ -168,8 +168,8 @@ def _post_autograd(c: Compilation) -> None:
 
 def _lowered(c: Compilation) -> None:
     """Buda's ops: data movement on edges, convolutions as gather and product; the host's part apart."""
-    from opscope.compiler.passes.ttir_to_graph.host import host_part
-    from opscope.compiler.passes.ttir_to_graph.lowering import lowered
+    from opscope.compiler.translations.ttir_to_graph.host import host_part
+    from opscope.compiler.translations.ttir_to_graph.lowering import lowered
 
     assert c.ttir is not None
     acc = c.configuration.get("accumulate_df", "Float16_b")
@@ -252,20 +252,3 @@ def compile_to(compilation: Compilation, depth: CompileDepth = CompileDepth.GENE
         if one <= depth and (compilation.reached is None or one > compilation.reached):
             step(compilation, one)
     return compilation
-
-
-def binaries(compilation: Compilation) -> tuple[bytes, bytes]:
-    """The host's part and the placed program, as bytes, of a compilation that has a netlist.
-
-    The host's part is a binary for the board `n150`, whose formats hold float32 and integers.
-    """
-    from opscope.compiler import api
-    from opscope.compiler.buda.netlist.to_binary import to_binary
-    from opscope.compiler.target import binary
-    from opscope.compiler.target.system_desc import load_board
-
-    assert compilation.host is not None
-    assert compilation.netlist is not None
-    board = load_board("n150")
-    host = api.ttnn_to_flatbuffer(api.ttir_to_ttnn(compilation.host.module, board), board)
-    return host, binary.write(to_binary(compilation.netlist, compilation.board).binary)

@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from opscope.compiler import api
+from opscope.compiler.api import planned_binaries
 from opscope.compiler.buda.configuration import Configuration
-from opscope.compiler.depths import Compilation, binaries, compile_to
+from opscope.compiler.depths import Compilation, compile_to
 from opscope.compiler.target import binary
 from opscope.compiler.target.plan import Plan
 from opscope.compiler.target.system_desc import load_board
@@ -67,7 +68,7 @@ def measured(name: str, arch: str, policy: str, acc: str) -> Measured:
     config = Configuration()
     config.set_configuration_options(balancer_policy=policy, accumulate_df=acc)
     found = compile_to(Compilation(exported.bytecode, load_board(arch).board, config, name))
-    host, data = binaries(found)
+    host, data = planned_binaries(found)
     assert found.host is not None
     assert found.program is not None
     assert found.plan is not None

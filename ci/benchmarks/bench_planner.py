@@ -20,7 +20,7 @@ from opscope.compiler.buda.configuration import Configuration
 from opscope.compiler.buda.graph import BudaGraph, NodeKind, OpSpec, TensorShape
 from opscope.compiler.buda.graph_builder import GraphBuilder
 from opscope.compiler.buda.planner import Plan
-from opscope.compiler.passes.ttir_to_graph import lower
+from opscope.compiler.pipelines.buda import lower
 from opscope.compiler.target.system_desc import load_board
 
 MODELS = ("resnet50", "bert_base")

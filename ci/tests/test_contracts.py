@@ -33,6 +33,9 @@ FORBIDDEN = {
     "compiler/target/stray.py": ("import xdsl.ir", "compiler.target knows no IR"),
     "compiler/buda/balancer/stray.py": ("import xdsl.ir", "the planner and netlists know no IR"),
     "simulator/stray_jax.py": ("import jax", "simulator and reports import neither jax nor xdsl"),
+    "harness/record/stray.py": ("import opscope.harness.run.api", "the packages of harness stand on each other"),
+    "compiler/target/stray_api.py": ("import opscope.compiler.api", "the packages of compiler stand on each other"),
+    "reports/records/stray.py": ("import opscope.reports.pages.html", "the packages of reports stand on each other"),
     "compiler/passes/stray.py": ("import jaxlib.mlir.ir", "jaxlib is imported by its doors alone"),
 }
 """A file that must not be -> what it imports, and the contract that says so."""

@@ -10,38 +10,13 @@ from typing import TYPE_CHECKING, NoReturn
 
 import click
 
+from opscope.compiler import passes
 from opscope.compiler.errors import CompilerInputError, StageFailure
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
 TARGETS = ("ttir", "ttnn", "flatbuffer")
-PASS_NAMES = (
-    "legalize-stablehlo-composite-to-ttir",
-    "inline",
-    "stablehlo-host-fallback",
-    "stablehlo-to-ttir",
-    "ttir-to-ttir-decomposition",
-    "ttir-narrow-indices",
-    "canonicalize",
-    "cse",
-    "dce",
-    "ttir-implicit-broadcast-fold",
-    "ttir-erase-inverse-ops",
-    "ttir-fusing",
-    "tt-populate-argument-types",
-    "const-eval-hoist-transform",
-    "ttir-epoch-types",
-    "ttir-decompose-buda",
-    "ttir-to-ttnn",
-    "ttnn-fusing",
-    "ttnn-mixed-precision",
-    "ttnn-workaround",
-    "ttnn-compute-config",
-    "ttnn-optimizer",
-    "ttnn-deallocate",
-)
-"""In the order in which `opscope compile` runs them first; spelled out so that `--help` imports no compiler."""
 PIPELINE_NAMES = ("stablehlo-to-ttir-pipeline", "ttir-to-ttnn-backend-pipeline")
 """What tt-mlir calls the passes of the first stage, and of the second."""
 _SPLIT = re.compile(rb"^// -----[^\n]*\n", re.MULTILINE)
@@ -149,7 +124,7 @@ class _Opt(click.Command):
 
 def _as_pipeline(arg: str) -> list[str]:
     name, _, options = arg.lstrip("-").partition("=")
-    if not arg.startswith("-") or name not in (*PASS_NAMES, *PIPELINE_NAMES):
+    if not arg.startswith("-") or name not in (*passes.names(), *PIPELINE_NAMES):
         return [arg]
     pairs = (option.partition("=") for option in options.strip("{}").split())
     quoted = " ".join(f'{key}="{value}"' for key, _, value in pairs)
@@ -160,7 +135,7 @@ def _as_pipeline(arg: str) -> list[str]:
     "opt",
     cls=_Opt,
     short_help="Run passes over StableHLO, ttir or ttnn.",
-    epilog=f"Passes: {', '.join(PASS_NAMES)}. Options of a pass stand behind it: name{{x=1}}. "
+    epilog=f"Passes: {', '.join(passes.names())}. Options of a pass stand behind it: name{{x=1}}. "
     f"Pipelines as tt-mlir calls them: {', '.join(PIPELINE_NAMES)}. "
     "Each is an option too: --name, --name='x=1 y=2'.",
 )
@@ -187,7 +162,7 @@ def opt(
     Public functions keep their names. What is printed is generic too: MLIR reads it with unregistered dialects allowed.
     """
     from opscope.compiler.ir import text
-    from opscope.compiler.passes import pipeline as passes
+    from opscope.compiler.pipelines import pipeline as passes
 
     data = _read(file)
     parts = _SPLIT.split(data) if split else [data]

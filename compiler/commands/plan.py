@@ -132,7 +132,7 @@ def _graph(what: str) -> BudaGraph:
     if path.suffix in (".yaml", ".yml"):
         return read_graph(path)
     from opscope.compiler import api
-    from opscope.compiler.passes.ttir_to_graph import lower
+    from opscope.compiler.pipelines.buda import lower
 
     return lower(api.stablehlo_to_ttir(_stablehlo(what)), path.stem)
 

@@ -52,7 +52,7 @@ class Canonical(HasCanonicalizationPatternsTrait):
 
     def get_patterns(self, op: type[Operation]) -> tuple[RewritePattern, ...]:
         """The op's patterns."""
-        from opscope.compiler.passes.ttir_canonicalization import patterns_of
+        from opscope.compiler.dialects.ttir_canonicalization import patterns_of
 
         return patterns_of(op.name.removeprefix("ttir."))
 

@@ -17,6 +17,9 @@ from xdsl.printer import Printer
 from opscope.compiler.dialects.ttcore import TILE, TileType, WordAttr
 from opscope.compiler.ops.codec import I64S
 
+FIDELITIES = {name.lower(): name for name in ("LoFi", "HiFi2", "HiFi3", "HiFi4")}
+"""ttnn's spelling -> the binary's."""
+
 
 @irdl_attr_definition
 class BufferTypeAttr(WordAttr):

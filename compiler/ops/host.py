@@ -1,4 +1,7 @@
-"""The row of what the host computes: a StableHLO module inside one op, between tensors that never leave the host."""
+"""The row of what the host computes: a StableHLO module inside one op, between tensors that never leave the host.
+
+Its parameters are the module's text; `translations/ttnn_to_flatbuffer.py` makes bytecode of it.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +14,7 @@ from opscope.compiler.target.program import HostParams, Params
 
 
 def _params(attrs: dict[str, Any], op: Any) -> Params:
-    from opscope.compiler.ir.door import bytecode
-
-    return HostParams(bytecode(attrs["module"]))
+    return HostParams(attrs["module"].encode())
 
 
 register(

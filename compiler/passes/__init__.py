@@ -1,1 +1,35 @@
-"""The passes, one file each, named as the pass is."""
+"""The passes, one file or folder each, called as the pass is with `_` for `-`; a new file is a new pass.
+
+`load` imports the one that is asked for. What puts passes in order lies in `compiler/pipelines`.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from xdsl.passes import ModulePass
+
+OF_XDSL = {
+    "canonicalize": "canonicalize",
+    "cse": "common_subexpression_elimination",
+    "dce": "dead_code_elimination",
+}
+"""xDSL's own passes that our pipelines run -> their modules below `xdsl.transforms`."""
+
+
+def names() -> tuple[str, ...]:
+    """The names of all passes, in alphabetical order; imports none of them."""
+    ours = (module.name.replace("_", "-") for module in iter_modules(__path__))
+    return tuple(sorted((*ours, *OF_XDSL)))
+
+
+def load(name: str) -> type[ModulePass]:
+    """The class of the pass `name`. Raises ValueError where there is none."""
+    if name not in names():
+        raise ValueError(f"no pass {name}")
+    place = f"xdsl.transforms.{OF_XDSL[name]}" if name in OF_XDSL else f"{__name__}.{name.replace('-', '_')}"
+    module = import_module(place)
+    return next(thing for thing in vars(module).values() if getattr(thing, "name", None) == name)

@@ -17,9 +17,9 @@ from xdsl.passes import ModulePass
 
 from opscope.compiler.dialects.from_row import RowOp
 from opscope.compiler.dialects.load_cached import LoadCachedOp
+from opscope.compiler.dialects.ttir_conv_weights import prepares_weights
 from opscope.compiler.ir.functions import CONST_EVAL, KIND, functions, kind_of
 from opscope.compiler.passes.tt_populate_argument_types import stays
-from opscope.compiler.passes.ttir_conv_weights import prepares_weights
 
 NEVER = frozenset({"control", "ccl", "host", "random", "layout"})
 """Families whose ops stay where they are."""

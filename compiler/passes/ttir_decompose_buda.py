@@ -29,12 +29,12 @@ from xdsl.passes import ModulePass
 
 from opscope.compiler.buda.graph import NodeKind
 from opscope.compiler.dialects.from_row import RowOp
+from opscope.compiler.dialects.ttir_canonicalization import broadcast
+from opscope.compiler.dialects.ttir_values import full, like, make, shape_of, splat
 from opscope.compiler.ir.functions import functions
-from opscope.compiler.passes.ttir_canonicalization import broadcast
-from opscope.compiler.passes.ttir_to_graph.arguments import parameters
-from opscope.compiler.passes.ttir_to_graph.hosts import host_values
-from opscope.compiler.passes.ttir_to_graph.names import MOVES
-from opscope.compiler.passes.ttir_values import full, like, make, shape_of, splat
+from opscope.compiler.translations.ttir_to_graph.arguments import parameters
+from opscope.compiler.translations.ttir_to_graph.hosts import host_values
+from opscope.compiler.translations.ttir_to_graph.names import MOVES
 
 AMPLIFIER = 2.0**126
 

@@ -16,13 +16,10 @@ from xdsl.dialects.builtin import ModuleOp, NameLoc, StringAttr
 from xdsl.ir import Block, Operation
 from xdsl.passes import ModulePass
 
+from opscope.compiler.dialects.epoch_types import EPOCH_TYPE, EPOCH_TYPES, is_backward
 from opscope.compiler.ir.functions import functions
 
-EPOCH_TYPE = "buda.epoch_type"
-"""The attribute that marks an op."""
-EPOCH_TYPES = ("forward", "backward", "optimizer")
-"""In the order in which they run."""
-_BACKWARD, _FORWARD = re.compile(r"(^|/)transpose\("), re.compile(r"(^|/)jvp\(")
+_FORWARD = re.compile(r"(^|/)jvp\(")
 
 
 class TtirEpochTypes(ModulePass):
@@ -36,12 +33,6 @@ class TtirEpochTypes(ModulePass):
             _mark(func.body.blocks[0])
 
 
-def epoch_type(op: Operation) -> str:
-    """What the op is marked as; `forward` where it is not marked."""
-    mark = op.attributes.get(EPOCH_TYPE)
-    return mark.data if isinstance(mark, StringAttr) else EPOCH_TYPES[0]
-
-
 def _mark(block: Block) -> None:
     *ops, end = block.ops
     told = {op: _by_location(op) for op in ops}
@@ -52,11 +43,6 @@ def _mark(block: Block) -> None:
         op.attributes[EPOCH_TYPE] = StringAttr(EPOCH_TYPES[found[op]])
         op.detach()
     block.insert_ops_before(sorted(ops, key=lambda op: found[op]), end)
-
-
-def is_backward(op: Operation) -> bool:
-    """Whether the op's location says that differentiation made it."""
-    return isinstance(op.location, NameLoc) and _BACKWARD.search(op.location.desc.data) is not None
 
 
 def _by_location(op: Operation) -> int | None:
@@ -99,6 +85,3 @@ def _outermost(reader: Operation, beside: Operation) -> Operation:
         assert parent is not None
         reader = parent
     return reader
-
-
-__all__ = ["EPOCH_TYPE", "EPOCH_TYPES", "TtirEpochTypes", "epoch_type", "is_backward"]

@@ -2,7 +2,7 @@
 
 A movement sinks below the elementwise ops and products that read it, where that costs no other movement, until it meets
 its inverse; two movements in a row are one, and none where they cancel (`ttir_canonicalization.py`). Runs until nothing
-changes. An op that makes its result in another order says so in its location (`compiler/ir/locations.py`).
+changes. An op that makes its result in another order says so in its location (`compiler/dialects/locations.py`).
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from xdsl.pattern_rewriter import (
 from xdsl.transforms.dead_code_elimination import region_dce
 
 from opscope.compiler.dialects.from_row import RowOp
-from opscope.compiler.ir.locations import moved, reshaped, tell_parts
+from opscope.compiler.dialects.locations import moved, reshaped, tell_parts
+from opscope.compiler.dialects.ttir_canonicalization import patterns_of
+from opscope.compiler.dialects.ttir_conv_weights import prepares_weights
+from opscope.compiler.dialects.ttir_values import like, make, maker, read_once, shape_of, tell_source
 from opscope.compiler.ops.shapes import Shape
-from opscope.compiler.passes.ttir_canonicalization import patterns_of
-from opscope.compiler.passes.ttir_conv_weights import prepares_weights
 from opscope.compiler.passes.ttir_implicit_broadcast_fold import broadcasts
-from opscope.compiler.passes.ttir_values import like, make, maker, read_once, shape_of, tell_source
 
 MOVES = ("permute", "reshape")
 

@@ -15,8 +15,8 @@ from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, PatternRewriteWalker, RewritePattern
 
 from opscope.compiler.dialects.from_row import RowOp
+from opscope.compiler.dialects.ttir_values import element, full, maker
 from opscope.compiler.ops.shapes import Shape, broadcast, shape_of
-from opscope.compiler.passes.ttir_values import element, full, maker
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,9 @@ from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
 from opscope.compiler.dialects.from_row import RowOp
+from opscope.compiler.dialects.locations import tell_parts
+from opscope.compiler.dialects.ttir_values import like, make, shape_of
 from opscope.compiler.dialects.unlowered import DotGeneralOp
-from opscope.compiler.ir.locations import tell_parts
-from opscope.compiler.passes.ttir_values import like, make, shape_of
 
 
 @dataclass(frozen=True)

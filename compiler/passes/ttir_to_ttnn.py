@@ -20,12 +20,12 @@ from xdsl.passes import ModulePass
 from opscope.compiler.dialects import ttnn
 from opscope.compiler.dialects import ttnn_layout as layout
 from opscope.compiler.dialects.load_cached import LoadCachedOp
+from opscope.compiler.dialects.ttir_conv_weights import prepares_weights
 from opscope.compiler.errors import CompilerInputError, StageFailure
 from opscope.compiler.ir.functions import CONST_EVAL, FALLBACK, KIND, PROGRAM, SCALAR, functions, kind_of
 from opscope.compiler.ops.row import TABLE, OpRow
 from opscope.compiler.ops.shapes import shape_of
 from opscope.compiler.options import WAY_OUT
-from opscope.compiler.passes.ttir_conv_weights import prepares_weights
 from opscope.compiler.target.formats import ELEMENT_TYPES, NumberFormat, element_type, number_format
 from opscope.compiler.target.system_desc import SystemDesc, load_board
 

@@ -10,6 +10,7 @@ from xdsl.passes import ModulePass
 
 from opscope.compiler.dialects import ttnn_layout as layout
 from opscope.compiler.dialects.from_row import RowOp
+from opscope.compiler.dialects.ttnn_layout import FIDELITIES
 from opscope.compiler.errors import CompilerInputError
 from opscope.compiler.passes.ttir_to_ttnn import board
 from opscope.compiler.target.formats import number_format
@@ -18,8 +19,6 @@ LEFT_HIGH, RIGHT_HIGH = 7, 5
 """Bits of mantissa, the leading one among them, that a phase reads of each operand (tt-isa-documentation, MVMUL)."""
 NO_KERNEL = frozenset({"layout", "host"})
 """Families whose ops compute nothing on a core."""
-FIDELITIES = {name.lower(): name for name in ("LoFi", "HiFi2", "HiFi3", "HiFi4")}
-"""ttnn's spelling -> the binary's."""
 
 
 @dataclass(frozen=True)

@@ -24,10 +24,10 @@ from opscope.compiler.dialects.from_row import RowOp
 from opscope.compiler.ir.functions import functions, kind_of
 from opscope.compiler.ops.shapes import shape_of
 from opscope.compiler.passes.ttir_to_ttnn import board
-from opscope.compiler.passes.ttnn_to_flatbuffer import describe
 from opscope.compiler.target.allocation import Bank, bank_bytes, tile_matrix
 from opscope.compiler.target.formats import FORMATS
 from opscope.compiler.target.system_desc import Profile
+from opscope.compiler.translations.ttnn_to_flatbuffer import describe
 
 LOCAL = frozenset({"eltwise", "norm"})
 """Families whose kernels make each part of a result from the same parts of their operands."""

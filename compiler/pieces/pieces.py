@@ -19,15 +19,15 @@ from xdsl.ir import Block, Region, SSAValue
 from opscope.compiler.dialects import ttnn_layout as layout
 from opscope.compiler.dialects.from_row import RowOp
 from opscope.compiler.dialects.load_cached import LoadCachedOp
+from opscope.compiler.dialects.locations import location
 from opscope.compiler.ir.functions import SCALAR, functions, kind_of
-from opscope.compiler.ir.locations import location
 from opscope.compiler.ir.text import parse, to_text
 from opscope.compiler.ops.layout import MOVES
-from opscope.compiler.passes.ttnn_to_flatbuffer import to_binary
 from opscope.compiler.pieces.meaning import held_to
 from opscope.compiler.pieces.meaning import module as meaning
 from opscope.compiler.target.program import TensorDesc, programs_of
 from opscope.compiler.target.system_desc import SystemDesc
+from opscope.compiler.translations.ttnn_to_flatbuffer import to_binary
 
 ID_VERSION = "1"
 """Raised when pieces that were equal before would get other ids."""

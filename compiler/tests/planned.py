@@ -14,12 +14,12 @@ from xdsl.dialects.func import FuncOp
 from opscope.compiler import api
 from opscope.compiler.buda.graph import BudaGraph
 from opscope.compiler.buda.plan_to_binary import PlannedProgram
-from opscope.compiler.passes.ttir_to_graph.host import host_part
-from opscope.compiler.passes.ttir_to_graph.legalise import legalise
-from opscope.compiler.passes.ttir_to_graph.lowering import lowered
+from opscope.compiler.pipelines.buda import legalise
 from opscope.compiler.target import binary
 from opscope.compiler.target.plan import Plan
 from opscope.compiler.target.system_desc import load_board
+from opscope.compiler.translations.ttir_to_graph.host import host_part
+from opscope.compiler.translations.ttir_to_graph.lowering import lowered
 from opscope.simulator.api import Device
 
 

@@ -47,7 +47,7 @@ def test_stablehlo_comes_in_every_form(tmp_path):
 
 def test_pipeline_string_replays():
     from opscope.compiler.ir import door
-    from opscope.compiler.passes.pipeline import parse, run
+    from opscope.compiler.pipelines.pipeline import parse, run
 
     options = api.CompileOptions(data_format="Bfp8_b", math_fidelity="LoFi")
     board = api.load_board("p150")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from click.testing import CliRunner
 
-from opscope.compiler.commands.compile import PASS_NAMES, PIPELINE_NAMES, compile_command, opt
+from opscope.compiler import passes
+from opscope.compiler.commands.compile import PIPELINE_NAMES, compile_command, opt
 from opscope.compiler.tests import programs
 
 TANH = programs.module(
@@ -148,8 +149,8 @@ def test_an_option_of_tt_mlir_that_we_have_not_is_refused_not_ignored(source, op
 def test_older_words_of_tt_mlir_mean_our_levels(options, same_as):
     from xdsl.utils.arg_spec import parse_pipeline
 
-    from opscope.compiler.passes import pipeline
-    from opscope.compiler.passes.tt_mlir_pipelines import backend_options
+    from opscope.compiler.pipelines import pipeline
+    from opscope.compiler.pipelines.tt_mlir import backend_options
 
     def spelled(words: str) -> str:
         (chosen,) = parse_pipeline(f"ttir-to-ttnn-backend-pipeline{{{words}}}")
@@ -186,13 +187,12 @@ def test_an_input_is_never_overwritten(source, tmp_path):
 
 
 def test_help_names_the_passes_that_there_are():
-    from opscope.compiler.passes.pipeline import PASSES
-    from opscope.compiler.passes.tt_mlir_pipelines import BACKEND, FRONT
+    from opscope.compiler.pipelines.tt_mlir import BACKEND, FRONT
 
-    assert tuple(PASSES) == PASS_NAMES
+    assert [passes.load(name).name for name in passes.names()] == list(passes.names())
     assert (FRONT, BACKEND) == PIPELINE_NAMES
     words = " ".join(call(opt, "--help").output.split())
-    assert all(name in words.replace("- ", "-") for name in PASSES)
+    assert all(name in words.replace("- ", "-") for name in passes.names())
 
 
 def test_a_pass_out_of_order_says_what_to_run_before(source):

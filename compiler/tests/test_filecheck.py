@@ -17,7 +17,8 @@ from filecheck.matcher import Matcher
 from filecheck.options import parse_argv_options
 from filecheck.parser import Parser, pattern_for_opts
 
-from opscope.compiler.commands.compile import PASS_NAMES, opt
+from opscope.compiler import passes
+from opscope.compiler.commands.compile import opt
 
 FOLDER = Path(__file__).parent / "filecheck"
 FILES = sorted(FOLDER.glob("*.mlir"))
@@ -61,7 +62,7 @@ def test_every_run_line_passes(path):
 
 
 def test_every_pass_has_a_file():
-    assert {name.replace("-", "_") for name in PASS_NAMES} <= {path.stem for path in FILES}
+    assert {name.replace("-", "_") for name in passes.names()} <= {path.stem for path in FILES}
 
 
 def test_a_check_that_does_not_hold_fails(tmp_path):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from opscope.compiler.buda.graph import Tm
-from opscope.compiler.passes.ttir_to_graph.layout import Layout, broadcast, permuted, regrouped
+from opscope.compiler.translations.ttir_to_graph.layout import Layout, broadcast, permuted, regrouped
 from opscope.simulator.kernels.buda import manipulate
 
 Sizes = tuple[int, int, int]

@@ -9,7 +9,7 @@ from opscope.compiler.errors import CompilerInputError
 from opscope.compiler.ir import door
 from opscope.compiler.ir.functions import functions
 from opscope.compiler.ir.text import parse
-from opscope.compiler.passes import pipeline
+from opscope.compiler.pipelines import pipeline
 from opscope.compiler.tests import programs
 
 CALLS = """

@@ -10,7 +10,7 @@ import pytest
 from opscope.compiler import api
 from opscope.compiler.ir import door
 from opscope.compiler.ir.functions import functions
-from opscope.compiler.passes import pipeline
+from opscope.compiler.pipelines import pipeline
 from opscope.compiler.tests import programs
 
 X = programs.random((4, 32))

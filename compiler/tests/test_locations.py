@@ -7,7 +7,7 @@ import pytest
 from xdsl.dialects.builtin import FileLineColLoc, IntAttr, NameLoc, StringAttr, UnknownLoc
 
 from opscope.compiler import api
-from opscope.compiler.ir.locations import location, moved
+from opscope.compiler.dialects.locations import location, moved
 
 PLACE = FileLineColLoc(StringAttr("net.py"), IntAttr(7), IntAttr(1))
 CONV = """func.func @main(%x: tensor<1x8x8x8xf32>, %w: tensor<8x8x3x3xf32>) -> tensor<1x8x8x8xf32> {

@@ -12,7 +12,7 @@ import pytest
 
 from opscope.compiler import api
 from opscope.compiler.errors import CompilerInputError
-from opscope.compiler.passes import pipeline
+from opscope.compiler.pipelines import pipeline
 from opscope.compiler.tests import programs
 
 SAME = ("NHWC", "HWIO", "NHWC")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from opscope.compiler import api
-from opscope.compiler.passes.pipeline import parse, run
+from opscope.compiler.pipelines.pipeline import parse, run
 from opscope.compiler.tests import programs
 
 X = programs.random((4, 6, 32))

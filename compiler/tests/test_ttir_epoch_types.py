@@ -9,9 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from opscope.compiler.api import planned_binaries
 from opscope.compiler.buda.configuration import Configuration
-from opscope.compiler.depths import Compilation, CompileDepth, binaries, compile_to
-from opscope.compiler.passes.ttir_epoch_types import EPOCH_TYPES, epoch_type
+from opscope.compiler.depths import Compilation, CompileDepth, compile_to
+from opscope.compiler.dialects.epoch_types import EPOCH_TYPES, epoch_type
 from opscope.simulator.api import Device
 
 ORDER = list(EPOCH_TYPES)
@@ -80,7 +81,7 @@ def test_epochs_keep_apart_and_numbers_are_jaxs() -> None:
         assert {p.op.epoch_type for p in epoch.placements} == {epoch.kind}
     assert [g.name.split("_")[0] for g in c.netlist.graphs] == ["fwd", "bwd", "opt"]
     assert [p.name for p in c.netlist.programs] == ["run_fwd_0", "run_bwd_0", "run_opt_0"]
-    host, data = binaries(c)
+    host, data = planned_binaries(c)
     queues = c.host.queues(Device("n150").load(host).run(arguments()).outputs)
     inputs = [np.ascontiguousarray(queues[name], np.float32) for name in c.program.graph.sources]
     executable = Device(c.board).load(data)
@@ -134,7 +135,7 @@ def test_a_models_training_step_is_planned_run_and_right() -> None:
     assert c.program is not None
     assert c.host is not None
     assert {epoch.kind for epoch in c.plan.epochs} == set(EPOCH_TYPES)
-    host, data = binaries(c)
+    host, data = planned_binaries(c)
     queues = c.host.queues(Device("n150").load(host).run(args).outputs)
     executable = Device(c.board).load(data)
     inputs = [np.ascontiguousarray(queues[name], np.float32) for name in c.program.graph.sources]

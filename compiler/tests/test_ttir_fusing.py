@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from opscope.compiler import api
-from opscope.compiler.passes.pipeline import graph_passes, run
+from opscope.compiler.pipelines.pipeline import graph_passes, run
 from opscope.compiler.tests import programs
 
 

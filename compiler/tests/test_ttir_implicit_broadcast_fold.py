@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from opscope.compiler import api
-from opscope.compiler.passes.pipeline import parse, run
+from opscope.compiler.pipelines.pipeline import parse, run
 from opscope.compiler.tests import programs
 
 X, ROW, COLUMN = programs.random((3, 5, 32)), programs.random((32,), 1), programs.random((5, 1), 2)

@@ -12,7 +12,7 @@ from opscope.compiler.buda.graph import BudaGraph, NodeKind, TensorShape
 from opscope.compiler.buda.planner import budget_of, plan
 from opscope.compiler.commands.plan import plan_command
 from opscope.compiler.errors import StageFailure
-from opscope.compiler.passes.ttir_to_graph import lower
+from opscope.compiler.pipelines.buda import lower
 
 
 def text_of(function, *shapes: tuple[int, ...]) -> str:  # type: ignore[no-untyped-def]

@@ -7,7 +7,7 @@ import pytest
 
 from opscope.compiler import api
 from opscope.compiler.errors import CompilerInputError
-from opscope.compiler.passes.pipeline import parse, run
+from opscope.compiler.pipelines.pipeline import parse, run
 from opscope.compiler.target import binary
 from opscope.compiler.tests import programs
 from opscope.compiler.tests.test_optimization_levels import case

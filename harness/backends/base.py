@@ -12,6 +12,7 @@ import numpy as np
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import TensorDesc
 from opscope.harness.record.stages import Stage
+from opscope.harness.verdict.target import Target
 
 
 class StageError(Exception):
@@ -102,26 +103,6 @@ class Job:
     pipeline: str = ""
     watch: Watch | None = None
     """Of a model as one program: who wants to see its values. A backend that shows none leaves it alone."""
-
-
-@dataclass(frozen=True)
-class Target:
-    """What the *requested* target computes in: the key of the tolerance table (harness/verdict/tolerance.py)."""
-
-    card_type: str
-    """`sim-n150`, `host`, `none`."""
-    float_format: str | None
-    """Forced format of floats (`Bfp8_b`, ...) or None: each tensor's own type."""
-    math_fidelity: str
-    """`HiFi4`, ...; `exact` for a host that computes in IEEE."""
-    matrix_format: str | None = None
-    """What float32 becomes inside the matrix unit: `Tf32`, or None where it stays float32."""
-    narrow_dst: bool = False
-    """Whether the matrix unit adds up in 16 bits."""
-    product_format: str | None = None
-    """Forced format of what products read and write, narrower than that (mixed precision); None: `float_format`."""
-    error_bound: Callable[[str], float | None] | None = field(default=None, compare=False)
-    """Op name -> bound of the error of the device's float32 function in units in the last place; None: none stated."""
 
 
 def no_mixed_precision(backend: str, options: BackendOptions) -> None:

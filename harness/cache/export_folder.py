@@ -140,3 +140,8 @@ def read_manifest(folder: Path) -> tuple[ManifestHeader, list[OpRow]]:
 
     first, *rest = lines()
     return ManifestHeader.model_validate_json(first), [OpRow.model_validate_json(line) for line in rest]
+
+
+def all_complete(header: ManifestHeader) -> bool:
+    """Whether what the ops are run from lies where the run left it."""
+    return all(complete(Path(folder)) for folder in header.export_dirs)

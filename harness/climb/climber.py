@@ -10,13 +10,12 @@ from pathlib import Path
 from opscope.harness.climb import budget
 from opscope.harness.climb.reruns import Reruns
 from opscope.harness.climb.result_cache import ResultCache
-from opscope.harness.lanes.lane import Lane
+from opscope.harness.lanes.protocol import AnyLane
 from opscope.harness.limitations.limitations import Limitation, Verdict, judged
 from opscope.harness.record import store
 from opscope.harness.record.optest import RunContext, unrun_test
 from opscope.harness.record.records import OpRow, OpTest
 from opscope.harness.record.stages import Status
-from opscope.harness.scale.cluster import ClusterLane
 
 
 @dataclass(frozen=True)
@@ -40,7 +39,7 @@ class Terms:
 class Climber:
     """Takes ops up the ladder in one lane and writes each record at once; a context manager."""
 
-    def __init__(self, context: RunContext, lane: Lane | ClusterLane, writer: str, terms: Terms) -> None:
+    def __init__(self, context: RunContext, lane: AnyLane, writer: str, terms: Terms) -> None:
         self._context, self._lane, self._terms = context, lane, terms
         self._journal = store.Journal(Path(context.run_dir), writer)
         self._reruns = Reruns(terms.reruns)
@@ -92,12 +91,11 @@ class Climber:
         """The ops in the order in which their records come, where a cluster runs many at once."""
         lane = self._lane
         waiting = {row.op_id: row for row in rows}
-        if isinstance(lane, ClusterLane):
-            for op_id in list(waiting):
-                if not self.needs_lane(waiting[op_id]):
-                    yield waiting.pop(op_id)
-            for op_id in lane.arrivals(list(waiting.values()), self._terms.attempts, self._in_time):
+        for op_id in list(waiting):
+            if not self.needs_lane(waiting[op_id]):
                 yield waiting.pop(op_id)
+        for op_id in lane.arrivals(list(waiting.values()), self._terms.attempts, self._in_time):
+            yield waiting.pop(op_id)
         yield from waiting.values()
 
     def needs_lane(self, row: OpRow) -> bool:

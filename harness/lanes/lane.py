@@ -9,7 +9,7 @@ resident memory and threads itself, since resource limits do not bind root. Impo
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -152,6 +152,12 @@ class Lane:
     def holds(self, row: OpRow) -> bool:
         """Whether the record of an op is there without running it: never here."""
         return False
+
+    def arrivals(
+        self, rows: Iterable[OpRow], attempts: Mapping[str, int], in_time: Callable[[], bool] = lambda: True
+    ) -> Iterator[str]:
+        """None: records come one by one, from `run`."""
+        return iter(())
 
     def fresh(self) -> None:
         """Has the next op run in a child in which no other op has run."""

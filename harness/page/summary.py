@@ -13,6 +13,7 @@ from opscope.harness.record import ledger
 from opscope.harness.record.agreement import Disagreement, disagreements
 from opscope.harness.record.isolation import Artefact
 from opscope.harness.record.isolation import lines as isolation_lines
+from opscope.harness.record.optest import title
 from opscope.harness.record.records import Ledger, ManifestHeader, ModelFailure, OpRow, OpTest, RunRecord
 from opscope.harness.record.spared_work import savings
 from opscope.harness.record.stages import FAILED, Status, in_order
@@ -238,13 +239,6 @@ def show(run: Run, console: Console) -> None:
 def _place(failure: ModelFailure) -> str:
     """Where the traceback of a model lies."""
     return f" ({failure.artifact})" if failure.artifact else ""
-
-
-def title(test: OpTest) -> str:
-    """Name, id and shapes of an op, on one line."""
-    shapes = ", ".join(f"{'x'.join(map(str, (*t.shape, t.data_type)))}" for t in test.inputs[:3])
-    more = ", ..." if len(test.inputs) > 3 else ""
-    return f"{test.op_name} [{test.op_id}] ({shapes}{more})"
 
 
 def failure_text(test: OpTest) -> str:

@@ -17,10 +17,11 @@ from opscope.harness.backends.base import BackendOptions, StageError
 from opscope.harness.cache import export_folder
 from opscope.harness.prepare.inputs import row_inputs
 from opscope.harness.prepare.prepare_child import die_with_parent
+from opscope.harness.prepare.whole_manifest import whole_rows
 from opscope.harness.programs.pieces import Collected, collect
 from opscope.harness.record.optest import RunContext
 from opscope.harness.record.records import ManifestHeader, OpRow, Source, Use
-from opscope.harness.record.workflows import COMPILE_SPLIT, whole_rows
+from opscope.harness.record.workflows import COMPILE_SPLIT
 
 
 def main() -> int:

@@ -144,3 +144,10 @@ def unrun_test(row: OpRow, context: RunContext, status: Status, reason: str) -> 
     """The record of an op that no lane saw: `skipped` (deselected) or `not_run` (the run ended before it)."""
     moment = now()
     return build_test(row, context, status=status, started=moment, ended=moment, error=reason)
+
+
+def title(test: OpTest) -> str:
+    """Name, id and shapes of an op, on one line."""
+    shapes = ", ".join(f"{'x'.join(map(str, (*t.shape, t.data_type)))}" for t in test.inputs[:3])
+    more = ", ..." if len(test.inputs) > 3 else ""
+    return f"{test.op_name} [{test.op_id}] ({shapes}{more})"

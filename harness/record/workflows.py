@@ -8,12 +8,7 @@ full                  the whole model compiled and run as one program, every val
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-
-from opscope.harness.cache import export_folder
-from opscope.harness.record.records import ManifestHeader, OpRow
 
 SPLIT, COMPILE_SPLIT, SPLIT_COMPILE_SPLIT, FULL = "split", "compile-split", "split-compile-split", "full"
 
@@ -42,16 +37,3 @@ WORKFLOWS = {
 def unsupported_types(asked: str | None, workflow: str) -> str:
     """`fail` or `fallback`: what was asked for, or what is the workflow's own."""
     return asked or WORKFLOWS[workflow].unsupported_types
-
-
-def whole_rows(export_dirs: Sequence[str | Path]) -> list[OpRow]:
-    """The models as rows, one per export folder that has one."""
-    paths = [Path(folder) / export_folder.WHOLE for folder in export_dirs]
-    return [OpRow.model_validate_json(path.read_text(encoding="utf-8")) for path in paths if path.is_file()]
-
-
-def of_models(header: ManifestHeader) -> tuple[ManifestHeader, list[OpRow]]:
-    """The manifest of workflow `full`: each model is one row, and nothing in it is structural."""
-    rows = whole_rows(header.export_dirs)
-    one = {row.uses[0].model: 1 for row in rows}
-    return header.model_copy(update={"module_ops": one, "structural": dict.fromkeys(one, 0)}), rows

@@ -18,8 +18,8 @@ from opscope.harness.record.records import OpRow, OpTest
 from opscope.harness.record.stages import Status
 from opscope.harness.record.store import StoredRun
 from opscope.harness.record.workflows import FULL, SPLIT, WORKFLOWS
+from opscope.harness.run import whole_models
 from opscope.harness.run.plan import Plan, nodeid
-from opscope.harness.scale import whole
 from opscope.harness.scale.shard import ELSEWHERE
 
 REPORT = "report.html"
@@ -115,7 +115,7 @@ def _unrun(row: OpRow, plan: Plan, selected: set[str] | None) -> OpTest:
     if not plan.owns(row):
         return unrun_test(row, plan.orders.context, Status.SKIPPED, ELSEWHERE)
     if plan.ran_whole(row):
-        return unrun_test(row, plan.orders.context, Status.SKIPPED, whole.SPARED)
+        return unrun_test(row, plan.orders.context, Status.SKIPPED, whole_models.SPARED)
     deselected = not plan.again and selected is not None and nodeid(row, plan.tag) not in selected
     if deselected:
         return unrun_test(row, plan.orders.context, Status.SKIPPED, "deselected")

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from opscope.harness.limitations.limitations import judged
-from opscope.harness.page.summary import here, title
+from opscope.harness.page.summary import here
 from opscope.harness.record.kinds import op_kind
+from opscope.harness.record.optest import title
 from opscope.harness.record.records import ModelFailure, OpRow, OpTest
 from opscope.harness.record.stages import FAILED, ModelStatus, Status
 from opscope.harness.run import plan

@@ -14,16 +14,15 @@ from typing import Any
 from opscope.harness.climb import result_cache
 from opscope.harness.climb.climber import Climber, Terms
 from opscope.harness.lanes.lane import Lane, LaneConfig
+from opscope.harness.lanes.protocol import AnyLane
 from opscope.harness.limitations import limitation_file
 from opscope.harness.record import store
 from opscope.harness.record.optest import backend_label
 from opscope.harness.record.records import ManifestHeader, OpRow
+from opscope.harness.record.selection import wanted
 from opscope.harness.run import resume
 from opscope.harness.run.process_plan import Orders, heard
-from opscope.harness.run.request import wanted
 from opscope.harness.scale.cluster import ClusterLane
-
-AnyLane = Lane | ClusterLane
 
 MAIN = "main"
 """Writer of the journal where there are no xdist workers."""

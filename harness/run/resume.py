@@ -16,7 +16,7 @@ from opscope.harness.cache import export_folder
 from opscope.harness.cache.claims import in_use
 from opscope.harness.record import store
 from opscope.harness.record.errors import InputError
-from opscope.harness.record.records import ManifestHeader, OpRow, OpTest
+from opscope.harness.record.records import OpRow, OpTest
 from opscope.harness.record.stages import Status
 from opscope.harness.record.store import StoredRun
 from opscope.harness.settings.settings import BY_NAME
@@ -70,11 +70,6 @@ def attempts(tests: Iterable[OpTest]) -> dict[str, int]:
     return found
 
 
-def exports_there(header: ManifestHeader) -> bool:
-    """Whether what the ops are run from lies where the run left it."""
-    return all(export_folder.complete(Path(folder)) for folder in header.export_dirs)
-
-
 def select(run_dir: Path, rows: Iterable[OpRow], selected: Iterable[str]) -> None:
     """Stores which ops the run was asked for, unless these are all of them or it is known already."""
     chosen = set(selected)
@@ -98,10 +93,10 @@ def selection(run_dir: Path) -> tuple[str, ...] | None:
 
 def prepared(run: StoredRun, asked: prepare_models.Request, make: Callable[[prepare_models.Request], Any]) -> None:
     """Has the exports of the run made again where they were cleared away. Raises InputError where these are others."""
-    if exports_there(run.header):
+    if export_folder.all_complete(run.header):
         return
     make(asked)
-    if not exports_there(run.header):
+    if not export_folder.all_complete(run.header):
         raise InputError("--resume", "the models and the exporter that the run began with", "others", "a new run")
 
 

@@ -208,11 +208,11 @@ class OpByOp:
         """On a cluster, runs the ops in the order in which their records come."""
         if self.plan is None or self.plan.orders.cluster is None or self.config.option.collectonly:
             return None
-        from opscope.harness.scale import loop
+        from opscope.harness.run import cluster_loop
 
         try:
             self._begin(())
-            loop.run(session, self._climbers)
+            cluster_loop.run(session, self._climbers)
         except InputError as error:
             self._give_up(str(error))
             raise pytest.exit.Exception("no further op is run", returncode=2) from None

@@ -10,21 +10,24 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from opscope.harness.cache import export_folder
 from opscope.harness.cache.claims import Claims
 from opscope.harness.climb import result_cache
 from opscope.harness.lanes.flight import Ready
+from opscope.harness.prepare.whole_manifest import of_models
 from opscope.harness.programs import derived_exports
 from opscope.harness.record import store
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import backend_label, now
 from opscope.harness.record.records import ManifestHeader, OpRow, RunRecord
-from opscope.harness.record.workflows import FULL, WORKFLOWS, of_models, unsupported_types
-from opscope.harness.run import resume
+from opscope.harness.record.selection import chosen
+from opscope.harness.record.workflows import FULL, WORKFLOWS, unsupported_types
+from opscope.harness.run import resume, whole_models
 from opscope.harness.run.plan import MAIN, AnyLane, Plan, lane_of
 from opscope.harness.run.process_plan import Orders, orders_of, settled, shared
 from opscope.harness.run.progress import Event
-from opscope.harness.run.request import Request, chosen, to_prepare
-from opscope.harness.scale import costs, shard, whole
+from opscope.harness.run.request import Request, to_prepare
+from opscope.harness.scale import costs, shard
 
 FROM_THE_RUN = (
     "backend", "arch", "data_format", "math_fidelity", "unsupported_types", "optimization_level", "amp_level",
@@ -48,7 +51,7 @@ def make(
         plan = from_run(request)
         for folder in (plan.run_dir, *map(Path, plan.header.export_dirs)):
             claims.hold(folder)
-        if not resume.exports_there(plan.header):
+        if not export_folder.all_complete(plan.header):
             raise InputError("--op", f"the exports of {plan.run_dir}", "some that were cleared away since",
                              f"--model {' --model '.join(plan.header.models)} --ops ID")  # fmt: skip
         lanes = [side.lane(side.writer(MAIN)) for side in plan.sides()]
@@ -129,8 +132,8 @@ def _whole(
 ) -> Orders:  # fmt: skip
     """Runs the models as whole programs; the orders for the ops of those that failed."""
     sides = Plan(orders, header, ()).sides()
-    whole.run(sides, ready, header, run_dir, report, types, cached=cached)
-    models = whole.ran(store.whole_tests(run_dir))
+    whole_models.run(sides, ready, header, run_dir, report, types, cached=cached)
+    models = whole_models.ran(store.whole_tests(run_dir))
     return replace(orders, whole=models, others=tuple(replace(other, whole=models) for other in orders.others))
 
 

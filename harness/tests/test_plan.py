@@ -6,9 +6,10 @@ import pytest
 
 from opscope.harness.record import store
 from opscope.harness.record.errors import InputError
+from opscope.harness.record.selection import chosen, wanted
 from opscope.harness.record.stages import Status
 from opscope.harness.run import finish_run, plan, start_run
-from opscope.harness.run.request import Request, chosen, wanted
+from opscope.harness.run.request import Request
 from opscope.harness.settings.settings import resolve
 from opscope.harness.tests import run_folder
 from opscope.harness.tests.run_folder import NAMES

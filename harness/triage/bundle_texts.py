@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from opscope.harness.page.summary import title
+from opscope.harness.record.optest import title
 from opscope.harness.record.records import OpTest
 
 TEMPLATES = Path(__file__).parent / "templates"

@@ -10,10 +10,9 @@ from opscope.harness.record import store
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import DEFAULT_UNSUPPORTED_TYPES, backend_label
 from opscope.harness.record.records import OpRow, OpTest
+from opscope.harness.record.selection import chosen
 from opscope.harness.record.stages import FAILED
 from opscope.harness.record.store import StoredRun
-from opscope.harness.run import resume
-from opscope.harness.run.request import chosen
 from opscope.harness.triage import bundle
 
 
@@ -34,7 +33,7 @@ def find(word: str, run_dir: Path | None, where: str) -> tuple[Path, StoredRun, 
     test = next((test for test in tests if test.status in FAILED), tests[0] if tests else None)
     if test is None:
         raise InputError(where, f"an op that {run_dir} has a record of", op_id, "running it")
-    if not export_folder.complete(export_dir(run, row)) or not resume.exports_there(run.header):
+    if not export_folder.complete(export_dir(run, row)) or not export_folder.all_complete(run.header):
         raise InputError(where, f"the exports of {run_dir}", "some that were cleared away since",
                          f"pytest --model {' --model '.join(run.header.models)} --op-by-op")  # fmt: skip
     return run_dir, run, row, test

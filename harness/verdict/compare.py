@@ -15,10 +15,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from opscope.harness.backends.base import Target
 from opscope.harness.record.element_types import NUMPY_NAMES
 from opscope.harness.record.kinds import PRODUCT_KINDS, PRODUCTS_IN_A_ROW, op_kind
 from opscope.harness.record.records import ResultCheck, TensorDesc
+from opscope.harness.verdict.target import Target
 from opscope.harness.verdict.tolerance import SUM_BODY, SUMMING_KINDS, Tolerance, inner_size, tolerance
 
 _MLIR_NAMES = {numpy: mlir for mlir, numpy in NUMPY_NAMES.items() if mlir != "tf32"}

@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from opscope.harness.backends.base import Target
 from opscope.harness.prepare.live_golden import Following
 from opscope.harness.prepare.paths import moved_shape, moves_of, path_of
 from opscope.harness.prepare.program import Node, SplitModule
@@ -26,6 +25,7 @@ from opscope.harness.prepare.walk import Missing
 from opscope.harness.record.kinds import PRODUCT_KINDS, op_kind
 from opscope.harness.record.records import Jump, ResultCheck, TensorDesc
 from opscope.harness.verdict.compare import check, check_cancelling, compare
+from opscope.harness.verdict.target import Target
 from opscope.harness.verdict.terms import term_sizes
 from opscope.harness.verdict.tolerance import SUM_BODY, Tolerance, inner_size, tolerance
 

@@ -16,9 +16,9 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from opscope.harness.backends.base import Target
 from opscope.harness.record.kinds import DATA_MOVEMENT
 from opscope.harness.record.records import TensorDesc
+from opscope.harness.verdict.target import Target
 
 VERSION = 2
 REFERENCE_INNER = 2304

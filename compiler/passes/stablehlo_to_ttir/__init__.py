@@ -16,9 +16,9 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
 from opscope.compiler.dialects import ttir
+from opscope.compiler.dialects.locations import tell_parts
 from opscope.compiler.errors import StageFailure
 from opscope.compiler.ir.functions import SOURCE, functions
-from opscope.compiler.ir.locations import tell_parts
 from opscope.compiler.ops.row import TABLE, OpRow
 from opscope.compiler.options import WAY_OUT
 from opscope.compiler.passes.stablehlo_to_ttir import (  # noqa: F401  (each fills PATTERNS)

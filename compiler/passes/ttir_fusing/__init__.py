@@ -17,8 +17,8 @@ from xdsl.pattern_rewriter import PatternRewriter, PatternRewriteWalker, Rewrite
 from xdsl.transforms.dead_code_elimination import region_dce
 
 from opscope.compiler.dialects.from_row import RowOp
+from opscope.compiler.dialects.locations import tell_parts
 from opscope.compiler.ir.functions import SCALAR, functions, kind_of
-from opscope.compiler.ir.locations import tell_parts
 from opscope.compiler.passes.ttir_fusing import attention, bias, conv_batch_norm, gelu, mean, norm, relu, silu, softmax
 from opscope.compiler.passes.ttir_fusing.matching import RULES
 from opscope.compiler.passes.ttir_fusing.typecast import Typecasts

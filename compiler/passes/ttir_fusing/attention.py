@@ -5,8 +5,8 @@ from __future__ import annotations
 from xdsl.ir import SSAValue
 
 from opscope.compiler.dialects.from_row import RowOp
+from opscope.compiler.dialects.ttir_values import is_float, like, make, maker, read_once, shape_of, splat
 from opscope.compiler.passes.ttir_fusing.matching import fuses, orders
-from opscope.compiler.passes.ttir_values import is_float, like, make, maker, read_once, shape_of, splat
 
 
 @fuses("matmul")

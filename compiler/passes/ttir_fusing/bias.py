@@ -5,9 +5,9 @@ from __future__ import annotations
 from math import prod
 
 from opscope.compiler.dialects.from_row import RowOp
-from opscope.compiler.ir.locations import moved
+from opscope.compiler.dialects.locations import moved
+from opscope.compiler.dialects.ttir_values import is_float, like, make, maker, read_once, shape_of
 from opscope.compiler.passes.ttir_fusing.matching import fuses, orders
-from opscope.compiler.passes.ttir_values import is_float, like, make, maker, read_once, shape_of
 
 
 @fuses("add")

@@ -12,9 +12,9 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 
 from opscope.compiler.dialects.from_row import RowOp
+from opscope.compiler.dialects.ttir_values import like, make, maker, read_once, shape_of
 from opscope.compiler.passes.tt_populate_argument_types import stays
 from opscope.compiler.passes.ttir_fusing.matching import fuses, orders
-from opscope.compiler.passes.ttir_values import like, make, maker, read_once, shape_of
 
 
 def lasting(value: SSAValue) -> bool:

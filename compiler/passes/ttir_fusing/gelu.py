@@ -7,8 +7,8 @@ import math
 from xdsl.ir import SSAValue
 
 from opscope.compiler.dialects.from_row import RowOp
+from opscope.compiler.dialects.ttir_values import make, maker, shape_of, splat
 from opscope.compiler.passes.ttir_fusing.matching import close, exactly, factors, fuses, orders
-from opscope.compiler.passes.ttir_values import make, maker, shape_of, splat
 
 CUBIC = 0.044715
 """Factor of the cubic term in the approximation."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from xdsl.ir import SSAValue
 
 from opscope.compiler.dialects.from_row import RowOp
-from opscope.compiler.passes.ttir_values import maker, read_once, shape_of, splat
+from opscope.compiler.dialects.ttir_values import maker, read_once, shape_of, splat
 
 Rule = Callable[[RowOp], "list[RowOp] | None"]
 """From an op to the ops in its place, the last of which has its results; None: it stays."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from math import prod
 
 from opscope.compiler.dialects.from_row import RowOp
+from opscope.compiler.dialects.ttir_values import is_float, make, maker, read_once, shape_of, splat
 from opscope.compiler.passes.ttir_fusing.matching import fuses
-from opscope.compiler.passes.ttir_values import is_float, make, maker, read_once, shape_of, splat
 
 
 @fuses("div")

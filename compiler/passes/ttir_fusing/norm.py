@@ -7,8 +7,8 @@ from math import prod
 from xdsl.ir import SSAValue
 
 from opscope.compiler.dialects.from_row import RowOp
+from opscope.compiler.dialects.ttir_values import like, make, maker, read_once, shape_of, splat
 from opscope.compiler.passes.ttir_fusing.matching import along_last, fuses, orders
-from opscope.compiler.passes.ttir_values import like, make, maker, read_once, shape_of, splat
 
 NORMS = ("layer_norm", "rms_norm")
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from opscope.compiler.dialects.from_row import RowOp
+from opscope.compiler.dialects.ttir_values import make, maker, read_once, splat
 from opscope.compiler.passes.ttir_fusing.matching import exactly, fuses, orders
-from opscope.compiler.passes.ttir_values import make, maker, read_once, splat
 
 
 @fuses("div")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from opscope.compiler.dialects.from_row import RowOp
+from opscope.compiler.dialects.ttir_values import SSAValue, make, maker, readers
 from opscope.compiler.passes.ttir_fusing.matching import fuses
-from opscope.compiler.passes.ttir_values import SSAValue, make, maker, readers
 
 
 @fuses("div")

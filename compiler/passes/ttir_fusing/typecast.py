@@ -11,7 +11,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 
 from opscope.compiler.dialects.from_row import RowOp
-from opscope.compiler.passes.ttir_values import element, is_float, maker, read_once
+from opscope.compiler.dialects.ttir_values import element, is_float, maker, read_once
 
 COMPUTING = frozenset({"eltwise", "norm", "reduce", "matmul"})
 """Families whose kernels take and give operands of several float formats."""

@@ -11,8 +11,8 @@ from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import RunContext, build_test, unrun_test
 from opscope.harness.record.records import VOLATILE, ManifestHeader, OpRow, Origin, RunRecord, TensorDesc, Use
 from opscope.harness.record.stages import Stage, Status
+from opscope.harness.run.merge_shares import merge
 from opscope.harness.scale import shard
-from opscope.harness.scale.merge import merge
 from opscope.harness.tests.run_folder import START
 
 OPTIONS = {"backend": "null", "arch": "n150", "dtype": "float32", "cache_dir": None, "shard": None}

@@ -96,7 +96,7 @@ def test_a_change_of_a_source_brings_back_what_it_must(place: Place, tmp_path: P
     # A file that decides no verdict; one that does not compute but could; a kernel that is wrong from now on.
     append(copy / "harness" / "page" / "summary.py", "\n# shown otherwise\n")
     assert kept(run("third")) == 2
-    append(copy / "compiler" / "passes" / "pipeline.py", "\n# compiled otherwise\n")
+    append(copy / "compiler" / "pipelines" / "pipeline.py", "\n# compiled otherwise\n")
     assert kept(run("fourth")) == 0
     assert kept(run("fifth")) == 2
     kernels = copy / "simulator" / "kernels" / "eltwise.py"

@@ -20,8 +20,8 @@ from opscope.compiler.dialects import ttir
 from opscope.compiler.errors import CompilerInputError
 from opscope.compiler.ir.functions import FALLBACK, SOURCE, functions
 from opscope.compiler.ir.text import to_text
-from opscope.compiler.passes import host_spelling
-from opscope.compiler.passes.host_choice import choose
+from opscope.compiler.passes.stablehlo_host_fallback import spelling
+from opscope.compiler.passes.stablehlo_host_fallback.choice import choose
 from opscope.compiler.passes.stablehlo_to_ttir.regions import captured
 
 
@@ -104,7 +104,7 @@ def _host_op(group: list[Operation]) -> Operation | None:
         copy = op.clone(values)
         for inner in copy.walk():
             inner.attributes.pop(SOURCE, None)
-        values.update(zip(op.results, host_spelling.append(copy, body), strict=True))
+        values.update(zip(op.results, spelling.append(copy, body), strict=True))
     body.add_op(ReturnOp(*(values[v] for v in outputs)))
     types = ([value.type for value in inputs], [value.type for value in outputs])
     module = ModuleOp([FuncOp("main", types, Region(body))])

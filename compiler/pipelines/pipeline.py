@@ -1,4 +1,4 @@
-"""The passes by name, the pipeline that an option set asks for, and how a pipeline string is run."""
+"""The pipeline that an option set asks for, and how a pipeline string is read and run."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from xdsl.transforms.dead_code_elimination import DeadCodeElimination
 from xdsl.utils.arg_spec import ArgSpec, parse_pipeline
 from xdsl.utils.exceptions import ArgSpecParseError
 
+from opscope.compiler import passes
 from opscope.compiler.errors import CompilerInputError, noted
 from opscope.compiler.ir.context import context
 from opscope.compiler.options import OPTIMIZATION_LEVELS, UNSUPPORTED_TYPES
@@ -21,10 +22,7 @@ from opscope.compiler.passes.inline import Inline
 from opscope.compiler.passes.legalize_stablehlo_composite_to_ttir import LegalizeStablehloCompositeToTtir
 from opscope.compiler.passes.stablehlo_host_fallback import StablehloHostFallback
 from opscope.compiler.passes.stablehlo_to_ttir import StablehloToTtir
-from opscope.compiler.passes.tt_mlir_pipelines import BACKEND, FRONT, backend_options, no_options
 from opscope.compiler.passes.tt_populate_argument_types import TtPopulateArgumentTypes
-from opscope.compiler.passes.ttir_decompose_buda import TtirDecomposeBuda
-from opscope.compiler.passes.ttir_epoch_types import TtirEpochTypes
 from opscope.compiler.passes.ttir_erase_inverse_ops import TtirEraseInverseOps
 from opscope.compiler.passes.ttir_fusing import TtirFusing
 from opscope.compiler.passes.ttir_implicit_broadcast_fold import TtirImplicitBroadcastFold
@@ -37,39 +35,10 @@ from opscope.compiler.passes.ttnn_fusing import TtnnFusing
 from opscope.compiler.passes.ttnn_mixed_precision import TtnnMixedPrecision
 from opscope.compiler.passes.ttnn_optimizer import TtnnOptimizer
 from opscope.compiler.passes.ttnn_workaround import TtnnWorkaround
+from opscope.compiler.pipelines.tt_mlir import BACKEND, FRONT, backend_options, no_options
 
 if TYPE_CHECKING:
     from opscope.compiler.options import CompileOptions
-
-PASSES: dict[str, type[ModulePass]] = {
-    cls.name: cls
-    for cls in (
-        LegalizeStablehloCompositeToTtir,
-        Inline,
-        StablehloHostFallback,
-        StablehloToTtir,
-        TtirToTtirDecomposition,
-        TtirNarrowIndices,
-        CanonicalizePass,
-        CommonSubexpressionElimination,
-        DeadCodeElimination,
-        TtirImplicitBroadcastFold,
-        TtirEraseInverseOps,
-        TtirFusing,
-        TtPopulateArgumentTypes,
-        ConstEvalHoistTransform,
-        TtirEpochTypes,
-        TtirDecomposeBuda,
-        TtirToTtnn,
-        TtnnFusing,
-        TtnnMixedPrecision,
-        TtnnWorkaround,
-        TtnnComputeConfig,
-        TtnnOptimizer,
-        TtnnDeallocate,
-    )
-}
-"""Pass name -> class."""
 
 
 def ttir_passes(unsupported_types: str = "fail") -> tuple[ModulePass, ...]:
@@ -152,7 +121,7 @@ def parse(spec: str) -> tuple[ModulePass, ...]:
         reason = " ".join(str(error).split())
         raise CompilerInputError(
             f"pipeline {spec!r}: expected passes and options that exist, got: {reason}; "
-            f"try {', '.join((*PASSES, FRONT, BACKEND))}"
+            f"try {', '.join((*passes.names(), FRONT, BACKEND))}"
         ) from error
 
 
@@ -163,9 +132,7 @@ def _passes(spec: ArgSpec) -> tuple[ModulePass, ...]:
         return tuple(one for one in ttir_passes() if not isinstance(one, TtirToTtirDecomposition))
     if spec.name == BACKEND:
         return (TtirToTtirDecomposition(), *ttnn_passes(*backend_options(spec)))
-    if spec.name not in PASSES:
-        raise ValueError(f"no pass {spec.name}")
-    return (PASSES[spec.name].from_spec(spec),)
+    return (passes.load(spec.name).from_spec(spec),)
 
 
 def run(passes: tuple[ModulePass, ...], module: ModuleOp, before: tuple[ModulePass, ...] = ()) -> None:

@@ -1,8 +1,7 @@
-"""`opscope merge`: run folders of `--shard` joined to one; `opscope costs`: what ops took, for the next division."""
+"""`opscope merge`: run folders of `--shard` joined to one, with its page and, if asked, its rows."""
 
 from __future__ import annotations
 
-import importlib
 from pathlib import Path
 
 import click
@@ -22,38 +21,21 @@ def merge(runs: tuple[Path, ...], into: Path, partial: bool, url: str | None) ->
 
     from opscope.harness.page import summary
     from opscope.harness.run import finish_run
-    from opscope.harness.scale.merge import merge as join
+    from opscope.harness.run.merge_shares import merge as join
+    from opscope.reports.database import database
+    from opscope.reports.pages.html import write_report
+    from opscope.reports.publish.spool import published_or_kept
 
-    # As in a run, the reports room comes by its name: this room may not import it.
-    database = importlib.import_module("opscope.reports.database.database")
     if url is not None:
         database.usable_url(url, "--publish")
     into, away = into.absolute(), ""
     join(runs, into, partial=partial)
-    importlib.import_module("opscope.reports.pages.html").write_report(into, url or database.default_url())
+    write_report(into, url or database.default_url())
     if url is not None:
-        away = importlib.import_module("opscope.reports.publish.spool").published_or_kept(
-            into, url, Path.cwd(), "--publish"
-        )
+        away = published_or_kept(into, url, Path.cwd(), "--publish")
     page = finish_run.stored_page(into)
     summary.show(page, Console(highlight=False, emoji=False))
     told = f"published to {database.shown(database.parse_url(url))}" if url else f"publish it: opscope publish {into}"
     click.echo(away or told)
     if any(test.fails_run for test in page.tests):
         raise SystemExit(1)
-
-
-@click.command(short_help="What the ops of runs took, for --shard-costs.")
-@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN...")
-def costs(runs: tuple[Path, ...]) -> None:
-    """Print what the ops of run folders took, as JSON for `--shard-costs`; of an op in several runs the last counts.
-
-    Kept beside the project and given to every job, the file makes shares equal in time.
-    """
-    from opscope.harness.record import store
-    from opscope.harness.scale import costs as figures
-
-    found: dict[str, float] = {}
-    for run in runs:
-        found |= figures.of_tests(store.load_run(run).tests)
-    click.echo(figures.text(found), nl=False)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Block, SSAValue
 
-from opscope.compiler.passes.ttir_epoch_types import is_backward
-from opscope.compiler.passes.ttir_to_graph.names import MOVES
+from opscope.compiler.dialects.epoch_types import is_backward
+from opscope.compiler.translations.ttir_to_graph.names import MOVES
 
 WEIGHT_OPERAND = {"ttir.matmul": 1, "ttir.conv2d": 1}
 """Op -> its operand that weights stand for."""

@@ -12,13 +12,13 @@ from opscope.compiler.buda.graph import NodeKind, TensorShape, Tm
 from opscope.compiler.buda.graph_builder import Operand
 from opscope.compiler.buda.sparse_pattern import SparsePattern
 from opscope.compiler.errors import StageFailure
-from opscope.compiler.passes.ttir_to_graph.contents import Content
-from opscope.compiler.passes.ttir_to_graph.layout import Dims, Layout
-from opscope.compiler.passes.ttir_to_graph.values import HostValue
 from opscope.compiler.target.formats import TILE
+from opscope.compiler.translations.ttir_to_graph.contents import Content
+from opscope.compiler.translations.ttir_to_graph.layout import Dims, Layout
+from opscope.compiler.translations.ttir_to_graph.values import HostValue
 
 if TYPE_CHECKING:
-    from opscope.compiler.passes.ttir_to_graph.lowering import Lowering
+    from opscope.compiler.translations.ttir_to_graph.lowering import Lowering
 
 PICKER_FORMAT = "Bfp2_b"
 GATHER_FIDELITY = "HiFi2"
@@ -33,7 +33,7 @@ def convolution(
         count = op.properties.get(name)
         if isinstance(count, IntegerAttr) and count.value.data != 1:
             raise StageFailure("ttir-to-graph", op.name, f"{name} {count.value.data}", kind="notimpl")
-    from opscope.compiler.passes.ttir_to_graph.lowering import ints
+    from opscope.compiler.translations.ttir_to_graph.lowering import ints
 
     if "input_dilation" in op.properties and any(step != 1 for step in ints(op.properties["input_dilation"])):
         raise StageFailure("ttir-to-graph", op.name, "a dilated input", kind="notimpl")
@@ -52,7 +52,7 @@ def convolution(
 
 def max_pool(lowering: Lowering, op: Operation, image: Dims, source: Operand, dims: Dims) -> Operand:
     """A maximum over windows: taps one behind the other along z, reduced."""
-    from opscope.compiler.passes.ttir_to_graph.lowering import ints
+    from opscope.compiler.translations.ttir_to_graph.lowering import ints
 
     kernel = ints(op.properties["kernel"])
     if len(kernel) != 2:
@@ -90,7 +90,7 @@ def _gather(
     lowering: Lowering, op: Operation, image: Dims, source: Operand, kernel: tuple[int, int]
 ) -> tuple[Operand, SparsePattern | None]:
     """The pixels of each tap, one tap below the other; the source itself where a tap is every pixel."""
-    from opscope.compiler.passes.ttir_to_graph.lowering import ints
+    from opscope.compiler.translations.ttir_to_graph.lowering import ints
 
     if image[0] != 1:
         raise StageFailure("ttir-to-graph", op.name, f"a batch of {image[0]} images", kind="notimpl")

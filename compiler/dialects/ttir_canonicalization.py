@@ -12,8 +12,8 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 
 from opscope.compiler.dialects.from_row import RowOp
-from opscope.compiler.ir.locations import reshaped, tell_value
-from opscope.compiler.passes.ttir_values import (
+from opscope.compiler.dialects.locations import reshaped, tell_value
+from opscope.compiler.dialects.ttir_values import (
     element,
     full,
     like,
@@ -52,7 +52,7 @@ class Canonicalization(RewritePattern):
 
 def patterns_of(name: str) -> tuple[RewritePattern, ...]:
     """The patterns of ttir op `name` (without prefix)."""
-    from opscope.compiler.passes import ttir_constants  # noqa: F401  (notes its rules)
+    from opscope.compiler.dialects import ttir_constants  # noqa: F401  (notes its rules)
 
     rules = _RULES.get(name, ())
     return (Canonicalization(rules),) if rules else ()

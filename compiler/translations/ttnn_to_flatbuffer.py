@@ -10,13 +10,12 @@ from xdsl.ir import Operation, SSAValue
 
 from opscope.compiler.dialects import ttnn_layout as layout
 from opscope.compiler.dialects.from_row import RowOp
+from opscope.compiler.dialects.locations import location
 from opscope.compiler.errors import StageFailure
 from opscope.compiler.ir.functions import functions
-from opscope.compiler.ir.locations import location
 from opscope.compiler.ops.shapes import shape_of
-from opscope.compiler.passes.ttnn_compute_config import FIDELITIES
 from opscope.compiler.target.formats import host_format, number_format
-from opscope.compiler.target.program import Binary, Numerics, Program, TensorDesc
+from opscope.compiler.target.program import Binary, HostParams, Numerics, Params, Program, TensorDesc
 from opscope.compiler.target.program import Operation as Call
 from opscope.compiler.target.system_desc import SystemDesc
 
@@ -95,10 +94,20 @@ class _Program:
             kernel=op.ROW.kernel_name,
             inputs=operands,
             outputs=tuple(self.tensor(v) for v in op.results),
-            params=op.ROW.params(op.read(), op),
+            params=_params(op),
             numerics=_numerics(op),
             location=location(op),
         )
+
+
+def _params(op: RowOp) -> Params:
+    """The op's parameters; a host op's module as bytecode, which only the door makes."""
+    params = op.ROW.params(op.read(), op)
+    if not isinstance(params, HostParams):
+        return params
+    from opscope.compiler.ir.door import bytecode
+
+    return HostParams(bytecode(params.module.decode()))
 
 
 def _numerics(op: Operation) -> Numerics:
@@ -110,4 +119,4 @@ def _numerics(op: Operation) -> Numerics:
         found = [layout.layout_of(v) for v in [*op.operands, *op.results]]
         exponents = {number_format(x.data_type).exponent_bits for x in found if x is not None}
         dst = "Float16" if 5 in exponents and 8 not in exponents else "Float16_b"
-    return Numerics(fidelity=FIDELITIES[config.math_fidelity.data], dst_format=dst)
+    return Numerics(fidelity=layout.FIDELITIES[config.math_fidelity.data], dst_format=dst)

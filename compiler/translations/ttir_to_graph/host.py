@@ -10,8 +10,8 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 
-from opscope.compiler.passes.ttir_to_graph.contents import Content
 from opscope.compiler.target.formats import TILE
+from opscope.compiler.translations.ttir_to_graph.contents import Content
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from opscope.harness.climb import result_cache
+from opscope.harness.prepare.whole_manifest import whole_rows
 from opscope.harness.record import store
 from opscope.harness.record.optest import DEFAULT_ARCH, DEFAULT_BACKEND, RunContext
 from opscope.harness.record.records import ManifestHeader, OpTest
 from opscope.harness.record.stages import FAILED
-from opscope.harness.record.workflows import FULL, WORKFLOWS, whole_rows
+from opscope.harness.record.workflows import FULL, WORKFLOWS
 
 if TYPE_CHECKING:
     from opscope.harness.lanes.flight import Ready

@@ -8,7 +8,7 @@ from xdsl.ir import SSAValue
 
 from opscope.compiler.buda.graph import NodeKind
 from opscope.compiler.buda.graph_builder import Operand
-from opscope.compiler.passes.ttir_to_graph.layout import Dims, Layout
+from opscope.compiler.translations.ttir_to_graph.layout import Dims, Layout
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from opscope.compiler.dialects import ttir
 from opscope.compiler.dialects.from_row import RowOp, write_attrs
-from opscope.compiler.ir.locations import moved, name_of
+from opscope.compiler.dialects.locations import moved, name_of
 from opscope.compiler.ops.shapes import Shape, shape_of
 
 

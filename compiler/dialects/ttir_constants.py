@@ -9,8 +9,8 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from opscope.compiler.dialects.from_row import RowOp
-from opscope.compiler.passes.ttir_canonicalization import canonicalizes
-from opscope.compiler.passes.ttir_values import element, full, is_float, maker, shape_of, splat
+from opscope.compiler.dialects.ttir_canonicalization import canonicalizes
+from opscope.compiler.dialects.ttir_values import element, full, is_float, maker, shape_of, splat
 
 COMPUTED: dict[str, Callable[[np.float32, np.float32], object]] = {
     "add": lambda a, b: a + b,

@@ -35,7 +35,7 @@ from opscope.compiler.dialects import ttir
 from opscope.compiler.dialects.from_row import write_attrs
 from opscope.compiler.ir.functions import functions, kind_of
 from opscope.compiler.ops.shapes import shape_of
-from opscope.compiler.passes.ranges import Ranges, is_source
+from opscope.compiler.passes.ttir_narrow_indices.ranges import Ranges, is_source
 from opscope.compiler.target.formats import INDEX_LIMIT
 
 NOTE = "ttcore.narrowed_indices"

@@ -7,8 +7,8 @@ from collections.abc import Set
 from xdsl.ir import Block, Operation, OpResult, SSAValue
 
 from opscope.compiler.buda.graph import NodeKind
-from opscope.compiler.passes.ttir_to_graph.names import HOST, MOVES
-from opscope.compiler.passes.ttir_to_graph.values import RANK
+from opscope.compiler.translations.ttir_to_graph.names import HOST, MOVES
+from opscope.compiler.translations.ttir_to_graph.values import RANK
 
 
 def host_ops(block: Block, weights: Set[int]) -> dict[Operation, NodeKind]:

@@ -3,9 +3,3 @@
 What TT-Buda leaves to the host stays there and comes in as an input: embeddings, integers, whatever is made of
 parameters alone. Floats are held as Float16_b.
 """
-
-from __future__ import annotations
-
-from opscope.compiler.passes.ttir_to_graph.lowering import lower
-
-__all__ = ["lower"]

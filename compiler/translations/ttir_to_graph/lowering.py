@@ -11,27 +11,19 @@ from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, ModuleOp, TensorT
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from opscope.compiler.buda.graph import BudaGraph, NodeKind, OpSpec, Slices, TensorShape, Tm
+from opscope.compiler.buda.graph import NodeKind, OpSpec, Slices, TensorShape, Tm
 from opscope.compiler.buda.graph_builder import GraphBuilder, Operand
+from opscope.compiler.dialects.epoch_types import EPOCH_TYPES, epoch_type
 from opscope.compiler.errors import CompilerInputError, StageFailure
-from opscope.compiler.passes.ttir_epoch_types import EPOCH_TYPES, epoch_type
-from opscope.compiler.passes.ttir_to_graph import windows
-from opscope.compiler.passes.ttir_to_graph.arguments import parameters
-from opscope.compiler.passes.ttir_to_graph.contents import Content
-from opscope.compiler.passes.ttir_to_graph.hosts import host_ops
-from opscope.compiler.passes.ttir_to_graph.layout import Dims, Layout, broadcast, permuted, regrouped
-from opscope.compiler.passes.ttir_to_graph.names import BINARY, REDUCE, UNARY
-from opscope.compiler.passes.ttir_to_graph.values import DeviceValue, HostValue, Value, folded
+from opscope.compiler.translations.ttir_to_graph import windows
+from opscope.compiler.translations.ttir_to_graph.arguments import parameters
+from opscope.compiler.translations.ttir_to_graph.contents import Content
+from opscope.compiler.translations.ttir_to_graph.hosts import host_ops
+from opscope.compiler.translations.ttir_to_graph.layout import Dims, Layout, broadcast, permuted, regrouped
+from opscope.compiler.translations.ttir_to_graph.names import BINARY, REDUCE, UNARY
+from opscope.compiler.translations.ttir_to_graph.values import DeviceValue, HostValue, Value, folded
 
 STAGE = "ttir-to-graph"
-
-
-def lower(module: ModuleOp, name: str, fidelity: str = "HiFi3", data_format: str = "Float16_b") -> BudaGraph:
-    """The graph of a TTIR module's entry function, which is legalised in place. Raises StageFailure."""
-    from opscope.compiler.passes.ttir_to_graph.legalise import legalise
-
-    legalise(module)
-    return lowered(module, name, fidelity, data_format).builder.graph()
 
 
 def lowered(

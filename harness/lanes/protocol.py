@@ -1,0 +1,48 @@
+"""What a lane is to whoever wants records: a child of this process (`lane.py`), or a cluster (`scale/cluster.py`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Protocol
+
+from opscope.harness.lanes.flight import Ready
+from opscope.harness.record.records import OpRow, OpTest
+
+
+class AnyLane(Protocol):
+    """Gives the records of ops, and never raises for what an op does."""
+
+    @property
+    def said(self) -> Ready | None:
+        """What the child that made the last record had said of its backend."""
+        ...
+
+    def start(self) -> None:
+        """Starts without waiting. Raises InputError where there is nothing to start."""
+        ...
+
+    def ready(self) -> Ready:
+        """What the backend says. Raises InputError where it refuses."""
+        ...
+
+    def holds(self, row: OpRow) -> bool:
+        """Whether the record of an op has come already."""
+        ...
+
+    def run(self, row: OpRow, *, attempt: int = 1) -> OpTest:
+        """The record of one op."""
+        ...
+
+    def arrivals(
+        self, rows: Iterable[OpRow], attempts: Mapping[str, int], in_time: Callable[[], bool] = lambda: True
+    ) -> Iterator[str]:
+        """Ids of ops in the order in which their records come, where many are under way at once; else nothing."""
+        ...
+
+    def fresh(self) -> None:
+        """Has the next op run in a child in which no other op has run."""
+        ...
+
+    def close(self) -> None:
+        """Ends it."""
+        ...

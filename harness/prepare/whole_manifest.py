@@ -1,0 +1,22 @@
+"""The models of a run as rows, one each, read from their export folders: for `--workflow full` and the like."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from opscope.harness.cache import export_folder
+from opscope.harness.record.records import ManifestHeader, OpRow
+
+
+def whole_rows(export_dirs: Sequence[str | Path]) -> list[OpRow]:
+    """The models as rows, one per export folder that has one."""
+    paths = [Path(folder) / export_folder.WHOLE for folder in export_dirs]
+    return [OpRow.model_validate_json(path.read_text(encoding="utf-8")) for path in paths if path.is_file()]
+
+
+def of_models(header: ManifestHeader) -> tuple[ManifestHeader, list[OpRow]]:
+    """The manifest of workflow `full`: each model is one row, and nothing in it is structural."""
+    rows = whole_rows(header.export_dirs)
+    one = {row.uses[0].model: 1 for row in rows}
+    return header.model_copy(update={"module_ops": one, "structural": dict.fromkeys(one, 0)}), rows

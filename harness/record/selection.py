@@ -1,0 +1,33 @@
+"""Which ops of a manifest a user's words mean: names, families, ids and the beginnings of ids."""
+
+from __future__ import annotations
+
+import difflib
+import fnmatch
+from collections.abc import Sequence
+
+from opscope.harness.record.errors import InputError
+from opscope.harness.record.kinds import op_kind
+from opscope.harness.record.records import OpRow
+
+
+def wanted(row: OpRow, globs: Sequence[str]) -> bool:
+    """Whether `--ops` names this op: by its name, its name without the dialect, its family, or its id."""
+    names = {row.op_name, row.op_name.partition(".")[2], op_kind(row.op_name), row.op_id}
+    return any(fnmatch.fnmatchcase(name, glob) for glob in globs for name in names)
+
+
+def chosen(rows: Sequence[OpRow], op_ids: Sequence[str], where: str = "--op") -> set[str]:
+    """The full ids of the ops that `where` names, each by its id or the beginning of it. Raises InputError."""
+    known = {row.op_id for row in rows if row.module is not None}
+    found = set()
+    for word in op_ids:
+        hits = {op_id for op_id in known if op_id.startswith(word)} if word else set()
+        if word in known:
+            hits = {word}
+        if len(hits) != 1:
+            got = f"{word!r}, which {len(hits)} ops begin with" if hits else repr(word)
+            near = ", ".join(sorted(hits)[:3] or difflib.get_close_matches(word, known, n=3, cutoff=0.6))
+            raise InputError(where, "the id of an op of the run", got, near or "--run-dir RUN --collect-only -q")
+        found |= hits
+    return found
