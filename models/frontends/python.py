@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from opscope.base.old_names import ROOMS
 from opscope.models.frontends.base import Handed, Refused, Source
 from opscope.models.frontends.jax import lower, said
 
@@ -53,9 +54,12 @@ class Python:
         try:
             loaded = load(Path(source.path), source.entry)
         except ModuleNotFoundError as error:
-            hint = f"pip install -e '.[{error.name}]'" if error.name in PACKAGES else f"pip install {error.name}"
+            name = str(error.name)
+            hint = f"pip install -e '.[{name}]'" if name in PACKAGES else f"pip install {name}"
+            if name in ROOMS:
+                hint = f"opscope.{name}, where opscope's own is meant"
             raise Refused(
-                f"--model {source.path}", "what the file imports", f"no module {error.name!r}", hint
+                f"--model {source.path}", "what the file imports", f"no module {name!r}", hint
             ) from None
         return convert(loaded)
 

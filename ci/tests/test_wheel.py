@@ -1,0 +1,125 @@
+"""An installed wheel owns one import name: a user's project may have folders called as our rooms are."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import sysconfig
+import textwrap
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("build", reason="build comes with the dev extra")
+
+ROOT = Path(__file__).resolve().parents[2]
+ROOMS = ("harness", "models", "reports", "compiler")
+
+THEIRS = {
+    "pyproject.toml": '[tool.pytest.ini_options]\npythonpath = ["."]\n',
+    "conftest.py": """
+        import harness, models, reports, compiler
+
+        assert all(room.THEIRS for room in (harness, models, reports, compiler))
+        """,
+    "models/zoo.py": "WIDTH = 4\n",
+    "tests/test_theirs.py": """
+        import harness.tools
+        from models import zoo
+
+        from opscope import split
+
+
+        def test_theirs_and_ours():
+            assert harness.tools.double(zoo.WIDTH) == 8
+            module = "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> { return %x : tensor<4xf32> }"
+            assert [part.op_name for part in split(module)] == []
+        """,
+    "harness/tools.py": "def double(number):\n    return 2 * number\n",
+    "mine.py": """
+        import jax.numpy as jnp
+
+        from models import zoo
+        from opscope import ArgSpec, Built, model
+
+
+        @model(name="mine", family="toy")
+        def build(dtype):
+            return Built(lambda w: jnp.tanh(w["x"]) + 1, (ArgSpec("x", (zoo.WIDTH,), dtype, "normal:1", "input"),))
+        """,
+}
+"""A user's project, file by file; the folders of `ROOMS` are packages of theirs."""
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Built as for a release: a source distribution, the wheel from that, both of them checked."""
+    source, folder = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("dist")
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    for name in listed.splitlines():
+        if (ROOT / name).is_file():
+            (source / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(ROOT / name, source / name)
+    for command in (["build", "--outdir", folder, source], ["twine", "check", "--strict"]):
+        made = sorted(folder.iterdir())  # for twine: sdist and wheel
+        done = subprocess.run([sys.executable, "-m", *command, *made], capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+    return next(folder.glob("*.whl"))
+
+
+@pytest.fixture(scope="module")
+def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A clean environment that has the wheel, and finds what it needs where this environment has it."""
+    folder = tmp_path_factory.mktemp("venv")
+    venv.create(folder, with_pip=False)
+    command = [sys.executable, "-m", "pip", "--python", folder, "install", "-qq", "--no-deps", wheel]
+    subprocess.run(command, check=True, capture_output=True)
+    (site,) = folder.glob("lib/python*/site-packages")
+    # Added folders are searched for packages, their .pth files are not read: the checkout stays unknown.
+    (site / "dependencies.pth").write_text(sysconfig.get_paths()["purelib"] + "\n")
+    return folder / "bin" / "python"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    for room in ROOMS:
+        (tmp_path / room).mkdir()
+        (tmp_path / room / "__init__.py").write_text("THEIRS = True\n")
+    for name, text in THEIRS.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(textwrap.dedent(text))
+    return tmp_path
+
+
+@pytest.mark.slow
+def test_a_wheel_holds_opscope_alone(wheel: Path) -> None:
+    names = zipfile.ZipFile(wheel).namelist()
+    assert {name.split("/")[0].partition("-")[0] for name in names} == {"opscope"}
+    assert not [name for name in names if "/tests/" in name]
+    assert {"opscope/harness/run/plugin.py", "opscope/reports/database/views/failures.sql"} <= set(names)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [[], ["-n", "2"]], ids=["one", "two"])
+@pytest.mark.parametrize(
+    "words",
+    [[], ["--model", "mine.py", "--op-by-op", "--backend", "xla"], ["--model", "mnist_mlp", "--op-by-op"]],
+    ids=["theirs", "mine", "ours"],
+)
+def test_their_tests_and_ours_run_beside_each_other(
+    project: Path, python: Path, words: list[str], workers: list[str]
+) -> None:
+    place = subprocess.run(
+        [python, "-P", "-c", "import opscope.harness.run.api as api; print(api.__file__)"],
+        capture_output=True, text=True, check=True, cwd=project,
+    ).stdout  # fmt: skip
+    assert place.startswith(str(python.parents[1])), "the wheel is what is tested"
+    command = [python, "-m", "pytest", "-p", "no:benchmark", *words, *workers]
+    done = subprocess.run(command, cwd=project, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    records = [line for path in project.glob(".opscope/runs/*/journal/*") for line in path.read_text().splitlines()]
+    assert bool(records) is bool(words)
+    assert f"{len(records) or 1} passed" in done.stdout
