@@ -171,12 +171,14 @@ def _load(path: Path) -> None:
     """Imports one model file. Ours keep their dotted name; a user's file gets one that clashes with nothing."""
     ours = path.parent in FRAMEWORK_FOLDERS
     name = (
-        f"models.{path.parent.name}.{path.stem}"
+        f"opscope.models.{path.parent.name}.{path.stem}"
         if ours
         else f"opscope_model_{path.stem}_{zlib.crc32(str(path).encode()):08x}"
     )
     if name in sys.modules:
         return
+    if not ours and str(path.parent) not in sys.path:
+        sys.path.insert(0, str(path.parent))  # it may import what lies beside it, as a program may
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise ValueError(f"models: expected a Python file, got {path}")

@@ -50,6 +50,17 @@ THEIRS = {
         def build(dtype):
             return Built(lambda w: jnp.tanh(w["x"]) + 1, (ArgSpec("x", (zoo.WIDTH,), dtype, "normal:1", "input"),))
         """,
+    "plain.py": """
+        import jax.numpy as jnp
+
+        from models import zoo
+
+        example_inputs = jnp.ones((zoo.WIDTH,))
+
+
+        def net(x):
+            return jnp.exp(x)
+        """,
 }
 """A user's project, file by file; the folders of `ROOMS` are packages of theirs."""
 
@@ -106,7 +117,11 @@ def test_a_wheel_holds_opscope_alone(wheel: Path) -> None:
 @pytest.mark.parametrize("workers", [[], ["-n", "2"]], ids=["one", "two"])
 @pytest.mark.parametrize(
     "words",
-    [[], ["--model", "mine.py", "--op-by-op", "--backend", "xla"], ["--model", "mnist_mlp", "--op-by-op"]],
+    [
+        [],
+        ["--model", "mine.py", "--model", "plain.py:net", "--op-by-op", "--backend", "xla"],
+        ["--model", "mnist_mlp", "--op-by-op"],
+    ],
     ids=["theirs", "mine", "ours"],
 )
 def test_their_tests_and_ours_run_beside_each_other(
