@@ -23,7 +23,7 @@ help: ## this list
 venv: $(BASE) ## .venv with what a run needs
 
 sweep: $(BASE) ## install, then run MODEL (default resnet50) op by op
-	$(BIN)/python -m pytest -p no:benchmark --model $(MODEL) --op-by-op $(ARGS)
+	$(BIN)/python -m pytest -p no:benchmark -p no:randomly --model $(MODEL) --op-by-op $(ARGS)
 
 test: $(TEST) ## install what tests need, then run the quick ones
 	$(BIN)/python -m pytest -p no:benchmark -m "not slow" -n $(JOBS) --dist worksteal $(ARGS)

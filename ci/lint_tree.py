@@ -18,8 +18,19 @@ ROOMS = ("harness", "compiler", "simulator", "models", "reports", "dashboards")
 def make(root: Path, folder: Path) -> Path:
     """Links the tracked and new files of package and rooms below `folder`/opscope, made anew; returns `folder`."""
     shutil.rmtree(folder, ignore_errors=True)
-    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", "opscope", *ROOMS]
-    listed = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True).stdout.splitlines()
+    command = [
+        "git",
+        "-C",
+        str(root),
+        "ls-files",
+        "--cached",
+        "--others",
+        "--exclude-standard",
+        "--",
+        "opscope",
+        *ROOMS,
+    ]
+    listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
     for name in listed:
         source = root / name
         target = folder / name if name.startswith("opscope/") else folder / "opscope" / name

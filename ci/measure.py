@@ -81,7 +81,7 @@ def benchmarks(scratch: Path) -> Iterator[Figure]:
     """Every benchmark's best round; splitting beside what it must not exceed."""
     stored = scratch / "benchmarks.json"
     files = sorted(str(path) for path in (ROOT / "ci" / "benchmarks").glob("bench_*.py"))
-    done = subprocess.run([BIN / "pytest", *files, "-q", f"--benchmark-json={stored}"], cwd=ROOT)
+    done = subprocess.run([BIN / "pytest", *files, "-q", "-p", "no:randomly", f"--benchmark-json={stored}"], cwd=ROOT)
     yield Figure("benchmarks", f"exit {done.returncode}", "exit 0", done.returncode == 0)
     found = {row["name"]: row["stats"] for row in json.loads(stored.read_text())["benchmarks"]}
     for name, stats in found.items():

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
+from opscope.base.results_folder import results_folder
 from opscope.dashboards.bundle import Described, Source
 from opscope.dashboards.errors import DashboardError
 
@@ -48,7 +49,7 @@ def results_uri(url: str | None) -> Results:
 def artifact_roots(results: Results) -> list[Path]:
     """Where the runs of a database lie unless told: `runs` beside the file, or below .opscope here."""
     beside = results.file.parent / "runs" if results.file else None
-    return [beside if beside and beside.is_dir() else Path.cwd() / ".opscope" / "runs"]
+    return [beside if beside and beside.is_dir() else results_folder() / "runs"]
 
 
 def source(results: Results, artifact_url: str) -> Source:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -43,10 +44,9 @@ FORBIDDEN = {
 
 def lint(root: Path) -> dict[str, bool]:
     """Contract -> whether it was kept."""
-    command = [Path(sys.executable).with_name("lint-imports"), "--no-cache"]
-    done = subprocess.run(
-        command, cwd=root, capture_output=True, text=True, env={"PYTHONPATH": str(root), "COLUMNS": "300"}
-    )
+    command = [Path(sys.executable).with_name("lint-imports"), "--no-cache", "--config", root / "pyproject.toml"]
+    environment = os.environ | {"PYTHONPATH": str(root), "COLUMNS": "300"}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
     ends = {" KEPT": True, " BROKEN": False}
     lines = [line.split(" (")[0] for line in done.stdout.splitlines()]
     found = {line.removesuffix(end): kept for line in lines for end, kept in ends.items() if line.endswith(end)}

@@ -48,7 +48,13 @@ def test_there_is_a_walk_for_everybody() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", GUIDES, ids=lambda page: page.stem)
-def test_every_command_does_what_the_page_says(page: Path, tmp_path: Path) -> None:
-    home = {"OPSCOPE_DASHBOARD_HOME": str(tmp_path / "home"), "PYTEST_ADDOPTS": "-p no:benchmark"}
+def test_every_command_does_what_the_page_says(page: Path, tmp_path: Path, pytestconfig: pytest.Config) -> None:
+    assert pytestconfig.cache is not None
+    cache = pytestconfig.cache.mkdir("superset")  # installed once for all sessions
+    home = {
+        "OPSCOPE_CACHE_DIR": str(cache),
+        "OPSCOPE_DASHBOARD_HOME": str(tmp_path / "home"),
+        "PYTEST_ADDOPTS": "-p no:benchmark",
+    }
     (tmp_path / "empty").mkdir()
     assert walk(page, tmp_path / "empty", home) == []

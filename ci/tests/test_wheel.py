@@ -69,7 +69,7 @@ THEIRS = {
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Built as for a release: a source distribution, the wheel from that, both of them checked."""
     source, folder = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("dist")
-    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    listed = subprocess.run(["git", "-C", ROOT, "ls-files"], capture_output=True, text=True, check=True).stdout
     for name in listed.splitlines():
         if (ROOT / name).is_file():
             (source / name).parent.mkdir(parents=True, exist_ok=True)

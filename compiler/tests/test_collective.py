@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -175,7 +174,7 @@ def test_xla_on_four_devices_agrees(name):
     env = os.environ | {"XLA_FLAGS": "--xla_force_host_platform_device_count=4"}
     done = subprocess.run(
         [sys.executable, "-c", _XLA, text, json.dumps([a.tolist() for a in x])],
-        env=env, cwd=Path(__file__).parent, text=True, capture_output=True,
+        env=env, text=True, capture_output=True,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     for got, want in zip(on_mesh(text, x), json.loads(done.stdout), strict=True):

@@ -30,7 +30,7 @@ def home(tmp_path: Path) -> Home:
 
 def begin(home: Home, name: str, *code: str) -> int:
     command = [sys.executable, "-I", "-c", *code]
-    return processes.start(home, name, command, {"PATH": os.environ["PATH"]}, home.log)
+    return processes.start(home, name, command, os.environ, home.log)
 
 
 def test_a_server_is_started_found_and_stopped(home: Home) -> None:

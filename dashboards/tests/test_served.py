@@ -1,6 +1,6 @@
 """A real Superset over a real database, opened in a real browser: what a team sees in the morning.
 
-Needs Chromium and the extra `browser`. Superset is installed into the cache of these tests' user once. Pictures are
+Needs Chromium and the extra `browser`. Superset is installed once, into pytest's cache of this checkout. Pictures are
 kept in the folder that OPSCOPE_PICTURES names.
 """
 
@@ -103,10 +103,13 @@ class Installation:
 
 
 @pytest.fixture(scope="module")
-def installation() -> Iterator[Installation]:
+def installation(pytestconfig: pytest.Config) -> Iterator[Installation]:
     # Sockets and PostgreSQL want short paths, and Superset's own files are many: not below pytest's folders.
     folder = Path(tempfile.mkdtemp(prefix="opscope-superset-"))
     one = Installation(folder, folder / "results.sqlite")
+    patch = pytest.MonkeyPatch()
+    assert pytestconfig.cache is not None
+    patch.setenv("OPSCOPE_CACHE_DIR", str(pytestconfig.cache.mkdir("superset")))
     try:
         last = datetime.now(UTC).replace(hour=2, minute=0, second=0, microsecond=0) - timedelta(days=1)
         for each in nights(last, 0, NIGHTS):
@@ -120,6 +123,7 @@ def installation() -> Iterator[Installation]:
         yield one
         one.run("down")
     finally:
+        patch.undo()
         shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from opscope.base.results_folder import results_folder
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.origin import mask_url
 from opscope.harness.settings.settings import Resolved
@@ -124,7 +125,7 @@ def _database(settings: Resolved, folder: Path) -> Finding:
     """Whether the database that runs are published to can be opened; nothing is written."""
     url = settings["publish"]
     if not url:
-        path = folder / ".opscope" / "opscope.sqlite"
+        path = results_folder(folder) / "opscope.sqlite"
         disk = _disk("SQLite", path.parent, "opscope publish RUN_DIR --to URL")
         return Finding("database", "SQLite", disk.usable, f"{path}" if disk.usable else disk.found, disk.remedy)
     found, remedy = _tried(lambda: _connect(url))

@@ -24,6 +24,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from pydantic import ValidationError
 
+from opscope.base.results_folder import make_folder, results_folder
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import SCHEMA_VERSION, WHOLE_MODEL, ManifestHeader, OpRow, OpTest, Record, RunRecord
 
@@ -72,7 +73,7 @@ def file_name(text: str) -> str:
 
 def runs_root(root: Path | None = None) -> Path:
     """Where runs lie unless `--run-dir` says otherwise."""
-    return (root or Path.cwd()) / ".opscope" / "runs"
+    return results_folder(root) / "runs"
 
 
 def newest_run(root: Path | None = None) -> Path | None:
@@ -105,7 +106,7 @@ def write_whole(path: Path, text: str) -> None:
     """Writes a file of a run, whole or not at all. Raises InputError where the disk refuses it."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         temporary.write_text(text, encoding="utf-8")
         temporary.replace(path)
     except OSError as error:

@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from opscope.base.results_folder import make_folder
 from opscope.harness.backends import registry
 from opscope.harness.cache import export_folder
 from opscope.harness.cache.claims import Claims
@@ -235,7 +236,7 @@ def _kept(source: str | bytes, folder: Path, name: str) -> Path:
     """A module from memory as a file of the run folder, so that the run can be prepared again."""
     path = folder / "modules" / f"{name}.mlir"
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         path.write_bytes(source if isinstance(source, bytes) else source.encode())
     except OSError as error:
         raise store.refused(path, error) from error

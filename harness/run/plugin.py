@@ -97,6 +97,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
         known.noconftest = True
         early_config.add_cleanup(gc_pause.as_now())  # the last of all, as they run from the last to the first
         manager = early_config.pluginmanager
+        foreign_options.keep_order(manager)
         for name in FOLLOWERS:
             module = importlib.import_module(name)
             if not manager.is_registered(module):

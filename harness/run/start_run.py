@@ -10,6 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from opscope.base.results_folder import make_folder
 from opscope.harness.cache import export_folder
 from opscope.harness.cache.claims import Claims
 from opscope.harness.climb import result_cache
@@ -141,7 +142,7 @@ def _claim(run_dir: Path) -> None:
     """Creates the run folder. Raises InputError where it cannot be written, before a model is exported for it."""
     probe = run_dir / ".writable"
     try:
-        run_dir.mkdir(parents=True, exist_ok=True)
+        make_folder(run_dir)
         probe.write_bytes(b"opscope")
         probe.unlink()
     except OSError as error:

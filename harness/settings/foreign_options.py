@@ -1,6 +1,7 @@
-"""Options that another pytest plugin owns by the name of one of our settings: it keeps the option, we read its value.
+"""Other pytest plugins that a run meets: those that own an option of ours, and those that shuffle tests unasked.
 
-pytest ends with an error where two plugins declare one option, whichever comes first, so ours must know beforehand.
+pytest ends with an error where two plugins declare one option, whichever comes first. So where another plugin owns an
+option by the name of one of our settings, it keeps the option and we read its value.
 """
 
 from __future__ import annotations
@@ -12,6 +13,9 @@ import pytest
 
 OWNERS = {"reruns": ("rerunfailures", "pytest_rerunfailures")}
 """Setting -> name of pytest's entry point and module of the plugin that declares an option of that name."""
+
+SHUFFLERS = ("randomly", "pytest_randomly")
+"""What pytest-randomly is registered as: by its entry point, and by `-p`."""
 
 
 def owned(setting: str, manager: pytest.PytestPluginManager) -> bool:
@@ -31,3 +35,9 @@ def take(setting: str, config: pytest.Config) -> object:
     if setting in OWNERS and given is not None:
         setattr(config.option, setting, None)
     return given if setting in OWNERS else None
+
+
+def keep_order(manager: pytest.PytestPluginManager) -> None:
+    """Takes out the plugins that shuffle: ops run in the order of their program, or as a budget asks."""
+    for name in SHUFFLERS:
+        manager.set_blocked(name)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -239,7 +240,6 @@ def test_a_process_that_splits_does_not_import_jax_and_has_one_thread() -> None:
         f"split_module({TEXT!r});"
         "import os; print('jax' in sys.modules, len(os.listdir('/proc/self/task')))"
     )
-    run = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env={"OPENBLAS_NUM_THREADS": "1"}
-    )
+    environment = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
     assert run.stdout.split() == ["False", "1"]

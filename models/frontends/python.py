@@ -58,9 +58,7 @@ class Python:
             hint = f"pip install -e '.[{name}]'" if name in PACKAGES else f"pip install {name}"
             if name in ROOMS:
                 hint = f"opscope.{name}, where opscope's own is meant"
-            raise Refused(
-                f"--model {source.path}", "what the file imports", f"no module {name!r}", hint
-            ) from None
+            raise Refused(f"--model {source.path}", "what the file imports", f"no module {name!r}", hint) from None
         return convert(loaded)
 
     def export(self, built: Converted, source: Source) -> Handed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -110,7 +111,7 @@ for name in weights:
     assert np.abs(np.asarray(ours[name]) - theirs).max() <= 1e-4 * np.abs(theirs).max(), name
 print(len(weights))
 """
-    environment = {"PYTHONPATH": str(registry.ROOT.parent), "JAX_PLATFORMS": "cpu", "PATH": ""}
+    environment = os.environ | {"PYTHONPATH": str(registry.ROOT.parent), "JAX_PLATFORMS": "cpu", "PATH": ""}
     done = subprocess.run(
         [sys.executable, "-P", "-c", code], capture_output=True, text=True, check=False, env=environment
     )

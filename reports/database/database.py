@@ -17,6 +17,7 @@ import sqlalchemy as sa
 from sqlalchemy import event
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, OperationalError, SQLAlchemyError
 
+from opscope.base.results_folder import make_folder, results_folder
 from opscope.harness.record.errors import InputError
 
 ROOM = Path(__file__).parent
@@ -56,7 +57,7 @@ class DatabaseRefusedError(DatabaseAwayError):
 
 def default_url(root: Path | None = None) -> str:
     """The database that a run publishes to unless told otherwise: `<root>/.opscope/opscope.sqlite`."""
-    return f"sqlite:///{(root or Path.cwd()) / '.opscope' / 'opscope.sqlite'}"
+    return f"sqlite:///{results_folder(root) / 'opscope.sqlite'}"
 
 
 def parse_url(url: str, where: str = "--to") -> sa.URL:
@@ -131,7 +132,7 @@ def _engine(url: sa.URL) -> sa.Engine:
         seconds = {"connect_timeout": 10} if "connect_timeout" not in url.query else {}
         return sa.create_engine(url, connect_args=seconds, poolclass=sa.NullPool)
     if url.database and url.database != ":memory:" and not url.query.get("uri"):
-        Path(url.database).parent.mkdir(parents=True, exist_ok=True)
+        make_folder(Path(url.database).parent)
     engine = sa.create_engine(url, connect_args={"timeout": 30})
 
     # Python's driver starts transactions late and never around DDL: the whole publish is one, begun by ourselves, so

@@ -22,6 +22,7 @@ def demo(url: str | None, folder: Path | None, count: int, until: datetime | Non
     The runs were recorded from this project's models; what happens to them in thirty nights is a story. All of it is
     marked as demo data, and it is not written into a database that holds runs of yours.
     """
+    from opscope.base.results_folder import results_folder
     from opscope.reports.database.database import open_database, parse_url, shown
     from opscope.reports.database.owners import store_owners
     from opscope.reports.demo.guard import refuse_real_runs
@@ -29,7 +30,7 @@ def demo(url: str | None, folder: Path | None, count: int, until: datetime | Non
     from opscope.reports.demo.story import OWNERS
     from opscope.reports.publish.publish import publish
 
-    home = Path.cwd() / ".opscope" / "demo"
+    home = results_folder() / "demo"
     target = url or f"sqlite:///{home / 'opscope.sqlite'}"
     place = folder or home / "runs"
     day = (until or datetime.now(UTC)).replace(hour=2, minute=0, second=0, microsecond=0, tzinfo=UTC)

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from opscope.base.results_folder import make_folder
 from opscope.harness.record.records import ManifestHeader, OpRow, OpTest, Origin, RunRecord
 from opscope.harness.record.signature import signature
 from opscope.harness.record.stages import FAILED, Stage, Status
@@ -175,7 +176,7 @@ def _from(stage: str, failed: Stage, stages: Sequence[Mapping[str, Any]]) -> boo
 def _log(run_dir: Path, row: OpRow, fields: Mapping[str, Any], night: Night) -> str:
     """The diagnostic that a failing op leaves; its place in the run folder."""
     folder = artifact_dir(run_dir, row.op_id)
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     path = folder / f"{fields['failed_stage']}.txt"
     places = "\n".join(f"  {use.model} {use.path} {use.location}" for use in row.uses[:20])
     path.write_text(

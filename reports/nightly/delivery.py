@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from opscope.base.results_folder import make_folder
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.store import RUN_FILE, read_run
 from opscope.reports.database.database import DatabaseAwayError, open_database, parse_url, shown
@@ -100,7 +101,7 @@ def merge(runs: Sequence[Path], night: NightRecord, root: Path) -> tuple[dict[st
         words = [sys.executable, "-P", "-m", "opscope.harness.cli.main", "merge", *map(str, parts), "--into", str(into)]
         done = subprocess.run([*words, "--partial"], cwd=root, capture_output=True, text=True, check=False)
         log = folder / LOGS / f"merge-{into.name}.txt"
-        log.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(log.parent)
         log.write_text(done.stdout + done.stderr, encoding="utf-8")
         if (into / RUN_FILE).is_file():
             found[cell] = into

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from opscope.base.results_folder import NAME, make_folder
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.store import RUN_FILE, runs_root
 from opscope.reports.compare.diff import Diff, compare
@@ -27,7 +28,7 @@ from opscope.reports.nightly.sweeps import Sweep, first_command, labels, sweeps
 from opscope.reports.nightly.verdict import Problem, Verdict
 from opscope.reports.records.atomic_write import write_whole
 
-GATES = Path(".opscope") / "gates"
+GATES = Path(NAME) / "gates"
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ def run(
     every = sweeps(replace(config, shards=1))
     stamp = f"{datetime.now(UTC):%Y%m%d-%H%M%S}"
     folder = root / GATES / stamp
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     begun = time.monotonic()
     found: list[Compared] = []
     with read_database(url, "--database") as connection:

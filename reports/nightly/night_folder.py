@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from opscope.base.results_folder import NAME
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.store import RUN_FILE, runs_root
 from opscope.reports.nightly.config import Config
@@ -22,7 +23,7 @@ from opscope.reports.nightly.sweeps import expected_models, labels
 from opscope.reports.records.atomic_write import write_whole
 from opscope.reports.records.night_record import NightRecord, membership, read_night
 
-NIGHTS = Path(".opscope") / "nights"
+NIGHTS = Path(NAME) / "nights"
 RECORD, ENDED, LOGS, SUMMARY, REPORT = "night.json", "ended.json", "logs", "summary.md", "report.html"
 
 ABANDONED = timedelta(hours=20)

@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from opscope.base.results_folder import make_folder
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.store import RUN_FILE, read_run
 from opscope.reports.nightly.config import Config
@@ -91,7 +92,7 @@ def _run(
         join(run_dir, night, sweep.shard)
         return Ended(sweep, run_dir, outcome_of(run_dir), 0.0)
     log = folder_of(root, night) / LOGS / f"{run_dir.name}.txt"
-    log.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(log.parent)
     started = time.monotonic()
     while True:
         if (run_dir / RUN_FILE).is_file():

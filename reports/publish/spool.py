@@ -14,6 +14,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
+from opscope.base.results_folder import NAME, make_folder
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import OpTest
 from opscope.harness.record.store import JOURNAL_DIR, MANIFEST_FILE, RUN_FILE, StoredRun, read_run
@@ -21,7 +22,7 @@ from opscope.reports.database.database import DatabaseAwayError, DatabaseRefused
 from opscope.reports.publish.publish import publish
 from opscope.reports.records.night_record import NIGHT_FILE
 
-SPOOL = Path(".opscope") / "spool"
+SPOOL = Path(NAME) / "spool"
 
 
 def folder_of(url: str, root: Path) -> Path:
@@ -44,7 +45,7 @@ def keep(run_dir: Path, url: str, root: Path) -> Path:
     target = folder_of(url, root) / read_run(run_dir).run_id
     temporary = target.with_name(f".{target.name}.{os.getpid()}")
     try:
-        temporary.mkdir(parents=True, exist_ok=True)
+        make_folder(temporary)
         (target.parent / "database").write_text(shown(parse_url(url)) + "\n", encoding="utf-8")
         for name in (RUN_FILE, MANIFEST_FILE, NIGHT_FILE):
             if (run_dir / name).exists():

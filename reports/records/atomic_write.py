@@ -6,6 +6,7 @@ import contextlib
 import os
 from pathlib import Path
 
+from opscope.base.results_folder import make_folder
 from opscope.harness.record.errors import InputError
 
 
@@ -13,7 +14,7 @@ def write_whole(path: Path, text: str | bytes, hint: str) -> Path:
     """Writes `path`, its folder too; what is there stays if that fails. Raises InputError, with `hint` as way out."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         temporary.write_bytes(text if isinstance(text, bytes) else text.encode("utf-8", "replace"))
         temporary.replace(path)
     except OSError as error:

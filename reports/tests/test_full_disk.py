@@ -32,7 +32,7 @@ publish(sys.argv[2:], standalone_mode=False)
 def limited(folder: Path, size: int, *words: str) -> subprocess.CompletedProcess[str]:
     """`opscope publish` where no file may grow beyond `size` bytes."""
     command = [sys.executable, "-c", SCRIPT, str(size), *words]
-    environment = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", "HOME": str(folder)}
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
 
@@ -94,7 +94,7 @@ def test_a_device_that_is_full_takes_no_export(tmp_path: Path) -> None:
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
             [sys.executable, "-c", code, "export", "night01", "--format", "csv", "-o", "-", "--db", url],
-            cwd=tmp_path, env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"}, stdout=full,
+            cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT)}, stdout=full,
             stderr=subprocess.PIPE, text=True, check=False,
         )  # fmt: skip
     assert done.returncode != 0

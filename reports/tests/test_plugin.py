@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sqlite3
 import subprocess
 import sys
@@ -22,9 +21,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def sweep(folder: Path, *options: str, what: tuple[str, str] = ("--model", "mnist_mlp")) -> Done:
-    environment = {**os.environ, "OPSCOPE_CACHE_DIR": str(folder / "cache")}
     command = [Path(sys.executable).with_name("pytest"), *what, "--op-by-op", "--backend", "null", *options]
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120)
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
 
 
 @pytest.fixture(scope="module")

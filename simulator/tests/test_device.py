@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import struct
 import subprocess
 import sys
@@ -243,17 +244,14 @@ def test_the_file_alone_gives_the_same_bytes_in_a_fresh_process(tmp_path: Path) 
     made = one_kernel("matmul", MatmulParams(), [(a.shape, "bf16"), (b.shape, "bf16")], ((40, 30), "bf16"))
     (tmp_path / "p.ttnn").write_bytes(binary.write(made))
     np.savez(tmp_path / "x.npz", a=a, b=b)
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-m", "opscope.simulator", "p.ttnn", "--inputs", "x.npz", "--outputs", "y.npz", "--json"]
-    done = subprocess.run(
-        command, cwd=tmp_path, capture_output=True, text=True, check=True, env={"PYTHONPATH": str(ROOT)}
-    )
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True, env=environment)
     assert f'"cycles": {result.profile.total_cycles}' in done.stdout
     with np.load(tmp_path / "y.npz") as archive:
         assert archive["output_0"].tobytes() == result.outputs[0].tobytes()
     (tmp_path / "p.ttnn").write_bytes(b"no binary")
-    done = subprocess.run(
-        command, cwd=tmp_path, capture_output=True, text=True, check=False, env={"PYTHONPATH": str(ROOT)}
-    )
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, env=environment)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
 
 
@@ -266,4 +264,4 @@ def test_the_simulator_imports_no_jax_and_no_compiler_passes() -> None:
         "assert not [m for m in ours if not m.startswith('opscope.compiler.target')];"
         "assert not [m for m in sys.modules if m.startswith(('opscope.harness', 'opscope.models', 'opscope.reports'))]"
     )
-    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
+    subprocess.run([sys.executable, "-c", code], check=True)

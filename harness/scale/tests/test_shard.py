@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -41,10 +41,11 @@ def test_jobs_agree_although_hashes_of_strings_differ():
         "print(shard.divide({f'{d.getrandbits(64):x}': d.randrange(9) for _ in range(99)}, 4))"
     )
     said = {
-        subprocess.run([sys.executable, "-c", program], env={"PYTHONHASHSEED": seed}, capture_output=True, check=True,
-                       cwd=Path(costs.__file__).parents[2]).stdout
+        subprocess.run(
+            [sys.executable, "-c", program], env=os.environ | {"PYTHONHASHSEED": seed}, capture_output=True, check=True
+        ).stdout
         for seed in ("1", "2")
-    }  # fmt: skip
+    }
     assert len(said) == 1
 
 

@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from opscope.harness.cache import export_folder
+
 MODEL = "mnist_mlp"
 
 
@@ -64,21 +66,19 @@ class Place:
 
 
 @pytest.fixture(scope="session")
-def cache(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
-    """The cache of exports: shared by xdist workers, so that the model is exported once."""
-    base = tmp_path_factory.getbasetemp()
-    return (base.parent if hasattr(request.config, "workerinput") else base) / "opscope-cache"
+def cache() -> Path:
+    """The cache of exports, in the home folder that all tests share, so that the model is exported once."""
+    return export_folder.default_cache_dir()
 
 
 @pytest.fixture
-def place(tmp_path: Path, cache: Path) -> Place:
+def place(tmp_path: Path) -> Place:
     """An empty folder."""
-    keep = {name: value for name, value in os.environ.items() if not name.startswith(("OPSCOPE_", "PYTEST_"))}
+    keep = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     ours = {
-        "OPSCOPE_CACHE_DIR": str(cache),
         "COLUMNS": "120",
         # Plugins of the tests' own venv that a sweep does not need and that take long to import.
-        "PYTEST_ADDOPTS": "-p no:hypothesispytest -p no:benchmark -p no:jaxtyping",
+        "PYTEST_ADDOPTS": "-p no:hypothesispytest -p no:benchmark -p no:jaxtyping -p no:randomly",
     }
     return Place(tmp_path, keep | ours)
 

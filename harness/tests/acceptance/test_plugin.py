@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import json
+import re
 from collections import Counter
 from collections.abc import Callable
 from xml.etree import ElementTree
@@ -111,6 +113,18 @@ def test_lists_without_writing(place: Place) -> None:
     alone = place.run("pytest", "--op-by-op")
     assert alone.code == 0
     assert MODEL in alone.out
+
+
+@pytest.mark.parametrize("workers", [(), pytest.param(("-n", "1"), marks=pytest.mark.slow)])
+def test_a_plugin_that_shuffles_tests_changes_no_order(place: Place, workers: tuple[str, ...]) -> None:
+    pytest.importorskip("pytest_randomly")
+    done = place.pytest("--randomly-seed=1", "-v", *workers, PYTEST_ADDOPTS="-p no:hypothesispytest -p no:benchmark")
+    assert done.code == 0, done.out + done.err
+    lines = [line for line in done.lines if "PASSED" in line]
+    ran = [re.search(r"::\S+\[(\w+)\]", line)[1] for line in lines]  # type: ignore[index]
+    rows = (place.runs()[-1] / "manifest.jsonl").read_text().splitlines()[1:]
+    assert ran == [json.loads(row)["op_id"] for row in rows]
+    assert "randomly-seed" not in done.out
 
 
 def test_selection_skips_the_rest(place: Place, results: Counts) -> None:

@@ -1,0 +1,52 @@
+"""No test reaches what belongs to whoever runs the tests: tried in a checkout with runs, a home folder and settings."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ci.tests import tries_at_users_files
+
+CONFTEST = Path(__file__).resolve().parents[2] / "conftest.py"
+
+
+def outcomes(folder: Path, *words: str) -> dict[str, set[str]]:
+    """Outcome -> the tries that have it; a try that is caught at its end has two."""
+    checkout, home, cache = (folder / name for name in ("checkout", "home", "cache"))
+    for path in (checkout / ".opscope", home / ".cache" / "opscope", cache):
+        path.mkdir(parents=True)
+    (checkout / ".opscope" / "run.json").touch()
+    shutil.copy(tries_at_users_files.__file__, checkout / "test_tries.py")
+    shutil.copy(CONFTEST, checkout)
+    settings = dict.fromkeys(("OPSCOPE_BACKEND", "OPSCOPE_PUBLISH", "XDG_RUNTIME_DIR", "GITHUB_JOB"), "the user's")
+    settings |= {"HOME": str(home), "OPSCOPE_CACHE_DIR": str(cache)}
+    flags = ["-p", "no:randomly", "-p", "no:cacheprovider", "-q", "-rA", "--tb=no"]
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "pytest", *flags, *words], cwd=checkout, env=os.environ | settings,
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    found: dict[str, set[str]] = {}
+    for outcome, name in re.findall(
+        r"^(PASSED|FAILED|ERROR) \S+::test_(?:a_try\[)?(.+?)\]?(?: - .*)?$", done.stdout, re.M
+    ):
+        found.setdefault(outcome, set()).add(name)
+    assert found, done.stdout + done.stderr
+    return found
+
+
+@pytest.mark.parametrize("words", [(), ("-n", "1")], ids=["alone", "xdist"])
+def test_every_try_fails(tmp_path: Path, words: tuple[str, ...]) -> None:
+    left = {"leave a file behind"}
+    caught = set(tries_at_users_files.TRIES) - left
+    assert outcomes(tmp_path, *words) == {"PASSED": left | {"what_a_test_sees"}, "FAILED": caught, "ERROR": left}
+
+
+def test_every_try_succeeds_where_nothing_guards(tmp_path: Path) -> None:
+    tries = set(tries_at_users_files.TRIES)
+    assert outcomes(tmp_path, "--noconftest") == {"PASSED": tries, "FAILED": {"what_a_test_sees"}}

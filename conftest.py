@@ -1,0 +1,145 @@
+"""Tests leave the user alone: they have a home folder, an environment and a working folder of their own.
+
+Whoever runs the tests has runs in this checkout's `.opscope`, caches, and a shell with settings. Pointing the tests
+elsewhere is not enough: a forgotten path goes unnoticed until somebody has files there. So a test that touches the
+user's folders fails, and so does a test that starts a process which could.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import platformdirs
+import pytest
+
+CHECKOUT = Path(__file__).resolve().parent
+
+SEED = 1
+"""What shuffles the tests where `--randomly-seed` does not say otherwise: two runs fail alike."""
+
+VARIABLES = ("OPSCOPE_", "XDG_", "PYTEST_", "GITHUB_")
+"""How variables begin that decide what a run does, where its files lie or which page it writes to."""
+
+KNOBS = frozenset({"OPSCOPE_COLLECT_DATA", "OPSCOPE_KILLS", "OPSCOPE_MEASURE_POSTGRES", "OPSCOPE_PICTURES"})
+"""Variables that the tests themselves read; no setting has one of these names."""
+
+PATHS_OF = {
+    "open": 1, "os.chdir": 1, "os.link": 2, "os.listdir": 1, "os.mkdir": 1, "os.remove": 1, "os.rename": 2,
+    "os.rmdir": 1, "os.scandir": 1, "os.symlink": 2, "os.truncate": 1, "os.utime": 1, "sqlite3.connect": 1,
+}  # fmt: skip
+"""Audit event -> how many of its first arguments are paths."""
+
+
+class User(NamedTuple):
+    """What belongs to whoever runs the tests."""
+
+    home: str
+    folders: tuple[str, ...]
+    """Where their runs, caches, state and configuration lie; absolute."""
+
+
+USER = pytest.StashKey[User]()
+
+
+def the_user() -> User:
+    """The user as the environment has them before the tests change it."""
+    named = (os.environ.get(f"OPSCOPE_{name}", "") for name in ("CACHE_DIR", "DASHBOARD_HOME"))
+    of_opscope = [getattr(platformdirs, f"user_{kind}_dir")("opscope") for kind in ("cache", "state", "config", "data")]
+    folders = {absolute(path) for path in (CHECKOUT / ".opscope", *filter(None, named), *of_opscope)}
+    return User(str(Path.home()), tuple(sorted(folders)))
+
+
+def absolute(path: str | Path) -> str:
+    """`path` from the root on. Path.resolve() would ask the disk, and each file that a test opens comes here."""
+    return os.path.abspath(path)  # noqa: PTH100
+
+
+class Guard:
+    """Fails the test that touches a folder of the user, or starts a process that could."""
+
+    def __init__(self, user: User) -> None:
+        self._user = user
+        self.on = True
+        sys.addaudithook(self._watch)  # nothing removes it: it stays, switched off, until the process ends
+
+    def _watch(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if not self.on:
+            return
+        if event in PATHS_OF:
+            for argument in arguments[: PATHS_OF[event]]:
+                if isinstance(argument, str | bytes | os.PathLike):
+                    self._check_path(os.fsdecode(argument))
+        elif event == "subprocess.Popen":
+            _, words, folder, environment = arguments
+            self._check_process(words, Path(os.fsdecode(folder or ".")), environment)
+
+    def _check_path(self, text: str) -> None:
+        path = absolute(text.removeprefix("file:").partition("?")[0])  # SQLite takes URIs
+        for folder in self._user.folders:
+            if path == folder or path.startswith(folder + os.sep):
+                pytest.fail(f"{path}: expected a file of the tests, got one of the user; try tmp_path")
+
+    def _check_process(self, words: object, folder: Path, environment: Mapping[str, str] | None) -> None:
+        if folder.resolve().is_relative_to(CHECKOUT):
+            pytest.fail(f"{words}: expected a process outside of the checkout, got one in {folder}; try cwd=tmp_path")
+        home = (os.environ if environment is None else environment).get("HOME", self._user.home)
+        if home == self._user.home:
+            hint = "env=os.environ | {...}"
+            pytest.fail(f"{words}: expected a process with the tests' home, got the user's {home}; try {hint}")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Gives this process, and all that it starts, another home and an environment without the user's settings."""
+    if getattr(config.option, "randomly_seed", None) == "default":
+        config.option.randomly_seed = SEED
+    if hasattr(config, "workerinput"):  # of xdist, whose controller has done so
+        home, folders = config.workerinput["user"]  # type: ignore[attr-defined]
+        config.stash[USER] = User(home, tuple(folders))
+        return
+    config.stash[USER] = the_user()
+    home = tempfile.TemporaryDirectory(prefix="opscope-tests-", ignore_cleanup_errors=True)
+    config.add_cleanup(home.cleanup)
+    patch = pytest.MonkeyPatch()
+    config.add_cleanup(patch.undo)
+    patch.setenv("HOME", home.name)
+    for name in list(os.environ):
+        if name.startswith(VARIABLES) and name not in KNOBS:
+            patch.delenv(name)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Tells a worker of xdist who the user is: its environment no longer says so."""
+    node.workerinput["user"] = tuple(node.config.stash[USER])
+
+
+@pytest.fixture(scope="session", autouse=True)
+def working_folder(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[Path]:
+    """The current folder of all tests, and of fixtures that outlive a test; outside of the checkout, and guarded."""
+    folder, before = tmp_path_factory.mktemp("working-folder"), Path.cwd()
+    os.chdir(folder)
+    guard = Guard(pytestconfig.stash[USER])
+    yield folder
+    guard.on = False
+    os.chdir(before)
+
+
+@pytest.fixture(autouse=True)
+def stays_empty(working_folder: Path) -> Iterator[None]:
+    """Starts a test in the working folder; fails it where it leaves something for the next test to stumble over."""
+    os.chdir(working_folder)
+    yield
+    os.chdir(working_folder)
+    left = sorted(working_folder.iterdir())
+    for path in left:
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    if left:
+        names = ", ".join(path.name for path in left)
+        pytest.fail(f"expected an empty folder after the test, got {names}; try monkeypatch.chdir(tmp_path)")
