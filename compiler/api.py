@@ -6,7 +6,6 @@ option) is a `CompilerInputError`.
 
 from __future__ import annotations
 
-import hashlib
 import io
 import traceback
 from collections.abc import Callable, Iterator
@@ -19,6 +18,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from xdsl.utils.exceptions import VerifyException
 
+from opscope.base.digest import files_digest, source_files
+from opscope.base.places import HOME
 from opscope.compiler.buda.configuration import Configuration
 from opscope.compiler.buda.mixed_precision import FORMATS as MIXED_PRECISION
 from opscope.compiler.depths import Compilation, CompileDepth
@@ -250,14 +251,8 @@ def op_table() -> tuple[OpRow, ...]:
 @cache
 def fingerprint() -> str:
     """Changes whenever the compiler's output could: SHA-256 over its sources and the versions of what it rests on."""
-    digest = hashlib.sha256()
-    for name in ("xdsl", "jaxlib"):
-        digest.update(f"{name}={metadata.version(name)}\n".encode())
-    room = Path(__file__).parent
-    for path in sorted(room.rglob("*")):
-        if path.suffix in (".py", ".yaml", ".fbs") and "tests" not in path.relative_to(room).parts:
-            digest.update(str(path.relative_to(room)).encode() + b"\0" + path.read_bytes() + b"\0")
-    return digest.hexdigest()
+    versions = (f"{name}={metadata.version(name)}" for name in ("xdsl", "jaxlib"))
+    return files_digest(source_files(HOME / "compiler"), *versions, root=HOME)
 
 
 @cache

@@ -13,13 +13,15 @@ CACHE/superset-<digest>/          the virtual environment; the digest is of the 
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import secrets
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+from opscope.base.atomic_write import write_whole
+from opscope.base.digest import files_digest
 
 ROOM = Path(__file__).parent
 REQUIREMENTS, CONSTRAINTS = ROOM / "requirements.in", ROOM / "constraints.txt"
@@ -64,8 +66,7 @@ class Home:
     @property
     def venv(self) -> Path:
         """Superset's virtual environment; another one for other pins."""
-        digest = hashlib.sha256(REQUIREMENTS.read_bytes() + CONSTRAINTS.read_bytes()).hexdigest()[:12]
-        return self.cache / f"superset-{digest}"
+        return self.cache / f"superset-{files_digest([REQUIREMENTS, CONSTRAINTS], digits=12)}"
 
     @property
     def python(self) -> Path:
@@ -110,11 +111,7 @@ class Home:
 
     def write(self, name: str, values: dict[str, Any]) -> None:
         """Writes a JSON file of the folder, whole or not at all, readable by its owner alone."""
-        path = self.folder / name
-        temporary = path.with_name(f".{name}.{os.getpid()}")
-        temporary.unlink(missing_ok=True)
-        write_private(temporary, json.dumps(values, indent=1))
-        temporary.replace(path)
+        write_whole(self.folder / name, json.dumps(values, indent=1), permissions=0o600)
 
     def private(self, folder: Path) -> None:
         """Makes a folder below this one its owner's alone: a bundle names the database, maybe with its password."""

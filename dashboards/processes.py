@@ -18,6 +18,7 @@ from pathlib import Path
 
 import psutil
 
+from opscope.base.children import process_tree
 from opscope.dashboards.errors import DashboardError
 from opscope.dashboards.home import Home
 
@@ -74,8 +75,7 @@ def stop(home: Home) -> list[str]:
     while (left := running(home)) and time.monotonic() < deadline:
         time.sleep(0.1)
     for pid in left.values():
-        for one in [*psutil.Process(pid).children(recursive=True), psutil.Process(pid)]:
-            one.kill()
+        process_tree.kill(pid)
     for child in CHILDREN:
         child.poll()
     (home.folder / FILE).unlink(missing_ok=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shutil
 import sqlite3
@@ -13,6 +12,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
+from opscope.base.digest import files_digest, json_digest, source_files, words_digest
 from opscope.dashboards import bundle, checks, install, processes, superset
 from opscope.dashboards.bundle import ASSETS, Source
 from opscope.dashboards.errors import DashboardError
@@ -107,13 +107,10 @@ def provision(home: Home, assets: bundle.Assets, wanted: Wanted, tell: Tell, pre
     """Imports the bundle and sets who sees it, unless that is what was imported last."""
     files = bundle.render(assets, wanted.source)
     password = home.admin_password.read_text(encoding="utf-8")
-    digest = hashlib.sha256()
-    for part in (files, dict(assets.retired), wanted.served.anonymous, password, home.venv.name):
-        digest.update(json.dumps(part, sort_keys=True).encode())
-    for path in sorted((ROOM / "inside").glob("*.py")):
-        digest.update(path.read_bytes())
+    asked = json_digest((files, dict(assets.retired), wanted.served.anonymous, password, home.venv.name))
+    digest = files_digest(source_files(ROOM / "inside"), asked)
     stamp = home.folder / "imported"
-    if home.metadata.is_file() and stamp.is_file() and stamp.read_text(encoding="utf-8") == digest.hexdigest():
+    if home.metadata.is_file() and stamp.is_file() and stamp.read_text(encoding="utf-8") == digest:
         tell("the dashboards are as last imported")
         return
     shutil.rmtree(home.bundle, ignore_errors=True)
@@ -124,7 +121,7 @@ def provision(home: Home, assets: bundle.Assets, wanted: Wanted, tell: Tell, pre
     stamp.unlink(missing_ok=True)
     known = home.read("admin.json").get("password")
     extra = {"OPSCOPE_ADMIN_PASSWORD": password}
-    fingerprint = hashlib.sha256(password.encode()).hexdigest()
+    fingerprint = words_digest(password)
     if known != fingerprint:
         extra["OPSCOPE_ADMIN_RESET"] = "1"
     if wanted.served.anonymous:
@@ -138,7 +135,7 @@ def provision(home: Home, assets: bundle.Assets, wanted: Wanted, tell: Tell, pre
         connection.execute("PRAGMA journal_mode = WAL")  # readers do not wait for the one who writes
     home.write("admin.json", {"password": fingerprint})
     home.write(PREPARED, _stage(home, wanted))
-    stamp.write_text(digest.hexdigest(), encoding="utf-8")
+    stamp.write_text(digest, encoding="utf-8")
 
 
 def artifact_command(host: str, port: int, roots: Sequence[Path], allowed: Sequence[str]) -> list[str]:

@@ -22,9 +22,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from opscope.base.places import HOME
 from opscope.models import frontends
 
-ROOT = Path(__file__).resolve().parent
+ROOT = HOME / "models"
 FRAMEWORK_FOLDERS = tuple(sorted(p.parent for p in ROOT.glob("*/__init__.py") if p.parent.name in frontends.names()))
 """Folders that are searched in any case; every `*.py` in them that uses `@model` is a model."""
 

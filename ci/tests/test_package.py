@@ -6,7 +6,7 @@ import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-ROOMS = ("harness", "compiler", "simulator", "models", "reports", "dashboards")
+ROOMS = ("opscope", "harness", "compiler", "simulator", "models", "reports", "dashboards")
 
 
 def sources(suffixes: set[str], *, wanted: bool) -> set[Path]:

@@ -5,11 +5,12 @@ The schema's SHA-256 is written beside the generated files; a test compares it, 
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 import subprocess
 import tempfile
 from pathlib import Path
+
+from opscope.base.digest import file_digest
 
 HERE = Path(__file__).parent
 SCHEMA = HERE / "schema.fbs"
@@ -19,7 +20,7 @@ DIGEST = GENERATED / "SCHEMA.sha256"
 
 def digest() -> str:
     """SHA-256 of schema.fbs, in hex."""
-    return hashlib.sha256(SCHEMA.read_bytes()).hexdigest()
+    return file_digest(SCHEMA)
 
 
 def main() -> None:

@@ -6,7 +6,6 @@ process group, so that time, memory and crashes are the lane's business.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 import signal
@@ -14,6 +13,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from opscope.base.digest import file_digest, words_digest
 from opscope.harness.backends.base import BackendOptions, Job, StageCrashError, StageError, Target, no_mixed_precision
 from opscope.harness.backends.commands.description import CommandFile, CommandStage, read
 from opscope.harness.backends.commands.values import OpFiles
@@ -52,19 +52,17 @@ class Command:
 
     def fingerprint(self) -> str:
         """Hash over the YAML file, the tools' files, what they say of their version, and the files it names."""
-        digest = hashlib.sha256(self._file.path.read_bytes())
-        for tool in self._file.requires:
-            digest.update(_contents(Path(_found(tool) or tool)))
+        parts = [file_digest(self._file.path)]
+        parts += [_contents(Path(_found(tool) or tool)) for tool in self._file.requires]
         for pattern in self._file.fingerprint:
-            for path in sorted(Path(self._file.path.parent).glob(pattern)):
-                digest.update(_contents(path))
+            parts += [_contents(path) for path in sorted(Path(self._file.path.parent).glob(pattern))]
         if self._file.version:
             done = subprocess.run(
                 [_found(self._file.version[0]) or self._file.version[0], *self._file.version[1:]],
                 stdin=subprocess.DEVNULL, capture_output=True, env=self._environment(), check=False,
             )  # fmt: skip
-            digest.update(done.stdout + done.stderr)
-        return f"{self.name}-{digest.hexdigest()[:16]}"
+            parts.append((done.stdout + done.stderr).decode(errors="replace"))
+        return f"{self.name}-{words_digest(*parts, digits=16)}"
 
     def climb(self, stage: Stage, job: Job) -> None:
         """Runs the stage's command. Raises StageError with the tool's own words, StageCrashError where it died."""
@@ -131,13 +129,12 @@ def _found(tool: str) -> str | None:
     return shutil.which(tool) or shutil.which(tool, path=str(beside))
 
 
-def _contents(path: Path) -> bytes:
+def _contents(path: Path) -> str:
     """The digest of a file; its name alone where it cannot be read."""
     try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").digest()
+        return file_digest(path)
     except OSError:
-        return str(path).encode()
+        return str(path)
 
 
 def _read(process: subprocess.Popen[bytes]) -> str:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 from functools import cache
 from importlib import metadata, util
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from opscope.base.digest import files_digest, source_files
+from opscope.base.places import HOME
 from opscope.harness.backends.base import BackendOptions, Job, StageError, Target, Watch
 from opscope.harness.prepare.paths import moved, moves_of
 from opscope.harness.record.errors import InputError, closest
@@ -255,12 +255,7 @@ def described(desc: Any) -> TensorDesc:
 
 @cache
 def _fingerprint() -> str:
-    import opscope.simulator.api
     from opscope.compiler import api
 
-    digest = hashlib.sha256(f"{api.fingerprint()};numpy={metadata.version('numpy')};".encode())
-    room = Path(opscope.simulator.api.__file__).parent
-    for path in sorted(room.rglob("*.py")):
-        if "tests" not in path.relative_to(room).parts:
-            digest.update(path.relative_to(room).as_posix().encode() + b"\0" + path.read_bytes())
-    return f"reference-{digest.hexdigest()[:16]}"
+    versions = api.fingerprint(), f"numpy={metadata.version('numpy')}"
+    return f"reference-{files_digest(source_files(HOME / 'simulator'), *versions, root=HOME, digits=16)}"

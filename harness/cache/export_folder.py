@@ -14,8 +14,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import hashlib
-import json
 import os
 import platform
 import shutil
@@ -23,7 +21,8 @@ from collections.abc import Iterable, Iterator
 from importlib import metadata
 from pathlib import Path
 
-from opscope.base.places import room
+from opscope.base.digest import file_digest, files_digest, json_digest, source_files, words_digest
+from opscope.base.places import HOME, room
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import ManifestHeader, OpRow
 
@@ -57,14 +56,8 @@ def cache_dir(asked: str | None) -> Path:
 
 def sources_digest() -> str:
     """SHA-256 over the sources and package versions that decide what an export folder holds."""
-    digest = hashlib.sha256()
-    for folder in SOURCES:
-        for path in sorted(room(folder).rglob("*.py")):
-            if "tests" not in path.parts:
-                digest.update(path.read_bytes())
-    for package in PACKAGES:
-        digest.update(f"{package}={metadata.version(package)};".encode())
-    return digest.hexdigest()
+    versions = (f"{package}={metadata.version(package)}" for package in PACKAGES)
+    return files_digest(source_files(*map(room, SOURCES)), *versions, root=HOME)
 
 
 def key(model_files: Iterable[Path], settings: dict[str, object], sources: str) -> str:
@@ -72,11 +65,7 @@ def key(model_files: Iterable[Path], settings: dict[str, object], sources: str) 
 
     `sources` is what `sources_digest` said, which takes ten times as long as all of this.
     """
-    digest = hashlib.sha256(sources.encode())
-    for path in model_files:
-        digest.update(hashlib.sha256(path.read_bytes()).digest())
-    digest.update(json.dumps(settings, sort_keys=True, default=str).encode())
-    return digest.hexdigest()[:20]
+    return words_digest(sources, *map(file_digest, model_files), json_digest(settings), digits=20)
 
 
 def cpu_fingerprint() -> str:
@@ -85,7 +74,7 @@ def cpu_fingerprint() -> str:
     info = Path("/proc/cpuinfo")
     if info.is_file():
         flags += next((line for line in info.read_text().splitlines() if line.startswith(("flags", "Features"))), "")
-    return hashlib.sha256(flags.encode()).hexdigest()[:12]
+    return words_digest(flags, digits=12)
 
 
 def make_dir(path: Path, where: str = "cache folder") -> Path:

@@ -12,6 +12,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+from opscope.base.atomic_write import write_whole
+
 
 class Shelf:
     """The values below one folder."""
@@ -40,12 +42,5 @@ class Shelf:
 
     def put(self, key: str, value: dict[str, Any]) -> None:
         """Keeps a value, in the place of an older one; of two writers at once one wins."""
-        path = self.place(key)
-        temporary = path.with_name(f".{key}.{os.getpid()}")
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            temporary.write_bytes(json.dumps(value).encode())
-            temporary.replace(path)
-        except OSError:
-            with contextlib.suppress(OSError):
-                temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            write_whole(self.place(key), json.dumps(value))

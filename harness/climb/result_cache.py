@@ -7,8 +7,6 @@ table's version). Only what an op will do again is kept: not what time, memory o
 
 from __future__ import annotations
 
-import hashlib
-import json
 from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
@@ -16,6 +14,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from opscope.base.digest import json_digest, words_digest
 from opscope.harness.cache import verdict_fingerprint
 from opscope.harness.cache.json_store import Shelf
 from opscope.harness.climb.reruns import OF_THE_MACHINE
@@ -112,7 +111,7 @@ def key(row: OpRow, context: RunContext, ready: Ready) -> str:
         "golden": bool(row.golden),
         "argument_types": row.argument_types,
     }
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
+    return json_digest(parts, digits=32)
 
 
 @lru_cache(maxsize=16)
@@ -156,6 +155,4 @@ def note(cache_dir: Path, context: RunContext, ready: Ready) -> None:
 
 def _request(context: RunContext) -> str:
     asked = (context.backend, context.arch, context.data_format, context.math_fidelity, context.until)
-    return hashlib.sha256(repr((VERSION, asked, verdict_fingerprint.everything(context.backend))).encode()).hexdigest()[
-        :32
-    ]
+    return words_digest(repr((VERSION, asked, verdict_fingerprint.everything(context.backend))), digits=32)

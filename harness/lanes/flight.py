@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
-from opscope.harness.lanes.lane_process import LaneDownError
+from opscope.base.children.ending import Cause, Ending
 from opscope.harness.record.optest import RunContext, build_test, now
 from opscope.harness.record.records import OpRow, OpTest, StageTime
 from opscope.harness.record.stages import Stage, Status
@@ -46,8 +46,17 @@ class Flight:
         """Notes that a stage began: the one before it has been passed."""
         self._begun.append((stage, time.monotonic()))
 
-    def ended(self, down: LaneDownError, output: str) -> OpTest:
-        """The record of an op that took its lane down."""
+    def ended(self, ending: Ending, output: str) -> OpTest:
+        """The record of an op that took its lane down, with what the lane printed last."""
+        if ending.cause is Cause.TIMEOUT:
+            return self._record(Status.TIMEOUT, None, ending.text, output)
+        return self.crashed(ending.kind, ending.text, output)
+
+    def crashed(self, kind: str, text: str, output: str) -> OpTest:
+        """The record of an op that crashed: in a word or two how, and what happened."""
+        return self._record(Status.CRASHED, kind, text, output)
+
+    def _record(self, status: Status, crash_kind: str | None, text: str, output: str) -> OpTest:
         stages = [Stage.SPLIT, *(stage for stage, _ in self._begun)]
         # Before its first stage the op is being read; that is still the first stage's business.
         failed = stages[-1] if self._begun else (self.ready.stages or (Stage.COMPARE,))[0]
@@ -57,11 +66,11 @@ class Flight:
             StageTime(stage=stage, seconds=moments[index + 1] - moments[index])
             for index, (stage, _) in enumerate(self._begun)
         )
-        message = f"{down} at {failed}"
+        message = f"{text} at {failed}"
         return build_test(
             self.row,
             self.context,
-            status=down.status,
+            status=status,
             stage_reached=reached,
             failed_stage=failed,
             started=self.started,
@@ -70,7 +79,7 @@ class Flight:
             stages=times,
             data_format=self.ready.data_format,
             math_fidelity=self.ready.math_fidelity,
-            crash_kind=down.kind if down.status is Status.CRASHED else None,
+            crash_kind=crash_kind,
             artifact=self._keep(f"{message}\n\nlast output of the worker:\n{output}"),
         )
 

@@ -1,31 +1,26 @@
 """A lane: the parent's side of one isolated child that climbs ops, one in flight.
 
-The child is `python -P -m opscope.harness.lanes.worker` in a session of its own. Parent and child speak framed JSON
-over a socketpair; what the child prints goes to a capped log. A crash, a time limit, an exit or garbage on the socket
-becomes the record of the op in flight, with the stage it was in, and the next op gets a fresh child. The parent watches
-resident memory and threads itself, since resource limits do not bind root. Imports neither numpy nor jax.
+The child runs `opscope.harness.lanes.worker.serve` (`opscope.base.children`). A crash, a limit, an exit or garbage on
+its socket becomes the record of the op in flight, with the stage it was in, and the next op gets a fresh child. Imports
+neither numpy nor jax.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
+from opscope.base.children.capped_log import CappedLog
+from opscope.base.children.child import Child, Deadline
+from opscope.base.children.ending import Cause, ChildEnded, Ending
 from opscope.harness.lanes import memory
 from opscope.harness.lanes.flight import Flight, Ready
-from opscope.harness.lanes.lane_log import CappedLog
-from opscope.harness.lanes.lane_process import LaneDownError, LaneProcess
-from opscope.harness.lanes.process_tree import stopped, usage
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import RunContext
 from opscope.harness.record.records import OpRow, OpTest
-from opscope.harness.record.stages import Stage, Status
+from opscope.harness.record.stages import Stage
 
-_POLL_SECONDS = 0.05
-"""How often memory and threads are looked at."""
 _START_ATTEMPTS = 2
 _SPENT = 0.75
 """Share of the memory or the threads allowed that a child may still hold when an op has ended."""
@@ -57,7 +52,7 @@ class Lane:
         self.config = config
         self.starts = 0
         """Children started so far."""
-        self._child: LaneProcess | None = None
+        self._child: Child | None = None
         self._ready: Ready | None = None
         self._number = 0
         self.memory_limit = memory.budget(config.memory_limit)
@@ -73,7 +68,10 @@ class Lane:
         """Starts a child if there is none, without waiting for it: its imports then overlap with other work."""
         if self._child is None:
             self.starts += 1
-            self._child = LaneProcess(self.config.environment, self._log)
+            self._child = Child(
+                "opscope.harness.lanes.worker:serve", memory=self.memory_limit, threads=self.config.thread_limit,
+                environment=self.config.environment, log=self._log,
+            )  # fmt: skip
             self._child.send({"context": asdict(self.config.context)})
 
     def ready(self) -> Ready:
@@ -84,14 +82,15 @@ class Lane:
             self.start()
             if self._ready is not None:
                 break
+            assert self._child is not None
             try:
-                message = self._receive(time.monotonic() + self.config.start_timeout)
-            except LaneDownError as down:
+                message = self._child.receive(Deadline(self.config.start_timeout))
+            except ChildEnded as ended:
                 self._stop()
                 if attempt + 1 < _START_ATTEMPTS:
                     continue
                 last = self._log.last_line()
-                got = f"{down}{f': {last}' if last else ''}"
+                got = f"{ended}{f': {last}' if last else ''}"
                 raise InputError(f"--backend {self.config.context.backend}", "a worker that starts", got,
                                  "`opscope doctor`") from None  # fmt: skip
             if "input_error" in message:
@@ -130,9 +129,9 @@ class Lane:
                 "export_dir": self.config.export_dirs[row.uses[0].model],
                 "attempt": attempt,
             })  # fmt: skip
-            deadline = time.monotonic() + self.config.op_timeout
+            deadline = Deadline(self.config.op_timeout)
             while True:
-                message = self._receive(deadline)
+                message = self._child.receive(deadline)
                 if "stage" in message:
                     flight.enter(Stage(message["stage"]))
                 elif message.get("op") == self._number:
@@ -140,11 +139,11 @@ class Lane:
                     self._stop_if_spent()
                     return test
                 else:
-                    raise LaneDownError(Status.CRASHED, "protocol", f"unexpected frame {str(message)[:80]}")
-        except (LaneDownError, ValueError) as error:
-            down = error if isinstance(error, LaneDownError) else LaneDownError(Status.CRASHED, "protocol", str(error))
+                    raise ChildEnded(Ending(Cause.PROTOCOL, f"unexpected frame {str(message)[:80]}"))
+        except (ChildEnded, ValueError) as error:
+            ending = error.ending if isinstance(error, ChildEnded) else Ending(Cause.PROTOCOL, str(error))
             self._stop()
-            return flight.ended(down, self._log.tail())
+            return flight.ended(ending, self._log.tail())
         except BaseException:
             self._stop()  # an op was in flight: its answer must never be taken for the next one's
             raise
@@ -171,7 +170,7 @@ class Lane:
     def _stop_if_spent(self) -> None:
         """Ends a child that an op has left so full that the next op could be blamed for it."""
         assert self._child is not None
-        resident, threads = usage(self._child.pid)
+        resident, threads = self._child.usage()
         if resident > self.memory_limit * _SPENT or threads > self.config.thread_limit * _SPENT:
             self._stop()
 
@@ -179,27 +178,3 @@ class Lane:
         child, self._child, self._ready = self._child, None, None
         if child is not None:
             child.kill()
-
-    def _receive(self, deadline: float) -> dict[str, Any]:
-        """The child's next frame. Raises LaneDownError: it died, took too long or too much, or wrote no frame."""
-        child = self._child
-        assert child is not None
-        while True:
-            if (message := child.next_message()) is not None:
-                return message
-            alive = child.wait(min(_POLL_SECONDS, max(0.0, deadline - time.monotonic())))
-            if (message := child.next_message()) is not None:
-                return message
-            if child.garbage is not None:
-                raise LaneDownError(Status.CRASHED, "protocol", child.garbage)
-            if not alive:
-                raise child.died()
-            if time.monotonic() >= deadline:
-                still = " (stopped)" if stopped(child.pid) else ""
-                raise LaneDownError(Status.TIMEOUT, "timeout", f"no answer within {self.config.op_timeout:g} s{still}")
-            resident, threads = usage(child.pid)
-            if resident > self.memory_limit:
-                text = f"{resident >> 20} MiB resident, {self.memory_limit >> 20} MiB allowed"
-                raise LaneDownError(Status.CRASHED, "memory", text)
-            if threads > self.config.thread_limit:
-                raise LaneDownError(Status.CRASHED, "threads", f"{threads} threads, {self.config.thread_limit} allowed")

@@ -1,28 +1,21 @@
-"""The child of a lane: takes ops through one backend, one at a time, and says so in framed JSON.
+"""The child of a lane: takes ops through one backend, one at a time.
 
-Started by `opscope.harness.lanes.lane` as `python -P -m opscope.harness.lanes.worker FD PARENT_PID`; the first frame
-holds the run's context, each later one an op. Imports the backend once. It answers with `stage` frames (which stage
-begins) and one `test` frame per op; whatever it prints goes to the lane's log.
+`opscope.harness.lanes.lane` starts `serve` in a child process; the first message holds the run's context, each later
+one an op. Imports the backend once. It answers with `stage` messages (which stage begins) and one `test` message per
+op; whatever it prints goes to the lane's log.
 """
 
 from __future__ import annotations
 
-import ctypes
 import dataclasses
-import faulthandler
 import gc
-import os
-import signal
-import socket
-import sys
 import traceback
 from pathlib import Path
-from typing import Any
 
+from opscope.base.children.inside import Parent
 from opscope.harness.backends import registry
 from opscope.harness.backends.base import Backend, BackendOptions
 from opscope.harness.cache import verdict_fingerprint
-from opscope.harness.lanes import frames
 from opscope.harness.lanes.ladder import climb
 from opscope.harness.lanes.worker_hygiene import Surroundings
 from opscope.harness.record.errors import InputError, closest
@@ -31,41 +24,10 @@ from opscope.harness.record.records import OpRow
 from opscope.harness.record.stages import Stage
 from opscope.harness.verdict import tolerance
 
-_PR_SET_PDEATHSIG = 1
 
-
-class Link:
-    """The worker's end of the socket: whole frames out, one frame at a time in."""
-
-    def __init__(self, connection: socket.socket) -> None:
-        self._connection, self._decoder = connection, frames.Decoder()
-        self._waiting: list[dict[str, Any]] = []
-
-    def send(self, message: dict[str, Any]) -> None:
-        """Writes one frame, whole."""
-        self._connection.sendall(frames.encode(message))
-
-    def receive(self) -> dict[str, Any] | None:
-        """The next frame; None once the lane has closed its end."""
-        while not self._waiting:
-            data = self._connection.recv(1 << 16)
-            if not data:
-                return None
-            self._waiting.extend(self._decoder.feed(data))
-        return self._waiting.pop(0)
-
-
-def die_with_parent(parent: int) -> None:
-    """Has the kernel kill this process when its parent ends, however that ends; leaves at once if it already did."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:
-        raise SystemExit(1)
-
-
-def serve(link: Link) -> None:
-    """Loads the backend that the first frame names, says `ready`, then answers op after op until the lane closes."""
-    first = link.receive()
+def serve(parent: Parent) -> None:
+    """Loads the backend that the first message names, says `ready`, then answers op after op until the lane closes."""
+    first = parent.receive()
     if first is None:
         return
     context = RunContext(**first["context"])
@@ -86,11 +48,11 @@ def serve(link: Link) -> None:
         gc.collect()
         gc.freeze()
     except InputError as error:
-        link.send({"input_error": [error.where, error.expected, error.got, error.hint]})
+        parent.send({"input_error": [error.where, error.expected, error.got, error.hint]})
         return
     except Exception as error:  # noqa: BLE001  whatever a backend's import raises is told in one line
         traceback.print_exc()
-        link.send(
+        parent.send(
             {
                 "input_error": [
                     f"--backend {context.backend}",
@@ -102,7 +64,7 @@ def serve(link: Link) -> None:
         )
         return
     context = dataclasses.replace(context, card_type=target.card_type)
-    link.send(
+    parent.send(
         {
             "ready": {
                 "card_type": target.card_type,
@@ -116,7 +78,7 @@ def serve(link: Link) -> None:
         }
     )
     surroundings = Surroundings()
-    while (message := link.receive()) is not None:
+    while (message := parent.receive()) is not None:
         test = climb(
             OpRow.model_validate_json(message["row"]),
             backend,
@@ -124,10 +86,10 @@ def serve(link: Link) -> None:
             context=context,
             export_dir=Path(message["export_dir"]),
             attempt=message["attempt"],
-            on_stage=lambda stage: link.send({"stage": stage}),
+            on_stage=lambda stage: parent.send({"stage": stage}),
         )
         surroundings.restore()
-        link.send({"op": message["number"], "test": test.model_dump_json()})
+        parent.send({"op": message["number"], "test": test.model_dump_json()})
 
 
 def _warm_up(backend: Backend) -> None:
@@ -150,16 +112,3 @@ def _check_until(context: RunContext, stages: tuple[Stage, ...]) -> None:
             f"'{context.until}'",
             closest(context.until, known),
         )
-
-
-def main(arguments: list[str]) -> None:
-    """Entry point: `opscope.harness.lanes.worker FD PARENT_PID`."""
-    descriptor, parent = (int(word) for word in arguments)
-    die_with_parent(parent)
-    faulthandler.enable()
-    with socket.socket(fileno=descriptor) as connection:
-        serve(Link(connection))
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

@@ -7,7 +7,6 @@ import no NumPy.
 from __future__ import annotations
 
 import ast
-import hashlib
 import os
 import shutil
 import struct
@@ -17,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from opscope.base.digest import file_digest
 from opscope.harness.cache.export_folder import VALUES
 from opscope.harness.record.errors import InputError, closest
 
@@ -52,12 +52,6 @@ def files(inputs: str, weights: str | None) -> dict[str, str]:
         if path is not None and (not path.endswith(SUFFIXES[option]) or not Path(path).is_file()):
             raise InputError(option, f"a {SUFFIXES[option]} file", f"{path!r}, which is none")
     return {option: path for option, path in found.items() if path is not None}
-
-
-def digest(path: Path | str) -> str:
-    """SHA-256 of a file."""
-    with Path(path).open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def shapes(path: Path | str) -> tuple[tuple[str, tuple[int, ...]], ...]:
@@ -115,7 +109,7 @@ def values(exported: Handed, descs: Sequence[TensorDesc], folder: Path, brought:
                 raise InputError(f"{option} {path}: {name}", f"{tuple(shape)} of {kind}", got)
             place = _place(folder, index)
             save(place, value)
-            found[index] = Given(place.relative_to(folder).as_posix(), digest(place))
+            found[index] = Given(place.relative_to(folder).as_posix(), file_digest(place))
     return found
 
 
@@ -164,7 +158,7 @@ READERS: dict[str, Callable[[str], Iterator[tuple[str, np.ndarray]]]] = {
 
 def label(brought: Mapping[str, str]) -> str:
     """What the provenance of captured inputs says of the files that the user brought: `+weights@<12 digits>`."""
-    return "".join(f"+{option.strip('-')}@{digest(path)[:12]}" for option, path in sorted(brought.items()))
+    return "".join(f"+{option.strip('-')}@{file_digest(Path(path))[:12]}" for option, path in sorted(brought.items()))
 
 
 def _place(folder: Path, index: int) -> Path:
@@ -182,4 +176,4 @@ def _link(source: Path, folder: Path, index: int) -> Given:
         os.link(source, place)
     except OSError:
         shutil.copyfile(source, place)
-    return Given(place.relative_to(folder).as_posix(), digest(place))
+    return Given(place.relative_to(folder).as_posix(), file_digest(place))

@@ -6,20 +6,15 @@ pytest processes: no framework is imported here.
 
 from __future__ import annotations
 
-import hashlib
-import json
-import os
 import shutil
-import signal
-import subprocess
-import sys
 import tempfile
-import threading
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from opscope.base.children.call import call
+from opscope.base.children.ending import Cause
+from opscope.base.digest import file_digest, files_digest, json_digest, words_digest
 from opscope.harness.cache import export_folder, upkeep
 from opscope.harness.cache.claims import Claims
 from opscope.harness.record.errors import InputError
@@ -29,18 +24,6 @@ from opscope.models.frontends.child import ARGUMENTS
 
 EXPORT_SECONDS = 900.0
 """An exporter that takes longer is ended: its model is `export_failed`."""
-
-THREADS = {
-    "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false",
-    "NPROC": "1",
-    "OPENBLAS_NUM_THREADS": "1",
-    "OMP_NUM_THREADS": "1",
-    "MKL_NUM_THREADS": "1",
-}
-"""Environment that makes XLA and BLAS single-threaded, so that digits repeat."""
-
-OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "DIFFUSERS_OFFLINE": "1"}
-"""Environment in which no framework's hub is asked for anything."""
 
 
 @dataclass(frozen=True)
@@ -54,14 +37,10 @@ class Export:
 
     def key(self) -> str:
         """Name of the folder of the export: the model's source, the request, the exporter and its framework."""
-        digest = hashlib.sha256()
-        for file in self.files:
-            digest.update(_digest(Path(file)))
         # The place of a model's file is not part of what it is.
         asked = {**asdict(self.source), "path": Path(self.source.path).name}
-        told = {"framework": self.framework, "asked": asked, "versions": frontends.versions(self.framework)}
-        digest.update(json.dumps(told, sort_keys=True).encode())
-        return digest.hexdigest()[:20]
+        request = {"framework": self.framework, "asked": asked, "versions": frontends.versions(self.framework)}
+        return words_digest(*(_digest(Path(file)) for file in self.files), json_digest(request), digits=20)
 
 
 class ExportFailed(Exception):  # noqa: N818 - the outcome of one model, not an error of ours
@@ -72,21 +51,11 @@ class ExportFailed(Exception):  # noqa: N818 - the outcome of one model, not an 
         self.stage, self.error, self.trace = stage, error, trace
 
 
-def _digest(path: Path) -> bytes:
-    """SHA-256 of a file, or of all files of a folder (a SavedModel)."""
+def _digest(path: Path) -> str:
+    """Of a file, or of all files of a folder (a SavedModel)."""
     if not path.is_dir():
-        return hashlib.sha256(path.read_bytes()).digest()
-    found = hashlib.sha256()
-    for inner in sorted(p for p in path.rglob("*") if p.is_file()):
-        found.update(inner.relative_to(path).as_posix().encode() + inner.read_bytes())
-    return found.digest()
-
-
-def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The environment of every child that runs a framework or XLA: one thread, no network."""
-    flags = " ".join(f for f in (os.environ.get("XLA_FLAGS", ""), THREADS["XLA_FLAGS"]) if f)
-    return {**os.environ, **THREADS, **OFFLINE, "XLA_FLAGS": flags, "TF_CPP_MIN_LOG_LEVEL": "2",
-            "JAX_PLATFORMS": "cpu", **(extra or {})}  # fmt: skip
+        return file_digest(path)
+    return files_digest(sorted(inner for inner in path.rglob("*") if inner.is_file()), root=path)
 
 
 def exported(export: Export, cache: Path, max_cache: int, claims: Claims) -> Path:
@@ -122,7 +91,6 @@ def _make(export: Export, folder: Path, max_cache: int) -> None:
     claims.hold(temporary)
     try:
         _run(export, temporary)
-        (temporary / "log.txt").unlink(missing_ok=True)
         try:
             temporary.rename(folder)
         except OSError:
@@ -135,55 +103,19 @@ def _make(export: Export, folder: Path, max_cache: int) -> None:
 
 def _run(export: Export, folder: Path) -> None:
     """One exporter at work until it ends. Raises ExportFailed or InputError."""
-    log = folder / "log.txt"
     task = {"framework": export.framework, **asdict(export.source), "folder": str(folder)}
     last: dict[str, Any] = {"event": "stage", "stage": "build"}
-    late = threading.Event()
-    with log.open("wb") as output:
-        child = subprocess.Popen(
-            [sys.executable, "-P", "-m", "opscope.models.frontends.child"], stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=output, env=environment(frontends.get(export.framework).environment), start_new_session=True,
-        )  # fmt: skip
-
-        def end() -> None:
-            late.set()
-            os.killpg(child.pid, signal.SIGKILL)
-
-        clock = threading.Timer(EXPORT_SECONDS, end)
-        clock.start()
-        try:
-            assert child.stdin is not None
-            assert child.stdout is not None
-            child.stdin.write(json.dumps(task).encode())
-            child.stdin.close()
-            for line in child.stdout:
-                last = json.loads(line)
-            code = child.wait()
-        except BaseException:
-            os.killpg(child.pid, signal.SIGKILL)
-            child.wait()
-            raise
-        finally:
-            clock.cancel()
-            for pipe in (child.stdin, child.stdout):
-                if pipe is not None:
-                    pipe.close()
-    _judge(last, code, late.is_set(), log)
-
-
-def _judge(last: Mapping[str, Any], code: int, late: bool, log: Path) -> None:
-    """Raises what the last word of an exporter, or its silence, means; nothing where it is done."""
+    outcome = call(
+        "opscope.models.frontends.child:export", task, seconds=EXPORT_SECONDS,
+        on_message=lambda event: last.update(event),
+        environment=frontends.get(export.framework).environment,
+    )  # fmt: skip
     if last["event"] == "refused":
         raise InputError(last["where"], last["expected"], last["got"], last["hint"])
     if last["event"] == "failed":
         raise ExportFailed(last["stage"], last["error"], last["traceback"])
-    if last["event"] != "done":
-        how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit {code}"
-        how = f"more than {EXPORT_SECONDS:g} s" if late else how
-        said = log.read_text(errors="replace") if log.is_file() else ""
-        lines = [line.strip() for line in said.splitlines() if line.strip()]
-        fatal = [line for line in lines if line.startswith("Fatal Python error")]  # the stack comes after it
-        word = (fatal or lines or ["no output"])[-1]
-        error = f"the exporter ended ({how}): {word}"[:300]
-        raise ExportFailed(str(last["stage"]), error, said[-20_000:])
+    if not outcome.ending.ok:
+        late = outcome.ending.cause is Cause.TIMEOUT
+        how = f"more than {EXPORT_SECONDS:g} s" if late else outcome.ending.kind
+        error = f"the exporter ended ({how}): {outcome.log.last_line() or 'no output'}"[:300]
+        raise ExportFailed(str(last["stage"]), error, outcome.log.tail(1000))

@@ -6,7 +6,6 @@ The only file that knows jaxlib's private client.
 from __future__ import annotations
 
 import functools
-import hashlib
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from opscope.base.atomic_write import write_whole
+from opscope.base.digest import words_digest
 from opscope.harness.cache import export_folder
 from opscope.harness.prepare import mlir
 
@@ -134,10 +135,8 @@ def _key(text: str) -> str:
     """File name of a module's executable: what is compiled (without locations), by which compiler, for which CPU."""
     from importlib import metadata
 
-    digest = hashlib.sha256(f"{VERSION};{metadata.version('jaxlib')};{export_folder.cpu_fingerprint()};".encode())
-    digest.update(os.environ.get("XLA_FLAGS", "").encode())
-    digest.update(text.encode())
-    return digest.hexdigest()[:32]
+    compiler = f"{VERSION};{metadata.version('jaxlib')};{export_folder.cpu_fingerprint()}"
+    return words_digest(compiler, os.environ.get("XLA_FLAGS", ""), text, digits=32)
 
 
 def _options() -> Any:
@@ -180,12 +179,8 @@ def _compile(module: mlir.Module, path: Path | None) -> Executable:
 
 
 def _keep(path: Path, data: bytes) -> None:
-    """Writes a file so that no reader sees half of it."""
-    export_folder.make_dir(path.parent)
-    part = path.with_name(f".part-{os.getpid()}-{path.name}")
+    """Writes a file of the cache."""
     try:
-        part.write_bytes(data)
-        part.replace(path)
+        write_whole(path, data)
     except OSError as error:
-        part.unlink(missing_ok=True)
         raise export_folder.unwritable("cache folder", path.parent, error) from None

@@ -9,10 +9,10 @@ Functions that it refers to count by structure, so that no symbol name matters. 
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from typing import Any
 
+from opscope.base.digest import words_digest
 from opscope.harness.prepare.mlir.tokens import array_token, attribute_token, type_token
 from opscope.harness.prepare.mlir.values import constant_array, literal_of
 from opscope.harness.prepare.op_defaults import is_default
@@ -53,7 +53,7 @@ def attribute_items(op: Any) -> list[tuple[str, Any]]:
 
 def digest(text: str) -> str:
     """The id that belongs to the canonical text of an op."""
-    return hashlib.sha256(f"{VERSION}\n{text}".encode()).hexdigest()[:16]
+    return words_digest(f"{VERSION}\n{text}", digits=16)
 
 
 class Identity:
@@ -94,7 +94,7 @@ class Identity:
             text = self._op(op, lambda _: None, {}, skip=_SYMBOL_NAMES)
         finally:
             self._open.pop()
-        token = hashlib.sha256(text.encode()).hexdigest()[:32]
+        token = words_digest(text, digits=32)
         if not self._open or "!up" not in text:  # a text that names its callers is not theirs alone to reuse
             self._functions[name] = token
         return token

@@ -1,23 +1,15 @@
-"""The child of `prepare.prepare_models`: splits one exported model, walks it, and writes its export folder.
-
-Reads a task as JSON on stdin and prints one JSON event per line; run as `python -P -m
-opscope.harness.prepare.prepare_child`.
-"""
+"""The child of `prepare.prepare_models`: splits one exported model, walks it, and writes its export folder."""
 
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import hashlib
-import json
-import os
-import signal
-import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from opscope.base.children.inside import Parent
 from opscope.harness.cache import export_folder
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import ManifestHeader
@@ -28,23 +20,16 @@ if TYPE_CHECKING:
     from opscope.harness.prepare.export import Exported
     from opscope.harness.prepare.program import SplitModule
 
-PR_SET_PDEATHSIG = 1
-"""prctl(2): the signal that a process gets when its parent dies."""
-
 Emit = Callable[..., None]
 
 
-def main() -> int:
-    """Does the task on stdin. Exit code 0: done, or refused with an `error` event; 1: our own fault, see stderr."""
-    die_with_parent()
-    # Events have a file of their own: what a model or a library prints goes to the log.
-    events = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)
+def prepare(parent: Parent) -> None:
+    """Does a task, or sends an `error` event that says why not."""
 
     def emit(event: str, **fields: Any) -> None:
-        events.write(json.dumps({"event": event, **fields}) + "\n")
+        parent.send({"event": event, **fields})
 
-    task = json.loads(sys.stdin.buffer.read())
+    task = parent.task()
     try:
         make(task, emit)
     except InputError as error:
@@ -56,13 +41,6 @@ def main() -> int:
         traceback.print_exc()
         got = f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}"[:200]
         emit("error", got=got)
-    return 0
-
-
-def die_with_parent() -> None:
-    """Has the kernel kill this process when its parent ends."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def make(task: dict[str, Any], emit: Emit) -> None:
@@ -121,9 +99,8 @@ def make(task: dict[str, Any], emit: Emit) -> None:
         module_ops={name: split.module_ops},
         structural={name: split.structural},
     )
-    for leftover in (export_folder.JOURNAL, "log.txt"):
-        with contextlib.suppress(FileNotFoundError):
-            (temporary / leftover).unlink()
+    with contextlib.suppress(FileNotFoundError):
+        (temporary / export_folder.JOURNAL).unlink()
     export_folder.write_manifest(temporary, header, walked.rows)
     export_folder.publish(temporary, Path(task["folder"]))
 
@@ -150,7 +127,3 @@ def program_digest(split: SplitModule, laws: Sequence[str], given: Mapping[int, 
     for desc in split.values:
         digest.update(f"{desc.shape}{desc.data_type}".encode())
     return digest.hexdigest()[:12]
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -7,21 +7,19 @@ numpy: pytest processes call it.
 
 from __future__ import annotations
 
+import contextlib
 import glob
-import json
-import os
 import shutil
-import signal
-import subprocess
-import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from opscope.base.children.call import Outcome, call
+from opscope.base.children.ending import Cause, ChildEnded, Ending
+from opscope.base.digest import file_digest
 from opscope.harness.cache import export_folder, upkeep
 from opscope.harness.cache.claims import Claims
 from opscope.harness.cache.export_folder import JOURNAL
@@ -201,7 +199,7 @@ def _task(named: Named, request: Request, cache: Path, sources: str) -> Task:
         "name": named.name,
         # A file by what is in it, and not by its place.
         "inputs": "captured" if "--inputs" in brought else request.inputs,
-        **{option: argument_files.digest(path) for option, path in brought.items()},
+        **{option: file_digest(Path(path)) for option, path in brought.items()},
         "seed": request.seed,
         "limits": (request.max_tensor_bytes, request.max_live_bytes),
     }
@@ -342,16 +340,17 @@ def _make(task: Task, report: Callable[[Event], None]) -> None:
     claims.hold(temporary)
     try:
         while True:
-            code, log, late = _run_child(task, module, temporary, guilty, report)
-            if code == 0 or export_folder.complete(Path(task.folder)):  # whole, however its maker ended afterwards
+            outcome = _run_child(task, module, temporary, guilty, report)
+            # Whole, however its maker ended afterwards.
+            if outcome.ending.ok or export_folder.complete(Path(task.folder)):
                 return
             op_id = _evaluating(temporary)
-            how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit {code}"
-            if late:
-                how = f"more than {task.request.op_seconds:g} s"
+            late = outcome.ending.cause is Cause.TIMEOUT
+            how = f"more than {task.request.op_seconds:g} s" if late else outcome.ending.kind
+            line = outcome.log.last_line()[:200] or "no output"
             if op_id is None or op_id in guilty or len(guilty) >= MAX_CRASHES:
-                raise Unpreparable(f"{how}: {_last_line(log)}")
-            guilty[op_id] = f"XLA gave no value ({how}): {_last_line(log)}"
+                raise Unpreparable(f"{how}: {line}")
+            guilty[op_id] = f"XLA gave no value ({how}): {line}"
     finally:
         claims.close()
         shutil.rmtree(temporary, ignore_errors=True)
@@ -363,74 +362,35 @@ def _evaluating(temporary: Path) -> str | None:
     return (journal.read_text().strip() or None) if journal.is_file() else None
 
 
-def _last_line(log: Path) -> str:
-    """The last line of the child's output that says something, at most 200 characters."""
-    text = log.read_text(errors="replace") if log.is_file() else ""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1][:200] if lines else "no output"
-
-
 def _run_child(
     task: Task, module: str, temporary: Path, guilty: Mapping[str, str], report: Callable[[Event], None]
-) -> tuple[int, Path, bool]:
-    """One child at work until it ends: its exit code, the file with what it printed, whether it was killed as late.
+) -> Outcome:
+    """One child at work until it ends; it is late once one op is under evaluation for more than `op_seconds`.
 
     `module` is the exporter's folder, empty for a StableHLO file. Raises InputError or Unpreparable where the child
     reports one.
     """
-    log = temporary / "log.txt"
-    error: Event | None = None
-    journal = temporary / JOURNAL
+    error: Event = {}
+    journal, seconds = temporary / JOURNAL, task.request.op_seconds
     journal.unlink(missing_ok=True)
-    ended, late = threading.Event(), threading.Event()
-    with log.open("wb") as output:
-        child = subprocess.Popen(
-            [sys.executable, "-P", "-m", "opscope.harness.prepare.prepare_child"],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=output,
-            env=exporting.environment(), start_new_session=True,
-        )  # fmt: skip
-        watch = threading.Thread(target=_watch, args=(child.pid, journal, task.request.op_seconds, ended, late))
-        watch.start()
-        try:
-            if not module:  # the child's own first word comes after seconds of imports
-                report({"event": "stage", "model": task.name, "stage": "export", "done": 0, "total": 1})
-            assert child.stdin is not None
-            assert child.stdout is not None
-            told = {**asdict(task), "exported": module, "temporary": str(temporary), "guilty": guilty}
-            child.stdin.write(json.dumps(told).encode())
-            child.stdin.close()
-            for line in child.stdout:
-                event = json.loads(line)
-                if event["event"] == "error":
-                    error = event
-                else:
-                    report(event)
-            code = child.wait()
-        except BaseException:
-            os.killpg(child.pid, signal.SIGKILL)
-            child.wait()
-            raise
-        finally:
-            ended.set()
-            watch.join()
-            for pipe in (child.stdin, child.stdout):
-                if pipe is not None:
-                    pipe.close()
-    if error is not None and "where" not in error:
+
+    def take(event: Event) -> None:
+        if event["event"] == "error":
+            error.update(event)
+        else:
+            report(event)
+
+    def check_op() -> None:
+        with contextlib.suppress(FileNotFoundError):
+            if time.time() - journal.stat().st_mtime > seconds:
+                raise ChildEnded(Ending(Cause.TIMEOUT, f"more than {seconds:g} s"))
+
+    if not module:  # the child's own first word comes after seconds of imports
+        report({"event": "stage", "model": task.name, "stage": "export", "done": 0, "total": 1})
+    asked = {**asdict(task), "exported": module, "temporary": str(temporary), "guilty": guilty}
+    outcome = call("opscope.harness.prepare.prepare_child:prepare", asked, on_message=take, watch=check_op)
+    if error and "where" not in error:
         raise Unpreparable(error["got"])
-    if error is not None:
+    if error:
         raise InputError(error["where"], error["expected"], error["got"], error.get("hint", ""))
-    return code, log, late.is_set()
-
-
-def _watch(pid: int, journal: Path, seconds: float, ended: threading.Event, late: threading.Event) -> None:
-    """Kills the child's process group when one op has been under evaluation for longer than `seconds`."""
-    while not ended.wait(min(1.0, seconds / 4)):
-        try:
-            begun = journal.stat().st_mtime
-        except FileNotFoundError:
-            continue
-        if time.time() - begun > seconds and not ended.is_set():
-            late.set()
-            os.killpg(pid, signal.SIGKILL)
-            return
+    return outcome

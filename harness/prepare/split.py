@@ -9,12 +9,12 @@ else nothing would be left to compute (so a broadcast_in_dim of a splat is an op
 
 from __future__ import annotations
 
-import gc
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from opscope.base import gc_pause
 from opscope.harness.prepare.identity import Identity, attribute_items, digest, op_name
 from opscope.harness.prepare.mlir import Module, load, to_bytecode
 from opscope.harness.prepare.mlir.locations import Place, place_of
@@ -66,16 +66,12 @@ def split_module(module: Module | str | bytes | Path, model: str = "") -> SplitM
     """
     where = str(module) if isinstance(module, Path) else model or "module"
     splitter = _Splitter(load(module, where), model, where)
-    collecting = gc.isenabled()
-    gc.disable()  # all that is made here stays: looking for garbage in it costs more the more ops there are
     try:
-        return splitter.split()
+        with gc_pause.paused():  # all that is made here stays
+            return splitter.split()
     except RecursionError:
         nested = "calls and loops nested a few hundred deep at most"
         raise InputError(where, nested, "deeper ones", "inlining the module's functions") from None
-    finally:
-        if collecting:
-            gc.enable()
 
 
 class _Splitter:

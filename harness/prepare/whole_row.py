@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from opscope.base.digest import words_digest
 from opscope.harness.cache.export_folder import MODULE, VALUES, WHOLE
 from opscope.harness.prepare.program import Program, SplitModule
 from opscope.harness.record.element_types import save
@@ -31,7 +31,7 @@ def write(
     for path, value in zip(paths if not missing else (), results, strict=False):
         save(folder / path, value)
     row = OpRow(
-        op_id=hashlib.sha256(f"{name};{digest};{seed}".encode()).hexdigest()[:16],
+        op_id=words_digest(f"{name};{digest};{seed}", digits=16),
         op_name=WHOLE_MODEL,
         module=MODULE,
         inputs=tuple(split.values[value] for value in program.arguments),

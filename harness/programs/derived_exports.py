@@ -6,21 +6,19 @@ Keyed by the export, the workflow, what the backend says of itself and the optio
 
 from __future__ import annotations
 
-import json
 import shutil
-import subprocess
-import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from opscope.base.children.call import call
+from opscope.base.children.ending import Cause
 from opscope.harness.backends import registry
 from opscope.harness.cache import export_folder
 from opscope.harness.cache.claims import Claims
 from opscope.harness.lanes.flight import Ready
-from opscope.harness.prepare import exporting
 from opscope.harness.prepare.prepare_models import merge
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import RunContext, backend_label
@@ -86,25 +84,18 @@ def _make(workflow: str, model: str, base: Path, folder: Path, context: RunConte
     """Has a child make one folder. Raises RuntimeError where it did not, in one line."""
     exports = export_folder.make_dir(folder.parent)
     temporary = Path(tempfile.mkdtemp(prefix=".making-", dir=exports))
-    told = {
+    task = {
         "workflow": workflow, "model": model, "base": str(base), "folder": str(folder), "temporary": str(temporary),
         "context": asdict(context),
     }  # fmt: skip
     try:
-        done = subprocess.run(
-            [sys.executable, "-P", "-m", "opscope.harness.programs.derived_exports_child"],
-            input=json.dumps(told), text=True,
-            capture_output=True, env=exporting.environment({"OPSCOPE_CACHE_DIR": str(exports.parent)}),
-            timeout=WAIT, check=False,
-        )  # fmt: skip
-    except subprocess.TimeoutExpired:
-        raise RuntimeError(f"{workflow}: not done after {WAIT} s") from None
+        environment = {"OPSCOPE_CACHE_DIR": str(exports.parent)}
+        outcome = call(
+            "opscope.harness.programs.derived_exports_child:derive", task, seconds=WAIT, environment=environment
+        )
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
-    if done.returncode or not export_folder.complete(folder):
-        raise RuntimeError(f"{workflow}: {_last_line(done.stderr) or f'exit code {done.returncode}'}")
-
-
-def _last_line(text: str) -> str:
-    lines: Sequence[str] = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1][:200] if lines else ""
+    if outcome.ending.cause is Cause.TIMEOUT:
+        raise RuntimeError(f"{workflow}: not done after {WAIT} s")
+    if not outcome.ending.ok or not export_folder.complete(folder):
+        raise RuntimeError(f"{workflow}: {outcome.log.last_line()[:200] or outcome.ending.text}")

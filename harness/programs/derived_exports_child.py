@@ -1,22 +1,19 @@
 """The child of `programs.derived_exports`: compiles one model, or each of its ops, and takes the programs apart.
 
-Reads one task as JSON on stdin; run as `python -P -m opscope.harness.programs.derived_exports_child`. A module that the
-compiler or the device refuses stays one row as it is, so that the ladder names the stage.
+A module that the compiler or the device refuses stays one row as it is, so that the ladder names the stage.
 """
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from opscope.base.children.inside import Parent
 from opscope.harness.backends import registry
 from opscope.harness.backends.base import BackendOptions, StageError
 from opscope.harness.cache import export_folder
 from opscope.harness.prepare.inputs import row_inputs
-from opscope.harness.prepare.prepare_child import die_with_parent
 from opscope.harness.prepare.whole_manifest import whole_rows
 from opscope.harness.programs.pieces import Collected, collect
 from opscope.harness.record.optest import RunContext
@@ -24,16 +21,9 @@ from opscope.harness.record.records import ManifestHeader, OpRow, Source, Use
 from opscope.harness.record.workflows import COMPILE_SPLIT
 
 
-def main() -> int:
-    """Does the task on stdin. Exit code 0: the folder is there."""
-    die_with_parent()
-    task = json.loads(sys.stdin.read())
-    make(task)
-    return 0
-
-
-def make(task: dict[str, Any]) -> None:
+def derive(parent: Parent) -> None:
     """Writes the export folder of a task (harness/programs/derived_exports.py)."""
+    task = parent.task()
     context = RunContext(**task["context"])
     backend: Any = registry.load(context.backend)
     options = BackendOptions(
@@ -91,7 +81,3 @@ def _as_it_is(row: OpRow, base: Path, folder: Path) -> OpRow:
 def _copy_source(source: Source, copied: Any) -> None:
     if source.kind == "captured":
         copied(source.path)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -6,8 +6,9 @@ that fail for one reason then share a signature, and a signature that changes ov
 
 from __future__ import annotations
 
-import hashlib
 import re
+
+from opscope.base.digest import words_digest
 
 MESSAGE_LENGTH = 200
 """Longest error message in a record; the full text is the artifact."""
@@ -39,7 +40,7 @@ def normalise(text: str) -> str:
 
 def signature(stage: str, text: str) -> str:
     """Twelve hex digits that name an error at a stage; depends on the first 2,000 normalised characters."""
-    return hashlib.sha256(f"{stage}|{normalise(text)[:2000]}".encode()).hexdigest()[:12]
+    return words_digest(f"{stage}|{normalise(text)[:2000]}", digits=12)
 
 
 def shorten(text: str, limit: int = MESSAGE_LENGTH) -> str:

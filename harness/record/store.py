@@ -24,7 +24,8 @@ from typing import Any, NamedTuple, TypeVar
 
 from pydantic import ValidationError
 
-from opscope.base.results_folder import make_folder, results_folder
+from opscope.base import atomic_write
+from opscope.base.results_folder import results_folder
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import SCHEMA_VERSION, WHOLE_MODEL, ManifestHeader, OpRow, OpTest, Record, RunRecord
 
@@ -102,22 +103,18 @@ def write_manifest(run_dir: Path, header: ManifestHeader, rows: Iterable[OpRow])
     write_whole(run_dir / MANIFEST_FILE, "\n".join(lines) + "\n")
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Writes a file of a run, whole or not at all. Raises InputError where the disk refuses it."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+def write_whole(path: Path, content: str | bytes, hint: str = "another --run-dir") -> Path:
+    """Writes a file, whole or not at all. Raises InputError, with `hint` as the way out, where the disk refuses it."""
     try:
-        make_folder(path.parent)
-        temporary.write_text(text, encoding="utf-8")
-        temporary.replace(path)
+        atomic_write.write_whole(path, content)
     except OSError as error:
-        with contextlib.suppress(OSError):  # the first error is the one to tell
-            temporary.unlink(missing_ok=True)
-        raise refused(path, error) from error
+        raise refused(path, error, hint) from error
+    return path
 
 
-def refused(path: Path, error: OSError) -> InputError:
+def refused(path: Path, error: OSError, hint: str = "another --run-dir") -> InputError:
     """The one line about a disk that does not take a file."""
-    return InputError(str(path), "a place that can be written", error.strerror or str(error), "another --run-dir")
+    return InputError(str(path), "a place that can be written", error.strerror or str(error), hint)
 
 
 class Journal:

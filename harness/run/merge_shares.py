@@ -6,13 +6,13 @@ one manifest and one backend; what is missing is an error, or, where that is ask
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
+from opscope.base.digest import words_digest
 from opscope.harness.cache import export_folder
 from opscope.harness.cache.claims import in_use
 from opscope.harness.record import store
@@ -120,7 +120,7 @@ def _record(parts: Sequence[Part], outcome: str) -> RunRecord:
     """The record of the whole run; of the same shares always the same, so that publishing it twice changes nothing."""
     records = [part.run.record for part in parts]
     started = min(record.started for record in records)
-    digest = hashlib.sha256("\0".join(record.run_id for record in records).encode()).hexdigest()[:8]
+    digest = words_digest(*(record.run_id for record in records), digits=8)
     origin = records[0].origin
     options = {**origin.options, "shard": None, "shard_costs": None}
     hosts = ", ".join(dict.fromkeys(record.origin.host for record in records if record.origin.host))

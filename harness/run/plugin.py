@@ -11,8 +11,9 @@ import sys
 
 import pytest
 
+from opscope.base import gc_pause
 from opscope.harness.record.errors import InputError
-from opscope.harness.settings import foreign_options, gc_pause
+from opscope.harness.settings import foreign_options
 from opscope.harness.settings.settings import SETTINGS
 
 USAGE = 2
@@ -95,7 +96,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     known.opscope_op_by_op = known.opscope_op_by_op or known.opscope_op_by_op_on_fail or bool(known.opscope_workflow)
     if known.opscope_op_by_op:
         known.noconftest = True
-        early_config.add_cleanup(gc_pause.as_now())  # the last of all, as they run from the last to the first
+        early_config.add_cleanup(gc_pause.restorer())  # the last of all, as they run from the last to the first
         manager = early_config.pluginmanager
         foreign_options.keep_order(manager)
         for name in FOLLOWERS:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from opscope.base import gc_pause
 from opscope.harness.cache import upkeep
 from opscope.harness.cache.claims import Claims
 from opscope.harness.limitations.limitations import Verdict
@@ -23,7 +24,6 @@ from opscope.harness.record.records import OpRow, OpTest
 from opscope.harness.record.stages import Status
 from opscope.harness.run import finish_run, plan, progress, protocol, request, resume, start_run
 from opscope.harness.run.items import PROPERTY, FailedModel, ModelOps, OpItem, WholeModel
-from opscope.harness.settings import gc_pause
 from opscope.harness.triage import after_run
 
 if TYPE_CHECKING:

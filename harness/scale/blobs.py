@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import threading
 from pathlib import Path, PurePosixPath
 
+from opscope.base.digest import file_digest
+
 STORE_BYTES = 8 << 30
 """So much is kept; what was used longest ago goes, and is sent again when it is needed."""
-
-
-def digest_of(path: Path) -> str:
-    """SHA-256 of a file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def mark(path: Path) -> str:
@@ -53,7 +48,7 @@ class Blobs:
                     file.write(data)
                 if offset + len(data) < total:
                     return ""
-                if digest_of(part) != digest:
+                if file_digest(part) != digest:
                     part.unlink()
                     return f"expected the content of {digest[:12]}, got another"
                 part.replace(self._root / digest)

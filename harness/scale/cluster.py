@@ -16,17 +16,16 @@ from dataclasses import asdict, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from opscope.base.digest import file_digest
 from opscope.harness.lanes.flight import Flight, Ready
 from opscope.harness.lanes.lane import LaneConfig
-from opscope.harness.lanes.lane_process import LaneDownError
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import RunContext, repro_line
 from opscope.harness.record.records import OpRow, OpTest
-from opscope.harness.record.stages import Stage, Status
+from opscope.harness.record.stages import Stage
 from opscope.harness.record.store import artifact_dir
 from opscope.harness.scale import cluster_worker
 from opscope.harness.scale.batches import Batch, Op, Work
-from opscope.harness.scale.blobs import digest_of
 from opscope.harness.scale.connection import Connection, Slots
 
 AHEAD = 1
@@ -305,8 +304,8 @@ class ClusterLane:
         """The record of an op whose workers died, one after another."""
         ready = self.ready()
         context: RunContext = replace(self.config.context, card_type=ready.card_type)
-        down = LaneDownError(Status.CRASHED, "worker lost", "its worker died, again and again")
-        return Flight(op.row, context, ready, op.attempt).ended(down, "(it died with its worker)")
+        flight = Flight(op.row, context, ready, op.attempt)
+        return flight.crashed("worker lost", "its worker died, again and again", "(it died with its worker)")
 
     def _keep(self, op_id: str, files: Mapping[str, str]) -> None:
         """Writes what an op left into the run folder; a full disk must not turn one verdict into another."""
@@ -334,7 +333,7 @@ class ClusterLane:
     def _digest(self, path: Path) -> str:
         """The digest of a file of an export, which never changes."""
         if path not in self._digests:
-            self._digests[path] = digest_of(path)
+            self._digests[path] = file_digest(path)
         return self._digests[path]
 
 

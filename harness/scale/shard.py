@@ -7,13 +7,13 @@ happens to remember. Each run folder says which ops were its own and a digest of
 
 from __future__ import annotations
 
-import hashlib
 import heapq
 import json
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from opscope.base.digest import json_digest
 from opscope.harness.record import store
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import OpRow
@@ -64,7 +64,7 @@ def share(rows: Collection[OpRow], asked: str, measured: Mapping[str, float] | N
     microseconds = costs.of_rows([row for row in rows if row.module is not None], measured)
     shares = divide(microseconds, of)
     owner = {op_id: position for position, ops in enumerate(shares, 1) for op_id in ops}
-    division = hashlib.sha256(json.dumps([of, sorted(owner.items())]).encode()).hexdigest()[:16]
+    division = json_digest([of, sorted(owner.items())], digits=16)
     mine = tuple(row.op_id for row in rows if owner.get(row.op_id) == index)
     return Share(
         index, of, division, mine, sum(microseconds[op_id] for op_id in mine) / 1e6, sum(microseconds.values()) / 1e6

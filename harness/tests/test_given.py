@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from opscope.base.digest import file_digest
 from opscope.harness.prepare import argument_files, prepare_models
 from opscope.harness.prepare.inputs import row_golden, row_inputs
 from opscope.harness.record.errors import InputError
@@ -41,7 +42,7 @@ def test_values_from_files_replace_the_seed_and_the_record_says_so(place: Path) 
     row, folder = prepared(place, **files)
     assert [v.tolist() for v in row_inputs(row, folder)] == [W.tolist(), X.tolist()]
     assert row_golden(row, folder)[0].tolist() == [10, 40, 90]
-    digests = [argument_files.digest(files[k])[:12] for k in ("inputs", "weights")]
+    digests = [file_digest(Path(files[k]))[:12] for k in ("inputs", "weights")]
     assert f"+inputs@{digests[0]}+weights@{digests[1]}:0:main/0" in row.provenance
     # A file of another name is the same; another value is not.
     (place / "x.npz").rename(place / "y.npz")

@@ -9,12 +9,12 @@ failure of each fingerprint first and the small ones before the large; the folde
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from opscope.harness.lanes.lane_process import child_environment
+from opscope.base.children.call import call
+from opscope.base.children.ending import Cause
+from opscope.base.children.inside import Parent
 from opscope.harness.record import store
 from opscope.harness.record.element_types import byte_size
 from opscope.harness.record.errors import InputError
@@ -44,17 +44,18 @@ def leave(run_dir: Path, size: int, run: StoredRun | None = None) -> str:
     try:
         if not size or not failures(run or store.load_run(run_dir)):
             return ""
-        done = subprocess.run(
-            [sys.executable, "-P", "-m", "opscope.harness.triage.after_run", str(run_dir), str(size)],
-            check=False, text=True,
-            capture_output=True, timeout=SECONDS, env=child_environment({}),
-        )  # fmt: skip
-    except subprocess.TimeoutExpired:
-        return f"repro folders: expected all within {SECONDS:g} s, got some; try opscope repro ID for the others"
+        task = {"run_dir": str(run_dir), "size": size}
+        outcome = call("opscope.harness.triage.after_run:write_in_child", task, seconds=SECONDS)
     except (OSError, InputError) as error:
         return f"repro folders: {error}"
-    said = done.stdout.strip().splitlines() or done.stderr.strip().splitlines() or [""]
-    return "" if done.returncode == 0 else f"repro folders: {said[-1]}"
+    if outcome.ending.cause is Cause.TIMEOUT:
+        return f"repro folders: expected all within {SECONDS:g} s, got some; try opscope repro ID for the others"
+    if not outcome.ending.ok:
+        return f"repro folders: {outcome.log.last_line() or outcome.ending.text}"
+    problems: list[str] = outcome.result
+    if not problems:
+        return ""
+    return f"repro folders: {json.dumps(problems) if len(problems) > 1 else problems[0]}"
 
 
 def ordered(tests: Iterable[OpTest]) -> list[OpTest]:
@@ -111,12 +112,7 @@ def folders(run_dir: Path, tests: Iterable[OpTest]) -> Mapping[tuple[str, str], 
     return {(t.op_id, t.backend): folder for t in tests if (folder := place(run_dir, t)).is_dir()}
 
 
-def main(arguments: Sequence[str]) -> int:
-    """The child: `opscope.harness.triage.after_run RUN_DIR BYTES`."""
-    problems = write_all(Path(arguments[0]), int(arguments[1]))
-    print(json.dumps(problems) if len(problems) > 1 else "".join(problems))
-    return 1 if problems else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+def write_in_child(parent: Parent) -> list[str]:
+    """The child: does the task of `leave`; the problems that it met."""
+    task = parent.task()
+    return write_all(Path(task["run_dir"]), task["size"])

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 import threading
 from pathlib import Path
 from typing import Any
 
-from opscope.harness.lanes.lane_process import child_environment
+from opscope.base.children.child import Child, Deadline
+from opscope.base.children.ending import ChildEnded
 from opscope.harness.record.records import OpRow
 
 SECONDS = 120.0
@@ -22,7 +19,7 @@ class Evaluator:
 
     def __init__(self, seconds: float = SECONDS) -> None:
         self._seconds = seconds
-        self._child: subprocess.Popen[str] | None = None
+        self._child: Child | None = None
         self._lock = threading.Lock()
 
     def with_golden(self, row: OpRow, export_dir: Path, folder: Path) -> OpRow:
@@ -38,39 +35,21 @@ class Evaluator:
         return row.model_copy(update={"golden": golden, "no_golden": answer.get("error", "")})
 
     def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
-        if self._child is None or self._child.poll() is not None:
-            self._child = subprocess.Popen(
-                [sys.executable, "-P", "-m", "opscope.harness.triage.evaluator_child", str(os.getpid())],
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-                env=child_environment({}),
-            )  # fmt: skip
-        child = self._child
-        assert child.stdin is not None
-        assert child.stdout is not None
-        timer = threading.Timer(self._seconds, child.kill)
-        timer.start()
+        if self._child is not None and not self._child.wait(0):
+            self.close()  # it ended since its last answer
+        self._child = self._child or Child("opscope.harness.triage.evaluator_child:serve")
+        self._child.send(request)
         try:
-            child.stdin.write(json.dumps(request) + "\n")
-            child.stdin.flush()
-            line = child.stdout.readline()
-        except OSError:
-            line = ""
-        finally:
-            timer.cancel()
-        if not line:
+            return self._child.receive(Deadline(self._seconds))
+        except ChildEnded:
             self.close()
             return {"error": "XLA crashed on it, or took too long"}
-        return json.loads(line)
 
     def close(self) -> None:
         """Ends the child."""
         child, self._child = self._child, None
         if child is not None:
             child.kill()
-            child.wait()
-            for stream in (child.stdin, child.stdout):
-                if stream is not None:
-                    stream.close()
 
     def __enter__(self) -> Evaluator:
         return self

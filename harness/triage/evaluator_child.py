@@ -1,14 +1,11 @@
-"""The child of `opscope.harness.triage.evaluator`: one request a line on stdin, one answer a line on stdout."""
+"""The child of `opscope.harness.triage.evaluator`: one answer for each request."""
 
 from __future__ import annotations
 
-import json
-import os
-import sys
 from pathlib import Path
 from typing import Any
 
-from opscope.harness.lanes.worker import die_with_parent
+from opscope.base.children.inside import Parent
 from opscope.harness.prepare import golden
 from opscope.harness.prepare.inputs import row_inputs
 from opscope.harness.record.element_types import numpy_dtype, save
@@ -30,14 +27,7 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
     return {"golden": [str(path) for path in paths]}
 
 
-def main() -> None:
-    """Answers until stdin ends. What libraries print goes nowhere."""
-    die_with_parent(int(sys.argv[1]))
-    out = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)
-    for line in sys.stdin:
-        out.write(json.dumps(answer(json.loads(line))) + "\n")
-
-
-if __name__ == "__main__":
-    main()
+def serve(parent: Parent) -> None:
+    """Answers request after request until the parent closes its end."""
+    while (request := parent.receive()) is not None:
+        parent.send(answer(request))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -11,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from opscope.base.children.call import call
 from opscope.models.frontends import onnx
 from opscope.models.frontends.base import Handed, Refused, Source
 from opscope.models.frontends.jax import said
@@ -42,14 +41,10 @@ class TfLite:
             output = Path(folder) / "model.onnx"
             task = {"path": str(path), "name": source.entry or source.name, "dtype": source.dtype,
                     "output": str(output)}  # fmt: skip
-            done = subprocess.run(
-                [sys.executable, "-P", "-m", "opscope.models.frontends.through_onnx.from_tflite"], check=False,
-                input=json.dumps(task), text=True, capture_output=True,
-            )  # fmt: skip
-            sys.stderr.write(done.stderr)
+            outcome = call("opscope.models.frontends.through_onnx.from_tflite:write_onnx", task)
+            sys.stderr.write(outcome.log.tail())
             if not output.is_file():
-                lines = [line for line in done.stderr.splitlines() if line.strip()]
-                raise RuntimeError(f"tf2onnx: {lines[-1] if lines else f'exit {done.returncode}'}"[:300])
+                raise RuntimeError(f"tf2onnx: {outcome.log.last_line() or outcome.ending.kind}"[:300])
             return onnx.from_file(output, dict(source.shapes), where=str(path))
 
     def export(self, built: OnnxBuilt, source: Source) -> Handed:

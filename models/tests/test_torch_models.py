@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -12,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from opscope.base.children.call import call
 from opscope.models import frontends, registry
 
 MODELS = [n for n in registry.names() if registry.get(n).framework == "torch" and not registry.get(n).giant]
@@ -42,9 +42,11 @@ def exported(name: str, folder: Path) -> Path:
     """The folder that the exporter's process hands over."""
     model = registry.get(name)
     task = {"framework": model.framework, "name": name, "path": str(model.path), "dtype": "float32"}
-    run([sys.executable, "-P", "-m", "opscope.models.frontends.child"], folder,
-        json.dumps({**task, "folder": str(folder)}),
-        frontends.get(model.framework).environment)  # fmt: skip
+    outcome = call(
+        "opscope.models.frontends.child:export", {**task, "folder": str(folder)},
+        environment=frontends.get(model.framework).environment,
+    )  # fmt: skip
+    assert outcome.ending.ok, outcome.log.tail()
     return folder
 
 

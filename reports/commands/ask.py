@@ -64,10 +64,10 @@ def sql(query: str | None, url: str | None, as_json: bool, as_csv: bool, limit: 
 @DB
 def export(run: str | None, kind: str, job_id: int | None, output: str, url: str | None) -> None:
     """Write RUN (a folder or an id; default: the newest) in a format that other programs read."""
+    from opscope.harness.record.store import write_whole
     from opscope.reports.compare.run_selection import open_runs
     from opscope.reports.exports import export_csv, export_junit, export_optest, export_parquet
     from opscope.reports.exports.exported import read
-    from opscope.reports.records.atomic_write import write_whole
 
     with open_runs(url) as runs:
         found = read(runs, run)

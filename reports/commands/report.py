@@ -29,7 +29,7 @@ def report(
     while ladder, rates and charts stay those of all ops.
     """
     from opscope.harness.record.errors import InputError
-    from opscope.harness.record.store import file_name, load_run, runs_root
+    from opscope.harness.record.store import file_name, load_run, runs_root, write_whole
     from opscope.reports.compare.night_diff import names_night, newest_night
     from opscope.reports.compare.night_views import night_named, night_of
     from opscope.reports.compare.owned import Owned
@@ -38,7 +38,6 @@ def report(
     from opscope.reports.database.reading import database_url
     from opscope.reports.pages.html import render, write_report
     from opscope.reports.pages.night_page import render_night
-    from opscope.reports.records.atomic_write import write_whole
 
     with open_runs(url) as runs:
         owned = Owned(rules_here(runs.connection, owners_file, team=team), team)

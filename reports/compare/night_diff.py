@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import sqlalchemy as sa
 
+from opscope.base import gc_pause
 from opscope.harness.record.errors import InputError
 from opscope.reports.compare.diff import Diff, compare
 from opscope.reports.compare.history import compared, slower_between_nights
@@ -13,7 +14,6 @@ from opscope.reports.compare.night_views import is_night, night_named, night_vie
 from opscope.reports.compare.run_selection import Runs
 from opscope.reports.database.schema import NIGHTS
 from opscope.reports.database.schema_nights import NIGHT_SERIES
-from opscope.reports.records.gc_pause import uncollected
 
 
 def newest_night(connection: sa.Connection) -> str | None:
@@ -82,6 +82,6 @@ def compared_nights(connection: sa.Connection, a: str | None, b: str | None) -> 
 
 def compared_in(connection: sa.Connection, first: str, late: str, series: str) -> Diff:
     """Two nights in one of their series."""
-    with uncollected():
+    with gc_pause.paused():
         before, now = (night_view(connection, which, series) for which in (first, late))
         return compare(before, now, slower_between_nights(connection, before, now))

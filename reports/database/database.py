@@ -6,7 +6,6 @@ hold no rows and are made anew whenever a file of theirs changed.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ import sqlalchemy as sa
 from sqlalchemy import event
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, OperationalError, SQLAlchemyError
 
+from opscope.base.digest import words_digest
 from opscope.base.results_folder import make_folder, results_folder
 from opscope.harness.record.errors import InputError
 
@@ -187,7 +187,7 @@ def views() -> dict[str, str]:
 
 def digest_of(selects: dict[str, str]) -> str:
     """What the texts of the views are known by."""
-    return hashlib.sha256("\0".join(f"{name}\0{text}" for name, text in selects.items()).encode()).hexdigest()
+    return words_digest(*(f"{name}\0{text}" for name, text in selects.items()))
 
 
 def has_views(connection: sa.Connection, digest: str) -> bool:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from opscope.base.digest import words_digest
 from opscope.harness.record.records import ManifestHeader, OpRow, OpTest, RunRecord, TensorDesc, fails_run
 from opscope.harness.record.stages import Stage
 from opscope.harness.record.store import StoredRun, latest, read_run, whole_models
@@ -145,8 +145,7 @@ def modules(found: Published) -> dict[str, Module]:
             model, path, location, framework_op = texts if found.clean else plain(texts)
             places.setdefault(model, []).append((op_id, path, location, framework_op))
     return {
-        model: Module(hashlib.sha256(repr(some).encode()).hexdigest()[:16] if some else None, some)
-        for model, some in places.items()
+        model: Module(words_digest(repr(some), digits=16) if some else None, some) for model, some in places.items()
     }
 
 

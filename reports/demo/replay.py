@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from opscope.base.digest import words_digest
 from opscope.base.results_folder import make_folder
 from opscope.harness.record.records import ManifestHeader, OpRow, OpTest, Origin, RunRecord
 from opscope.harness.record.signature import signature
@@ -101,7 +101,7 @@ def _origin(night: Night, lane: Lane) -> Origin:
     versions = dict(lane.record.origin.versions)
     if night.number < JAXLIB_CHANGES:
         versions |= {"jax": JAXLIB_BEFORE, "jaxlib": JAXLIB_BEFORE}
-    revision = hashlib.sha256(f"{night.seed} {night.number} {lane.record.backend}".encode()).hexdigest()[:40]
+    revision = words_digest(f"{night.seed} {night.number} {lane.record.backend}", digits=40)
     if lane.record.backend != "reference":
         revision = ""
     fingerprint = f"{lane.record.backend}-{revision[:16] or versions['jaxlib']}"

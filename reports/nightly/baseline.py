@@ -12,11 +12,11 @@ import sqlalchemy as sa
 from opscope.harness.record import history
 from opscope.harness.record.errors import InputError, closest
 from opscope.harness.record.stages import Status
+from opscope.harness.record.store import write_whole
 from opscope.reports.compare.night_views import is_night
 from opscope.reports.compare.outcomes import RunView
 from opscope.reports.database.schema import NIGHTS, RUNS
 from opscope.reports.database.schema_nights import NIGHT_CHANGES, NIGHT_SERIES
-from opscope.reports.records.atomic_write import write_whole
 
 MEMORY = 10
 """Nights back in which an op that changed counts as risky."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from opscope.base.results_folder import NAME, make_folder
 from opscope.harness.record.errors import InputError
-from opscope.harness.record.store import RUN_FILE, runs_root
+from opscope.harness.record.store import RUN_FILE, runs_root, write_whole
 from opscope.reports.compare.diff import Diff, compare
 from opscope.reports.compare.night_views import night_view
 from opscope.reports.compare.outcomes import RunView, from_folder
@@ -26,7 +26,6 @@ from opscope.reports.nightly.journal_counter import Counter
 from opscope.reports.nightly.running import FINISHED, Watch, child, last_line, outcome_of
 from opscope.reports.nightly.sweeps import Sweep, first_command, labels, sweeps
 from opscope.reports.nightly.verdict import Problem, Verdict
-from opscope.reports.records.atomic_write import write_whole
 
 GATES = Path(NAME) / "gates"
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.origin import ci_job
-from opscope.harness.record.store import runs_root
+from opscope.harness.record.store import runs_root, write_whole
 from opscope.reports.compare.owned import Owned
 from opscope.reports.database.owners import Rule
 from opscope.reports.database.reading import read_database
@@ -24,7 +24,6 @@ from opscope.reports.nightly.running import Ended
 from opscope.reports.nightly.verdict import Verdict, headline, judge
 from opscope.reports.pages.html import write_report
 from opscope.reports.pages.night_page import render_night
-from opscope.reports.records.atomic_write import write_whole
 from opscope.reports.records.night_record import NightRecord
 
 

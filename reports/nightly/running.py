@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
+from opscope.base.children.parent_death import bound
+from opscope.base.children.process import Process
 from opscope.base.results_folder import make_folder
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.store import RUN_FILE, read_run
@@ -130,34 +128,15 @@ def outcome_of(run_dir: Path) -> str:
 
 def child(command: list[str], root: Path, log: Path, tick: Callable[[], None]) -> int:
     """Runs a command to its end, its output in the log; ends it, and its children, where the night is ended."""
-    bound = [sys.executable, "-P", "-m", "opscope.reports.nightly.bound", str(os.getpid()), *command]
     with log.open("ab") as output:
-        process = subprocess.Popen(
-            bound, cwd=root, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
-        )
+        process = Process(bound(command), output.fileno(), folder=root)
     try:
-        while True:
-            try:
-                return process.wait(TICK)
-            except subprocess.TimeoutExpired:
-                tick()
+        while (code := process.wait(TICK)) is None:
+            tick()
+        return code
     except BaseException:
-        _end(process)
+        process.interrupt(GRACE)  # pytest closes its books
         raise
-
-
-def _end(process: subprocess.Popen[Any]) -> None:
-    """Lets pytest close its books, then leaves nothing of it."""
-    for number, seconds in ((signal.SIGINT, GRACE), (signal.SIGKILL, GRACE)):
-        try:
-            os.killpg(process.pid, number)
-            process.wait(seconds)
-            return
-        except subprocess.TimeoutExpired:
-            continue
-        except ProcessLookupError:
-            process.wait()
-            return
 
 
 def last_line(log: Path) -> str:

@@ -14,12 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from opscope.harness.record.records import RunRecord
-from opscope.harness.record.store import StoredRun, load_run
+from opscope.harness.record.store import StoredRun, load_run, write_whole
 from opscope.reports.compare.owned import EVERYBODY, Owned
 from opscope.reports.compare.whole_models import models_section
 from opscope.reports.pages import charts, page_rows, vega
 from opscope.reports.pages.sections import sections, unlock_chart
-from opscope.reports.records.atomic_write import write_whole
 from opscope.reports.records.columns import plain
 
 PAGE = Path(__file__).parent / "assets"

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import platformdirs
 
+from opscope.base.atomic_write import write_whole
+
 VEGA_LITE = "6.4"
 """The Vega-Lite that Altair's specifications are written for (a test compares it with Altair's own word)."""
 
@@ -33,13 +35,8 @@ def javascript() -> str:
         return text
     except OSError:
         text = assemble()
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_suffix(f".{os.getpid()}")
-        temporary.write_text(text, encoding="utf-8")
-        temporary.replace(path)
-    except OSError:
-        pass  # without a cache the next report is two seconds slower, nothing else
+    with contextlib.suppress(OSError):  # without a cache the next report is two seconds slower, nothing else
+        write_whole(path, text)
     return text
 
 

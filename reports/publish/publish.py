@@ -12,6 +12,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from opscope.base import gc_pause
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import OpTest
 from opscope.harness.record.store import StoredRun, latest, read_run
@@ -37,7 +38,6 @@ from opscope.reports.publish import bulk, staging
 from opscope.reports.publish.counting import count_night
 from opscope.reports.records import publish_digest
 from opscope.reports.records.columns import plain
-from opscope.reports.records.gc_pause import uncollected
 
 TABLES = (NIGHTS, RUNS, MODELS, OPS, USES, OP_TESTS)
 """Tables whose rows a publish tells."""
@@ -58,7 +58,7 @@ def publish(
     there = _published(url, run_id)
     if there is not None and there["digest"] == digest:
         return there["rows"]
-    with uncollected():
+    with gc_pause.paused():
         found = rows.read(run_dir, records)
         with open_database(url, where) as connection:
             counts = write(connection, found, where)

@@ -8,12 +8,12 @@ idempotent, so a run that arrived after all is only published again.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
+from opscope.base.digest import words_digest
 from opscope.base.results_folder import NAME, make_folder
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import OpTest
@@ -28,7 +28,7 @@ SPOOL = Path(NAME) / "spool"
 def folder_of(url: str, root: Path) -> Path:
     """Where the runs for that database wait, whoever delivers them: the place is neither a user's nor a password's."""
     place = shown(parse_url(url).set(username=None, password=None))
-    return root / SPOOL / hashlib.sha256(place.encode()).hexdigest()[:12]
+    return root / SPOOL / words_digest(place, digits=12)
 
 
 def waiting(url: str, root: Path) -> list[Path]:

@@ -8,9 +8,7 @@ hand. Runs agree on a night by its name and its start, which whoever starts the 
 
 from __future__ import annotations
 
-import hashlib
 import itertools
-import json
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -20,9 +18,10 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import Field, ValidationError, field_validator
 
+from opscope.base.digest import json_digest
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import Record
-from opscope.reports.records.atomic_write import write_whole
+from opscope.harness.record.store import write_whole
 
 NIGHT_FILE = "night.json"
 NIGHT_SCHEMA = 1
@@ -87,7 +86,7 @@ class NightRecord(Record):
         """Twelve digits, equal for equal configurations; empty without one."""
         if not self.config:
             return ""
-        return hashlib.sha256(json.dumps(self.config, sort_keys=True, default=str).encode()).hexdigest()[:12]
+        return json_digest(self.config, digits=12)
 
     def cells(self) -> Iterator[Cell]:
         """Every combination that is expected."""

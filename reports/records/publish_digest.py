@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 from functools import cache
 from pathlib import Path
 
-from opscope.base.places import room
+from opscope.base.digest import files_digest, source_files
+from opscope.base.places import HOME, room
 from opscope.harness.record import store
 from opscope.harness.record.errors import InputError
 from opscope.reports.records.night_record import NIGHT_FILE
-
-PIECE = 1 << 20
 
 SOURCES = ("harness/record", "reports/records", "reports/database", "reports/publish", "reports/compare")
 """Folders whose change may make other rows of the same records."""
@@ -19,22 +17,15 @@ SOURCES = ("harness/record", "reports/records", "reports/database", "reports/pub
 
 def digest(run_dir: Path) -> str:
     """The digest of a run folder's records, whatever folder they lie in. Raises InputError where one is unreadable."""
-    found = hashlib.sha256(_code())
     names = (store.RUN_FILE, store.MANIFEST_FILE, store.WHOLE_FILE, NIGHT_FILE)
     paths = [run_dir / name for name in names if (run_dir / name).exists()]
-    for path in (*paths, *sorted((run_dir / store.JOURNAL_DIR).glob("*.jsonl"))):
-        try:
-            with path.open("rb") as file:
-                found.update(f"{path.name} {path.stat().st_size}\n".encode())
-                while piece := file.read(PIECE):
-                    found.update(piece)
-        except OSError as error:
-            raise InputError(str(path), "a file of a run", error.strerror or str(error)) from error
-    return found.hexdigest()
+    try:
+        return files_digest((*paths, *sorted((run_dir / store.JOURNAL_DIR).glob("*.jsonl"))), _code())
+    except OSError as error:
+        raise InputError(str(error.filename or run_dir), "a file of a run", error.strerror or str(error)) from error
 
 
 @cache
-def _code() -> bytes:
+def _code() -> str:
     """A digest of the sources that decide what is written."""
-    sources = [path for folder in SOURCES for path in sorted(room(folder).rglob("*.py"))]
-    return hashlib.sha256(b"".join(path.read_bytes() for path in sources)).digest()
+    return files_digest(source_files(*map(room, SOURCES)), root=HOME)

@@ -68,7 +68,7 @@ def test_a_run_that_did_not_change_is_not_written_again(tmp_path: Path, monkeypa
     counts = publish(run_dir, url)
     locked = f"sqlite:///file:{tmp_path}/db.sqlite?mode=ro&uri=true"
     assert publish(run_dir, locked) == counts
-    monkeypatch.setattr(publish_digest, "_code", lambda: b"other sources")
+    monkeypatch.setattr(publish_digest, "_code", lambda: "other sources")
     with pytest.raises(InputError, match="readonly database"):
         publish(run_dir, locked)
     publish(run_dir, url)

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from opscope.harness.scale.blobs import Blobs, digest_of
+from opscope.base.digest import file_digest
+from opscope.harness.scale.blobs import Blobs
 
 
 def sent(blobs: Blobs, data: bytes, part: int = 4) -> str:
@@ -24,7 +25,7 @@ def test_a_file_comes_in_parts_and_is_placed_where_it_is_needed(tmp_path: Path) 
     assert blobs.has(digest)
     blobs.place(digest, tmp_path / "export", "values/3.npy")
     assert (tmp_path / "export" / "values" / "3.npy").read_bytes() == b"ten bytes."
-    assert digest_of(tmp_path / "export" / "values" / "3.npy") == digest
+    assert file_digest(tmp_path / "export" / "values" / "3.npy") == digest
     assert blobs.keep(hashlib.sha256(b"").hexdigest(), 0, 0, b"") == "", "an empty file is a file"
 
 

@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
+from opscope.base.digest import file_digest
 from opscope.harness.record.optest import RunContext
 from opscope.harness.record.records import OpRow, OpTest
 from opscope.harness.scale import cluster_worker
-from opscope.harness.scale.blobs import digest_of, mark
+from opscope.harness.scale.blobs import mark
 from opscope.harness.scale.cluster_worker import _Here
 from opscope.harness.tests.ops import FAULTY, add_row
 
@@ -62,7 +63,7 @@ def test_records_are_told_before_an_op_that_hangs_and_the_rest_is_left(
 def test_files_are_missing_until_they_were_sent(tmp_path: Path) -> None:
     row = add_row(tmp_path / "export", "a")
     paths = ["ops/a.mlirbc", "values/left.npy", "values/right.npy", "values/sum.npy"]
-    files = {path: digest_of(tmp_path / "export" / path) for path in paths}
+    files = {path: file_digest(tmp_path / "export" / path) for path in paths}
     here = _Here(tmp_path / "worker")
     (tmp_path / "worker").mkdir()
     task = batch([row], lambda row: {"files": files})

@@ -120,7 +120,7 @@ class Faulty:
 
     def early_reply(self, job: Job) -> None:
         """A record that is whole, of an op that is not in flight."""
-        from opscope.harness.lanes import frames
+        from opscope.base.children import frames
         from opscope.harness.record.optest import RunContext, build_test, now
         from opscope.harness.record.records import OpRow
         from opscope.harness.record.stages import Status

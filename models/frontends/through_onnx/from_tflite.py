@@ -1,23 +1,23 @@
-"""A process of its own that makes ONNX of TFLite: `python -P -m opscope.models.frontends.through_onnx.from_tflite`.
+"""Makes ONNX of TFLite, in a child process of its own.
 
-Reads JSON on stdin: `path` (a `.tflite` file, or Python with a `@model` that returns TFLite's bytes), `name`, `dtype`,
-`output`. TensorFlow lives and dies in here, since torch-mlir may not be in one process with it.
+Its task: `path` (a `.tflite` file, or Python with a `@model` that returns TFLite's bytes), `name`, `dtype`, `output`.
+TensorFlow lives and dies in here, since torch-mlir may not be in one process with it.
 """
 
 from __future__ import annotations
 
-import json
-import sys
 import warnings
 from pathlib import Path
 from typing import Any
 
+from opscope.base.children.inside import Parent
+
 OPSET = 18
 
 
-def main() -> int:
+def write_onnx(parent: Parent) -> None:
     """Writes the ONNX file; raises what the model, TensorFlow or tf2onnx raises."""
-    task = json.load(sys.stdin)
+    task = parent.task()
     path, output = Path(task["path"]), Path(task["output"])
     if path.suffix != ".tflite":
         from opscope.models import registry
@@ -30,7 +30,6 @@ def main() -> int:
 
     _keep_biases()
     convert.from_tflite(str(path), opset=OPSET, output_path=str(output))
-    return 0
 
 
 def _keep_biases() -> None:
@@ -54,7 +53,3 @@ def _keep_biases() -> None:
             super().to_tf(ctx, node, **kwargs)
 
     assert FullyConnected
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from opscope.harness.record.store import runs_root
+from opscope.harness.record.store import runs_root, write_whole
 from opscope.reports.database.owners import Rule
 from opscope.reports.nightly.config import KEYS, Config
 from opscope.reports.nightly.night import Told, deliver
 from opscope.reports.nightly.night_folder import RECORD, folder_of
-from opscope.reports.records.atomic_write import write_whole
 from opscope.reports.records.night_record import NightRecord
 from opscope.reports.tests.night_runs import fresh, record, shard_run
 from opscope.reports.tests.nights import Op

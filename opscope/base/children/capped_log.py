@@ -1,4 +1,4 @@
-"""The capped log of a lane: the first bytes of a child's output go to a file, the last ones are kept in memory."""
+"""The capped log of a child: the first bytes of its output go to a file, the last ones are kept in memory."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import BinaryIO
 
 FILE_LIMIT = 4 * 1024 * 1024
-TAIL_LIMIT = 16 * 1024
+TAIL_LIMIT = 32 * 1024
 
 
 class CappedLog:
     """Takes bytes; the file gets at most FILE_LIMIT of them and is not created before the first."""
 
-    def __init__(self, path: Path | None) -> None:
+    def __init__(self, path: Path | None = None) -> None:
+        """Writes to the file at `path`; None: only the last bytes are kept, in memory."""
         self._path, self._file, self._written = path, None, 0
         self._tail = bytearray()
 
@@ -34,7 +35,7 @@ class CappedLog:
             self._path = None
 
     def mark(self) -> None:
-        """Forgets the tail: what comes now belongs to another op."""
+        """Forgets the tail: what comes now belongs to another task."""
         self._tail.clear()
 
     def tail(self, lines: int = 60) -> str:
@@ -42,9 +43,10 @@ class CappedLog:
         return "\n".join(self._tail.decode(errors="replace").splitlines()[-lines:]) + "\n"
 
     def last_line(self) -> str:
-        """The last line that says something."""
-        said = [line.strip() for line in self._tail.decode(errors="replace").splitlines() if line.strip()]
-        return said[-1] if said else ""
+        """The last line since the mark that is not blank; of a crash of Python itself, the line above its stack."""
+        lines = [line.strip() for line in self._tail.decode(errors="replace").splitlines() if line.strip()]
+        fatal = [line for line in lines if line.startswith("Fatal Python error")]
+        return (fatal or lines or [""])[-1]
 
     def close(self) -> None:
         """Closes the file."""

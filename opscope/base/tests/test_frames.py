@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from opscope.harness.lanes.frames import LIMIT, Decoder, ProtocolError, encode
+from opscope.base.children.frames import LIMIT, Decoder, ProtocolError, encode
 
 MESSAGES = [{"a": 1}, {"text": "é\n\0"}, {}, {"big": "x" * 70_000}]
 

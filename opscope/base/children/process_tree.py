@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import psutil
 
 _PROC = "/proc"
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -10,7 +16,7 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 def usage(pid: int) -> tuple[int, int]:
     """(resident bytes, threads) of `pid` and all its descendants; what has ended counts as nothing."""
-    if not os.access(f"{_PROC}/self/statm", os.R_OK):
+    if not _has_proc():
         return _usage_elsewhere(pid)
     resident = threads = 0
     waiting = [pid]
@@ -28,19 +34,36 @@ def usage(pid: int) -> tuple[int, int]:
 
 def descendants(pid: int) -> list[int]:
     """The processes below `pid` that can still be found, whatever group or session they made for themselves."""
-    found: list[int] = []
+    if not _has_proc():
+        return [member.pid for member in _members_elsewhere(pid)[1:]]
+    below: list[int] = []
     waiting = [pid]
     while waiting:
         try:
             _, children = _tasks(waiting.pop())
         except OSError:
-            continue  # ended between two reads, or there is no /proc
-        found += children
+            continue  # ended between two reads
+        below += children
         waiting += children
-    return found
+    return below
 
 
-def stopped(pid: int) -> bool:
+def kill(pid: int) -> None:
+    """Kills the process group that `pid` leads and all its descendants, also those in sessions of their own."""
+    strays = descendants(pid)
+    kill_group(pid)
+    for stray in strays:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(stray, signal.SIGKILL)
+
+
+def kill_group(pid: int) -> None:
+    """Kills whatever is left of the process group that `pid` leads or has led."""
+    with contextlib.suppress(ProcessLookupError):  # all of it has ended
+        os.killpg(pid, signal.SIGKILL)
+
+
+def is_stopped(pid: int) -> bool:
     """Whether a process stands still at a signal (SIGSTOP, a debugger); False where that cannot be told."""
     try:
         return _read(f"{_PROC}/{pid}/stat").rpartition(b")")[2].split()[0] in (b"T", b"t")
@@ -48,11 +71,15 @@ def stopped(pid: int) -> bool:
         return False
 
 
+def _has_proc() -> bool:
+    return os.access(f"{_PROC}/self/statm", os.R_OK)
+
+
 def _tasks(pid: int) -> tuple[int, list[int]]:
     """The number of a process's threads, and its children. Raises OSError where it has ended."""
     folder = f"{_PROC}/{pid}/task"
-    with os.scandir(folder) as found:
-        threads = [thread.name for thread in found]
+    with os.scandir(folder) as entries:
+        threads = [entry.name for entry in entries]
     return len(threads), [int(child) for thread in threads for child in _read(f"{folder}/{thread}/children").split()]
 
 
@@ -70,15 +97,21 @@ def _usage_elsewhere(pid: int) -> tuple[int, int]:
     import psutil
 
     resident = threads = 0
-    try:
-        process = psutil.Process(pid)
-        tree = [process, *process.children(recursive=True)]
-    except psutil.NoSuchProcess:
-        return 0, 0
-    for member in tree:
+    for member in _members_elsewhere(pid):
         try:
             resident += member.memory_info().rss
             threads += member.num_threads()
         except psutil.NoSuchProcess:
             continue  # ended between two reads
     return resident, threads
+
+
+def _members_elsewhere(pid: int) -> list[psutil.Process]:
+    """A process and its descendants; empty where it has ended."""
+    import psutil
+
+    try:
+        process = psutil.Process(pid)
+        return [process, *process.children(recursive=True)]
+    except psutil.NoSuchProcess:
+        return []

@@ -1,4 +1,4 @@
-"""Framed JSON: what a lane and its worker say to each other. A magic word, a length, a JSON object; no pickle."""
+"""Framed JSON: the messages between a process and its child. A magic word, a length, a JSON object; no pickle."""
 
 from __future__ import annotations
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from opscope.harness.lanes import lane_log
-from opscope.harness.lanes.lane_log import CappedLog
+from opscope.base.children import capped_log
+from opscope.base.children.capped_log import CappedLog
 
 
 def test_the_file_is_capped_and_the_tail_is_the_end(tmp_path, monkeypatch):
-    monkeypatch.setattr(lane_log, "FILE_LIMIT", 100)
+    monkeypatch.setattr(capped_log, "FILE_LIMIT", 100)
     log = CappedLog(tmp_path / "sub" / "log.txt")
     assert not (tmp_path / "sub").exists()
     for number in range(50):

@@ -8,7 +8,7 @@ import sys
 import psutil
 import pytest
 
-from opscope.harness.lanes import process_tree
+from opscope.base.children import process_tree
 
 CHILD = """
 import subprocess, sys

@@ -1,0 +1,58 @@
+"""One call of a Python function in a child process, with a deadline, a memory limit and progress."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from opscope.base.children.capped_log import CappedLog
+from opscope.base.children.child import Child, Deadline, Message
+from opscope.base.children.ending import Cause, ChildEnded, Ending
+from opscope.base.children.inside import RETURNED
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a call."""
+
+    ending: Ending
+    log: CappedLog
+    """What the child printed; its last lines are in memory."""
+    result: Any = None
+    """What the function returned, as JSON gives it back."""
+
+
+def call(
+    function: str,
+    task: Message,
+    *,
+    seconds: float | None = None,
+    memory: int | None = None,
+    environment: Mapping[str, str] | None = None,
+    on_message: Callable[[Message], None] | None = None,
+    watch: Callable[[], None] | None = None,
+    log: CappedLog | None = None,
+) -> Outcome:
+    """Runs `function`, spelled `package.module:name`, in a child of its own until it ends.
+
+    The function takes an `inside.Parent`: it receives `task` from it, may send messages, which arrive at `on_message`,
+    and what it returns must be JSON. After `seconds`, or once it and its descendants hold more than `memory` bytes, the
+    child is ended. `watch` is called about twenty times a second and may raise ChildEnded. Raises what `on_message` and
+    `watch` raise beside that; the child never outlives this call.
+    """
+    deadline = Deadline(seconds)
+    with Child(function, memory=memory, environment=environment, log=log) as child:
+        child.send(task)
+        try:
+            while True:
+                message = child.receive(deadline, watch)
+                if RETURNED in message:
+                    return Outcome(Ending(Cause.RETURNED, "returned"), child.log, message[RETURNED])
+                if on_message is not None:
+                    on_message(message)
+                child.check(deadline, watch)
+        except ChildEnded as ended:
+            return Outcome(ended.ending, child.log)
+        finally:
+            child.log.close()

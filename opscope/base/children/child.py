@@ -1,0 +1,235 @@
+"""A Python function in a child process: messages go to it and come back, and whatever ends it is a typed end.
+
+    with Child("opscope.harness.lanes.worker:serve", memory=4 << 30) as child:
+        child.send({"op": 1})
+        answer = child.receive(Deadline(60))
+
+The function gets its own end of the connection (`inside.Parent`). The child computes on one thread; what it prints goes
+to a capped log. The parent watches resident memory and threads itself, since resource limits do not bind root.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import socket
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from opscope.base.children import frames
+from opscope.base.children.capped_log import CappedLog
+from opscope.base.children.ending import Cause, ChildEnded, Ending, of_return_code
+from opscope.base.children.environment import child_environment
+from opscope.base.children.inside import RAISED
+from opscope.base.children.process import Process
+from opscope.base.children.process_tree import is_stopped, usage
+
+POLL_SECONDS = 0.05
+"""How often memory and threads are looked at."""
+
+Message = dict[str, Any]
+
+
+class Deadline:
+    """A moment, and how long it was until then."""
+
+    def __init__(self, seconds: float | None) -> None:
+        """In some seconds from now; None: never."""
+        self.seconds = seconds
+        self._at = float("inf") if seconds is None else time.monotonic() + seconds
+
+    def left(self) -> float:
+        """Seconds until then, not below zero."""
+        return max(0.0, self._at - time.monotonic())
+
+
+class Child:
+    """The process, the socket to it, its output and the handle that is readable once it ends; a context manager."""
+
+    def __init__(
+        self,
+        function: str,
+        *,
+        memory: int | None = None,
+        threads: int | None = None,
+        environment: Mapping[str, str] | None = None,
+        log: CappedLog | None = None,
+    ) -> None:
+        """Starts `function`, spelled `package.module:name`, without waiting for it.
+
+        `memory` is how many bytes the child and its descendants may hold in RAM, `threads` how many threads they may
+        have; `environment` is added to `child_environment`. Raises OSError where no process can be started.
+        """
+        self.log = log or CappedLog(None)
+        self.memory, self.threads = memory, threads
+        ours, theirs = socket.socketpair()
+        read, write = os.pipe()
+        command = [sys.executable, "-P", "-m", "opscope.base.children.inside"]
+        try:
+            self._process = Process(
+                [*command, str(theirs.fileno()), str(os.getpid()), function], write,
+                environment=child_environment(environment), descriptors=(theirs.fileno(),),
+            )  # fmt: skip
+        except OSError:
+            ours.close()
+            os.close(read)
+            raise
+        finally:
+            theirs.close()
+            os.close(write)
+        self.pid = self._process.pid
+        # Readable once the process has ended; elsewhere than on Linux every wait asks instead.
+        self._handle = os.pidfd_open(self.pid) if hasattr(os, "pidfd_open") else None
+        self._socket, self._output = ours, read
+        ours.setblocking(False)
+        os.set_blocking(read, False)
+        self._decoder, self._outgoing = frames.Decoder(), bytearray()
+        self._messages: deque[Message] = deque()
+        self._checked = 0.0
+        self._garbage = ""
+        """What came that is no frame; the frames before it are still messages."""
+        self._selector = selectors.DefaultSelector()
+        for source in (ours, read, self._handle):
+            if source is not None:
+                self._selector.register(source, selectors.EVENT_READ)
+        self._open = {ours.fileno(), read}
+
+    def __enter__(self) -> Child:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
+    def send(self, message: Message) -> None:
+        """Queues one message; `wait` and `receive` write it as the child takes it."""
+        self._outgoing += frames.encode(message)
+        self._flush()
+
+    def receive(self, deadline: Deadline, watch: Callable[[], None] | None = None) -> Message:
+        """The child's next message.
+
+        `watch` is called about twenty times a second and may raise what ends the wait. Raises ChildEnded where the
+        child's function raised, the child ended, gave no answer in time, wrote something that is no message, or took
+        more than it may.
+        """
+        while True:
+            alive = bool(self._messages) or self.wait(min(POLL_SECONDS, deadline.left()))
+            if self._messages:
+                message = self._messages.popleft()
+                if RAISED in message:
+                    text, traceback = message[RAISED]
+                    raise ChildEnded(Ending(Cause.RAISED, text, 1, traceback))
+                return message
+            if self._garbage:
+                raise ChildEnded(Ending(Cause.PROTOCOL, self._garbage))
+            if not alive:
+                raise ChildEnded(self._how_it_ended())
+            self.check(deadline, watch)
+
+    def check(self, deadline: Deadline, watch: Callable[[], None] | None = None) -> None:
+        """Raises ChildEnded where the child is late or holds more than it may, or what `watch` raises.
+
+        `receive` does so while it waits; who takes many messages that are no answer calls it between them.
+        """
+        if not deadline.left():
+            still = " (stopped)" if is_stopped(self.pid) else ""
+            raise ChildEnded(Ending(Cause.TIMEOUT, f"no answer within {deadline.seconds:g} s{still}"))
+        if time.monotonic() - self._checked >= POLL_SECONDS / 2:
+            self._checked = time.monotonic()
+            self._check_usage()
+            if watch is not None:
+                watch()
+
+    def wait(self, seconds: float) -> bool:
+        """Waits for news and takes it in; False once the child has ended or closed its end of the socket."""
+        ended = self._handle is None and self._process.has_ended()
+        for key, _ in self._selector.select(seconds):
+            if key.fd == self._handle:
+                ended = True
+            elif key.fd == self._output:
+                self._take_output()
+            else:
+                self._flush()
+                self._take_frames()
+        if ended:
+            # Both may hold more: what was written before the end still counts.
+            self._take_output()
+            self._take_frames()
+        return not ended and self._socket.fileno() in self._open
+
+    def usage(self) -> tuple[int, int]:
+        """(resident bytes, threads) of the child and all its descendants."""
+        return usage(self.pid)
+
+    def kill(self) -> None:
+        """Ends the child and all its descendants, and closes everything."""
+        self._process.kill()
+        self._take_output()
+        self._selector.close()
+        self._socket.close()
+        os.close(self._output)
+        if self._handle is not None:
+            os.close(self._handle)
+
+    def _check_usage(self) -> None:
+        """Raises ChildEnded where the child holds more than it may."""
+        if self.memory is None and self.threads is None:
+            return
+        resident, threads = self.usage()
+        if self.memory is not None and resident > self.memory:
+            text = f"{resident >> 20} MiB resident, {self.memory >> 20} MiB allowed"
+            raise ChildEnded(Ending(Cause.MEMORY, text))
+        if self.threads is not None and threads > self.threads:
+            raise ChildEnded(Ending(Cause.THREADS, f"{threads} threads, {self.threads} allowed"))
+
+    def _how_it_ended(self) -> Ending:
+        """The end of a child that ended or hung up."""
+        code = self._process.wait(1)
+        return Ending(Cause.PROTOCOL, "closed its socket and went on") if code is None else of_return_code(code)
+
+    def _flush(self) -> None:
+        try:
+            while self._outgoing:
+                del self._outgoing[: self._socket.send(self._outgoing)]
+        except BlockingIOError:
+            self._watch(selectors.EVENT_READ | selectors.EVENT_WRITE)
+            return
+        except OSError:
+            self._outgoing.clear()  # it has hung up, as `wait` will say
+        self._watch(selectors.EVENT_READ)
+
+    def _watch(self, events: int) -> None:
+        if self._socket.fileno() in self._open:
+            self._selector.modify(self._socket, events)
+
+    def _take_frames(self) -> None:
+        while (data := self._read(self._socket.fileno(), lambda: self._socket.recv(1 << 16))) is not None:
+            try:
+                for message in self._decoder.feed(data):
+                    self._messages.append(message)
+            except frames.ProtocolError as error:
+                self._garbage = str(error)
+                return
+
+    def _take_output(self) -> None:
+        while (data := self._read(self._output, lambda: os.read(self._output, 1 << 16))) is not None:
+            self.log.write(data)
+
+    def _read(self, descriptor: int, read: Callable[[], bytes]) -> bytes | None:
+        """Bytes; None where there are none now or nothing will come any more."""
+        if descriptor not in self._open:
+            return None
+        try:
+            data = read()
+        except BlockingIOError:
+            return None
+        except OSError:
+            data = b""
+        if data:
+            return data
+        self._open.discard(descriptor)
+        self._selector.unregister(descriptor)
+        return None

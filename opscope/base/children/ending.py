@@ -1,0 +1,72 @@
+"""How a child ended, as a type: every caller maps it to a record, a message or an exit code of its own."""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Cause(StrEnum):
+    """What ended a child."""
+
+    RETURNED = "returned"
+    """Its function returned: nothing is wrong."""
+    RAISED = "raised"
+    """Its function raised an exception."""
+    EXIT = "exit"
+    """It left with an exit code, though its function had not returned."""
+    SIGNAL = "signal"
+    TIMEOUT = "timeout"
+    MEMORY = "memory"
+    THREADS = "threads"
+    PROTOCOL = "protocol"
+    """It wrote something that is no message, or closed its end of the connection."""
+
+
+@dataclass(frozen=True)
+class Ending:
+    """The end of a child."""
+
+    cause: Cause
+    text: str
+    """What happened, to be put after the child's name: `killed by SIGSEGV`."""
+    code: int = 0
+    """The exit code, or the number of the signal."""
+    traceback: str = ""
+    """Of the exception that the child's function raised; `text` names it in one line."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether the child did what it was asked to do."""
+        return self.cause is Cause.RETURNED
+
+    @property
+    def kind(self) -> str:
+        """The cause in a word or two: `exit 3`, `signal SIGSEGV`, `timeout`, `memory`."""
+        if self.cause in (Cause.EXIT, Cause.RAISED):  # Python itself leaves with exit code 1 after an exception
+            return f"exit {self.code}"
+        return f"signal {signal_name(self.code)}" if self.cause is Cause.SIGNAL else self.cause.value
+
+
+class ChildEnded(Exception):  # noqa: N818 - what happened to a child, not necessarily an error
+    """A child gives no more answers."""
+
+    def __init__(self, ending: Ending) -> None:
+        super().__init__(ending.text)
+        self.ending = ending
+
+
+def of_return_code(code: int) -> Ending:
+    """The ending of a process with the return code that `subprocess` gives: negative for a signal."""
+    if code < 0:
+        return Ending(Cause.SIGNAL, f"killed by {signal_name(-code)}", -code)
+    return Ending(Cause.EXIT, f"left with exit code {code}", code)
+
+
+def signal_name(number: int) -> str:
+    """`SIGSEGV` for 11."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"SIG{number}"

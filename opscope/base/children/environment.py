@@ -1,0 +1,30 @@
+"""The environment of every child that runs a framework, a compiler or XLA."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+SINGLE_THREADED = {
+    "OPENBLAS_NUM_THREADS": "1",
+    "OMP_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "NPROC": "1",
+}
+"""BLAS and XLA compute on one thread, so that digits repeat and children do not fight over the processor."""
+
+XLA_FLAG = "--xla_cpu_multi_thread_eigen=false"
+
+OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "DIFFUSERS_OFFLINE": "1"}
+"""No framework asks its hub for anything."""
+
+QUIET = {"JAX_PLATFORMS": "cpu", "TF_CPP_MIN_LOG_LEVEL": "2", "PYTHONUNBUFFERED": "1"}
+"""No search for accelerators, no chatter, and what a child printed is not lost when it dies."""
+
+
+def child_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    """This process's environment, changed for a child; `extra` has the last word."""
+    flags = os.environ.get("XLA_FLAGS", "")
+    if XLA_FLAG not in flags.split():
+        flags = f"{flags} {XLA_FLAG}".strip()
+    return {**os.environ, **SINGLE_THREADED, **OFFLINE, **QUIET, "XLA_FLAGS": flags, **(extra or {})}

@@ -1,0 +1,78 @@
+"""One call in a fork of this process: for code that is loaded already and may crash, and whose result is not needed."""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import os
+import resource
+import signal
+import sys
+import time
+import warnings
+from collections.abc import Callable
+
+from opscope.base.children.ending import Cause, Ending, of_return_code
+from opscope.base.children.parent_death import die_with_parent
+
+_FAILED = 70
+"""The exit code where neither the function nor Python's own exceptions ended the child."""
+
+
+def run_in_fork(function: Callable[[], object], *, seconds: float, address_space: int) -> Ending:
+    """Runs a function in a fork of this process, which prints nothing; how the fork ended.
+
+    An exception of Python's is as good as a return: the fork survived. `address_space` is the most memory, in bytes,
+    that the fork may map.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    parent = os.getpid()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of threads that the child does not have and does not need
+        child = os.fork()
+    if child == 0:
+        _run_and_leave(function, parent, address_space)
+    status = None
+    try:
+        status = _status(child, seconds)
+    finally:  # an interrupt leaves no child behind either
+        if status is None:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+    if status is None:
+        return Ending(Cause.TIMEOUT, f"no answer within {seconds:g} s")
+    code = os.waitstatus_to_exitcode(status)
+    return of_return_code(code) if code else Ending(Cause.RETURNED, "returned")
+
+
+def _status(child: int, seconds: float) -> int | None:
+    """The status of a fork that ended; None where it still runs after some seconds."""
+    until, pause = time.monotonic() + seconds, 0.0005
+    while True:
+        pid, status = os.waitpid(child, os.WNOHANG)
+        if pid:
+            return status
+        if time.monotonic() > until:
+            return None
+        time.sleep(pause)
+        pause = min(2 * pause, 0.01)
+
+
+def _run_and_leave(function: Callable[[], object], parent: int, address_space: int) -> None:
+    """What the fork does; it never returns."""
+    code = _FAILED
+    try:
+        die_with_parent(parent)
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_AS, (address_space, address_space))
+            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        faulthandler.disable()
+        quiet = os.open(os.devnull, os.O_RDWR)
+        for stream in (0, 1, 2):  # a native abort prints its stack
+            os.dup2(quiet, stream)
+        with contextlib.suppress(Exception):
+            function()
+        code = 0
+    finally:
+        os._exit(code)

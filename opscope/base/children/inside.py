@@ -1,0 +1,83 @@
+"""The child's side: `python -P -m opscope.base.children.inside FD PARENT FUNCTION`, as `child.Child` starts it.
+
+FUNCTION is spelled `package.module:name` and takes a `Parent`. The process dies with its parent; where a signal kills
+it, its stack goes to the log.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import importlib
+import os
+import socket
+import sys
+import traceback
+from typing import Any
+
+from opscope.base.children import frames
+from opscope.base.children.parent_death import die_with_parent
+
+RETURNED, RAISED = "returned", "raised"
+"""Keys of the last message: what the function returned; an exception in one line, and its traceback."""
+
+
+class Parent:
+    """The child's end of the connection: whole messages out, one message at a time in."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection, self._decoder = connection, frames.Decoder()
+        self._waiting: list[dict[str, Any]] = []
+
+    def send(self, message: dict[str, Any]) -> None:
+        """Writes one message, whole."""
+        self._connection.sendall(frames.encode(message))
+
+    def receive(self) -> dict[str, Any] | None:
+        """The next message; None once the parent has closed its end."""
+        while not self._waiting:
+            data = self._connection.recv(1 << 16)
+            if not data:
+                return None
+            self._waiting.extend(self._decoder.feed(data))
+        return self._waiting.pop(0)
+
+    def task(self) -> dict[str, Any]:
+        """The message that a call begins with. Raises EOFError where the parent closed its end instead."""
+        task = self.receive()
+        if task is None:
+            raise EOFError("child: expected a task, got the end of the connection")
+        return task
+
+
+def last_message(parent: Parent, function: str) -> dict[str, Any]:
+    """Runs a function; what its parent should know at last."""
+    module, _, name = function.partition(":")
+    try:
+        return {RETURNED: getattr(importlib.import_module(module), name)(parent)}
+    except Exception as error:  # noqa: BLE001  the parent decides what an exception means
+        traceback.print_exc()
+        return {RAISED: [traceback.format_exception_only(error)[-1].partition("\n")[0], traceback.format_exc()]}
+
+
+def main(words: list[str]) -> None:
+    """Entry point. Does not return."""
+    descriptor, parent, function = words
+    die_with_parent(int(parent))
+    faulthandler.enable()
+    connection = Parent(socket.socket(fileno=int(descriptor)))
+    last = last_message(connection, function)
+    with contextlib.suppress(OSError, ValueError):
+        sys.stdout.flush()
+        sys.stderr.flush()
+    with contextlib.suppress(OSError, frames.ProtocolError):
+        connection.send(last)
+        # The parent finds whatever this process has started for as long as this process is there.
+        while connection.receive() is not None:
+            pass
+    # Frameworks leave threads and destructors behind that may hang or abort: all that matters is written.
+    os._exit(int(RAISED in last))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

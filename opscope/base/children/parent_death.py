@@ -1,0 +1,42 @@
+"""Children that die with their parent, however it ends.
+
+`python -P -m opscope.base.children.parent_death PARENT COMMAND...` becomes another program that does (`bound`).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+from collections.abc import Sequence
+
+PR_SET_PDEATHSIG = 1
+"""From linux/prctl.h: the signal that a process gets when its parent dies. It stays set through execve."""
+
+
+def die_with_parent(parent: int) -> None:
+    """Has the kernel kill this process when its parent ends; leaves at once if the parent has ended already.
+
+    Only Linux can do so; elsewhere a child ends when it next reads from its parent.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        raise SystemExit(1)
+
+
+def bound(command: Sequence[str]) -> list[str]:
+    """A command that runs `command` (an absolute path and its words) as a program that dies with this process."""
+    return [sys.executable, "-P", "-m", __name__, str(os.getpid()), *command]
+
+
+def main(words: Sequence[str]) -> None:
+    """Becomes the command, or exits where the parent is gone already."""
+    parent, *command = words
+    die_with_parent(int(parent))
+    os.execv(command[0], command)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,60 @@
+"""A program in a session of its own: waited for, and ended with everything that it started."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from opscope.base.children import process_tree
+
+
+class Process:
+    """A running program. What it prints goes to the file descriptor `output`."""
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        output: int,
+        *,
+        environment: Mapping[str, str] | None = None,
+        folder: Path | None = None,
+        descriptors: Sequence[int] = (),
+    ) -> None:
+        """Starts `command` in `folder`; it inherits `descriptors`. Raises OSError where it cannot be started."""
+        self._popen = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, pass_fds=descriptors, env=environment,
+            cwd=folder, start_new_session=True,
+        )  # fmt: skip
+        self.pid = self._popen.pid
+
+    def wait(self, seconds: float) -> int | None:
+        """The return code (negative for a signal); None where the program still runs after some seconds."""
+        try:
+            return self._popen.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def has_ended(self) -> bool:
+        """Whether the program has ended."""
+        return self._popen.poll() is not None
+
+    def kill(self) -> None:
+        """Ends the program and all its descendants at once; of one that has ended, what is left of its group."""
+        if self._popen.returncode is None:
+            process_tree.kill(self.pid)
+            self._popen.wait()
+        else:  # the number may belong to another process by now, though not to another group
+            process_tree.kill_group(self.pid)
+
+    def interrupt(self, grace: float) -> None:
+        """Ends the program as Ctrl-C does, and kills what is left of it after some seconds."""
+        try:
+            os.killpg(self.pid, signal.SIGINT)
+        except ProcessLookupError:
+            pass  # it has ended
+        else:
+            self.wait(grace)
+        self.kill()

@@ -1,0 +1,59 @@
+"""SHA-256 in hex, of texts, JSON values and files: the keys of caches and the fingerprints of sources."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+DIGITS = 64
+"""Of a whole SHA-256; keys that people see are shorter."""
+SOURCE_SUFFIXES = (".py", ".yaml", ".yml", ".fbs")
+"""Files that decide what code does."""
+NO_SOURCES = frozenset({"tests", "__pycache__"})
+"""Folders without such files."""
+_PIECE = 1 << 20
+
+
+def words_digest(*words: str, digits: int = DIGITS) -> str:
+    """Of texts, each set apart from the next; of a single text just its SHA-256."""
+    return hashlib.sha256("\0".join(words).encode("utf-8", "surrogatepass")).hexdigest()[:digits]
+
+
+def json_digest(value: Any, digits: int = DIGITS) -> str:
+    """Of a value as JSON; the order of keys does not matter, what JSON does not know counts as its text."""
+    return words_digest(json.dumps(value, sort_keys=True, default=str), digits=digits)
+
+
+def file_digest(path: Path) -> str:
+    """Of a file's content. Raises OSError where it cannot be read."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def files_digest(paths: Iterable[Path], *words: str, root: Path | None = None, digits: int = DIGITS) -> str:
+    """Of texts and of the names and contents of files, in their order.
+
+    A file below `root` goes by its path there, any other by its own name. Raises OSError where one cannot be read.
+    """
+    digest = hashlib.sha256("\0".join(words).encode("utf-8", "surrogatepass"))
+    prefix = None if root is None else f"{root}{os.sep}"
+    for path in paths:
+        text = str(path)
+        name = text[len(prefix) :] if prefix is not None and text.startswith(prefix) else path.name
+        with path.open("rb", buffering=0) as file:
+            digest.update(f"\0{name}\0{os.fstat(file.fileno()).st_size}\0".encode("utf-8", "surrogatepass"))
+            while piece := file.read(_PIECE):
+                digest.update(piece)
+    return digest.hexdigest()[:digits]
+
+
+def source_files(*folders: Path) -> Iterator[Path]:
+    """The sources in some folders and below, without tests, in an order that does not change."""
+    for root in folders:
+        for folder, below, names in os.walk(root):
+            below[:] = sorted(name for name in below if name not in NO_SOURCES)
+            yield from (Path(folder, name) for name in sorted(names) if name.endswith(SOURCE_SUFFIXES))

@@ -1,0 +1,45 @@
+"""Python's collector of cycles, kept from walking very many records.
+
+A large run holds millions of small objects, none of which is in a cycle: reference counts free them. Each full
+collection walks them all the same, which took a seventh of the processor time of a run of 20,000 ops and more than half
+of the time of a publish.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def paused() -> Iterator[None]:
+    """Nothing is collected meanwhile, unless somebody asks for it."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def pause() -> None:
+    """Nothing is collected from now on, unless somebody asks for it."""
+    gc.disable()
+
+
+def set_aside() -> None:
+    """Leaves what there is out of collections that others ask for."""
+    gc.freeze()
+
+
+def restorer() -> Callable[[], None]:
+    """A function that undoes whatever `pause` and `set_aside` did since this call."""
+    was_enabled = gc.isenabled()
+
+    def restore() -> None:
+        gc.unfreeze()
+        (gc.enable if was_enabled else gc.disable)()
+
+    return restore

@@ -1,0 +1,85 @@
+"""Functions that the tests of this folder run in child processes."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from opscope.base.children.call import call
+from opscope.base.children.inside import Parent
+
+
+def add(parent: Parent) -> int:
+    task = parent.task()
+    for number in task["numbers"]:
+        parent.send({"seen": number})
+    print("added")
+    return sum(task["numbers"])
+
+
+def environment(parent: Parent) -> dict[str, Any]:
+    return {**{name: os.environ.get(name, "") for name in parent.task()["names"]}, "path": sys.path}
+
+
+def echo(parent: Parent) -> None:
+    while (message := parent.receive()) is not None:
+        parent.send(message)
+
+
+def harm(parent: Parent) -> None:
+    """Ends in the way that the task names."""
+    how = parent.task()["how"]
+    print("about to", how)
+    if how == "raise":
+        raise ValueError("two\nlines")
+    if how == "exit":
+        sys.exit(3)
+    if how == "leave":
+        os._exit(0)
+    if how == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if how == "fault":
+        ctypes.string_at(0)
+    if how == "garbage":
+        os.write(int(sys.argv[1]), b"no frame")
+    if how == "hang up":
+        os.close(int(sys.argv[1]))
+    if how == "fill memory":
+        held = bytearray(os.urandom(1 << 20) * 200)
+        assert held
+    time.sleep(60)
+
+
+def report_forever(parent: Parent) -> None:
+    parent.task()
+    held = []
+    while True:
+        parent.send({"so far": len(held)})
+        held.append(bytearray(1 << 14) + b"1")
+
+
+def leave_strays(parent: Parent) -> list[int]:
+    """Starts a process in this group and one in a session of its own, and returns at once or never."""
+    task = parent.task()
+    command = [sys.executable, "-c", "import time; time.sleep(600)"]
+    numbers = [subprocess.Popen(command, start_new_session=apart).pid for apart in (False, True)]
+    parent.send({"strays": numbers})
+    if not task["returns"]:
+        time.sleep(60)
+    return numbers
+
+
+def hang(parent: Parent) -> None:
+    Path(parent.task()["mark"]).write_text(str(os.getpid()))
+    time.sleep(600)
+
+
+def call_hang(mark: str) -> None:
+    """Run by a process that the test kills."""
+    call("opscope.base.tests.child_functions:hang", {"mark": mark})

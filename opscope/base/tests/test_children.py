@@ -1,0 +1,219 @@
+"""Child processes: what comes back, every way to end, and that nothing of them is left."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from opscope.base.children.call import Outcome, call
+from opscope.base.children.capped_log import CappedLog
+from opscope.base.children.child import Child, Deadline
+from opscope.base.children.ending import Cause, ChildEnded, Ending, of_return_code
+from opscope.base.children.environment import XLA_FLAG, child_environment
+from opscope.base.children.fork import run_in_fork
+from opscope.base.children.parent_death import bound
+from opscope.base.children.process import Process
+
+HERE = "opscope.base.tests.child_functions"
+
+
+def harmed(how: str, **limits: float) -> Outcome:
+    return call(f"{HERE}:harm", {"how": how}, **limits)  # type: ignore[arg-type]
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def comes_true(condition: Callable[[], bool], seconds: float = 20) -> bool:
+    until = time.monotonic() + seconds
+    while not condition() and time.monotonic() < until:
+        time.sleep(0.02)
+    return condition()
+
+
+def test_a_call_gives_the_result_the_messages_and_the_output(tmp_path: Path) -> None:
+    seen: list[object] = []
+    log = CappedLog(tmp_path / "log.txt")
+    outcome = call(f"{HERE}:add", {"numbers": [1, 2, 3]}, seconds=60, memory=1 << 30, on_message=seen.append, log=log)
+    assert (outcome.ending.ok, outcome.ending.cause, outcome.result) == (True, Cause.RETURNED, 6)
+    assert seen == [{"seen": 1}, {"seen": 2}, {"seen": 3}]
+    assert outcome.log.last_line() == "added"
+    assert (tmp_path / "log.txt").read_text() == "added\n"
+
+
+@pytest.mark.parametrize(
+    ("how", "ending"),
+    [
+        ("raise", Ending(Cause.RAISED, "ValueError: two", 1)),
+        ("exit", Ending(Cause.EXIT, "left with exit code 3", 3)),
+        ("leave", Ending(Cause.EXIT, "left with exit code 0", 0)),
+        ("kill", Ending(Cause.SIGNAL, "killed by SIGKILL", 9)),
+        ("fault", Ending(Cause.SIGNAL, "killed by SIGSEGV", 11)),
+        ("hang up", Ending(Cause.PROTOCOL, "closed its socket and went on")),
+        ("garbage", Ending(Cause.PROTOCOL, "frame: expected b'OPSC', got b'no frame'")),
+    ],
+)
+def test_every_end_is_typed_and_no_success(how: str, ending: Ending) -> None:
+    outcome = harmed(how, seconds=60)
+    assert replace(outcome.ending, traceback="") == ending
+    assert not outcome.ending.ok
+    assert outcome.result is None
+    assert f"about to {how}" in outcome.log.tail()
+    if how == "raise":
+        assert "in harm" in outcome.ending.traceback
+    if how == "fault":
+        assert outcome.log.last_line() == "Fatal Python error: Segmentation fault"
+
+
+def test_the_deadline_and_the_memory_limit_end_a_child() -> None:
+    began = time.monotonic()
+    assert harmed("wait", seconds=0.3).ending == Ending(Cause.TIMEOUT, "no answer within 0.3 s")
+    full = harmed("fill memory", seconds=60, memory=100 << 20).ending
+    assert (full.cause, full.kind) == (Cause.MEMORY, "memory")
+    assert full.text.endswith("100 MiB allowed")
+    assert time.monotonic() - began < 40
+
+
+def test_a_child_that_reports_all_the_time_is_watched_too() -> None:
+    late = call(f"{HERE}:report_forever", {}, seconds=0.5, memory=4 << 30)
+    full = call(f"{HERE}:report_forever", {}, seconds=60, memory=100 << 20)
+    assert [late.ending.cause, full.ending.cause] == [Cause.TIMEOUT, Cause.MEMORY]
+
+
+def test_the_words_for_an_end() -> None:
+    kinds = [Ending(Cause.EXIT, "", 3), Ending(Cause.RAISED, "", 1), Ending(Cause.TIMEOUT, ""), of_return_code(-6)]
+    assert [ending.kind for ending in kinds] == ["exit 3", "exit 1", "timeout", "signal SIGABRT"]
+    assert of_return_code(-100).text == "killed by SIG100"
+
+
+def test_a_caller_may_end_a_child_and_an_error_of_its_own_leaves_none_behind() -> None:
+    def stop() -> None:
+        raise ChildEnded(Ending(Cause.TIMEOUT, "too long at one op"))
+
+    assert call(f"{HERE}:harm", {"how": "wait"}, watch=stop).ending.text == "too long at one op"
+    numbers: list[int] = []
+
+    def refuse(message: dict[str, list[int]]) -> None:
+        numbers.extend(message["strays"])
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        call(f"{HERE}:leave_strays", {"returns": False}, on_message=refuse)
+    assert len(numbers) == 2
+    assert comes_true(lambda: not any(map(is_running, numbers)))
+
+
+def test_what_a_child_started_ends_with_it() -> None:
+    outcome = call(f"{HERE}:leave_strays", {"returns": False}, seconds=1.5, on_message=(messages := []).append)
+    assert outcome.ending.cause is Cause.TIMEOUT
+    assert comes_true(lambda: not any(map(is_running, messages[0]["strays"])))
+    numbers = call(f"{HERE}:leave_strays", {"returns": True}).result
+    assert comes_true(lambda: not any(map(is_running, numbers))), "also where its function returned"
+
+
+def test_a_child_answers_again_and_again_and_messages_may_be_large() -> None:
+    with Child(f"{HERE}:echo") as child:
+        for text in ("a", "x" * 3_000_000, "b"):
+            child.send({"text": text})
+            assert child.receive(Deadline(60)) == {"text": text}
+        assert child.wait(0)
+        os.kill(child.pid, signal.SIGSTOP)
+        with pytest.raises(ChildEnded, match=r"no answer within 0.1 s \(stopped\)"):
+            child.receive(Deadline(0.1))
+        os.kill(child.pid, signal.SIGKILL)
+        with pytest.raises(ChildEnded, match="killed by SIGKILL"):
+            child.receive(Deadline(60))
+        assert not child.wait(0)
+
+
+def test_a_child_dies_with_its_parent(tmp_path: Path) -> None:
+    mark = tmp_path / "mark"
+    script = f"from opscope.base.tests.child_functions import call_hang; call_hang({str(mark)!r})"
+    parent = subprocess.Popen([sys.executable, "-c", script])
+    assert comes_true(lambda: mark.is_file() and bool(mark.read_text()))
+    parent.kill()
+    parent.wait()
+    assert comes_true(lambda: not is_running(int(mark.read_text())))
+
+
+def test_a_bound_program_dies_with_its_parent(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", "import os, time; print(os.getpid(), flush=True); time.sleep(600)"]
+    script = (
+        "import subprocess, time; from opscope.base.children.parent_death import bound;"
+        f"subprocess.Popen(bound({command!r})); time.sleep(600)"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
+    assert parent.stdout is not None
+    with parent.stdout:
+        child = int(parent.stdout.readline())
+    parent.kill()
+    parent.wait()
+    assert comes_true(lambda: not is_running(child))
+    late = [sys.executable, "-P", "-m", "opscope.base.children.parent_death", "1", *command]
+    assert subprocess.run(late, check=False).returncode == 1, "its parent is gone already"
+
+
+def test_a_program_is_interrupted_and_then_killed(tmp_path: Path) -> None:
+    deaf = "import signal, time; signal.signal(2, signal.SIG_IGN); print('up', flush=True); time.sleep(600)"
+    polite = "import time\ntry:\n print('up', flush=True); time.sleep(600)\nexcept KeyboardInterrupt: print('closed')"
+    for code, ending, said in ((polite, 0, "up\nclosed\n"), (deaf, -9, "up\n")):
+        log = tmp_path / f"{ending}.txt"
+        with log.open("wb") as output:
+            process = Process(bound([sys.executable, "-c", code]), output.fileno(), folder=tmp_path)
+        assert comes_true(lambda log=log: log.read_text() == "up\n")
+        assert process.wait(0) is None
+        process.interrupt(1.0 if ending else 60)
+        assert process.wait(0) == ending
+        assert log.read_text() == said
+
+
+def test_the_environment_is_one_thread_offline_and_as_asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XLA_FLAGS", "--xla_other")
+    monkeypatch.setenv("OMP_NUM_THREADS", "8")
+    names = ["OMP_NUM_THREADS", "NPROC", "XLA_FLAGS", "JAX_PLATFORMS", "HF_HUB_OFFLINE", "MINE"]
+    monkeypatch.chdir(tmp_path)
+    got = call(f"{HERE}:environment", {"names": names}, environment={"MINE": "yes"}).result
+    assert [got[name] for name in names] == ["1", "1", f"--xla_other {XLA_FLAG}", "cpu", "1", "yes"]
+    assert str(tmp_path) not in got["path"], "the working folder is not searched for modules"
+    assert "" not in got["path"]
+    monkeypatch.setenv("XLA_FLAGS", child_environment()["XLA_FLAGS"])
+    assert child_environment()["XLA_FLAGS"] == f"--xla_other {XLA_FLAG}", "a child of a child has the flag once"
+
+
+@pytest.mark.parametrize(
+    ("function", "cause", "kind"),
+    [
+        (lambda: None, Cause.RETURNED, "returned"),
+        (lambda: [].pop(), Cause.RETURNED, "returned"),  # Python's own exceptions are no crash
+        (os.abort, Cause.SIGNAL, "signal SIGABRT"),
+        (lambda: os._exit(3), Cause.EXIT, "exit 3"),
+        (lambda: time.sleep(60), Cause.TIMEOUT, "timeout"),
+        (lambda: bytearray(1 << 40), Cause.RETURNED, "returned"),  # a MemoryError, as the limit asks for
+    ],
+    ids=["fine", "exception", "abort", "exit", "hang", "memory"],
+)
+def test_a_fork_survives_or_ends_in_a_typed_way(function: Callable[[], object], cause: Cause, kind: str) -> None:
+    ending = run_in_fork(function, seconds=0.3 if cause is Cause.TIMEOUT else 60, address_space=64 << 30)
+    assert (ending.cause, ending.kind) == (cause, kind)
+
+
+def test_the_package_is_small() -> None:
+    code = (
+        "import sys; before = set(sys.modules); import opscope.base.children.call, opscope.base.children.inside;"
+        "import opscope.base.children.fork, opscope.base.children.process;"
+        "print(*sorted({name.partition('.')[0] for name in set(sys.modules) - before} - set(sys.stdlib_module_names)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["opscope"]
