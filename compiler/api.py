@@ -25,7 +25,6 @@ from opscope.compiler.buda.mixed_precision import FORMATS as MIXED_PRECISION
 from opscope.compiler.depths import Compilation, CompileDepth
 from opscope.compiler.depths import step as take_step
 from opscope.compiler.errors import CompilerInputError, StageFailure, noted
-from opscope.compiler.ops.families import family
 from opscope.compiler.ops.layout import MOVES
 from opscope.compiler.ops.row import TABLE, OpRow, register
 from opscope.compiler.options import CompileOptions
@@ -51,7 +50,6 @@ __all__ = [
     "SystemDesc",
     "compile",
     "describe_io",
-    "family",
     "fingerprint",
     "load_board",
     "op_table",

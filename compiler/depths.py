@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from opscope.compiler.buda.graph import BudaGraph
     from opscope.compiler.buda.netlist.model import Netlist
     from opscope.compiler.buda.plan_to_binary import PlannedProgram
-    from opscope.compiler.buda.planner import Plan
+    from opscope.compiler.buda.planner import BudaPlan
     from opscope.compiler.ir.repeated_layers import Repetition
     from opscope.compiler.translations.ttir_to_graph.host import HostPart
 
@@ -81,7 +81,7 @@ class Compilation:
     lowering: Any = None
     host: HostPart | None = None
     graph: BudaGraph | None = None
-    plan: Plan | None = None
+    plan: BudaPlan | None = None
     program: PlannedProgram | None = None
     netlist: Netlist | None = None
     netlist_text: str = ""

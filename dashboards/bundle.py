@@ -4,7 +4,6 @@
     assets/charts/<name>.yaml        uuid, name, dataset, kind, params
     assets/dashboards/<name>.yaml    uuid, title, slug, rows of charts, filters
     assets/filters.yaml              the native filters that dashboards name
-    assets/colours.yaml              label -> colour: a status looks the same everywhere
     assets/retired.yaml              uuids of objects that a former bundle had, by kind
 
 One object is one file, named by what others call it; a uuid is an object's identity for ever. Superset accepts
@@ -22,6 +21,7 @@ from typing import Any
 
 import yaml
 
+from opscope.base.statuses import label_colours
 from opscope.dashboards import links
 from opscope.dashboards.home import ROOM
 from opscope.dashboards.layout import native_filters, position
@@ -46,7 +46,6 @@ class Assets:
     charts: Mapping[str, Doc]
     dashboards: Mapping[str, Doc]
     filters: Mapping[str, Doc]
-    colours: Mapping[str, str]
     retired: Mapping[str, list[str]]
 
     @property
@@ -82,9 +81,9 @@ def read(folder: Path = ASSETS) -> Assets:
     def many(kind: str) -> dict[str, Doc]:
         return {path.stem: _yaml(path) for path in sorted((folder / kind).glob("*.yaml"))}
 
-    boards = sorted(many("dashboards").items(), key=lambda item: item[1]["order"])
-    return Assets(many("datasets"), many("charts"), dict(boards), _yaml(folder / "filters.yaml"),
-                  _yaml(folder / "colours.yaml"), _yaml(folder / "retired.yaml"))  # fmt: skip
+    dashboards = sorted(many("dashboards").items(), key=lambda item: item[1]["order"])
+    return Assets(many("datasets"), many("charts"), dict(dashboards), _yaml(folder / "filters.yaml"),
+                  _yaml(folder / "retired.yaml"))  # fmt: skip
 
 
 def _yaml(path: Path) -> Any:
@@ -185,8 +184,8 @@ def _dashboard(doc: Doc, assets: Assets) -> Doc:
         "slug": doc["slug"], "certified_by": "", "certification_details": "", "published": True, "version": "1.0.0",
         "position": position(doc, assets.charts, numbers),
         "metadata": {
-            "color_scheme": "supersetColors", "label_colors": dict(assets.colours),
-            "shared_label_colors": list(assets.colours), "color_scheme_domain": [], "refresh_frequency": 0,
+            "color_scheme": "supersetColors", "label_colors": label_colours(),
+            "shared_label_colors": list(label_colours()), "color_scheme_domain": [], "refresh_frequency": 0,
             "expanded_slices": {}, "timed_refresh_immune_slices": [], "default_filters": "{}",
             "cross_filters_enabled": True, "chart_configuration": {},
             "global_chart_configuration": {"scope": {"rootPath": ["ROOT_ID"], "excluded": []}, "chartsInScope": []},

@@ -30,13 +30,19 @@ class Results:
 
 def results_uri(url: str | None) -> Results:
     """The database at `url`, by default the one that runs publish to here. Raises an error where none can be read."""
-    from opscope.reports.database.database import parse_url, shown
+    import sqlalchemy as sa
+
+    from opscope.reports.database.database import parse_url, shown, views
     from opscope.reports.database.reading import database_url, read_database
 
     named = database_url(url)
     parsed = parse_url(named, "--db")
-    with read_database(named, "--db"):
-        pass  # it is there, it is ours, and its schema is known
+    # It exists, it is ours, its schema is known, and it has the views that charts read.
+    with read_database(named, "--db") as connection:
+        missing = sorted(set(views()) - set(sa.inspect(connection).get_view_names()))
+    if missing:
+        upgrade = f"opscope db upgrade --db {shown(parsed)}"
+        raise DashboardError("--db", "the views of this opscope", f"a database without `{missing[0]}`", upgrade)
     if parsed.get_backend_name() == "sqlite":
         if not parsed.database or parsed.query:
             raise DashboardError("--db", "a file of SQLite", shown(parsed), "sqlite:///results.sqlite")

@@ -56,7 +56,7 @@ class Runs:
             return sorted(self._found.items(), reverse=True)
 
     def _look(self) -> Iterator[tuple[str, Path]]:
-        """A root is a run folder itself, holds run folders, or holds folders of them (the lanes of a night)."""
+        """A root is a run folder itself, holds run folders, or holds folders of them (the runs of a night)."""
         for root in self.roots:
             for pattern in (RUN_FILE, f"*/{RUN_FILE}", f"*/*/{RUN_FILE}"):
                 for path in root.glob(pattern):

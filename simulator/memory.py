@@ -41,13 +41,13 @@ def plan_memory(program: Program, profile: Profile, programs: Mapping[str, Progr
     A program that control flow calls allocates its own on top, and gives them back when it returns; its arguments
     are its caller's.
     """
-    plan = _Plan(profile, programs or {})
-    addresses = plan.run(program)
-    banks = plan.banks
-    return MemoryPlan(max(plan.l1_peak, banks["l1"].peak), banks["dram"].peak * profile.dram_channels, addresses)
+    allocator = _Allocator(profile, programs or {})
+    addresses = allocator.run(program)
+    banks = allocator.banks
+    return MemoryPlan(max(allocator.l1_peak, banks["l1"].peak), banks["dram"].peak * profile.dram_channels, addresses)
 
 
-class _Plan:
+class _Allocator:
     """The banks while programs are walked."""
 
     def __init__(self, profile: Profile, programs: Mapping[str, Program]) -> None:

@@ -19,7 +19,7 @@ from opscope.compiler.buda.balancer.policies import POLICIES
 from opscope.compiler.buda.configuration import Configuration
 from opscope.compiler.buda.graph import BudaGraph, NodeKind, OpSpec, TensorShape
 from opscope.compiler.buda.graph_builder import GraphBuilder
-from opscope.compiler.buda.planner import Plan
+from opscope.compiler.buda.planner import BudaPlan
 from opscope.compiler.pipelines.buda import lower
 from opscope.compiler.target.system_desc import load_board
 
@@ -57,7 +57,7 @@ def graph_of(model: str) -> BudaGraph:
     return lower(stablehlo_to_ttir(export_model(registry.get(model)).bytecode), model)
 
 
-def row(found: Plan, arch: str, seconds: float) -> str:
+def row(found: BudaPlan, arch: str, seconds: float) -> str:
     """One line of the table of docs/planning.md."""
     cores = sum(epoch.cores for epoch in found.epochs) / len(found.epochs) / found.budget.grid.volume
     cycles, switches = found.cycles, sum(found.switch_cycles())

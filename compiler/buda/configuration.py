@@ -25,7 +25,7 @@ from opscope.compiler.buda.graph import FIDELITIES, BudaGraph
 from opscope.compiler.buda.mixed_precision import LEVELS, mixed_precision
 from opscope.compiler.buda.placer.dram import PICKERS
 from opscope.compiler.buda.placer.epochs import HARVESTABLE_ROWS, PlacerOptions
-from opscope.compiler.buda.planner import Plan, budget_of, plan
+from opscope.compiler.buda.planner import BudaPlan, budget_of, plan
 from opscope.compiler.errors import CompilerInputError
 from opscope.compiler.target.formats import number_format
 
@@ -227,7 +227,7 @@ class Configuration:
             return graph
         return fuse_ops(graph, arch, {*self.epoch_breaks, *self.chip_breaks, *self.sizes})
 
-    def plan(self, graph: BudaGraph, arch: str, chips: int = 1, options: PolicyOptions | None = None) -> Plan:
+    def plan(self, graph: BudaGraph, arch: str, chips: int = 1, options: PolicyOptions | None = None) -> BudaPlan:
         """Plans a graph. Raises CompilerInputError."""
         board, mask = self.device
         budget = budget_of(board or arch, mask)

@@ -9,10 +9,10 @@ from opscope.compiler.buda.balancer.limiter import limiter_cycles
 from opscope.compiler.buda.balancer.op_model import Candidate, OpModel
 from opscope.compiler.buda.balancer.shapes import BufferModel, StreamFactor
 from opscope.compiler.buda.graph import OpSpec
-from opscope.compiler.buda.planner import Plan
+from opscope.compiler.buda.planner import BudaPlan
 
 
-def as_json(plan: Plan, op: str = "") -> dict[str, Any]:
+def as_json(plan: BudaPlan, op: str = "") -> dict[str, Any]:
     """The whole plan, or with every candidate of one op."""
     found: dict[str, Any] = {
         "graph": plan.graph.name,
@@ -50,7 +50,7 @@ def as_json(plan: Plan, op: str = "") -> dict[str, Any]:
     return found
 
 
-def _op_summary(plan: Plan, name: str) -> dict[str, Any]:
+def _op_summary(plan: BudaPlan, name: str) -> dict[str, Any]:
     legal, choice = plan.legal[name], plan.choices[name]
     return {
         "name": name,
@@ -71,7 +71,7 @@ def _steps_json(spec: OpSpec) -> dict[str, Any]:
     return {"fused_steps": steps}
 
 
-def _op_json(plan: Plan, name: str) -> dict[str, Any]:
+def _op_json(plan: BudaPlan, name: str) -> dict[str, Any]:
     legal = plan.legal[plan.graph.node(name).name]
     return _op_summary(plan, name) | {"all": [_candidate_json(candidate) for candidate in legal.candidates]}
 
@@ -123,7 +123,7 @@ def _buffer_json(buffer: BufferModel) -> dict[str, Any]:
     }
 
 
-def plan_lines(plan: Plan) -> Iterator[str]:
+def plan_lines(plan: BudaPlan) -> Iterator[str]:
     """The plan: epochs, and in each the ops with their models."""
     yield from _head(plan)
     crossing, switch, loading = plan.crossing_bytes(), plan.switch_cycles(), plan.load_cycles()
@@ -148,7 +148,7 @@ def plan_lines(plan: Plan) -> Iterator[str]:
         yield f"through DRAM: {edge.producer} -> {edge.consumer} (no two models stream along this edge)"
 
 
-def op_lines(plan: Plan, name: str) -> Iterator[str]:
+def op_lines(plan: BudaPlan, name: str) -> Iterator[str]:
     """Every candidate of one op, and the chosen one."""
     legal, choice = plan.legal[plan.graph.node(name).name], plan.choices[name]
     yield from _head(plan)
@@ -173,13 +173,13 @@ def op_lines(plan: Plan, name: str) -> Iterator[str]:
     yield f"why: {choice.why}"
 
 
-def dram_queues_note(plan: Plan) -> str:
+def dram_queues_note(plan: BudaPlan) -> str:
     """What waits in DRAM between epochs, in a sentence."""
     total, switches = sum(plan.crossing_bytes()), sum(plan.switch_cycles())
     return f"Epoch switches write {total:,} bytes of activations to DRAM and read them back: {switches:,} cycles."
 
 
-def _head(plan: Plan) -> Iterator[str]:
+def _head(plan: BudaPlan) -> Iterator[str]:
     yield f"{plan.graph.name}: {len(plan.graph.ops)} ops on {plan.budget.arch} {plan.budget.grid}, policy {plan.policy}"
     if plan.budget.placeholder:
         yield f"figures of {plan.budget.arch} are placeholders in TT-Buda: Wormhole's constants, nobody measured them"

@@ -11,7 +11,7 @@ from opscope.compiler.buda.graph import BudaGraph, Node, NodeKind
 from opscope.compiler.buda.graph_to_program import GraphProgram, to_program
 from opscope.compiler.buda.placer.dram import Request, place_queues
 from opscope.compiler.buda.placer.epochs import Placement
-from opscope.compiler.buda.planner import Plan as Planned
+from opscope.compiler.buda.planner import BudaPlan
 from opscope.compiler.target.formats import number_format
 from opscope.compiler.target.plan import Allocation, BlockPlan, CoreBuffer, EpochPlan, PlacedOp, Plan, QueuePlan
 from opscope.compiler.target.program import Binary
@@ -30,7 +30,7 @@ class PlannedProgram:
 
 
 def to_binary(
-    planned: Planned,
+    planned: BudaPlan,
     board: SystemDesc,
     *,
     dram: str = "ROUND_ROBIN",
@@ -98,7 +98,7 @@ def _core_buffer(role: str, operand: int, buffer: BufferModel, times: int = 1) -
 
 
 def queues(
-    planned: Planned, program: GraphProgram, dram: str, host_inputs: bool = True, host_outputs: bool = True
+    planned: BudaPlan, program: GraphProgram, dram: str, host_inputs: bool = True, host_outputs: bool = True
 ) -> tuple[QueuePlan, ...]:
     """Inputs, parameters and outputs, and what one epoch leaves to another or an edge was cut for."""
     graph = planned.graph
@@ -147,7 +147,7 @@ def queues(
 
 
 def _placed_queues(
-    made: list[QueuePlan], requests: Mapping[int, list[Request]], planned: Planned, dram: str
+    made: list[QueuePlan], requests: Mapping[int, list[Request]], planned: BudaPlan, dram: str
 ) -> list[QueuePlan]:
     found = {}
     for asked in requests.values():

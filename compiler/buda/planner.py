@@ -24,7 +24,7 @@ ROUTE_BYTES = 65_408
 
 
 @dataclass(frozen=True)
-class Plan:
+class BudaPlan:
     """What the balancer and the placer made of a graph."""
 
     graph: BudaGraph
@@ -93,7 +93,7 @@ def plan(
     legalizer: LegalizerOptions | None = None,
     policy_options: PolicyOptions | None = None,
     placer: PlacerOptions | None = None,
-) -> Plan:
+) -> BudaPlan:
     """Plans `graph`. Raises CompilerInputError: an op without a legal model, an unknown policy, an illegal override."""
     chosen = policy(policy_name, policy_options)
     legal = legalize_graph(graph, budget, legalizer)
@@ -108,4 +108,4 @@ def plan(
         for node in graph.ops
     ]
     epochs = place(ops, budget.grid, placer)
-    return Plan(graph, budget, chosen.name, legal, choices, tuple(solver.cuts), epochs)
+    return BudaPlan(graph, budget, chosen.name, legal, choices, tuple(solver.cuts), epochs)

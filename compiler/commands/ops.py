@@ -8,13 +8,23 @@ from typing import get_args
 
 import click
 
+from opscope.base.op_families import FAMILIES
 from opscope.compiler.commands.compile import InputProblem
-from opscope.compiler.ops.row import Family, Lowering
+from opscope.compiler.ops.row import Group, Lowering
+
+FAMILY = click.Choice(list(dict.fromkeys((*FAMILIES, *get_args(Group)))))
+"""Families of ops, and what passes call the ops that only the device has."""
 
 
 @click.command("ops", short_help="Which ops the reference compiler lowers, and why not the others.")
 @click.argument("names", nargs=-1, metavar="[NAME]...")
-@click.option("--family", "families", multiple=True, type=click.Choice(get_args(Family)), help="Only this family.")
+@click.option(
+    "--family",
+    "families",
+    multiple=True,
+    type=FAMILY,
+    help="Only this family.",
+)
 @click.option("--kind", "kinds", multiple=True, type=click.Choice(get_args(Lowering)), help="Only this kind.")
 @click.option("--json", "as_json", is_flag=True, help="A list of objects, for programs.")
 @click.option("--markdown", is_flag=True, help="As the page docs/ops.md.")

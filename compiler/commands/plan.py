@@ -16,7 +16,7 @@ from opscope.compiler.errors import CompilerInputError, StageFailure
 if TYPE_CHECKING:
     from opscope.compiler.buda.configuration import Configuration
     from opscope.compiler.buda.graph import BudaGraph
-    from opscope.compiler.buda.planner import Plan
+    from opscope.compiler.buda.planner import BudaPlan
 
 
 def _list_options(ctx: click.Context, _: click.Parameter, value: bool) -> None:
@@ -161,7 +161,7 @@ def _stablehlo(what: str) -> bytes:
 
 
 def _write(
-    plan: Plan,
+    plan: BudaPlan,
     arch: str,
     config: Configuration,
     netlist: Path | None,

@@ -90,14 +90,14 @@ def device_op_class(dialect: str, name: str, row: OpRow, base: type[RowOp] = Row
         "name": f"{dialect}.{name}",
         "__module__": __name__,
         "__doc__": f"`{dialect}.{name}`, from its row in compiler/ops.",
-        "inputs": var_operand_def() if row.family == "layout" else var_operand_def(TensorType),
+        "inputs": var_operand_def() if row.group == "layout" else var_operand_def(TensorType),
         "outputs": var_result_def(TensorType),
     }
     for key in row.attrs:
         fields[f"attr_{key.rstrip('?')}"] = (
             opt_prop_def(Attribute, prop_name=key[:-1]) if key.endswith("?") else prop_def(Attribute, prop_name=key)
         )
-    if dialect == "ttir" and row.family != "ccl":  # a collective is met by other chips, whoever reads its result
+    if dialect == "ttir" and row.group != "collective":  # a collective is met by other chips, whoever reads its result
         fields["traits"] = traits_def(Pure(), Canonical())
     if dialect == "ttnn":
         fields["compute_config"] = opt_prop_def(Attribute)

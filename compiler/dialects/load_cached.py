@@ -11,7 +11,7 @@ from opscope.compiler.target.program import ControlParams
 ROW = OpRow(
     "",
     "load_cached",
-    family="control",
+    group="control",
     arity=None,
     dtypes=PLAIN,
     shape_rule=shapes.unchecked,

@@ -107,7 +107,7 @@ def reshape_of_a_reshape(op: RowOp) -> RowOp | None:
 def reshape_of_a_reduction(op: RowOp) -> RowOp | None:
     """A reduction keeps its dims itself."""
     before = maker(op.operands[0])
-    if before is None or before.ROW.family != "reduce" or not read_once(op.operands[0]):
+    if before is None or before.ROW.group != "reduce" or not read_once(op.operands[0]):
         return None
     attrs = before.read()
     if attrs.get("keep_dim", True):

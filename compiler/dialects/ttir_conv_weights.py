@@ -55,6 +55,6 @@ def _follow(use: Use, load: Operation | None) -> Iterable[tuple[SSAValue, Operat
     if not isinstance(reader, RowOp) or not reader.name.startswith("ttir."):
         return None
     # A reshape gives windows of one dim a second; a batch norm scales weights by channel.
-    if reader.ROW.ttir == "reshape" or reader.ROW.family == "eltwise":
+    if reader.ROW.ttir == "reshape" or reader.ROW.group == "eltwise":
         return ((reader.results[0], load),)
     return None

@@ -52,9 +52,9 @@ class TtnnOp(RowOp):
             if found != fitting:
                 raise VerifyException(f"{self.name}: expected layout {fitting} for its shape, got {found}")
             place = (found.layout, found.buffer_type == "system_memory")
-            if self.ROW.family == "host" and place != ("row_major", True):
+            if self.ROW.group == "host" and place != ("row_major", True):
                 raise VerifyException(f"{self.name}: expected rows on the host, got {found}")
-            if self.ROW.family not in ("layout", "host") and place != ("tile", False):
+            if self.ROW.group not in ("layout", "host") and place != ("tile", False):
                 raise VerifyException(f"{self.name}: expected tiles on the device, got {found}")
 
 

@@ -10,7 +10,7 @@ from opscope.compiler.ops.row import NUMBER, OpRow
 DOT_GENERAL = OpRow(
     "",
     "dot_general",
-    family="matmul",
+    group="matmul",
     arity=2,
     dtypes=NUMBER,
     shape_rule=shapes.unchecked,

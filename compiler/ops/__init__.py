@@ -1,1 +1,1 @@
-"""The table of operations: one row per op, one file per family."""
+"""The table of operations: one row per op, one file per group of ops."""

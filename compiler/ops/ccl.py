@@ -24,19 +24,29 @@ def _params(attrs: dict[str, Any], op: Any) -> Params:
 
 def _device(name: str, arity: int) -> OpRow:
     return OpRow(
-        "", name, family="ccl", arity=arity, dtypes=PLAIN, shape_rule=shapes.unchecked, attrs=dict(_ATTRS),
+        "", name, group="collective", arity=arity, dtypes=PLAIN, shape_rule=shapes.unchecked, attrs=dict(_ATTRS),
         params=_params, lowering="device",
     )  # fmt: skip
 
 
 register_all(
     *(
-        OpRow(f"stablehlo.{name}", family="ccl", dtypes=PLAIN, lowering="pattern", reason="between the chips of a mesh")
+        OpRow(
+            f"stablehlo.{name}",
+            group="collective",
+            dtypes=PLAIN,
+            lowering="pattern",
+            reason="between the chips of a mesh",
+        )
         for name in COLLECTIVES
     ),
     *(
         OpRow(
-            f"stablehlo.{name}", family="ccl", dtypes=PLAIN, lowering="pattern", reason="the chip's place in the mesh"
+            f"stablehlo.{name}",
+            group="collective",
+            dtypes=PLAIN,
+            lowering="pattern",
+            reason="the chip's place in the mesh",
         )
         for name in IDS
     ),

@@ -9,14 +9,14 @@ from opscope.compiler.target.program import ControlParams
 
 
 def _pattern(name: str, reason: str) -> OpRow:
-    return OpRow(f"stablehlo.{name}", family="control", dtypes=PLAIN, lowering="pattern", reason=reason)
+    return OpRow(f"stablehlo.{name}", group="control", dtypes=PLAIN, lowering="pattern", reason=reason)
 
 
 def _device(name: str) -> OpRow:
     return OpRow(
         "",
         name,
-        family="control",
+        group="control",
         arity=None,
         dtypes=PLAIN,
         shape_rule=shapes.unchecked,

@@ -23,7 +23,7 @@ def _device(
     return OpRow(
         "",
         name,
-        family="conv",
+        group="conv",
         arity=arity,
         dtypes=NUMBER,
         shape_rule=shape_rule,
@@ -45,7 +45,7 @@ def _device(
 register_all(
     OpRow(
         "stablehlo.convolution",
-        family="conv",
+        group="conv",
         dtypes=NUMBER,
         lowering="pattern",
         reason="permute to NHWC and HWIO, or NDHWC and DHWIO; up to 3 spatial dims",
@@ -55,7 +55,7 @@ register_all(
         OpRow(
             "",
             name,
-            family="layout",
+            group="layout",
             dtypes=NUMBER,
             shape_rule=shapes.permuted,
             attrs={"permutation": I64S},

@@ -14,6 +14,7 @@ from functools import cache
 from importlib.metadata import entry_points
 from typing import Any
 
+from opscope.base.op_families import op_family
 from opscope.compiler.ops import families as _families  # noqa: F401  (fills the table)
 from opscope.compiler.ops.custom_calls import TARGETS
 from opscope.compiler.ops.row import TABLE, Lowering, OpRow
@@ -46,6 +47,7 @@ class Coverage:
     kind: Lowering
     reason: str
     family: str
+    """As in records; an op that only the device has is listed under what passes treat it as."""
     dtypes: tuple[str, ...]
     """Type classes of the first operand."""
     ttir: str
@@ -81,7 +83,7 @@ def _entry(row: OpRow) -> Coverage:
         lowered=row.lowered,
         kind=row.lowering,
         reason=row.reason,
-        family=row.family,
+        family=op_family(row.stablehlo) if row.stablehlo else row.group,
         dtypes=tuple(c for c in TYPE_CLASSES if c in row.dtypes),
         ttir=f"ttir.{row.ttir}" if has_op else "",
         ttnn=f"ttnn.{row.ttnn_name}" if has_op else "",

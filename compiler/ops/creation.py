@@ -30,12 +30,12 @@ def _full(attrs: dict[str, Any], op: Any) -> Params:
 
 
 def _device(name: str, **fields: Any) -> OpRow:
-    return OpRow("", name, family="creation", arity=0, dtypes=PLAIN, lowering="device", **fields)
+    return OpRow("", name, group="creation", arity=0, dtypes=PLAIN, lowering="device", **fields)
 
 
 register_all(
-    OpRow("stablehlo.constant", family="creation", dtypes=PLAIN, lowering="pattern", reason="full where all are equal"),
-    OpRow("stablehlo.iota", family="creation", dtypes=PLAIN, lowering="pattern", reason="arange"),
+    OpRow("stablehlo.constant", group="creation", dtypes=PLAIN, lowering="pattern", reason="full where all are equal"),
+    OpRow("stablehlo.iota", group="creation", dtypes=PLAIN, lowering="pattern", reason="arange"),
     _device("full", shape_rule=shapes.declared, attrs={"shape": I32S, "fill_value": RAW}, params=_full),
     _device("constant", shape_rule=shapes.unchecked, attrs={"value": RAW}, params=_constant),
     _device(

@@ -20,15 +20,15 @@ from opscope.compiler.target.program import (
 
 
 def _device(name: str, **fields: Any) -> OpRow:
-    return OpRow("", name, family="data_movement", dtypes=PLAIN, lowering="device", **fields)
+    return OpRow("", name, group="data_movement", dtypes=PLAIN, lowering="device", **fields)
 
 
 def _pattern(name: str, reason: str) -> OpRow:
-    return OpRow(f"stablehlo.{name}", family="data_movement", dtypes=PLAIN, lowering="pattern", reason=reason)
+    return OpRow(f"stablehlo.{name}", group="data_movement", dtypes=PLAIN, lowering="pattern", reason=reason)
 
 
 def _missing(name: str, kind: Any, reason: str) -> OpRow:
-    return OpRow(f"stablehlo.{name}", family="data_movement", dtypes=PLAIN, lowering=kind, reason=reason)
+    return OpRow(f"stablehlo.{name}", group="data_movement", dtypes=PLAIN, lowering=kind, reason=reason)
 
 
 register_all(

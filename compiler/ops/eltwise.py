@@ -83,17 +83,17 @@ register_all(
     OpRow("", "clamp_tensor", arity=3, dtypes=NUMBER, lowering="device"),
     OpRow("stablehlo.compare", dtypes=PLAIN, lowering="pattern", reason="one device op per direction"),
     *(
-        OpRow("", name, arity=2, dtypes=PLAIN, lowering="device", family="eltwise")
+        OpRow("", name, arity=2, dtypes=PLAIN, lowering="device", group="eltwise")
         for name in ("eq", "ne", "lt", "le", "gt", "ge")
     ),
     OpRow(
         "stablehlo.bitcast_convert",
-        family="data_movement",
+        group="data_movement",
         dtypes=PLAIN,
         lowering="pattern",
         reason="the same bits",
     ),
-    OpRow("", "bitcast_convert", family="data_movement", dtypes=NUMBER, lowering="device", shape_rule=shapes.unchecked),
+    OpRow("", "bitcast_convert", group="data_movement", dtypes=NUMBER, lowering="device", shape_rule=shapes.unchecked),
     OpRow("stablehlo.reduce_precision", dtypes=FLOAT, lowering="pattern", reason="its two attributes renamed"),
     OpRow(
         "",

@@ -1,4 +1,4 @@
-"""Fills the table: imports every family file once."""
+"""Fills the table: imports each of its files once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from opscope.compiler.ops import (
     region,
     unlowered,
 )
-from opscope.compiler.ops.row import TABLE, Family
 
 __all__ = [
     "ccl",
@@ -29,7 +28,6 @@ __all__ = [
     "creation",
     "data_movement",
     "eltwise",
-    "family",
     "fused",
     "host",
     "layout",
@@ -41,16 +39,3 @@ __all__ = [
     "region",
     "unlowered",
 ]
-
-
-def family(op_name: str) -> str:
-    """Family of an op by its full name (`stablehlo.add`, `chlo.erf`); `custom_call:Target` counts as custom_call.
-
-    An op without a row is `eltwise` where it is a chlo op that is legalised, else `other`.
-    """
-    name = op_name.split(":")[0]
-    rows = TABLE.stablehlo(name)
-    found: Family | None = rows[0].family if rows else None
-    if found is None and name.startswith("chlo."):
-        return "eltwise"
-    return found or "other"

@@ -24,7 +24,7 @@ def _norm(name: str) -> OpRow:
     return OpRow(
         "",
         name,
-        family="norm",
+        group="norm",
         arity=None,
         dtypes=FLOAT,
         shape_rule=shapes.same,
@@ -41,7 +41,7 @@ register_all(
     OpRow(
         "",
         "linear",
-        family="matmul",
+        group="matmul",
         arity=3,
         dtypes=FLOAT,
         shape_rule=shapes.product,
@@ -53,7 +53,7 @@ register_all(
     OpRow(
         "",
         "softmax",
-        family="norm",
+        group="norm",
         dtypes=FLOAT,
         shape_rule=shapes.same,
         attrs={"dimension": S32, "numericStable?": FLAG},
@@ -65,7 +65,7 @@ register_all(
     OpRow(
         "",
         "scaled_dot_product_attention",
-        family="matmul",
+        group="matmul",
         arity=None,
         dtypes=FLOAT,
         shape_rule=lambda op, attrs: (*shapes.shape_of(op.operands[0])[:-1], shapes.shape_of(op.operands[2])[-1]),

@@ -21,7 +21,7 @@ register(
     OpRow(
         "",
         "host_op",
-        family="host",
+        group="host",
         arity=None,
         dtypes=ANY,
         shape_rule=shapes.unchecked,

@@ -18,7 +18,7 @@ def _move(name: str, arity: int = 1, **attrs: Any) -> OpRow:
     return OpRow(
         "",
         name,
-        family="layout",
+        group="layout",
         arity=arity,
         dtypes=PLAIN,
         shape_rule=shapes.same,
@@ -38,7 +38,7 @@ register_all(
     OpRow(
         "",
         "narrow_index",
-        family="data_movement",
+        group="data_movement",
         ttnn="to_layout",
         dtypes=INT,
         shape_rule=shapes.same,

@@ -17,7 +17,7 @@ def _solution(op: Any, attrs: dict[str, Any]) -> Shape | None:
 
 
 def _pattern(name: str, reason: str) -> OpRow:
-    return OpRow(f"stablehlo.{name}", family="linalg", dtypes=FLOAT, lowering="pattern", reason=reason)
+    return OpRow(f"stablehlo.{name}", group="linalg", dtypes=FLOAT, lowering="pattern", reason=reason)
 
 
 _SPELLED = "as the specification writes it in simpler ops"
@@ -30,7 +30,7 @@ register_all(
     OpRow(
         "",
         "cholesky",
-        family="linalg",
+        group="linalg",
         shape_rule=shapes.same,
         attrs={"lower": BOOL},
         params=lambda a, op: CholeskyParams(a["lower"]),
@@ -39,7 +39,7 @@ register_all(
     OpRow(
         "",
         "triangular_solve",
-        family="linalg",
+        group="linalg",
         arity=2,
         shape_rule=_solution,
         attrs={"left_side": BOOL, "lower": BOOL, "unit_diagonal": BOOL, "transpose_a": BOOL},

@@ -18,16 +18,16 @@ def _params(attrs: dict[str, Any], op: Any) -> Params:
 register_all(
     OpRow(
         "stablehlo.dot_general",
-        family="matmul",
+        group="matmul",
         dtypes=NUMBER,
         lowering="pattern",
         reason="permute and reshape to [batch, rows, inner] x [batch, inner, columns]",
     ),
-    OpRow("stablehlo.dot", family="matmul", dtypes=NUMBER, lowering="pattern", reason="as dot_general"),
+    OpRow("stablehlo.dot", group="matmul", dtypes=NUMBER, lowering="pattern", reason="as dot_general"),
     OpRow(
         "",
         "matmul",
-        family="matmul",
+        group="matmul",
         arity=2,
         dtypes=NUMBER,
         shape_rule=shapes.product,

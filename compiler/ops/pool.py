@@ -29,7 +29,7 @@ def _pool(name: str, dtypes: frozenset[str], matrix: bool = False, **more: Codec
     return OpRow(
         "",
         name,
-        family="pool",
+        group="pool",
         dtypes=dtypes,
         shape_rule=shapes.pooled,
         attrs=_WINDOW | more,
@@ -42,7 +42,7 @@ def _pool(name: str, dtypes: frozenset[str], matrix: bool = False, **more: Codec
 register_all(
     OpRow(
         "stablehlo.reduce_window",
-        family="pool",
+        group="pool",
         dtypes=PLAIN,
         lowering="pattern",
         reason="max, min or sum over at most two window dims as pooling, all others by their body",

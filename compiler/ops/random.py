@@ -22,14 +22,14 @@ def _joined(op: Any, attrs: dict[str, Any]) -> Shape | None:
 register_all(
     OpRow(
         "stablehlo.rng_bit_generator",
-        family="random",
+        group="random",
         dtypes=INT,
         lowering="pattern",
         reason="Threefry and Philox on 32-bit words",
     ),
     OpRow(
         "stablehlo.rng",
-        family="random",
+        group="random",
         dtypes=NUMBER,
         lowering="pattern",
         reason="Philox from a state of each op's own; the algorithm is each implementation's",
@@ -37,7 +37,7 @@ register_all(
     OpRow(
         "",
         "rng_bit_generator",
-        family="random",
+        group="random",
         dtypes=INT,
         shape_rule=shapes.unchecked,
         attrs={"rng_algorithm": TEXT, "wide": BOOL},
@@ -48,7 +48,7 @@ register_all(
         OpRow(
             "",
             name,
-            family="layout",
+            group="layout",
             dtypes=INT,
             shape_rule=rule,
             params=lambda a, op: LayoutParams(),

@@ -19,7 +19,7 @@ def _reduction(name: str, dtypes: frozenset[str], matrix: bool = False) -> OpRow
     return OpRow(
         "",
         name,
-        family="reduce",
+        group="reduce",
         dtypes=dtypes,
         shape_rule=shapes.reduced,
         attrs={"dim_arg": I32LIST, "keep_dim": FLAG},
@@ -32,7 +32,7 @@ def _reduction(name: str, dtypes: frozenset[str], matrix: bool = False) -> OpRow
 register_all(
     OpRow(
         "stablehlo.reduce",
-        family="reduce",
+        group="reduce",
         dtypes=PLAIN,
         lowering="pattern",
         reason="by what its body computes, or with its body",

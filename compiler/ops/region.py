@@ -7,7 +7,7 @@ from typing import Any
 from opscope.compiler.errors import StageFailure
 from opscope.compiler.ops import shapes
 from opscope.compiler.ops.codec import BOOL, I32, I32LIST, I32S, I64, I64S, SYMBOLS, TEXT
-from opscope.compiler.ops.row import NUMBER, PLAIN, Family, OpRow, register_all
+from opscope.compiler.ops.row import NUMBER, PLAIN, Group, OpRow, register_all
 from opscope.compiler.ops.shapes import Shape
 from opscope.compiler.target.program import (
     BodyReduceParams,
@@ -20,12 +20,12 @@ from opscope.compiler.target.program import (
 )
 
 
-def _pattern(name: str, family: Family, reason: str) -> OpRow:
-    return OpRow(name, family=family, dtypes=PLAIN, lowering="pattern", reason=reason)
+def _pattern(name: str, group: Group, reason: str) -> OpRow:
+    return OpRow(name, group=group, dtypes=PLAIN, lowering="pattern", reason=reason)
 
 
-def _device(name: str, family: Family, **fields: Any) -> OpRow:
-    return OpRow("", name, family=family, arity=None, dtypes=PLAIN, lowering="device", **fields)
+def _device(name: str, group: Group, **fields: Any) -> OpRow:
+    return OpRow("", name, group=group, arity=None, dtypes=PLAIN, lowering="device", **fields)
 
 
 def _folded(op: Any, attrs: dict[str, Any]) -> Shape | None:
@@ -87,7 +87,7 @@ register_all(
     ),
     OpRow(
         "stablehlo.select_and_scatter",
-        family="pool",
+        group="pool",
         dtypes=NUMBER,
         lowering="pattern",
         reason="select as a program, the usual scatters by name",
@@ -107,7 +107,7 @@ register_all(
         attrs={"dim": I64, "programs": SYMBOLS},
         params=lambda a, op: SortParams(**a),
     ),
-    OpRow("chlo.top_k", family="reduce", dtypes=NUMBER, lowering="pattern", reason="topk along the last dim"),
+    OpRow("chlo.top_k", group="reduce", dtypes=NUMBER, lowering="pattern", reason="topk along the last dim"),
     _device(
         "topk",
         "reduce",

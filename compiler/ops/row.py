@@ -13,7 +13,7 @@ from typing import Any, Literal
 from opscope.compiler.ops.codec import Codec
 from opscope.compiler.target.program import EltwiseParams, Params
 
-Family = Literal[
+Group = Literal[
     "eltwise",
     "reduce",
     "norm",
@@ -26,11 +26,12 @@ Family = Literal[
     "linalg",
     "random",
     "quant",
-    "ccl",
+    "collective",
     "dynamic",
     "layout",
     "host",
 ]
+"""What passes go by: ops that they treat alike. The family of an op, as users see it, is `op_families.op_family`."""
 Lowering = Literal["row", "pattern", "device", "notimpl", "notyet", "never"]
 """How StableHLO gets to TTIR: by this row alone; by a pattern in passes/stablehlo_to_ttir/; `device`: the row has no
 StableHLO op, patterns emit it; or not at all, for `reason`: we have not, the target has not, it cannot be."""
@@ -58,7 +59,7 @@ class OpRow:
     stablehlo: str
     """Full name of the StableHLO or chlo op; empty for an op of the device that only patterns emit."""
     ttir: str = ""
-    family: Family = "eltwise"
+    group: Group = "eltwise"
     ttnn: str = ""
     """Empty: as `ttir`."""
     kernel: str = ""

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from opscope.compiler.ops.row import ANY, FLOAT, Family, Lowering, OpRow, register_all
+from opscope.compiler.ops.row import ANY, FLOAT, Group, Lowering, OpRow, register_all
 
 _COMPLEX = "complex numbers: the device's registers and packers know no complex number format"
 _DYNAMIC = (
@@ -17,7 +17,7 @@ _GONE = "left the StableHLO specification; exporters write other ops"
 
 _UNREAD = "jaxlib's StableHLO, through which every module is read, has no such op: no module holds one"
 
-_UNLOWERED: dict[Family, list[tuple[Lowering, str, str]]] = {
+_UNLOWERED: dict[Group, list[tuple[Lowering, str, str]]] = {
     "eltwise": [("never", "complex", _COMPLEX)],
     "linalg": [
         ("never", "fft", _COMPLEX),
@@ -43,7 +43,7 @@ _UNLOWERED: dict[Family, list[tuple[Lowering, str, str]]] = {
             "the door writes quantised tensors as integers with scales and zero points",
         )
     ],
-    "ccl": [
+    "collective": [
         ("never", "cross-replica-sum", _GONE),
         ("never", "collective_reduce", _UNREAD),
         ("never", "send recv infeed outfeed", _HOST),
@@ -58,11 +58,11 @@ _UNLOWERED: dict[Family, list[tuple[Lowering, str, str]]] = {
     ],
 }
 
-for _family, _groups in _UNLOWERED.items():
+for _group, _groups in _UNLOWERED.items():
     for _kind, _names, _reason in _groups:
         register_all(
             *(
-                OpRow(f"stablehlo.{name}", family=_family, dtypes=ANY, lowering=_kind, reason=_reason)
+                OpRow(f"stablehlo.{name}", group=_group, dtypes=ANY, lowering=_kind, reason=_reason)
                 for name in _names.split()
             )
         )

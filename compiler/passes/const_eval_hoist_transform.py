@@ -21,7 +21,7 @@ from opscope.compiler.dialects.ttir_conv_weights import prepares_weights
 from opscope.compiler.ir.functions import CONST_EVAL, KIND, functions, kind_of
 from opscope.compiler.passes.tt_populate_argument_types import stays
 
-NEVER = frozenset({"control", "ccl", "host", "random", "layout"})
+NEVER = frozenset({"control", "collective", "host", "random", "layout"})
 """Families whose ops stay where they are."""
 
 
@@ -62,7 +62,7 @@ def _hoist(func: FuncOp) -> list[FuncOp]:
 
 def _may_move(op: Operation) -> bool:
     """Whether an op is one of ttir that calls no other function."""
-    ours = isinstance(op, RowOp) and op.name.startswith("ttir.") and op.ROW.family not in NEVER
+    ours = isinstance(op, RowOp) and op.name.startswith("ttir.") and op.ROW.group not in NEVER
     return ours and "programs" not in op.properties
 
 
@@ -91,7 +91,7 @@ def _parts(ops: list[Operation]) -> list[list[Operation]]:
 
 
 def _is_constant(op: Operation) -> bool:
-    return isinstance(op, RowOp) and op.ROW.family == "creation"
+    return isinstance(op, RowOp) and op.ROW.group == "creation"
 
 
 def _function(func: FuncOp, number: int, ops: list[Operation]) -> FuncOp:

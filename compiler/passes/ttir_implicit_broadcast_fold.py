@@ -53,7 +53,7 @@ class _Fold(RewritePattern):
 
 def broadcasts(op: RowOp) -> bool:
     """Whether the op's kernel lines its operands up as NumPy does."""
-    return op.name.startswith("ttir.") and op.ROW.family == "eltwise" and op.ROW.shape_rule is None
+    return op.name.startswith("ttir.") and op.ROW.group == "eltwise" and op.ROW.shape_rule is None
 
 
 def _narrower(

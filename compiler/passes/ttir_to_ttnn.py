@@ -313,9 +313,9 @@ class _Function:
 
 def _in_dst(op: Operation, row: OpRow) -> Sequence[SSAValue]:
     """Tensors whose elements pass the Dst register; of a scatter that joins values, those that it joins."""
-    if row.family == "control":
+    if row.group == "control":
         return ()
-    if row.family not in NOT_COMPUTING:
+    if row.group not in NOT_COMPUTING:
         return (*op.operands, *op.results)
     combine = op.properties.get("combine")
     return op.results if isinstance(combine, StringAttr) and combine.data != "update" else ()

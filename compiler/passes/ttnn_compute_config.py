@@ -45,7 +45,7 @@ class TtnnComputeConfig(ModulePass):
             for name in FIDELITIES
         }
         for inner in op.walk():
-            if not isinstance(inner, RowOp) or not inner.name.startswith("ttnn.") or inner.ROW.family in NO_KERNEL:
+            if not isinstance(inner, RowOp) or not inner.name.startswith("ttnn.") or inner.ROW.group in NO_KERNEL:
                 continue
             found = [layout.layout_of(v) for v in [*inner.operands, *inner.results]]
             formats = [number_format(x.data_type) for x in found if x is not None]
@@ -62,7 +62,7 @@ def _enough(op: RowOp, asked: str) -> str:
 
     Phases are Lh.Rh, Lh.Rl, Ll.Rh, Ll.Rl: where an operand has no low bits its later phases add nothing.
     """
-    if op.ROW.family not in ("matmul", "conv"):
+    if op.ROW.group not in ("matmul", "conv"):
         return asked
     left, right = (layout.layout_of(v) for v in op.operands[:2])
     if left is None or right is None or op.ROW.ttir == "scaled_dot_product_attention":

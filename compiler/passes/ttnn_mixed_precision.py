@@ -63,7 +63,7 @@ def _convert(func: FuncOp, once: dict[str, FuncOp], narrow: str, wide: str, ever
             for value in (*op.operands[: OPERANDS.get(op.ROW.ttir, 2)], *op.results):
                 chosen[value] = narrow
     for op in [*reversed(ops), *ops]:  # a move between host and device keeps the format
-        if op.ROW.family == "layout" and op.results and op.name != "ttnn.to_layout":
+        if op.ROW.group == "layout" and op.results and op.name != "ttnn.to_layout":
             format_ = chosen.get(op.results[0], chosen.get(op.operands[0]))
             if format_ is not None:
                 chosen[op.results[0]] = chosen[op.operands[0]] = format_

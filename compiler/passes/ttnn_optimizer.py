@@ -33,7 +33,7 @@ LOCAL = frozenset({"eltwise", "norm"})
 """Families whose kernels make each part of a result from the same parts of their operands."""
 PRODUCTS = frozenset({"matmul", "linear", "conv2d"})
 """Kernels that lay their results out on a grid of cores."""
-IN_DRAM = frozenset({"control", "ccl", "host", "layout", "linalg", "random"})
+IN_DRAM = frozenset({"control", "collective", "host", "layout", "linalg", "random"})
 """Families whose results stay in DRAM."""
 SHARE = 0.75
 """A sharded tensor has at least this share of the cores that an interleaved one would have."""
@@ -59,7 +59,7 @@ class TtnnOptimizer(ModulePass):
 
 
 def _has_kernel(op: Operation) -> bool:
-    return isinstance(op, RowOp) and op.ROW.family not in ("control", "host")
+    return isinstance(op, RowOp) and op.ROW.group not in ("control", "host")
 
 
 def _circular_buffers(op: Operation, profile: Profile) -> int:
@@ -82,7 +82,7 @@ class _Chooser:
     def run(self) -> None:
         """Chooses for every result, and gives back what is read for the last time."""
         for op in self.block.ops:
-            if isinstance(op, RowOp) and op.ROW.family not in IN_DRAM:
+            if isinstance(op, RowOp) and op.ROW.group not in IN_DRAM:
                 for value in op.results:
                     if self.may_move(value):
                         self.place(op, value)
@@ -96,7 +96,7 @@ class _Chooser:
         if found is None or found.buffer_type != "dram" or found.layout != "tile" or not value.uses:
             return False
         readers = [use.operation for use in value.uses]
-        return not any(isinstance(op, ReturnOp) or _family(op) in IN_DRAM for op in readers)
+        return not any(isinstance(op, ReturnOp) or _group(op) in IN_DRAM for op in readers)
 
     def place(self, op: RowOp, value: SSAValue) -> None:
         """The first way to lie in L1 that fits."""
@@ -133,7 +133,7 @@ class _Chooser:
 
     def sharded(self, op: RowOp, rows: int, columns: int) -> Iterator[Spread]:
         """Shardings that the op's kernel can write."""
-        if op.ROW.family in LOCAL:
+        if op.ROW.group in LOCAL:
             for value in op.operands:
                 found = layout.layout_of(value)
                 if (
@@ -142,8 +142,8 @@ class _Chooser:
                     and tile_matrix(shape_of(value)) == (rows, columns)
                 ):
                     yield found.spread, found.grid.pair
-        whole_rows = op.ROW.family == "norm"
-        if op.ROW.family in LOCAL or op.ROW.ttir in PRODUCTS:
+        whole_rows = op.ROW.group == "norm"
+        if op.ROW.group in LOCAL or op.ROW.ttir in PRODUCTS:
             yield from spreads(rows, columns, self.profile, whole_rows)
 
 
@@ -163,5 +163,5 @@ def _parts(tiles: int, cores: int) -> int:
     return max(-(-tiles // max(each, 1)), 1)
 
 
-def _family(op: Operation) -> str:
-    return op.ROW.family if isinstance(op, RowOp) else ""
+def _group(op: Operation) -> str:
+    return op.ROW.group if isinstance(op, RowOp) else ""

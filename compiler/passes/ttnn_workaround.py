@@ -44,7 +44,7 @@ class TtnnWorkaround(ModulePass):
                 if isinstance(inner, RowOp) and inner.ROW.ttir == "concat" and len(inner.operands) > MOST_OPERANDS:
                     _in_parts(inner)
             for inner in list(func.body.blocks[0].ops):
-                if isinstance(inner, RowOp) and inner.ROW.family == "data_movement" and not _keeps_rows(inner):
+                if isinstance(inner, RowOp) and inner.ROW.group == "data_movement" and not _keeps_rows(inner):
                     for value in inner.results:
                         _widen(value)
 
@@ -82,7 +82,7 @@ def _widen(value: SSAValue) -> None:
 
 def _hands_on(op: object) -> bool:
     """Whether an op's result has the format of its operand."""
-    return isinstance(op, RowOp) and op.ROW.family in ("layout", "control") and op.ROW.ttir != "deallocate"
+    return isinstance(op, RowOp) and op.ROW.group in ("layout", "control") and op.ROW.ttir != "deallocate"
 
 
 def _in_parts(op: RowOp) -> None:

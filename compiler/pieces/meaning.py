@@ -23,11 +23,11 @@ from opscope.compiler.target.program import (
     TensorDesc,
 )
 
-OF_FAMILY = {
+OF_GROUP = {
     "matmul": "stablehlo.dot_general", "conv": "stablehlo.convolution", "reduce": "stablehlo.reduce",
     "pool": "stablehlo.reduce_window", "creation": "stablehlo.constant", "data_movement": "stablehlo.reshape",
 }  # fmt: skip
-"""Family -> StableHLO op that computes as its ops do."""
+"""Group -> StableHLO op that computes as its ops do."""
 
 OF_KERNEL = {
     **dict.fromkeys(("eq", "ne", "lt", "le", "gt", "ge"), "stablehlo.compare"),
@@ -37,7 +37,7 @@ OF_KERNEL = {
     )},
     "clamp_tensor": "stablehlo.clamp", "topk": "chlo.top_k", "typecast": "stablehlo.convert",
 }  # fmt: skip
-"""Kernel -> StableHLO op, where the family does not say it."""
+"""Kernel -> StableHLO op, where the group does not decide it."""
 
 BODIES = {
     "sum": "add", "mean": "add", "sum_pool2d": "add", "avg_pool2d": "add", "max": "maximum", "max_pool2d": "maximum",
@@ -50,7 +50,7 @@ BODIES = {
 def held_to(row: OpRow) -> tuple[str, dict[str, str]]:
     """The StableHLO op whose tolerance is that of a ttnn op, and what a reduction combines with; empty: none is."""
     kernel = row.kernel_name
-    name = OF_KERNEL.get(kernel) or (row.stablehlo if row.lowering == "row" else "") or OF_FAMILY.get(row.family, "")
+    name = OF_KERNEL.get(kernel) or (row.stablehlo if row.lowering == "row" else "") or OF_GROUP.get(row.group, "")
     return name, {"body": f"stablehlo.{BODIES[kernel]}"} if kernel in BODIES else {}
 
 

@@ -21,6 +21,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from opscope.base.op_families import op_family
 from opscope.compiler import api
 from opscope.compiler.errors import StageFailure
 from opscope.compiler.options import OPTIMIZATION_LEVELS
@@ -28,7 +29,6 @@ from opscope.compiler.target import binary
 from opscope.compiler.tests import programs
 from opscope.harness.backends.base import BackendOptions, Target
 from opscope.harness.backends.reference import Reference
-from opscope.harness.record.kinds import op_kind
 from opscope.harness.verdict.compare import check
 from opscope.harness.verdict.tolerance import TABLE, Tolerance, tolerance
 from opscope.simulator.api import Device, DeviceError
@@ -140,7 +140,7 @@ def loosest(ops: Iterable[str], results: Sequence[np.ndarray], target: Target) -
         element = names.get(array.dtype.name, "i32")
         for op in ops:
             ulp = target.error_bound(op) if target.error_bound else None
-            rows.append(tolerance(target, op_kind(op), element, op_name=op, ulp=ulp))
+            rows.append(tolerance(target, op_family(op), element, op_name=op, ulp=ulp))
     return max(rows, key=lambda row: row.relative_l2)
 
 

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from opscope.compiler.buda.configuration import OPTIONS, Configuration, NoEffect
 from opscope.compiler.buda.graph_file import matmul_graph
 from opscope.compiler.buda.plan_to_binary import to_binary
-from opscope.compiler.buda.planner import Plan, budget_of
+from opscope.compiler.buda.planner import BudaPlan, budget_of
 from opscope.compiler.commands.plan import plan_command
 from opscope.compiler.errors import CompilerInputError
 from opscope.compiler.target.system_desc import load_board
@@ -29,7 +29,7 @@ def model(name: str) -> Lowered:
     return lowered_function(function, *shapes)
 
 
-def planned(name: str = "layer", arch: str = "wormhole_b0", **options: object) -> Plan:
+def planned(name: str = "layer", arch: str = "wormhole_b0", **options: object) -> BudaPlan:
     config = Configuration()
     config.set_configuration_options(**options)
     return config.plan(model(name).graph, arch)

@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 from jaxlib.mlir.dialects import _stablehlo_ops_gen as dialect
 
+from opscope.base.op_families import op_family
 from opscope.compiler.commands.ops import ops
 from opscope.compiler.ops.coverage import KINDS, coverage, summary, to_markdown
 from opscope.compiler.ops.row import TABLE, OpRow
@@ -68,9 +69,9 @@ def test_filters_hold_together():
         "ttir.cholesky",
         "ttir.max_pool2d",
     }
-    refused = objects("--family", "ccl", "--kind", "notimpl", "--kind", "never")
+    refused = objects("--family", "collective", "--kind", "notimpl", "--kind", "never")
     assert refused
-    assert all(e["family"] == "ccl" and not e["lowered"] for e in refused)
+    assert all(e["family"] == "collective" and not e["lowered"] for e in refused)
 
 
 def test_text_is_aligned_and_ends_with_counts():
@@ -97,9 +98,16 @@ def test_bad_arguments_exit_with_2(args, expected):
 
 
 def test_a_row_that_is_added_shows(monkeypatch):
-    row = OpRow("stablehlo.new_op", "new_op", family="random")
+    row = OpRow("chlo.new_op", "new_op", group="random")
     monkeypatch.setattr("opscope.compiler.ops.coverage.TABLE", [*TABLE, row])
     (entry,) = coverage(["new_op"])
-    assert (entry.ttnn, entry.kernel, entry.family) == ("ttnn.new_op", "new_op", "random")
+    assert (entry.ttnn, entry.kernel, entry.family) == ("ttnn.new_op", "new_op", "eltwise")
     assert to_markdown(coverage()) != PAGE.read_text(encoding="utf-8")
     assert summary([entry]) == "1 of 1 ops of StableHLO and chlo are lowered"
+
+
+def test_ops_have_the_family_that_their_records_have():
+    of_stablehlo = [entry for entry in coverage() if not entry.op.startswith("ttir.")]
+    assert len(of_stablehlo) > 100
+    assert [entry.op for entry in of_stablehlo if entry.family != op_family(entry.op)] == []
+    assert "other" not in {entry.family for entry in of_stablehlo}

@@ -21,7 +21,7 @@ from opscope.compiler.buda.netlist.emit import netlist_of, to_yaml
 from opscope.compiler.buda.netlist.parse import parse
 from opscope.compiler.buda.netlist.to_binary import to_binary as netlist_binary
 from opscope.compiler.buda.plan_to_binary import PlannedProgram, to_binary
-from opscope.compiler.buda.planner import Plan
+from opscope.compiler.buda.planner import BudaPlan
 from opscope.compiler.errors import CompilerInputError
 from opscope.compiler.target import binary
 from opscope.compiler.target.system_desc import load_board
@@ -206,7 +206,7 @@ def values(found: BudaGraph) -> dict[str, np.ndarray]:
     return {n.name: (rng.standard_normal(n.extent) / 4).astype(np.float32) for n in sources}
 
 
-def planned(found: BudaGraph, board: str, policy: str, fusing: bool = True) -> tuple[Plan, PlannedProgram]:
+def planned(found: BudaGraph, board: str, policy: str, fusing: bool = True) -> tuple[BudaPlan, PlannedProgram]:
     config = Configuration()
     # With all phases a product's operands may be turned round without another bit.
     config.set_configuration_options(balancer_policy=policy, enable_auto_fusing=fusing, math_fidelity="HiFi4")

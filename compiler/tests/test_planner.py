@@ -11,10 +11,10 @@ from opscope.compiler.buda.balancer.policies import POLICIES
 from opscope.compiler.buda.balancer.tests import graphs
 from opscope.compiler.buda.configuration import Configuration
 from opscope.compiler.buda.placer.epochs import PlacerOptions
-from opscope.compiler.buda.planner import Plan, budget_of, plan
+from opscope.compiler.buda.planner import BudaPlan, budget_of, plan
 
 
-def check(found: Plan) -> None:
+def check(found: BudaPlan) -> None:
     """What holds for every plan."""
     graph, budget = found.graph, found.budget
     placed = [p.op.name for epoch in found.epochs for p in epoch.placements]

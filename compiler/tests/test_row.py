@@ -96,11 +96,3 @@ def test_an_op_is_added_by_one_row_and_one_kernel():
         # Later tests of this process see the table as it is in the files.
         del TABLE._by_stablehlo["chlo.is_neg_inf"], TABLE._by_ttir["example_is_neg_inf"]
         del TABLE._by_ttnn["example_is_neg_inf"]
-
-
-def test_family_of_every_kind_of_name():
-    assert api.family("stablehlo.add") == "eltwise"
-    assert api.family("stablehlo.custom_call:Sharding") == "control"
-    assert api.family("stablehlo.dot_general") == "matmul"
-    assert api.family("chlo.digamma") == "eltwise"
-    assert api.family("foo.bar") == "other"

@@ -18,7 +18,7 @@ from opscope.compiler.ops.row import TABLE
 from opscope.compiler.tests import programs
 
 MOVING = frozenset({"creation", "data_movement"})
-FAMILIES = {row.ttnn_name: row.family for row in TABLE if row.ttnn_name}
+GROUPS = {row.ttnn_name: row.group for row in TABLE if row.ttnn_name}
 FEWER = {
     "stablehlo.batch_norm_training": "a sum over its count is a mean",
     "stablehlo.convert": "to its operand's own type, it is nothing",
@@ -32,8 +32,8 @@ FEWER = {
 def kernels(module: Any) -> Counter[str]:
     """What a ttnn module computes; of one that computes nothing, what it moves."""
     names = [name.partition(".")[2] for name in programs.op_names(module)]
-    names = [name for name in names if name in FAMILIES and name not in MOVES]
-    return Counter([name for name in names if FAMILIES[name] not in MOVING] or names)
+    names = [name for name in names if name in GROUPS and name not in MOVES]
+    return Counter([name for name in names if GROUPS[name] not in MOVING] or names)
 
 
 def changed(source: Any, level: int) -> str:

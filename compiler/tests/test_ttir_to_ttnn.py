@@ -152,7 +152,7 @@ def test_a_narrow_dst_computes_with_16_bits_only(dtype, options, refused):
 def test_families_that_do_not_compute_have_kernels_that_only_move():
     from opscope.simulator.kernels import KERNELS
 
-    moving = [row for row in TABLE if row.family in NOT_COMPUTING and row.lowering in ("row", "device")]
+    moving = [row for row in TABLE if row.group in NOT_COMPUTING and row.lowering in ("row", "device")]
     assert len(moving) > 10
     assert {row.kernel_name for row in moving if KERNELS[row.kernel_name].unit != "move"} == set()
 

@@ -12,12 +12,14 @@ from typing import Any
 
 import pytest
 
+from opscope.base.statuses import label_colours
 from opscope.dashboards import bundle, checks
 from opscope.dashboards.bundle import Assets, Described, Source
 from opscope.dashboards.layout import charts_of
 from opscope.dashboards.viz import columns, metrics
 from opscope.reports.database.ask import questions
 from opscope.reports.database.database import open_database, views
+from opscope.reports.pages import charts
 from opscope.reports.publish.publish import publish
 from opscope.reports.tests.sample_run import NASTY, make_run
 
@@ -46,26 +48,29 @@ def broken(change: Any) -> list[str]:
     docs = [copy.deepcopy(dict(d)) for d in (ASSETS.datasets, ASSETS.charts, ASSETS.dashboards, ASSETS.filters)]
     retired = copy.deepcopy(dict(ASSETS.retired))
     change(*docs, retired)
-    return checks.problems(Assets(*docs, ASSETS.colours, retired))
+    return checks.problems(Assets(*docs, retired))
 
 
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        (lambda d, c, b, f, r: c["lanes"].update(uuid=c["heaviest"]["uuid"]), "twice"),
-        (lambda d, c, b, f, r: c["lanes"].update(uuid="not one"), "expected a uuid, got not one"),
-        (lambda d, c, b, f, r: c["lanes"].update(dataset="gone"), "expected a dataset, got gone"),
-        (lambda d, c, b, f, r: c["lanes"].update(kind="pie"), "got pie"),
+        (lambda d, c, b, f, r: c["newest_nights"].update(uuid=c["heaviest"]["uuid"]), "twice"),
+        (lambda d, c, b, f, r: c["newest_nights"].update(uuid="not one"), "expected a uuid, got not one"),
+        (lambda d, c, b, f, r: c["newest_nights"].update(dataset="gone"), "expected a dataset, got gone"),
+        (lambda d, c, b, f, r: c["newest_nights"].update(kind="pie"), "got pie"),
         (lambda d, c, b, f, r: c["heaviest"]["params"].update(groupby=["colour"]), "got colour"),
         (lambda d, c, b, f, r: c["heaviest"]["params"].update(metrics=["weight"]), "got weight"),
-        (lambda d, c, b, f, r: c["lanes"].update(where=[{"column": "colour", "is": "==", "value": 1}]), "got colour"),
+        (
+            lambda d, c, b, f, r: c["newest_nights"].update(where=[{"column": "colour", "is": "==", "value": 1}]),
+            "got colour",
+        ),
         (lambda d, c, b, f, r: b["tonight"]["rows"].pop(), "expected a dashboard that shows it, got none"),
-        (lambda d, c, b, f, r: b["tonight"]["rows"][0]["charts"].update(lanes=3), "got 15"),
+        (lambda d, c, b, f, r: b["tonight"]["rows"][0]["charts"].update(newest_nights=3), "got 15"),
         (lambda d, c, b, f, r: b["tonight"]["rows"].append({"height": 1, "charts": {"gone": 12}}), "got gone"),
         (lambda d, c, b, f, r: b["tonight"]["filters"].update(gone=None), "got gone"),
         (lambda d, c, b, f, r: f["model"].update(column="colour"), "got colour"),
         (lambda d, c, b, f, r: b["tonight"].update(slug="opscope-op"), "got 2"),
-        (lambda d, c, b, f, r: r.update(charts=[c["lanes"]["uuid"]]), "which is retired"),
+        (lambda d, c, b, f, r: r.update(charts=[c["newest_nights"]["uuid"]]), "which is retired"),
     ],
 )
 def test_the_checks_notice(change: Any, says: str) -> None:
@@ -123,7 +128,10 @@ def test_html_in_results_is_text_in_tables(database: sqlite3.Connection) -> None
     rows = database.execute(*query_of(ASSETS.charts["failing_rows"])).fetchall()
     cells = [cell for row in rows for cell in row if isinstance(cell, str) and "alert" in cell]
     assert cells
-    assert any("<script>" in row[0] for row in database.execute("SELECT error FROM board_ops WHERE error IS NOT NULL"))
+    assert any(
+        "<script>" in row[0]
+        for row in database.execute("SELECT error_message FROM dashboard_ops WHERE error_message IS NOT NULL")
+    )
     for cell in cells:
         assert cell.startswith("<span>")
         assert cell.endswith("</span>")
@@ -132,9 +140,9 @@ def test_html_in_results_is_text_in_tables(database: sqlite3.Connection) -> None
 
 
 def test_a_table_that_renders_html_shows_no_column_as_it_is() -> None:
-    safe = {"label", "status", "target", "started", "outcome", "stage", "failed_stage", "stage_reached", "flaky",
-            "night", "backend", "arch", "data", "night_status", "changed", "op_kind", "position", "rank", "asked",
-            "ran", "jaxlib", "compiler", "pcc", "cycles", "compile_ms"}  # fmt: skip
+    safe = {"label", "status", "platform", "started", "outcome", "furthest_stage", "failed_stage", "stage_reached",
+            "flaky", "night", "backend", "arch", "data", "night_status", "changed", "op_kind", "position", "rank",
+            "asked", "ran", "jaxlib", "compiler", "pcc", "cycles", "compile_ms"}  # fmt: skip
     for name, doc in ASSETS.charts.items():
         full = bundle.chart_params(doc, ASSETS)
         about = ASSETS.datasets[doc["dataset"]]["columns"]
@@ -147,7 +155,7 @@ def test_the_bundle_is_what_superset_takes() -> None:
     source = Source(
         "sqlite:///x",
         "http://a",
-        {"board_ops": Described("What it holds.", {"op": "the op"})},
+        {"dashboard_ops": Described("What it holds.", {"op": "the op"})},
         {"q": ("Why?", "SELECT 1")},
     )
     files = bundle.render(ASSETS, source)
@@ -163,7 +171,9 @@ def test_the_bundle_is_what_superset_takes() -> None:
             for one in doc["metadata"]["native_filter_configuration"]:
                 assert set(one["scope"]["excluded"]) <= set(ids.values())
     assert files["charts/heaviest.yaml"]["description"].endswith("What it holds.")
-    columns = {one["column_name"]: one["description"] for one in files["datasets/results/board_ops.yaml"]["columns"]}
+    columns = {
+        one["column_name"]: one["description"] for one in files["datasets/results/dashboard_ops.yaml"]["columns"]
+    }
     assert columns["op"] == "the op"
     assert files["queries/results/q.yaml"]["sql"] == "SELECT 1"
 
@@ -186,8 +196,13 @@ def test_rates_keep_all_statuses_and_newest_charts_all_nights() -> None:
     assert set(number) == set(charts_of(ASSETS.dashboards["tonight"]))
 
 
-def test_colours_are_colours() -> None:
-    assert all(len(colour) == 7 and colour.startswith("#") for colour in ASSETS.colours.values())
+def test_every_dashboard_has_the_colours_that_the_report_has() -> None:
+    files = bundle.render(ASSETS, SOURCE)
+    for name in ASSETS.dashboards:
+        told = files[f"dashboards/{name}.yaml"]["metadata"]
+        assert told["label_colors"] == label_colours()
+        assert told["shared_label_colors"] == list(label_colours())
+    assert label_colours()["compile_failed"] == charts.status_colours()["compile_failed"]
 
 
 def test_assets_lie_where_they_are_read(tmp_path: Path) -> None:

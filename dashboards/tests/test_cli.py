@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import stat
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -73,6 +75,16 @@ def test_sqlite_is_named_read_only_whatever_its_path(database: str) -> None:
     assert found.uri.endswith("/r%20%3C1%3E.sqlite?mode=ro&uri=true")
     with pytest.raises((DashboardError, InputError), match="--db: expected"):
         results_uri("sqlite://")
+
+
+def test_a_database_without_the_views_of_charts_says_how_to_get_them(database: str) -> None:
+    with closing(sqlite3.connect(database.removeprefix("sqlite:///"))) as connection:
+        connection.execute("DROP VIEW board_ops")
+        connection.execute("DROP VIEW dashboard_ops")
+    with pytest.raises(
+        DashboardError, match=r"--db: .*without `dashboard_ops`; try opscope db upgrade --db sqlite:///"
+    ):
+        results_uri(database)
 
 
 def test_a_port_in_use_is_refused_before_anything_is_made(

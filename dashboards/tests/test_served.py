@@ -186,7 +186,7 @@ def link_to_op(one: Window) -> str:
     return "?" + str(link).partition("?")[2]
 
 
-FAILING = "SELECT SUM(failing_ops) FROM board_counts WHERE newest = 1 AND model = "
+FAILING = "SELECT SUM(failing_ops) FROM dashboard_counts WHERE newest = 1 AND model = "
 
 
 def test_a_filter_makes_the_numbers_what_sql_says(admin: Window, installation: Installation) -> None:
@@ -195,12 +195,12 @@ def test_a_filter_makes_the_numbers_what_sql_says(admin: Window, installation: I
     assert before == installation.ask(f"{FAILING}''")
     admin.choose("model", "resnet50")
     assert number(admin, "Failing") == installation.ask(f"{FAILING}'resnet50'") != before
-    new = ("SELECT COUNT(DISTINCT op_id || series) FROM board_changes WHERE newest = 1 AND model = 'resnet50' "
+    new = ("SELECT COUNT(DISTINCT op_id || series) FROM dashboard_changes WHERE newest = 1 AND model = 'resnet50' "
            "AND label IN ('NEW', 'REASON-CHANGED', 'PCC-DROP')")  # fmt: skip
     assert number(admin, "New") == installation.ask(new)
-    moved = ("SELECT 1.0 * SUM(right_now - right_before) / SUM(both_ops) FROM board_pairs "
+    moved = ("SELECT 1.0 * SUM(right_now - right_before) / SUM(both_ops) FROM dashboard_pairs "
              "WHERE newest = 1 AND model = 'resnet50'")  # fmt: skip
-    assert number(admin, "Moved, like for like") == pytest.approx(installation.ask(moved), abs=5e-5)
+    assert number(admin, "Change, like for like") == pytest.approx(installation.ask(moved), abs=5e-5)
     sound(admin)
 
 
@@ -211,7 +211,7 @@ def test_a_click_on_a_bar_filters_the_others(admin: Window, installation: Instal
     admin.settle()
     texts = admin.chart("What holds each model back").locator("tbody tr td:first-child").all_inner_texts()
     assert set(texts) == {"gpt2_small"}
-    assert installation.ask("SELECT COUNT(DISTINCT model) FROM board_ops WHERE supported = 'no'") > 1
+    assert installation.ask("SELECT COUNT(DISTINCT model) FROM dashboard_ops WHERE supported = 'no'") > 1
     sound(admin)
 
 
@@ -240,7 +240,7 @@ def test_an_op_leads_to_its_history(admin: Window, installation: Installation) -
     rows = admin.chart("The op").locator("tbody tr").all_inner_texts()
     assert rows
     assert all(name.split()[-1] in row for row in rows)
-    times = installation.ask(f"SELECT COUNT(*) FROM board_history WHERE op = '{name}'")
+    times = installation.ask(f"SELECT COUNT(*) FROM dashboard_history WHERE op = '{name}'")
     assert admin.chart("Night by night").locator("tbody tr").count() == min(times, 10)
     sound(admin)
 

@@ -1,10 +1,12 @@
-"""What a backend is: a name, the stages it has, and a function that takes a job through one of them."""
+"""What a backend is: a name, its stages, a function that takes a job through one of them, and what else it can do."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Protocol
 
 import numpy as np
@@ -121,36 +123,95 @@ def exact_host(backend: str, options: BackendOptions) -> Target:
     return Target(card_type="host", float_format=None, math_fidelity="exact")
 
 
-class Backend(Protocol):
+@dataclass(frozen=True)
+class Piece:
+    """One op of the program that a backend compiled."""
+
+    program: int
+    """The program that it stands in; 0 is the entry."""
+    op_id: str
+    op_name: str
+    text: str
+    """The op as a module of its own, which the backend's later stages take."""
+    inputs: tuple[TensorDesc, ...]
+    outputs: tuple[TensorDesc, ...]
+    location: str
+    """Begins with the path of the op that it was made for."""
+    attributes: dict[str, str]
+    held_to: str
+    """The StableHLO op whose tolerance applies; empty where none is known."""
+    combines: dict[str, str]
+    meaning: str
+    """StableHLO text that computes the same from the same operands; empty where no single op does."""
+
+
+OnPiece = Callable[[int, Callable[[], list[np.ndarray]]], "Sequence[np.ndarray] | None"]
+"""Receives the number of a piece that has just run and a function that fetches its inputs. Returns the values that
+replace its results, or None."""
+
+
+class Apart(Protocol):
+    """A compiled program and the ops that it consists of."""
+
+    @property
+    def pieces(self) -> tuple[Piece, ...]:
+        """Its ops, in program order."""
+        ...
+
+    @property
+    def moves(self) -> int:
+        """Number of ops that only move data and are therefore no piece."""
+        ...
+
+    def run(self, inputs: Sequence[np.ndarray], on_piece: OnPiece) -> None:
+        """Runs the whole program and calls `on_piece` after each piece. Raises StageError where the device refuses."""
+        ...
+
+
+class Backend(ABC):
     """A compiler and what it runs on. One file each in harness/backends/, or entry point `opscope.backends`.
 
-    It may also have `warm_up() -> None`: called once, before the first op's clock runs, no error if it raises; and
-    `lasting = True`, where fingerprint and target follow from this project's sources and the installed packages alone,
-    so that a run whose verdicts are all kept need not ask for them.
+    Attributes with a value are abilities that a backend may declare, and their defaults: the rest of the harness asks
+    for these, never for a backend's name. A flag is written as `flag = True` in the class body: pytest processes read
+    it from the source (`registry.declares`), because importing a compiler takes seconds.
     """
 
-    @property
-    def name(self) -> str:
-        """What records and `--backend` call it; a class attribute where the file decides it."""
-        ...
+    name: str
+    """What records and `--backend` call it; a class attribute where the file decides it."""
+    stages: tuple[Stage, ...]
+    """In climbing order, without `split` and `compare`, which are the harness's own. The last one is `run`."""
+    lasting: bool = False
+    """Whether fingerprint and target follow from this project's sources and the installed packages alone. A run whose
+    verdicts are all kept then need not start the backend."""
+    compile_depths: Mapping[Stage, str] = MappingProxyType({})
+    """The compiler's own name of the depth that an op has reached with each stage, for a record's `compile_depth`."""
+    takes_apart: bool = False
+    """Whether `take_apart` hands over the compiled program: the workflows that run its ops need that."""
+    in_op_table: bool = False
+    """Whether `opscope ops` shows this backend's expected failures: its ops are those of the op table."""
 
-    @property
-    def stages(self) -> tuple[Stage, ...]:
-        """In climbing order, without `split` and `compare`, which are the harness's own. The last one is `run`."""
-        ...
-
+    @abstractmethod
     def target(self, options: BackendOptions) -> Target:
         """What `options` asks for. Raises InputError where there is no such board or format."""
-        ...
 
+    @abstractmethod
     def fingerprint(self) -> str:
         """Changes whenever a result could: versions and sources of the compiler and of what runs its output."""
-        ...
 
+    @abstractmethod
     def climb(self, stage: Stage, job: Job) -> None:
         """Takes `job` through `stage`. Raises StageError where the stage refuses it, Declined for an op not for it."""
-        ...
 
+    @abstractmethod
     def available(self) -> str | None:
         """None where usable on this machine, else the line that makes it so."""
-        ...
+
+    def warm_up(self) -> None:  # noqa: B027 - most backends have nothing to prepare
+        """Called once, before the first op's clock runs. Whatever it raises is only logged."""
+
+    def take_apart(self, module: bytes, options: BackendOptions, argument_types: tuple[str, ...] = ()) -> Apart:
+        """Compiles a module whole and hands over its ops. Raises StageError where a stage refuses it.
+
+        `argument_types` tell which arguments of a whole model stay from run to run, as `Job` has them.
+        """
+        raise NotImplementedError(f"backend {self.name} does not hand over its program")

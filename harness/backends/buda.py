@@ -7,13 +7,13 @@ graph unplaced bit for bit, `compare` is FULL.
 from __future__ import annotations
 
 from importlib import util
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from opscope.harness.backends.base import BackendOptions, Declined, Job, StageError, Target, no_mixed_precision
+from opscope.harness.backends.base import Backend, BackendOptions, Declined, Job, StageError, Target, no_mixed_precision
 from opscope.harness.backends.reference import Reference, board_of, fidelity_of, float_format_of
-from opscope.harness.record.depths import BACKEND, DEPTHS
+from opscope.harness.record.depths import DEPTHS, NAMES
 from opscope.harness.record.stages import Stage
 
 if TYPE_CHECKING:
@@ -24,12 +24,13 @@ FORMAT, FIDELITY = "Float16_b", "HiFi3"
 _KEY = Stage(DEPTHS[0])
 
 
-class Buda:
+class Buda(Backend):
     """StableHLO -> TTIR -> Buda graph -> plan -> netlist -> simulated device."""
 
-    name: ClassVar[str] = BACKEND
-    lasting: ClassVar[bool] = True
-    stages: ClassVar[tuple[Stage, ...]] = (*map(Stage, DEPTHS), Stage.RUN)
+    name = "buda"
+    lasting = True
+    compile_depths = NAMES
+    stages = (*map(Stage, DEPTHS), Stage.RUN)
 
     def target(self, options: BackendOptions) -> Target:
         """The simulated card of a board; floats are Float16_b and fidelity HiFi3 where nothing else is asked for.
@@ -48,7 +49,7 @@ class Buda:
 
     def fingerprint(self) -> str:
         """As the reference's: the same compiler and the same device."""
-        return Reference().fingerprint().replace("reference", "buda", 1)
+        return Reference().fingerprint().replace(Reference.name, self.name, 1)
 
     def climb(self, stage: Stage, job: Job) -> None:
         """One depth. Raises StageError with the compiler's own words, Declined for what TT-Buda leaves to the host."""

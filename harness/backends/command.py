@@ -14,7 +14,15 @@ import sys
 from pathlib import Path
 
 from opscope.base.digest import file_digest, words_digest
-from opscope.harness.backends.base import BackendOptions, Job, StageCrashError, StageError, Target, no_mixed_precision
+from opscope.harness.backends.base import (
+    Backend,
+    BackendOptions,
+    Job,
+    StageCrashError,
+    StageError,
+    Target,
+    no_mixed_precision,
+)
 from opscope.harness.backends.commands.description import CommandFile, CommandStage, read
 from opscope.harness.backends.commands.values import OpFiles
 from opscope.harness.record.stages import Stage
@@ -25,7 +33,7 @@ _SHELL = {128 + number: number for number in (4, 6, 7, 8, 9, 11)}
 """Exit codes by which a shell tells that its command died of a signal."""
 
 
-class Command:
+class Command(Backend):
     """A compiler behind commands; one object per YAML file."""
 
     def __init__(self, path: str | Path) -> None:

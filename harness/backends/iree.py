@@ -5,11 +5,11 @@ from __future__ import annotations
 import ctypes
 from functools import cache
 from importlib import import_module, metadata, util
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
-from opscope.harness.backends.base import BackendOptions, Job, StageError, Target, exact_host
+from opscope.harness.backends.base import Backend, BackendOptions, Job, StageError, Target, exact_host
 from opscope.harness.record.element_types import numpy_dtype
 from opscope.harness.record.records import TensorDesc
 from opscope.harness.record.stages import Stage
@@ -52,12 +52,12 @@ _SMALLEST = b"""func.func @main(%a: tensor<2x2xf32>) -> tensor<2x2xf32> {
 }"""
 
 
-class Iree:
+class Iree(Backend):
     """IREE's CPU code in IREE's runtime. Has no board: `arch` is ignored, formats but the module's own are refused."""
 
-    name: ClassVar[str] = "iree"
-    lasting: ClassVar[bool] = True
-    stages: ClassVar[tuple[Stage, ...]] = (*PHASES, Stage.RUN)
+    name = "iree"
+    lasting = True
+    stages = (*PHASES, Stage.RUN)
 
     def __init__(self) -> None:
         self._invocation: _Invocation | None = None

@@ -6,18 +6,16 @@ and can never count as success on numbers.
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-from opscope.harness.backends.base import BackendOptions, Job, Target
+from opscope.harness.backends.base import Backend, BackendOptions, Job, Target
 from opscope.harness.record.stages import Stage
 
 
-class Null:
+class Null(Backend):
     """Accepts each op at every stage and has no result."""
 
-    name: ClassVar[str] = "null"
-    lasting: ClassVar[bool] = True
-    stages: ClassVar[tuple[Stage, ...]] = (Stage.COMPILE, Stage.RUN)
+    name = "null"
+    lasting = True
+    stages = (Stage.COMPILE, Stage.RUN)
 
     def target(self, options: BackendOptions) -> Target:
         """A card of type `none`."""

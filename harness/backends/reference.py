@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from functools import cache
 from importlib import metadata, util
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from opscope.base.digest import files_digest, source_files
 from opscope.base.places import HOME
-from opscope.harness.backends.base import BackendOptions, Job, StageError, Target, Watch
+from opscope.harness.backends.base import Backend, BackendOptions, Job, StageError, Target, Watch
 from opscope.harness.prepare.paths import moved, moves_of
 from opscope.harness.record.errors import InputError, closest
 from opscope.harness.record.records import TensorDesc
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from opscope.compiler.api import CompileOptions, SystemDesc
-    from opscope.harness.backends.reference_pieces import Apart
+    from opscope.harness.backends.base import Apart
 
 FIDELITIES = ("LoFi", "HiFi2", "HiFi3", "HiFi4")
 DEFAULT_FIDELITY = "HiFi4"
@@ -32,12 +32,14 @@ _SMALLEST = b"""func.func @main(%a: tensor<2x2xf32>, %b: tensor<2x2xf32>) -> ten
 }"""
 
 
-class Reference:
+class Reference(Backend):
     """StableHLO -> TTIR -> TTNN -> flatbuffer -> simulated device."""
 
-    name: ClassVar[str] = "reference"
-    lasting: ClassVar[bool] = True
-    stages: ClassVar[tuple[Stage, ...]] = (
+    name = "reference"
+    lasting = True
+    takes_apart = True
+    in_op_table = True
+    stages = (
         Stage.STABLEHLO_TO_TTIR,
         Stage.TTIR_TO_TTNN,
         Stage.TTNN_TO_FLATBUFFER,

@@ -2,45 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from opscope.harness.backends.base import BackendOptions, Job, StageError
-from opscope.harness.record.records import TensorDesc
+from opscope.harness.backends.base import BackendOptions, Job, OnPiece, Piece, StageError
 from opscope.harness.record.stages import Stage
 
 
 @dataclass(frozen=True)
-class Piece:
-    """One op of the compiled program."""
-
-    program: int
-    """The program that it stands in; 0: the entry."""
-    op_id: str
-    op_name: str
-    text: str
-    """A module of its own, which the backend takes in at the stage `entry` of `Apart`."""
-    inputs: tuple[TensorDesc, ...]
-    outputs: tuple[TensorDesc, ...]
-    location: str
-    """Begins with the path of the op that it was made for."""
-    attributes: dict[str, str]
-    held_to: str
-    """The StableHLO op whose tolerance is its own; empty: none is known."""
-    combines: dict[str, str]
-    meaning: str
-    """StableHLO text that means the same on the same operands; empty where no one op does."""
-
-
-OnPiece = Callable[[int, Callable[[], list[np.ndarray]]], "Sequence[np.ndarray] | None"]
-"""Number of a piece that has just run, and what makes its inputs; returns what is to take the results' place."""
-
-
-@dataclass(frozen=True)
-class Apart:
+class CompiledPieces:
     """A compiled program and its pieces."""
 
     pieces: tuple[Piece, ...]
@@ -79,7 +52,9 @@ def _once(step: Any) -> list[np.ndarray]:
     return [arrays[tensors.index(tensor)] for tensor in dict.fromkeys(tensors)]
 
 
-def take_apart(backend: Any, module: bytes, options: BackendOptions, argument_types: tuple[str, ...] = ()) -> Apart:
+def take_apart(
+    backend: Any, module: bytes, options: BackendOptions, argument_types: tuple[str, ...] = ()
+) -> CompiledPieces:
     """Compiles a module and takes its TTNN apart. Raises StageError with the stage's own words.
 
     `argument_types` say which arguments of a whole model stay from run to run, as `Job` has them.
@@ -106,4 +81,4 @@ def take_apart(backend: Any, module: bytes, options: BackendOptions, argument_ty
         for piece in found.pieces
     )  # fmt: skip
     numbers = {(piece.program, piece.operation): number for number, piece in enumerate(found.pieces)}
-    return Apart(pieces, found.moves, job.state[Stage.TTNN_TO_FLATBUFFER], board.board, numbers)
+    return CompiledPieces(pieces, found.moves, job.state[Stage.TTNN_TO_FLATBUFFER], board.board, numbers)

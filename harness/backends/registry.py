@@ -1,14 +1,15 @@
 """Finding a backend: a file in this folder, an entry point of the group `opscope.backends`, or a path to a file.
 
-Adding a backend is one file: a class with the members of `base.Backend`, whose `name` is the file's name, or a YAML
-file of stage commands (docs/backends.md). Several are asked for as `a,b`.
+Adding a backend is one file: a subclass of `base.Backend` whose `name` is the file's name, or a YAML file of stage
+commands (docs/backends.md). Several are asked for as `a,b`. Only `load` imports a backend; everything else that this
+module answers, pytest processes ask, and it comes from files' names and sources.
 """
 
 from __future__ import annotations
 
+import ast
 import importlib
 import importlib.util
-import pkgutil
 import re
 import sys
 from functools import cache
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
     from opscope.harness.backends.base import Backend
 
 GROUP = "opscope.backends"
-_NOT_BACKENDS = frozenset({"base", "command", "commands", "reference_pieces", "registry", "tests"})
+_NAMED = re.compile(r'^    name = "([\w-]+)"$', re.MULTILINE)
+"""The line of a class body that makes a file of this folder a backend."""
 FILES = (".py", ".yaml", ".yml")
 """Endings of the path of a backend's file: a class, or stage commands."""
 COMMAND = "command"
@@ -43,15 +45,11 @@ def own_commands() -> list[str]:
 
 @cache
 def _own_files() -> dict[str, str]:
-    """Name of each backend of this folder -> its module; `_` in a file's name stands for the `-` of a class's."""
-    folder = Path(__file__).parent
-    stems = [info.name for info in pkgutil.iter_modules([str(folder)]) if info.name not in _NOT_BACKENDS]
-    found = {}
-    for stem in stems:
-        dashed = stem.replace("_", "-")
-        spelled = dashed != stem and f'"{dashed}"' in (folder / f"{stem}.py").read_text(encoding="utf-8")
-        found[dashed if spelled else stem] = stem
-    return found
+    """Name of each backend of this folder -> its module."""
+    named = (
+        (_NAMED.search(path.read_text(encoding="utf-8")), path.stem) for path in Path(__file__).parent.glob("*.py")
+    )
+    return {match[1]: stem for match, stem in named if match is not None}
 
 
 def names() -> list[str]:
@@ -97,7 +95,7 @@ def load(backend: str) -> Backend:
         return _class_in(importlib.import_module(f"opscope.harness.backends.{_own_files()[backend]}"), backend)()
     if backend in own_commands():
         return _commands()(Path(__file__).parent / f"{backend}.yaml")
-    return _entry_points()[backend].load()()
+    return _completed(_entry_points()[backend].load(), backend)()
 
 
 def spells(backend: str, word: str) -> bool:
@@ -107,6 +105,25 @@ def spells(backend: str, word: str) -> bool:
     except (OSError, UnicodeDecodeError):
         return True
     return re.search(rf"(?<![\w.-]){re.escape(word)}(?![\w.-])", text) is not None
+
+
+@cache
+def declares(backend: str, flag: str) -> bool:
+    """Whether the class of a backend sets a flag of `base.Backend`; it is not imported. False where it does not say."""
+    try:
+        tree = ast.parse(_source(backend).read_text(encoding="utf-8"))
+    except (OSError, SyntaxError, ValueError):
+        return False
+    bodies = [_literals(node) for node in tree.body if isinstance(node, ast.ClassDef)]
+    return any(body.get("name") == backend_label(backend) and body.get(flag) is True for body in bodies)
+
+
+def _literals(node: ast.ClassDef) -> dict[str, object]:
+    """The constants that a class body assigns."""
+    targets = [(statement.targets[0], statement.value) for statement in node.body if isinstance(statement, ast.Assign)]
+    targets += [(statement.target, statement.value) for statement in node.body if isinstance(statement, ast.AnnAssign)]
+    return {target.id: value.value for target, value in targets
+            if isinstance(target, ast.Name) and isinstance(value, ast.Constant)}  # fmt: skip
 
 
 def _source(backend: str) -> Path:
@@ -153,15 +170,28 @@ def _import_file(path: Path) -> ModuleType:
 def _class_in(module: ModuleType, name: str) -> Any:
     for value in vars(module).values():
         if isinstance(value, type) and value.__dict__.get("name") == name:
-            missing = [part for part in _MEMBERS if not hasattr(value, part)]
-            if missing:
-                raise InputError(
-                    f"backend {name}",
-                    "the members of opscope.harness.backends.base.Backend",
-                    f"a class without {', '.join(missing)}",
-                )
-            return value
+            return _completed(value, name)
     raise InputError(f"backend {name}", f"a class with name = '{name}'", f"none in {module.__file__}")
 
 
-_MEMBERS = ("stages", "target", "fingerprint", "climb", "available")
+def _completed(found: Any, name: str) -> Any:
+    """The class of a backend; one that does not inherit from `Backend` gets the defaults. Raises InputError."""
+    from opscope.harness.backends.base import Backend
+
+    if not isinstance(found, type):
+        raise InputError(
+            f"backend {name}", "a class", repr(found)[:80], "a subclass of opscope.harness.backends.base.Backend"
+        )
+    if not issubclass(found, Backend):
+        found = type(found.__name__, (found, Backend), {})
+    missing = [part for part in _MEMBERS if part in found.__abstractmethods__ or not hasattr(found, part)]
+    if missing:
+        raise InputError(
+            f"backend {name}",
+            "the members of opscope.harness.backends.base.Backend",
+            f"a class without {', '.join(missing)}",
+        )
+    return found
+
+
+_MEMBERS = ("name", "stages", "target", "fingerprint", "climb", "available")

@@ -6,11 +6,10 @@ An op that the interpreter does not know ends the process: that is what a lane i
 from __future__ import annotations
 
 from importlib import metadata, util
-from typing import ClassVar
 
 import numpy as np
 
-from opscope.harness.backends.base import BackendOptions, Declined, Job, StageError, Target, exact_host
+from opscope.harness.backends.base import Backend, BackendOptions, Declined, Job, StageError, Target, exact_host
 from opscope.harness.record.stages import Stage
 
 MOST_WORK = 1 << 20
@@ -22,12 +21,12 @@ _SMALLEST = b"""func.func @main(%a: tensor<2x2xf32>) -> tensor<2x2xf32> {
 }"""
 
 
-class StablehloInterpreter:
+class StablehloInterpreter(Backend):
     """`eval_module` of jaxlib. Has no board: `arch` is ignored, and formats other than the module's own are refused."""
 
-    name: ClassVar[str] = "stablehlo-interpreter"
-    lasting: ClassVar[bool] = True
-    stages: ClassVar[tuple[Stage, ...]] = (Stage.LEGALIZE, Stage.RUN)
+    name = "stablehlo-interpreter"
+    lasting = True
+    stages = (Stage.LEGALIZE, Stage.RUN)
 
     def target(self, options: BackendOptions) -> Target:
         """The host in exact IEEE arithmetic. Raises InputError where a device's numerics are asked for."""

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from importlib import metadata, util
-from typing import ClassVar
 
 import numpy as np
 
-from opscope.harness.backends.base import BackendOptions, Job, StageError, Target, exact_host
+from opscope.harness.backends.base import Backend, BackendOptions, Job, StageError, Target, exact_host
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.stages import Stage
 
@@ -17,12 +16,12 @@ _SMALLEST = b"""func.func @main(%a: tensor<2x2xf32>) -> tensor<2x2xf32> {
 }"""
 
 
-class Xla:
+class Xla(Backend):
     """XLA CPU. Has no board: `arch` is ignored, and formats other than the module's own are refused."""
 
-    name: ClassVar[str] = "xla"
-    lasting: ClassVar[bool] = True
-    stages: ClassVar[tuple[Stage, ...]] = (Stage.COMPILE, Stage.RUN)
+    name = "xla"
+    lasting = True
+    stages = (Stage.COMPILE, Stage.RUN)
 
     def target(self, options: BackendOptions) -> Target:
         """The host in exact IEEE arithmetic. Raises InputError where a device's numerics are asked for."""

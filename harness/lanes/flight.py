@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -29,6 +30,8 @@ class Ready:
     tolerance table."""
     lasting: bool = False
     """Whether all of this follows from sources and installed packages alone."""
+    compile_depths: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """Stage -> the compiler's own name of the depth that an op has reached with it."""
 
 
 @dataclass
@@ -77,6 +80,7 @@ class Flight:
             error=message,
             attempt=self.attempt,
             stages=times,
+            compile_depth=self.ready.compile_depths.get(reached, ""),
             data_format=self.ready.data_format,
             math_fidelity=self.ready.math_fidelity,
             crash_kind=crash_kind,

@@ -38,6 +38,7 @@ class _Climb:
 
     row: OpRow
     context: RunContext
+    backend: Backend
     target: Target
     attempt: int
     on_stage: Callable[[Stage], None]
@@ -77,6 +78,7 @@ class _Climb:
             error=error,
             attempt=self.attempt,
             stages=tuple(self.times),
+            compile_depth=self.backend.compile_depths.get(self.reached, ""),
             card_type=self.target.card_type,
             data_format=self.target.float_format or "",
             math_fidelity=self.target.math_fidelity,
@@ -107,7 +109,7 @@ def climb(
     `export_dir` holds the row's files. `on_stage` hears of each stage before it begins. `context.until` ends the climb
     after that stage with `stopped`. Only what is no fault of an op is raised (KeyboardInterrupt, SystemExit).
     """
-    way = _Climb(row, context, backend.target(options), attempt, on_stage)
+    way = _Climb(row, context, backend, backend.target(options), attempt, on_stage)
     if row.module is None:
         return way.ended(Status.COMPILE_FAILED, row.unsplittable or "no single-op module", Stage.SPLIT)
     if context.until == Stage.SPLIT:

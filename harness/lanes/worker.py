@@ -73,7 +73,8 @@ def serve(parent: Parent) -> None:
                 "data_format": target.float_format or "",
                 "math_fidelity": target.math_fidelity,
                 "judge": f"{tolerance.VERSION}-{verdict_fingerprint.judgement(context.backend)}",
-                "lasting": bool(getattr(backend, "lasting", False)),
+                "lasting": backend.lasting,
+                "compile_depths": dict(backend.compile_depths),
             }
         }
     )
@@ -98,7 +99,7 @@ def _warm_up(backend: Backend) -> None:
     A fault there is no reason not to start: the ops that it concerns will tell it, each with its stage.
     """
     try:
-        getattr(backend, "warm_up", lambda: None)()
+        backend.warm_up()
     except Exception:  # noqa: BLE001  the compiler under test may raise anything
         traceback.print_exc()
 

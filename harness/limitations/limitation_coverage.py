@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
+from opscope.base.op_families import op_family
+from opscope.harness.backends import registry
 from opscope.harness.limitations import limitation_file
 from opscope.harness.limitations.limitations import Limitation
-from opscope.harness.record.kinds import op_kind
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,7 @@ class Limit:
         """Whether the row speaks of this op, in some type."""
         row = self.row
         named = any(fnmatchcase(op_name, pattern) for pattern in row.op) and op_name not in row.but
-        return named and (not row.families or op_kind(op_name) in row.families)
+        return named and (not row.families or op_family(op_name) in row.families)
 
     @property
     def types(self) -> tuple[str, ...]:
@@ -56,5 +57,6 @@ class Limit:
 
 
 def limits() -> list[Limit]:
-    """The rows of the backend whose op table is shown; rows of single op ids, which the table does not know, apart."""
-    return [Limit(row) for row in limitation_file.project_rows() if row.backend == "reference" and not row.op_ids]
+    """The rows of the backends that compile the ops of the table, but for rows of single op ids: the table has none."""
+    shown = {name for name in registry.own_names() if registry.declares(name, "in_op_table")}
+    return [Limit(row) for row in limitation_file.project_rows() if row.backend in shown and not row.op_ids]

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from fnmatch import fnmatchcase
 
-from opscope.harness.record.kinds import op_kind
+from opscope.base.op_families import op_family
 from opscope.harness.record.optest import backend_label
 from opscope.harness.record.records import OpRow, OpTest
 from opscope.harness.record.stages import FAILED, Stage, Status
@@ -46,7 +46,7 @@ class Limitation:
     params: Mapping[str, str] = field(default_factory=dict)
     """Attribute -> pattern of its text."""
     families: frozenset[str] = frozenset()
-    """Families of ops (harness/record/kinds.py). Empty: any."""
+    """Families of ops (opscope/base/op_families.py). Empty: any."""
     arch: str = "*"
     """Pattern (fnmatch) of the board, `e150`. A row that asks for one speaks of records only, not of plans."""
     data_formats: tuple[str, ...] = ()
@@ -74,7 +74,7 @@ class Limitation:
             and op.op_name not in self.but
             and (not self.types or not kinds.isdisjoint(self.types))
             and (not self.op_ids or op.op_id in self.op_ids)
-            and (not self.families or op_kind(op.op_name) in self.families)
+            and (not self.families or op_family(op.op_name) in self.families)
             and any(fnmatchcase(board, self.arch) for board in boards(op))
             and (not self.data_formats or forced in self.data_formats)
             and all(fnmatchcase(op.op_params.get(name, ""), pattern) for name, pattern in self.params.items())

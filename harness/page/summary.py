@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from opscope.base.statuses import NOT_RUN, TERMINAL
 from opscope.harness.record import ledger
 from opscope.harness.record.agreement import Disagreement, disagreements
 from opscope.harness.record.isolation import Artefact
@@ -80,11 +81,11 @@ def seconds(test: OpTest) -> float:
 
 
 def ladder(tests: Sequence[OpTest]) -> dict[str, dict[str, tuple[int, int]]]:
-    """Per kind of op and furthest stage passed (or `not run`): unique ops and uses."""
+    """Per op family and furthest stage passed (or `not run`): unique ops and uses."""
     cells: dict[str, Counter[str]] = {}
     uses: dict[str, Counter[str]] = {}
     for test in tests:
-        column = "not run" if test.status in NO_CLIMB else test.stage_reached.value
+        column = NOT_RUN if test.status in NO_CLIMB else test.stage_reached.value
         kind = test.op_kind or "other"
         cells.setdefault(kind, Counter())[column] += 1
         uses.setdefault(kind, Counter())[column] += test.uses
@@ -177,7 +178,7 @@ def show(run: Run, console: Console) -> None:
     expected = [t for t in run.tests if t.status in FAILED and t.expected]
     repros = after_run.folders(Path(run.places["run"]), failing[:FAILING]) if "run" in run.places else {}
     if failing:
-        line(f"\nFailing ops ({len(failing)})", "bold red")
+        line(f"\nFailing ops ({len(failing)})", TERMINAL["bad"])
         for test in failing[:FAILING]:
             line(f"{title(test)} on {test.backend}" if several else title(test), indent=2)
             hanging([("", failure_text(test))])
@@ -187,22 +188,22 @@ def show(run: Run, console: Console) -> None:
         if len(failing) > FAILING:
             line(f"and {len(failing) - FAILING} more: see the report", indent=2)
     if expected:
-        line(f"\nKnown limitations ({len(expected)})", "bold yellow")
+        line(f"\nExpected failures ({len(expected)})", TERMINAL["known"])
         rows = []
         for reason, count in Counter(t.expected for t in expected).most_common():
             names = sorted({t.op_name for t in expected if t.expected == reason})
             rows.append((f"{count} x", f"{', '.join(names)}: {reason}"))
         hanging(rows)
     if run.header.failed:
-        line(f"\nModels of which no op ran ({len(run.header.failed)})", "bold red")
+        line(f"\nModels of which no op ran ({len(run.header.failed)})", TERMINAL["bad"])
         hanging((f.model, f"{f.status.value}: {f.error}{_place(f)}") for f in run.header.failed)
     lost = [row for row in run.rows if row.unsplittable]
     wrote = sorted((t for t in run.tests if t.overwritten_inputs), key=lambda t: -t.uses)
     if wrote:
-        line(f"\nOps whose inputs the backend overwrote ({len(wrote)})", "bold yellow")
+        line(f"\nOps whose inputs the backend overwrote ({len(wrote)})", TERMINAL["known"])
         hanging(_overwritten(wrote))
     if lost:
-        line(f"\nOps that could not be split off ({len(lost)})", "bold yellow")
+        line(f"\nOps that could not be split off ({len(lost)})", TERMINAL["known"])
         hanging([(f"{len(row.uses)} x", f"{row.op_name} [{row.op_id}]: {row.unsplittable}") for row in lost])
     slowest = sorted((t for t in run.tests if t.stages), key=seconds, reverse=True)[:SLOWEST]
     if slowest and not again:
@@ -214,24 +215,25 @@ def show(run: Run, console: Console) -> None:
         )
     line("")
     if record.outcome == "interrupted":
-        line("ended early: the ops that ran are in the journal, the others count as not_run", "bold yellow")
+        line("ended early: the ops that ran are in the journal, the others count as not_run", TERMINAL["known"])
     if record.outcome == "out_of_budget":
-        line("the budget is spent: the ops that it did not reach count as not_run", "bold yellow")
+        line("the budget is spent: the ops that it did not reach count as not_run", TERMINAL["known"])
     if record.outcome == "partial":
-        line("shares are missing or did not end: their ops count as not_run", "bold yellow")
+        line("shares are missing or did not end: their ops count as not_run", TERMINAL["known"])
     for told in savings(run.rows, run.tests).lines:
         line(told, "cyan")
     for part in run.ledger_line.split("; "):
-        line(part, "green" if run.adds_up else "bold red")
+        line(part, TERMINAL["good"] if run.adds_up else TERMINAL["bad"])
     for note in run.notes:
-        line(here(note, run.folder), "yellow")
+        line(here(note, run.folder), TERMINAL["known"])
     if run.ledger.stability:
         labels = ", ".join(f"{count} {label}" for label, count in run.ledger.stability.items())
-        line(f"failures that were run again: {labels}", "yellow")
+        line(f"failures that were run again: {labels}", TERMINAL["known"])
     outcomes = run.header.by_outcome()
     asked = sum(outcomes.values())
     if asked > 1 or run.header.failed:
-        line(f"{asked} models asked for = {' + '.join(f'{n} {word}' for word, n in outcomes.items())}", "green")
+        parts = " + ".join(f"{n} {word}" for word, n in outcomes.items())
+        line(f"{asked} models asked for = {parts}", TERMINAL["good"])
     for name, place in run.places.items():
         line(f"{name:<9} {here(place, run.folder)}")
 
@@ -314,13 +316,13 @@ def _ladder_table(tests: Sequence[OpTest]) -> Table:
     cells = ladder(tests)
     reached = {column for row in cells.values() for column in row}
     climbs = [[time.stage for time in test.stages] for test in tests]
-    columns = [*in_order(reached - {"not run"}, climbs), *(["not run"] if "not run" in reached else [])]
+    columns = [*in_order(reached - {NOT_RUN}, climbs), *([NOT_RUN] if NOT_RUN in reached else [])]
     table = Table(box=box.SIMPLE_HEAD, show_footer=len(cells) > 1, pad_edge=False)  # fmt: skip
 
     def total(column: str) -> str:
         return _cell(*(sum(row.get(column, (0, 0))[i] for row in cells.values()) for i in (0, 1)))
 
-    table.add_column("op kind", footer="all")
+    table.add_column("op family", footer="all")
     for column in columns:
         # Broken by hand: rich would break the words.
         table.add_column(column.replace("-to-", "\nto "), justify="right", footer=total(column), no_wrap=True)

@@ -16,7 +16,7 @@ import numpy as np
 
 from opscope.harness.prepare import golden
 from opscope.harness.prepare.program import Node, Program, SingleOp, SplitModule
-from opscope.harness.prepare.walk import Missing, Plan, Walker, last_uses
+from opscope.harness.prepare.walk import Missing, Walker, WalkTask, last_uses
 from opscope.harness.record.records import Source
 
 
@@ -28,7 +28,9 @@ class Following(Walker):
     ) -> None:
         """`inputs` are the values of the program's arguments, `wanted` the paths of nodes whose results are kept."""
         self._folder = Path(tempfile.mkdtemp(prefix="opscope-following-"))
-        super().__init__(Plan(split=split, laws=(), seed=0, folder=self._folder, provenance="", cache_dir=cache_dir))
+        super().__init__(
+            WalkTask(split=split, laws=(), seed=0, folder=self._folder, provenance="", cache_dir=cache_dir)
+        )
         # Every op counts as met: nothing is stored.
         self.sources = dict.fromkeys(split.ops, ())
         self._inputs, self._wanted = inputs, wanted

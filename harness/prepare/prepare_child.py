@@ -63,7 +63,7 @@ def make(task: dict[str, Any], emit: Emit) -> None:
     split = split_module(exported.bytecode, name)
     stage("split", 1, 1)
     from opscope.harness.prepare import whole_row
-    from opscope.harness.prepare.walk import Limits, Plan, argument_laws, walk
+    from opscope.harness.prepare.walk import Limits, WalkTask, argument_laws, walk
 
     limits = Limits(request["max_tensor_bytes"], max(request["max_live_bytes"], 4 * request["max_tensor_bytes"]))
     disk_space.check(split, limits, temporary, name, random=request["inputs"] == "random")
@@ -76,7 +76,7 @@ def make(task: dict[str, Any], emit: Emit) -> None:
     values = argument_files.values(exported, descs, temporary, brought)
     digest = program_digest(split, laws, values) + argument_files.label(brought)
     walked = walk(
-        Plan(
+        WalkTask(
             split=split,
             laws=laws,
             seed=seed,

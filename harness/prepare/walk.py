@@ -43,7 +43,7 @@ class Missing:
 
 
 @dataclass
-class Plan:
+class WalkTask:
     """What a walk is asked to do."""
 
     split: SplitModule
@@ -76,7 +76,7 @@ class Walked:
     """Final outputs of the whole program (none with random inputs)."""
 
 
-def walk(plan: Plan) -> Walked:
+def walk(plan: WalkTask) -> Walked:
     """Evaluates the program of `plan.split` once; one row per unique op, in order of first use."""
     for name in (OPS, VALUES):
         (plan.folder / name).mkdir(exist_ok=True)
@@ -143,7 +143,7 @@ def _never_nan(split: SplitModule, node: Node) -> str:
 class Walker:
     """The state of one walk."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: WalkTask) -> None:
         self.plan, self.split = plan, plan.split
         self.arguments = {v: i for i, v in enumerate(self.split.program.arguments)}
         self.sources: dict[str, tuple[Source, ...]] = {}

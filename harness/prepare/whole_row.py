@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from opscope.base.digest import words_digest
+from opscope.base.op_families import PRODUCTS, op_family
 from opscope.harness.cache.export_folder import MODULE, VALUES, WHOLE
 from opscope.harness.prepare.program import Program, SplitModule
 from opscope.harness.record.element_types import save
-from opscope.harness.record.kinds import PRODUCT_KINDS, PRODUCTS_IN_A_ROW, op_kind
-from opscope.harness.record.records import WHOLE_MODEL, OpRow, Source, Use
+from opscope.harness.record.records import PRODUCTS_IN_A_ROW, WHOLE_MODEL, OpRow, Source, Use
 
 
 def write(
@@ -58,7 +58,7 @@ def products_in_a_row(program: Program) -> int:
     before: dict[int, int] = {}
     for node in program.nodes:
         most = max((before.get(value, 0) for value in node.operands), default=0)
-        most += op_kind(node.name) in PRODUCT_KINDS
+        most += op_family(node.name) in PRODUCTS
         most += max((products_in_a_row(body) for body in node.bodies), default=0)
         before |= dict.fromkeys(node.results, most)
     return max(before.values(), default=0)

@@ -21,12 +21,10 @@ from opscope.harness.cache.claims import Claims
 from opscope.harness.lanes.flight import Ready
 from opscope.harness.prepare.prepare_models import merge
 from opscope.harness.record.errors import InputError
-from opscope.harness.record.optest import RunContext, backend_label
+from opscope.harness.record.optest import RunContext
 from opscope.harness.record.records import ManifestHeader, ModelFailure, OpRow
 from opscope.harness.record.stages import ModelStatus
 
-TAKES_APART = frozenset({"reference"})
-"""Backends that hand over the program that they compile."""
 WAIT = 3600
 """Seconds that a child may take for one model."""
 
@@ -34,10 +32,13 @@ WAIT = 3600
 def check(workflow: str, backends: str) -> None:
     """Raises InputError where a workflow needs the compiler's own program and the backends do not hand it over."""
     names = registry.several(backends)
-    odd = [name for name in names if backend_label(name) not in TAKES_APART]
-    if odd or len(names) > 1:
-        expected = f"one backend that hands over its program ({', '.join(sorted(TAKES_APART))})"
-        raise InputError(f"--workflow {workflow}", expected, ", ".join(names), "--backend reference")
+    if len(names) == 1 and registry.declares(names[0], "takes_apart"):
+        return
+    able = [name for name in registry.own_names() if registry.declares(name, "takes_apart")]
+    expected = f"one backend that hands over its program ({', '.join(able)})"
+    raise InputError(
+        f"--workflow {workflow}", expected, ", ".join(names), " or ".join(f"--backend {name}" for name in able)
+    )
 
 
 def derive(

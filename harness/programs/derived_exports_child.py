@@ -25,7 +25,7 @@ def derive(parent: Parent) -> None:
     """Writes the export folder of a task (harness/programs/derived_exports.py)."""
     task = parent.task()
     context = RunContext(**task["context"])
-    backend: Any = registry.load(context.backend)
+    backend = registry.load(context.backend)
     options = BackendOptions(
         context.arch, context.data_format, context.math_fidelity, False, context.unsupported_types,
         context.optimization_level, context.amp_level,

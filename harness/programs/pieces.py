@@ -16,8 +16,8 @@ from pathlib import Path
 
 import numpy as np
 
-from opscope.harness.backends.base import StageError
-from opscope.harness.backends.reference_pieces import Apart, Piece
+from opscope.base.op_families import PRODUCTS, op_family
+from opscope.harness.backends.base import Apart, Piece, StageError
 from opscope.harness.cache.export_folder import OPS, VALUES
 from opscope.harness.lanes.ladder import MEANING
 from opscope.harness.prepare import golden
@@ -28,7 +28,6 @@ from opscope.harness.prepare.program import SplitModule
 from opscope.harness.prepare.split import split_module
 from opscope.harness.prepare.walk import Missing
 from opscope.harness.record.element_types import numpy_dtype, save
-from opscope.harness.record.kinds import PRODUCT_KINDS, op_kind
 from opscope.harness.record.records import OpRow, Source, Use
 from opscope.harness.verdict.intermediates import Made, candidates
 
@@ -157,7 +156,7 @@ class _Unit:
         node = self.nodes.get(path_of(piece.location))
         held_to, params = piece.held_to, dict(piece.combines)
         # What was fused into a product is as coarse as the product.
-        own = piece.meaning or op_kind(held_to) in PRODUCT_KINDS
+        own = piece.meaning or op_family(held_to) in PRODUCTS
         if node is not None and (not held_to or not (own or node.path in self.alone)):
             held_to = node.name
             params = {name: text for name, text in self.split.ops[node.op_id].op_params.items() if name == "body"}

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from opscope.harness.record.depths import depth_of
-from opscope.harness.record.kinds import op_kind
+from opscope.base.op_families import op_family
 from opscope.harness.record.records import OpRow, OpTest
 from opscope.harness.record.signature import shorten, signature
 from opscope.harness.record.stages import FAILED, Stage, Status
@@ -113,7 +112,7 @@ def build_test(
         "skipped": status in (Status.SKIPPED, Status.NOT_RUN),
         "frontend": row.frontend,
         "model_name": model,
-        "op_kind": op_kind(row.held_to or row.op_name),
+        "op_kind": op_family(row.held_to or row.op_name),
         "op_name": row.op_name,
         "framework_op_name": first.framework_op if first else "",
         "inputs": row.inputs,
@@ -123,7 +122,6 @@ def build_test(
         "card_type": context.card_type,
         "backend": backend_label(context.backend),
         "stage_reached": stage_reached,
-        "compile_depth": depth_of(backend_label(context.backend), stage_reached),
         "failed_stage": failed_stage,
         "uses": len(row.uses),
         "locations": tuple(dict.fromkeys(use.location for use in row.uses if use.location)),

@@ -16,6 +16,8 @@ from opscope.harness.record.stages import FAILED, ModelStatus, Stage, Status
 
 SCHEMA_VERSION = 1
 
+PRODUCTS_IN_A_ROW = "products_in_a_row"
+"""Parameter of a whole model: the most products of which each reads what came of the one before."""
 WHOLE_MODEL = "model"
 """Stands in the place of an op's name where the row is a model as one program."""
 

@@ -6,14 +6,14 @@ import difflib
 import fnmatch
 from collections.abc import Sequence
 
+from opscope.base.op_families import op_family
 from opscope.harness.record.errors import InputError
-from opscope.harness.record.kinds import op_kind
 from opscope.harness.record.records import OpRow
 
 
 def wanted(row: OpRow, globs: Sequence[str]) -> bool:
     """Whether `--ops` names this op: by its name, its name without the dialect, its family, or its id."""
-    names = {row.op_name, row.op_name.partition(".")[2], op_kind(row.op_name), row.op_id}
+    names = {row.op_name, row.op_name.partition(".")[2], op_family(row.op_name), row.op_id}
     return any(fnmatch.fnmatchcase(name, glob) for glob in globs for name in names)
 
 

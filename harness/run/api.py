@@ -29,7 +29,7 @@ from opscope.harness.limitations import limitation_file
 from opscope.harness.prepare import prepare_models
 from opscope.harness.record import store
 from opscope.harness.record.errors import InputError
-from opscope.harness.record.optest import RunContext, backend_label, now
+from opscope.harness.record.optest import DEFAULT_BACKEND, RunContext, backend_label, now
 from opscope.harness.record.origin import origin
 from opscope.harness.record.records import OpRow, OpTest, RunRecord
 from opscope.harness.triage import after_run
@@ -83,7 +83,7 @@ class _Asked:
 def run_op_by_op(
     module_or_path: object,
     *,
-    backend: str = "reference",
+    backend: str = DEFAULT_BACKEND,
     backends: Sequence[str] = (),
     arch: str = "n150",
     data_format: str | None = None,

@@ -19,7 +19,7 @@ from opscope.harness.record.stages import Status
 from opscope.harness.record.store import StoredRun
 from opscope.harness.record.workflows import FULL, SPLIT, WORKFLOWS
 from opscope.harness.run import whole_models
-from opscope.harness.run.plan import Plan, nodeid
+from opscope.harness.run.plan import RunPlan, nodeid
 from opscope.harness.scale.shard import ELSEWHERE
 
 REPORT = "report.html"
@@ -41,7 +41,7 @@ class Closed:
     """All of its records, also those that a later attempt took the place of."""
 
 
-def close(plan: Plan, selected: set[str] | None, *, interrupted: bool) -> Closed:
+def close(plan: RunPlan, selected: set[str] | None, *, interrupted: bool) -> Closed:
     """Writes a record for every op without one, then the outcome of the run.
 
     `selected` holds the ids of the tests that were to be run (None: it never came to that); the others were deselected.
@@ -82,7 +82,7 @@ def close(plan: Plan, selected: set[str] | None, *, interrupted: bool) -> Closed
     return Closed(page, problem, run._replace(tests=store.in_order(run.rows, run.tests)), [*attempts, *unrun])
 
 
-def _kept_alone(plan: Plan) -> dict[tuple[str, str], OpTest]:
+def _kept_alone(plan: RunPlan) -> dict[tuple[str, str], OpTest]:
     """What is known of the ops of a run's models by themselves: kept verdicts that still hold."""
     found: dict[tuple[str, str], OpTest] = {}
     for side in plan.sides():
@@ -102,7 +102,7 @@ def _kept_alone(plan: Plan) -> dict[tuple[str, str], OpTest]:
     return found
 
 
-def _rows(plan: Plan) -> tuple[Limitation, ...]:
+def _rows(plan: RunPlan) -> tuple[Limitation, ...]:
     """The expected failures of a run; none where the file was spoilt meanwhile."""
     try:
         return limitation_file.all_rows(plan.orders.limitations)
@@ -110,7 +110,7 @@ def _rows(plan: Plan) -> tuple[Limitation, ...]:
         return ()
 
 
-def _unrun(row: OpRow, plan: Plan, selected: set[str] | None) -> OpTest:
+def _unrun(row: OpRow, plan: RunPlan, selected: set[str] | None) -> OpTest:
     """The record of an op that no lane saw."""
     if not plan.owns(row):
         return unrun_test(row, plan.orders.context, Status.SKIPPED, ELSEWHERE)

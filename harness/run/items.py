@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from opscope.base.op_families import op_family
 from opscope.harness.limitations.limitations import judged
 from opscope.harness.page.summary import here
-from opscope.harness.record.kinds import op_kind
 from opscope.harness.record.optest import title
 from opscope.harness.record.records import ModelFailure, OpRow, OpTest
 from opscope.harness.record.stages import FAILED, ModelStatus, Status
@@ -54,7 +54,7 @@ class OpItem(pytest.Item):
         self.run, self.row, self.tag = run, row, tag
         # What -k matches besides the name: every model that uses the op, and the family of the op.
         self.extra_keyword_matches.update(use.model for use in row.uses)
-        self.extra_keyword_matches.add(op_kind(row.op_name))
+        self.extra_keyword_matches.add(op_family(row.op_name))
 
     def runtest(self) -> None:
         """Climbs, keeps the record, and turns it into the outcome of a test."""

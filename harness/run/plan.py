@@ -29,7 +29,7 @@ MAIN = "main"
 
 
 @dataclass(frozen=True)
-class Plan:
+class RunPlan:
     """The ops of a run and the orders for running them."""
 
     orders: Orders
@@ -44,7 +44,7 @@ class Plan:
         """The run folder."""
         return Path(self.orders.context.run_dir)
 
-    def sides(self) -> list[Plan]:
+    def sides(self) -> list[RunPlan]:
         """The plan as each backend of the run sees it; with one backend, itself."""
         if self.tag or not self.orders.others:
             return [self]
@@ -121,7 +121,7 @@ class Plan:
         return asdict(self.orders)
 
     @classmethod
-    def heard(cls, told: dict[str, Any]) -> Plan:
+    def heard(cls, told: dict[str, Any]) -> RunPlan:
         """The plan in an xdist worker."""
         orders = heard(told)
         header, rows = store.read_manifest(Path(orders.context.run_dir))

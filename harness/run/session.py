@@ -45,7 +45,7 @@ class OpByOp:
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
         self.worker: str | None = None
-        self.plan: plan.Plan | None = None
+        self.plan: plan.RunPlan | None = None
         self.closed: finish_run.Closed | None = None
         self.interrupted = False
         self.selected: set[str] | None = None
@@ -57,7 +57,7 @@ class OpByOp:
         handed = getattr(config, "workerinput", {}).get(WORKER_INPUT)
         if handed is not None:
             self.worker = config.workerinput["workerid"]  # type: ignore[attr-defined]
-            self.plan = plan.Plan.heard(json.loads(handed))
+            self.plan = plan.RunPlan.heard(json.loads(handed))
         self.display: progress.Progress = progress.Quiet()
         reporter: Any = config.pluginmanager.getplugin("terminalreporter")
         if self.worker is None and reporter is not None:
@@ -73,7 +73,7 @@ class OpByOp:
 
     # --- before the ops
 
-    def _prepare(self) -> plan.Plan:
+    def _prepare(self) -> plan.RunPlan:
         """The plan of the run; makes it the first time. Bad input ends the session with one line and exit code 2."""
         if self.plan is None:
             dry = self.config.option.collectonly
@@ -159,14 +159,14 @@ class OpByOp:
             self._begin([item.row for item in items if isinstance(item, OpItem)])
         return True
 
-    def _whole_models(self, session: pytest.Session, chosen: plan.Plan) -> list[pytest.Collector]:
+    def _whole_models(self, session: pytest.Session, chosen: plan.RunPlan) -> list[pytest.Collector]:
         """The models that were run as one program, each with a test."""
         by_model: dict[str, list[OpTest]] = {}
         for test in store.whole_tests(chosen.run_dir):
             by_model.setdefault(test.model_name, []).append(test)
         return [WholeModel.from_parent(session, name=model, tests=tests) for model, tests in by_model.items()]
 
-    def _deselect(self, items: list[pytest.Item], chosen: plan.Plan) -> None:
+    def _deselect(self, items: list[pytest.Item], chosen: plan.RunPlan) -> None:
         """Leaves the ops that --ops, --op and test names on the command line ask for."""
         keep = [i for i in items if not isinstance(i, OpItem) or chosen.asks_for(i.row, i.tag)]
         if len(keep) < len(items):
@@ -178,7 +178,7 @@ class OpByOp:
             place = {op_id: position for position, op_id in enumerate(chosen.orders.order)}
             items.sort(key=lambda item: place.get(item.row.op_id, len(place)) if isinstance(item, OpItem) else -1)
 
-    def _remember_selection(self, chosen: plan.Plan) -> None:
+    def _remember_selection(self, chosen: plan.RunPlan) -> None:
         """Stores which ops were chosen, for the case that the run is cut short."""
         assert self.selected is not None
         ids = [

@@ -24,7 +24,7 @@ from opscope.harness.record.records import ManifestHeader, OpRow, RunRecord
 from opscope.harness.record.selection import chosen
 from opscope.harness.record.workflows import FULL, WORKFLOWS, unsupported_types
 from opscope.harness.run import resume, whole_models
-from opscope.harness.run.plan import MAIN, AnyLane, Plan, lane_of
+from opscope.harness.run.plan import MAIN, AnyLane, RunPlan, lane_of
 from opscope.harness.run.process_plan import Orders, orders_of, settled, shared
 from opscope.harness.run.progress import Event
 from opscope.harness.run.request import Request, to_prepare
@@ -39,11 +39,11 @@ FROM_THE_RUN = (
 
 def make(
     request: Request, report: Callable[[Event], None], command_line: Sequence[str], dry: bool, claims: Claims
-) -> tuple[Plan, list[AnyLane]]:
+) -> tuple[RunPlan, list[AnyLane]]:
     """Prepares what was asked for and writes the run folder (`dry`: writes nothing).
 
     Each backend has taken its options: in its lane, or in an earlier one to which nothing has changed since. The lanes
-    are in the order of `Plan.sides`. What the run needs to stay is in `claims`. Raises InputError for bad input,
+    are in the order of `RunPlan.sides`. What the run needs to stay is in `claims`. Raises InputError for bad input,
     wherever it shows.
     """
     if request.resume is not None:
@@ -68,7 +68,7 @@ def make(
 
 def _from_models(
     request: Request, report: Callable[[Event], None], command_line: Sequence[str], dry: bool, claims: Claims
-) -> tuple[Plan, list[AnyLane]]:
+) -> tuple[RunPlan, list[AnyLane]]:
     """The plan of a new run, and lanes that have loaded their backends meanwhile, unless that is not needed."""
     from opscope.harness.prepare import prepare_models
 
@@ -84,7 +84,7 @@ def _from_models(
     if not dry:
         _claim(run_dir)
         claims.hold(run_dir)
-    sides = Plan(orders, ManifestHeader(models=(), export_dirs=(), module_ops={}, structural={}), ()).sides()
+    sides = RunPlan(orders, ManifestHeader(models=(), export_dirs=(), module_ops={}, structural={}), ()).sides()
     folders = {task.name: task.folder for task in tasks}
     lanes = [lane_of(side.orders, folders, side.writer(MAIN), dry) for side in sides]
     cached = not request.settings["no_cache"]
@@ -101,7 +101,7 @@ def _from_models(
         if request.settings["op_by_op_on_fail"] and not dry:
             types = unsupported_types(request.settings["unsupported_types"], FULL)
             orders = _whole(orders, ready, header, run_dir, report, types, cached)
-        plan = Plan(settled(orders, request, rows, ready, cached, started), header, rows)
+        plan = RunPlan(settled(orders, request, rows, ready, cached, started), header, rows)
         if not dry:
             if mine is not None:
                 shard.write(run_dir, mine)
@@ -132,7 +132,7 @@ def _whole(
     types: str, cached: bool,
 ) -> Orders:  # fmt: skip
     """Runs the models as whole programs; the orders for the ops of those that failed."""
-    sides = Plan(orders, header, ()).sides()
+    sides = RunPlan(orders, header, ()).sides()
     whole_models.run(sides, ready, header, run_dir, report, types, cached=cached)
     models = whole_models.ran(store.whole_tests(run_dir))
     return replace(orders, whole=models, others=tuple(replace(other, whole=models) for other in orders.others))
@@ -155,7 +155,7 @@ def _abandon(run_dir: Path) -> None:
         run_dir.rmdir()
 
 
-def from_run(request: Request) -> Plan:
+def from_run(request: Request) -> RunPlan:
     """The plan for running ops of an earlier run again. Raises InputError: no run, another schema, no such op."""
     run_dir = request.run_dir or store.newest_run(request.folder)
     if run_dir is None:
@@ -171,10 +171,10 @@ def from_run(request: Request) -> Plan:
     orders = orders_of(request, run.record.run_id, run_dir, settings)
     rest: dict[str, Any] = {"attempts": attempts, "op_ids": tuple(ids)}
     orders = replace(orders, **rest, others=tuple(replace(other, **rest) for other in orders.others))
-    return Plan(orders, run.header, run.rows, again=True)
+    return RunPlan(orders, run.header, run.rows, again=True)
 
 
-def _said(sides: Sequence[Plan], lanes: Sequence[AnyLane], cached: bool) -> list[Ready | None]:
+def _said(sides: Sequence[RunPlan], lanes: Sequence[AnyLane], cached: bool) -> list[Ready | None]:
     """What each backend is known to say; where it is not known, or every op will be run, its lane starts at once."""
     found: list[Ready | None] = []
     for side, lane in zip(sides, lanes, strict=True):
@@ -201,7 +201,7 @@ def _beside(
     return told
 
 
-def _ready(sides: Sequence[Plan], lanes: Sequence[AnyLane], known: Sequence[Ready | None]) -> list[Ready]:
+def _ready(sides: Sequence[RunPlan], lanes: Sequence[AnyLane], known: Sequence[Ready | None]) -> list[Ready]:
     """What each backend says, noted for later runs. Raises InputError where one refuses its options."""
     found = []
     for side, lane, said in zip(sides, lanes, known, strict=True):
@@ -224,7 +224,7 @@ def _close(lanes: Sequence[AnyLane]) -> None:
 
 def _resumed(
     request: Request, run_dir: Path, report: Callable[[Event], None], dry: bool, claims: Claims
-) -> tuple[Plan, list[AnyLane]]:
+) -> tuple[RunPlan, list[AnyLane]]:
     """The plan of the rest of a run. Raises InputError where it cannot end as it would have."""
     from opscope.harness.prepare import prepare_models
 
@@ -237,7 +237,7 @@ def _resumed(
         "op_ids": resume.selection(run_dir) or (),
     }  # fmt: skip
     orders = replace(orders, **rest, others=tuple(replace(other, **rest) for other in orders.others))
-    plan = Plan(shared(orders, shard.read(run_dir)), run.header, run.rows)
+    plan = RunPlan(shared(orders, shard.read(run_dir)), run.header, run.rows)
     for folder in (run_dir, *map(Path, run.header.export_dirs)):
         claims.hold(folder)
     sides = plan.sides()
@@ -266,7 +266,7 @@ def _resumed(
     return replace(plan, orders=orders), lanes
 
 
-def _write(plan: Plan, request: Request, started: datetime, command_line: Sequence[str], fingerprint: str) -> None:
+def _write(plan: RunPlan, request: Request, started: datetime, command_line: Sequence[str], fingerprint: str) -> None:
     """Writes run.json and manifest.jsonl."""
     from opscope.harness.record import origin
 

@@ -22,14 +22,14 @@ from opscope.harness.record.workflows import FULL, WORKFLOWS
 
 if TYPE_CHECKING:
     from opscope.harness.lanes.flight import Ready
-    from opscope.harness.run.plan import Plan
+    from opscope.harness.run.plan import RunPlan
 
 SPARED = "its models ran whole"
 """What the record of an op says that was left out."""
 
 
 def run(
-    sides: Sequence[Plan], ready: Sequence[Ready], header: ManifestHeader, run_dir: Path,
+    sides: Sequence[RunPlan], ready: Sequence[Ready], header: ManifestHeader, run_dir: Path,
     report: Callable[[Any], None], types: str, *, cached: bool,
 ) -> None:  # fmt: skip
     """Runs each model whole on each backend, unless the run folder has its record. Raises InputError as a lane does.
@@ -66,7 +66,7 @@ def run(
             lane.close()
 
 
-def _label(side: Plan) -> str:
+def _label(side: RunPlan) -> str:
     from opscope.harness.record.optest import backend_label
 
     return backend_label(side.orders.context.backend)

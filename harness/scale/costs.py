@@ -11,9 +11,9 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from statistics import median
 
+from opscope.base.op_families import PRODUCTS, op_family
 from opscope.harness.record import store
 from opscope.harness.record.errors import InputError
-from opscope.harness.record.kinds import op_kind
 from opscope.harness.record.records import OpRow, OpTest
 from opscope.harness.record.stages import Status
 
@@ -31,7 +31,7 @@ def expected(row: OpRow) -> int:
     """Microseconds that an op is taken to cost, from its types alone."""
     elements = sum(math.prod(desc.shape) for desc in (*row.inputs, *row.outputs))
     products = 0.0
-    if op_kind(row.op_name) in ("matmul", "conv") and len(row.inputs) > 1 and row.outputs:
+    if op_family(row.op_name) in PRODUCTS and len(row.inputs) > 1 and row.outputs:
         # For A[m, k] B[k, n] this is m k n, whichever way the factors lie; a window counts by its root.
         sizes = (row.inputs[0].shape, row.inputs[1].shape, row.outputs[0].shape)
         products = math.sqrt(math.prod(math.prod(shape) for shape in sizes))

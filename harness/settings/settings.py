@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from opscope.harness.record.errors import InputError, closest
+from opscope.harness.record.optest import DEFAULT_BACKEND
 from opscope.harness.record.stages import Stage
 from opscope.harness.record.workflows import SPLIT, WORKFLOWS
 
@@ -183,7 +184,7 @@ class Setting:
 
 SETTINGS: tuple[Setting, ...] = (
     Setting("backend", "The compiler, and what runs its output: a name, or a file (.py, or .yaml with its stage "
-            "commands); given several times, or as a,b: each op on each of them.", "reference", metavar="NAME",
+            "commands); given several times, or as a,b: each op on each of them.", DEFAULT_BACKEND, metavar="NAME",
             repeated=True),
     Setting("arch", "A board (n150, e150, p150) or an arch (then its default board).", "n150", metavar="BOARD"),
     Setting("data_format", "Number format the device computes floats in; default: the module's own types.",

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from opscope.base.op_families import COMPUTING
 from opscope.harness.limitations.limitation_file import OWN, all_rows, check, parse, project_rows, read
 from opscope.harness.limitations.limitations import Limitation
 from opscope.harness.record.errors import InputError
-from opscope.harness.record.kinds import COMPUTING
 from opscope.harness.record.stages import Stage
 
 GOOD = """\

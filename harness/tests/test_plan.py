@@ -71,7 +71,7 @@ def test_globs_name_ops_and_families(glob: str, hit: bool) -> None:
 
 def test_a_worker_hears_the_same_plan(run: Path, tmp_path: Path) -> None:
     made = start_run.from_run(request(tmp_path, ops=("dot*",)))
-    heard = plan.Plan.heard(made.told())
+    heard = plan.RunPlan.heard(made.told())
     assert heard.orders == made.orders
     assert heard.rows == made.rows
     assert heard.header == made.header
@@ -83,7 +83,7 @@ def test_ids_of_tests_are_stable() -> None:
 
 def test_closing_accounts_for_every_op(tmp_path: Path) -> None:
     folder = run_folder.write(tmp_path / ".opscope" / "runs" / "r", tests=False)
-    made = plan.Plan(start_run.from_run(request(tmp_path)).orders, *store.read_manifest(folder))
+    made = plan.RunPlan(start_run.from_run(request(tmp_path)).orders, *store.read_manifest(folder))
     closed = finish_run.close(made, {plan.nodeid(run_folder.row(FIRST))}, interrupted=True)
     assert closed.problem == ""
     stored = store.load_run(folder)

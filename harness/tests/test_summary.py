@@ -53,7 +53,7 @@ def test_known_limitations_are_apart(tmp_path: Path) -> None:
     with store.Journal(folder, "main") as journal:
         journal.append(expected)
     text = shown(finish_run.stored_page(folder))
-    assert "Known limitations (1)" in text
+    assert "Expected failures (1)" in text
     assert "1 x  stablehlo.dot_general: never: no such unit" in text
     assert "Failing ops" not in text
 
@@ -107,7 +107,7 @@ def test_an_unexpected_pass_is_red(tmp_path: Path) -> None:
     text = " ".join(shown(finish_run.stored_page(folder)).split())
     assert "Failing ops (1)" in text
     assert said in text
-    assert "Known limitations" not in text
+    assert "Expected failures" not in text
 
 
 def test_what_lies_in_the_users_folder_is_shown_from_there(page: summary.Run, tmp_path: Path) -> None:

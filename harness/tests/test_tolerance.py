@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from opscope.base.op_families import op_family
 from opscope.harness.backends.base import Target
-from opscope.harness.record.kinds import op_kind
 from opscope.harness.record.records import TensorDesc
 from opscope.harness.verdict.tolerance import TABLE, inner_size, tolerance
 
@@ -67,7 +67,7 @@ def device(fidelity="HiFi4", float_format=None):
     ],
 )
 def test_rows(target, op, element, l2, pcc):
-    row = tolerance(target, op_kind(f"stablehlo.{op}"), element, op_name=f"stablehlo.{op}")
+    row = tolerance(target, op_family(f"stablehlo.{op}"), element, op_name=f"stablehlo.{op}")
     assert (row.relative_l2, row.pcc) == (l2, pcc)
 
 
@@ -99,7 +99,7 @@ def test_sums_grow_with_the_root_of_k_above_the_reference():
     ],
 )
 def test_a_body_decides_what_a_reduction_computes(op, body, element, float_format, name):
-    row = tolerance(device(float_format=float_format), op_kind(f"stablehlo.{op}"), element, body=body)
+    row = tolerance(device(float_format=float_format), op_family(f"stablehlo.{op}"), element, body=body)
     assert row.name == name
 
 
@@ -116,7 +116,7 @@ def test_a_body_decides_what_a_reduction_computes(op, body, element, float_forma
     ],
 )
 def test_a_stated_error_bound_tightens_float32_outside_the_matrix_unit(op, element, float_format, ulp, l2):
-    row = tolerance(device(float_format=float_format), op_kind(f"stablehlo.{op}"), element, ulp=ulp)
+    row = tolerance(device(float_format=float_format), op_family(f"stablehlo.{op}"), element, ulp=ulp)
     assert row.relative_l2 == pytest.approx(l2)
 
 
@@ -149,7 +149,7 @@ def test_goldens_by_formula_get_a_wider_margin():
 def test_inner_sizes(op, shapes, out, params, inner):
     descs = [TensorDesc(shape=shape, data_type="f32") for shape in shapes]
     result = [TensorDesc(shape=out, data_type="f32")]
-    assert inner_size(op_kind(f"stablehlo.{op}"), descs, result, params) == inner
+    assert inner_size(op_family(f"stablehlo.{op}"), descs, result, params) == inner
 
 
 def test_every_stablehlo_op_has_a_kind():
@@ -159,4 +159,4 @@ def test_every_stablehlo_op_has_a_kind():
     names = {value.OPERATION_NAME for value in vars(stablehlo).values() if hasattr(value, "OPERATION_NAME")}
     names -= {"stablehlo.return"}
     assert len(names) > 100
-    assert {name for name in names if op_kind(name) == "other"} == set()
+    assert {name for name in names if op_family(name) == "other"} == set()

@@ -13,7 +13,7 @@ from opscope.harness.prepare import golden
 from opscope.harness.prepare.export import Exported, export_model
 from opscope.harness.prepare.inputs import row_golden, row_inputs
 from opscope.harness.prepare.split import split_module
-from opscope.harness.prepare.walk import Limits, Missing, Plan, Walked, argument_laws, walk
+from opscope.harness.prepare.walk import Limits, Missing, Walked, WalkTask, argument_laws, walk
 from opscope.harness.record.records import OpRow
 from opscope.models import registry
 from opscope.models.seeding import draw
@@ -23,12 +23,12 @@ TOLERANCE = {"float32": 5e-6, "bfloat16": 2e-2}
 """Relative L2 against the whole model, which XLA fuses: for bfloat16 it rounds less often than op by op."""
 
 
-def walked(exported: Exported | str | bytes, folder: Path, **options: object) -> tuple[Plan, Walked]:
+def walked(exported: Exported | str | bytes, folder: Path, **options: object) -> tuple[WalkTask, Walked]:
     module = exported.bytecode if isinstance(exported, Exported) else exported
     split = split_module(module, "m")
     laws = [s.law for s in exported.arguments] if isinstance(exported, Exported) else argument_laws(split)
     assert split.module_ops == split.uses + split.unsplittable_uses + split.structural
-    plan = Plan(split, laws, 0, folder, "captured:m:0", **options)  # type: ignore[arg-type]
+    plan = WalkTask(split, laws, 0, folder, "captured:m:0", **options)  # type: ignore[arg-type]
     return plan, walk(plan)
 
 

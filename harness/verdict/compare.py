@@ -15,9 +15,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from opscope.base.op_families import PRODUCTS, op_family
 from opscope.harness.record.element_types import NUMPY_NAMES
-from opscope.harness.record.kinds import PRODUCT_KINDS, PRODUCTS_IN_A_ROW, op_kind
-from opscope.harness.record.records import ResultCheck, TensorDesc
+from opscope.harness.record.records import PRODUCTS_IN_A_ROW, ResultCheck, TensorDesc
 from opscope.harness.verdict.target import Target
 from opscope.harness.verdict.tolerance import SUM_BODY, SUMMING_KINDS, Tolerance, inner_size, tolerance
 
@@ -59,10 +59,10 @@ def compare(
     `term_sizes` gives, for each element of each result, the root sum of squares of the terms that it is a sum of
     (`opscope.harness.verdict.terms`). It is called only where a sum came out wrong.
     """
-    kind, params = op_kind(op_name), params or {}
+    kind, params = op_family(op_name), params or {}
     inner = inner_size(kind, inputs, outputs, params)
     body = params.get("body")
-    sums = kind in PRODUCT_KINDS or (kind in SUMMING_KINDS and body == SUM_BODY)
+    sums = kind in PRODUCTS or (kind in SUMMING_KINDS and body == SUM_BODY)
     ulp = target.error_bound(op_name) if target.error_bound else None
     checks = []
     for index in range(max(len(golden), len(got))):

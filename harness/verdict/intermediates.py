@@ -18,11 +18,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from opscope.base.op_families import PRODUCTS, op_family
 from opscope.harness.prepare.live_golden import Following
 from opscope.harness.prepare.paths import moved_shape, moves_of, path_of
 from opscope.harness.prepare.program import Node, SplitModule
 from opscope.harness.prepare.walk import Missing
-from opscope.harness.record.kinds import PRODUCT_KINDS, op_kind
 from opscope.harness.record.records import Jump, ResultCheck, TensorDesc
 from opscope.harness.verdict.compare import check, check_cancelling, compare
 from opscope.harness.verdict.target import Target
@@ -185,7 +185,7 @@ class Watch:
     def _own_row(self, node: Node, number: int) -> Tolerance:
         """The row of an op by itself."""
         op = self.split.ops[node.op_id]
-        kind, body = op_kind(op.op_name), op.op_params.get("body")
+        kind, body = op_family(op.op_name), op.op_params.get("body")
         inner = inner_size(kind, op.inputs, op.outputs, op.op_params)
         data_type = op.outputs[number].data_type
         ulp = self.target.error_bound(op.op_name) if self.target.error_bound else None
@@ -230,7 +230,7 @@ class Watch:
             op, total = self.split.ops[node.op_id], values[node.outputs[0]]
             if plain.passed or plain.max_abs is None or row.exact:
                 break
-            sums = op_kind(op.op_name) in PRODUCT_KINDS or op.op_params.get("body") == SUM_BODY
+            sums = op_family(op.op_name) in PRODUCTS or op.op_params.get("body") == SUM_BODY
             if sums and total.size == right.size:
                 terms = term_sizes(op.bytecode, [values[value] for value in node.inputs])[0]
                 scale = np.linalg.norm(right.astype(np.float64)) / max(np.linalg.norm(total.astype(np.float64)), 1e-300)

@@ -16,7 +16,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from opscope.harness.record.kinds import DATA_MOVEMENT
+from opscope.base.op_families import DATA_MOVEMENT
 from opscope.harness.record.records import TensorDesc
 from opscope.harness.verdict.target import Target
 

@@ -24,7 +24,7 @@ def report(
 ) -> None:  # fmt: skip
     """Write one page, which opens without a network, of a night, a run folder or a published run.
 
-    Default: the newest night of the database. A published run stands on the page of its night, which has every lane,
+    Default: the newest night of the database. A published run stands on the page of its night, which has every series,
     what is missing, and what changed since the night before. With --owner its lists hold that team's failures alone,
     while ladder, rates and charts stay those of all ops.
     """

@@ -54,26 +54,26 @@ def _op(found: Told, page: Page) -> None:
 
 def _model(found: Told, page: Page) -> None:
     page.line(found["model"], "bold")
-    for lane in found["lanes"]:
-        newest = lane["newest"]
+    for series in found["lanes"]:
+        newest = series["newest"]
         page.line()
-        page.line(f"{lane['series']}, {newest['label']}", "bold")
+        page.line(f"{series['series']}, {newest['label']}", "bold")
         if newest["outcome"] != "ran":
             page.line(f"{newest['outcome']} {newest['reason']}")
             continue
         page.line(f"{newest['right_ops']} of {newest['ops']} ops right ({percent(newest['readiness'])}), "
                   f"{newest['bad_ops']} go wrong, {newest['not_attempted']} not attempted")  # fmt: skip
         page.table([("furthest stage", ""), ("ops", "right"), ("uses", "right")],
-                   [(rung["stage"], rung["ops"], rung["uses"]) for rung in lane["ladder"]])  # fmt: skip
-        for one in lane["blockers"][:SHOWN]:
+                   [(rung["stage"], rung["ops"], rung["uses"]) for rung in series["ladder"]])  # fmt: skip
+        for one in series["blockers"][:SHOWN]:
             known = f"; known: {one['known']}" if one["known"] else ""
             known += f"; owner {one['owner']}" if one["owner"] else ""
             page.line(f"{one['op_name']} [{one['op_id']}] {one['signature']}", indent=2)
             page.line(f"{one['uses']} uses; {one['label']}; {one['status']} at {one['stage']}{known}: {one['message']}",
                       "dim", indent=4)  # fmt: skip
             page.line(one["repro"], "dim", indent=4)
-        if len(lane["blockers"]) > SHOWN:
-            page.line(f"and {len(lane['blockers']) - SHOWN} more: opscope readiness {found['model']}", indent=2)
+        if len(series["blockers"]) > SHOWN:
+            page.line(f"and {len(series['blockers']) - SHOWN} more: opscope readiness {found['model']}", indent=2)
     page.line()
     page.table([("night", ""), ("on", ""), ("outcome", ""), ("ops", "right"), ("right", "right"), ("wrong", "right")], [
         (one["label"], " ".join(filter(None, (one["backend"], one["arch"], one["data_format"]))), one["outcome"],

@@ -109,9 +109,9 @@ def _places(connection: sa.Connection, ids: Sequence[str], modules: Sequence[str
 
 
 def model(connection: sa.Connection, name: str, rules: Sequence[Rule], team: str | None) -> Told:
-    """A model: how far its ops are in its newest night on each lane, what blocks it, and how that moved."""
+    """A model: how far its ops are in its newest night of each series, what blocks it, and how that moved."""
     trend = _rows(connection, "model_readiness", ("series", *READY), {"model": name}, NIGHTS)
-    lanes = []
+    of_series = []
     for series in dict.fromkeys(one["series"] for one in trend):
         newest = next(one for one in trend if one["series"] == series)
         where = {"night_id": newest["night_id"], "series": series, "model": name}
@@ -119,7 +119,7 @@ def model(connection: sa.Connection, name: str, rules: Sequence[Rule], team: str
         for one in blockers:
             one["owner"] = owner(rules, [one["op_name"]], one["stage"], one["cluster"], [name])
         blockers = [one for one in blockers if team is None or one["owner"] == team]
-        lanes.append(
+        of_series.append(
             {
                 "series": series,
                 "newest": newest,
@@ -127,7 +127,7 @@ def model(connection: sa.Connection, name: str, rules: Sequence[Rule], team: str
                 "blockers": sorted(blockers, key=lambda one: (-one["uses"], one["op_name"], one["op_id"])),
             }
         )
-    return {"what": "model", "model": name, "lanes": lanes, "trend": trend}
+    return {"what": "model", "model": name, "lanes": of_series, "trend": trend}
 
 
 def _ladder(connection: sa.Connection, where: Mapping[str, str]) -> list[Told]:

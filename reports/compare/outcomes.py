@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
+from opscope.base.statuses import NOT_ATTEMPTED
 from opscope.harness.record.errors import InputError, closest
 from opscope.harness.record.stages import FAILED, Stage, Status
 from opscope.harness.record.store import StoredRun, load_run
@@ -23,9 +24,6 @@ from opscope.reports.records.columns import plain
 
 UNSPLITTABLE = "unsplittable"
 """In place of a status: no module could be made of the op, so nothing was tried."""
-
-UNATTEMPTED = frozenset({Status.STOPPED, Status.SKIPPED, Status.NOT_RUN})
-"""Statuses of ops that nobody asked the numbers of: they count in no rate."""
 
 TAKEN = (
     "op_id", "op_name", "op_kind", "status", "stage_reached", "failed_stage", "compile_seconds", "error_signature",
@@ -77,7 +75,7 @@ class Outcome:
     @property
     def attempted(self) -> bool:
         """Whether its numbers were asked for."""
-        return self.status not in UNATTEMPTED
+        return self.status not in NOT_ATTEMPTED
 
     @property
     def bad(self) -> bool:

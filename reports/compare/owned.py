@@ -10,7 +10,7 @@ from opscope.harness.record.records import WHOLE_MODEL, OpTest
 from opscope.harness.record.stages import Stage
 from opscope.reports.compare.diff import QUIET, Diff, Row
 from opscope.reports.compare.outcomes import UNSPLITTABLE, cluster_of
-from opscope.reports.compare.unblock import Plan
+from opscope.reports.compare.unblock import FixPlan
 from opscope.reports.database.owners import Rule, owner
 
 
@@ -72,7 +72,7 @@ def _owner(row: Row, rules: Sequence[Rule]) -> str:
     return owner(rules, [row.op_name], row.failed_stage, row.cluster, row.models)
 
 
-def own_plan(plan: Plan, rules: Sequence[Rule], team: str | None = None) -> Plan:
+def own_plan(plan: FixPlan, rules: Sequence[Rule], team: str | None = None) -> FixPlan:
     """The ranking with an owner beside every fix; with `team` only its fixes are left, the curve stays whole."""
     fixes = tuple(
         replace(fix, owner=owner(rules, fix.op_names, fix.stage, fix.cluster, fix.models)) for fix in plan.fixes

@@ -7,9 +7,10 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from opscope.base.statuses import NOT_ATTEMPTED
 from opscope.harness.record.errors import InputError, closest
 from opscope.harness.record.stages import FAILED
-from opscope.reports.compare.outcomes import UNATTEMPTED, RunView
+from opscope.reports.compare.outcomes import RunView
 from opscope.reports.compare.run_selection import Listed, Runs
 from opscope.reports.database.schema import MODELS, MODULE_OPS, NIGHTS, OP_TESTS, OPS, RUNS
 
@@ -77,7 +78,7 @@ def _counted(connection: sa.Connection, run_ids: Sequence[str], model: str) -> l
     # An op without a test could not be split off, and holds the model back all the same, or was not reached.
     lost = OP_TESTS.c.op_id.is_(None)
     bad = (lost & (OPS.c.unsplittable != "")) | OP_TESTS.c.status.in_([str(status) for status in FAILED])
-    idle = (lost & (OPS.c.unsplittable == "")) | OP_TESTS.c.status.in_([str(status) for status in UNATTEMPTED])
+    idle = (lost & (OPS.c.unsplittable == "")) | OP_TESTS.c.status.in_(sorted(NOT_ATTEMPTED))
     counted = (
         sa.select(
             MODELS.c.run_id,

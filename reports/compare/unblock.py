@@ -56,7 +56,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Plan:
+class FixPlan:
     """What to fix, in which order, for the models of some runs."""
 
     runs: tuple[Mapping[str, Any], ...]
@@ -79,7 +79,7 @@ class Placed:
     uses: int
 
 
-def plan(views: Mapping[str, RunView], by: str = "cluster") -> Plan:
+def plan(views: Mapping[str, RunView], by: str = "cluster") -> FixPlan:
     """The ranking and the curve. `views`: model -> the run that speaks for it."""
     read = {id(view): view for view in views.values()}
     bad = {key: [op for op in view.ops.values() if op.bad] for key, view in read.items()}
@@ -103,7 +103,7 @@ def plan(views: Mapping[str, RunView], by: str = "cluster") -> Plan:
     weight = {fix.fix: fix.uses for fix in fixes}
     unknown = {model: sum(model in op.uses_of for op in untried[id(view)]) for model, view in views.items()}
     used = {view.run_id: view for view in views.values()}
-    return Plan(
+    return FixPlan(
         runs=tuple({"run_id": view.run_id, "started": view.started.isoformat(), "backend": view.backend,
                     "arch": view.arch} for view in used.values()),
         models=tuple(sorted(views)),
@@ -180,7 +180,7 @@ def _completed(needs: Mapping[str, frozenset[str]], done: set[str]) -> int:
     return sum(need <= done for need in needs.values())
 
 
-def as_json(found: Plan) -> dict[str, Any]:
+def as_json(found: FixPlan) -> dict[str, Any]:
     """The plan as `--json` prints it."""
     return asdict(found)
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from opscope.base.statuses import NOT_ATTEMPTED
 from opscope.harness.record import isolation
 from opscope.harness.record.records import OpTest
 from opscope.harness.record.stages import FAILED
 from opscope.harness.record.store import StoredRun, whole_models
-from opscope.reports.compare.outcomes import UNATTEMPTED
 from opscope.reports.compare.owned import Owned
 from opscope.reports.database.rows import Published, Row, compile_seconds, series_by_backend
 from opscope.reports.database.schema import METADATA, RUNS, text
@@ -114,17 +114,17 @@ def models_section(run: StoredRun, run_dir: Path | None, owned: Owned) -> dict[s
 
 
 def night_section(
-    connection: sa.Connection, night_id: str, lanes: Mapping[str, str], owned: Owned
+    connection: sa.Connection, night_id: str, names: Mapping[str, str], owned: Owned
 ) -> list[dict[str, Any]]:
-    """The same of a night, by the verdicts that count. `lanes`: series -> what a page calls it, empty where it is the
+    """The same of a night, by the verdicts that count. `names`: series -> what a page calls it, empty where it is the
     only one."""
     started = sa.select(WHOLE_MODELS, RUNS.c.started).join(RUNS, RUNS.c.run_id == WHOLE_MODELS.c.run_id)
     there = connection.execute(started.where(WHOLE_MODELS.c.night_id == night_id)).mappings()
     # As of an op: the newest verdict, one that was attempted before one that was not.
-    newest = sorted(there, key=lambda row: (row["status"] not in UNATTEMPTED, row["started"], row["run_id"]))
-    counting = {(row["series"], row["model"]): row for row in newest if row["series"] in lanes}
+    newest = sorted(there, key=lambda row: (row["status"] not in NOT_ATTEMPTED, row["started"], row["run_id"]))
+    counting = {(row["series"], row["model"]): row for row in newest if row["series"] in names}
     return _listed(
-        [{**row, "backend": lanes[series] or row["backend"]} for (series, _), row in sorted(counting.items())], owned
+        [{**row, "backend": names[series] or row["backend"]} for (series, _), row in sorted(counting.items())], owned
     )
 
 

@@ -19,6 +19,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, Operati
 from opscope.base.digest import words_digest
 from opscope.base.results_folder import make_folder, results_folder
 from opscope.harness.record.errors import InputError
+from opscope.reports.database.renamed import with_old_names
 
 ROOM = Path(__file__).parent
 SECRET_KEY = re.compile(r"pass|pwd|secret|token", re.IGNORECASE)
@@ -185,6 +186,11 @@ def views() -> dict[str, str]:
     return ordered
 
 
+def all_views() -> dict[str, str]:
+    """The same with the names that views and columns had before (reports/database/renamed.py): what a database has."""
+    return with_old_names(views())
+
+
 def digest_of(selects: dict[str, str]) -> str:
     """What the texts of the views are known by."""
     return words_digest(*(f"{name}\0{text}" for name, text in selects.items()))
@@ -249,7 +255,7 @@ def _migrate(connection: sa.Connection) -> None:
 
 def _renew_views(connection: sa.Connection, force: bool) -> None:
     """Makes all views again if their files are not the ones that the database was given."""
-    selects = views()
+    selects = all_views()
     digest = digest_of(selects)
     SETTINGS.create(connection, checkfirst=True)
     if not force and has_views(connection, digest):

@@ -5,38 +5,39 @@ A test holds the table to what PostgreSQL says of every column of every view.
 
 from __future__ import annotations
 
+from opscope.reports.database.renamed import COLUMNS, VIEWS
+
 TEXT, COUNT, NUMBER, TRUTH, TIME, LIST = "str", "Int64", "float64", "bool", "datetime64[us, UTC]", "object"
 
 _NAMED = {
     COUNT: """
         all_models alone asked attempt attempted attempted_ops attempted_uses bad bad_ops bad_uses both_ops both_uses
-        build_failed cycles cycles_before cycles_now cycles_of_all_uses depth dram_peak_bytes export_failed failing_ops
-        fixes flaky_ops framework_missing host_ops known_limitation known_ops l1_peak_bytes measured_ops model_count
-        models_missing module_ops newest news nights_ago not_attempted now_bad ops passed_ops passed_uses position
-        prepare_failed ran rank right_before right_now right_ops right_uses right_uses_before right_uses_now step
+        build_failed cycles cycles_before cycles_now cycles_of_all_uses depth dram_peak_bytes export_failed expected_ops
+        failing_ops fixes flaky_ops framework_missing host_ops l1_peak_bytes model_count
+        models_missing module_ops newest news nights_ago not_attempted now_bad ops position
+        prepare_failed ran rank right_before right_now right_ops right_uses right_uses_before right_uses_now
         structural uses whole""",
     NUMBER: """
-        all_ms compile_ms compile_ms_before compile_ms_now compile_seconds coverage device_ns pass_rate
-        pass_rate_of_uses pcc pcc_before pcc_now rate rate_before rate_of_uses readiness readiness_of_uses seconds
+        all_ms compile_ms compile_ms_before compile_ms_now compile_seconds device_ns pass_rate
+        pass_rate_before pass_rate_of_uses pcc pcc_before pcc_now readiness readiness_of_uses seconds
         share""",
-    TRUTH: "compiler_changed demo flaky is_failure jaxlib_changed models_changed",
+    TRUTH: "compiler_changed demo flaky is_expected is_failure jaxlib_changed models_changed",
     TIME: "first_seen started",
 }
 OF_COLUMN = {name: dtype for dtype, names in _NAMED.items() for name in names.split()}
 """Column -> its type in every view; whatever is not named is text."""
 
 OF_VIEW = {
-    "board_changes": {"flaky": TEXT},
-    "board_history": {"flaky": TEXT},
-    "board_ops": {"flaky": TEXT},
-    "ledger": {"flaky": COUNT},
-    "night_ladder": {"known": TRUTH},
-    "night_statuses": {"known": TRUTH},
-    "night_unlock": {"models": COUNT},
+    "dashboard_changes": {"flaky": TEXT},
+    "dashboard_history": {"flaky": TEXT},
+    "dashboard_ops": {"flaky": TEXT},
+    "ledger": {"is_expected": COUNT},
 }
 """View -> its columns of another type than their name has elsewhere."""
 
 
 def type_of(view: str, column: str) -> str:
     """The pandas type of a column of a view."""
+    view = VIEWS.get(view, view)
+    column = COLUMNS.get(view, {}).get(column, column)
     return OF_VIEW.get(view, {}).get(column) or OF_COLUMN.get(column, TEXT)

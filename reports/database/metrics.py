@@ -4,7 +4,8 @@
     --   column: what it means
     SELECT ...
 
-Columns that many views share are told once, in `SHARED`. The same texts describe datasets and charts of dashboards.
+Columns that many views share are explained once, in `SHARED`. The same texts describe datasets and charts of
+dashboards.
 """
 
 from __future__ import annotations
@@ -14,85 +15,83 @@ from dataclasses import dataclass
 
 from opscope.reports.database.database import views
 from opscope.reports.database.frame_types import OF_VIEW, type_of
+from opscope.reports.database.renamed import COLUMNS, UNTIL, VIEWS
 
 SHARED = {
     "run_id": "the run",
-    "night_id": "the night; of a run by itself the run",
-    "label": "local date and time of the night's start",
-    "label_of_night": "local date and time of the night's start",
+    "night_id": "the night; the run itself for a run that belongs to no night",
     "night": "local date and time of the night's start",
-    "kind": "`night`, or `run` for a run by itself",
+    "kind": "`night`, or `run` for a run that belongs to no night",
     "name": "name of the night",
     "demo": "whether it is demo data",
     "started": "start, in UTC",
-    "series": "what makes nights comparable: backend, board, types, formats, inputs, seed",
-    "backend": "compiler, and what ran its output",
-    "arch": "board that was compiled for",
-    "card_type": "what it ran on; `sim-n150` is the simulated card",
+    "series": "nights that can be compared: same backend, board, types, formats, inputs and seed",
+    "backend": "the compiler and what ran its output",
+    "arch": "the board that ops were compiled for",
+    "card_type": "what ran the ops; `sim-n150` is the simulated card",
     "dtype": "element type",
-    "rank": "rank of the first operand",
-    "data_format": "format the device computes floats in",
+    "rank": "number of dimensions of the first operand",
+    "data_format": "format in which the device computes floats",
     "math_fidelity": "passes of the matrix unit",
     "optimization_level": "what the compiler was asked to do beyond single ops: 0, 1 or 2",
     "amp_level": "mixed precision that was asked for: 0, 1 or 2",
     "model": "the model",
-    "model_name": "a model that the op stands in",
-    "op_id": "the op, in every run and model the same",
-    "op_name": "its name, `stablehlo.add`",
-    "op_kind": "its family, `eltwise`",
+    "model_name": "a model that uses the op",
+    "op_id": "the op's id, the same in every run and model",
+    "op_name": "the op's name, `stablehlo.add`",
+    "op_kind": "the op's family, `eltwise`",
     "op_names": "names of the ops",
-    "signature": "its types in one line",
-    "status": "how it ended",
-    "stage_reached": "the last stage that was passed",
-    "failed_stage": "the stage that it failed at",
-    "stage": "the stage that it failed at",
+    "signature": "the op's types in one line",
+    "status": "how the op ended",
+    "stage_reached": "the last stage that the op passed",
+    "failed_stage": "the stage at which the op failed",
     "error_signature": "fingerprint of the error, equal for equal causes",
-    "error_message": "what the error said, in one line",
-    "message": "what the error said, in one line",
-    "crash_kind": "how it crashed",
+    "error_message": "the error in one line",
+    "crash_kind": "how the op crashed",
     "cluster": "the failure's cause, equal for equal causes",
-    "expected": "the limitation that names the failure",
-    "known": "the limitation that names the failure",
-    "is_failure": "whether it fails its run: no limitation names it",
-    "flaky": "whether it ended otherwise when it was run again",
+    "expected": "the limitation that names the failure; empty where none does",
+    "is_expected": "whether a limitation names the failure",
+    "is_failure": "whether the op fails its run: it went wrong and no limitation names the failure",
+    "flaky": "whether repeated attempts disagreed",
     "ran_on": "`simulator`, `silicon`, `host`, `mixed` or `none`; shares of two places never add up",
-    "pcc": "smallest correlation with the golden over its results",
+    "pcc": "smallest correlation with the golden over the op's results",
     "cycles": "device cycles of one execution",
-    "device_ns": "the same in nanoseconds",
+    "device_ns": "nanoseconds of one execution on the device",
     "l1_peak_bytes": "L1 per core",
     "dram_peak_bytes": "DRAM",
-    "seconds": "what all its stages took the harness",
-    "uses": "places in the models",
+    "seconds": "time that all stages took the harness",
+    "uses": "how often the op occurs in the models",
     "models": "the models",
-    "model_count": "how many models",
+    "model_count": "number of models",
     "ops": "unique ops",
-    "attempt": "which attempt this was",
-    "provenance": "where its inputs came from",
+    "attempt": "number of the attempt",
+    "provenance": "where the op's inputs came from",
     "artifact": "the full diagnostic, relative to the run's folder",
-    "repro": "the line that runs just this op again",
-    "owner": "the team that looks after it (ci/owners.yaml)",
+    "repro": "the command that runs just this op again",
+    "owner": "the team that owns the failure (ci/owners.yaml)",
     "compiler": "fingerprint of the backend",
     "jaxlib": "version of jaxlib",
     "revision": "revision of the compiler under test",
     "previous_night": "the night that it is compared with",
+    "pass_rate": "right_ops / attempted_ops",
     "right_ops": "unique ops whose numbers are right",
-    "passed_ops": "unique ops whose numbers are right",
     "attempted_ops": "unique ops that were attempted",
-    "right_uses": "places of the right ops",
-    "passed_uses": "places of the right ops",
-    "attempted_uses": "places of the attempted ops",
-    "bad_ops": "unique ops that went wrong",
-    "bad_uses": "places of the ops that went wrong",
+    "right_uses": "uses of the right ops",
+    "attempted_uses": "uses of the attempted ops",
+    "bad_ops": "unique ops that went wrong, expected failures included",
+    "bad_uses": "uses of the ops that went wrong",
+    "expected_ops": "unique ops that went wrong as a limitation says",
     "flaky_ops": "unique ops whose repeated attempts disagreed",
-    "cycles_of_all_uses": "cycles times uses",
-    **{f"{what}_changed": f"whether {of} another than in the night before" for what, of in
-       (("compiler", "the compiler is"), ("jaxlib", "jaxlib is"), ("models", "the set of models is"))},
-    **{f"{what}_{when}": f"{told} in {night}" for what, told in
-       (("status", "how it ended"), ("pcc", "correlation with the golden"), ("cycles", "device cycles"),
+    "cycles_of_all_uses": "device cycles of one execution times uses",
+    "changed": "what else changed since the previous night: compiler, jaxlib or models",
+    **{f"{what}_changed": f"whether {of} changed since the previous night" for what, of in
+       (("compiler", "the compiler"), ("jaxlib", "jaxlib"), ("models", "the set of models"))},
+    **{f"{what}_{when}": f"{meaning} in {night}" for what, meaning in
+       (("status", "how the op ended"), ("pcc", "correlation with the golden"), ("cycles", "device cycles"),
         ("compile_ms", "milliseconds of compiling")) for when, night in
-       (("before", "the night before"), ("now", "this night"))},
+       (("before", "the previous night"), ("now", "this night"))},
 }  # fmt: skip
-"""Column -> what it means wherever a view says nothing else."""
+"""Column -> what it means in every view that says nothing else."""
 
 _COLUMN = re.compile(r"--   (\w+): (.*)")
 
@@ -107,6 +106,7 @@ class Metric:
 
     def meaning(self, column: str) -> str:
         """What a column means; KeyError where nobody says so (a test looks)."""
+        column = COLUMNS.get(self.name, {}).get(column, column)
         return self.columns.get(column) or SHARED[column]
 
 
@@ -134,9 +134,9 @@ HEAD = """# Metrics
 
 What is counted, over what, and what is left out: the SQL views of the results database, which command line,
 `report.html` and dashboards read. Written by `make metrics` from the comments of [the
-views](../reports/database/views). A column that a view says nothing of means the same everywhere and stands in the last
-table. Types are those of the DataFrames that `opscope.reports.exports.frames` makes of each view ([in
-Python](results.md#in-python-reportsframes)).
+views](../reports/database/views). A column that a view does not explain means the same everywhere and is in the table
+of columns of many views. Types are those of the DataFrames that `opscope.reports.exports.frames` makes of each view
+([in Python](results.md#in-python-reportsframes)).
 """
 TABLE = "| column | type | meaning |\n|---|---|---|"
 
@@ -146,8 +146,10 @@ def markdown(columns_of: dict[str, list[str]]) -> str:
     parts = [HEAD]
     shared: set[str] = set()
     for name, metric in metrics().items():
-        own = [column for column in columns_of[name] if column in metric.columns]
-        rest = [column for column in columns_of[name] if column not in metric.columns]
+        old_names = COLUMNS.get(name, {})
+        columns = [column for column in columns_of[name] if column not in old_names]
+        own = [column for column in columns if column in metric.columns]
+        rest = [column for column in columns if column not in metric.columns]
         shared |= set(rest)
         parts.append(f"## `{name}`\n\n{metric.holds}\n")
         if own:
@@ -157,8 +159,13 @@ def markdown(columns_of: dict[str, list[str]]) -> str:
             unlike = OF_VIEW.get(name, {})
             told = (f"`{column}`{f' ({unlike[column]})' if column in unlike else ''}" for column in rest)
             parts.append(f"Also {', '.join(told)}.\n")
+        if old_names:
+            renamed = ", ".join(f"`{old}` is `{new}` now" for old, new in old_names.items())
+            parts.append(f"Old names, until opscope {UNTIL}: {renamed}.\n")
     rows = "\n".join(f"| `{column}` | {type_of('', column)} | {SHARED[column]} |" for column in sorted(shared))
     parts.append(f"## Columns of many views\n\n{TABLE}\n{rows}\n")
+    renamed = "\n".join(f"| `{old}` | `{new}` |" for old, new in VIEWS.items())
+    parts.append(f"## Old names of views\n\nUntil opscope {UNTIL}.\n\n| old name | name |\n|---|---|\n{renamed}\n")
     return "\n".join(parts)
 
 

@@ -19,6 +19,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from opscope.harness.record.errors import InputError
 from opscope.reports.database.database import (
+    all_views,
     default_url,
     digest_of,
     driver_reason,
@@ -27,7 +28,6 @@ from opscope.reports.database.database import (
     parse_url,
     schema_version,
     shown,
-    views,
 )
 
 RENEW = "opscope publish RUN_DIR, which brings it up to date"
@@ -65,7 +65,7 @@ def read_database(url: str, where: str = "--db") -> Iterator[sa.Connection]:
     try:
         with engine.connect() as connection:
             _check_schema(connection, where)
-            hint = "" if has_views(connection, digest_of(views())) else f"{RENEW} (its views are another opscope's)"
+            hint = "" if has_views(connection, digest_of(all_views())) else f"{RENEW} (its views are another opscope's)"
             yield connection
     except SQLAlchemyError as error:
         raise InputError(where, f"to read {shown(parsed)}", driver_reason(error, parsed), hint) from error

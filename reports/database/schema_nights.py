@@ -85,8 +85,8 @@ NIGHT_KINDS = sa.Table(
     text("op_kind", key=True),
     *(count(name) for name in ("attempted_ops", "right_ops", "host_ops", "bad_ops", "attempted_uses", "right_uses")),
 )
-"""The rows of `night_counts` of each model by kind of op, without those that were not attempted: coverage. A right op
-is right where the lane runs; `host_ops` are right on the host though the lane is a device's."""
+"""The rows of `night_counts` of each model by family of ops, without ops that were not attempted: coverage. An op is
+right only at the place where it has to run to count; `host_ops` are right on the host although that is a device."""
 
 NIGHT_PAIRS = sa.Table(
     "night_pairs",

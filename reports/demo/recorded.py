@@ -32,7 +32,7 @@ Line = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Lane:
+class RecordedRun:
     """One recorded run: a backend on a board, over some models."""
 
     record: RunRecord
@@ -67,32 +67,32 @@ def record(run_dirs: Sequence[Path], models: Sequence[str]) -> None:
 
 
 @cache
-def lanes() -> tuple[Lane, ...]:
+def recorded_runs() -> tuple[RecordedRun, ...]:
     """The recorded runs."""
-    return tuple(_lanes(lzma.decompress(FILE.read_bytes()).decode().splitlines()))
+    return tuple(_runs(lzma.decompress(FILE.read_bytes()).decode().splitlines()))
 
 
-def _lanes(lines: Iterable[str]) -> Iterator[Lane]:
+def _runs(lines: Iterable[str]) -> Iterator[RecordedRun]:
     head: Line = {}
     ops: list[tuple[OpRow, Line]] = []
     for line in lines:
         one = json.loads(line)
         if "run" in one:
             if head:
-                yield _lane(head, ops)
+                yield _run(head, ops)
             head, ops = one["run"], []
         else:
             ops.append((OpRow.model_validate({"module": None, **one["row"]}), one["test"]))
-    yield _lane(head, ops)
+    yield _run(head, ops)
 
 
-def _lane(head: Line, ops: Sequence[tuple[OpRow, Line]]) -> Lane:
+def _run(head: Line, ops: Sequence[tuple[OpRow, Line]]) -> RecordedRun:
     origin = {"versions": head["versions"], "options": head["options"]}
     record = RunRecord.model_validate({
         "run_id": "", "models": head["models"], "backend": head["backend"], "arch": head["arch"],
         "started": "2026-01-01T00:00:00Z", "origin": origin,
     })  # fmt: skip
-    return Lane(record, head["module_ops"], head["structural"], tuple(ops))
+    return RecordedRun(record, head["module_ops"], head["structural"], tuple(ops))
 
 
 def test_of(kept: Line, row: OpRow, **fields: Any) -> OpTest:

@@ -15,7 +15,7 @@ from opscope.harness.record.records import ManifestHeader, OpRow, OpTest, Origin
 from opscope.harness.record.signature import signature
 from opscope.harness.record.stages import FAILED, Stage, Status
 from opscope.harness.record.store import Journal, artifact_dir, write_manifest, write_run
-from opscope.reports.demo.recorded import Lane, Line, lanes, test_of
+from opscope.reports.demo.recorded import Line, RecordedRun, recorded_runs, test_of
 from opscope.reports.demo.story import (
     ABSENT,
     ARRIVALS,
@@ -41,12 +41,13 @@ class Night:
     started: datetime
     seed: int
 
-    def record(self, lane: Lane) -> NightRecord:
-        """What was expected of it in one lane: each is a night of its own, with models of its own."""
-        run = lane.record
+    def record(self, recorded: RecordedRun) -> NightRecord:
+        """What was expected of it in one series: each is a night of its own, with models of its own."""
+        run = recorded.record
         return NightRecord(
-            name=f"demo-{run.backend}-{run.arch}", started=self.started, models=present(self.number, lane), demo=True,
-            backends=(run.backend,), archs=(run.arch,), config={"note": MARK, "seed": self.seed},
+            name=f"demo-{run.backend}-{run.arch}", started=self.started, demo=True,
+            models=present(self.number, recorded), backends=(run.backend,), archs=(run.arch,),
+            config={"note": MARK, "seed": self.seed},
         )  # fmt: skip
 
 
@@ -55,37 +56,37 @@ def nights(last: datetime, seed: int, count: int = NIGHTS) -> list[Night]:
     return [Night(n, last - timedelta(days=NIGHTS - 1 - n), seed) for n in range(NIGHTS - count, NIGHTS)]
 
 
-def present(number: int, lane: Lane) -> tuple[str, ...]:
-    """The models that a lane's list holds on a night."""
-    return tuple(model for model, first in ARRIVALS.items() if first <= number and model in lane.record.models)
+def present(number: int, recorded: RecordedRun) -> tuple[str, ...]:
+    """The models that a recorded run holds on a night."""
+    return tuple(model for model, first in ARRIVALS.items() if first <= number and model in recorded.record.models)
 
 
 def write_night(folder: Path, night: Night) -> Iterator[Path]:
     """Writes the runs of a night below `folder`; yields each folder once it is complete."""
-    for lane in lanes():
-        absent = ABSENT.get((night.number, lane.record.backend, lane.record.arch), ())
-        models = tuple(model for model in present(night.number, lane) if model not in absent)
+    for recorded in recorded_runs():
+        absent = ABSENT.get((night.number, recorded.record.backend, recorded.record.arch), ())
+        models = tuple(model for model in present(night.number, recorded) if model not in absent)
         if models:
-            yield _write_run(folder, night, lane, models)
+            yield _write_run(folder, night, recorded, models)
 
 
-def _write_run(folder: Path, night: Night, lane: Lane, models: Sequence[str]) -> Path:
-    backend, arch = lane.record.backend, lane.record.arch
+def _write_run(folder: Path, night: Night, recorded: RecordedRun, models: Sequence[str]) -> Path:
+    backend, arch = recorded.record.backend, recorded.record.arch
     run_id = f"demo-{night.started:%Y%m%d}-{backend}-{arch}"
     run_dir = folder / run_id
     rows, tests = [], []
-    for row, kept in lane.ops:
+    for row, kept in recorded.ops:
         uses = tuple(use for use in row.uses if use.model in models)
         if uses:
             rows.append(row.model_copy(update={"uses": uses}))
-            tests.append(_test(run_dir, run_id, night, lane, rows[-1], kept))
+            tests.append(_test(run_dir, run_id, night, recorded, rows[-1], kept))
     header = ManifestHeader(
-        models=tuple(models), export_dirs=("",) * len(models), structural={m: lane.structural[m] for m in models},
-        module_ops={m: lane.module_ops[m] for m in models},
+        models=tuple(models), export_dirs=("",) * len(models), structural={m: recorded.structural[m] for m in models},
+        module_ops={m: recorded.module_ops[m] for m in models},
     )  # fmt: skip
     record = RunRecord(
         run_id=run_id, models=tuple(models), backend=backend, arch=arch, started=night.started, outcome="complete",
-        ended=night.started + timedelta(minutes=20 + 3 * len(models)), origin=_origin(night, lane),
+        ended=night.started + timedelta(minutes=20 + 3 * len(models)), origin=_origin(night, recorded),
     )  # fmt: skip
     write_run(run_dir, record)
     write_manifest(run_dir, header, rows)
@@ -93,27 +94,27 @@ def _write_run(folder: Path, night: Night, lane: Lane, models: Sequence[str]) ->
     with Journal(run_dir, "demo") as journal:
         for test in tests:
             journal.append(test)
-    join(run_dir, night.record(lane))
+    join(run_dir, night.record(recorded))
     return run_dir
 
 
-def _origin(night: Night, lane: Lane) -> Origin:
-    versions = dict(lane.record.origin.versions)
+def _origin(night: Night, recorded: RecordedRun) -> Origin:
+    versions = dict(recorded.record.origin.versions)
     if night.number < JAXLIB_CHANGES:
         versions |= {"jax": JAXLIB_BEFORE, "jaxlib": JAXLIB_BEFORE}
-    revision = words_digest(f"{night.seed} {night.number} {lane.record.backend}", digits=40)
-    if lane.record.backend != "reference":
+    revision = words_digest(f"{night.seed} {night.number} {recorded.record.backend}", digits=40)
+    if recorded.record.backend != "reference":
         revision = ""
-    fingerprint = f"{lane.record.backend}-{revision[:16] or versions['jaxlib']}"
-    options = {**lane.record.origin.options, "fingerprint": fingerprint}
+    fingerprint = f"{recorded.record.backend}-{revision[:16] or versions['jaxlib']}"
+    options = {**recorded.record.origin.options, "fingerprint": fingerprint}
     return Origin(
         revision=revision, branch="main", backend_revision=revision, host="demo", cpu="none", ci_job=MARK,
         versions=versions, command_line=("opscope", "demo", "--seed", str(night.seed)), options=options,
     )  # fmt: skip
 
 
-def _test(run_dir: Path, run_id: str, night: Night, lane: Lane, row: OpRow, kept: Line) -> OpTest:
-    backend, arch = lane.record.backend, lane.record.arch
+def _test(run_dir: Path, run_id: str, night: Night, recorded: RecordedRun, row: OpRow, kept: Line) -> OpTest:
+    backend, arch = recorded.record.backend, recorded.record.arch
     happens = episode(row.op_name, row.op_id, night.number, backend, arch, night.seed)
     begins = night.started + timedelta(seconds=int(600 * draw(row.op_id)))
     fields: dict[str, Any] = {
@@ -122,7 +123,7 @@ def _test(run_dir: Path, run_id: str, night: Night, lane: Lane, row: OpRow, kept
         "stages": _stages(kept, night, row.op_id, backend), "repro": f"pytest --op-by-op --op {row.op_id}",
     }  # fmt: skip
     if happens is not None:
-        fields |= _changed(happens, kept, lane, fields["stages"])
+        fields |= _changed(happens, kept, recorded, fields["stages"])
     if fields.get("error_message"):
         fields["artifact"] = _log(run_dir, row, fields, night)
     return test_of(kept, row, **fields)
@@ -139,7 +140,9 @@ def _stages(kept: Line, night: Night, op_id: str, backend: str) -> list[dict[str
     ]  # fmt: skip
 
 
-def _changed(happens: Episode, kept: Line, lane: Lane, stages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _changed(
+    happens: Episode, kept: Line, recorded: RecordedRun, stages: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
     """The fields that an episode changes."""
     fields: dict[str, Any] = {"flaky": happens.flaky}
     if happens.cycles != 1 and kept.get("cycles"):

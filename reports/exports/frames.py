@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from opscope.harness.record.errors import InputError, closest
 from opscope.reports.compare.night_diff import diffs
 from opscope.reports.compare.run_selection import open_runs
-from opscope.reports.database.database import views
+from opscope.reports.database.database import all_views
 from opscope.reports.database.frame_types import COUNT, LIST, NUMBER, TEXT, TIME, TRUTH, type_of
 from opscope.reports.database.metrics import parse
 from opscope.reports.database.reading import database_url, read_database
@@ -145,7 +145,7 @@ def view(name: str, url: str | None = None, run_id: str | None = None, **equal: 
 
     `frames.coverage(...)` is `frames.view("coverage", ...)`. Raises InputError for what is no view or no column of it.
     """
-    known = views()
+    known = all_views()
     if name not in known:
         raise InputError("opscope.reports.exports.frames", "a view of the database", f"`{name}`", closest(name, known))
     wanted = sa.select(sa.text("*")).select_from(sa.table(name))
@@ -166,7 +166,7 @@ def view(name: str, url: str | None = None, run_id: str | None = None, **equal: 
 
 def __getattr__(name: str) -> Callable[..., pd.DataFrame]:
     """The function of a view."""
-    known = {} if name.startswith("_") else views()
+    known = {} if name.startswith("_") else all_views()
     if name not in known:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
@@ -183,7 +183,7 @@ def __getattr__(name: str) -> Callable[..., pd.DataFrame]:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *views()})
+    return sorted({*globals(), *all_views()})
 
 
 def _frame(name: str, rows: Iterable[Mapping[Any, Any]]) -> pd.DataFrame:

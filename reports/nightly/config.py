@@ -45,7 +45,7 @@ class Config:
     """As it was read; stored with the night."""
     models: tuple[str, ...]
     """Names, globs, `all`, files."""
-    backends: tuple[str, ...] = ("reference",)
+    backends: tuple[str, ...] = (str(BY_NAME["backend"].default),)
     archs: tuple[str, ...] = ("n150",)
     data_formats: tuple[str, ...] = ()
     """Empty: whatever each backend takes by itself."""

@@ -137,7 +137,7 @@ def _lane(one: Found) -> str:
     return " ".join(str(word) for word in told if word)
 
 
-def _row(row: Row, lane: str, owned: bool, root: str) -> list[str]:
+def _row(row: Row, series: str, owned: bool, root: str) -> list[str]:
     said = row.note if row.label == Label.PCC_DROP else row.error_b or row.status_b.replace("_", " ")
     if row.label == Label.PCC_DROP and not said:
         said = f"PCC {row.pcc_a} → {row.pcc_b}"
@@ -145,7 +145,7 @@ def _row(row: Row, lane: str, owned: bool, root: str) -> list[str]:
     return [
         f"{code(row.op_name)} {code(row.op_id)}",
         code(row.types),
-        *([escaped(lane)] if lane else []),
+        *([escaped(series)] if series else []),
         escaped(", ".join(models)),
         escaped(row.failed_stage),
         escaped(shortened(said)),

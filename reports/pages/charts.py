@@ -1,6 +1,7 @@
 """The charts of report.html as Vega-Lite specifications, built with Altair from the rows of reports/pages/page_rows.py.
 
-Colours mean the same everywhere: one for each stage and status. Sizes and text colours are the page's (page.js).
+Colours of stages and statuses are those of opscope/base/statuses.py, as everywhere; sizes and text colours are the
+page's (page/report.js).
 """
 
 from __future__ import annotations
@@ -8,45 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from opscope.harness.record.stages import Stage, Status, in_order
+from opscope.base.statuses import NOT_RUN, OTHER_STAGE, STAGES, STATUSES, SUPPORT
+from opscope.harness.record.stages import in_order
 
 Row = dict[str, Any]
 
-NOT_RUN = "not run"
-"""The furthest stage of an op that was never tried."""
-
-STAGE_COLOURS: dict[str, str] = {
-    NOT_RUN: "#9aa4b2",
-    Stage.SPLIT: "#d1495b",
-    Stage.LEGALIZE: "#e9b44c",
-    Stage.STABLEHLO_TO_TTIR: "#e8833a",
-    Stage.TTIR_TO_TTNN: "#e9b44c",
-    Stage.TTNN_TO_FLATBUFFER: "#a3b763",
-    Stage.INPUT: "#e8833a",
-    Stage.FLOW: "#e9a04c",
-    Stage.STREAM: "#e9b44c",
-    Stage.EXECUTABLE: "#c6b85a",
-    Stage.VM: "#a3b763",
-    Stage.COMPILE: "#a3b763",
-    Stage.RUN: "#4f9ec4",
-    Stage.COMPARE: "#2a9d76",
-}
-"""From the foot of the ladder to its top."""
-OWN_STAGE_COLOUR = "#c6b85a"
-"""Of a stage that is in no table: of a user's own backend, a depth of TT-Buda's."""
-
-STATUS_COLOURS: dict[str, str] = {
-    Status.SUCCESS: "#2a9d76",
-    Status.COMPILE_FAILED: "#e8833a",
-    Status.RUN_FAILED: "#d1495b",
-    Status.GOLDEN_FAILED: "#b5386f",
-    Status.NO_GOLDEN: "#8a6bbf",
-    Status.TIMEOUT: "#c9a227",
-    Status.CRASHED: "#8c1c2c",
-    Status.STOPPED: "#4f9ec4",
-    Status.SKIPPED: "#9aa4b2",
-    Status.NOT_RUN: "#c3cad3",
-}
+WORST_TO_BEST = [SUPPORT[word].colour for word in ("no", "known gap", "yes")]
+"""Colours of a share, from 0 to 1."""
 MOST = 20
 """How many ops a bar chart shows; the table has them all."""
 MOST_POINTS = 1000
@@ -70,8 +39,13 @@ def charts(rows: Sequence[Row]) -> dict[str, dict[str, Any]]:
 
 
 def stage_colours(stages: Iterable[str]) -> dict[str, str]:
-    """Stage -> its colour, in the order given; a stage that has none of its own takes that of a user's."""
-    return {stage: STAGE_COLOURS.get(stage, OWN_STAGE_COLOUR) for stage in stages}
+    """Stage -> its colour, in the order given."""
+    return {stage: STAGES[stage][1] if stage in STAGES else OTHER_STAGE for stage in stages}
+
+
+def status_colours() -> dict[str, str]:
+    """Status -> its colour."""
+    return {status: word.colour for status, word in STATUSES.items()}
 
 
 def _scale(alt: Any, colours: dict[str, str], used: set[str]) -> Any:
@@ -115,7 +89,7 @@ def _ladder(alt: Any, rows: Sequence[Row], weight: str, title: str) -> Any:
 
 
 def _heat(alt: Any, rows: Sequence[Row]) -> Any:
-    """Coverage, model x kind of op: the share of the attempted ops that is right, on the host or on a device."""
+    """Pass rate by model and op family: right ops of the attempted ones, on the host or on a device."""
     cells: dict[tuple[str, str], list[int]] = {}
     for row in rows:
         if row["tone"] != "idle":
@@ -137,7 +111,7 @@ def _heat(alt: Any, rows: Sequence[Row]) -> Any:
         tooltip=["model:N", "kind:N", "right:Q", "attempted:Q", alt.Tooltip("share:Q", format=".1%")],
     )  # fmt: skip
     colour = alt.Color("share:Q", title="right, of attempted", legend=alt.Legend(format=".0%"),
-                       scale=alt.Scale(domain=[0, 0.5, 1], range=["#d1495b", "#e9b44c", "#2a9d76"]))  # fmt: skip
+                       scale=alt.Scale(domain=[0, 0.5, 1], range=WORST_TO_BEST))  # fmt: skip
     text = base.mark_text(fontSize=10).encode(text="told:N", color=alt.value("#1b1f24"))
     return alt.layer(base.mark_rect(cornerRadius=2).encode(color=colour), text)
 
@@ -213,7 +187,7 @@ def _pcc(alt: Any, rows: Sequence[Row]) -> Any:
             yOffset=alt.YOffset("id:N"),
             x=alt.X("gap:Q", title="1 - PCC (left is better)", scale=alt.Scale(type="log"),
                     axis=alt.Axis(format="~e", tickCount=6)),
-            color=alt.Color("status:N", title=None, scale=_scale(alt, STATUS_COLOURS, {row["status"] for row in data})),
+            color=alt.Color("status:N", title=None, scale=_scale(alt, status_colours(), {r["status"] for r in data})),
             tooltip=["op:N", "types:N", alt.Tooltip("pcc:Q", format=".8~f"), "status:N"],
         )
     )  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from opscope.base.statuses import LABELS, TERMINAL
 from opscope.harness.record.isolation import lines as isolation_lines
 from opscope.reports.compare.diff import NEWS, QUIET, Diff, Label, Row
 from opscope.reports.records.terminal import Page, percent
@@ -68,10 +69,10 @@ def _rates(diff: Diff, page: Page) -> None:
 
 
 def _rows(title: str, rows: list[Row], page: Page, most: int) -> None:
-    style = "bold red" if title in NEWS else "bold"
+    style = TERMINAL[LABELS[title].tone] if title in LABELS else "bold"
     known = sum(bool(row.known) for row in rows)
     page.line()
-    page.line(f"{title} ({len(rows)}{f', {known} of them known limitations' if known else ''})", style)
+    page.line(f"{title} ({len(rows)}{f', {known} of them expected failures' if known else ''})", style)
     for row in rows[:most]:
         page.line(f"{row.op_name} [{row.op_id}] {row.types}", indent=2)
         page.line(_told(row), "dim", indent=4)

@@ -13,6 +13,7 @@ import shlex
 from pathlib import Path
 from typing import Any
 
+from opscope.base.statuses import STATUSES
 from opscope.harness.record.records import RunRecord
 from opscope.harness.record.store import StoredRun, load_run, write_whole
 from opscope.reports.compare.owned import EVERYBODY, Owned
@@ -96,15 +97,19 @@ def frame(rows: list[dict[str, Any]], beyond: dict[str, Any], owned: Owned) -> d
         if curve := unlock_chart(fixes["plan"]):
             specifications[f"chart-unlock-{place}"] = curve
     ladder = page_rows.ladder(rows)
-    data = {"ops": listed, "charts": specifications, "stages": ladder["stages"],
-            "colours": {str(name): colour for name, colour in charts.STATUS_COLOURS.items()}}  # fmt: skip
+    data = {
+        "ops": listed,
+        "charts": specifications,
+        "stages": ladder["stages"],
+        "statuses": {status: {"colour": word.colour, "meaning": word.meaning} for status, word in STATUSES.items()},
+    }
     text, packed = vega.javascript(), script_safe(data)
     return {
         **beyond,
         "whole": [],
         "isolation": [],
         "ladder": ladder,
-        "colours": {str(name): colour for name, colour in charts.stage_colours(ladder["stages"]).items()},
+        "colours": charts.stage_colours(ladder["stages"]),
         "rows": listed,
         "team": owned.team,
         "has_owners": bool(owned.rules),

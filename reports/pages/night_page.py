@@ -1,7 +1,7 @@
-"""The page of a night, or of a published run, from the database alone: every lane of it in one report.html.
+"""The page of a night, or of a published run, from the database alone: every series of it in one report.html.
 
-A lane is one series: a backend on a board, with its types and formats. Their results stand side by side and are never
-added; each is compared with its own night before.
+A series is a backend on a board, with its types and formats. The results of several stand side by side and are never
+added; each is compared with its own previous night.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from opscope.reports.records.columns import plain
 
 
 @dataclass(frozen=True)
-class Lane:
+class NightSeries:
     """One series of a night."""
 
     name: str
@@ -50,34 +50,34 @@ def render_night(connection: sa.Connection, night_id: str, runs: Path, out: Path
     `runs`: the folder that holds run folders, and `out`: where the page will lie, for links to what failing ops left;
     `owned`: whose failures it lists.
     """
-    lanes = list(_lanes(connection, night_id))
+    all_series = list(_series_of(connection, night_id))
     night = connection.execute(sa.select(NIGHTS).where(NIGHTS.c.night_id == night_id)).mappings().one()
-    tests = [test for lane in lanes for test in lane.tests]
+    tests = [test for series in all_series for test in series.tests]
     rows = plain(page_rows.op_rows(tests, owned))
     for row, test in zip(rows, tests, strict=True):
         row["artifact"] = _link(runs / test.run_id / test.artifact, out) if test.artifact else ""
-    models = sorted({model for lane in lanes for model in lane.view.models})
-    lost = {op.op_id: op for lane in lanes for op in lane.view.ops.values() if op.status == "unsplittable"}
-    ledgers = [_ledger(lane) for lane in lanes]
+    models = sorted({model for series in all_series for model in series.view.models})
+    lost = {op.op_id: op for series in all_series for op in series.view.ops.values() if op.status == "unsplittable"}
+    ledgers = [_ledger(series) for series in all_series]
     context = {
         **frame(
             rows,
-            shown(list(_changes(connection, lanes)), [(lane.name, _plan(lane)) for lane in lanes], owned),
+            shown(list(_changes(connection, all_series)), [(one.name, _plan(one)) for one in all_series], owned),
             owned,
         ),
         "title": night["label"] if night["kind"] == "night" else night_id,
-        "on": ", ".join(lane.name or f"{lane.view.backend} {lane.view.arch}" for lane in lanes),
+        "on": ", ".join(series.name or f"{series.view.backend} {series.view.arch}" for series in all_series),
         "warnings": [
-            f"{lane.name or 'This night'} is partial, without {lane.row['missing']}: what is absent is not gone."
-            for lane in lanes if lane.row["status"] != "complete"
+            f"{series.name or 'This night'} is partial, without {series.row['missing']}: what is absent is not gone."
+            for series in all_series if series.row["status"] != "complete"
         ] + (["Demo data: nothing was run."] if night["demo"] else []),
         "since": "Since the night before",
-        "chips": _chips(night, lanes, models),
+        "chips": _chips(night, all_series, models),
         "tiles": page_rows.tiles(tests, models, rows),
         "ledger_line": "; ".join(line for line, _ in ledgers),
         "adds_up": all(right for _, right in ledgers),
-        "splits": page_rows.splits(tests) if len(lanes) > 1 else None,
-        "whole": night_section(connection, night_id, {lane.view.series: lane.name for lane in lanes}, owned),
+        "splits": page_rows.splits(tests) if len(all_series) > 1 else None,
+        "whole": night_section(connection, night_id, {series.view.series: series.name for series in all_series}, owned),
         "unsplittable": [{"id": op.op_id, "name": op.op_name, "why": op.error, "uses": op.uses}
                          for op in lost.values() if owned.lists(owned.owner_of_unsplittable(op.op_name, op.uses_of))],
         "origin": _origin(connection, night),
@@ -85,20 +85,20 @@ def render_night(connection: sa.Connection, night_id: str, runs: Path, out: Path
     return filled(context)
 
 
-def _lanes(connection: sa.Connection, night_id: str) -> Iterator[Lane]:
+def _series_of(connection: sa.Connection, night_id: str) -> Iterator[NightSeries]:
     names = series_of(connection, night_id)
     words = [set(name.split()) for name in names]
     common = set.intersection(*words) if words else set()
-    for series in names:
-        of = (NIGHT_SERIES.c.night_id == night_id) & (NIGHT_SERIES.c.series == series)
+    for full_name in names:
+        of = (NIGHT_SERIES.c.night_id == night_id) & (NIGHT_SERIES.c.series == full_name)
         row = connection.execute(sa.select(NIGHT_SERIES).where(of)).mappings().one()
-        view = night_view(connection, night_id, series)
-        name = " ".join(word for word in series.split() if word not in common) if len(names) > 1 else ""
-        yield Lane(name, row, view, _tests(connection, view, name))
+        view = night_view(connection, night_id, full_name)
+        name = " ".join(word for word in full_name.split() if word not in common) if len(names) > 1 else ""
+        yield NightSeries(name, row, view, _tests(connection, view, name))
 
 
-def _tests(connection: sa.Connection, view: RunView, lane: str) -> list[OpTest]:
-    """The records that count, as they were; of several lanes each under the lane's name in place of its backend."""
+def _tests(connection: sa.Connection, view: RunView, shown_as: str) -> list[OpTest]:
+    """The records that count, as they were; with several series, `shown_as` takes the place of the backend."""
     kept = [name for name in OpTest.model_fields if name not in DROPPED]
     wanted = sa.select(*(OP_TESTS.c[name] for name in kept), OPS.c.op_params)
     wanted = wanted.join(OPS, OPS.c.op_id == OP_TESTS.c.op_id).where(
@@ -109,7 +109,7 @@ def _tests(connection: sa.Connection, view: RunView, lane: str) -> list[OpTest]:
         op = view.ops.get(row["op_id"])
         uses = op.uses_of if op is not None else {}
         more = {"models": tuple(uses), "uses": sum(uses.values()) or row["uses"]}
-        found.append(OpTest.model_validate({**row, **more, "backend": lane or row["backend"]}))
+        found.append(OpTest.model_validate({**row, **more, "backend": shown_as or row["backend"]}))
     return found
 
 
@@ -118,42 +118,42 @@ def _link(path: Path, out: Path) -> str:
     return quote(os.path.relpath(path, out.parent)) if path.is_file() else ""
 
 
-def _changes(connection: sa.Connection, lanes: Sequence[Lane]) -> Iterator[tuple[str, Any]]:
-    for lane in lanes:
-        if lane.row["previous_night"]:
-            before = night_view(connection, lane.row["previous_night"], lane.view.series)
-            yield lane.name, compare(before, lane.view, slower_between_nights(connection, before, lane.view))
+def _changes(connection: sa.Connection, all_series: Sequence[NightSeries]) -> Iterator[tuple[str, Any]]:
+    for series in all_series:
+        if series.row["previous_night"]:
+            before = night_view(connection, series.row["previous_night"], series.view.series)
+            yield series.name, compare(before, series.view, slower_between_nights(connection, before, series.view))
 
 
-def _plan(lane: Lane) -> Any:
-    return plan(views_of(lane.view))
+def _plan(series: NightSeries) -> Any:
+    return plan(views_of(series.view))
 
 
-def _ledger(lane: Lane) -> tuple[str, bool]:
-    """The sums of a lane, and whether they are right: of models, and of ops."""
-    asked, *parts = (lane.row[name] for name in LEDGER)
+def _ledger(series: NightSeries) -> tuple[str, bool]:
+    """The sums of a series, and whether they are right: of models, and of ops."""
+    asked, *parts = (series.row[name] for name in LEDGER)
     models = " + ".join(
         f"{count} {name.replace('_', ' ')}" for name, count in zip(LEDGER[1:], parts, strict=True) if count
     )
     statuses: dict[str, int] = {}
-    for op in lane.view.ops.values():
+    for op in series.view.ops.values():
         statuses[op.status] = statuses.get(op.status, 0) + 1
     ops = " + ".join(f"{count} {status}" for status, count in sorted(statuses.items()))
-    right = asked == sum(parts) and sum(statuses.values()) == len(lane.view.ops)
-    whose = f"{lane.name}: " if lane.name else ""
-    return f"{whose}{asked} models = {models or 0}; {len(lane.view.ops)} unique ops = {ops or 0}", right
+    right = asked == sum(parts) and sum(statuses.values()) == len(series.view.ops)
+    whose = f"{series.name}: " if series.name else ""
+    return f"{whose}{asked} models = {models or 0}; {len(series.view.ops)} unique ops = {ops or 0}", right
 
 
-def _chips(night: Any, lanes: Sequence[Lane], models: Sequence[str]) -> list[tuple[str, str]]:
-    states = {lane.row["status"] for lane in lanes}
+def _chips(night: Any, all_series: Sequence[NightSeries], models: Sequence[str]) -> list[tuple[str, str]]:
+    states = {series.row["status"] for series in all_series}
     found = [
         ("night" if night["kind"] == "night" else "run", night["night_id"]),
         ("started", f"{night['started']:%Y-%m-%d %H:%M} UTC"),
         ("status", "complete" if states == {"complete"} else "partial"),
         ("models", str(len(models))),
-        ("on", ", ".join(sorted({f"{lane.view.backend} {lane.view.arch}" for lane in lanes}))),
-        ("compiler", ", ".join(sorted({lane.row["compiler"] for lane in lanes} - {""}))),
-        ("jaxlib", ", ".join(sorted({lane.row["jaxlib"] for lane in lanes} - {""}))),
+        ("on", ", ".join(sorted({f"{series.view.backend} {series.view.arch}" for series in all_series}))),
+        ("compiler", ", ".join(sorted({series.row["compiler"] for series in all_series} - {""}))),
+        ("jaxlib", ", ".join(sorted({series.row["jaxlib"] for series in all_series} - {""}))),
     ]
     return [(label, value) for label, value in found if value]
 

@@ -10,17 +10,15 @@ from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
 
+from opscope.base.statuses import NOT_ATTEMPTED, NOT_RUN
 from opscope.harness.record.agreement import disagreements
 from opscope.harness.record.records import OpRow, OpTest
 from opscope.harness.record.stages import FAILED, Stage, Status, in_order
 from opscope.reports.compare.owned import EVERYBODY, Owned
 from opscope.reports.database.rows import is_failure, signature
-from opscope.reports.pages.charts import NOT_RUN
 
 Row = dict[str, Any]
 UNTRIED = frozenset({Status.SKIPPED, Status.NOT_RUN})
-UNATTEMPTED = UNTRIED | {Status.STOPPED}
-"""Statuses of ops that count in no rate: nobody asked for their numbers."""
 
 
 def op_rows(tests: Sequence[OpTest], owned: Owned = EVERYBODY) -> list[Row]:
@@ -140,15 +138,15 @@ def ladder(rows: Sequence[Row]) -> Row:
 
 def tiles(tests: Sequence[OpTest], models: Sequence[str], rows: Sequence[Row]) -> list[Row]:
     """The headline figures: label, value, a line below it, and a tone."""
-    attempted = [test for test in tests if test.status not in UNATTEMPTED]
+    attempted = [test for test in tests if test.status not in NOT_ATTEMPTED]
     uses = {row["id"]: row["uses"] for row in rows}
     bad = sum(row["tone"] == "bad" for row in rows)
     known = sum(row["tone"] == "known" for row in rows)
     found = [
         _tile("unique ops", f"{len(uses):,}", f"{sum(uses.values()):,} uses in {_models(models)}"),
         *_rates(attempted),
-        _tile("failing", f"{bad:,}", "ops that no limitation names", "bad" if bad else "good"),
-        _tile("known limitations", f"{known:,}", "ops that fail as expected", "known" if known else "idle"),
+        _tile("failing", f"{bad:,}", "ops that fail unexpectedly", "bad" if bad else "good"),
+        _tile("expected failures", f"{known:,}", "ops whose failure a limitation names", "known" if known else "idle"),
     ]
     worst = min((row for row in rows if row["pcc"] is not None), key=lambda row: row["pcc"], default=None)
     if worst:
@@ -169,7 +167,7 @@ def _rates(attempted: Sequence[OpTest]) -> list[Row]:
     total = len(attempted)
     places = sorted(right, key=lambda place: -right[place]) or ["device"]
     return [
-        _tile(f"right on {place}", f"{100 * right[place] / total:.1f} %" if total else "-",
+        _tile(f"pass rate on {place}", f"{100 * right[place] / total:.1f} %" if total else "-",
               f"{right[place]:,} of {total:,} attempted", "good" if right[place] == total else "")
         for place in places
     ]  # fmt: skip

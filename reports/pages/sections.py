@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from opscope.base.statuses import LABELS, STATUSES
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.store import StoredRun
 from opscope.reports.compare import diff as comparison
@@ -18,17 +19,13 @@ from opscope.reports.compare.outcomes import RunView, from_stored
 from opscope.reports.compare.owned import Owned, own_diff, own_plan
 from opscope.reports.compare.readiness import views_of
 from opscope.reports.compare.run_selection import Runs
-from opscope.reports.compare.unblock import Plan, plan
+from opscope.reports.compare.unblock import FixPlan, plan
 from opscope.reports.database.reading import exists, read_database
 from opscope.reports.records.terminal import percent
 
 MOST_ROWS = 200
 """Rows of the comparison that the page lists; `opscope diff --json` has them all."""
 MOST_FIXES = 30
-
-TONES = {"NEW": "bad", "REASON-CHANGED": "bad", "PCC-DROP": "bad", "SLOWER": "known", "PERSISTING": "known",
-         "FIXED": "good", "VANISHED": "idle", "NEVER-RUN": "idle"}  # fmt: skip
-"""What a label means to a reader."""
 
 
 def sections(run: StoredRun, url: str | None, owned: Owned) -> dict[str, Any]:
@@ -39,14 +36,14 @@ def sections(run: StoredRun, url: str | None, owned: Owned) -> dict[str, Any]:
     return shown([] if found is None else [("", found)], [("", fixes)], owned)
 
 
-def shown(diffs: Sequence[tuple[str, Diff]], plans: Sequence[tuple[str, Plan]], owned: Owned) -> dict[str, Any]:
-    """The same of comparisons and rankings that are there, each with its lane where there are several."""
-    diffs = [(lane, own_diff(diff, owned.rules, owned.team)) for lane, diff in diffs]
-    plans = [(lane, own_plan(found, owned.rules, owned.team)) for lane, found in plans]
+def shown(diffs: Sequence[tuple[str, Diff]], plans: Sequence[tuple[str, FixPlan]], owned: Owned) -> dict[str, Any]:
+    """The same of comparisons and rankings that are there, each with its series where there are several."""
+    diffs = [(series, own_diff(diff, owned.rules, owned.team)) for series, diff in diffs]
+    plans = [(series, own_plan(found, owned.rules, owned.team)) for series, found in plans]
     return {
-        "changes": [{"lane": lane, **_changes(diff)} for lane, diff in diffs],
-        "fixes": [{"lane": lane, **_fixes(found)} for lane, found in plans if found.fixes],
-        "label_tones": TONES,
+        "changes": [{"series": series, **_changes(diff)} for series, diff in diffs],
+        "fixes": [{"series": series, **_fixes(found)} for series, found in plans if found.fixes],
+        "label_tones": {label: word.tone for label, word in LABELS.items()},
         "percent": percent,
     }
 
@@ -81,11 +78,11 @@ def _changes(diff: Diff) -> dict[str, Any]:
     }
 
 
-def _fixes(found: Plan) -> dict[str, Any]:
+def _fixes(found: FixPlan) -> dict[str, Any]:
     return {"plan": found, "rows": found.fixes[:MOST_FIXES], "more": max(0, len(found.fixes) - MOST_FIXES)}
 
 
-def unlock_chart(found: Plan) -> dict[str, Any] | None:
+def unlock_chart(found: FixPlan) -> dict[str, Any] | None:
     """The unlock curve as a Vega-Lite specification; None for one model, whose curve says nothing."""
     if len(found.models) < 2 or len(found.curve) < 2:
         return None
@@ -96,7 +93,7 @@ def unlock_chart(found: Plan) -> dict[str, Any] | None:
              "models": ", ".join(step.unlocked)} for step in found.curve]  # fmt: skip
     chart = (
         alt.Chart(alt.Data(values=data), height=220, width="container")
-        .mark_line(interpolate="step-after", point=True, color="#2a9d76")
+        .mark_line(interpolate="step-after", point=True, color=STATUSES["success"].colour)
         .encode(
             x=alt.X("fixes:Q", title="fixes, the best first", axis=alt.Axis(format="d", tickCount=_ticks(len(data)))),
             y=alt.Y("whole:Q", title="whole models", scale=alt.Scale(domain=[0, len(found.models)]),

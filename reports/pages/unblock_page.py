@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from opscope.base.statuses import TERMINAL
 from opscope.reports.compare.outcomes import RunView
-from opscope.reports.compare.unblock import Plan
+from opscope.reports.compare.unblock import FixPlan
 from opscope.reports.records.terminal import Page
 
 
-def show_plan(plan: Plan, page: Page, most: int, team: str | None = None) -> None:
+def show_plan(plan: FixPlan, page: Page, most: int, team: str | None = None) -> None:
     """Prints the ranking and the unlock curve; of a team that has nothing to fix, that."""
     told = ", ".join(f"{run['run_id']} ({run['backend']}, {run['arch']})" for run in plan.runs)
     page.line(f"{len(plan.models)} models, {len(plan.whole)} of them whole; by the newest run of each: {told}", "bold")
@@ -18,7 +19,7 @@ def show_plan(plan: Plan, page: Page, most: int, team: str | None = None) -> Non
         page.line("not attempted: " + ", ".join(f"{count} ops of {model}" for model, count in plan.unknown.items()))
     if not plan.fixes:
         nothing = "no op that was attempted goes wrong" if len(plan.curve) < 2 else f"none of it is for {team} to fix"
-        page.line(f"Nothing to fix: {nothing}.", "green")
+        page.line(f"Nothing to fix: {nothing}.", TERMINAL["good"])
         return
     page.line()
     page.line(f"What holds the most back, by {plan.by}", "bold")
@@ -57,7 +58,7 @@ def show_readiness(view: RunView, model: str, rows: list[dict[str, Any]], moved:
     page.line(
         f"{last['ops']} unique ops = {last['right']} right + {last['missing']} missing + "
         f"{last['not_attempted']} not attempted",
-        "green" if last["right"] == last["ops"] else "",
+        TERMINAL["good"] if last["right"] == last["ops"] else "",
     )
     if rows:
         page.line()

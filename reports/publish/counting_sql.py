@@ -1,10 +1,12 @@
-"""What one statement counts of a night: which rows of it count, and its coverage by kind of op."""
+"""What one statement counts of a night: which rows of it count, and its coverage by op family."""
 
 from __future__ import annotations
 
 import sqlalchemy as sa
 
-UNATTEMPTED = "('stopped', 'skipped', 'not_run')"
+from opscope.base.statuses import NOT_ATTEMPTED
+
+UNATTEMPTED = ", ".join(f"'{status}'" for status in sorted(NOT_ATTEMPTED))
 
 SUPERSEDE = sa.text(f"""
 WITH ranked AS (
@@ -15,7 +17,7 @@ WITH ranked AS (
     WHERE t.night_id = :night AND t.superseded_by <> t.run_id
     WINDOW newest AS (
         PARTITION BY t.series, t.op_id
-        ORDER BY CASE WHEN t.status IN {UNATTEMPTED} THEN 1 ELSE 0 END, r.started DESC, t.run_id DESC
+        ORDER BY CASE WHEN t.status IN ({UNATTEMPTED}) THEN 1 ELSE 0 END, r.started DESC, t.run_id DESC
     )
 )
 UPDATE op_tests SET superseded_by = CASE WHEN ranked.place = 1 THEN '' ELSE ranked.winner END
@@ -31,15 +33,15 @@ COVERAGE = sa.text(f"""
 INSERT INTO night_kinds
        (night_id, series, model, op_kind, attempted_ops, right_ops, host_ops, bad_ops, attempted_uses, right_uses)
 SELECT c.night_id, c.series, c.model, c.op_kind, SUM(c.ops),
-       SUM(CASE WHEN c.status = 'success' AND (c.ran_on <> 'host' OR l.lane = 'host') THEN c.ops ELSE 0 END),
-       SUM(CASE WHEN c.status = 'success' AND c.ran_on = 'host' AND l.lane = 'device' THEN c.ops ELSE 0 END),
+       SUM(CASE WHEN c.status = 'success' AND (c.ran_on <> 'host' OR l.place = 'host') THEN c.ops ELSE 0 END),
+       SUM(CASE WHEN c.status = 'success' AND c.ran_on = 'host' AND l.place = 'device' THEN c.ops ELSE 0 END),
        SUM(CASE WHEN c.status <> 'success' THEN c.ops ELSE 0 END),
        SUM(c.uses),
-       SUM(CASE WHEN c.status = 'success' AND (c.ran_on <> 'host' OR l.lane = 'host') THEN c.uses ELSE 0 END)
+       SUM(CASE WHEN c.status = 'success' AND (c.ran_on <> 'host' OR l.place = 'host') THEN c.uses ELSE 0 END)
 FROM night_counts c
 CROSS JOIN (SELECT CASE WHEN EXISTS (SELECT 1 FROM night_counts WHERE night_id = :night AND series = :series
                                      AND model = '' AND ran_on IN ('simulator', 'silicon', 'mixed'))
-                        THEN 'device' ELSE 'host' END AS lane) l
-WHERE c.night_id = :night AND c.series = :series AND c.model <> '' AND c.status NOT IN {UNATTEMPTED}
+                        THEN 'device' ELSE 'host' END AS place) l
+WHERE c.night_id = :night AND c.series = :series AND c.model <> '' AND c.status NOT IN ({UNATTEMPTED})
 GROUP BY c.night_id, c.series, c.model, c.op_kind""")
-"""Coverage of the night `night` in `series`, from its `night_counts`; lanes are those of views/night_lanes.sql."""
+"""Coverage of the night `night` in `series`, from its `night_counts`; its place is that of views/night_places.sql."""

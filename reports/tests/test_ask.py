@@ -43,17 +43,17 @@ EXPECTED: dict[str, tuple[str, list[tuple[Any, ...]]]] = {
         ("n150", "data_movement", "split", 1, 3), ("n150", "eltwise", "compare", 1, 4),
         ("n150", "linalg", "split", 1, 1),
         ("n150", "other", "split", 3, 4), ("n150", "other", "compare", 2, 6), ("p150", "eltwise", "split", 1, 1)]),
-    "not_compiling": ("op_name failed_stage models uses error", [
+    "not_compiling": ("op_name failed_stage models uses error_message", [
         ("stablehlo.sort", "stablehlo-to-ttir", 2, 3, "no sort"),
         ("stablehlo.fft", "stablehlo-to-ttir", 1, 1, "no fft"),
         ("stablehlo.lost", "split", 1, 1, "no body")]),
-    "top_errors": ("arch models ops uses error", [
+    "top_errors": ("arch models ops uses error_message", [
         ("n150", 2, 1, 3, "no sort"), ("n150", 1, 1, 2, "PCC 0.1 below 0.99"), (..., 1, 1, 1, ...), (..., 1, 1, 1, ...),
         (..., 1, 1, 1, ...)]),
     "model_coverage": ("model ops bad not_attempted right_ops share share_of_uses", [
         ("c", 2, 1, 0, 0, 0.0, 0.0), ("d", 3, 3, 0, 0, 0.0, 0.0), ("b", 3, 1, 0, 2, 2 / 3, 0.5),
         ("a", 2, 0, 1, 1, 1.0, 1.0), ("e", 1, 1, 0, 0, 0.0, 0.0)]),
-    "one_fix_away": ("arch model ops uses error", [
+    "one_fix_away": ("arch model ops uses error_message", [
         ("n150", "b", 1, 2, "PCC 0.1 below 0.99"), ("n150", "c", 1, 1, "no sort"), ("p150", "e", 1, 1, "L1 is full")]),
     "coverage_by_dtype": ("arch dtype attempted right_ops bad", [("n150", "f32", 7, 3, 4), ("p150", "f32", 1, 0, 1)]),
     "coverage_by_op": ("arch op_name dtype supported fails known_gaps never_tried", [
@@ -74,7 +74,7 @@ EXPECTED: dict[str, tuple[str, list[tuple[Any, ...]]]] = {
     "shared_ops": ("arch op_name status models uses", [
         ("n150", "stablehlo.add", "success", 2, 4), ("n150", "stablehlo.sort", "compile_failed", 2, 3),
         ("n150", "stablehlo.host", "success", 1, 5), ("n150", "stablehlo.exp", "golden_failed", 1, 2)]),
-    "pass_rate_by_run": ("run_id ran_on attempted_ops passed_ops", [
+    "pass_rate_by_run": ("run_id ran_on attempted_ops right_ops", [
         ("night01", "simulator", 2, 1), ("night02", "host", 6, 1), ("night02", "simulator", 6, 2),
         ("night03", "none", 1, 0)]),
     "flipping_ops": ("arch op_name runs endings right_runs", [("n150", "stablehlo.add", 3, 2, 1)]),

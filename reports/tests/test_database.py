@@ -18,7 +18,7 @@ from sqlalchemy.schema import CreateTable
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import OpTest, Origin
 from opscope.reports.database import rows
-from opscope.reports.database.database import default_url, head, open_database, parse_url, shown, views
+from opscope.reports.database.database import all_views, default_url, head, open_database, parse_url, shown, views
 from opscope.reports.database.schema import DROPPED, METADATA, OP_TESTS, RUNS
 from opscope.reports.publish.publish import publish
 from opscope.reports.tests.sample_run import make_run
@@ -31,8 +31,8 @@ def test_the_migrations_make_the_tables_of_the_records(tmp_path: Path) -> None:
             connection, opts={"include_object": lambda _, name, *__: name not in ("opscope_settings", "ix_ops_label")}
         )
         assert compare_metadata(there, METADATA) == []
-        assert set(sa.inspect(connection).get_view_names()) == set(views())
-        label = "EXPLAIN QUERY PLAN SELECT * FROM board_history WHERE op = 'stablehlo.add 1234'"
+        assert set(sa.inspect(connection).get_view_names()) == set(all_views())
+        label = "EXPLAIN QUERY PLAN SELECT * FROM dashboard_history WHERE op = 'stablehlo.add 1234'"
         assert any("ix_ops_label" in row[3] for row in connection.execute(sa.text(label)))
     assert set(OpTest.model_fields) - set(DROPPED) <= {column.name for column in OP_TESTS.columns}
     assert set(Origin.model_fields) <= {column.name for column in RUNS.columns}
@@ -42,9 +42,9 @@ def test_no_rate_adds_places_of_execution_together(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/db.sqlite"
     publish(make_run(tmp_path / "run"), url)
     with open_database(url) as connection:
-        rows = connection.execute(sa.text("SELECT ran_on, attempted_ops, passed_ops, pass_rate FROM pass_rate")).all()
+        rows = connection.execute(sa.text("SELECT ran_on, attempted_ops, right_ops, pass_rate FROM pass_rate")).all()
         covered = connection.execute(
-            sa.text("SELECT ran_on, attempted_ops, passed_ops FROM coverage WHERE op_kind = 'eltwise'")
+            sa.text("SELECT ran_on, attempted_ops, right_ops FROM coverage WHERE op_kind = 'eltwise'")
         ).all()
         ledger = connection.execute(sa.text("SELECT SUM(ops), SUM(uses) FROM ledger")).one()
         ladder = connection.execute(sa.text("SELECT SUM(ops), SUM(uses) FROM ladder")).one()
@@ -70,7 +70,7 @@ def test_a_changed_view_is_made_anew_and_a_dropped_one_goes(tmp_path: Path, monk
     url = f"sqlite:///{tmp_path}/db.sqlite"
     with open_database(url):
         pass
-    monkeypatch.setattr("opscope.reports.database.database.views", lambda: {"only_one": "SELECT 1 AS one"})
+    monkeypatch.setattr("opscope.reports.database.database.all_views", lambda: {"only_one": "SELECT 1 AS one"})
     with open_database(url) as connection:
         assert sa.inspect(connection).get_view_names() == ["only_one"]
         assert connection.scalar(sa.text("SELECT one FROM only_one")) == 1

@@ -27,25 +27,25 @@ def night(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The run folders of the last night."""
     folder = tmp_path_factory.mktemp("demo")
     (last,) = replay.nights(LAST, 0, 1)
-    assert len(list(replay.write_night(folder, last))) == len(recorded.lanes())
+    assert len(list(replay.write_night(folder, last))) == len(recorded.recorded_runs())
     return folder
 
 
 def test_what_was_recorded_is_small_and_right() -> None:
     assert recorded.FILE.stat().st_size < 1_000_000
-    lanes = recorded.lanes()
-    assert {lane.record.backend for lane in lanes} == {"reference", "xla"}
-    for lane in lanes:
-        assert lane.ops
-        assert all(kept["status"] == "success" for _, kept in lane.ops), "what fails in the demo is the story's"
-        assert "/" not in json.dumps(lane.record.origin.options)
+    runs = recorded.recorded_runs()
+    assert {run.record.backend for run in runs} == {"reference", "xla"}
+    for run in runs:
+        assert run.ops
+        assert all(kept["status"] == "success" for _, kept in run.ops), "what fails in the demo is the story's"
+        assert "/" not in json.dumps(run.record.origin.options)
 
 
 def test_the_runs_of_a_night_are_whole(night: Path) -> None:
-    for lane in recorded.lanes():
-        run = load_run(night / f"demo-20261120-{lane.record.backend}-{lane.record.arch}")
+    for source in recorded.recorded_runs():
+        run = load_run(night / f"demo-20261120-{source.record.backend}-{source.record.arch}")
         assert ledger(run.header, run.rows, run.tests).adds_up
-        assert len(run.tests) == len(run.rows) == len(lane.ops)
+        assert len(run.tests) == len(run.rows) == len(source.ops)
         assert run.record.origin.ci_job == replay.MARK
         assert {test.config["note"] for test in run.tests} == {replay.MARK}
 
@@ -73,19 +73,19 @@ def test_the_same_seed_tells_the_same_story(night: Path, tmp_path: Path) -> None
 def test_every_episode_happens() -> None:
     """An episode that takes no op would be a line that nobody sees."""
     happened = set()
-    for lane in recorded.lanes():
+    for run in recorded.recorded_runs():
         for number in range(story.NIGHTS):
-            for row, _ in lane.ops:
-                one = story.episode(row.op_name, row.op_id, number, lane.record.backend, lane.record.arch, 0)
+            for row, _ in run.ops:
+                one = story.episode(row.op_name, row.op_id, number, run.record.backend, run.record.arch, 0)
                 happened.add(one.name if one else "")
     assert {one.name for one in story.EPISODES} <= happened
 
 
 def test_models_arrive_and_are_missed() -> None:
-    (lane, *_) = recorded.lanes()
-    assert len(replay.present(0, lane)) < len(replay.present(29, lane)) == len(story.ARRIVALS)
+    (run, *_) = recorded.recorded_runs()
+    assert len(replay.present(0, run)) < len(replay.present(29, run)) == len(story.ARRIVALS)
     for (number, backend, arch), absent in story.ABSENT.items():
-        (there,) = (one for one in recorded.lanes() if (one.record.backend, one.record.arch) == (backend, arch))
+        (there,) = (one for one in recorded.recorded_runs() if (one.record.backend, one.record.arch) == (backend, arch))
         assert set(absent) <= set(replay.present(number, there))
 
 

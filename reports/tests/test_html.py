@@ -13,12 +13,13 @@ from pathlib import Path
 import altair
 import pytest
 
+from opscope.base.statuses import OTHER_STAGE
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import StageTime
 from opscope.harness.record.stages import Stage
 from opscope.harness.record.store import load_run
 from opscope.reports.pages import vega
-from opscope.reports.pages.charts import OWN_STAGE_COLOUR, charts
+from opscope.reports.pages.charts import charts
 from opscope.reports.pages.html import render, write_report
 from opscope.reports.pages.page_rows import op_rows
 from opscope.reports.records.columns import plain
@@ -79,7 +80,7 @@ def test_the_page_holds_every_op_and_its_numbers(page: Page) -> None:
     ladders = {"chart-ladder-ops", "chart-ladder-uses", "chart-heat"}
     assert set(data["charts"]) == ladders | {"chart-time", "chart-cycles", "chart-pcc"}
     text = " ".join(" ".join(page.texts).split())
-    for told in ("right on simulator 20.0 %", "2 of 10 attempted", "right on host 10.0 %", "0.4200000",
+    for told in ("pass rate on simulator 20.0 %", "2 of 10 attempted", "pass rate on host 10.0 %", "0.4200000",
                  "13 unique ops = 3 success", "notyet: sorting on the device",
                  f"pytest --op-by-op --op {op_id(2)} --run-dir 'a run'"):  # fmt: skip
         assert told in text
@@ -95,12 +96,12 @@ def test_what_fails_stands_first_the_most_used_open(report: Path, tmp_path: Path
     text = report.read_text(encoding="utf-8")
     assert text.index("<h2>Failing ops") < text.index("<h2>Ladder")
     # By hand from OPS: six errors that no limitation names, of which tanh stands twice in the models.
-    assert "1 more, of fewer uses" in text
+    assert "1 more, with fewer uses" in text
     assert text.index("stablehlo.tanh</code>") < text.index("stablehlo.fft</code>")
     run = load_run(make_run(tmp_path / "run"))
     good = render(run._replace(tests=[test for test in run.tests if not test.fails_run]))
     assert good.index("<h2>Ladder") < good.index("<h2>Failing ops")
-    assert "None: every op that was attempted is right" in good
+    assert "None: every attempted op is right" in good
 
 
 def test_an_unexpected_pass_is_told_as_a_failure(tmp_path: Path) -> None:
@@ -130,9 +131,9 @@ def test_a_stage_of_ones_own_has_a_colour(tmp_path: Path) -> None:
     stages = tuple(StageTime(stage=Stage(word), seconds=0.5) for word in ("link", "run"))
     changed = [test.model_copy(update={"stages": stages, "stage_reached": Stage("link")}) for test in run.tests]
     text = render(run._replace(tests=changed))
-    assert f"color-mix(in srgb, {OWN_STAGE_COLOUR} " in text
+    assert f"color-mix(in srgb, {OTHER_STAGE} " in text
     specifications = json.dumps(charts(plain(op_rows(changed))))
-    assert f'"domain": ["link", "run"], "range": ["{OWN_STAGE_COLOUR}"' in specifications
+    assert f'"domain": ["link", "run"], "range": ["{OTHER_STAGE}"' in specifications
 
 
 def test_charts_are_valid_vega_lite(report: Path) -> None:

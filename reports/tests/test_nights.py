@@ -281,7 +281,7 @@ def test_four_shards_published_one_by_one_count_as_one_run(url: str, tmp_path: P
         return sorted(({k: v for k, v in row.items() if k not in own} for row in found), key=str)
 
     for view in views():
-        if view.startswith(("night_", "board_", "newest_", "model_")):
+        if view.startswith(("night_", "dashboard_", "newest_", "model_")):
             assert counted(url, view) == counted(whole, view), view
     query = "SELECT superseded_by = '', status IN ('skipped', 'not_run'), COUNT(*) FROM op_tests GROUP BY 1, 2"
     assert rows(url, query) == [(0, 1, 12), (1, 0, 4)]

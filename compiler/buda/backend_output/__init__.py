@@ -23,10 +23,10 @@ from opscope.compiler.buda.backend_output.pipes import Pipe, pipes_of
 from opscope.compiler.buda.backend_output.threads import kernel_arguments, threads
 from opscope.compiler.buda.netlist.emit import graph_name
 from opscope.compiler.buda.plan_to_binary import PlannedProgram
-from opscope.compiler.buda.planner import Plan
+from opscope.compiler.buda.planner import BudaPlan
 
 
-def write_folder(folder: Path, plan: Plan, program: PlannedProgram, netlist: str) -> None:
+def write_folder(folder: Path, plan: BudaPlan, program: PlannedProgram, netlist: str) -> None:
     """Writes the folder. Raises OSError."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{plan.graph.name}_netlist.yaml").write_text(netlist, encoding="utf-8")
@@ -66,7 +66,7 @@ def _queue(queue: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _buffers(plan: Plan, placement: Any) -> dict[str, Any]:
+def _buffers(plan: BudaPlan, placement: Any) -> dict[str, Any]:
     from opscope.compiler.buda.plan_to_binary import buffers
 
     model = plan.choices[placement.op.name].model

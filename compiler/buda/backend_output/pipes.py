@@ -15,7 +15,7 @@ import numpy as np
 from opscope.compiler.buda.balancer.op_model import OpModel
 from opscope.compiler.buda.graph import BudaGraph, Edge, Node, TensorShape, Tm
 from opscope.compiler.buda.placer.dram import SIZE, WORKERS
-from opscope.compiler.buda.planner import Plan
+from opscope.compiler.buda.planner import BudaPlan
 from opscope.compiler.target.plan import PlacedOp
 
 Core = tuple[int, int]
@@ -87,7 +87,7 @@ def tile_numbers(shape: TensorShape, tms: tuple[Tm, ...]) -> np.ndarray:
     return x
 
 
-def pipes_of(plan: Plan, placed: dict[str, PlacedOp], node: Node) -> list[Pipe]:
+def pipes_of(plan: BudaPlan, placed: dict[str, PlacedOp], node: Node) -> list[Pipe]:
     """Every pipe into an op; none for a picker, which each core has in L1."""
     found = []
     for edge in plan.graph.operands(node.name):
@@ -97,7 +97,7 @@ def pipes_of(plan: Plan, placed: dict[str, PlacedOp], node: Node) -> list[Pipe]:
     return found
 
 
-def _edge_pipes(plan: Plan, placed: dict[str, PlacedOp], node: Node, edge: Edge) -> Iterator[Pipe]:
+def _edge_pipes(plan: BudaPlan, placed: dict[str, PlacedOp], node: Node, edge: Edge) -> Iterator[Pipe]:
     graph, model, mine = plan.graph, plan.choices[node.name].model, placed[node.name]
     numbers = tile_numbers(graph.node(edge.producer).shape, edge.tms)
     sender = placed.get(edge.producer)

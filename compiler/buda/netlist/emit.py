@@ -12,14 +12,14 @@ from opscope.compiler.buda.fused import OUTPUT, Fused, Step
 from opscope.compiler.buda.graph import BudaGraph, Edge, Node, NodeKind, OpSpec
 from opscope.compiler.buda.netlist.model import HOST, FusedOp, Graph, Netlist, Op, Program, Queue, SubOp
 from opscope.compiler.buda.plan_to_binary import PlannedProgram
-from opscope.compiler.buda.planner import Plan
+from opscope.compiler.buda.planner import BudaPlan
 from opscope.compiler.target.plan import QueuePlan
 
 KINDS = {"forward": "fwd", "backward": "bwd", "optimizer": "opt"}
 """Epoch type -> what the names of its graphs start with."""
 
 
-def netlist_of(planned: Plan, program: PlannedProgram) -> Netlist:
+def netlist_of(planned: BudaPlan, program: PlannedProgram) -> Netlist:
     """The netlist of a plan whose queues have their places."""
     graph, plan = planned.graph, program.binary.plan
     queues = {queue.name: _queue(queue, graph) for queue in plan.queues}
@@ -50,7 +50,7 @@ def netlist_of(planned: Plan, program: PlannedProgram) -> Netlist:
     )  # fmt: skip
 
 
-def graph_name(planned: Plan, number: int) -> str:
+def graph_name(planned: BudaPlan, number: int) -> str:
     """TT-Buda's name for an epoch's graph; Wormhole's chips may share a temporal epoch."""
     kind = KINDS[planned.epochs[number].kind]
     tail = "" if planned.budget.arch == "grayskull" else f"_temporal_epoch_{number}"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from opscope.compiler.buda.fused import fused_type
 from opscope.compiler.buda.plan_report import dram_queues_note
-from opscope.compiler.buda.planner import Plan
+from opscope.compiler.buda.planner import BudaPlan
 
 CELL = 26
 """Pixels of a core's side."""
@@ -46,7 +46,7 @@ class Panel:
     boxes: tuple[Box, ...]
 
 
-def panels(plan: Plan) -> tuple[Panel, ...]:
+def panels(plan: BudaPlan) -> tuple[Panel, ...]:
     """Every epoch, with its ops' rectangles."""
     switches, moved, loading = plan.switch_cycles(), plan.crossing_bytes(), plan.load_cycles()
     hues = {node.name: int(i * GOLDEN_ANGLE % 360) for i, node in enumerate(plan.graph.ops)}
@@ -92,7 +92,7 @@ def panels(plan: Plan) -> tuple[Panel, ...]:
     return tuple(found)
 
 
-def page(plan: Plan) -> str:
+def page(plan: BudaPlan) -> str:
     """The page: one HTML file that needs nothing else."""
     import jinja2
 

@@ -71,7 +71,7 @@ def _is_wide(value: SSAValue) -> bool:
 def is_collective(op: Operation) -> bool:
     """Whether an op needs other chips, which the host op of one chip does not meet: it is refused for its types."""
     rows = TABLE.stablehlo(op.name)
-    return bool(rows) and rows[0].family == "ccl"
+    return bool(rows) and rows[0].group == "collective"
 
 
 def _needs_host(op: Operation) -> bool:

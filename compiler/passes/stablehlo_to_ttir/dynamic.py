@@ -8,7 +8,7 @@ from opscope.compiler.ops.row import TABLE
 from opscope.compiler.passes.stablehlo_to_ttir.emit import Emit, lowers
 
 
-@lowers(*(row.stablehlo for row in TABLE if row.family == "dynamic" and row.lowering == "pattern"))
+@lowers(*(row.stablehlo for row in TABLE if row.group == "dynamic" and row.lowering == "pattern"))
 def dynamic(e: Emit) -> SSAValue:
     """Refused. Raises StageFailure."""
     raise e.refuse(

@@ -82,9 +82,7 @@ class Functions:
             if isinstance(op, ReturnOp):
                 continue
             scalars = all(shape_of(v) == () for v in (*op.operands, *op.results))
-            if not (
-                (isinstance(op, RowOp) and scalars and op.ROW.family in ("eltwise", "creation")) or _is_bitcast(op)
-            ):
+            if not ((isinstance(op, RowOp) and scalars and op.ROW.group in ("eltwise", "creation")) or _is_bitcast(op)):
                 raise e.refuse(f"expected a body of elementwise ops on scalars, got {op.name}: a core cannot call it")
         return name
 
@@ -117,7 +115,7 @@ def elementwise(e: Emit, region: Region, operands: Sequence[SSAValue]) -> list[S
     for op in ops:
         rows = TABLE.stablehlo(op.name)
         known = op.name == "stablehlo.constant" or _is_bitcast(op)
-        if not known and not (rows and rows[0].family == "eltwise"):
+        if not known and not (rows and rows[0].group == "eltwise"):
             raise e.refuse(f"expected a body of elementwise ops on scalars, got {op.name}")
         wide = any(shape_of(values[v]) == shape for v in op.operands)
         types = [TensorType(element_type(r), shape if wide else ()) for r in op.results]

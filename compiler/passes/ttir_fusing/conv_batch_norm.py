@@ -21,7 +21,7 @@ def lasting(value: SSAValue) -> bool:
     """Whether a value is computed of parameters and constants alone."""
     op = maker(value)
     if op is not None:
-        return op.ROW.family not in ("random", "ccl", "control", "host") and all(lasting(v) for v in op.operands)
+        return op.ROW.group not in ("random", "collective", "control", "host") and all(lasting(v) for v in op.operands)
     block = value.owner
     func = block.parent_op() if not isinstance(block, RowOp) and hasattr(block, "args") else None
     return isinstance(func, FuncOp) and value in block.args and stays(func)[list(block.args).index(value)]  # type: ignore[union-attr]

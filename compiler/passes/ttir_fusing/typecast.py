@@ -23,7 +23,7 @@ class Typecasts(RewritePattern):
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
         """One op's operands and result."""
-        if not isinstance(op, RowOp) or not op.name.startswith("ttir.") or op.ROW.family not in COMPUTING:
+        if not isinstance(op, RowOp) or not op.name.startswith("ttir.") or op.ROW.group not in COMPUTING:
             return
         for index, value in enumerate(op.operands):
             before = maker(value, "typecast")
@@ -32,7 +32,7 @@ class Typecasts(RewritePattern):
                 rewriter.notify_op_modified(op)
         if op.ROW.ttir == "typecast" and narrows(op):
             made = maker(op.operands[0])
-            if made is None or made.ROW.family not in COMPUTING or made.ROW.ttir == "typecast":
+            if made is None or made.ROW.group not in COMPUTING or made.ROW.ttir == "typecast":
                 return
             if read_once(op.operands[0]) and is_float(made.operands[0]):
                 result: SSAValue = rewriter.replace_value_with_new_type(made.results[0], op.results[0].type)

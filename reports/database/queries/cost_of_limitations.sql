@@ -1,4 +1,4 @@
--- What do the known limitations cost, in ops, uses and models?
+-- What do the expected failures cost, in ops, uses and models?
 SELECT backend, arch, expected AS limitation, COUNT(DISTINCT op_id) AS ops, COUNT(DISTINCT model) AS models,
        SUM(uses) AS uses
 FROM newest_ops

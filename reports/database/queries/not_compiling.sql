@@ -1,6 +1,6 @@
 -- Which ops does the compiler not take, in how many models, and what does it say?
 SELECT backend, arch, op_name, signature, failed_stage, COUNT(DISTINCT model) AS models, SUM(uses) AS uses,
-       MIN(error) AS error
+       MIN(error_message) AS error_message
 FROM newest_ops
 WHERE status IN ('compile_failed', 'unsplittable')
 GROUP BY backend, arch, op_name, signature, failed_stage

@@ -1,7 +1,7 @@
 -- Which models does a single cause keep from being whole?
-SELECT backend, arch, model, MIN(cause) AS cause, COUNT(*) AS ops, SUM(uses) AS uses, MIN(error) AS error
+SELECT backend, arch, model, MIN(cluster) AS cluster, COUNT(*) AS ops, SUM(uses) AS uses, MIN(error_message) AS error_message
 FROM newest_ops
 WHERE bad = 1
 GROUP BY backend, arch, model
-HAVING COUNT(DISTINCT COALESCE(cause, status)) = 1
+HAVING COUNT(DISTINCT COALESCE(cluster, status)) = 1
 ORDER BY ops, model

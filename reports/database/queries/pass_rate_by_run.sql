@@ -1,5 +1,5 @@
 -- How did the share of right results move from run to run, in each place of execution?
-SELECT r.started, p.run_id, p.backend, p.arch, p.ran_on, r.backend_revision, p.attempted_ops, p.passed_ops, p.pass_rate,
+SELECT r.started, p.run_id, p.backend, p.arch, p.ran_on, r.backend_revision, p.attempted_ops, p.right_ops, p.pass_rate,
        p.pass_rate_of_uses
 FROM pass_rate p
 JOIN runs r ON r.run_id = p.run_id

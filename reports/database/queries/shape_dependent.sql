@@ -3,7 +3,7 @@ SELECT backend, arch, op_name, COUNT(DISTINCT CASE WHEN status = 'success' THEN 
        COUNT(DISTINCT CASE WHEN bad = 1 THEN op_id END) AS bad_ops,
        MIN(CASE WHEN status = 'success' THEN signature END) AS example_right,
        MIN(CASE WHEN bad = 1 THEN signature END) AS example_bad,
-       MIN(CASE WHEN bad = 1 THEN error END) AS error
+       MIN(CASE WHEN bad = 1 THEN error_message END) AS error_message
 FROM newest_ops
 GROUP BY backend, arch, op_name
 HAVING COUNT(DISTINCT CASE WHEN status = 'success' THEN op_id END) > 0

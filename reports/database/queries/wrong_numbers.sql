@@ -1,6 +1,6 @@
 -- Which ops run and give wrong numbers?
 SELECT backend, arch, op_name, signature, MIN(pcc) AS pcc, COUNT(DISTINCT model) AS models, SUM(uses) AS uses,
-       MIN(error) AS error, MIN(repro) AS repro
+       MIN(error_message) AS error_message, MIN(repro) AS repro
 FROM newest_ops
 WHERE status = 'golden_failed'
 GROUP BY backend, arch, op_id, op_name, signature

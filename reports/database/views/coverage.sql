@@ -1,6 +1,5 @@
--- Per run, model and kind of op: how many ops were attempted, and how many of them came out right in each place of
--- execution. Left out: ops that were stopped, deselected or not reached, and ops that could not be split off.
---   coverage: passed_ops / attempted_ops
+-- Per run, model and op family: how many ops were attempted, and how many of them were right at each place of execution.
+-- Left out: ops that were stopped, deselected or not reached, and ops that could not be split off.
 WITH placed AS (
     SELECT t.run_id, t.backend, t.arch, t.card_type, t.ran_on, t.status, t.op_kind, m.model, u.uses
     FROM op_tests t
@@ -18,9 +17,9 @@ WITH placed AS (
     GROUP BY run_id, backend, arch, card_type, ran_on, model, op_kind
 )
 SELECT a.run_id, a.backend, a.arch, a.card_type, COALESCE(p.ran_on, 'none') AS ran_on, a.model, a.op_kind,
-       a.ops AS attempted_ops, COALESCE(p.ops, 0) AS passed_ops,
-       1.0 * COALESCE(p.ops, 0) / a.ops AS coverage,
-       a.uses AS attempted_uses, COALESCE(p.uses, 0) AS passed_uses
+       a.ops AS attempted_ops, COALESCE(p.ops, 0) AS right_ops,
+       1.0 * COALESCE(p.ops, 0) / a.ops AS pass_rate,
+       a.uses AS attempted_uses, COALESCE(p.uses, 0) AS right_uses
 FROM attempted a
 LEFT JOIN passed p
   ON p.run_id = a.run_id AND p.backend = a.backend AND p.arch = a.arch AND p.card_type = a.card_type

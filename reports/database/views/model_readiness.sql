@@ -1,17 +1,17 @@
--- How near each model is to running whole, night by night; a model that was expected and is missing has a row too.
+-- How close each model is to running whole, night by night. A model that was expected and is missing has a row too.
 --   outcome: `ran`, `build_failed`, `export_failed`, `prepare_failed`, `framework_missing` or `missing`
 --   reason: why it did not run
 --   ops: its unique ops = right_ops + bad_ops + not_attempted
 --   right_ops: ops whose numbers are right, on the device or on the host
---   bad_ops: ops that go wrong: what is missing to a whole model
---   whole: 1 where the model ran and none of its ops goes wrong or was not attempted
+--   bad_ops: ops that went wrong
+--   whole: 1 if the model ran and all of its ops are right
 --   readiness: right_ops / ops
 --   readiness_of_uses: right_uses / uses
---   right_before: like for like where the lane runs, ops that were right in the night before
---   right_now: like for like where the lane runs, ops that are right now
+--   right_before: of the ops attempted in both nights, those that were right in the previous night, where an op has to run to count
+--   right_now: of the same ops, those that are right now
 --   nights_ago: 0 for the newest night of its series that has the model
 --   not_attempted: ops that were stopped, deselected or not reached
-SELECT m.night_id, n.label, n.kind, s.started, m.series, s.backend, s.arch, s.data_format, m.model, m.outcome, m.reason,
+SELECT m.night_id, n.label AS night, n.kind, s.started, m.series, s.backend, s.arch, s.data_format, m.model, m.outcome, m.reason,
        m.run_id, m.ops, m.attempted_ops, m.right_ops, m.bad_ops, m.ops - m.attempted_ops AS not_attempted, m.flaky_ops,
        m.uses, m.right_uses, m.bad_uses,
        CASE WHEN m.outcome = 'ran' AND m.right_ops = m.ops THEN 1 ELSE 0 END AS whole,
@@ -25,7 +25,7 @@ JOIN nights n ON n.night_id = m.night_id
 LEFT JOIN (
     SELECT q.night_id, q.series, q.model, SUM(q.right_before) AS right_before, SUM(q.right_now) AS right_now
     FROM night_pairs q
-    JOIN night_lanes l ON l.night_id = q.night_id AND l.series = q.series
-    WHERE (q.ran_on <> 'host' OR l.lane = 'host') AND q.model <> ''
+    JOIN night_places l ON l.night_id = q.night_id AND l.series = q.series
+    WHERE (q.ran_on <> 'host' OR l.place = 'host') AND q.model <> ''
     GROUP BY q.night_id, q.series, q.model
 ) p ON p.night_id = m.night_id AND p.series = m.series AND p.model = m.model

@@ -1,10 +1,9 @@
--- Where each model stands: the ops of its newest night on each backend and board (a run by itself is a night of its own),
--- one row per model and op. `uses` counts its places in that model; an op that could not be split off has the status
--- `unsplittable`. Left out: models that did not become a module, and runs that have not ended.
---   cause: fingerprint of the error, or what stands in for it
---   error: what the error said, in one line
---   bad: 1 where it goes wrong, known limitations among them
---   attempted: 0 where it was stopped, deselected or not reached
+-- The ops of each model's newest night on each backend and board, one row per model and op. A run that belongs to no night
+-- counts as a night. `uses` counts the op in that model; an op that could not be split off has the status `unsplittable`.
+-- Left out: models that did not become a module, and runs that have not ended.
+--   cluster: fingerprint of the error, or what stands in for it
+--   bad: 1 if it went wrong, expected failures included
+--   attempted: 0 if it was stopped, deselected or not reached
 WITH ranked AS (
     SELECT m.run_id, m.night_id, m.series, s.backend, s.arch, s.started, m.model, m.module_id,
            ROW_NUMBER() OVER (PARTITION BY s.backend, s.arch, m.model ORDER BY s.started DESC, m.night_id DESC) AS age
@@ -19,9 +18,9 @@ SELECT n.run_id, n.night_id, n.backend, n.arch, n.started, n.model, u.op_id, o.o
        COALESCE(t.stage_reached, 'split') AS stage_reached,
        COALESCE(t.failed_stage, CASE WHEN t.op_id IS NULL AND o.unsplittable <> '' THEN 'split' END) AS failed_stage,
        COALESCE(t.error_signature, t.crash_kind, CASE WHEN t.op_id IS NULL AND o.unsplittable <> '' THEN 'unsplittable' END)
-           AS cause,
+           AS cluster,
        COALESCE(t.error_message, t.crash_kind, CASE WHEN t.op_id IS NULL AND o.unsplittable <> '' THEN o.unsplittable END)
-           AS error,
+           AS error_message,
        COALESCE(t.expected, '') AS expected,
        CASE WHEN (t.op_id IS NULL AND o.unsplittable <> '')
               OR t.status IN ('compile_failed', 'run_failed', 'golden_failed', 'no_golden', 'timeout', 'crashed')

@@ -1,15 +1,13 @@
--- Causes of failure of a night, known limitations among them: what each holds back, as `opscope unblock` ranks them.
+-- Causes of failure of a night, expected failures included, and what each holds back: the ranking of `opscope unblock`.
 --   position: 1 holds back the most models, then the most uses
 --   cluster: the cause: the fingerprint of the error, or what stands in for it
 --   model_count: models that it holds back
 --   alone: models that nothing else holds back
---   uses: places of its ops
---   ops: unique ops that fail for it
---   known_ops: of these, those that a limitation names
---   first_seen: when this error was first published; empty where the cause has no fingerprint
---   owner: the team that looks after it
-SELECT f.night_id, n.label, n.kind, s.started, f.series, s.backend, s.arch, s.data_format, f.position, f.cluster, f.stage,
-       f.message, f.op_names, f.models, f.model_count, f.alone, f.uses, f.ops, f.known AS known_ops, f.repro, e.first_seen,
+--   uses: uses of its ops
+--   ops: unique ops that fail for this cause
+--   first_seen: when this error was first published; empty if the cause has no fingerprint
+SELECT f.night_id, n.label AS night, n.kind, s.started, f.series, s.backend, s.arch, s.data_format, f.position, f.cluster,
+       f.stage AS failed_stage, f.message AS error_message, f.op_names, f.models, f.model_count, f.alone, f.uses, f.ops, f.known AS expected_ops, f.repro, e.first_seen,
        COALESCE((SELECT w.team FROM owners w
                  WHERE ', ' || f.op_names || ',' LIKE w.op ESCAPE '!' AND f.stage LIKE w.stage ESCAPE '!'
                    AND f.cluster LIKE w.cluster ESCAPE '!' AND ', ' || f.models || ',' LIKE w.model ESCAPE '!'

@@ -1,13 +1,11 @@
--- What the models cost on the device and in the compiler, night by night; each unique op is compiled once and executed as
--- often as it stands in the model. Ops without cycles (not run on a device) are left out of the cycles.
+-- What the models cost on the device and in the compiler, night by night. Each unique op is compiled once and executed once
+-- per use. Ops that did not run on a device have no cycles and are left out of them.
 --   model: the model, or `all models`
---   cycles: device cycles of all uses, one after another
---   compile_seconds: what compiling the unique ops took
---   measured_ops: unique ops that came out right
---   changed: what is another than in the night before, of compiler, jaxlib and models
-SELECT c.night_id, n.label, n.kind, s.started, c.series, s.backend, s.arch, s.data_format,
-       CASE WHEN c.model = '' THEN 'all models' ELSE c.model END AS model, c.op_kind, SUM(c.cycles) AS cycles,
-       SUM(c.compile_seconds) AS compile_seconds, SUM(c.ops) AS measured_ops,
+--   cycles_of_all_uses: device cycles of all uses, one after another
+--   compile_seconds: time to compile the unique ops
+SELECT c.night_id, n.label AS night, n.kind, s.started, c.series, s.backend, s.arch, s.data_format,
+       CASE WHEN c.model = '' THEN 'all models' ELSE c.model END AS model, c.op_kind, SUM(c.cycles) AS cycles_of_all_uses,
+       SUM(c.compile_seconds) AS compile_seconds, SUM(c.ops) AS right_ops,
        TRIM(CASE WHEN s.compiler_changed THEN 'compiler ' ELSE '' END || CASE WHEN s.jaxlib_changed THEN 'jaxlib ' ELSE '' END
             || CASE WHEN s.models_changed THEN 'models' ELSE '' END) AS changed
 FROM night_counts c

@@ -1,18 +1,16 @@
--- What changed from night to night, op by op: the labels of `opscope diff` against the night before. Left out: ops that
--- are right in both nights, and ops first attempted and right.
---   label: NEW, REASON-CHANGED, PCC-DROP, SLOWER, PERSISTING, FIXED, VANISHED, NEVER-RUN; FIRST in a night without one before it
---   note: what the label rests on
---   known: the limitation that names the failure
---   cluster: the failure's cause, equal for equal causes
---   stage: where the op goes wrong; of a FIXED one, where it went wrong
---   message: what the error says; of a FIXED one, what it said
---   models: the models of either night that the op stands in
---   owner: the team that looks after it, by the first rule of owners that fits
---   news: 1 where the row fails a gate: NEW, REASON-CHANGED or PCC-DROP, neither known nor flaky
---   now_bad: 1 where the op goes wrong in this night
+-- What changed from night to night, op by op: the labels of `opscope diff` against the previous night. Left out: ops that
+-- are right in both nights, and ops that were attempted for the first time and are right.
+--   label: NEW, REASON-CHANGED, PCC-DROP, SLOWER, PERSISTING, FIXED, VANISHED, NEVER-RUN; FIRST in a night without a previous one
+--   note: why it has that label
+--   failed_stage: where the op goes wrong; for FIXED, where it went wrong
+--   error_message: the error; for FIXED, the error that it had
+--   models: the models of either night that use the op
+--   owner: the team that owns the failure, by the first rule of owners that matches
+--   news: 1 if the row fails a gate: NEW, REASON-CHANGED or PCC-DROP, neither expected nor flaky
+--   now_bad: 1 if the op goes wrong in this night
 SELECT d.night_id, n.label AS night, n.kind, s.started, d.series, s.backend, s.arch, s.data_format, s.previous_night,
        d.label, d.note, d.op_id, o.op_name, COALESCE(NULLIF(o.op_kind, ''), 'other') AS op_kind, o.signature, o.dtype,
-       o.rank, d.status_before, d.status_now, d.stage, d.cluster, d.message, d.known, d.flaky, d.models, d.model_count,
+       o.rank, d.status_before, d.status_now, d.stage AS failed_stage, d.cluster, d.message AS error_message, d.known AS expected, d.flaky, d.models, d.model_count,
        d.uses, d.pcc_before, d.pcc_now, d.cycles_before, d.cycles_now, d.compile_ms_before, d.compile_ms_now,
        COALESCE((SELECT w.team FROM owners w
                  WHERE ', ' || o.op_name || ',' LIKE w.op ESCAPE '!' AND d.stage LIKE w.stage ESCAPE '!'

@@ -1,15 +1,13 @@
--- Every op of every night by the row that counts: what became of it, what it cost, where its inputs came from. One row per
--- night, series and op; the history of an op whose id changed stands under its new id. Ask it with a night or an op.
---   op_id: the op; of an op that has another id now, that one
+-- Every op of every night with the result that counts: how it ended, what it cost, where its inputs came from. One row per
+-- night, series and op. If an op's id changed, its history is found under the new id. Ask for a night or an op: the view
+-- has millions of rows.
+--   op_id: the op; its new id if that changed
 --   dtype: element type of its first operand
---   rank: rank of its first operand
---   bad: 1 where it went wrong, known limitations among them
---   attempted: 0 where it was stopped, deselected or not reached
---   cycles: device cycles of one execution
---   cycles_of_all_uses: cycles * uses
+--   bad: 1 if it went wrong, expected failures included
+--   attempted: 0 if it was stopped, deselected or not reached
 --   compile_ms: milliseconds of the stages before `run`
---   cached_from: the run that found the verdict, where it was not found again
-SELECT t.night_id, n.label, n.kind, n.started, t.series, t.backend, t.arch, t.data_format, t.math_fidelity,
+--   cached_from: the run that found the verdict, if it was kept from an earlier run
+SELECT t.night_id, n.label AS night, n.kind, n.started, t.series, t.backend, t.arch, t.data_format, t.math_fidelity,
        COALESCE(a.new_id, t.op_id) AS op_id, t.op_name, COALESCE(NULLIF(t.op_kind, ''), 'other') AS op_kind, o.signature,
        o.dtype, o.rank, t.run_id, t.model_name, t.status, t.stage_reached, t.failed_stage, t.error_signature,
        t.error_message, t.crash_kind, t.expected, t.flaky, t.is_failure, t.ran_on, t.card_type, t.pcc, t.cycles,

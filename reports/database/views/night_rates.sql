@@ -1,14 +1,10 @@
--- Share of the attempted ops whose numbers are right, night by night and place by place: over all ops of the night, and
--- like for like, over the ops attempted in this night and in the one before it. Left out: ops that were stopped,
--- deselected or not reached. Ops that could not be split off count as attempted.
---   scope: `all`, or `like for like`, where a larger set of models moves nothing
+-- The pass rate night by night at each place of execution: over all ops of the night, and like for like, over the ops that
+-- were attempted in this night and in the previous one. Left out: ops that were stopped, deselected or not reached. Ops
+-- that could not be split off count as attempted.
+--   scope: `all`, or `like for like`, which new models do not affect
 --   ran_on: where the right results were computed; shares of two places never add up
---   attempted_ops: the denominator, unique ops
---   rate: right_ops / attempted_ops
---   rate_before: like for like the same share in the night before; empty in scope `all`
---   attempted_uses: places of the attempted ops in the models
---   rate_of_uses: right_uses / attempted_uses
---   changed: what is another than in the night before, of compiler, jaxlib and models
+--   pass_rate_before: like for like, the pass rate of the previous night; empty in scope `all`
+--   pass_rate_of_uses: right_uses / attempted_uses
 WITH attempted AS (
     SELECT night_id, series, SUM(ops) AS ops, SUM(uses) AS uses
     FROM night_counts
@@ -30,10 +26,10 @@ WITH attempted AS (
     FROM night_pairs
     WHERE model = ''
 )
-SELECT r.night_id, n.label, n.kind, s.started, r.series, s.backend, s.arch, s.data_format, r.scope, r.ran_on,
-       r.attempted_ops, r.right_ops, 1.0 * r.right_ops / r.attempted_ops AS rate,
-       1.0 * r.right_before / r.attempted_ops AS rate_before, r.attempted_uses, r.right_uses,
-       CASE WHEN r.attempted_uses > 0 THEN 1.0 * r.right_uses / r.attempted_uses END AS rate_of_uses,
+SELECT r.night_id, n.label AS night, n.kind, s.started, r.series, s.backend, s.arch, s.data_format, r.scope, r.ran_on,
+       r.attempted_ops, r.right_ops, 1.0 * r.right_ops / r.attempted_ops AS pass_rate,
+       1.0 * r.right_before / r.attempted_ops AS pass_rate_before, r.attempted_uses, r.right_uses,
+       CASE WHEN r.attempted_uses > 0 THEN 1.0 * r.right_uses / r.attempted_uses END AS pass_rate_of_uses,
        TRIM(CASE WHEN s.compiler_changed THEN 'compiler ' ELSE '' END || CASE WHEN s.jaxlib_changed THEN 'jaxlib ' ELSE '' END
             || CASE WHEN s.models_changed THEN 'models' ELSE '' END) AS changed
 FROM rates r

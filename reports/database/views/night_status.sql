@@ -1,18 +1,18 @@
--- Nights: what was expected, what came, and what changed beside the results. One row per night and series.
---   status: `complete`, or `partial` where a model, a shard or the end of a run is missing
+-- What was expected of each night, what it delivered, and what changed besides the results. One row per night and series.
+--   night_status: `complete`, or `partial` if a model, a shard or the end of a run is missing
 --   missing: what is missing, in words
---   asked: models that were asked for or expected; the six that follow add up to it
+--   asked: models that were asked for or expected: the sum of the six columns that follow
 --   ran: models that became a module and ran
 --   build_failed: models that could not be built
 --   export_failed: models that could not be exported
 --   prepare_failed: models whose module could not be split or evaluated
 --   framework_missing: models whose framework is not installed
 --   models_missing: models that were expected and that no run has
---   previous_night: the night that it is compared with: the one before it in the series with a model in common
---   changed: what is another than in the night before, of compiler, jaxlib and models: a step there is no regression
+--   previous_night: the night that it is compared with: the newest one before it in the series that has a model in common
+--   changed: what else changed since the previous night: compiler, jaxlib or models; a step on such a night is no regression
 --   nights_ago: 0 for the newest night of its series
-SELECT s.night_id, n.name, n.label, n.kind, n.demo, s.started, s.series, s.backend, s.arch, s.dtype, s.data_format,
-       s.math_fidelity, s.status, s.missing, s.asked, s.ran, s.build_failed, s.export_failed, s.prepare_failed,
+SELECT s.night_id, n.name, n.label AS night, n.kind, n.demo, s.started, s.series, s.backend, s.arch, s.dtype, s.data_format,
+       s.math_fidelity, s.status AS night_status, s.missing, s.asked, s.ran, s.build_failed, s.export_failed, s.prepare_failed,
        s.framework_missing, s.models_missing, s.previous_night, s.compiler, s.jaxlib, s.revision, s.compiler_changed, s.jaxlib_changed,
        s.models_changed,
        TRIM(CASE WHEN s.compiler_changed THEN 'compiler ' ELSE '' END || CASE WHEN s.jaxlib_changed THEN 'jaxlib ' ELSE '' END

@@ -1,9 +1,8 @@
--- How the unique ops of each night ended: one row per status; together the rows of a night are its ledger of ops.
---   status: a status of the ledger; `unsplittable` is an op that no module could be made of
---   known: whether a limitation names the failure
---   ops: unique ops that ended so
---   uses: their places in the models
-SELECT c.night_id, n.label, n.kind, s.started, c.series, s.backend, s.arch, s.data_format, c.status, c.ran_on, c.known,
+-- How the unique ops of each night ended, one row per status. Together the rows of a night are its ledger of ops.
+--   status: a status of the ledger; `unsplittable` is an op of which no module could be made
+--   ops: unique ops that ended with it
+--   uses: their uses in the models
+SELECT c.night_id, n.label AS night, n.kind, s.started, c.series, s.backend, s.arch, s.data_format, c.status, c.ran_on, c.known AS is_expected,
        SUM(c.ops) AS ops, SUM(c.uses) AS uses
 FROM night_counts c
 JOIN night_series s ON s.night_id = c.night_id AND s.series = c.series

@@ -1,7 +1,6 @@
--- Share of the attempted ops whose numbers were right, apart for each place of execution: an op that fell back to the
--- host counts as attempted on the device, and as passed in the row of the host only.
---   pass_rate: passed_ops / attempted_ops
---   pass_rate_of_uses: passed_uses / attempted_uses
+-- Share of the attempted ops whose numbers were right, at each place of execution. An op that fell back to the host counts
+-- as attempted on the device, and as right only in the row of the host.
+--   pass_rate_of_uses: right_uses / attempted_uses
 WITH attempted AS (
     SELECT run_id, backend, arch, card_type, COUNT(*) AS ops, SUM(uses) AS uses
     FROM op_tests
@@ -14,9 +13,9 @@ WITH attempted AS (
     GROUP BY run_id, backend, arch, card_type, ran_on
 )
 SELECT a.run_id, a.backend, a.arch, a.card_type, COALESCE(p.ran_on, 'none') AS ran_on,
-       a.ops AS attempted_ops, COALESCE(p.ops, 0) AS passed_ops,
+       a.ops AS attempted_ops, COALESCE(p.ops, 0) AS right_ops,
        1.0 * COALESCE(p.ops, 0) / a.ops AS pass_rate,
-       a.uses AS attempted_uses, COALESCE(p.uses, 0) AS passed_uses,
+       a.uses AS attempted_uses, COALESCE(p.uses, 0) AS right_uses,
        CASE WHEN a.uses > 0 THEN 1.0 * COALESCE(p.uses, 0) / a.uses END AS pass_rate_of_uses
 FROM attempted a
 LEFT JOIN passed p

@@ -86,7 +86,7 @@ const pcc = (value) => value === null ? "" : value === 1 ? "1" : value.toFixed(7
 const stageOrder = page.stages;
 const columns = [
   { title: "op", key: (row) => row.name, cell: (row) => [make("code", {}, row.name), make("div", { class: "types" }, row.types)] },
-  { title: "kind", class: "kind", key: (row) => row.kind, cell: (row) => [row.kind] },
+  { title: "family", class: "kind", key: (row) => row.kind, cell: (row) => [row.kind] },
   { title: "status", key: (row) => row.status, cell: (row) => [badge(row)] },
   { title: "furthest stage", key: (row) => stageOrder.indexOf(row.furthest), cell: (row) => [row.furthest] },
   { title: "PCC", numeric: true, key: (row) => row.pcc, cell: (row) => [pcc(row.pcc)] },
@@ -98,7 +98,7 @@ const columns = [
 ];
 
 function badge(row) {
-  const mark = make("span", { class: `badge ${row.status}` }, row.status.replaceAll("_", " "));
+  const mark = make("span", { class: `badge ${row.status}`, title: page.statuses[row.status]?.meaning || "" }, row.status.replaceAll("_", " "));
   return row.expected ? make("span", { title: row.expected }, mark, make("small", {}, " known")) : mark;
 }
 
@@ -232,7 +232,7 @@ document.getElementById("search").addEventListener("input", (event) => {
 document.getElementById("more").addEventListener("click", () => { state.all = true; fill(); });
 
 const palette = make("style");
-palette.textContent = Object.entries(page.colours).map(([status, colour]) => `.badge.${status}{background:${colour}}`).join("");
+palette.textContent = Object.entries(page.statuses).map(([status, word]) => `.badge.${status}{background:${word.colour}}`).join("");
 document.head.append(palette);
 
 fill();

@@ -17,7 +17,7 @@ from opscope.compiler.buda.graph import Tm
 from opscope.compiler.buda.graph_file import read_graph
 from opscope.compiler.buda.netlist.emit import netlist_of, to_yaml
 from opscope.compiler.buda.plan_to_binary import PlannedProgram, to_binary
-from opscope.compiler.buda.planner import Plan, budget_of
+from opscope.compiler.buda.planner import BudaPlan, budget_of
 from opscope.compiler.target.system_desc import load_board
 from opscope.compiler.tests.planned import MODELS, Lowered, lowered_function
 from opscope.simulator.kernels.buda import manipulate
@@ -41,7 +41,7 @@ def model(name: str) -> Lowered:
     return lowered_function(function, *shapes)
 
 
-def made(name: str, policy: str, board: str) -> tuple[Plan, PlannedProgram]:
+def made(name: str, policy: str, board: str) -> tuple[BudaPlan, PlannedProgram]:
     config = Configuration()
     config.set_configuration_options(balancer_policy=policy)
     found = config.plan(model(name).graph, board)

@@ -1,22 +1,20 @@
--- The ops of the newest night of each series, for dashboards, one row per model that the op stands in: what it is, how far it
--- got, and why no further.
---   target: backend and board
+-- The ops of the newest night of each series, one row per model that uses the op: how far it got, and why no further.
+--   platform: backend and board
 --   op: name and id
 --   dtype: element type of its first operand
---   uses: places in that model
---   stage: the last stage that was passed, numbered in their order
---   error: what the error said
---   supported: `yes` for right numbers, `known gap` where a limitation names the failure, `not tried`, else `no`
---   compile_seconds: what the stages before `run` took
---   cycles_of_all_uses: cycles times its uses in that model
---   flaky: `flaky` where it ended otherwise when it was run again
-SELECT s.night_id, s.started, s.backend, s.arch, s.series, s.backend || ' ' || s.arch AS target, m.model,
+--   uses: how often the op occurs in that model
+--   furthest_stage: the last stage that was passed, numbered in their order
+--   supported: `yes` for right numbers, `known gap` for an expected failure, `not tried`, else `no`
+--   compile_seconds: time of the stages before `run`
+--   cycles_of_all_uses: device cycles of one execution times its uses in that model
+--   flaky: `flaky` if repeated attempts disagreed
+SELECT s.night_id, s.started, s.backend, s.arch, s.series, s.backend || ' ' || s.arch AS platform, m.model,
        COALESCE(NULLIF(o.op_kind, ''), 'other') AS op_kind, o.op_name, t.op_id, o.op_name || ' ' || t.op_id AS op,
        o.signature, o.dtype, o.rank, u.uses, t.status,
        CASE t.stage_reached WHEN 'split' THEN '0 split' WHEN 'stablehlo-to-ttir' THEN '1 stablehlo-to-ttir'
             WHEN 'ttir-to-ttnn' THEN '2 ttir-to-ttnn' WHEN 'ttnn-to-flatbuffer' THEN '3 ttnn-to-flatbuffer'
-            WHEN 'run' THEN '8 run' WHEN 'compare' THEN '9 compare' ELSE '5 ' || t.stage_reached END AS stage,
-       t.failed_stage, t.error_signature AS cluster, t.error_message AS error, t.expected, t.ran_on,
+            WHEN 'run' THEN '8 run' WHEN 'compare' THEN '9 compare' ELSE '5 ' || t.stage_reached END AS furthest_stage,
+       t.failed_stage, t.error_signature AS cluster, t.error_message, t.expected, t.ran_on,
        CASE WHEN t.status = 'success' THEN 'yes' WHEN t.status IN ('stopped', 'skipped', 'not_run') THEN 'not tried'
             WHEN t.expected <> '' THEN 'known gap' ELSE 'no' END AS supported,
        COALESCE((SELECT d.owner FROM night_diff d WHERE d.night_id = s.night_id AND d.series = s.series

@@ -1,11 +1,10 @@
--- Where each model stands in each night, for dashboards. Unique ops of the model; a model is whole when every op of it is
--- right, on whatever it ran.
---   target: backend and board
---   newest: 1 in the last night of its series
+-- How far each model is in each night, in unique ops. A model is whole when all of its ops are right, wherever they ran.
+--   platform: backend and board
+--   newest: 1 in the newest night of its series
 --   outcome: `ran`, `build_failed`, `export_failed`, `framework_missing` or `missing`
 --   reason: why it did not run
---   whole: 1 where every op of it is right
-SELECT s.night_id, s.started, s.backend, s.arch, s.series, s.backend || ' ' || s.arch AS target,
+--   whole: 1 if every op of it is right
+SELECT s.night_id, s.started, s.backend, s.arch, s.series, s.backend || ' ' || s.arch AS platform,
        CASE WHEN s.started = l.started THEN 1 ELSE 0 END AS newest,
        m.model, m.outcome, m.reason, m.ops, m.attempted_ops, m.right_ops, m.bad_ops, m.flaky_ops,
        m.uses, m.attempted_uses, m.right_uses, m.bad_uses,

@@ -1,13 +1,12 @@
--- Every night of every series, for dashboards: what was asked for, what is missing, what is another than the night before.
+-- Every night of every series: what was asked for, what is missing, and what else changed since the previous night.
 --   data: `demo` for a night of `opscope demo`, else `real`
---   newest: 1 in the last night of its series
+--   newest: 1 in the newest night of its series
 --   night_status: `complete` or `partial`
 --   missing: what was expected and is not there
---   changed: what is another than in the night before, of compiler, jaxlib and models
 --   asked: models that were asked for: ran + build_failed + export_failed + framework_missing
 --   ran: models that ran
 --   build_failed: models whose code failed
---   export_failed: models that no module could be made of
+--   export_failed: models of which no module could be made
 --   framework_missing: models whose framework is not installed
 --   models_missing: models that were expected and that no run has
 SELECT s.night_id, n.name, n.label AS night, n.kind, CASE WHEN n.demo THEN 'demo' ELSE 'real' END AS data,

@@ -1,17 +1,16 @@
--- One op over the nights, for dashboards: how it ended in each, its numbers, and where its diagnostics lie. The history of an
--- op whose id changed stands under its new id.
---   target: backend and board
---   op_id: the op; of an op that has another id now, that one
+-- The history of each op: how it ended in each night, its numbers, and where its diagnostics are. If an op's id changed,
+-- its history is found under the new id.
+--   platform: backend and board
+--   op_id: the op; its new id if that changed
 --   op: name and id
 --   dtype: element type of its first operand
---   error: what the error said
 --   compile_ms: milliseconds of the stages before `run`
 --   all_ms: milliseconds of all stages
---   flaky: `flaky` where it ended otherwise when it was run again
-SELECT t.night_id, s.started, s.backend, s.arch, s.series, s.backend || ' ' || s.arch AS target,
+--   flaky: `flaky` if repeated attempts disagreed
+SELECT t.night_id, s.started, s.backend, s.arch, s.series, s.backend || ' ' || s.arch AS platform,
        COALESCE(NULLIF(o.op_kind, ''), 'other') AS op_kind, o.op_name, o.op_id, o.op_name || ' ' || o.op_id AS op,
        o.signature, o.dtype, o.rank, t.status, t.stage_reached, t.failed_stage, t.error_signature AS cluster,
-       t.error_message AS error, t.expected, t.ran_on, t.pcc, t.cycles, t.device_ns, t.l1_peak_bytes, t.dram_peak_bytes,
+       t.error_message, t.expected, t.ran_on, t.pcc, t.cycles, t.device_ns, t.l1_peak_bytes, t.dram_peak_bytes,
        1000 * t.compile_seconds AS compile_ms, 1000 * t.seconds AS all_ms,
        CASE WHEN t.flaky THEN 'flaky' ELSE '' END AS flaky, t.run_id, t.artifact, t.repro
 -- SQLite takes tables of a CROSS JOIN in their order: from the op to its tests, never through all op tests of the nights.

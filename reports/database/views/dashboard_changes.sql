@@ -1,19 +1,19 @@
--- What changed from night to night, for dashboards: the rows of `night_diff`, one per model that the op stands in. Left out:
--- ops that are right in both nights, and ops first attempted and right.
---   target: backend and board
---   newest: 1 in the last night of its series
+-- What changed since the previous night, one row per op and model that uses it. Left out: ops that are right in both
+-- nights, and ops that were attempted for the first time and are right.
+--   platform: backend and board
+--   newest: 1 in the newest night of its series
 --   label: as in `night_diff`
---   note: what the label rests on
+--   note: why it has that label
 --   op: name and id
---   uses: places in that model
---   error: what the error said; of a FIXED op, what it said before
+--   uses: how often the op occurs in that model
+--   error_message: the error; for FIXED, the error that it had
 --   status: how it ended in this night
---   flaky: `flaky` where it ended otherwise when it was run again
+--   flaky: `flaky` if repeated attempts disagreed
 --   run_id: the run whose verdict counts
-SELECT d.night_id, d.started, d.backend, d.arch, d.series, d.backend || ' ' || d.arch AS target,
+SELECT d.night_id, d.started, d.backend, d.arch, d.series, d.backend || ' ' || d.arch AS platform,
        CASE WHEN d.started = l.started THEN 1 ELSE 0 END AS newest,
        d.label, d.note, m.model, d.op_kind, d.op_name, d.op_id, d.op_name || ' ' || d.op_id AS op, d.signature,
-       m.uses, d.known, d.cluster, d.stage, d.message AS error, d.status_before, d.status_now AS status, d.owner,
+       m.uses, d.expected, d.cluster, d.failed_stage, d.error_message, d.status_before, d.status_now AS status, d.owner,
        d.pcc_before, d.pcc_now, d.cycles_before, d.cycles_now, d.compile_ms_before, d.compile_ms_now,
        CASE WHEN d.flaky THEN 'flaky' ELSE '' END AS flaky,
        -- Single values, not a join: what a chart does not show is not looked for.

@@ -1,13 +1,13 @@
--- The unlock curve of the newest night of each series, for dashboards: so many models are whole after so many fixes, taken in
--- the order of a greedy cover.
---   target: backend and board
+-- The unlock curve of the newest night of each series: how many models are whole after each fix, in the order that
+-- completes models fastest.
+--   platform: backend and board
 --   fixes: fixes made so far; 0 is the night as it is
 --   cluster: the cause that the last of them removes
 --   whole: models that nothing holds back then
 --   all_models: models that ran
 --   unlocked: models that this fix makes whole
-SELECT c.night_id, c.started, c.backend, c.arch, c.series, c.backend || ' ' || c.arch AS target,
-       c.fixes, c.cluster, c.whole, c.models AS all_models, c.unlocked
+SELECT c.night_id, c.started, c.backend, c.arch, c.series, c.backend || ' ' || c.arch AS platform,
+       c.fixes, c.cluster, c.whole, c.all_models, c.unlocked
 FROM night_unlock c
 JOIN (SELECT series, MAX(started) AS started FROM night_series GROUP BY series) l
   ON l.series = c.series AND l.started = c.started

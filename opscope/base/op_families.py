@@ -1,4 +1,4 @@
-"""Families of ops: one word per op name, for the ladder table and for the tolerance table."""
+"""Families of ops: one word per op name, the same in `--ops`, records (`op_kind`), `opscope ops` and dashboards."""
 
 from __future__ import annotations
 
@@ -21,12 +21,18 @@ _FAMILIES: dict[str, str] = {
     "norm": "batch_norm_grad batch_norm_inference batch_norm_training",
     "linalg": "cholesky fft triangular_solve",
     "random": "rng rng_bit_generator",
-    "control": "case composite if map while",
+    "control": "case composite if map return while",
     "collective": "after_all async_done async_start all_gather all_reduce all_to_all collective_broadcast "
-    "collective_permute cross-replica-sum infeed outfeed partition_id recv reduce_scatter replica_id send",
+    "collective_permute collective_reduce cross-replica-sum infeed outfeed partition_id recv reduce_scatter "
+    "replica_id send",
     "custom": "custom_call",
 }
 """Family -> StableHLO op names, without the dialect."""
+
+WHOLE_MODEL = "whole_model"
+"""Family of a model that runs as one program."""
+OTHER = "other"
+"""Family of an op of another dialect."""
 
 _CHLO_FAMILIES: dict[str, str] = {
     "data_movement": "broadcast_select constant_like top_k",
@@ -35,25 +41,21 @@ _CHLO_FAMILIES: dict[str, str] = {
 }
 """Family -> chlo op names; every other chlo op is elementwise."""
 
-_KINDS = {f"stablehlo.{name}": family for family, names in _FAMILIES.items() for name in names.split()}
-_KINDS |= {f"chlo.{name}": family for family, names in _CHLO_FAMILIES.items() for name in names.split()}
-
-# A model as one program (harness/prepare/whole_row.py).
-_KINDS["model"] = "whole_model"
+_FAMILY_OF = {f"stablehlo.{name}": family for family, names in _FAMILIES.items() for name in names.split()}
+_FAMILY_OF |= {f"chlo.{name}": family for family, names in _CHLO_FAMILIES.items() for name in names.split()}
+_FAMILY_OF["model"] = WHOLE_MODEL
 
 DATA_MOVEMENT = frozenset({"data_movement", "creation"})
-"""Kinds that compute nothing: their results are exact wherever the storage format is."""
-PRODUCT_KINDS = frozenset({"matmul", "conv"})
-"""Kinds that sum up products, and nothing else."""
-PRODUCTS_IN_A_ROW = "products_in_a_row"
-"""Parameter of a whole model: the most products of which each reads what came of the one before."""
+"""Families that compute nothing: their results are exact wherever the storage format is."""
+PRODUCTS = frozenset({"matmul", "conv"})
+"""Families that sum up products, and nothing else."""
 COMPUTING = frozenset(_FAMILIES) - DATA_MOVEMENT
-"""All other kinds of known ops."""
+"""All other families of StableHLO."""
+FAMILIES = (*_FAMILIES, WHOLE_MODEL, OTHER)
+"""Every family."""
 
 
-def op_kind(op_name: str) -> str:
-    """Family of an op (`stablehlo.add` -> `eltwise`); `other` for a dialect that is not ours to know."""
+def op_family(op_name: str) -> str:
+    """Family of an op by its full name (`stablehlo.add` -> `eltwise`); what follows a colon does not matter."""
     base = op_name.partition(":")[0]
-    if base in _KINDS:
-        return _KINDS[base]
-    return "eltwise" if base.startswith("chlo.") else "other"
+    return _FAMILY_OF.get(base) or ("eltwise" if base.startswith("chlo.") else OTHER)

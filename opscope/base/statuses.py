@@ -1,0 +1,104 @@
+"""How an op can end, how far it can get and what can change: each word with its meaning and its colours.
+
+`report.html`, the terminal and the dashboards all take these, so that a word looks the same wherever it stands. Green
+is right, red goes wrong, purple computes wrong numbers, yellow is known, grey was not attempted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Tone = Literal["good", "bad", "known", "idle"]
+"""How a reader should take it: right, wrong, wrong and expected, or not attempted."""
+
+TERMINAL: dict[str, str] = {"good": "green", "bad": "bold red", "known": "yellow", "idle": "dim"}
+"""Tone -> rich's style."""
+
+
+@dataclass(frozen=True)
+class Word:
+    """One word as users see it."""
+
+    tone: Tone
+    colour: str
+    """Hexadecimal, for charts and badges."""
+    meaning: str
+
+
+STATUSES: dict[str, Word] = {
+    "success": Word("good", "#2E7D32", "The op compiled, ran and computed the right numbers."),
+    "compile_failed": Word("bad", "#E53935", "A stage before `run` refused the op."),
+    "run_failed": Word("bad", "#FB8C00", "The op compiled and failed when it ran."),
+    "golden_failed": Word("bad", "#8E24AA", "The op ran and computed wrong numbers."),
+    "no_golden": Word("bad", "#5C6BC0", "The op has no golden to compare its numbers with."),
+    "timeout": Word("bad", "#6D4C41", "The op took longer than its time limit and was killed."),
+    "crashed": Word("bad", "#8C1C2C", "The op killed its process: a signal, an exit or no memory left."),
+    "unsplittable": Word("bad", "#A1887F", "No module of its own could be made of the op."),
+    "stopped": Word("idle", "#78909C", "`--until` stopped the op after a stage, or its backend computes no numbers."),
+    "skipped": Word("idle", "#90A4AE", "The op was deselected, or its backend declined it."),
+    "not_run": Word("idle", "#B0BEC5", "The run ended before the op was attempted."),
+}
+"""Status of an op -> its word. Records store all of them but `unsplittable`, which belongs to the manifest."""
+
+LABELS: dict[str, Word] = {
+    "NEW": Word("bad", "#E53935", "Goes wrong now, and did not before or was not attempted."),
+    "REASON-CHANGED": Word("bad", "#FB8C00", "Goes wrong as before, for another reason."),
+    "PCC-DROP": Word("bad", "#8E24AA", "Right in both, but further from its golden."),
+    "SLOWER": Word("known", "#3949AB", "Right in both, but takes more device cycles or longer to compile."),
+    "PERSISTING": Word("known", "#B0BEC5", "Goes wrong as before."),
+    "FIXED": Word("good", "#2E7D32", "Went wrong before, and is right now."),
+    "VANISHED": Word("idle", "#78909C", "Was in a model that both have, and is not in it any more."),
+    "NEVER-RUN": Word("idle", "#CFD8DC", "Not attempted in the later one."),
+    "FIRST": Word("idle", "#B0BEC5", "Goes wrong in a night that has no night before it."),
+    "ADDED": Word("good", "#2E7D32", "Attempted for the first time, and right."),
+    "SAME": Word("good", "#2E7D32", "Right in both."),
+}
+"""What happened to an op from one run or night to the next, the most urgent first."""
+
+SUPPORT: dict[str, Word] = {
+    "yes": Word("good", "#2E7D32", "The numbers are right."),
+    "known gap": Word("known", "#FBC02D", "The op fails, and a limitation names the failure."),
+    "no": Word("bad", "#E53935", "The op fails, and no limitation names the failure."),
+    "not tried": Word("idle", "#B0BEC5", "The op was not attempted."),
+}
+"""Whether an op is supported."""
+
+NOT_RUN = "not run"
+"""Stands for the furthest stage of an op that was never attempted."""
+
+STAGES: dict[str, tuple[int, str]] = {
+    NOT_RUN: (0, "#B0BEC5"),
+    "split": (0, "#E53935"),
+    "legalize": (5, "#FB8C00"),
+    "stablehlo-to-ttir": (1, "#F4511E"),
+    "ttir-to-ttnn": (2, "#FB8C00"),
+    "ttnn-to-flatbuffer": (3, "#FDD835"),
+    "input": (5, "#F4511E"),
+    "flow": (5, "#FB8C00"),
+    "stream": (5, "#FFB300"),
+    "executable": (5, "#FDD835"),
+    "vm": (5, "#C0CA33"),
+    "compile": (5, "#FDD835"),
+    "run": (8, "#8E24AA"),
+    "compare": (9, "#2E7D32"),
+}
+"""Furthest stage that an op passed -> the number that dashboards sort it by, and its colour."""
+OTHER_STAGE = "#C0CA33"
+"""Colour of any other stage: a user's own backend has words of its own."""
+
+
+def tone_of(tone: Tone) -> frozenset[str]:
+    """The statuses of a tone."""
+    return frozenset(status for status, word in STATUSES.items() if word.tone == tone)
+
+
+FAILED, NOT_ATTEMPTED = tone_of("bad"), tone_of("idle")
+"""Statuses of ops that go wrong, and of ops that count in no rate because nobody asked for their numbers."""
+
+
+def label_colours() -> dict[str, str]:
+    """Every word that a dashboard may show in a chart -> its colour; stages as the views number them."""
+    words = {**STATUSES, **LABELS, **SUPPORT}
+    stages = {f"{step} {stage}": colour for stage, (step, colour) in STAGES.items() if stage != NOT_RUN}
+    return {word: about.colour for word, about in words.items()} | stages
