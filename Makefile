@@ -14,7 +14,7 @@ DEV  := $(VENV)/.stamp-dev
 FROM := pyproject.toml constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help venv sweep test slow lint contracts measure conformance ops zoo flatc clean metrics dashboard
+.PHONY: help venv sweep test slow lint contracts measure conformance ops zoo flatc clean metrics migration dashboard
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -53,6 +53,9 @@ conformance: $(TEST) ## write docs/conformance.md again: every stored case of th
 
 ops: $(BASE) ## write docs/ops.md again, after a change of the op table
 	$(BIN)/opscope ops --markdown > docs/ops.md.new && mv docs/ops.md.new docs/ops.md
+
+migration: $(BASE) ## write the migration for what the records or tables have anew (NAME='The wheels of a car')
+	$(BIN)/python -m opscope.reports.commands.new_migration "$(NAME)"
 
 metrics: $(BASE) ## write docs/metrics.md again, after a change of a view
 	$(BIN)/python -m opscope.reports.database.metrics > docs/metrics.md.new && mv docs/metrics.md.new docs/metrics.md

@@ -14,7 +14,7 @@ from opscope.base.places import HOME
 NAMES = {
     "ArgSpec": "models.arguments",
     "Backend": "harness.backends.base",
-    "BackendOptions": "harness.backends.base",
+    "ResultOptions": "harness.record.result_options",
     "Built": "models.arguments",
     "Job": "harness.backends.base",
     "Stage": "harness.record.stages",

@@ -27,8 +27,9 @@ from opscope.compiler.errors import StageFailure
 from opscope.compiler.options import OPTIMIZATION_LEVELS
 from opscope.compiler.target import binary
 from opscope.compiler.tests import programs
-from opscope.harness.backends.base import BackendOptions, Target
+from opscope.harness.backends.base import Target
 from opscope.harness.backends.reference import Reference
+from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.verdict.compare import check
 from opscope.harness.verdict.tolerance import TABLE, Tolerance, tolerance
 from opscope.simulator.api import Device, DeviceError
@@ -58,7 +59,7 @@ class Score:
 
 def scores(take: Callable[[int], bool] = lambda number: True, level: int = 0) -> Iterator[Score]:
     """Runs the cases whose number `take` accepts, compiled at an optimization level."""
-    device, target = Device("n150"), Reference().target(BackendOptions("n150"))
+    device, target = Device("n150"), Reference().target(ResultOptions(arch="n150"))
     for case, source, inputs, expected in programs.conformance():
         if take(case["n"]):
             yield _score(case, source, inputs, expected, device, target, level)

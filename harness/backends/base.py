@@ -13,6 +13,7 @@ import numpy as np
 
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import TensorDesc
+from opscope.harness.record.result_options import ResultOptions, flag
 from opscope.harness.record.stages import Stage
 from opscope.harness.verdict.target import Target
 
@@ -36,24 +37,6 @@ class StageCrashError(StageError):
 
 class Declined(Exception):  # noqa: N818 - it is no error: the op is not for this backend
     """The backend does not take such an op, and says nothing about it: the record says `skipped` and why."""
-
-
-@dataclass(frozen=True)
-class BackendOptions:
-    """What the user asked of a backend; None means the backend's default."""
-
-    arch: str = "n150"
-    """A board, or an arch (then its default board)."""
-    data_format: str | None = None
-    """Format the device computes floats in; None: the module's own types."""
-    math_fidelity: str | None = None
-    keep_ir: bool = False
-    unsupported_types: str = "fail"
-    """What becomes of ops whose element types the target has not: `fail`, or `fallback` to the host."""
-    optimization_level: int = 0
-    """What the reference compiler does beyond single ops: 0, 1 or 2."""
-    amp_level: int = 0
-    """Mixed precision of the reference compiler: 1 has products in block floats, 2 all other floats in 16 bits."""
 
 
 class Watch(Protocol):
@@ -82,13 +65,14 @@ class Job:
     """Single-op StableHLO module, MLIR bytecode."""
     inputs: list[np.ndarray]
     """Fresh copies: a backend that writes to them harms nobody. Filled just before `run`, empty in earlier stages."""
-    options: BackendOptions
+    options: ResultOptions
+    """What the user asked for; None means the backend's default."""
     results: tuple[TensorDesc, ...] = ()
     """Shapes and types of the results, as the module declares them."""
     argument_types: tuple[str, ...] = ()
     """`input` or `parameter` per argument of a whole model; empty: all are inputs."""
     ir_dir: Path | None = None
-    """Where to dump each stage's IR when `keep_ir` is set."""
+    """Where to dump each stage's IR with `--keep-ir`; None without."""
     state: dict[Stage, Any] = field(default_factory=dict)
     # filled by the stages
     outputs: list[np.ndarray] = field(default_factory=list)
@@ -107,19 +91,19 @@ class Job:
     """Of a model as one program: who wants to see its values. A backend that shows none leaves it alone."""
 
 
-def no_mixed_precision(backend: str, options: BackendOptions) -> None:
-    """Raises InputError where mixed precision is asked of a backend that has none."""
-    if options.amp_level:
-        raise InputError("--amp-level", f"0 with --backend {backend}", f"{options.amp_level}", "--backend reference")
+def refuse(backend: str, options: ResultOptions, *names: str) -> None:
+    """Raises InputError where an option is asked of a backend that cannot do it."""
+    usual = ResultOptions()
+    for name in names:
+        value, without = getattr(options, name), getattr(usual, name)
+        if value != without:
+            expected = "none" if without is None else str(without)
+            raise InputError(flag(name), f"{expected} with --backend {backend}", repr(value), "--backend reference")
 
 
-def exact_host(backend: str, options: BackendOptions) -> Target:
-    """The host in exact IEEE arithmetic. Raises InputError where a device's format, fidelity or mixed precision is
-    asked for."""
-    for flag, value in (("--data-format", options.data_format), ("--math-fidelity", options.math_fidelity)):
-        if value is not None:
-            raise InputError(flag, f"none with --backend {backend}", f"'{value}'", "--backend reference")
-    no_mixed_precision(backend, options)
+def exact_host(backend: str, options: ResultOptions) -> Target:
+    """The host in exact IEEE arithmetic. Raises InputError where a device's numbers are asked for."""
+    refuse(backend, options, "data_format", "math_fidelity", "amp_level")
     return Target(card_type="host", float_format=None, math_fidelity="exact")
 
 
@@ -191,7 +175,7 @@ class Backend(ABC):
     """Whether `opscope ops` shows this backend's expected failures: its ops are those of the op table."""
 
     @abstractmethod
-    def target(self, options: BackendOptions) -> Target:
+    def target(self, options: ResultOptions) -> Target:
         """What `options` asks for. Raises InputError where there is no such board or format."""
 
     @abstractmethod
@@ -209,7 +193,7 @@ class Backend(ABC):
     def warm_up(self) -> None:  # noqa: B027 - most backends have nothing to prepare
         """Called once, before the first op's clock runs. Whatever it raises is only logged."""
 
-    def take_apart(self, module: bytes, options: BackendOptions, argument_types: tuple[str, ...] = ()) -> Apart:
+    def take_apart(self, module: bytes, options: ResultOptions, argument_types: tuple[str, ...] = ()) -> Apart:
         """Compiles a module whole and hands over its ops. Raises StageError where a stage refuses it.
 
         `argument_types` tell which arguments of a whole model stay from run to run, as `Job` has them.

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from opscope.harness.backends.base import Backend, BackendOptions, Declined, Job, StageError, Target, no_mixed_precision
-from opscope.harness.backends.reference import Reference, board_of, fidelity_of, float_format_of
+from opscope.harness.backends.base import Backend, Declined, Job, StageError, Target, refuse
+from opscope.harness.backends.reference import Reference, board_of, float_format_of
 from opscope.harness.record.depths import DEPTHS, NAMES
+from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.record.stages import Stage
 
 if TYPE_CHECKING:
@@ -32,17 +33,17 @@ class Buda(Backend):
     compile_depths = NAMES
     stages = (*map(Stage, DEPTHS), Stage.RUN)
 
-    def target(self, options: BackendOptions) -> Target:
+    def target(self, options: ResultOptions) -> Target:
         """The simulated card of a board; floats are Float16_b and fidelity HiFi3 where nothing else is asked for.
 
-        Raises InputError: no such board, format or fidelity, or `--amp-level`.
+        Raises InputError: no such board or format, or `--amp-level`.
         """
-        no_mixed_precision(self.name, options)
+        refuse(self.name, options, "amp_level")
         board = board_of(options.arch)
         return Target(
             card_type=f"sim-{board.board}",
             float_format=float_format_of(board, options.data_format or FORMAT),
-            math_fidelity=fidelity_of(options.math_fidelity or FIDELITY),
+            math_fidelity=options.math_fidelity or FIDELITY,
             matrix_format="Tf32",
             narrow_dst=True,
         )
@@ -82,7 +83,7 @@ def _step(stage: Stage, job: Job) -> None:
         config, board = Configuration(), board_of(job.options.arch)
         config.set_configuration_options(
             default_df_override=float_format_of(board, job.options.data_format or FORMAT),
-            math_fidelity=fidelity_of(job.options.math_fidelity or FIDELITY),
+            math_fidelity=job.options.math_fidelity or FIDELITY,
         )
         job.state[_KEY] = Compilation(job.module, board.board, config, "op", single_op=True)
     found: Compilation = job.state[_KEY]

@@ -14,17 +14,10 @@ import sys
 from pathlib import Path
 
 from opscope.base.digest import file_digest, words_digest
-from opscope.harness.backends.base import (
-    Backend,
-    BackendOptions,
-    Job,
-    StageCrashError,
-    StageError,
-    Target,
-    no_mixed_precision,
-)
+from opscope.harness.backends.base import Backend, Job, StageCrashError, StageError, Target, refuse
 from opscope.harness.backends.commands.description import CommandFile, CommandStage, read
 from opscope.harness.backends.commands.values import OpFiles
+from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.record.stages import Stage
 
 OUTPUT_HEAD, OUTPUT_TAIL = 1 << 20, 1 << 16
@@ -44,12 +37,12 @@ class Command(Backend):
         self._commands = {stage.stage: stage for stage in self._file.stages}
         self._files: OpFiles | None = None
 
-    def target(self, options: BackendOptions) -> Target:
+    def target(self, options: ResultOptions) -> Target:
         """What the file says of the numbers that the compiler computes in; --data-format goes to the commands.
 
         Raises InputError for `--amp-level`, which no command is told.
         """
-        no_mixed_precision(self.name, options)
+        refuse(self.name, options, "amp_level")
         told = self._file.numbers
         return Target(
             card_type=self._file.card.replace("{arch}", options.arch),

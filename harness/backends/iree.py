@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from opscope.harness.backends.base import Backend, BackendOptions, Job, StageError, Target, exact_host
+from opscope.harness.backends.base import Backend, Job, StageError, Target, exact_host
 from opscope.harness.record.element_types import numpy_dtype
 from opscope.harness.record.records import TensorDesc
+from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.record.stages import Stage
 
 FLAGS = (
@@ -62,7 +63,7 @@ class Iree(Backend):
     def __init__(self) -> None:
         self._invocation: _Invocation | None = None
 
-    def target(self, options: BackendOptions) -> Target:
+    def target(self, options: ResultOptions) -> Target:
         """The host in exact IEEE arithmetic. Raises InputError where a device's numerics are asked for."""
         return exact_host(self.name, options)
 
@@ -95,7 +96,7 @@ class Iree(Backend):
     def warm_up(self) -> None:
         """Compiles and runs one small op: both libraries load."""
         desc = TensorDesc(shape=(2, 2), data_type="f32")
-        job = Job("warm-up", _SMALLEST, [np.ones((2, 2), np.float32)], BackendOptions(), (desc,))
+        job = Job("warm-up", _SMALLEST, [np.ones((2, 2), np.float32)], ResultOptions(), (desc,))
         for stage in self.stages:
             self.climb(stage, job)
 

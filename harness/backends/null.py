@@ -6,7 +6,8 @@ and can never count as success on numbers.
 
 from __future__ import annotations
 
-from opscope.harness.backends.base import Backend, BackendOptions, Job, Target
+from opscope.harness.backends.base import Backend, Job, Target
+from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.record.stages import Stage
 
 
@@ -17,7 +18,7 @@ class Null(Backend):
     lasting = True
     stages = (Stage.COMPILE, Stage.RUN)
 
-    def target(self, options: BackendOptions) -> Target:
+    def target(self, options: ResultOptions) -> Target:
         """A card of type `none`."""
         return Target(card_type="none", float_format=None, math_fidelity="exact")
 

@@ -10,10 +10,11 @@ import numpy as np
 
 from opscope.base.digest import files_digest, source_files
 from opscope.base.places import HOME
-from opscope.harness.backends.base import Backend, BackendOptions, Job, StageError, Target, Watch
+from opscope.harness.backends.base import Backend, Job, StageError, Target, Watch
 from opscope.harness.prepare.paths import moved, moves_of
 from opscope.harness.record.errors import InputError, closest
 from opscope.harness.record.records import TensorDesc
+from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.record.stages import Stage
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from opscope.compiler.api import CompileOptions, SystemDesc
     from opscope.harness.backends.base import Apart
 
-FIDELITIES = ("LoFi", "HiFi2", "HiFi3", "HiFi4")
 DEFAULT_FIDELITY = "HiFi4"
 LOADS = "load_cached"
 """The kernel whose results a program of its own computed, whose ops are observed themselves."""
@@ -46,15 +46,15 @@ class Reference(Backend):
         Stage.RUN,
     )
 
-    def target(self, options: BackendOptions) -> Target:
-        """The simulated card of a board. Raises InputError: no such board, format or fidelity."""
+    def target(self, options: ResultOptions) -> Target:
+        """The simulated card of a board. Raises InputError: no such board or format."""
         board = board_of(options.arch)
         narrow, wide = _mixed(options.amp_level)
         return Target(
             card_type=f"sim-{board.board}",
             float_format=float_format_of(board, options.data_format) or wide,
             product_format=narrow,
-            math_fidelity=fidelity_of(options.math_fidelity),
+            math_fidelity=options.math_fidelity or DEFAULT_FIDELITY,
             matrix_format="Tf32",
             narrow_dst=not board.has_fp32_dst,
             error_bound=_error_bound,
@@ -78,7 +78,7 @@ class Reference(Backend):
             kind = "" if isinstance(failure, CompilerInputError) else f"{type(failure).__name__}: "
             raise StageError(f"{kind}{failure}") from failure
 
-    def take_apart(self, module: bytes, options: BackendOptions, argument_types: tuple[str, ...] = ()) -> Apart:
+    def take_apart(self, module: bytes, options: ResultOptions, argument_types: tuple[str, ...] = ()) -> Apart:
         """A module compiled whole, and each op of its TTNN as a module of its own. Raises StageError."""
         from opscope.harness.backends.reference_pieces import take_apart
 
@@ -86,7 +86,7 @@ class Reference(Backend):
 
     def warm_up(self) -> None:
         """Takes one small op all the way, so that no op pays for imports and tables."""
-        job = Job("warm-up", _SMALLEST, [np.ones((2, 2), np.float32)] * 2, BackendOptions())
+        job = Job("warm-up", _SMALLEST, [np.ones((2, 2), np.float32)] * 2, ResultOptions())
         for stage in self.stages:
             self.climb(stage, job)
 
@@ -187,7 +187,7 @@ def _compile_options(job: Job) -> CompileOptions:
     board = board_of(job.options.arch)
     return CompileOptions(
         data_format=float_format_of(board, job.options.data_format),
-        math_fidelity=fidelity_of(job.options.math_fidelity),
+        math_fidelity=job.options.math_fidelity or DEFAULT_FIDELITY,
         unsupported_types=job.options.unsupported_types,
         optimization_level=job.options.optimization_level,
         amp_level=job.options.amp_level,
@@ -219,16 +219,6 @@ def float_format_of(board: SystemDesc, asked: str | None) -> str | None:
     if asked.lower() not in known:
         expected = f"a float format of {board.board}"
         raise InputError("--data-format", expected, f"'{asked}'", closest(asked, known.values()))
-    return known[asked.lower()]
-
-
-def fidelity_of(asked: str | None) -> str:
-    """The fidelity asked for in any case. Raises InputError."""
-    known = {name.lower(): name for name in FIDELITIES}
-    if asked is None:
-        return DEFAULT_FIDELITY
-    if asked.lower() not in known:
-        raise InputError("--math-fidelity", "a fidelity", f"'{asked}'", closest(asked, FIDELITIES))
     return known[asked.lower()]
 
 

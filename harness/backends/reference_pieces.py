@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from opscope.harness.backends.base import BackendOptions, Job, OnPiece, Piece, StageError
+from opscope.harness.backends.base import Job, OnPiece, Piece, StageError
+from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.record.stages import Stage
 
 
@@ -53,7 +54,7 @@ def _once(step: Any) -> list[np.ndarray]:
 
 
 def take_apart(
-    backend: Any, module: bytes, options: BackendOptions, argument_types: tuple[str, ...] = ()
+    backend: Any, module: bytes, options: ResultOptions, argument_types: tuple[str, ...] = ()
 ) -> CompiledPieces:
     """Compiles a module and takes its TTNN apart. Raises StageError with the stage's own words.
 

@@ -9,7 +9,8 @@ from importlib import metadata, util
 
 import numpy as np
 
-from opscope.harness.backends.base import Backend, BackendOptions, Declined, Job, StageError, Target, exact_host
+from opscope.harness.backends.base import Backend, Declined, Job, StageError, Target, exact_host
+from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.record.stages import Stage
 
 MOST_WORK = 1 << 20
@@ -28,7 +29,7 @@ class StablehloInterpreter(Backend):
     lasting = True
     stages = (Stage.LEGALIZE, Stage.RUN)
 
-    def target(self, options: BackendOptions) -> Target:
+    def target(self, options: ResultOptions) -> Target:
         """The host in exact IEEE arithmetic. Raises InputError where a device's numerics are asked for."""
         return exact_host(self.name, options)
 
@@ -56,7 +57,7 @@ class StablehloInterpreter(Backend):
 
     def warm_up(self) -> None:
         """Evaluates one small op: MLIR loads."""
-        job = Job("warm-up", _SMALLEST, [np.ones((2, 2), np.float32)], BackendOptions())
+        job = Job("warm-up", _SMALLEST, [np.ones((2, 2), np.float32)], ResultOptions())
         for stage in self.stages:
             self.climb(stage, job)
 

@@ -6,8 +6,9 @@ from importlib import metadata, util
 
 import numpy as np
 
-from opscope.harness.backends.base import Backend, BackendOptions, Job, StageError, Target, exact_host
+from opscope.harness.backends.base import Backend, Job, StageError, Target, exact_host
 from opscope.harness.record.errors import InputError
+from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.record.stages import Stage
 
 _SMALLEST = b"""func.func @main(%a: tensor<2x2xf32>) -> tensor<2x2xf32> {
@@ -23,7 +24,7 @@ class Xla(Backend):
     lasting = True
     stages = (Stage.COMPILE, Stage.RUN)
 
-    def target(self, options: BackendOptions) -> Target:
+    def target(self, options: ResultOptions) -> Target:
         """The host in exact IEEE arithmetic. Raises InputError where a device's numerics are asked for."""
         return exact_host(self.name, options)
 
@@ -49,7 +50,7 @@ class Xla(Backend):
 
     def warm_up(self) -> None:
         """Compiles and runs one small op: the client starts and LLVM loads."""
-        job = Job("warm-up", _SMALLEST, [np.ones((2, 2), np.float32)], BackendOptions())
+        job = Job("warm-up", _SMALLEST, [np.ones((2, 2), np.float32)], ResultOptions())
         for stage in self.stages:
             self.climb(stage, job)
 

@@ -1,8 +1,9 @@
 """Verdicts that need not be found again: kept by all that they depend on, shared by every run on this machine.
 
-The key holds the op's id, where its inputs come from, what the backend computes with (its fingerprint), board, formats,
-fidelity, last stage, and everything that judges the answer (harness/cache/verdict_fingerprint.py, with the tolerance
-table's version). Only what an op will do again is kept: not what time, memory or a signal decided.
+The key holds the op's id, where its inputs come from, what the backend computes with (its fingerprint), the options
+that decide compilation and climb, and everything that judges the answer (harness/cache/verdict_fingerprint.py, with the
+version of the tolerance table).
+Only what an op will do again is kept: not what time, memory or a signal decided.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from opscope.harness.climb.reruns import OF_THE_MACHINE
 from opscope.harness.lanes.flight import Ready
 from opscope.harness.record.optest import RunContext, backend_label, build_test
 from opscope.harness.record.records import SCHEMA_VERSION, OpRow, OpTest
+from opscope.harness.record.result_options import Decides
 from opscope.harness.record.stages import Stage, Status
 from opscope.harness.record.store import artifact_dir
 
@@ -120,15 +122,7 @@ def _of_the_run(context: RunContext, ready: Ready) -> dict[str, Any]:
     return {
         "version": (VERSION, SCHEMA_VERSION),
         "backend": backend_label(context.backend),
-        "asked": (
-            context.arch,
-            context.data_format,
-            context.math_fidelity,
-            context.unsupported_types,
-            context.optimization_level,
-            context.amp_level,
-            context.until,
-        ),
+        "asked": context.options.values(Decides.COMPILATION, Decides.CLIMB),
         "ready": asdict(ready),
     }
 
@@ -154,5 +148,6 @@ def note(cache_dir: Path, context: RunContext, ready: Ready) -> None:
 
 
 def _request(context: RunContext) -> str:
-    asked = (context.backend, context.arch, context.data_format, context.math_fidelity, context.until)
-    return words_digest(repr((VERSION, asked, verdict_fingerprint.everything(context.backend))), digits=32)
+    asked = context.options.values(Decides.COMPILATION, Decides.CLIMB)
+    words = (VERSION, context.backend, asked, verdict_fingerprint.everything(context.backend))
+    return words_digest(repr(words), digits=32)

@@ -13,7 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from opscope.harness.backends.base import Backend, BackendOptions, Declined, Job, StageCrashError, StageError, Target
+from opscope.harness.backends.base import Backend, Declined, Job, StageCrashError, StageError, Target
 from opscope.harness.lanes import whole_model
 from opscope.harness.prepare.inputs import row_golden, row_inputs
 from opscope.harness.record.optest import RunContext, build_test, now
@@ -97,7 +97,6 @@ class _Climb:
 def climb(
     row: OpRow,
     backend: Backend,
-    options: BackendOptions,
     *,
     context: RunContext,
     export_dir: Path,
@@ -106,17 +105,18 @@ def climb(
 ) -> OpTest:
     """Takes `row` as far as it gets and returns its record.
 
-    `export_dir` holds the row's files. `on_stage` hears of each stage before it begins. `context.until` ends the climb
+    `export_dir` holds the row's files. `on_stage` hears of each stage before it begins. Option `until` ends the climb
     after that stage with `stopped`. Only what is no fault of an op is raised (KeyboardInterrupt, SystemExit).
     """
+    options = context.options
     way = _Climb(row, context, backend, backend.target(options), attempt, on_stage)
     if row.module is None:
         return way.ended(Status.COMPILE_FAILED, row.unsplittable or "no single-op module", Stage.SPLIT)
-    if context.until == Stage.SPLIT:
+    if options.until == Stage.SPLIT:
         return way.ended(Status.STOPPED, "stopped after split")
     stage = Stage.SPLIT
     try:
-        ir_dir = artifact_dir(Path(context.run_dir), row.op_id) if options.keep_ir else None
+        ir_dir = artifact_dir(Path(context.run_dir), row.op_id) if context.keep_ir else None
         if ir_dir:
             ir_dir.mkdir(parents=True, exist_ok=True)
         module = (export_dir / row.module).read_bytes()
@@ -130,7 +130,7 @@ def climb(
                 return way.ended(Status.NO_GOLDEN, row.no_golden or "there are no inputs to run it on")
             else:
                 _run(way, job, backend, export_dir)
-            if context.until == stage:
+            if options.until == stage:
                 return way.ended(Status.STOPPED, f"stopped after {stage}")
     except Declined as reason:
         return way.ended(Status.SKIPPED, f"{backend.name}: {reason}")

@@ -8,7 +8,7 @@ neither numpy nor jax.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from opscope.base.children.capped_log import CappedLog
@@ -72,7 +72,7 @@ class Lane:
                 "opscope.harness.lanes.worker:serve", memory=self.memory_limit, threads=self.config.thread_limit,
                 environment=self.config.environment, log=self._log,
             )  # fmt: skip
-            self._child.send({"context": asdict(self.config.context)})
+            self._child.send({"context": self.config.context.as_json()})
 
     def ready(self) -> Ready:
         """Waits until the child has loaded its backend. Raises InputError: no such backend or board, or no start."""

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from opscope.base.children.inside import Parent
 from opscope.harness.backends import registry
-from opscope.harness.backends.base import Backend, BackendOptions
+from opscope.harness.backends.base import Backend
 from opscope.harness.cache import verdict_fingerprint
 from opscope.harness.lanes.ladder import climb
 from opscope.harness.lanes.worker_hygiene import Surroundings
@@ -30,17 +30,13 @@ def serve(parent: Parent) -> None:
     first = parent.receive()
     if first is None:
         return
-    context = RunContext(**first["context"])
+    context = RunContext.from_json(first["context"])
     try:
         backend = registry.load(context.backend)
         missing = backend.available()
         if missing:
             raise InputError(f"--backend {context.backend}", "a usable backend", "one that lacks something", missing)
-        options = BackendOptions(
-            context.arch, context.data_format, context.math_fidelity, context.keep_ir, context.unsupported_types,
-            context.optimization_level, context.amp_level,
-        )  # fmt: skip
-        target = backend.target(options)
+        target = backend.target(context.options)
         _check_until(context, backend.stages)
         fingerprint = backend.fingerprint()
         _warm_up(backend)
@@ -83,7 +79,6 @@ def serve(parent: Parent) -> None:
         test = climb(
             OpRow.model_validate_json(message["row"]),
             backend,
-            options,
             context=context,
             export_dir=Path(message["export_dir"]),
             attempt=message["attempt"],
@@ -106,10 +101,11 @@ def _warm_up(backend: Backend) -> None:
 
 def _check_until(context: RunContext, stages: tuple[Stage, ...]) -> None:
     known = [Stage.SPLIT, *stages, Stage.COMPARE]
-    if context.until is not None and context.until not in known:
+    until = context.options.until
+    if until is not None and until not in known:
         raise InputError(
             "--until",
             f"a stage of {backend_label(context.backend)}",
-            f"'{context.until}'",
-            closest(context.until, known),
+            f"'{until}'",
+            closest(until, known),
         )

@@ -28,6 +28,7 @@ from opscope.harness.prepare.exporting import Export, ExportFailed
 from opscope.harness.record import store
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import ManifestHeader, ModelFailure, OpRow
+from opscope.harness.record.result_options import DTYPES, INPUTS
 from opscope.harness.record.stages import ModelStatus
 from opscope.models import frontends, registry
 from opscope.models.frontends.base import Source
@@ -36,8 +37,6 @@ Event = dict[str, Any]
 """`{"event": "stage", "model", "stage": "export" | "split" | "golden", "done", "total"}` while it works,
 `{"event": "done", "model", "export_dir", "cached"}` or `{"event": "failed", "model", "status", "error"}` per model."""
 
-DTYPES = {"float32": "float32", "f32": "float32", "bfloat16": "bfloat16", "bf16": "bfloat16"}
-INPUTS = ("captured", "random")
 MAX_CRASHES = 20
 """How many ops of one model may bring the child down before we give up."""
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from opscope.harness.prepare.prepare_models import merge
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import RunContext
 from opscope.harness.record.records import ManifestHeader, ModelFailure, OpRow
+from opscope.harness.record.result_options import Decides
 from opscope.harness.record.stages import ModelStatus
 
 WAIT = 3600
@@ -54,7 +54,7 @@ def derive(
             "base": Path(base).name,
             "workflow": workflow,
             "backend": ready.fingerprint,
-            "options": _asked(context),
+            "options": context.options.values(Decides.COMPILATION),
         }
         folder = cache / "exports" / export_folder.key([Path(__file__).with_name("pieces.py")], asked, sources)
         try:
@@ -73,21 +73,13 @@ def derive(
     return found.model_copy(update={"failed": (*header.failed, *failed)}), rows
 
 
-def _asked(context: RunContext) -> tuple[Any, ...]:
-    """The options that decide what a backend compiles."""
-    return (
-        context.arch, context.data_format, context.math_fidelity, context.unsupported_types, context.optimization_level,
-        context.amp_level,
-    )  # fmt: skip
-
-
 def _make(workflow: str, model: str, base: Path, folder: Path, context: RunContext) -> None:
     """Has a child make one folder. Raises RuntimeError where it did not, in one line."""
     exports = export_folder.make_dir(folder.parent)
     temporary = Path(tempfile.mkdtemp(prefix=".making-", dir=exports))
     task = {
         "workflow": workflow, "model": model, "base": str(base), "folder": str(folder), "temporary": str(temporary),
-        "context": asdict(context),
+        "context": context.as_json(),
     }  # fmt: skip
     try:
         environment = {"OPSCOPE_CACHE_DIR": str(exports.parent)}

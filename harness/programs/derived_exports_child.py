@@ -11,7 +11,7 @@ from typing import Any
 
 from opscope.base.children.inside import Parent
 from opscope.harness.backends import registry
-from opscope.harness.backends.base import BackendOptions, StageError
+from opscope.harness.backends.base import StageError
 from opscope.harness.cache import export_folder
 from opscope.harness.prepare.inputs import row_inputs
 from opscope.harness.prepare.whole_manifest import whole_rows
@@ -24,12 +24,9 @@ from opscope.harness.record.workflows import COMPILE_SPLIT
 def derive(parent: Parent) -> None:
     """Writes the export folder of a task (harness/programs/derived_exports.py)."""
     task = parent.task()
-    context = RunContext(**task["context"])
+    context = RunContext.from_json(task["context"])
     backend = registry.load(context.backend)
-    options = BackendOptions(
-        context.arch, context.data_format, context.math_fidelity, False, context.unsupported_types,
-        context.optimization_level, context.amp_level,
-    )  # fmt: skip
+    options = context.options
     base, temporary, model = Path(task["base"]), Path(task["temporary"]), task["model"]
     for name in (export_folder.OPS, export_folder.VALUES):
         (temporary / name).mkdir()

@@ -7,44 +7,43 @@ and records only, because pytest processes import it.
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from functools import lru_cache
+from typing import Any, Self
+
+from pydantic_core import to_jsonable_python
 
 from opscope.base.op_families import op_family
 from opscope.harness.record.records import OpRow, OpTest
+from opscope.harness.record.result_options import Decides, ResultOptions
 from opscope.harness.record.signature import shorten, signature
 from opscope.harness.record.stages import FAILED, Stage, Status
-from opscope.harness.record.workflows import SPLIT
 
 DEFAULT_BACKEND = "reference"
-DEFAULT_ARCH = "n150"
-DEFAULT_UNSUPPORTED_TYPES = "fail"
 
 
 @dataclass(frozen=True)
 class RunContext:
-    """What all ops of a run have in common: the resolved options that decide a result."""
+    """What all ops of a run on one backend have in common."""
 
     run_id: str
     run_dir: str
     backend: str = DEFAULT_BACKEND
     """A backend's name or the path of a file that holds one."""
-    arch: str = DEFAULT_ARCH
-    data_format: str | None = None
-    math_fidelity: str | None = None
-    unsupported_types: str = DEFAULT_UNSUPPORTED_TYPES
-    """`fail`, or `fallback`: the host computes what the device has no types for."""
-    optimization_level: int = 0
-    """What the compiler does beyond single ops: 0, 1 or 2."""
-    amp_level: int = 0
-    """Mixed precision: 0 none, 1 or 2."""
-    workflow: str = SPLIT
-    until: str | None = None
-    """Last stage to climb (a Stage's value); None: all of them."""
+    options: ResultOptions = field(default_factory=ResultOptions)
     keep_ir: bool = False
     card_type: str = "none"
     """Filled in by a lane once its backend has said what it targets."""
+
+    def as_json(self) -> dict[str, Any]:
+        """The context as another process gets it."""
+        return to_jsonable_python(self)
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> Self:
+        """The context that another process sent."""
+        return cls(**{**values, "options": ResultOptions(**values["options"])})
 
 
 def backend_label(backend: str) -> str:
@@ -56,19 +55,16 @@ def backend_label(backend: str) -> str:
 def repro_line(op_id: str, context: RunContext) -> str:
     """One command line that re-runs just this op as this run did."""
     words = ["pytest", "--op-by-op", "--op", op_id, "--run-dir", context.run_dir]
-    for flag, value, default in (
-        ("--backend", context.backend, DEFAULT_BACKEND),
-        ("--arch", context.arch, DEFAULT_ARCH),
-        ("--data-format", context.data_format, None),
-        ("--math-fidelity", context.math_fidelity, None),
-        ("--unsupported-types", context.unsupported_types, DEFAULT_UNSUPPORTED_TYPES),
-        ("--optimization-level", context.optimization_level, 0),
-        ("--amp-level", context.amp_level, 0),
-        ("--until", context.until, None),
-    ):
-        if value is not None and value != default:
-            words += [flag, str(value)]
-    return shlex.join(words)
+    if context.backend != DEFAULT_BACKEND:
+        words += ["--backend", context.backend]
+    return shlex.join([*words, *_flags(context.options)])
+
+
+@lru_cache(maxsize=16)
+def _flags(options: ResultOptions) -> list[str]:
+    """The flags of an op's repro line: workflow, module and values are those of the run folder."""
+    folder = ResultOptions(workflow=options.workflow, **options.values(Decides.PROGRAM))
+    return options.flags(usual=folder)
 
 
 def now() -> datetime:
@@ -127,13 +123,8 @@ def build_test(
         "locations": tuple(dict.fromkeys(use.location for use in row.uses if use.location)),
         "models": models,
         "provenance": row.provenance,
-        "arch": context.arch,
-        "data_format": context.data_format or "",
-        "math_fidelity": context.math_fidelity or "",
-        "optimization_level": context.optimization_level,
-        "amp_level": context.amp_level,
         "repro": repro_line(row.op_id, context),
-        "workflow": context.workflow,
+        **context.options.recorded(),
     }
     return OpTest(**(values | fields))
 

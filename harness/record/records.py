@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, create_model
 
+from opscope.harness.record.result_options import record_fields
 from opscope.harness.record.stages import FAILED, ModelStatus, Stage, Status
+from opscope.harness.record.workflows import SPLIT
 
 SCHEMA_VERSION = 1
 
@@ -167,8 +169,14 @@ class Jump(Record):
     """Whether XLA, on the inputs that the device had, says otherwise than the device; else these are not all known."""
 
 
-class OpTest(Record):
-    """What became of one unique op in one run on one backend."""
+if TYPE_CHECKING:
+    _WithOptions = Record
+else:
+    _WithOptions = create_model("_WithOptions", __base__=Record, **record_fields())
+
+
+class OpTest(_WithOptions):
+    """What became of one unique op in one run on one backend, and the options of the run that have a column."""
 
     schema_version: int = SCHEMA_VERSION
     run_id: str
@@ -240,18 +248,16 @@ class OpTest(Record):
     """Per core."""
     dram_peak_bytes: int | None = None
     arch: str = ""
+    """Empty in records of before it was recorded."""
     data_format: str = ""
+    """The format that the backend says that it computes floats in, asked for or not; so of `math_fidelity`."""
     math_fidelity: str = ""
-    optimization_level: int = 0
-    """What the compiler was asked to do beyond single ops: 0, 1 or 2."""
-    amp_level: int = 0
-    """Mixed precision that was asked for: 0, 1 or 2."""
+    workflow: str = SPLIT
+    """What was taken through the stages (harness/record/workflows.py)."""
     pipeline: str = ""
     """The compiler's pass pipeline as a string that `opscope opt -p` replays."""
     repro: str = ""
     """One command line that re-runs just this op."""
-    workflow: str = "split"
-    """What was taken through the stages (harness/record/workflows.py)."""
     intermediates: int | None = None
     """Of a model as one program: how many of its values were compared on the way; None: the backend shows none."""
     jump: Jump | None = None

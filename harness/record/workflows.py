@@ -1,4 +1,4 @@
-"""The workflows: what of a model is taken through the stages. One row each; standard library and records only.
+"""The workflows: what of a model is taken through the stages. One row each.
 
 split                 each op of the StableHLO module, compiled and run by itself
 compile-split         the model compiled whole; each op of its TTNN run by itself
@@ -32,8 +32,3 @@ WORKFLOWS = {
     SPLIT_COMPILE_SPLIT: Workflow("fail", of_ttnn=True),
     FULL: Workflow("fallback", patience=10),
 }
-
-
-def unsupported_types(asked: str | None, workflow: str) -> str:
-    """`fail` or `fallback`: what was asked for, or what is the workflow's own."""
-    return asked or WORKFLOWS[workflow].unsupported_types

@@ -10,13 +10,15 @@ Both take a StableHLO module: what JAX lowered, an MLIR module object, text, byt
 
 from __future__ import annotations
 
+import inspect
 import io
 import uuid
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_type_hints
+
+from pydantic import ValidationError
 
 from opscope.base.results_folder import make_folder
 from opscope.harness.backends import registry
@@ -30,8 +32,10 @@ from opscope.harness.prepare import prepare_models
 from opscope.harness.record import store
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import DEFAULT_BACKEND, RunContext, backend_label, now
+from opscope.harness.record.option_types import input_error
 from opscope.harness.record.origin import origin
 from opscope.harness.record.records import OpRow, OpTest, RunRecord
+from opscope.harness.record.result_options import Decides, ResultOptions
 from opscope.harness.triage import after_run
 
 if TYPE_CHECKING:
@@ -53,50 +57,30 @@ def split(module: object) -> list[SingleOp]:
     return list(split_module(source).ops.values())
 
 
-@dataclass(frozen=True)
-class _Asked:
-    """The options of a run, as its origin stores them."""
-
-    backend: str
-    arch: str
-    data_format: str | None
-    math_fidelity: str | None
-    unsupported_types: str
-    optimization_level: int
-    amp_level: int
-    until: str | None
-    keep_ir: bool
-    dtype: str
-    inputs: str
-    weights: str | None
-    seed: int
-    op_timeout: float
-    op_memory: int | None
-    golden_memory: int
-    cache_dir: str | None
-    no_cache: bool
-    limitations: str | None
-    reruns: int
-    repro_size: int
+OPTIONS = tuple(name for name in ResultOptions.model_fields if name != "workflow")
+"""Options of a run that are keywords of `run_op_by_op`, whose workflow is always `split`."""
 
 
+def _with_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Shows the options, which a function takes as `**options`, in its signature."""
+    own = inspect.signature(function)
+    usual = ResultOptions()
+    keywords = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=getattr(usual, name), annotation=kind)
+        for name, kind in get_type_hints(ResultOptions).items() if name in OPTIONS
+    ]  # fmt: skip
+    first, *rest = [parameter for parameter in own.parameters.values() if parameter.name != "options"]
+    function.__signature__ = own.replace(parameters=[first, *keywords, *rest])  # type: ignore[attr-defined]
+    return function
+
+
+@_with_options
 def run_op_by_op(
     module_or_path: object,
     *,
     backend: str = DEFAULT_BACKEND,
     backends: Sequence[str] = (),
-    arch: str = "n150",
-    data_format: str | None = None,
-    math_fidelity: str | None = None,
-    unsupported_types: str = "fail",
-    optimization_level: int = 0,
-    amp_level: int = 0,
-    until: str | None = None,
     keep_ir: bool = False,
-    dtype: str = "float32",
-    inputs: str | Path = "captured",
-    weights: str | Path | None = None,
-    seed: int = 0,
     op_timeout: float = 120.0,
     op_memory: int | None = None,
     golden_memory: int = 2 << 30,
@@ -108,6 +92,7 @@ def run_op_by_op(
     run_dir: str | Path | None = None,
     name: str = "module",
     on_test: Callable[[OpTest], None] | None = None,
+    **options: Any,
 ) -> list[OpTest]:
     """Takes every unique op up the ladder, each isolated in a child process, and returns one record per op.
 
@@ -116,16 +101,17 @@ def run_op_by_op(
     made. A verdict that an earlier run found for the same op is taken from there, unless `no_cache`; a failed op is run
     again `reruns` times, for the label `stability`. `limitations` is a file of expected failures (docs/triage.md).
     Failures leave repro folders, their values in `repro_size` bytes at most. `op_memory` and `golden_memory` are bytes.
-    With `backends`, several of them, each op is run on each, in the order of these. `inputs` is `captured`, `random` or
-    an .npz file with values of the model's inputs by name, `weights` a .safetensors file with values of its weights.
-    Ops that fail are records, not exceptions; InputError says what is wrong with the arguments.
+    With `backends`, several of them, each op is run on each, in the order of these. `options` are those that decide a
+    result (harness/record/result_options.py), as the command line has them: `arch`, `data_format`, `dtype`, `inputs`,
+    ... Ops that fail are records, not exceptions; InputError says what is wrong with the arguments.
     """
     names = tuple(backends) or (backend,)
-    asked = _Asked(
-        ",".join(names), arch, data_format, math_fidelity, unsupported_types, optimization_level, amp_level, until,
-        keep_ir, dtype, str(inputs), _text(weights), seed, op_timeout, op_memory, golden_memory, _text(cache_dir),
-        no_cache, _text(limitations), reruns, repro_size,
-    )  # fmt: skip
+    asked = _options(options)
+    stored = {
+        **asked.model_dump(), "backend": ",".join(names), "keep_ir": keep_ir, "op_timeout": op_timeout,
+        "op_memory": op_memory, "golden_memory": golden_memory, "cache_dir": _text(cache_dir), "no_cache": no_cache,
+        "limitations": _text(limitations), "reruns": reruns, "repro_size": repro_size,
+    }  # fmt: skip
     for one in names:
         registry.check_name(one)
     expected = limitation_file.all_rows(limitations)
@@ -135,16 +121,13 @@ def run_op_by_op(
     label = name if in_memory else str(source)
     folder = Path(run_dir) if run_dir is not None else store.default_run_dir([label], started)
     run_id = f"{started:%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:8]}"
-    own = {field.name for field in fields(RunContext)} - {"backend"}
-    options = {key: value for key, value in asdict(asked).items() if key in own}
-    contexts = [RunContext(run_id=run_id, run_dir=str(folder.absolute()), backend=one, **options) for one in names]
+    contexts = [RunContext(run_id, str(folder.absolute()), one, asked, keep_ir) for one in names]
     models = (str(_kept(source, folder, name)) if in_memory else str(source),)
     request = prepare_models.Request(
-        models, dtype=dtype, inputs=asked.inputs, weights=asked.weights, seed=seed, cache_dir=asked.cache_dir,
-        max_tensor_bytes=golden_memory,
+        models, **asked.values(Decides.PROGRAM), cache_dir=_text(cache_dir), max_tensor_bytes=golden_memory,
     )  # fmt: skip
     folders = {task.name: task.folder for task in prepare_models.tasks(request)}
-    caches = export_folder.cache_dir(asked.cache_dir)
+    caches = export_folder.cache_dir(_text(cache_dir))
     with ExitStack() as stack:
         claims = stack.enter_context(Claims())
         writers = [f"main-{backend_label(one)}" if len(names) > 1 else "main" for one in names]
@@ -161,9 +144,9 @@ def run_op_by_op(
             raise InputError(f"--model {failure.model}", "a model that can be exported",
                              f"{failure.status.value}: {failure.error}")  # fmt: skip
         record = RunRecord(
-            run_id=run_id, models=header.models, backend=",".join(map(backend_label, names)), arch=arch,
-            started=started,
-            origin=origin(("opscope.harness.run.api.run_op_by_op", label), {**asdict(asked), "models": list(models)}),
+            run_id=run_id, models=header.models, backend=",".join(map(backend_label, names)),
+            arch=asked.arch, started=started,
+            origin=origin(("opscope.harness.run.api.run_op_by_op", label), {**stored, "models": list(models)}),
         )  # fmt: skip
         store.write_manifest(folder, header, rows)
         store.write_run(folder, record)
@@ -180,6 +163,17 @@ def run_op_by_op(
             store.write_run(folder, record.model_copy(update={"ended": now(), "outcome": outcome}))
         after_run.leave(folder, repro_size)
     return tests
+
+
+def _options(values: dict[str, Any]) -> ResultOptions:
+    """The options among the keywords of a call. Raises TypeError for an unknown one, InputError for its value."""
+    for name in values:
+        if name not in OPTIONS:
+            raise TypeError(f"run_op_by_op() got an unexpected keyword argument {name!r}")
+    try:
+        return ResultOptions(**values)
+    except ValidationError as error:
+        raise input_error(error, lambda name: name) from None
 
 
 def _text(value: str | Path | None) -> str | None:

@@ -15,6 +15,7 @@ from opscope.harness.record import isolation, ledger, store
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import RunContext, backend_label, now, unrun_test
 from opscope.harness.record.records import OpRow, OpTest
+from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.record.stages import Status
 from opscope.harness.record.store import StoredRun
 from opscope.harness.record.workflows import FULL, SPLIT, WORKFLOWS
@@ -71,7 +72,7 @@ def close(plan: RunPlan, selected: set[str] | None, *, interrupted: bool) -> Clo
         problem = str(error)
     run = stored._replace(record=record, tests=[*stored.tests, *unrun])
     try:
-        if plan.orders.context.workflow == FULL:
+        if plan.orders.context.options.workflow == FULL:
             whole_tests = store.whole_models(plan.run_dir, run.tests)
             isolation.write(plan.run_dir, isolation.artefacts(whole_tests, plan.run_dir, _kept_alone(plan)))
     except InputError as error:
@@ -90,8 +91,10 @@ def _kept_alone(plan: RunPlan) -> dict[tuple[str, str], OpTest]:
         ready = orders.ready or result_cache.recall(orders.caches, orders.context)
         if ready is None:
             continue
-        for types in dict.fromkeys((WORKFLOWS[SPLIT].unsupported_types, orders.context.unsupported_types)):
-            context = replace(orders.context, workflow=SPLIT, unsupported_types=types)
+        options = orders.context.options
+        for types in dict.fromkeys((WORKFLOWS[SPLIT].unsupported_types, options.unsupported_types)):
+            alone = options.changed(workflow=SPLIT, unsupported_types=types)
+            context = replace(orders.context, options=alone)
             cache = result_cache.ResultCache(orders.caches, context, ready)
             for folder in plan.header.export_dirs:
                 for row in export_folder.read_manifest(Path(folder))[1]:
@@ -126,9 +129,10 @@ def page_of(run: StoredRun, run_dir: Path) -> Run:
     """The page of a stored run; ops that a killed run left without a record count as not_run."""
     recorded = {(test.op_id, test.backend) for test in run.tests}
     backends = run.record.backend.split(",")
+    options = ResultOptions.of_run(run.record)
     lost = [
-        unrun_test(row, RunContext(run.record.run_id, str(run_dir), backend=backend, arch=run.record.arch),
-                   Status.NOT_RUN, "the run ended before this op")
+        unrun_test(row, RunContext(run.record.run_id, str(run_dir), backend, options), Status.NOT_RUN,
+                   "the run ended before this op")
         for backend in backends
         for row in run.rows
         if row.module is not None and (row.op_id, backend) not in recorded

@@ -19,6 +19,7 @@ from opscope.harness.record import store
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import RunContext, backend_label, repro_line, unrun_test
 from opscope.harness.record.records import OpRow, OpTest, RunRecord
+from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.record.stages import Status
 from opscope.harness.record.store import StoredRun
 from opscope.harness.run.resume import FREE
@@ -152,13 +153,7 @@ def _own(part: Part, record: RunRecord, into: Path) -> list[OpTest]:
 
 def _context(record: RunRecord, into: Path, backend: str) -> RunContext:
     """What all ops of the whole run have in common."""
-    options = record.origin.options
-    return RunContext(
-        record.run_id, str(into), backend=backend, arch=record.arch, data_format=options.get("data_format"),
-        math_fidelity=options.get("math_fidelity"), until=options.get("until"),
-        optimization_level=int(options.get("optimization_level") or 0),
-        amp_level=int(options.get("amp_level") or 0),
-    )  # fmt: skip
+    return RunContext(record.run_id, str(into), backend, ResultOptions.of_run(record))
 
 
 def _lost(rows: Sequence[OpRow], tests: Sequence[OpTest], record: RunRecord, into: Path) -> list[OpTest]:

@@ -6,10 +6,12 @@ Made once by the controller (harness/run/start_run.py), handed to xdist workers 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+
+from pydantic_core import to_jsonable_python
 
 from opscope.harness.climb import result_cache
 from opscope.harness.climb.climber import Climber, Terms
@@ -118,7 +120,7 @@ class RunPlan:
 
     def told(self) -> dict[str, Any]:
         """The orders as JSON for an xdist worker."""
-        return asdict(self.orders)
+        return to_jsonable_python(self.orders)
 
     @classmethod
     def heard(cls, told: dict[str, Any]) -> RunPlan:

@@ -15,8 +15,9 @@ from opscope.harness.lanes.flight import Ready
 from opscope.harness.record import history
 from opscope.harness.record.optest import RunContext
 from opscope.harness.record.records import OpRow
+from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.record.stages import Stage
-from opscope.harness.record.workflows import WORKFLOWS, unsupported_types
+from opscope.harness.record.workflows import WORKFLOWS
 from opscope.harness.run.request import Request
 from opscope.harness.scale import shard
 
@@ -69,7 +70,8 @@ def heard(told: dict[str, Any]) -> Orders:
     if ready is not None:
         ready = Ready(**{**ready, "stages": tuple(Stage(stage) for stage in ready["stages"])})
     others = tuple(heard(other) for other in told["others"])
-    return Orders(**{**told, **words, "ready": ready, "context": RunContext(**told["context"]), "others": others})
+    context = RunContext.from_json(told["context"])
+    return Orders(**{**told, **words, "ready": ready, "context": context, "others": others})
 
 
 def orders_of(request: Request, run_id: str, run_dir: Path, settings: dict[str, Any]) -> Orders:
@@ -87,14 +89,7 @@ def _for_backend(backend: str, request: Request, run_id: str, run_dir: Path, set
         run_id=run_id,
         run_dir=str(run_dir),
         backend=backend,
-        arch=settings["arch"],
-        data_format=settings["data_format"],
-        math_fidelity=settings["math_fidelity"],
-        unsupported_types=unsupported_types(settings["unsupported_types"], settings["workflow"]),
-        workflow=settings["workflow"],
-        optimization_level=settings["optimization_level"],
-        amp_level=settings["amp_level"],
-        until=settings["until"],
+        options=ResultOptions.of(settings),
         keep_ir=settings["keep_ir"],
     )
     return Orders(

@@ -13,6 +13,7 @@ from opscope.harness.backends import registry
 from opscope.harness.limitations import limitation_file
 from opscope.harness.programs import derived_exports
 from opscope.harness.record.errors import InputError
+from opscope.harness.record.result_options import Decides, ResultOptions
 from opscope.harness.record.workflows import SPLIT, WORKFLOWS
 from opscope.harness.settings import foreign_options
 from opscope.harness.settings.settings import SETTINGS, Resolved, project_folder, resolve
@@ -147,14 +148,10 @@ def to_prepare(
     settings = settings or request.settings.values
     return prepare_models.Request(
         models=tuple(models) or request.models,
-        dtype=settings["dtype"],
-        inputs=settings["inputs"],
-        weights=settings.get("weights"),
-        seed=settings["seed"],
+        **ResultOptions.of(settings).values(Decides.PROGRAM),
         cache_dir=settings["cache_dir"],
         max_tensor_bytes=settings["golden_memory"],
         max_cache=settings["max_cache"],
-        training=settings["training"],
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -21,8 +21,9 @@ from opscope.harness.record import store
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import backend_label, now
 from opscope.harness.record.records import ManifestHeader, OpRow, RunRecord
+from opscope.harness.record.result_options import OPTIONS, ResultOptions
 from opscope.harness.record.selection import chosen
-from opscope.harness.record.workflows import FULL, WORKFLOWS, unsupported_types
+from opscope.harness.record.workflows import FULL, WORKFLOWS
 from opscope.harness.run import resume, whole_models
 from opscope.harness.run.plan import MAIN, AnyLane, RunPlan, lane_of
 from opscope.harness.run.process_plan import Orders, orders_of, settled, shared
@@ -30,10 +31,7 @@ from opscope.harness.run.progress import Event
 from opscope.harness.run.request import Request, to_prepare
 from opscope.harness.scale import costs, shard
 
-FROM_THE_RUN = (
-    "backend", "arch", "data_format", "math_fidelity", "unsupported_types", "optimization_level", "amp_level",
-    "workflow", "until", "op_timeout", "op_memory",
-)  # fmt: skip
+FROM_THE_RUN = ("backend", *OPTIONS, "op_timeout", "op_memory")
 """Settings that an op of an earlier run takes from that run, unless they are given anew."""
 
 
@@ -99,8 +97,7 @@ def _from_models(
         if mine is not None:
             orders = shared(orders, mine)
         if request.settings["op_by_op_on_fail"] and not dry:
-            types = unsupported_types(request.settings["unsupported_types"], FULL)
-            orders = _whole(orders, ready, header, run_dir, report, types, cached)
+            orders = _whole(orders, ready, header, run_dir, report, request.settings.values, cached)
         plan = RunPlan(settled(orders, request, rows, ready, cached, started), header, rows)
         if not dry:
             if mine is not None:
@@ -119,7 +116,7 @@ def _by_workflow(
     report: Callable[[Event], None], claims: Claims,
 ) -> tuple[ManifestHeader, list[OpRow]]:  # fmt: skip
     """The manifest that the run's workflow makes of the models' own."""
-    workflow = orders.context.workflow
+    workflow = orders.context.options.workflow
     if workflow == FULL:
         return of_models(header)
     if WORKFLOWS[workflow].of_ttnn:
@@ -129,11 +126,12 @@ def _by_workflow(
 
 def _whole(
     orders: Orders, ready: Sequence[Ready], header: ManifestHeader, run_dir: Path, report: Callable[[Event], None],
-    types: str, cached: bool,
+    settings: Mapping[str, Any], cached: bool,
 ) -> Orders:  # fmt: skip
     """Runs the models as whole programs; the orders for the ops of those that failed."""
     sides = RunPlan(orders, header, ()).sides()
-    whole_models.run(sides, ready, header, run_dir, report, types, cached=cached)
+    options = ResultOptions.of({**settings, "workflow": FULL})
+    whole_models.run(sides, ready, header, run_dir, report, options, cached=cached)
     models = whole_models.ran(store.whole_tests(run_dir))
     return replace(orders, whole=models, others=tuple(replace(other, whole=models) for other in orders.others))
 
@@ -253,10 +251,8 @@ def _resumed(
         resume.prepared(run, to_prepare(request, settings, run.record.origin.options["models"]), again)
         resume.check_backend(run, _fingerprint(ready))
         if settings.get("op_by_op_on_fail"):
-            types = unsupported_types(settings["unsupported_types"], FULL)
-            plan = replace(
-                plan, orders=_whole(plan.orders, ready, run.header, run_dir, report, types, not settings["no_cache"])
-            )
+            cached = not settings["no_cache"]
+            plan = replace(plan, orders=_whole(plan.orders, ready, run.header, run_dir, report, settings, cached))
         orders = settled(plan.orders, request, run.rows, ready, not settings["no_cache"], started)
         if not dry:
             store.write_run(run_dir, run.record.model_copy(update={"ended": None, "outcome": "running"}))
@@ -278,7 +274,7 @@ def _write(plan: RunPlan, request: Request, started: datetime, command_line: Seq
         run_id=plan.orders.context.run_id,
         models=plan.header.models,
         backend=",".join(backend_label(side.orders.context.backend) for side in plan.sides()),
-        arch=plan.orders.context.arch,
+        arch=plan.orders.context.options.arch,
         started=started,
         origin=origin.origin(command_line, options),
     )

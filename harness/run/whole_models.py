@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING, Any
 from opscope.harness.climb import result_cache
 from opscope.harness.prepare.whole_manifest import whole_rows
 from opscope.harness.record import store
-from opscope.harness.record.optest import DEFAULT_ARCH, DEFAULT_BACKEND, RunContext
+from opscope.harness.record.optest import DEFAULT_BACKEND, RunContext
 from opscope.harness.record.records import ManifestHeader, OpTest
+from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.record.stages import FAILED
 from opscope.harness.record.workflows import FULL, WORKFLOWS
+from opscope.models.registry import TRAINING
 
 if TYPE_CHECKING:
     from opscope.harness.lanes.flight import Ready
@@ -30,11 +32,11 @@ SPARED = "its models ran whole"
 
 def run(
     sides: Sequence[RunPlan], ready: Sequence[Ready], header: ManifestHeader, run_dir: Path,
-    report: Callable[[Any], None], types: str, *, cached: bool,
+    report: Callable[[Any], None], options: ResultOptions, *, cached: bool,
 ) -> None:  # fmt: skip
     """Runs each model whole on each backend, unless the run folder has its record. Raises InputError as a lane does.
 
-    `types` says what becomes of unsupported types: a model may go to the host where its ops by themselves may not.
+    `options` are those of whole models: one may go to the host where its ops by themselves may not.
     `ready` is what each backend said; `cached`: verdicts that still hold are taken.
     """
     there = {(test.model_name, test.backend) for test in store.whole_tests(run_dir)}
@@ -42,10 +44,11 @@ def run(
         orders = replace(
             side.orders,
             op_timeout=WORKFLOWS[FULL].patience * side.orders.op_timeout,
-            context=replace(side.orders.context, workflow=FULL, unsupported_types=types),
+            context=replace(side.orders.context, options=options),
         )
         patient = replace(side, orders=orders, header=header)
-        rows = [row for row in whole_rows(header.export_dirs) if (row.uses[0].model, _label(side)) not in there]
+        rows = whole_rows(header.export_dirs)
+        rows = [row for row in rows if (row.uses[0].model, _label(side)) not in there]
         if not rows:
             continue
         cache = result_cache.ResultCache(orders.caches, orders.context, said if cached else None)
@@ -74,16 +77,12 @@ def _label(side: RunPlan) -> str:
 
 def _repro(model: str, context: RunContext) -> str:
     """One command line that runs the model whole again."""
-    words = ["pytest", "--model", model, "--workflow", FULL]
-    for flag, value, default in (
-        ("--backend", context.backend, DEFAULT_BACKEND), ("--arch", context.arch, DEFAULT_ARCH),
-        ("--data-format", context.data_format, None), ("--math-fidelity", context.math_fidelity, None),
-        ("--optimization-level", context.optimization_level, 0), ("--amp-level", context.amp_level, 0),
-        ("--unsupported-types", context.unsupported_types, WORKFLOWS[FULL].unsupported_types),
-    ):  # fmt: skip
-        if value is not None and value != default:
-            words += [flag, str(value)]
-    return shlex.join(words)
+    # `--training` adds its ending to the name again.
+    name = model.removesuffix(TRAINING) if context.options.training else model
+    words = ["pytest", "--model", name, "--workflow", FULL]
+    if context.backend != DEFAULT_BACKEND:
+        words += ["--backend", context.backend]
+    return shlex.join([*words, *context.options.flags(usual=ResultOptions(workflow=FULL))])
 
 
 def ran(tests: Iterable[OpTest]) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ import json
 import queue
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -325,7 +325,7 @@ class ClusterLane:
         config = self.config
         return {
             "token": config.context.run_id,
-            "context": {**asdict(config.context), "run_dir": ""},
+            "context": {**config.context.as_json(), "run_dir": ""},
             "op_timeout": config.op_timeout,
             "op_memory": config.memory_limit,
         }

@@ -105,7 +105,7 @@ class _Slot:
         self.token, self.export, self.run = token, folder / "export", folder / "run"
         self.folder = folder
         self.where = _Anywhere(str(self.export))
-        context = RunContext(**{**task["context"], "run_dir": str(self.run)})
+        context = RunContext.from_json({**task["context"], "run_dir": str(self.run)})
         self.lane = Lane(
             LaneConfig(
                 context=context,

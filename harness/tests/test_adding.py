@@ -1,7 +1,7 @@
-"""Adding an op, a model and a backend, each in the one place that docs/architecture.md names.
+"""Adding an op, a model, a backend and an option, each in the one place that docs/architecture.md names.
 
-Done to a copy of the rooms by writing what a newcomer would write, and then a sweep takes the new op of the new model
-through the new backend.
+Done to a copy of the rooms by writing what a newcomer would write. Then a sweep takes the new op of the new model
+through the new backend, and whatever follows from an option has the new one.
 """
 
 from __future__ import annotations
@@ -52,6 +52,13 @@ class Example(Reference):
 
     name = "example_backend"
 '''
+OPTION = """
+    rounding: Annotated[str, one_of(("nearest", "down"))] = row(
+        "nearest", "How results are rounded: nearest or down.", "WORD", column="how results were rounded",
+    )  # fmt: skip
+"""
+LAST_OPTION = "    @classmethod\n    def of("
+"""What follows the last row."""
 
 
 @pytest.fixture
@@ -85,3 +92,35 @@ def test_an_op_a_model_and_a_backend(copy: Path, tmp_path: Path):
     assert (record["op_name"], record["status"], record["backend"]) == ("chlo.lgamma", "success", "example_backend")
     dumped = "".join(p.read_text(errors="replace") for p in (run / "artifacts").rglob("*ttnn*") if p.is_file())
     assert '"ttnn.lgamma"' in dumped
+
+
+def run_in(copy: Path, *words: str | Path) -> str:
+    """What a Python program prints that has the copy for its rooms."""
+    done = subprocess.run(
+        [sys.executable, "-P", *words], cwd=copy, env=os.environ | {"PYTHONPATH": str(copy)}, capture_output=True,
+        text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_an_option(copy: Path, tmp_path: Path):
+    options = copy / "harness" / "result_options.py"
+    before, after = options.read_text().split(LAST_OPTION)
+    options.write_text(f"{before.rstrip()}\n{OPTION}\n{LAST_OPTION}{after}")
+    run_in(copy, "-m", "opscope.reports.commands.new_migration", "How results were rounded")
+    (copy / "harness" / "tests").mkdir()
+    shutil.copy(ROOT / "harness" / "tests" / "ops.py", copy / "harness" / "tests")
+    (tmp_path / "work").mkdir()
+    program = ROOT / "harness" / "tests" / "added_option.py"
+    places = json.loads(run_in(copy, program, tmp_path / "work").splitlines()[-1])
+    assert "--rounding=WORD How results are rounded: nearest or down." in places.pop("help")
+    assert places.pop("repro").endswith(" --rounding down")
+    assert places.pop("merged repro").endswith(" --rounding down")
+    assert "with rounding 'down' and 'nearest'" in places.pop("other shares")
+    assert places.pop("resumed otherwise").startswith("--rounding: expected no other value than the run's")
+    assert places == {
+        "command line": "down", "environment": "down", "project": "down", "default": "nearest", "signature": "nearest",
+        "record": "down", "status": "golden_failed", "keys": 2, "resumed": "down", "repro folder": "down",
+        "column": "down", "series": "rounds n150 rounding=down",
+    }  # fmt: skip

@@ -13,11 +13,12 @@ import numpy as np
 import pytest
 
 from opscope.harness.backends import registry
-from opscope.harness.backends.base import BackendOptions, Job, StageCrashError, StageError
+from opscope.harness.backends.base import Job, StageCrashError, StageError
 from opscope.harness.lanes.ladder import climb
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import RunContext
 from opscope.harness.record.records import TensorDesc
+from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.record.stages import Stage, Status
 from opscope.harness.tests.ops import add_row
 
@@ -43,7 +44,7 @@ def backend_of(folder, text, name="mine"):
 
 
 def job_of(*arrays, results=(DESC,), **options):
-    return Job("op", b"module {}", list(arrays), BackendOptions(**options), tuple(results))
+    return Job("op", b"module {}", list(arrays), ResultOptions(**options), tuple(results))
 
 
 def climbed(backend, job):
@@ -56,7 +57,7 @@ def test_a_compiler_of_ones_own_is_a_yaml_file(tmp_path):
     backend = backend_of(tmp_path, FINE)
     assert (backend.name, backend.stages) == ("mine", (Stage("pack"), Stage.RUN))
     assert backend.available() is None
-    assert backend.target(BackendOptions()).card_type == "host"
+    assert backend.target(ResultOptions()).card_type == "host"
     left, right = np.ones((2, 3), np.float32), np.arange(6, dtype=np.float32).reshape(2, 3)
     job = climbed(backend, job_of(left, right))
     np.testing.assert_array_equal(job.outputs[0], left + right)
@@ -67,7 +68,7 @@ def test_it_climbs_like_any_other_backend(tmp_path):
     backend = backend_of(tmp_path, FINE)
     row = add_row(tmp_path, "op1")
     context = RunContext("r", str(tmp_path / "run"), str(tmp_path / "mine.yaml"))
-    test = climb(row, backend, BackendOptions(), context=context, export_dir=tmp_path)
+    test = climb(row, backend, context=context, export_dir=tmp_path)
     assert (test.status, test.backend) == (Status.SUCCESS, "mine")
     assert [str(time.stage) for time in test.stages] == ["pack", "run", "compare"]
 
@@ -139,7 +140,7 @@ def test_a_tool_that_dies_of_a_signal_is_a_crash_of_the_op(tmp_path):
     assert "last words" in crash.value.diagnostic
     row = add_row(tmp_path, "op1")
     context = RunContext("r", str(tmp_path / "run"), str(tmp_path / "mine.yaml"))
-    test = climb(row, backend, BackendOptions(), context=context, export_dir=tmp_path)
+    test = climb(row, backend, context=context, export_dir=tmp_path)
     assert (test.status, test.crash_kind, test.failed_stage) == (Status.CRASHED, "signal SIGSEGV", Stage("pack"))
     assert "last words" in (tmp_path / "run" / test.artifact).read_text()
 
@@ -214,7 +215,7 @@ def test_tt_mlirs_tools_are_a_file_of_their_own(monkeypatch):
     assert [str(stage) for stage in backend.stages] == [
         "stablehlo-to-ttir", "ttir-to-ttnn", "ttnn-to-flatbuffer", "run",
     ]  # fmt: skip
-    assert backend.target(BackendOptions(arch="n150")).card_type == "n150"
+    assert backend.target(ResultOptions(arch="n150")).card_type == "n150"
     monkeypatch.setenv("PATH", "")
     assert "not on PATH: ttmlir-opt, ttmlir-translate, ttrt" in backend.available()
 
@@ -231,7 +232,7 @@ def test_ttmlir_lowers_with_tools_of_those_names(tmp_path, monkeypatch):
     backend = registry.load("ttmlir")
     kind = "tensor<32x64xf32>"
     module = f"func.func @main(%a: {kind}) -> {kind} {{ %0 = stablehlo.tanh %a : {kind} return %0 : {kind} }}"
-    job = Job("op", module.encode(), [], BackendOptions(), (TensorDesc(shape=(32, 64), data_type="f32"),), tmp_path)
+    job = Job("op", module.encode(), [], ResultOptions(), (TensorDesc(shape=(32, 64), data_type="f32"),), tmp_path)
     backend.climb(Stage.STABLEHLO_TO_TTIR, job)
     assert "ttir.tanh" in (tmp_path / "stablehlo-to-ttir.mlir").read_text()
     with pytest.raises(StageError, match="the environment has no SYSTEM_DESC_PATH"):
@@ -256,8 +257,8 @@ def test_the_real_tools_of_iree(kind, dtype, op, numpy):
     text = f"tensor<2x3x{kind}>"
     module = f"func.func @main(%a: {text}) -> {text} {{ %0 = stablehlo.{op} %a : {text} return %0 : {text} }}"
     array = np.arange(6).reshape(2, 3).astype(dtype)
-    job = Job("op", module.encode(), [array], BackendOptions(), (TensorDesc(shape=(2, 3), data_type=kind),))
+    job = Job("op", module.encode(), [array], ResultOptions(), (TensorDesc(shape=(2, 3), data_type=kind),))
     np.testing.assert_array_equal(climbed(backend, job).outputs[0], numpy(array))
-    broken = Job("op2", b"func.func @main() { return stablehlo.nothing }", [], BackendOptions())
+    broken = Job("op2", b"func.func @main() { return stablehlo.nothing }", [], ResultOptions())
     with pytest.raises(StageError, match="error:"):
         backend.climb(Stage.COMPILE, broken)

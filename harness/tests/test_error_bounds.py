@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 
 from opscope.compiler import api
-from opscope.harness.backends.base import BackendOptions
 from opscope.harness.backends.reference import Reference
 from opscope.harness.prepare.golden import compile_module
 from opscope.harness.prepare.mlir import load, to_bytecode
 from opscope.harness.record.records import TensorDesc
+from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.verdict.compare import compare
 from opscope.simulator.api import Device
 
 COUNT = 4096
-TARGET = Reference().target(BackendOptions("n150"))
+TARGET = Reference().target(ResultOptions(arch="n150"))
 UNARY = (
     "abs", "cbrt", "ceil", "cosine", "exponential", "exponential_minus_one", "floor", "log", "log_plus_one", "logistic",
     "negate", "round_nearest_afz", "round_nearest_even", "rsqrt", "sign", "sine", "sqrt", "tan", "tanh",

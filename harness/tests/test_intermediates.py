@@ -7,11 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from opscope.harness.backends.base import BackendOptions, Job, Target
+from opscope.harness.backends.base import Job, Target
 from opscope.harness.backends.reference import Reference
 from opscope.harness.prepare.mlir.door import load
 from opscope.harness.prepare.mlir.tagged import tagged
 from opscope.harness.prepare.split import split_module
+from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.verdict.intermediates import Watch
 
 CHAIN = """func.func @main(%x: tensor<8x16xf32>, %w: tensor<16x4xf32>) -> tensor<8x4xf32> {
@@ -133,7 +134,7 @@ def watched(module: str, inputs: list[np.ndarray], folder: Path, level: int = 0,
     """The values of a module that the reference compiler and device made."""
     split = split_module(module)
     results = (split.values[split.program.results[0]],)
-    job = Job("model", tagged(module), inputs, BackendOptions(optimization_level=level), results, roles)
+    job = Job("model", tagged(module), inputs, ResultOptions(optimization_level=level), results, roles)
     backend = Reference()
     job.watch = watch = Watch(split, inputs, backend.target(job.options), folder)
     for stage in backend.stages:

@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 
 from opscope.harness.backends import registry
-from opscope.harness.backends.base import BackendOptions, Job, StageError
+from opscope.harness.backends.base import Job, StageError
 from opscope.harness.lanes.ladder import climb
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import RunContext
 from opscope.harness.record.records import OpRow, Source, TensorDesc, Use
+from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.record.stages import Stage, Status
 
 pytest.importorskip("iree.compiler", reason="pip install 'opscope[iree]'")
@@ -37,7 +38,7 @@ def iree():
 
 def job_of(module, inputs, *results, **options):
     descs = tuple(TensorDesc(shape=shape, data_type=kind) for shape, kind in results)
-    return Job("op", module.encode(), list(inputs), BackendOptions(), descs, **options)
+    return Job("op", module.encode(), list(inputs), ResultOptions(), descs, **options)
 
 
 def climbed(backend, job):
@@ -123,11 +124,11 @@ def test_an_op_that_writes_into_its_input_is_flagged_and_still_judged(iree, tmp_
     )  # fmt: skip
     context = RunContext("r", str(tmp_path / "run"), "iree")
     for _ in range(2):  # what the first run wrote must not be the second one's input
-        test = climb(row, iree, BackendOptions(), context=context, export_dir=tmp_path)
+        test = climb(row, iree, context=context, export_dir=tmp_path)
         assert (test.status, test.overwritten_inputs) == (Status.SUCCESS, (0,))
     np.testing.assert_array_equal(np.load(tmp_path / "a.npy"), values[0])
 
 
 def test_it_has_no_device_formats(iree):
     with pytest.raises(InputError, match="--data-format: expected none with --backend iree"):
-        iree.target(BackendOptions(data_format="Bfp8_b"))
+        iree.target(ResultOptions(data_format="Bfp8_b"))

@@ -8,19 +8,19 @@ import numpy as np
 import pytest
 
 from opscope.harness.backends import registry
-from opscope.harness.backends.base import BackendOptions
 from opscope.harness.lanes.ladder import climb
 from opscope.harness.record.optest import RunContext
+from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.record.stages import Stage, Status
 from opscope.harness.tests.ops import FAULTY, add_row
 
 C, R, X = Stage.COMPILE, Stage.RUN, Stage.COMPARE
 
 
-def take(folder, module=b"fine", *, until=None, golden=True, row=None, **options):
-    context = RunContext("r1", str(folder / "run"), FAULTY, until=until)
+def take(folder, module=b"fine", *, until=None, golden=True, row=None, keep_ir=False):
+    context = RunContext("r1", str(folder / "run"), FAULTY, ResultOptions(until=until), keep_ir)
     row = row or add_row(folder, "op1", module, golden=golden)
-    return climb(row, registry.load(FAULTY), BackendOptions(**options), context=context, export_dir=folder)
+    return climb(row, registry.load(FAULTY), context=context, export_dir=folder)
 
 
 @pytest.mark.parametrize(
@@ -109,12 +109,12 @@ def test_a_golden_of_another_type_fails(tmp_path):
 
 def test_the_repro_line_names_what_is_not_default(tmp_path):
     row = add_row(tmp_path, "op1")
-    context = RunContext("r1", "/a run", "xla", arch="p150", data_format="Bfp8_b", math_fidelity="LoFi")
+    context = RunContext("r1", "/a run", "xla", ResultOptions(arch="p150", data_format="Bfp8_b", math_fidelity="LoFi"))
     from opscope.harness.record.optest import repro_line
 
     assert repro_line(row.op_id, context) == (
         "pytest --op-by-op --op op1 --run-dir '/a run' --backend xla --arch p150 --data-format Bfp8_b "
         "--math-fidelity LoFi"
     )
-    plain = dataclasses.replace(context, backend="reference", arch="n150", data_format=None, math_fidelity=None)
+    plain = dataclasses.replace(context, backend="reference", options=ResultOptions())
     assert repro_line(row.op_id, plain) == "pytest --op-by-op --op op1 --run-dir '/a run'"

@@ -14,6 +14,7 @@ import pytest
 from opscope.harness.lanes.lane import Lane, LaneConfig
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import RunContext
+from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.record.stages import Stage, Status
 from opscope.harness.tests.ops import FAULTY, add_row
 
@@ -166,7 +167,7 @@ def test_output_is_capped_and_does_not_block(tmp_path):
 def test_unknown_backend_and_stage_are_input_errors(tmp_path):
     with Lane(config(tmp_path, backend="nul")) as lane, pytest.raises(InputError, match="try null"):
         lane.ready()
-    context = RunContext("r1", str(tmp_path), FAULTY, until="ttir-to-ttnn")
+    context = RunContext("r1", str(tmp_path), FAULTY, ResultOptions(until="ttir-to-ttnn"))
     with Lane(LaneConfig(context, {})) as lane, pytest.raises(InputError, match="--until: expected a stage of faulty"):
         lane.ready()
 

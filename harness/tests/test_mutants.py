@@ -17,11 +17,11 @@ import pytest
 
 from opscope.compiler import api
 from opscope.compiler.target import binary
-from opscope.harness.backends.base import BackendOptions
 from opscope.harness.backends.reference import Reference
 from opscope.harness.prepare import prepare_models
 from opscope.harness.prepare.inputs import row_golden, row_inputs
 from opscope.harness.record.records import OpRow
+from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.verdict.compare import compare
 from opscope.harness.verdict.terms import term_sizes
 from opscope.simulator.api import Device, DeviceError
@@ -53,7 +53,7 @@ class Op:
         """The verdict of a sweep."""
         row = self.row
         checks = compare(
-            row_golden(row, self.folder), outputs, row.op_name, Reference().target(BackendOptions(BOARD)),
+            row_golden(row, self.folder), outputs, row.op_name, Reference().target(ResultOptions(arch=BOARD)),
             inputs=row.inputs, outputs=row.outputs, params=row.op_params,
             term_sizes=lambda: term_sizes(self.module, row_inputs(row, self.folder)),
         )  # fmt: skip

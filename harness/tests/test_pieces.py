@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from opscope.harness.backends.base import BackendOptions, StageError
+from opscope.harness.backends.base import StageError
 from opscope.harness.backends.reference import Reference
 from opscope.harness.lanes.ladder import climb
 from opscope.harness.prepare.inputs import row_golden, row_inputs
@@ -17,6 +17,7 @@ from opscope.harness.programs.pieces import Collected, collect
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import RunContext
 from opscope.harness.record.records import OpRow
+from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.record.stages import Stage, Status
 from opscope.harness.tests.test_intermediates import CALLS
 
@@ -27,11 +28,11 @@ HEADS = """func.func @main(%x: tensor<2x8x16xf32>, %w: tensor<16x4xf32>) -> tens
   %2 = stablehlo.add %1, %1 : tensor<2x8x4xf32>
   return %2 : tensor<2x8x4xf32>
 }"""
-OPTIONS = BackendOptions(unsupported_types="fallback")
+OPTIONS = ResultOptions(unsupported_types="fallback")
 
 
 def rows_of(
-    folder: Path, module: str, *inputs: np.ndarray, options: BackendOptions = OPTIONS, roles: tuple[str, ...] = ()
+    folder: Path, module: str, *inputs: np.ndarray, options: ResultOptions = OPTIONS, roles: tuple[str, ...] = ()
 ) -> list[OpRow]:
     for name in ("ops", "values"):
         (folder / name).mkdir()
@@ -63,9 +64,9 @@ def test_each_op_gets_what_the_walk_has_for_its_inputs(heads: list[OpRow], tmp_p
 
 
 def test_they_climb_from_where_the_compiler_has_them(heads: list[OpRow], tmp_path: Path) -> None:
-    context = RunContext("run", str(tmp_path / "run"), workflow="compile-split", unsupported_types="fallback")
+    context = RunContext("run", str(tmp_path / "run"), options=ResultOptions(workflow="compile-split"))
     for row in heads:
-        test = climb(row, Reference(), OPTIONS, context=context, export_dir=tmp_path)
+        test = climb(row, Reference(), context=context, export_dir=tmp_path)
         assert test.status is Status.SUCCESS, test
         assert [time.stage for time in test.stages] == [Stage.TTNN_TO_FLATBUFFER, Stage.RUN, Stage.COMPARE]
         assert test.workflow == "compile-split"
@@ -77,7 +78,7 @@ def test_a_wrong_value_is_told(heads: list[OpRow], tmp_path: Path) -> None:
     path = tmp_path / row.sources[0].path if row.sources[0].path else tmp_path
     np.save(path, np.load(path) + np.float32(0.1))
     context = RunContext("run", str(tmp_path / "run"))
-    test = climb(row, Reference(), OPTIONS, context=context, export_dir=tmp_path)
+    test = climb(row, Reference(), context=context, export_dir=tmp_path)
     assert test.status is Status.GOLDEN_FAILED
 
 
@@ -108,7 +109,7 @@ def test_the_program_is_the_one_that_knows_what_stays(tmp_path: Path) -> None:
     found = {}
     for folder, roles in zip(folders, (("input", "parameter", "parameter"), ()), strict=True):
         folder.mkdir()
-        options = BackendOptions(unsupported_types="fallback", optimization_level=2, amp_level=1)
+        options = ResultOptions(unsupported_types="fallback", optimization_level=2, amp_level=1)
         inputs = (normal(1, 8, 8, 32), normal(3, 3, 32, 32), normal(32))
         found[folder.name] = {
             row.op_name: row for row in rows_of(folder, NORMED, *inputs, options=options, roles=roles)
@@ -121,8 +122,8 @@ def test_the_program_is_the_one_that_knows_what_stays(tmp_path: Path) -> None:
     assert all(row.sources for row in known.values()), "what is computed once has inputs too"
     # Operands lie as they do in the program: weights of the product in block floats, activations in L1.
     assert [desc.layout.rpartition(",")[2] for desc in conv.inputs] == ["Bfp8_b", "Bfp8_b"]
-    context = RunContext("run", str(tmp_path / "run"), workflow="compile-split", optimization_level=2, amp_level=1)
-    test = climb(conv, Reference(), options, context=context, export_dir=folders[0])
+    context = RunContext("run", str(tmp_path / "run"), options=options)
+    test = climb(conv, Reference(), context=context, export_dir=folders[0])
     assert test.status is Status.SUCCESS, test
     assert test.inputs == conv.inputs
 

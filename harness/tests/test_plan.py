@@ -31,11 +31,12 @@ def test_again_takes_the_newest_run_and_its_settings(run: Path, tmp_path: Path) 
     made = start_run.from_run(request(tmp_path, op_ids=(SECOND,)))
     assert made.again
     assert made.run_dir == run
-    assert (made.orders.context.backend, made.orders.context.arch, made.orders.op_timeout) == ("null", "e150", 7.0)
+    asked = made.orders.context
+    assert (asked.backend, asked.options.arch, made.orders.op_timeout) == ("null", "e150", 7.0)
     assert made.orders.attempts == {FIRST: 2, SECOND: 2}
     assert [row.op_id for row in made.rows if made.asks_for(row)] == [SECOND]
     anew = start_run.from_run(request(tmp_path, arch="p150"))
-    assert anew.orders.context.arch == "p150"
+    assert anew.orders.context.options.arch == "p150"
 
 
 def test_ids_may_be_shortened_but_not_guessed(run: Path) -> None:

@@ -30,6 +30,10 @@ def context(folder: Path, **changes: Any) -> RunContext:
     return RunContext(changes.pop("run_id", "first"), str(folder / "run"), **changes)
 
 
+def ask(asked: RunContext, **options: Any) -> RunContext:
+    return replace(asked, options=asked.options.changed(**options))
+
+
 def verdict(row: OpRow, asked: RunContext, status: Status = Status.SUCCESS, **fields: Any) -> OpTest:
     return build_test(row, asked, status=status, started=now(), **fields)
 
@@ -42,10 +46,10 @@ CHANGES = {
     ),
     "golden": lambda row, asked, ready: (row.model_copy(update={"golden": ()}), asked, ready),
     "backend": lambda row, asked, ready: (row, replace(asked, backend="xla"), ready),
-    "board": lambda row, asked, ready: (row, replace(asked, arch="p150"), ready),
-    "format": lambda row, asked, ready: (row, replace(asked, data_format="Bfp8_b"), ready),
-    "fidelity": lambda row, asked, ready: (row, replace(asked, math_fidelity="LoFi"), ready),
-    "until": lambda row, asked, ready: (row, replace(asked, until="run"), ready),
+    "board": lambda row, asked, ready: (row, ask(asked, arch="p150"), ready),
+    "format": lambda row, asked, ready: (row, ask(asked, data_format="Bfp8_b"), ready),
+    "fidelity": lambda row, asked, ready: (row, ask(asked, math_fidelity="LoFi"), ready),
+    "until": lambda row, asked, ready: (row, ask(asked, until="run"), ready),
     "compiler": lambda row, asked, ready: (row, asked, replace(ready, fingerprint="reference-2")),
     "judge": lambda row, asked, ready: (row, asked, replace(ready, judge="2-abc")),
     "card": lambda row, asked, ready: (row, asked, replace(ready, card_type="sim-p150")),
@@ -216,8 +220,9 @@ def test_what_a_backend_said_holds_until_a_source_or_an_option_changes(
     assert result_cache.recall(tmp_path, asked) is None, "it did not say that it lasts"
     result_cache.note(tmp_path, asked, READY)
     assert result_cache.recall(tmp_path, replace(asked, run_id="r2", run_dir="/r2")) == READY
-    for change in ({"arch": "p150"}, {"data_format": "Bfp8_b"}, {"until": "run"}, {"backend": "xla"}):
-        assert result_cache.recall(tmp_path, replace(asked, **change)) is None
+    assert result_cache.recall(tmp_path, replace(asked, backend="xla")) is None
+    for change in ({"arch": "p150"}, {"data_format": "Bfp8_b"}, {"until": "run"}, {"amp_level": 2}):
+        assert result_cache.recall(tmp_path, ask(asked, **change)) is None
     for path in sorted((tmp_path / "src").rglob("*.*")):
         path.write_text("changed")
         assert result_cache.recall(tmp_path, asked) is None, path

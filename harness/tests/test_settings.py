@@ -62,6 +62,7 @@ def test_values_are_read(tmp_path: Path, name: str, text: str, value: object) ->
         ("op_timeout", "-1", "--op-timeout: expected a number of seconds"),
         ("op_timeout", "nan", "--op-timeout: expected a number of seconds"),
         ("seed", "one", "--seed: expected an integer"),
+        ("math_fidelity", "HiFi5", "--math-fidelity: expected one of LoFi, HiFi2, HiFi3, HiFi4, got 'HiFi5'; try HiFi"),
         ("dtype", "float46", "--dtype: expected one of"),
         ("until", "Run", "expected the name of a stage, got 'Run'; try run"),
         ("inputs", "captred", "; try captured"),

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from opscope.harness.backends import registry
-from opscope.harness.backends.base import BackendOptions, Declined, Job, StageError
+from opscope.harness.backends.base import Declined, Job, StageError
+from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.record.stages import Stage
 
 
@@ -17,7 +18,7 @@ def interpreter():
 
 
 def run(backend, module, *inputs):
-    job = Job("op", module.encode(), list(inputs), BackendOptions())
+    job = Job("op", module.encode(), list(inputs), ResultOptions())
     for stage in backend.stages:
         backend.climb(stage, job)
     return job.outputs
@@ -95,4 +96,4 @@ def test_an_op_that_would_take_too_long_is_declined(interpreter, side):
       %0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] : ({kind}, {kind}) -> {kind}
       return %0 : {kind} }}"""
     with pytest.raises(Declined, match="elements to compute one by one, at most 1,048,576"):
-        interpreter.climb(Stage.LEGALIZE, Job("op", module.encode(), [], BackendOptions()))
+        interpreter.climb(Stage.LEGALIZE, Job("op", module.encode(), [], ResultOptions()))

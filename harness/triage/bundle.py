@@ -24,8 +24,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from opscope.harness.record.errors import InputError
-from opscope.harness.record.optest import DEFAULT_UNSUPPORTED_TYPES, RunContext
+from opscope.harness.record.optest import RunContext
 from opscope.harness.record.records import OpRow, OpTest, Record, Source, Use
+from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.record.stages import Stage, Status
 from opscope.harness.triage import bundle_texts
 
@@ -66,17 +67,11 @@ class Failure(Record):
         return (self.status, self.stage) == (test.status, test.failed_stage)
 
 
-class Options(Record):
+class Options(ResultOptions, frozen=True):
     """How the op was run."""
 
     backend: str
     """A backend's name, or a file's path below the folder."""
-    arch: str
-    data_format: str | None = None
-    math_fidelity: str | None = None
-    unsupported_types: str = DEFAULT_UNSUPPORTED_TYPES
-    optimization_level: int = 0
-    amp_level: int = 0
     op_timeout: float = 120.0
     op_memory: int | None = None
 
@@ -245,9 +240,4 @@ def backend_of(folder: Path, options: Options) -> str:
 def context_of(folder: Path, repro: Repro, run_dir: Path) -> RunContext:
     """The context in which the op is run again, its artifacts below `run_dir`."""
     options = repro.options
-    return RunContext(
-        run_id="repro", run_dir=str(run_dir), backend=backend_of(folder, options), arch=options.arch,
-        data_format=options.data_format, math_fidelity=options.math_fidelity,
-        unsupported_types=options.unsupported_types, optimization_level=options.optimization_level,
-        amp_level=options.amp_level,
-    )  # fmt: skip
+    return RunContext("repro", str(run_dir), backend_of(folder, options), ResultOptions.of(options.model_dump()))

@@ -8,7 +8,7 @@ from opscope.harness.backends import registry
 from opscope.harness.cache import export_folder
 from opscope.harness.record import store
 from opscope.harness.record.errors import InputError
-from opscope.harness.record.optest import DEFAULT_UNSUPPORTED_TYPES, backend_label
+from opscope.harness.record.optest import backend_label
 from opscope.harness.record.records import OpRow, OpTest
 from opscope.harness.record.selection import chosen
 from opscope.harness.record.stages import FAILED
@@ -49,15 +49,8 @@ def origin(run: StoredRun, row: OpRow, test: OpTest) -> bundle.Origin:
     """Where a failure of a run comes from: options of the run, but what the record itself says of it."""
     given, record = run.record.origin.options, run.record
     backends = registry.several(str(given.get("backend") or record.backend))
-    options = bundle.Options(
-        backend=next((name for name in backends if backend_label(name) == test.backend), test.backend),
-        arch=test.arch or record.arch,
-        data_format=given.get("data_format"), math_fidelity=given.get("math_fidelity"),
-        unsupported_types=given.get("unsupported_types") or DEFAULT_UNSUPPORTED_TYPES,
-        optimization_level=int(given.get("optimization_level") or 0),
-        amp_level=int(given.get("amp_level") or 0),
-        op_timeout=float(given.get("op_timeout") or 120.0), op_memory=given.get("op_memory"),
-    )  # fmt: skip
+    backend = next((name for name in backends if backend_label(name) == test.backend), test.backend)
+    options = bundle.Options.of({**given, "backend": backend, "arch": test.arch or record.arch})
     return bundle.Origin(
         export_dir=export_dir(run, row), options=options, run_id=record.run_id, seed=int(given.get("seed") or 0),
         revision=record.origin.revision, backend_revision=record.origin.backend_revision,

@@ -154,7 +154,7 @@ class Lab:
         while len(self._lanes) < self._wanted:
             context = bundle.context_of(self._folder, self.repro, self.place / f"lane{len(self._lanes)}")
             if self.stage is not None and self.stage is not Stage.COMPARE:
-                context = replace(context, until=str(self.stage))
+                context = replace(context, options=context.options.changed(until=str(self.stage)))
             options = self.repro.options
             self._lanes.append(Lane(LaneConfig(
                 context, {bundle.MODEL: str(self.place)}, op_timeout=options.op_timeout,

@@ -69,11 +69,12 @@ def replay(
     repro = bundle.read(folder)
     with tempfile.TemporaryDirectory(prefix="opscope-replay-") as scratch:
         context = bundle.context_of(folder, repro, Path(scratch))
-        given = {"backend": backend, "arch": arch, "data_format": data_format, "math_fidelity": math_fidelity}
-        context = replace(context, **{name: value for name, value in given.items() if value is not None})
+        given = {"arch": arch, "data_format": data_format, "math_fidelity": math_fidelity}
+        changed = {name: value for name, value in given.items() if value is not None}
         if backend is not None and backend_label(backend) != backend_label(repro.options.backend):
             # Formats and fidelity are the recorded backend's own words.
-            context = replace(context, data_format=data_format, math_fidelity=math_fidelity)
+            changed |= {"data_format": data_format, "math_fidelity": math_fidelity}
+        context = replace(context, backend=backend or context.backend, options=context.options.changed(**changed))
         row, export_dir = repro.row, folder.resolve()
         if not row.golden and repro.failure.stage in NEEDS_GOLDEN:
             with Evaluator() as evaluator:

@@ -7,8 +7,10 @@ which frontends there are and what they need.
 
 from __future__ import annotations
 
+import ast
 import importlib
 import re
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 
@@ -56,10 +58,8 @@ def install(framework: str) -> str:
     return f"pip install -e '.[{extra}]'" if extra else "pip install -e ."
 
 
-_IMPORT = re.compile(r"^\s*from models\.frontends(?:\.([\w.]+))? import (.+)$", re.MULTILINE)
-
-
-def sources(framework: str) -> list[Path]:
+@cache
+def sources(framework: str) -> tuple[Path, ...]:
     """The files whose change makes what the frontend exported worthless: its own, and what these import from here."""
     found: list[Path] = []
     todo = [HERE / f"{name}.py" for name in (*SHARED, framework)]
@@ -68,8 +68,9 @@ def sources(framework: str) -> list[Path]:
         if path in found:
             continue
         found.append(path)
-        for folder, listed in _IMPORT.findall(path.read_text(encoding="utf-8")):
-            here = HERE.joinpath(*folder.split(".")) if folder else HERE
-            words = [here.with_suffix(".py"), *(here / f"{word.strip()}.py" for word in listed.split(","))]
-            todo += [word for word in words if word.is_file()]
-    return sorted(found)
+        for node in ast.walk(ast.parse(path.read_bytes())):
+            if isinstance(node, ast.ImportFrom) and f"{node.module}.".startswith(f"{__name__}."):
+                here = HERE.joinpath(*str(node.module).removeprefix(__name__).split("."))
+                imported = [here.with_suffix(".py"), *(here / f"{alias.name}.py" for alias in node.names)]
+                todo += [file for file in imported if file.is_file()]
+    return tuple(sorted(found))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from opscope.models import registry
+from opscope.models import frontends, registry
 
 NAMES = ["bert_base", "gpt2_small", "mnist_mlp", "resnet50", "vit_base"]
 ADDED = """
@@ -68,6 +68,12 @@ def test_a_file_that_does_not_import_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "broken.py").write_text(ADDED.format(name="broken") + "\nimport no_such_module_anywhere\n")
     with pytest.raises(ValueError, match=r"broken\.py: expected a model that imports, got ModuleNotFoundError"):
         registry.add_folder(tmp_path)
+
+
+def test_what_an_exporter_imports_is_a_source() -> None:
+    sources = {path.name for path in frontends.sources("tflite")}
+    assert {"tflite.py", "base.py", "onnx.py", "fold.py", "saved_model.py"} <= sources
+    assert "keras.py" not in sources
 
 
 def test_another_model_is_no_source() -> None:

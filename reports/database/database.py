@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 from sqlalchemy import event
@@ -20,6 +20,9 @@ from opscope.base.digest import words_digest
 from opscope.base.results_folder import make_folder, results_folder
 from opscope.harness.record.errors import InputError
 from opscope.reports.database.renamed import with_old_names
+
+if TYPE_CHECKING:
+    from alembic.config import Config
 
 ROOM = Path(__file__).parent
 SECRET_KEY = re.compile(r"pass|pwd|secret|token", re.IGNORECASE)
@@ -245,12 +248,18 @@ def _drop_views(connection: sa.Connection) -> None:
 def _migrate(connection: sa.Connection) -> None:
     # Alembic takes half a second to import, which only a first publish and an upgrade should pay.
     from alembic import command
+
+    command.upgrade(alembic_config(connection), "head")
+
+
+def alembic_config(connection: sa.Connection) -> Config:
+    """Where Alembic finds the migrations, and the database that they are for."""
     from alembic.config import Config
 
     config = Config(attributes={"connection": connection})
     config.set_main_option("script_location", str(ROOM / "migrations").replace("%", "%%"))
     config.set_main_option("path_separator", "os")
-    command.upgrade(config, "head")
+    return config
 
 
 def _renew_views(connection: sa.Connection, force: bool) -> None:

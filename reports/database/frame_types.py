@@ -8,6 +8,8 @@ from __future__ import annotations
 from opscope.reports.database.renamed import COLUMNS, VIEWS
 
 TEXT, COUNT, NUMBER, TRUTH, TIME, LIST = "str", "Int64", "float64", "bool", "datetime64[us, UTC]", "object"
+OF_TYPE = {str: TEXT, int: COUNT, float: NUMBER, bool: TRUTH}
+"""Python's type of a field -> that of its column."""
 
 _NAMED = {
     COUNT: """

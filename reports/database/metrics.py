@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from opscope.harness.record.result_options import OPTIONS
 from opscope.reports.database.database import views
 from opscope.reports.database.frame_types import OF_VIEW, type_of
 from opscope.reports.database.renamed import COLUMNS, UNTIL, VIEWS
@@ -27,14 +28,10 @@ SHARED = {
     "started": "start, in UTC",
     "series": "nights that can be compared: same backend, board, types, formats, inputs and seed",
     "backend": "the compiler and what ran its output",
-    "arch": "the board that ops were compiled for",
     "card_type": "what ran the ops; `sim-n150` is the simulated card",
     "dtype": "element type",
     "rank": "number of dimensions of the first operand",
-    "data_format": "format in which the device computes floats",
-    "math_fidelity": "passes of the matrix unit",
-    "optimization_level": "what the compiler was asked to do beyond single ops: 0, 1 or 2",
-    "amp_level": "mixed precision that was asked for: 0, 1 or 2",
+    **{name: option.column for name, option in OPTIONS.items() if option.column},
     "model": "the model",
     "model_name": "a model that uses the op",
     "op_id": "the op's id, the same in every run and model",

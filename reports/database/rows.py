@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from opscope.base.digest import words_digest
 from opscope.harness.record.records import ManifestHeader, OpRow, OpTest, RunRecord, TensorDesc, fails_run
+from opscope.harness.record.result_options import OPTIONS
 from opscope.harness.record.stages import Stage
 from opscope.harness.record.store import StoredRun, latest, read_run, whole_models
 from opscope.reports.database.schema import DROPPED, OP_TESTS
@@ -21,14 +22,12 @@ Row = dict[str, Any]
 
 AFTER_COMPILE = frozenset({Stage.RUN, Stage.COMPARE})
 
-DECIDING = ("dtype", "data_format", "math_fidelity", "inputs", "seed")
-"""Options that decide an op's numbers: runs that differ in them are not of one series."""
+UNNAMED = ("dtype", "data_format", "math_fidelity", "inputs", "seed")
+"""Options whose values stand in the text of a series without their names, in this order."""
 
-LEVELS = ("optimization_level", "amp_level")
-"""What the compiler was asked to do decides them too; level 0 of either goes without a word."""
-
-USUAL = "split"
-"""The workflow that runs without a word for it had."""
+NAMED = tuple(name for name, option in OPTIONS.items()
+              if option.series and name not in (*UNNAMED, "arch", "workflow"))  # fmt: skip
+"""All others that decide an op's numbers: those that are not as usual stand there with their names."""
 
 RAN = "ran"
 """Outcome of a model that has a module; the others say why it has none."""
@@ -80,9 +79,10 @@ def read(run_dir: Path, records: tuple[StoredRun, Sequence[OpTest]] | None = Non
 def series_text(backend: str, arch: str, options: dict[str, Any]) -> str:
     """What two runs have in common if a difference between them is news about the code, as one readable text."""
     workflow = options.get("workflow")
-    words = (backend, arch, *(options.get(name) for name in DECIDING), None if workflow == USUAL else workflow)
-    levels = (f"{name}={options[name]}" for name in LEVELS if options.get(name))
-    return " ".join([*(str(plain(word)) for word in words if word is not None), *levels])
+    unnamed = (*(options.get(name) for name in UNNAMED), workflow if workflow != OPTIONS["workflow"].default else None)
+    named = (f"{name}={plain(options[name])}" for name in NAMED
+             if options.get(name) not in (None, OPTIONS[name].default))  # fmt: skip
+    return " ".join([backend, arch, *(str(plain(value)) for value in unnamed if value is not None), *named])
 
 
 def series_by_backend(backend: str, arch: str, options: dict[str, Any]) -> dict[str, str]:

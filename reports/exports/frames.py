@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import sqlalchemy as sa
 
 from opscope.harness.record.errors import InputError, closest
+from opscope.harness.record.result_options import OPTIONS, record_fields
 from opscope.reports.compare.night_diff import diffs
 from opscope.reports.compare.run_selection import open_runs
 from opscope.reports.database.database import all_views
-from opscope.reports.database.frame_types import COUNT, LIST, NUMBER, TEXT, TIME, TRUTH, type_of
+from opscope.reports.database.frame_types import COUNT, LIST, NUMBER, OF_TYPE, TEXT, TIME, TRUTH, type_of
 from opscope.reports.database.metrics import parse
 from opscope.reports.database.reading import database_url, read_database
 from opscope.reports.database.schema import MODELS, MODULE_OPS, OP_TESTS, OPS, RUNS
@@ -64,8 +65,8 @@ COLUMNS: dict[str, dict[str, Column]] = {
         "ran_on": Column(TEXT, "`simulator`, `silicon`, `host`, `mixed` or `none`"),
         "data_format": Column(TEXT, "format the device computed floats in"),
         "math_fidelity": Column(TEXT, "passes of the matrix unit"),
-        "optimization_level": Column(COUNT, "what the compiler was asked to do beyond single ops"),
-        "amp_level": Column(COUNT, "mixed precision that was asked for"),
+        **{name: Column(OF_TYPE[kind], OPTIONS[name].column) for name, (kind, _) in record_fields().items()
+           if name not in ("arch", "data_format", "math_fidelity")},
         "provenance": Column(TEXT, "where its inputs came from"),
         "attempt": Column(COUNT, "which attempt this was"),
         "repro": Column(TEXT, "the line that runs just this op again"),

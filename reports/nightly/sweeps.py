@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from opscope.harness.record.result_options import Decides, ResultOptions
 from opscope.harness.record.store import file_name, runs_root
 from opscope.harness.settings.settings import BY_NAME
 from opscope.reports.nightly.config import Config
@@ -93,12 +94,9 @@ def expected_models(config: Config) -> tuple[str, ...]:
     """Names of the models that every sweep of the night asks for. Raises InputError for what names none."""
     from opscope.harness.prepare import prepare_models
 
-    options = config.options
     request = prepare_models.Request(
         models=config.models,
-        dtype=options.get("dtype", "float32"),
-        inputs=options.get("inputs", "captured"),
-        training=bool(options.get("training", False)),
+        **ResultOptions.of(config.options).values(Decides.PROGRAM),
     )
     return tuple(task.name for task in prepare_models.tasks(request))
 

@@ -10,11 +10,13 @@ import base64
 import gzip
 import json
 import shlex
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from opscope.base.statuses import STATUSES
 from opscope.harness.record.records import RunRecord
+from opscope.harness.record.result_options import OPTIONS
 from opscope.harness.record.store import StoredRun, load_run, write_whole
 from opscope.reports.compare.owned import EVERYBODY, Owned
 from opscope.reports.compare.whole_models import models_section
@@ -139,26 +141,29 @@ def gzipped(text: str) -> str:
     return base64.b64encode(gzip.compress(text.encode(), 6, mtime=0)).decode()
 
 
-OPTIONS = ("dtype", "data_format", "math_fidelity", "optimization_level", "amp_level", "inputs")
-"""Options that are shown at the top, where they are set."""
-
-
 def chips(run: StoredRun) -> list[tuple[str, str]]:
     """What was run on what, and when: label and value."""
     record = run.record
-    options = record.origin.options
     took = "" if record.ended is None else f"{(record.ended - record.started).total_seconds():.1f} s"
     found = [
         ("backend", record.backend),
         ("arch", record.arch),
         ("card", ", ".join(sorted({test.card_type for test in run.tests}))),
         ("ran on", ", ".join(sorted({test.ran_on for test in run.tests} - {"none"}))),
-        *((name.replace("_", " "), str(options[name])) for name in OPTIONS if options.get(name)),
+        *_options(record.origin.options),
         ("started", f"{record.started:%Y-%m-%d %H:%M:%S} UTC"),
         ("took", took),
         ("run", record.run_id),
     ]  # fmt: skip
     return [(label, value) for label, value in found if value]
+
+
+def _options(options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """The types and inputs of a run, and the other options that are not as usual: label and value."""
+    for name, option in OPTIONS.items():
+        value = options.get(name)
+        if name != "arch" and value is not None and (name in ("dtype", "inputs") or value != option.default):
+            yield name.replace("_", " "), str(value)
 
 
 def origin(record: RunRecord) -> list[tuple[str, str]]:

@@ -13,9 +13,10 @@ from urllib.parse import quote
 from opscope.base.statuses import NOT_ATTEMPTED, NOT_RUN
 from opscope.harness.record.agreement import disagreements
 from opscope.harness.record.records import OpRow, OpTest
+from opscope.harness.record.result_options import OPTIONS, record_fields
 from opscope.harness.record.stages import FAILED, Stage, Status, in_order
 from opscope.reports.compare.owned import EVERYBODY, Owned
-from opscope.reports.database.rows import is_failure, signature
+from opscope.reports.database.rows import NAMED, is_failure, signature
 
 Row = dict[str, Any]
 UNTRIED = frozenset({Status.SKIPPED, Status.NOT_RUN})
@@ -79,7 +80,7 @@ def _op_row(test: OpTest, owned: Owned) -> Row:
         ],
         "ran_on": test.ran_on,
         "card": test.card_type,
-        "format": " ".join(filter(None, (test.data_format, test.math_fidelity, *_levels(test)))),
+        "format": " ".join(filter(None, (test.data_format, test.math_fidelity, *_options(test)))),
         "provenance": test.provenance,
         "overwritten": list(test.overwritten_inputs),
         "error": test.error_message or test.crash_kind or (test.expected if is_failure(test) else ""),
@@ -206,7 +207,7 @@ def unsplittable(rows: Sequence[OpRow], owned: Owned) -> list[Row]:
     ]
 
 
-def _levels(test: OpTest) -> list[str]:
-    """The compiler's levels, where they are not its defaults."""
-    named = {"optimization level": test.optimization_level, "AMP level": test.amp_level}
-    return [f"{name} {level}" for name, level in named.items() if level]
+def _options(test: OpTest) -> list[str]:
+    """The further options of a record that are not as usual."""
+    values = ((name, getattr(test, name)) for name in record_fields() if name in NAMED)
+    return [f"{name.replace('_', ' ')} {value}" for name, value in values if value != OPTIONS[name].default]

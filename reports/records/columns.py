@@ -52,18 +52,25 @@ SCALARS: tuple[tuple[type, Any], ...] = (
 """Python type of a field -> column type; bool stands before int, being one."""
 
 
-def column(name: str, annotation: Any, *, key: bool = False) -> sa.Column[Any]:
+BEFORE = "before"
+"""Key in the `info` of a column: what a migration that adds it gives the rows of before, where it may not be NULL."""
+
+
+def column(name: str, annotation: Any, default: Any = None, *, key: bool = False) -> sa.Column[Any]:
     """The column of a field: scalar where there is one, else JSON; nullable where the field may be None."""
     options = get_args(annotation) if get_origin(annotation) in (Union, types.UnionType) else (annotation,)
     kinds = [option for option in options if option is not type(None)]
     kind = next((sql for python, sql in SCALARS if isinstance(kinds[0], type) and issubclass(kinds[0], python)), None)
-    return sa.Column(name, sa.JSON() if kind is None else kind, primary_key=key, nullable=len(kinds) < len(options))
+    info = {BEFORE: default} if isinstance(default, str | int | float) else {}
+    return sa.Column(
+        name, sa.JSON() if kind is None else kind, primary_key=key, nullable=len(kinds) < len(options), info=info
+    )
 
 
 def columns(record: type[BaseModel], *, keys: tuple[str, ...] = (), without: tuple[str, ...] = ()) -> list[Any]:
     """The columns of all fields of `record` but `without`, in the order of the fields."""
     return [
-        column(name, field.annotation, key=name in keys)
+        column(name, field.annotation, field.default, key=name in keys)
         for name, field in record.model_fields.items()
         if name not in without
     ]

@@ -11,6 +11,7 @@ from typing import Any
 
 from opscope.harness.record.optest import RunContext, build_test
 from opscope.harness.record.records import ManifestHeader, OpRow, Origin, RunRecord, StageTime, TensorDesc, Use
+from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.record.stages import FAILED, Stage, Status
 from opscope.harness.record.store import Journal, write_manifest, write_run
 
@@ -40,7 +41,9 @@ def night(folder: Path, number: int, ops: Mapping[str, Op], models: tuple[str, .
     """Writes the run of one night and returns its folder; `unsplittable` is a status like any other."""
     run_id = f"night{number:02}"
     run_dir = folder / run_id
-    context = RunContext(run_id, str(run_dir), arch=record.get("arch", "n150"), card_type="sim-n150")
+    context = RunContext(
+        run_id, str(run_dir), options=ResultOptions(arch=record.get("arch", "n150")), card_type="sim-n150"
+    )
     started = START + timedelta(days=number)
     tensor = TensorDesc(shape=(8, 8), data_type="f32")
     rows, tests = [], []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ Json = dict[str, Any]
 
 
 def batch(rows: list[OpRow], where: Callable[[OpRow], Json], **changes: Any) -> Json:
-    context = {**asdict(RunContext("r1", "", FAULTY)), "run_dir": ""}
+    context = RunContext("r1", "", FAULTY).as_json()
     ops = [{"row": row.model_dump_json(), "attempt": 1, "fresh": False, **where(row)} for row in rows]
     task = {"token": "r1", "batch": "b1", "context": context, "op_timeout": 20.0, "op_memory": None, "ops": ops}
     return task | changes

@@ -14,8 +14,9 @@ from pathlib import Path
 
 import numpy as np
 
-from opscope.harness.backends.base import BackendOptions, Job, StageError, Target
+from opscope.harness.backends.base import Job, StageError, Target
 from opscope.harness.record.records import TensorDesc
+from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.record.stages import Stage
 
 
@@ -34,7 +35,7 @@ class Faulty:
     name = "faulty"
     stages = (Stage.COMPILE, Stage.RUN)
 
-    def target(self, options: BackendOptions) -> Target:
+    def target(self, options: ResultOptions) -> Target:
         return Target("host", None, "exact")
 
     def fingerprint(self) -> str:

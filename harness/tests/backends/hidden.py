@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from opscope.harness.backends.base import BackendOptions, Job, StageError, Target
+from opscope.harness.backends.base import Job, StageError, Target
 from opscope.harness.prepare import golden, mlir
 from opscope.harness.prepare.identity import attribute_items
 from opscope.harness.prepare.mlir.values import tensor_desc
+from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.record.stages import Stage
 
 
@@ -43,7 +44,7 @@ class Hidden:
     def wrong(self, job: Job) -> None:
         """What happens then to the results."""
 
-    def target(self, options: BackendOptions) -> Target:
+    def target(self, options: ResultOptions) -> Target:
         return Target("host", None, "exact")
 
     def fingerprint(self) -> str:

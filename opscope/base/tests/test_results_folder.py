@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from opscope.base import atomic_write
 from opscope.base.results_folder import make_folder, results_folder
 from opscope.harness.record import store
 from opscope.reports.database.database import default_url, open_database
-from opscope.reports.records import atomic_write
 
 
 def untracked(repository: Path) -> str:
@@ -30,7 +30,7 @@ def publish_to_the_default_database(root: Path) -> None:
 
 
 def write_a_night(root: Path) -> None:
-    atomic_write.write_whole(results_folder(root) / "nights" / "1" / "night.json", "{}", "")
+    atomic_write.write_whole(results_folder(root) / "nights" / "1" / "night.json", "{}")
 
 
 @pytest.mark.parametrize("use", [write_a_run, publish_to_the_default_database, write_a_night])

@@ -1,0 +1,125 @@
+"""The types of options: how a value is read from text, and what is expected where it cannot be read.
+
+A value comes from the command line, the environment, a TOML or YAML file or a Python caller: a type takes it from each.
+A validator that refuses one raises InputError with an empty place, which `read` fills in.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError, WrapValidator
+
+from opscope.harness.record.errors import InputError, closest
+
+
+def expects(what: str, example: str = "") -> WrapValidator:
+    """Says in our words what a type takes, with an example, where it refuses a value."""
+
+    def checked(value: object, handler: Callable[[object], Any]) -> Any:
+        try:
+            return handler(value)
+        except ValueError:
+            raise InputError("", what, repr(value), example) from None
+
+    return WrapValidator(checked)
+
+
+def choice(value: object, choices: Mapping[str, Any] | Iterable[Any]) -> Any:
+    """The one of some words or numbers that `value` is; of a map what the word stands for. Raises InputError."""
+    known = dict(choices) if isinstance(choices, Mapping) else {str(choice): choice for choice in choices}
+    if str(value) not in known:
+        raise InputError("", f"one of {', '.join(known)}", repr(value), closest(str(value), known))
+    return known[str(value)]
+
+
+def one_of(choices: Mapping[str, Any] | Iterable[Any]) -> BeforeValidator:
+    """Takes one of some words or numbers, as `choice` does."""
+    return BeforeValidator(partial(choice, choices=choices))
+
+
+def absolute(path: object) -> str:
+    """A path that finds its file from any folder, for the command line that a record stores."""
+    return str(Path(str(path)).absolute())
+
+
+def _integer(value: object) -> object:
+    return int(value, 0) if isinstance(value, str) else value
+
+
+_UNITS = {"": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+
+
+def _bytes(value: object) -> int:
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?\s*", str(value), re.IGNORECASE)
+    if match is None:
+        raise ValueError(value)
+    return int(float(match[1]) * _UNITS[match[2].upper()])
+
+
+_SPANS = {"h": 3600.0, "m": 60.0, "s": 1.0}
+
+
+def _span(value: object) -> float:
+    text = str(value).strip().lower()
+    parts = re.findall(r"(\d+(?:\.\d+)?)([hms])", text)
+    if "".join(map("".join, parts)) != text:
+        raise ValueError(value)
+    return sum(float(number) * _SPANS[unit] for number, unit in parts)
+
+
+MOST_SHARES = 10_000
+"""More is a slip of the pen."""
+
+
+def _share(value: object) -> str:
+    match = re.fullmatch(r"\s*(\d{1,6})\s*/\s*(\d{1,6})\s*", str(value))
+    if match is None or not 1 <= int(match[2]) <= MOST_SHARES:
+        raise InputError("", f"I/N, this share of 1 to {MOST_SHARES}", repr(value), "1/4")
+    index, of = int(match[1]), int(match[2])
+    if not 1 <= index <= of:
+        raise InputError("", f"a share from 1/{of} to {of}/{of}", repr(value), f"{min(max(index, 1), of)}/{of}")
+    return f"{index}/{of}"
+
+
+Text = Annotated[str, BeforeValidator(str)]
+Flag = Annotated[bool, expects("true or false")]
+Integer = Annotated[int, BeforeValidator(_integer), expects("an integer", "0")]
+Count = Annotated[int, Field(ge=0), BeforeValidator(_integer), expects("a whole number from 0 on", "0")]
+Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False), expects("a number of seconds above 0", "60")]
+Duration = Annotated[float, Field(gt=0), BeforeValidator(_span), expects("a time above 0", "30m, 90s or 1h30m")]
+"""Seconds, written `1h30m`."""
+Size = Annotated[int, Field(gt=0), BeforeValidator(_bytes), expects("a size of memory above 0", "8GiB")]
+"""Bytes, written `8GiB`; all units are powers of 1024, as memory is sold."""
+SizeOrNone = Annotated[int, BeforeValidator(_bytes), expects("a size of memory, or 0 for none", "8GiB")]
+Share = Annotated[str, BeforeValidator(_share)]
+"""`2/4`: the second of four shares."""
+File = Annotated[str, BeforeValidator(absolute)]
+"""The path of a file."""
+Scheduler = Annotated[
+    Text, Field(pattern=r"^(tcp|tls|ws|wss)://\S+:\d+/?$"),
+    expects("the address of a Dask scheduler", "tcp://127.0.0.1:8786"),
+]  # fmt: skip
+
+
+def read(adapter: TypeAdapter[Any], where: str, value: object) -> Any:
+    """The value in its own type. Raises InputError; `where` is the place that the value stands in."""
+    try:
+        return adapter.validate_python(value)
+    except ValidationError as error:
+        raise input_error(error, lambda _: where) from None
+
+
+def input_error(error: ValidationError, where: Callable[[str], str]) -> InputError:
+    """The first fault that pydantic found as our one line; `where` gives the place of a field by its name."""
+    first = error.errors(include_url=False)[0]
+    place = where(".".join(map(str, first["loc"])))
+    cause = first.get("ctx", {}).get("error")
+    if isinstance(cause, InputError):
+        return InputError(place, cause.expected, cause.got, cause.hint)
+    return InputError(place, first["msg"].removeprefix("Input should be ").removeprefix("Value error, "),
+                      repr(first["input"]))  # fmt: skip

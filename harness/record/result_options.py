@@ -1,0 +1,212 @@
+"""The options that decide a result: one row each, carried whole from the command line to the record.
+
+From a row follow its flag, environment variable, name in `[tool.opscope]` and help text (harness/settings/settings.py);
+the keyword of `run_op_by_op`; what backends get (`Job.options`); the keys of kept verdicts; the line that runs an op
+again; what `--resume`, `opscope merge` and a repro folder take from a run; the field of a record, with its column in
+the database and that column's description; and the series of nights that a run belongs to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Any, Self, cast, get_type_hints
+
+from pydantic import BaseModel, BeforeValidator, Field
+
+from opscope.harness.record.errors import InputError, closest
+from opscope.harness.record.option_types import File, Flag, Integer, Text, absolute, choice, one_of
+from opscope.harness.record.stages import Stage
+from opscope.harness.record.workflows import SPLIT, WORKFLOWS
+
+if TYPE_CHECKING:
+    from opscope.harness.record.records import RunRecord
+
+DTYPES = {"float32": "float32", "f32": "float32", "bfloat16": "bfloat16", "bf16": "bfloat16"}
+"""The float types of a model, and their short names."""
+INPUTS = ("captured", "random")
+FIDELITIES = ("LoFi", "HiFi2", "HiFi3", "HiFi4")
+
+
+class Decides(StrEnum):
+    """What an option decides first, and so which caches depend on it."""
+
+    COMPILATION = "compilation"
+    """What a backend makes of a module: the keys of kept verdicts and of programs taken apart."""
+    CLIMB = "climb"
+    """What of a model goes through which stages: the keys of kept verdicts."""
+    PROGRAM = "program"
+    """The module and the values that it is run on: the keys of exports, which verdicts lead back to."""
+
+
+@dataclass(frozen=True)
+class Option:
+    """What the row of an option says besides its type."""
+
+    default: Any
+    """None also where the default follows from another option."""
+    help: str
+    metavar: str
+    """What stands for its value in the help text; empty: the flag takes no value."""
+    decides: Decides
+    column: str
+    """What its column holds, in the database and in data frames; empty: records do not have it."""
+    series: bool
+    """Whether runs that differ in it belong to different series of nights."""
+
+
+def row(
+    default: Any, help: str, metavar: str = "", decides: Decides = Decides.COMPILATION, *, column: str = "",
+    series: bool = True,
+) -> Any:  # fmt: skip
+    """The row of one option; a function as its default makes it of the options above it."""
+    more: dict[str, Any] = {"metavar": metavar, "decides": decides, "column": column, "series": series}
+    if callable(default):
+        return Field(default_factory=default, description=help, json_schema_extra=more)
+    return Field(default, description=help, json_schema_extra=more)
+
+
+def _inputs(value: object) -> str:
+    return absolute(value) if str(value).endswith(".npz") else choice(value, INPUTS)
+
+
+def _fidelity(value: object) -> str:
+    return next((name for name in FIDELITIES if name.lower() == str(value).lower()), "") or choice(value, FIDELITIES)
+
+
+def _stage(value: object) -> str:
+    from opscope.harness.record.depths import STAGES
+
+    try:
+        return str(STAGES.get(str(value)) or Stage(str(value)))
+    except ValueError:
+        raise InputError("", "the name of a stage", repr(value), closest(str(value), list(Stage))) from None
+
+
+def _of_workflow(values: dict[str, Any]) -> str:
+    return WORKFLOWS[values["workflow"]].unsupported_types
+
+
+Level = Annotated[int, one_of((0, 1, 2))]
+Fidelity = Annotated[str, BeforeValidator(_fidelity)]
+WorkflowName = Annotated[str, one_of(tuple(WORKFLOWS))]
+UnsupportedTypes = Annotated[str, one_of(("fail", "fallback"))]
+Inputs = Annotated[str, BeforeValidator(_inputs)]
+DType = Annotated[str, one_of(DTYPES)]
+LastStage = Annotated[str, BeforeValidator(_stage)]
+
+
+class ResultOptions(BaseModel, frozen=True, extra="forbid", defer_build=True):
+    """What a run was asked for, on each of its backends alike; a new option is one more row."""
+
+    arch: Text = row(
+        "n150", "A board (n150, e150, p150) or an arch (then its default board).", "BOARD",
+        column="board that was compiled for",
+    )  # fmt: skip
+    data_format: Text | None = row(
+        None, "Number format the device computes floats in; default: the module's own types.", "FORMAT",
+        column="format the device computes floats in",
+    )  # fmt: skip
+    math_fidelity: Fidelity | None = row(
+        None, "Passes of the matrix unit: LoFi, HiFi2, HiFi3 or HiFi4; default: the backend's.", "FIDELITY",
+        column="passes of the matrix unit",
+    )  # fmt: skip
+    workflow: WorkflowName = row(
+        SPLIT, "What is taken through the stages: split (each op by itself: --op-by-op), full (the model as one "
+        "program, every value compared), compile-split, split-compile-split.", "WORD", Decides.CLIMB,
+        column="what was taken through the stages",
+    )  # fmt: skip
+    unsupported_types: UnsupportedTypes = row(
+        _of_workflow, "Ops of types that the device has not (f64, i64): fail, or fallback to the host; default: fail "
+        "of ops by themselves, fallback in whole models.", "WORD", series=False,
+    )  # fmt: skip
+    optimization_level: Level = row(
+        0, "What the compiler does beyond single ops: 0 nothing, 1 fuses, 2 also keeps tensors in L1.", "N",
+        column="what the compiler was asked to do beyond single ops: 0, 1 or 2",
+    )  # fmt: skip
+    amp_level: Level = row(
+        0, "Mixed precision (backend reference): 0 none, 1 has products in Bfp8_b, 2 in Bfp8 and the rest in Float16.",
+        "N", column="mixed precision that was asked for: 0, 1 or 2",
+    )  # fmt: skip
+    inputs: Inputs = row(
+        "captured", "Values the ops are run on: captured (from the model), random, or those of an .npz file for the "
+        "model's inputs, by name.", "KIND|FILE", Decides.PROGRAM,
+    )  # fmt: skip
+    weights: File | None = row(
+        None, "A .safetensors file whose tensors replace the seeded weights of the model, by name.", "FILE",
+        Decides.PROGRAM, series=False,
+    )  # fmt: skip
+    seed: Integer = row(0, "Seed of weights and inputs.", "N", Decides.PROGRAM)
+    training: Flag = row(
+        False, "The model's training step (forward, backward, Adam), not its forward pass.", decides=Decides.PROGRAM,
+        series=False,
+    )  # fmt: skip
+    dtype: DType = row("float32", "Float type of the model: float32 or bfloat16.", "TYPE", Decides.PROGRAM)
+    until: LastStage | None = row(
+        None, "Stop each op after this stage, or depth of backend buda; such an op counts as stopped.", "STAGE",
+        Decides.CLIMB, series=False,
+    )  # fmt: skip
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> Self:
+        """The options among other values, such as those that a run stored; what is missing or None is as usual."""
+        return cls(**{name: values[name] for name in cls.model_fields if values.get(name) is not None})
+
+    @classmethod
+    def of_run(cls, record: RunRecord) -> Self:
+        """The options that a stored run had."""
+        return cls.of({**record.origin.options, "arch": record.arch})
+
+    def changed(self, **values: Any) -> Self:
+        """These options with other values for some; unlike `model_copy` it checks them."""
+        return self.of({**self.model_dump(), **values})
+
+    def values(self, *kinds: Decides) -> dict[str, Any]:
+        """The options that decide such things, by name."""
+        return {name: getattr(self, name) for name, option in OPTIONS.items() if option.decides in kinds}
+
+    def recorded(self) -> dict[str, Any]:
+        """The values of these options as records hold them."""
+        return {name: default if (value := getattr(self, name)) is None else value
+                for name, (_, default) in record_fields().items()}  # fmt: skip
+
+    def flags(self, usual: ResultOptions) -> list[str]:
+        """The words of a command line that ask for these options where `usual` is had without asking."""
+        words: list[str] = []
+        for name, option in OPTIONS.items():
+            value = getattr(self, name)
+            if value is not None and value != getattr(usual, name):
+                words += [flag(name), str(value)] if option.metavar else [flag(name)]
+        return words
+
+
+OPTIONS: dict[str, Option] = {
+    name: Option(
+        None if field.default_factory is not None else field.default, field.description or "",
+        **cast("dict[str, Any]", field.json_schema_extra),
+    )
+    for name, field in ResultOptions.model_fields.items()
+}  # fmt: skip
+"""The row of each option by its name."""
+
+
+def flag(name: str) -> str:
+    """The command-line option of a setting."""
+    return "--" + name.replace("_", "-")
+
+
+@cache
+def record_fields() -> dict[str, tuple[Any, Any]]:
+    """The fields that every record has of the options: type and default, which older records take.
+
+    A record holds whatever was asked once, so its types check no words; a text that was not given is empty.
+    """
+    types = get_type_hints(ResultOptions)
+    fields: dict[str, tuple[Any, Any]] = {}
+    for name, option in OPTIONS.items():
+        if option.column:
+            text = option.default is None and types[name] == str | None
+            fields[name] = (str, "") if text else (types[name], option.default)
+    return fields
