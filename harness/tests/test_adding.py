@@ -105,7 +105,7 @@ def run_in(copy: Path, *words: str | Path) -> str:
 
 
 def test_an_option(copy: Path, tmp_path: Path):
-    options = copy / "harness" / "result_options.py"
+    options = copy / "harness" / "record" / "result_options.py"
     before, after = options.read_text().split(LAST_OPTION)
     options.write_text(f"{before.rstrip()}\n{OPTION}\n{LAST_OPTION}{after}")
     run_in(copy, "-m", "opscope.reports.commands.new_migration", "How results were rounded")

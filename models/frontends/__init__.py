@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ast
 import importlib
-import re
 from functools import cache
 from importlib import metadata
 from pathlib import Path

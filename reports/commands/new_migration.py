@@ -1,4 +1,4 @@
-"""Writes the migration that a change of records or tables needs: `python -m opscope.reports.commands.new_migration NAME`.
+"""Writes the migration of what records or tables have anew: `python -m opscope.reports.commands.new_migration WHAT`.
 
 It is made from the difference between the tables as they should be and a database that all migrations have made. A new
 column that may not be NULL gets the default of its field for the rows of before.
