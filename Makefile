@@ -14,7 +14,7 @@ DEV  := $(VENV)/.stamp-dev
 FROM := pyproject.toml constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help venv sweep test slow lint contracts measure conformance ops zoo flatc clean metrics migration dashboard
+.PHONY: help venv sweep test slow lint contracts measure conformance commands ops zoo flatc clean metrics migration dashboard
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -50,6 +50,9 @@ measure: $(TEST) ## take every figure of docs/measurements.md again
 
 conformance: $(TEST) ## write docs/conformance.md again: every stored case of the specification
 	$(BIN)/python -m opscope.compiler.tests.conformance > docs/conformance.md.new && mv docs/conformance.md.new docs/conformance.md
+
+commands: $(BASE) ## write docs/commands.md again, after a change of a help text
+	$(BIN)/python -m opscope.harness.cli.command_reference docs/commands.md
 
 ops: $(BASE) ## write docs/ops.md again, after a change of the op table
 	$(BIN)/opscope ops --markdown > docs/ops.md.new && mv docs/ops.md.new docs/ops.md

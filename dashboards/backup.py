@@ -36,7 +36,7 @@ def backup(home: Home, archive: Path) -> None:
         try:
             descriptor = os.open(archive, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         except OSError as error:
-            raise DashboardError(str(archive), "a place that can be written", str(error.strerror)) from None
+            raise DashboardError(str(archive), "a writable place", str(error.strerror)) from None
         with os.fdopen(descriptor, "wb") as file:
             file.write(temporary.read_bytes())
 

@@ -16,7 +16,7 @@ from opscope.dashboards.errors import DashboardError
 
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 HOME = click.option("--home", "folder", type=click.Path(path_type=Path), metavar="DIR",
-                    help="Where the server keeps its own; default: dashboard_home of the settings.")  # fmt: skip
+                    help="Folder of the server's own files; default: the setting dashboard_home.")  # fmt: skip
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
@@ -39,31 +39,39 @@ def _tell(line: str) -> None:
 
 @click.group()
 def dashboard() -> None:
-    """Serve the results in Apache Superset, in a virtual environment of its own."""
+    """Serve the results in Apache Superset."""
 
 
 @dashboard.command()
-@click.option("--db", "url", metavar="URL", help="Results database; default: .opscope/opscope.sqlite here.")
+@click.option("--db", "url", metavar="URL", help="Results database; default: .opscope/opscope.sqlite.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option("--port", default=8088, show_default=True, type=click.IntRange(0, 65535), help="0 takes a free one.")
-@click.option("--public-url", default="", metavar="URL", help="Address that a proxy in front serves this under.")
+@click.option(
+    "--port",
+    default=8088,
+    show_default=True,
+    type=click.IntRange(0, 65535),
+    help="Port to listen on; 0 picks a free one.",
+)
+@click.option("--public-url", default="", metavar="URL", help="Address under which a proxy serves the dashboards.")
 @click.option("--artifact-url", default="", metavar="URL",
-              help="Where run folders are stored, if not here: links go to URL/<run>/<file>.")  # fmt: skip
+              help="Address of run folders that are stored elsewhere; links go to URL/<run>/<file>.")  # fmt: skip
 @click.option("--artifact-port", default=8089, show_default=True, type=click.IntRange(0, 65535),
-              help="Port of `opscope artifacts serve`, which is started too; 0 takes a free one.")  # fmt: skip
+              help="Port of `opscope artifacts serve`, which is started too; 0 picks a free one.")  # fmt: skip
 @click.option("--runs", "roots", multiple=True, type=click.Path(path_type=Path), metavar="DIR",
-              help="Folder of runs to link to; default: runs/ beside the database.")  # fmt: skip
-@click.option("--anonymous", is_flag=True, help="Let anybody who reaches the server see the dashboards, and only them.")
-@click.option("--foreground", is_flag=True, help="Stay until a signal comes, then stop the server (for systemd).")
-@click.option("--python", metavar="PATH", help="Python of Superset's environment; default: one of 3.10 to 3.12.")
+              help="Folder of run folders to link to; default: runs/ next to the database.")  # fmt: skip
+@click.option("--anonymous", is_flag=True, help="Show the dashboards without a login; everything else still needs one.")
+@click.option("--foreground", is_flag=True, help="Run until a signal arrives, then stop the server (for systemd).")
+@click.option(
+    "--python", metavar="PATH", help="Python for Superset's virtual environment; default: a Python 3.10 to 3.12."
+)
 @HOME
 def up(
     url: str | None, host: str, port: int, public_url: str, artifact_url: str, artifact_port: int,
     roots: tuple[Path, ...], anonymous: bool, foreground: bool, python: str | None, folder: Path | None,
 ) -> None:  # fmt: skip
-    """Install Superset if need be, import the dashboards, serve them.
+    """Install Superset if it is missing, import the dashboards, and serve them.
 
-    Said again it changes what is served, or says that nothing has to change.
+    Superset gets a virtual environment of its own. Run the command again to change what is served.
     """
     from opscope.dashboards import processes
     from opscope.dashboards.home import Served
@@ -98,7 +106,7 @@ def up(
     wanted = Wanted(served, source(database, served.artifact_url), command, f"{local}/healthy", python)
     bring_up(home, wanted, _tell)
     if host not in LOOPBACK:
-        _tell(f"note: listening on {host}: whoever reaches this machine reaches the login page")
+        _tell(f"note: the server listens on {host}, so anybody who can reach this machine can reach the login page")
     asked = _signals() if foreground else []  # heard before anybody is told that there is something to stop
     click.echo(f"{served.url}/superset/dashboard/opscope-tonight/")
     click.echo(f"user admin, password in {home.admin_password}")
@@ -124,24 +132,26 @@ def _stay(home: Any, asked: list[int]) -> None:
     lost = names - set(processes.running(home))
     processes.stop(home)
     if lost and not asked:
-        raise DashboardError("opscope dashboard", "its servers to stay", f"{', '.join(lost)} ended", f"{home.log}")
+        raise DashboardError(
+            "opscope dashboard", "its servers to keep running", f"{', '.join(lost)} ended", f"{home.log}"
+        )
 
 
 @dashboard.command()
 @HOME
 def down(folder: Path | None) -> None:
-    """Stop the server. Everything it keeps stays."""
+    """Stop the server. Its files stay."""
     from opscope.dashboards import processes
 
     stopped = processes.stop(_home(folder))
-    click.echo(f"stopped {', '.join(stopped)}" if stopped else "nothing runs")
+    click.echo(f"stopped {', '.join(stopped)}" if stopped else "no server is running")
 
 
 @dashboard.command()
 @JSON
 @HOME
 def status(as_json: bool, folder: Path | None) -> None:
-    """Say what is served and where. Exit code 1 where nothing is."""
+    """Show what is served, and where. Exit code 1 if the server does not run."""
     from opscope.dashboards import processes
 
     home = _home(folder)
@@ -177,7 +187,7 @@ def _reason(text: str) -> str:
 @JSON
 @HOME
 def check(as_json: bool, folder: Path | None) -> None:
-    """Run every chart's query. Exit code 1 where one fails; the server need not run."""
+    """Run the query of every chart. Exit code 1 if one fails; the server need not run."""
     from opscope.dashboards import bundle, superset
 
     home = _home(folder)
@@ -202,24 +212,26 @@ def check(as_json: bool, folder: Path | None) -> None:
         click.echo(json.dumps(rows, indent=1))
     bad = sum(bool(row["error"]) for row in rows)
     if not as_json:
-        click.echo(f"{len(rows) - bad} of {len(rows)} charts answer")
+        click.echo(f"{len(rows) - bad} of {len(rows)} charts work")
     if bad or not rows:
         raise SystemExit(1)
 
 
 @dashboard.group()
 def user() -> None:
-    """Accounts besides `admin`."""
+    """Manage accounts besides `admin`."""
 
 
 @user.command("add")
 @click.argument("name")
 @click.option("--role", required=True, type=click.Choice(["viewer", "editor"]),
               help="A viewer sees the dashboards; an editor also makes charts and asks SQL.")  # fmt: skip
-@click.option("--password-stdin", is_flag=True, help="Read the password from stdin; default: one is made.")
+@click.option(
+    "--password-stdin", is_flag=True, help="Read the password from stdin; without it, a password is generated."
+)
 @HOME
 def add_user(name: str, role: str, password_stdin: bool, folder: Path | None) -> None:
-    """Add a user NAME, or give one that exists another role and password."""
+    """Add the user NAME, or change the role and password of an existing one."""
     import secrets
 
     from opscope.dashboards import superset
@@ -245,23 +257,23 @@ def add_user(name: str, role: str, password_stdin: bool, folder: Path | None) ->
 @click.argument("archive", type=click.Path(path_type=Path))
 @HOME
 def backup(archive: Path, folder: Path | None) -> None:
-    """Write Superset's own database and keys to ARCHIVE (a zip file). The server may run."""
+    """Write Superset's own database and keys to ARCHIVE, a zip file. The server may be running."""
     from opscope.dashboards.backup import backup as write
 
     write(_home(folder), archive)
-    click.echo(f"{archive}: {archive.stat().st_size:,} bytes, readable by you alone: it holds keys")
+    click.echo(f"{archive}: {archive.stat().st_size:,} bytes; only you can read it, because it contains keys")
 
 
 @dashboard.command()
 @click.argument("archive", type=click.Path(path_type=Path))
 @HOME
 def restore(archive: Path, folder: Path | None) -> None:
-    """Put ARCHIVE in the place of Superset's own database; what was there is kept beside it."""
+    """Replace Superset's own database and keys by those in ARCHIVE; the old ones are kept."""
     from opscope.dashboards import processes
     from opscope.dashboards.backup import restore as read
 
     home = _home(folder)
     if processes.running(home):
-        raise DashboardError("opscope dashboard restore", "a stopped server", "one that runs", "opscope dashboard down")
+        raise DashboardError("opscope dashboard restore", "a stopped server", "a running one", "opscope dashboard down")
     kept = read(home, archive)
-    click.echo(f"restored {home.folder}" + (f"; what was there is in {kept}" if kept else ""))
+    click.echo(f"restored {home.folder}" + (f"; the old files are in {kept}" if kept else ""))

@@ -59,7 +59,7 @@ def _alone(venv: Path) -> Iterator[None]:
         lock = venv.with_name(f"{venv.name}.lock").open("w")
     except OSError as error:
         place = str(venv.parent)
-        raise DashboardError(place, "a folder that can be written", str(error), "OPSCOPE_CACHE_DIR") from None
+        raise DashboardError(place, "a writable folder", str(error), "OPSCOPE_CACHE_DIR") from None
     with lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

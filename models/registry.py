@@ -196,7 +196,7 @@ def add_file(path: Path | str) -> list[Model]:
     """Registers the models of one Python file. Raises ValueError where it holds none or cannot be imported."""
     path = Path(path).resolve()
     if not path.is_file() or not declared(path):
-        raise ValueError(f"--model: expected a Python file with a function decorated @model, got {path}")
+        raise ValueError(f"--model: expected a Python file with a function that has the decorator @model, got {path}")
     _load(path)
     return [m for m in _models.values() if m.path == path]
 
@@ -227,7 +227,7 @@ def get(name: str, folders: Iterable[Path | str] = ()) -> Model:
 def _unknown(word: str, known: Sequence[str]) -> str:
     """The text of the error for a word that names no model."""
     near = difflib.get_close_matches(word, known, n=3, cutoff=0.4) or list(known)
-    expected = "the name of a model, a glob, `all` or the path of a StableHLO file"
+    expected = "the name of a model, a glob, `all` or the path of a model file"
     return f"--model: expected {expected}, got {word!r}; try {', '.join(near)}"
 
 

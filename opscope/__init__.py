@@ -1,6 +1,6 @@
 """opscope: a test-and-regression harness for ML compilers.
 
-The public door: whatever the documentation has users import is here by its name, and loaded when it is asked for.
+The public door: every name that the documentation imports is here and is loaded on first use (docs/python.md).
 """
 
 from __future__ import annotations
@@ -14,22 +14,26 @@ from opscope.base.places import HOME
 NAMES = {
     "ArgSpec": "models.arguments",
     "Backend": "harness.backends.base",
-    "ResultOptions": "harness.record.result_options",
     "Built": "models.arguments",
+    "Declined": "harness.backends.base",
     "Job": "harness.backends.base",
+    "OpTest": "harness.record.records",
+    "ResultOptions": "harness.record.result_options",
     "Stage": "harness.record.stages",
+    "StageCrashError": "harness.backends.base",
     "StageError": "harness.backends.base",
     "Status": "harness.record.stages",
     "Target": "harness.verdict.target",
+    "TorchBuilt": "models.frontends.torch",
+    "Xla": "harness.backends.xla",
     "frames": "reports.exports",
-    "load_run": "harness.record.store",
     "model": "models.registry",
     "run_op_by_op": "harness.run.api",
     "split": "harness.run.api",
 }
 """Public name -> the module that defines it."""
 
-__all__ = sorted(NAMES)
+__all__ = sorted(NAMES)  # pyright: ignore[reportUnsupportedDunderAll]
 
 if str(HOME) not in __path__:  # the rooms of a checkout lie beside this folder
     __path__.append(str(HOME))

@@ -182,7 +182,7 @@ def dram_queues_note(plan: BudaPlan) -> str:
 def _head(plan: BudaPlan) -> Iterator[str]:
     yield f"{plan.graph.name}: {len(plan.graph.ops)} ops on {plan.budget.arch} {plan.budget.grid}, policy {plan.policy}"
     if plan.budget.placeholder:
-        yield f"figures of {plan.budget.arch} are placeholders in TT-Buda: Wormhole's constants, nobody measured them"
+        yield f"figures of {plan.budget.arch} are placeholders in TT-Buda: Wormhole's constants, never measured on it"
     if plan.unmeasured:
         kinds = ", ".join(f"{kind} ({count})" for kind, count in plan.unmeasured.items())
         yield f"no measured cycles on {plan.budget.arch}, counted as a copy: {kinds}"

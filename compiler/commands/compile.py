@@ -30,40 +30,45 @@ class InputProblem(click.ClickException):
 
 @click.command("compile", short_help="Compile a StableHLO file to ttir, ttnn or a flatbuffer.")
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--to", "target", type=click.Choice(TARGETS), default="flatbuffer", show_default=True, help="Last stage.")
-@click.option("--arch", default="n150", show_default=True, help="A board, or an arch (then its default board).")
-@click.option("--data-format", help="Format of all floats, such as Bfp8_b; default: each tensor's own type.")
+@click.option(
+    "--to", "target", type=click.Choice(TARGETS), default="flatbuffer", show_default=True, help="Stage to stop after."
+)
+@click.option("--arch", default="n150", show_default=True, help="A board, or an arch, which means its default board.")
+@click.option("--data-format", help="Number format of all floats, such as Bfp8_b; default: each tensor's own type.")
 @click.option("--math-fidelity", default="HiFi4", show_default=True, help="LoFi, HiFi2, HiFi3 or HiFi4.")
 @click.option(
     "--unsupported-types",
     type=click.Choice(("fail", "fallback")),
     default="fail",
     show_default=True,
-    help="Ops of f64, i64, complex and other types that the device has not: refused, or computed by the host.",
+    help="Refuse ops of types that the device lacks (f64, i64, complex, ...), or compute them on the host.",
 )
 @click.option(
     "--optimization-level",
     type=click.Choice(("0", "1", "2")),
     default="0",
     show_default=True,
-    help="0: each op by itself; 1: ops simplified and fused; 2: tensors in L1 where they fit.",
+    help="0: compile each op by itself; 1: simplify and fuse ops; 2: also keep tensors in L1 if they fit.",
 )
 @click.option(
     "--amp-level",
     type=click.Choice(("0", "1", "2")),
     default="0",
     show_default=True,
-    help="Mixed precision: 1 has products in Bfp8_b, 2 in Bfp8 and all else in Float16.",
+    help="Mixed precision: 0: none; 1: products in Bfp8_b; 2: products in Bfp8, everything else in Float16.",
 )
 @click.option(
     "--argument-types",
-    help="input, parameter or constant, one per argument: what is computed of the last two alone is computed once.",
+    help="input, parameter or constant for each argument; values that depend on no input are computed once.",
 )
 @click.option(
-    "-o", "--output", type=click.Path(path_type=Path), help="Default: standard output; FILE.ttnn for binaries."
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    help="File to write; default: standard output, FILE.ttnn for a binary.",
 )
 @click.option(
-    "--dump-ir", type=click.Path(path_type=Path), help="Folder for the IR before the first and after each stage."
+    "--dump-ir", type=click.Path(path_type=Path), help="Folder for the IR before the first stage and after each stage."
 )
 def compile_command(
     file: Path,
@@ -135,9 +140,9 @@ def _as_pipeline(arg: str) -> list[str]:
     "opt",
     cls=_Opt,
     short_help="Run passes over StableHLO, ttir or ttnn.",
-    epilog=f"Passes: {', '.join(passes.names())}. Options of a pass stand behind it: name{{x=1}}. "
-    f"Pipelines as tt-mlir calls them: {', '.join(PIPELINE_NAMES)}. "
-    "Each is an option too: --name, --name='x=1 y=2'.",
+    epilog=f"Passes: {', '.join(passes.names())}. Options of a pass follow its name: name{{x=1}}. "
+    f"Pipelines with the names of tt-mlir: {', '.join(PIPELINE_NAMES)}. "
+    "Each is also an option: --name, --name='x=1 y=2'.",
 )
 @click.argument("file", type=click.Path(path_type=Path, allow_dash=True), default="-")
 @click.option(
@@ -146,20 +151,20 @@ def _as_pipeline(arg: str) -> list[str]:
     "pipelines",
     multiple=True,
     required=True,
-    help="Passes, such as 'stablehlo-to-ttir,ttir-to-ttnn{board=\"n150\"}'; those of several -p in their order.",
+    help="Passes, such as 'stablehlo-to-ttir,ttir-to-ttnn{board=\"n150\"}'; several -p run in their order.",
 )
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Default: standard output.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="File to write; default: standard output.")
 @click.option("--locations", "--mlir-print-debuginfo", is_flag=True, help="Print where each op came from.")
 @click.option("--custom-form", is_flag=True, help="Print functions and order attributes as ttmlir-opt does.")
 @click.option(
-    "--split-input-file", "split", is_flag=True, help="FILE holds several modules, a line '// -----' between them."
+    "--split-input-file", "split", is_flag=True, help="FILE contains several modules, separated by lines '// -----'."
 )
 def opt(
     file: Path, pipelines: tuple[str, ...], output: Path | None, locations: bool, custom_form: bool, split: bool
 ) -> None:
     """Run passes over FILE (default: standard input): StableHLO in any form, or ttir or ttnn as generic text.
 
-    Public functions keep their names. What is printed is generic too: MLIR reads it with unregistered dialects allowed.
+    Public functions keep their names. The output is generic text, which MLIR reads with unregistered dialects allowed.
     """
     from opscope.compiler.ir import text
     from opscope.compiler.pipelines import pipeline as passes

@@ -15,15 +15,17 @@ if TYPE_CHECKING:
     from opscope.compiler.buda.netlist.model import Graph, Netlist
 
 
-@click.command("netlist", short_help="Check a TT-Buda netlist, show it, make a binary of it.")
+@click.command("netlist", short_help="Check and show a TT-Buda netlist, or compile it to a binary.")
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--op", default="", help="Show one op.")
-@click.option("--loops", default=1, show_default=True, type=click.IntRange(min=1), help="$p_loop_count of programs.")
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the binary here.")
+@click.option("--op", default="", help="Show only this op.")
+@click.option(
+    "--loops", default=1, show_default=True, type=click.IntRange(min=1), help="Value of $p_loop_count in programs."
+)
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the binary to this file.")
 @click.option("--board", default="", help="Board of the binary; default: the arch's default board.")
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def netlist_command(file: Path, op: str, loops: int, output: Path | None, board: str, as_json: bool) -> None:
-    """Check a netlist FILE: cores, queues, formats, L1, DRAM, loops. Then show it, or make a binary of it."""
+    """Check a netlist FILE (cores, queues, formats, L1, DRAM, loops), then show it or compile it to a binary."""
     from opscope.compiler.buda.netlist.check import check
     from opscope.compiler.buda.netlist.parse import read
 

@@ -16,22 +16,22 @@ FAMILY = click.Choice(list(dict.fromkeys((*FAMILIES, *get_args(Group)))))
 """Families of ops, and what passes call the ops that only the device has."""
 
 
-@click.command("ops", short_help="Which ops the reference compiler lowers, and why not the others.")
+@click.command("ops", short_help="List the ops that the reference compiler lowers, and why it lacks others.")
 @click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.option("--family", "families", multiple=True, type=FAMILY, help="Only ops of this family.")
 @click.option(
-    "--family",
-    "families",
+    "--kind",
+    "kinds",
     multiple=True,
-    type=FAMILY,
-    help="Only this family.",
+    type=click.Choice(get_args(Lowering)),
+    help="Only ops that are lowered in this way.",
 )
-@click.option("--kind", "kinds", multiple=True, type=click.Choice(get_args(Lowering)), help="Only this kind.")
-@click.option("--json", "as_json", is_flag=True, help="A list of objects, for programs.")
-@click.option("--markdown", is_flag=True, help="As the page docs/ops.md.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--markdown", is_flag=True, help="Print the page docs/ops.md.")
 def ops(
     names: tuple[str, ...], families: tuple[str, ...], kinds: tuple[str, ...], as_json: bool, markdown: bool
 ) -> None:
-    """Print each op, its type classes, its names in ttir and ttnn, its kernel, and how it is lowered or why not.
+    """List ops: element types, names in ttir and ttnn, kernel, and how each is lowered or why not.
 
     NAME is an op, with or without its dialect, or a glob such as 'dynamic_*'.
     """
@@ -41,7 +41,7 @@ def ops(
         raise InputProblem("ops: expected one form, got --json and --markdown")
     for name in names:
         if not coverage([name]):
-            raise InputProblem(f"ops: expected an op or a glob, got {name!r}, which names none; try `opscope ops`")
+            raise InputProblem(f"ops: expected an op or a glob, got {name!r}, which matches none; try `opscope ops`")
     table = coverage(names, families, kinds)
     if as_json:
         click.echo(json.dumps([asdict(entry) for entry in table], indent=2))

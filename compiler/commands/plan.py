@@ -32,27 +32,35 @@ def _list_options(ctx: click.Context, _: click.Parameter, value: bool) -> None:
 
 @click.command("plan", short_help="Plan a graph onto a grid of cores as TT-Buda does.")
 @click.argument("what", metavar="MODEL|FILE|matmul:MxKxN[:FORMAT[:FIDELITY]]")
-@click.option("--arch", default="grayskull", show_default=True, help="A board, or an arch (then its default board).")
-@click.option("--policy", default="default", show_default=True, help="MinimizeGrid, NLP, Ribbon and so on.")
-@click.option("--op", default="", help="Show every candidate of this op.")
-@click.option("--seed", default=0, show_default=True, help="Of policy Random.")
-@click.option("--target-cycles", default=0, help="Of NLP and Ribbon; 0: worked out, or the default.")
-@click.option("--harvested", default=0, help="Mask of rows that are switched off, such as 2050.")
-@click.option("--chips", default=1, show_default=True, type=click.IntRange(min=1))
-@click.option("--epoch-break", multiple=True, metavar="OP", help="OP starts an epoch.")
-@click.option("--chip-break", multiple=True, metavar="OP", help="OP starts an epoch on the next chip.")
-@click.option("--op-size", multiple=True, metavar="OP=RxC", help="OP has this grid.")
-@click.option("--parameters-in-l1", is_flag=True, help="Parameters stay in L1 where they fit.")
-@click.option("--set", "settings", multiple=True, metavar="OPTION=VALUE", help="One of TT-Buda's compile options.")
-@click.option("--list-options", is_flag=True, is_eager=True, expose_value=False, callback=_list_options,
-              help="List TT-Buda's compile options and what each does here.")  # fmt: skip
-@click.option("--netlist", type=click.Path(path_type=Path), help="Write the netlist here, as YAML.")
-@click.option("--picture", type=click.Path(path_type=Path), help="Write a page here: cores of each epoch, by op.")
 @click.option(
-    "--backend-output", type=click.Path(path_type=Path), help="Write kernels, pipes and epochs here (a folder)."
+    "--arch", default="grayskull", show_default=True, help="A board, or an arch, which means its default board."
 )
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the binary here.")
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@click.option(
+    "--policy", default="default", show_default=True, help="Policy of the balancer: MinimizeGrid, NLP, Ribbon, ..."
+)
+@click.option("--op", default="", help="Show every candidate of this op.")
+@click.option("--seed", default=0, show_default=True, help="Seed of policy Random.")
+@click.option("--target-cycles", default=0, help="Target of policies NLP and Ribbon; 0: computed, or their default.")
+@click.option("--harvested", default=0, help="Mask of the rows that are switched off, such as 2050.")
+@click.option("--chips", default=1, show_default=True, type=click.IntRange(min=1), help="Number of chips.")
+@click.option("--epoch-break", multiple=True, metavar="OP", help="Start a new epoch at OP.")
+@click.option("--chip-break", multiple=True, metavar="OP", help="Start a new epoch on the next chip at OP.")
+@click.option("--op-size", multiple=True, metavar="OP=RxC", help="Give OP this grid of cores.")
+@click.option("--parameters-in-l1", is_flag=True, help="Keep parameters in L1 if they fit.")
+@click.option("--set", "settings", multiple=True, metavar="OPTION=VALUE", help="Set one of TT-Buda's compile options.")
+@click.option("--list-options", is_flag=True, is_eager=True, expose_value=False, callback=_list_options,
+              help="List TT-Buda's compile options and their effect here.")  # fmt: skip
+@click.option("--netlist", type=click.Path(path_type=Path), help="Write the netlist to this file, as YAML.")
+@click.option(
+    "--picture",
+    type=click.Path(path_type=Path),
+    help="Write a page to this file that shows the cores of each epoch by op.",
+)
+@click.option(
+    "--backend-output", type=click.Path(path_type=Path), help="Write kernels, pipes and epochs to this folder."
+)
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the binary to this file.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def plan_command(
     what: str,
     arch: str,
@@ -75,7 +83,7 @@ def plan_command(
 ) -> None:
     """Plan a model, a StableHLO file, a YAML graph or a single matmul onto a grid of cores as TT-Buda does.
 
-    MODEL+training is a model's training step: forward, backward and optimizer in epochs of their own.
+    MODEL+training is the training step of a model: forward, backward and optimizer in separate epochs.
     """
     from opscope.compiler.buda import plan_report, planner
     from opscope.compiler.buda.balancer.options import LegalizerOptions
@@ -157,7 +165,9 @@ def _stablehlo(what: str) -> bytes:
             return entry.load()(what)
         except ValueError as error:
             raise CompilerInputError(f"MODEL: {str(error).removeprefix('--model: ')}") from error
-    raise CompilerInputError(f"{what}: expected a file, got none; no installed package knows models by name")
+    raise CompilerInputError(
+        f"{what}: expected a file, got none; try installing a package that registers models (opscope.sources)"
+    )
 
 
 def _write(

@@ -21,12 +21,12 @@ from opscope.compiler.ops.row import TABLE, Lowering, OpRow
 
 TYPE_CLASSES = ("float", "int", "bool", "complex", "quant")
 KINDS: dict[Lowering, str] = {
-    "row": "lowered by its row alone, one op to one op",
-    "pattern": "lowered by a pattern, or gone before the device",
+    "row": "lowered by its row, one op to one op",
+    "pattern": "lowered by a pattern, or removed before the device",
     "device": "an op of ttir that only patterns emit",
-    "notimpl": "not lowered: this compiler has not",
-    "notyet": "not lowered: the target has not",
-    "never": "not lowered: the hardware cannot",
+    "notimpl": "not lowered: this compiler lacks it",
+    "notyet": "not lowered: the target lacks it",
+    "never": "not lowered: the hardware cannot do it",
 }
 """Each kind, and what it says."""
 CLASS_OF = {"f": "float", "b": "float", "i": "int", "u": "int", "c": "complex", "!": "quant"}
@@ -140,13 +140,13 @@ def to_markdown(table: list[Coverage]) -> str:
     parts = [
         "# What the compiler covers",
         "",
-        "Written by `make ops` from the op table in `compiler/ops/`; `opscope ops` prints the same, filtered, or as",
-        f"JSON. {summary(table)}.",
+        "`make ops` writes this page from the op table in `compiler/ops/`; `opscope ops` prints the table, filtered or",
+        f"as JSON. {summary(table)}.",
         "",
-        "Types are classes of the first operand's elements. A class that no line of an op names is refused: complex",
-        "numbers as `never`, others as `notimpl`; with `--unsupported-types=fallback` the host computes what the",
-        "device has no types for. Which formats hold a class, and what a board refuses, is in",
-        "[compiler.md](compiler.md#numbers). A chlo op without a line is rewritten in StableHLO first.",
+        "Types are classes of the first operand's element type. A class that no line of an op names is refused:",
+        "complex numbers as `never`, others as `notimpl`; with `--unsupported-types=fallback` the host computes ops",
+        "whose types the device lacks. [compiler.md](compiler.md#numbers) explains which formats hold a class, and",
+        "what a board refuses. A chlo op without a line is first rewritten in StableHLO.",
         "",
         *_table(("kind", "lines", "meaning"), [(f"`{k}`", str(counts[k]), words) for k, words in KINDS.items()]),
     ]
@@ -159,7 +159,7 @@ def to_markdown(table: list[Coverage]) -> str:
         "",
         "## Known to fail all the same",
         "",
-        "Types, boards and formats that refuse ops which the tables above take: the expected failures of a sweep",
+        "These types, boards and formats refuse ops from the tables above: the expected failures of a run",
         "([triage.md](triage.md#expected-failures)).",
         "",
         *_table(LIMIT_HEAD, _limit_rows(known_limits())),

@@ -192,11 +192,12 @@ def to_markdown(found: list[Score]) -> str:
     lines = [
         "# The specification's cases",
         "",
-        "Written by `make conformance`: the stored StableHLO conformance cases through compiler and simulator (n150),",
-        "against their expected values. A case counts for each op in it. `device` cases run without any host op;",
-        "`host` cases hold a type that the device has not ([compiler.md](compiler.md#types-that-the-device-has-not));",
-        "of a `never` the result is what the hardware gives, by the fact below the table. `by row`: right at the row",
-        "of the tolerance table, where the device's number format cannot keep the case's own tolerance.",
+        "`make conformance` writes this page: it runs the stored StableHLO conformance cases through compiler and",
+        "simulator (n150) and compares the results with their expected values. A case counts for each op in it.",
+        "`device` cases run without any host op; `host` cases have a type that the device lacks",
+        "([compiler.md](compiler.md#types-that-the-device-lacks)). The result of a `never` is what the hardware",
+        "computes; the table at the end gives the reason. `by row`: right within the row of the tolerance table,",
+        "because the device's number format cannot keep the tolerance of the case itself.",
         "",
         f"{len(found)} cases: device {right['device']} of {total['device']} right ({by_row} by row), "
         f"host {right['host']} of {total['host']} right, never {total['never']}.",

@@ -66,7 +66,7 @@ def test_nothing_runs(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = says(capsys, "status", "--json")
     assert code == 1
     assert json.loads(out)["running"] is False
-    assert says(capsys, "down")[:2] == (0, "nothing runs\n")
+    assert says(capsys, "down")[:2] == (0, "no server is running\n")
 
 
 def test_sqlite_is_named_read_only_whatever_its_path(database: str) -> None:

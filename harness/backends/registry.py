@@ -72,7 +72,7 @@ def several(backends: str) -> tuple[str, ...]:
 def check_name(backend: str) -> None:
     """Raises InputError where there is no such backend, with the closest names, or its YAML file cannot work."""
     if backend == COMMAND:
-        raise InputError("--backend command", "a YAML file of stage commands", "none", "--backend FILE.yaml")
+        raise InputError("--backend command", "a YAML file with stage commands", "none", "--backend FILE.yaml")
     if _is_path(backend):
         if not Path(backend).is_file():
             raise InputError("--backend", "the path of a backend's file", f"no file {backend}", _closest(backend))

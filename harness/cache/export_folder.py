@@ -90,7 +90,7 @@ def unwritable(where: str, path: Path, error: OSError) -> InputError:
     """The one line for a disk that does not take what we write."""
     # NumPy tells of a file that was written in part without saying why: the disk took no more.
     reason = error.strerror or os.strerror(errno.ENOSPC if "written" in str(error) else errno.EIO)
-    return InputError(where, "a folder that can be written to", f"{path} ({reason})", "another OPSCOPE_CACHE_DIR")
+    return InputError(where, "a writable folder", f"{path} ({reason})", "another OPSCOPE_CACHE_DIR")
 
 
 def complete(folder: Path) -> bool:

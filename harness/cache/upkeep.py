@@ -124,7 +124,7 @@ def beyond(folders: Iterable[str], max_bytes: int) -> str:
     enough = math.ceil(needed / (1 << 30)) + 1
     return (
         f"max_cache: expected {readable(needed)} for the inputs and goldens of this run, got {readable(max_bytes)}; "
-        f"try OPSCOPE_MAX_CACHE={enough}G, else the next run makes them again"
+        f"try OPSCOPE_MAX_CACHE={enough}G, or the next run computes them again"
     )
 
 
@@ -172,8 +172,8 @@ def _at_depth(folder: Path, depth: int) -> Iterator[Path]:
 
 
 def table(there: Sequence[Thing], gone: Sequence[Thing], verb: str) -> str:
-    """What is there and what of it goes, per kind, with sizes."""
-    rows = [("", "there", "", verb, "")]
+    """All things and those that are removed, per kind, with their sizes."""
+    rows = [("", "total", "", verb, "")]
     for kind in ("runs", *KINDS):
         rows.append((kind, *_count([t for t in there if t.kind == kind]), *_count([t for t in gone if t.kind == kind])))
     rows.append(("all", *_count(there), *_count(gone)))

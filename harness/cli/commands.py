@@ -1,4 +1,4 @@
-"""The verbs of this room: `opscope doctor`, `models`, `config`, `show`, `clean`."""
+"""The commands `opscope doctor`, `models`, `config`, `show` and `clean`."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ def _settings() -> Resolved:
 @click.command()
 @JSON
 def doctor(as_json: bool) -> None:
-    """Say what works on this machine.
+    """Check what works on this machine.
 
-    What does not comes with the line that makes it work. Exit code 1 where a run with default options cannot work.
+    For whatever does not work, print the command that fixes it. Exit code 1 if a run with default options cannot work.
     """
     from opscope.harness.cli import doctor as examination
 
@@ -59,13 +59,13 @@ def doctor(as_json: bool) -> None:
 
 
 @click.command()
-@click.option("--count", is_flag=True, help="Export all models here and write their sizes into the table (minutes).")
+@click.option("--count", is_flag=True, help="Export all models and write their sizes into the table; takes minutes.")
 @JSON
 def models(count: bool, as_json: bool) -> None:
-    """List the models that --model knows: framework, family, size, parameters, ops, unique ops.
+    """List the models with framework, family, size, parameters, ops and unique ops.
 
-    A giant is at its full size though its weights fit in no memory: each op gets random inputs of its own, and `--model
-    all` leaves it out.
+    A giant keeps its full size although its weights do not fit in memory: each of its ops runs on random inputs.
+    `--model all` leaves giants out.
     """
     from opscope.harness.prepare import zoo
 
@@ -101,7 +101,7 @@ def models(count: bool, as_json: bool) -> None:
 @click.command()
 @JSON
 def config(as_json: bool) -> None:
-    """Print every setting and where its value comes from."""
+    """Print every setting, its value, and where the value comes from."""
     settings = _settings()
     values = settings.masked()
     if as_json:
@@ -111,24 +111,24 @@ def config(as_json: bool) -> None:
     _print_table(("setting", "value", "from"), [[s.name, shown[s.name], settings.sources[s.name]] for s in SETTINGS])
 
 
-@click.command(short_help="Print a stored run, or all that is known of an op or of a model.")
+@click.command(short_help="Show a run, the history of an op, or the readiness of a model.")
 @click.argument("what", metavar="[RUN|OP|MODEL]", required=False)
-@click.option("--db", "url", metavar="URL", help="Results database; .opscope/opscope.sqlite here.")
-@click.option("--owner", "team", metavar="TEAM", help="Only what TEAM looks after (ci/owners.yaml).")
+@click.option("--db", "url", metavar="URL", help="Results database; default: .opscope/opscope.sqlite.")
+@click.option("--owner", "team", metavar="TEAM", help="Only failures that TEAM owns (ci/owners.yaml).")
 @click.option("--owners", "owners_file", type=click.Path(path_type=Path), metavar="FILE",
-              help="Rules of owners; default: ci/owners.yaml here, else those of the database.")  # fmt: skip
+              help="Rules of owners; default: ci/owners.yaml, or else the rules in the database.")  # fmt: skip
 @click.option("--alone", type=click.Path(path_type=Path), metavar="RUN",
-              help="Lay the ops of this run beside the models of the run: who is told otherwise?")  # fmt: skip
+              help="Compare each op's verdict in its model with its verdict alone, in this run.")  # fmt: skip
 @JSON
 def show(
     what: str | None, url: str | None, team: str | None, owners_file: Path | None, alone: Path | None, as_json: bool
 ) -> None:
-    """Print the summary of a run, the history of an op, or how far a model is.
+    """Show a run, the history of an op, or the readiness of a model.
 
-    RUN is a run folder (default: the newest below .opscope/runs), or the id of a run. OP is an op's id: how it ended
-    night by night with PCC and cycles, the models and places it stands in, the line that runs it again. Of a MODEL:
-    its ladder, the ops that block it, and how that moved. What is no folder is looked up in the database, and so is
-    a run of which --owner is asked.
+    RUN is a run folder (default: the newest in .opscope/runs) or the id of a run; its summary is printed. For an OP,
+    named by its id, print its result, PCC and cycles night by night, the models and places that contain it, and the
+    command that runs it again. For a MODEL, print its ladder, the ops that block it, and how both changed. Anything
+    that is not a folder is looked up in the database. --owner always reads the database.
     """
     from opscope.harness.page import summary
     from opscope.harness.record import store
@@ -136,7 +136,7 @@ def show(
 
     run_dir = store.newest_run() if what is None else _run_folder(what)
     if what is None and run_dir is None:
-        raise InputError("opscope show", "a run folder", "no run below .opscope/runs", "opscope show RUN_DIR")
+        raise InputError("opscope show", "a run folder", "no run in .opscope/runs", "opscope show RUN_DIR")
     if run_dir is None or team is not None:
         for point in entry_points(group=SHOWS):
             name = str(what) if run_dir is None else store.read_run(run_dir).run_id
@@ -160,15 +160,17 @@ def _run_folder(name: str) -> Path | None:
     return next((folder for folder in folders if (folder / store.RUN_FILE).is_file()), here if here.is_dir() else None)
 
 
-@click.command(short_help="Remove old runs and the longest unused caches.")
+@click.command(short_help="Remove old runs, and caches that have been unused the longest.")
 @click.option("--keep-runs", default=30, show_default=True, type=click.IntRange(min=0), metavar="N",
-              help="Leave the N newest run folders below .opscope/runs.")  # fmt: skip
-@click.option("--max-cache", metavar="SIZE", help="Leave at most so much in the caches; default: the setting (20G).")
-@click.option("--dry-run", is_flag=True, help="Only say what would go.")
+              help="Keep the N newest run folders in .opscope/runs.")  # fmt: skip
+@click.option(
+    "--max-cache", metavar="SIZE", help="Shrink the caches to this size; default: the setting max_cache (20G)."
+)
+@click.option("--dry-run", is_flag=True, help="Only print what would be removed.")
 def clean(keep_runs: int, max_cache: str | None, dry_run: bool) -> None:
-    """Remove old run folders and the longest unused exports, executables, results and scripts.
+    """Remove old run folders, and the exports, executables, results and scripts that have been unused the longest.
 
-    What a live run uses stays, and what was used within the last minute.
+    Whatever a running run uses stays, and so does anything that was used within the last minute.
     """
     from opscope.harness.cache import export_folder, upkeep
     from opscope.harness.record import store
@@ -182,10 +184,10 @@ def clean(keep_runs: int, max_cache: str | None, dry_run: bool) -> None:
     gone = [run for run in old if take(run)]
     in_use = len(old) - len(gone)
     gone += upkeep.shrink(cached, limit, take)
-    click.echo(upkeep.table([*runs, *cached], gone, "would go" if dry_run else "gone"))
+    click.echo(upkeep.table([*runs, *cached], gone, "to remove" if dry_run else "removed"))
     if in_use:
-        click.echo(f"{in_use} old runs stay: in use, or on a disk that refuses")
+        click.echo(f"{in_use} old runs stay: they are in use, or the disk refuses to remove them")
     left = sum(thing.size for thing in cached) - sum(thing.size for thing in gone if thing.kind in upkeep.KINDS)
     if left > limit:
-        click.echo(f"{upkeep.readable(left)} of caches stay: in use, or used within the last minute")
+        click.echo(f"{upkeep.readable(left)} of caches stay: they are in use, or were used within the last minute")
     click.echo(f"caches in {cache}, runs in {store.runs_root()}")

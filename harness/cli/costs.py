@@ -1,4 +1,4 @@
-"""`opscope costs`: what the ops of runs took, so that the next shares are equal in time."""
+"""`opscope costs` prints the times of ops, which make the next shares equal."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from pathlib import Path
 import click
 
 
-@click.command(short_help="What the ops of runs took, for --shard-costs.")
+@click.command(short_help="Print the time of each op, for --shard-costs.")
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN...")
 def costs(runs: tuple[Path, ...]) -> None:
-    """Print what the ops of run folders took, as JSON for `--shard-costs`; of an op in several runs the last counts.
+    """Print the time that each op took in the given runs, as JSON for --shard-costs.
 
-    Kept beside the project and given to every job, the file makes shares equal in time.
+    If an op is in several runs, the last one counts. Keep the file with the project and pass it to every job, so that
+    all shares take the same time.
     """
     from opscope.harness.record import store
     from opscope.harness.scale import costs as figures

@@ -46,7 +46,7 @@ def _machine(settings: Resolved, folder: Path) -> Iterator[Finding]:
     yield Finding("machine", "Python", sys.version_info >= (3, 11), version,
                   "" if sys.version_info >= (3, 11) else "install Python 3.11 or newer")  # fmt: skip
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    yield Finding("machine", "cores", True, f"{cores} usable: pytest -n {cores}" if cores > 1 else "1 usable")
+    yield Finding("machine", "cores", True, f"{cores} usable; try pytest -n {cores}" if cores > 1 else "1 usable")
     import psutil
 
     memory = psutil.virtual_memory()
@@ -56,8 +56,8 @@ def _machine(settings: Resolved, folder: Path) -> Iterator[Finding]:
     from opscope.harness.cache.export_folder import default_cache_dir
 
     cache = Path(settings["cache_dir"]) if settings["cache_dir"] else default_cache_dir()
-    yield _disk("disk for runs", folder, "change to a folder that can be written")
-    yield _disk("disk for the cache", cache, "export OPSCOPE_CACHE_DIR=<a folder that can be written>")
+    yield _disk("disk for runs", folder, "change to a writable folder")
+    yield _disk("disk for the cache", cache, "export OPSCOPE_CACHE_DIR=<a writable folder>")
 
 
 def _disk(name: str, path: Path, remedy: str) -> Finding:
@@ -66,7 +66,7 @@ def _disk(name: str, path: Path, remedy: str) -> Finding:
     free = shutil.disk_usage(place).free
     writable = os.access(place, os.W_OK) and place.is_dir() and not _read_only(place)
     if not writable:
-        return Finding("machine", name, False, f"{path} cannot be written", remedy)
+        return Finding("machine", name, False, f"{path} is not writable", remedy)
     text = f"{free / GIB:.1f} GiB free at {path}"
     if free < ENOUGH_DISK:
         return Finding("machine", name, False, text, f"free {ENOUGH_DISK // GIB} GiB, or {remedy}")
@@ -85,14 +85,16 @@ def _backends(settings: Resolved) -> Iterator[Finding]:
         needed = name in settings["backend"].split(",")
         found, remedy = _tried(lambda name=name: _backend(name))
         yield Finding("backend", name, not remedy, found, remedy, needed)
-    yield Finding("backend", "FILE.yaml", True, "any compiler by its stage commands (docs/backends.md)", needed=False)
+    yield Finding("backend", "FILE.yaml", True, "any compiler with a command line (docs/backends.md)", needed=False)
     asked = settings["backend"]
     try:
         for name in registry.several(asked):
             registry.check_name(name)
     except InputError as error:
         source = settings.sources["backend"]
-        yield Finding("backend", asked, False, f"no such backend, asked for by {source}", f"--backend {error.hint}")
+        yield Finding(
+            "backend", asked, False, f"there is no such backend; it is set by {source}", f"--backend {error.hint}"
+        )
 
 
 def _backend(name: str) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""The verb `opscope limitations`: what is expected to fail, whether that holds, and the patch where it does not."""
+"""`opscope limitations`: lists the expected failures, checks them against a run, and proposes their update."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from opscope.harness.record.errors import InputError
 from opscope.harness.settings.settings import project_folder, resolve
 
 FILE = click.option("--limitations", "given", type=click.Path(path_type=Path), metavar="FILE",
-                    help="Your file of limitations; default: the setting `limitations`.")  # fmt: skip
+                    help="Your file of limitations; default: the setting limitations.")  # fmt: skip
 DEFAULT = "limitations.yaml"
 """Where `update` puts the first rows of a user that has no file yet."""
 
 
-@click.group(short_help="List, check and update what is expected to fail.")
+@click.group(short_help="List, check and update the expected failures.")
 def limitations() -> None:
-    """Expected failures: list them, check them, bring them up to date."""
+    """List, check and update the expected failures."""
 
 
 @limitations.command("list")
 @FILE
 @click.option("--backend", help="Only rows of this backend.")
-@click.option("--json", "as_json", is_flag=True, help="A list of objects, for programs.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def list_rows(given: Path | None, backend: str | None, as_json: bool) -> None:
-    """Print the rows, yours first."""
+    """List the expected failures, yours first."""
     rows = [row for row in limitation_file.all_rows(_own(given)) if backend in (None, row.backend)]
     if as_json:
         click.echo(json.dumps([as_object(row) for row in rows], indent=2))
@@ -50,9 +50,9 @@ def list_rows(given: Path | None, backend: str | None, as_json: bool) -> None:
 @click.argument("run_dir", required=False, type=click.Path(path_type=Path))
 @FILE
 def check(run_dir: Path | None, given: Path | None) -> None:
-    """Read the files; with RUN_DIR, hold each row of its backend and board against what the run found.
+    """Check the files of limitations; with RUN_DIR, also compare them with the results of that run.
 
-    Exit code 1 where a row expired, names no op of the run, or no longer holds.
+    Exit code 1 if a row has expired, names no op of the run, or no longer describes how its ops fail.
     """
     rows = limitation_file.all_rows(_own(given))
     lines = [f"{row.where}: expired on {row.expires}; renew or delete it" for row in rows if row.expired(now())]
@@ -63,7 +63,7 @@ def check(run_dir: Path | None, given: Path | None) -> None:
         lines += [_gone(row) for row in found if row.passed or (row.named and not row.excused)]
     for line in lines:
         click.echo(line)
-    click.echo(f"{len(rows)} rows, {len(lines)} to look at")
+    click.echo(f"{len(rows)} rows, {len(lines)} need attention")
     if lines:
         raise SystemExit(1)
 
@@ -72,14 +72,16 @@ def check(run_dir: Path | None, given: Path | None) -> None:
 @click.argument("run_dir", type=click.Path(path_type=Path))
 @FILE
 @click.option("--kind", default="notyet", show_default=True, type=click.Choice(KINDS), help="Kind of the new rows.")
-@click.option("--expires", default="90d", show_default=True, metavar="WHEN", help="A date, days (90d) or `never`.")
-@click.option("--link", default="", metavar="URL", help="Issue of the new rows.")
-@click.option("--write", "writes", is_flag=True, help="Change the files; else only the diff is printed.")
+@click.option(
+    "--expires", default="90d", show_default=True, metavar="WHEN", help="A date, a number of days (90d), or `never`."
+)
+@click.option("--link", default="", metavar="URL", help="Link to the issue that the new rows belong to.")
+@click.option("--write", "writes", is_flag=True, help="Change the files; without it, only the diff is printed.")
 def update(run_dir: Path, given: Path | None, kind: str, expires: str, link: str, writes: bool) -> None:
-    """Print what the files must become after a run, as a diff.
+    """Print a diff that brings the files of limitations up to date with a run.
 
-    New failures get rows in your file (--limitations, the setting, or ./limitations.yaml), as narrow as can be;
-    rows whose ops pass, or fail otherwise, go.
+    New failures get rows in your file (--limitations, the setting, or ./limitations.yaml) that match as little else as
+    possible. Rows whose ops now pass, or fail in another way, are removed.
     """
     target = _own(given) or Path(DEFAULT)
     files = {target: limitation_file.read(target) if target.exists() else LimitationFile(target)}
@@ -99,10 +101,11 @@ def update(run_dir: Path, given: Path | None, kind: str, expires: str, link: str
     for remark in proposal.remarks:
         click.echo(remark, err=True)
     gone = sum(row is None for row in proposal.changes.values())
-    done = "written" if writes else "to write it: --write"
-    click.echo(f"{len(proposal.new)} rows new, {gone} gone, {len(proposal.changes) - gone} narrowed; {done}", err=True)
+    done = "written" if writes else "use --write to change the files"
+    new = f"{len(proposal.new)} new {'row' if len(proposal.new) == 1 else 'rows'}"
+    click.echo(f"{new}, {gone} removed, {len(proposal.changes) - gone} narrowed; {done}", err=True)
     if proposal.new and _own(given) is None:
-        click.echo(f'runs read it once pyproject.toml says: [tool.opscope] limitations = "{target}"', err=True)
+        click.echo(f'to use the file in runs, add to pyproject.toml: [tool.opscope] limitations = "{target}"', err=True)
 
 
 def as_object(row: Limitation) -> dict[str, Any]:
@@ -131,8 +134,8 @@ def scope(row: Limitation) -> str:
 
 def _gone(row: limitation_notes.Row) -> str:
     """The line of a row that no longer holds."""
-    what = f"{len(row.passed)} pass" if row.passed else f"{len(row.other) or row.named} fail otherwise"
-    return f"{row.limitation.where}: of the {row.named} ops that it names {what}; try opscope limitations update"
+    what = f"{len(row.passed)} pass" if row.passed else f"{len(row.other) or row.named} fail in another way"
+    return f"{row.limitation.where}: of the {row.named} ops that this row names, {what}; try opscope limitations update"
 
 
 def _own(given: Path | None) -> Path | None:

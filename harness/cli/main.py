@@ -1,4 +1,4 @@
-"""The `opscope` command: lists the verbs of every room and loads the one that is called."""
+"""The `opscope` command: lists the commands of every room and loads the one that is called."""
 
 from __future__ import annotations
 
@@ -11,54 +11,46 @@ import click
 
 GROUP = "opscope.commands"
 
-WORKFLOW = (
-    "doctor",
-    "models",
-    "config",
-    "compile",
-    "opt",
-    "plan",
-    "show",
-    "costs",
-    "merge",
-    "limitations",
-    "repro",
-    "replay",
-    "reduce",
-    "probe",
-    "bisect",
-    "nightly",
-    "gate",
-    "status",
-    "publish",
-    "db",
-    "diff",
-    "unblock",
-    "readiness",
-    "sql",
-    "export",
-    "dashboard",
-    "artifacts",
-    "demo",
-    "clean",
-)
-"""Order in which `opscope --help` lists the verbs; others follow by name."""
+SECTIONS: dict[str, tuple[str, ...]] = {
+    "Set up": ("doctor", "models", "config", "clean"),
+    "Compile and plan": ("ops", "compile", "opt", "plan", "netlist"),
+    "Look at runs": ("show", "report", "diff", "unblock", "readiness", "sql", "export"),
+    "Work on a failure": ("repro", "replay", "reduce", "probe", "bisect", "limitations"),
+    "Run every night, on many machines": ("nightly", "gate", "status", "costs", "merge", "publish", "db"),
+    "Dashboards": ("dashboard", "artifacts", "demo"),
+}
+"""Commands of `opscope --help` by heading, in order. Commands of other packages follow under OTHERS."""
+OTHERS = "Other commands"
 
 
 class Verbs(click.Group):
-    """A group whose commands are the entry points of `opscope.commands`, loaded when called."""
+    """A group whose commands are the entry points of `opscope.commands`; each is loaded when it is called."""
 
     def _entries(self) -> dict[str, EntryPoint]:
-        """The entry points by verb."""
+        """The entry points by name of command."""
         return {entry.name: entry for entry in entry_points(group=GROUP)}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The verbs in the order of the work."""
-        names = self._entries()
-        return sorted(names, key=lambda n: (WORKFLOW.index(n) if n in WORKFLOW else len(WORKFLOW), n))
+        """The commands in the order of SECTIONS, then all others by name."""
+        known = [name for names in SECTIONS.values() for name in names]
+        entries = self._entries()
+        return [*(name for name in known if name in entries), *sorted(set(entries) - set(known))]
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Writes the commands under the headings of SECTIONS."""
+        names = self.list_commands(ctx)
+        width = max(map(len, names), default=0)
+        listed = {name for section in SECTIONS.values() for name in section}
+        for heading, section in {**SECTIONS, OTHERS: tuple(n for n in names if n not in listed)}.items():
+            commands = [(name, self.get_command(ctx, name)) for name in section if name in names]
+            limit = formatter.width - 6 - width
+            rows = [(name.ljust(width), command.get_short_help_str(limit)) for name, command in commands if command]
+            if rows:
+                with formatter.section(heading):
+                    formatter.write_dl(rows)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command behind one verb; None where there is no such verb."""
+        """The command of that name, or None if there is none."""
         entry = self._entries().get(cmd_name)
         if entry is None:
             return None
@@ -70,7 +62,7 @@ class Verbs(click.Group):
             @click.command(cmd_name, help=f"(not usable: {error})", context_settings={"ignore_unknown_options": True})
             @click.argument("anything", nargs=-1)
             def broken(anything: tuple[str, ...]) -> None:
-                click.echo(f"{line}; try pip install opscope again", err=True)
+                click.echo(f"{line}; try pip install --force-reinstall opscope", err=True)
                 raise SystemExit(2)
 
             return broken
@@ -78,7 +70,7 @@ class Verbs(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command that `args` call; an unknown verb is answered with the closest ones."""
+        """The command that `args` call. Raises InputError with the closest names if there is no such command."""
         from opscope.harness.record.errors import InputError, closest
 
         if args and not args[0].startswith("-") and args[0] not in self._entries():
@@ -91,7 +83,8 @@ class Verbs(click.Group):
 def root() -> None:
     """Test and regression harness for ML compilers.
 
-    Runs are made by pytest: `pytest --model resnet50 --op-by-op`. These commands are for what stands around them.
+    pytest runs the ops of a model: `pytest --model resnet50 --op-by-op`. The commands below inspect, compare and
+    publish runs.
     """
 
 

@@ -35,7 +35,9 @@ def serve(parent: Parent) -> None:
         backend = registry.load(context.backend)
         missing = backend.available()
         if missing:
-            raise InputError(f"--backend {context.backend}", "a usable backend", "one that lacks something", missing)
+            raise InputError(
+                f"--backend {context.backend}", "a backend that works here", "a missing requirement", missing
+            )
         target = backend.target(context.options)
         _check_until(context, backend.stages)
         fingerprint = backend.fingerprint()

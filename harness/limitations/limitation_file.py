@@ -92,7 +92,7 @@ def parse(text: str, path: Path) -> LimitationFile:
         raise InputError(at, "YAML", str(getattr(error, "problem", None) or error)) from error
     if not isinstance(values, dict) or set(values) - {HEAD} or not isinstance(values.get(HEAD) or [], list):
         got = ", ".join(map(str, values)) if isinstance(values, dict) else type(values).__name__
-        raise InputError(str(path), f"one list named `{HEAD}`", got or "nothing of that name")
+        raise InputError(str(path), f"one list named `{HEAD}`", got or "none")
     nodes = _sequence(root)
     rows = [_row(value, f"{path}:{node.start_mark.line + 1}")
             for value, node in zip(values.get(HEAD) or [], nodes, strict=True)]  # fmt: skip
@@ -124,7 +124,7 @@ def _spans(lines: list[str], starts: list[int]) -> list[tuple[int, int]]:
 def _row(value: object, where: str) -> Limitation:
     """One row. Raises InputError that names its line."""
     if not isinstance(value, dict):
-        raise InputError(where, "a row of fields", type(value).__name__)
+        raise InputError(where, "a mapping of fields", type(value).__name__)
     for name in value:
         if name not in NAMES:
             raise InputError(where, "a field of a limitation", repr(name), closest(str(name), NAMES))
@@ -170,7 +170,7 @@ def _flag(where: str, value: object) -> bool:
 
 def _map(where: str, value: object) -> Mapping[str, str]:
     if not isinstance(value, dict):
-        raise InputError(where, "attributes with a pattern each", type(value).__name__)
+        raise InputError(where, "a mapping of attributes to patterns", type(value).__name__)
     return {str(name): _text(where, pattern) for name, pattern in value.items()}
 
 
@@ -198,7 +198,7 @@ def check(row: Limitation, backends: Iterable[str] | None = None) -> None:
     known = list(registry.names() if backends is None else backends)
     where = row.where or f"limitation {', '.join(row.op)}"
     if row.backend not in known and backend_label(row.backend) == row.backend:
-        raise InputError(f"{where} backend", "a backend, or the file of one", f"'{row.backend}'",
+        raise InputError(f"{where} backend", "a backend or its file", f"'{row.backend}'",
                          closest(row.backend, known))  # fmt: skip
     stages = {*map(str, Stage), *DEPTHS}
     if row.stage not in stages and not registry.spells(row.backend, row.stage):

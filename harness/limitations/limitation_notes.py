@@ -77,7 +77,9 @@ def expired(rows: Iterable[Row], today: date | None = None) -> list[str]:
         if limitation.expires is None or not limitation.expired(today) or not row.excused:
             continue
         end = limitation.expires + GRACE
-        what = f"excuses {len(row.excused)} failures until {end}" if limitation.excuses(today) else "excuses nothing"
+        what = (
+            f"still excuses {len(row.excused)} failures until {end}" if limitation.excuses(today) else "excuses nothing"
+        )
         lines.append(f"{limitation.where}: limitation expired on {limitation.expires}, {what}; renew or delete it")
     return lines
 

@@ -50,16 +50,16 @@ def propose(
             )
         elif row.passed:
             ids = ", ".join(test.op_id for test in row.passed[:3])
-            remarks.append(f"{limitation.where}: {len(row.passed)} of the {row.named} ops that it names pass ({ids}); "
-                           "narrow it by hand")  # fmt: skip
+            remarks.append(f"{limitation.where}: {len(row.passed)} of the {row.named} ops that this row names "
+                           f"pass ({ids}); narrow it by hand")  # fmt: skip
     groups: dict[tuple[str, ...], list[OpTest]] = {}
     excused = {test.op_id for row in rows for test in row.excused}
     for test in tests:
         if test.status not in FAILED or not test.fails_run or test.op_id in excused:
             continue
         if test.flaky or test.failed_stage is None:
-            why = test.stability if test.flaky else f"{test.status} has no stage"
-            remarks.append(f"{test.op_name} [{test.op_id}]: no row, as it is {why}")
+            why = f"it is {test.stability}" if test.flaky else f"{test.status} has no stage"
+            remarks.append(f"{test.op_name} [{test.op_id}] gets no row because {why}")
             continue
         key = (test.op_name, test.failed_stage, test.error_signature or "", test.card_type, test.backend)
         groups.setdefault(key, []).append(test)

@@ -157,7 +157,7 @@ def show(run: Run, console: Console) -> None:
             line(title(split.first), indent=2)
             hanging(_votes(split))
         if len(splits) > FAILING:
-            line(f"and {len(splits) - FAILING} more: opscope show --json", indent=2)
+            line(f"and {len(splits) - FAILING} more; see opscope show --json", indent=2)
     several = len(run.ledgers) > 1
     again = [t for t in run.tests if t.op_id in run.again]
     if again:
@@ -172,7 +172,7 @@ def show(run: Run, console: Console) -> None:
         line(f"\nModels run as one program ({len(run.whole)})", "bold")
         hanging((_time(seconds(t)), f"{t.model_name} on {t.backend}: {whole_text(t)}") for t in run.whole)
     if run.isolation:
-        line(f"\nOps that alone are told otherwise than in their model ({len(run.isolation)})", "bold magenta")
+        line(f"\nOps whose verdict changes when they run alone ({len(run.isolation)})", "bold magenta")
         hanging(isolation_lines(run.isolation[:FAILING]))
     failing = sorted((t for t in run.tests if t.fails_run), key=lambda t: -t.uses)
     expected = [t for t in run.tests if t.status in FAILED and t.expected]
@@ -186,7 +186,7 @@ def show(run: Run, console: Console) -> None:
             if (test.op_id, test.backend) in repros:
                 line(here(f"{repros[test.op_id, test.backend]}/run.sh", run.folder), "dim", indent=4)
         if len(failing) > FAILING:
-            line(f"and {len(failing) - FAILING} more: see the report", indent=2)
+            line(f"and {len(failing) - FAILING} more; see the report", indent=2)
     if expected:
         line(f"\nExpected failures ({len(expected)})", TERMINAL["known"])
         rows = []
@@ -195,7 +195,7 @@ def show(run: Run, console: Console) -> None:
             rows.append((f"{count} x", f"{', '.join(names)}: {reason}"))
         hanging(rows)
     if run.header.failed:
-        line(f"\nModels of which no op ran ({len(run.header.failed)})", TERMINAL["bad"])
+        line(f"\nModels that ran no op ({len(run.header.failed)})", TERMINAL["bad"])
         hanging((f.model, f"{f.status.value}: {f.error}{_place(f)}") for f in run.header.failed)
     lost = [row for row in run.rows if row.unsplittable]
     wrote = sorted((t for t in run.tests if t.overwritten_inputs), key=lambda t: -t.uses)
@@ -203,7 +203,7 @@ def show(run: Run, console: Console) -> None:
         line(f"\nOps whose inputs the backend overwrote ({len(wrote)})", TERMINAL["known"])
         hanging(_overwritten(wrote))
     if lost:
-        line(f"\nOps that could not be split off ({len(lost)})", TERMINAL["known"])
+        line(f"\nOps that could not be split from the model ({len(lost)})", TERMINAL["known"])
         hanging([(f"{len(row.uses)} x", f"{row.op_name} [{row.op_id}]: {row.unsplittable}") for row in lost])
     slowest = sorted((t for t in run.tests if t.stages), key=seconds, reverse=True)[:SLOWEST]
     if slowest and not again:
@@ -215,11 +215,11 @@ def show(run: Run, console: Console) -> None:
         )
     line("")
     if record.outcome == "interrupted":
-        line("ended early: the ops that ran are in the journal, the others count as not_run", TERMINAL["known"])
+        line("the run was interrupted: ops that did not run count as not_run", TERMINAL["known"])
     if record.outcome == "out_of_budget":
-        line("the budget is spent: the ops that it did not reach count as not_run", TERMINAL["known"])
+        line("the budget is spent: ops that did not run count as not_run", TERMINAL["known"])
     if record.outcome == "partial":
-        line("shares are missing or did not end: their ops count as not_run", TERMINAL["known"])
+        line("shares are missing or unfinished: their ops count as not_run", TERMINAL["known"])
     for told in savings(run.rows, run.tests).lines:
         line(told, "cyan")
     for part in run.ledger_line.split("; "):
@@ -228,7 +228,7 @@ def show(run: Run, console: Console) -> None:
         line(here(note, run.folder), TERMINAL["known"])
     if run.ledger.stability:
         labels = ", ".join(f"{count} {label}" for label, count in run.ledger.stability.items())
-        line(f"failures that were run again: {labels}", TERMINAL["known"])
+        line(f"failures after reruns: {labels}", TERMINAL["known"])
     outcomes = run.header.by_outcome()
     asked = sum(outcomes.values())
     if asked > 1 or run.header.failed:
@@ -268,11 +268,11 @@ def whole_text(test: OpTest) -> str:
     """How a model as one program ended, and where its error jumps."""
     told = result_text(test)
     if test.intermediates is not None:
-        told += f"; {test.intermediates} values on the way compared"
+        told += f"; {test.intermediates} values inside the model compared"
     jump = test.jump
     if jump is None:
-        return told + (", none of which jumps" if test.intermediates else "")
-    sure = "" if jump.confirmed else " (not sure: its inputs are not all known)"
+        return told + (", and in none does the error jump" if test.intermediates else "")
+    sure = "" if jump.confirmed else " (not certain: some of its inputs are unknown)"
     before, after = (_figures(*pair) for pair in ((jump.pcc_before, jump.error_before), (jump.pcc, jump.error)))
     place = f", {jump.location}" if jump.location else ""
     where = f"{jump.op_name} [{jump.op_id}] {jump.path}{place}"
@@ -295,7 +295,7 @@ def _votes(split: Disagreement) -> Iterator[tuple[str, str]]:
     """What each backend made of an op, the one that stands alone first and named so."""
     for name, test in sorted(split.tests.items(), key=lambda vote: vote[0] != split.alone):
         said = failure_text(test) if test.status in FAILED else test.status.value
-        yield name, f"only here: {said}" if name == split.alone else said
+        yield name, f"only on this backend: {said}" if name == split.alone else said
 
 
 def _overwritten(tests: Sequence[OpTest]) -> Iterator[tuple[str, str]]:

@@ -50,7 +50,7 @@ def files(inputs: str, weights: str | None) -> dict[str, str]:
     found = {"--weights": weights, "--inputs": inputs if inputs.endswith(".npz") else None}
     for option, path in found.items():
         if path is not None and (not path.endswith(SUFFIXES[option]) or not Path(path).is_file()):
-            raise InputError(option, f"a {SUFFIXES[option]} file", f"{path!r}, which is none")
+            raise InputError(option, f"a {SUFFIXES[option]} file", f"{path!r}")
     return {option: path for option, path in found.items() if path is not None}
 
 
@@ -63,7 +63,7 @@ def shapes(path: Path | str) -> tuple[tuple[str, tuple[int, ...]], ...]:
                 with archive.open(member) as file:
                     magic = file.read(8)
                     if magic[:6] != b"\x93NUMPY":
-                        raise ValueError(f"{member} is no array")
+                        raise ValueError(f"{member} is not an array")
                     size = struct.unpack("<H" if magic[6] == 1 else "<I", file.read(2 if magic[6] == 1 else 4))[0]
                     header = ast.literal_eval(file.read(size).decode())
                     found.append((member.removesuffix(".npy"), tuple(header["shape"])))

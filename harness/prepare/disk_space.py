@@ -39,6 +39,6 @@ def check(split: SplitModule, limits: Limits, folder: Path, model: str, *, rando
     """Raises InputError where what the walk will store does not fit on the disk of `folder`."""
     needed, free = stored_bytes(split, limits, random=random), shutil.disk_usage(folder).free
     if needed > free:
-        expected = f"{readable(needed)} on the disk of {folder.parent} for its inputs and goldens"
+        expected = f"{readable(needed)} free on the disk of {folder.parent} for its inputs and goldens"
         hint = "opscope clean --max-cache SIZE, another OPSCOPE_CACHE_DIR, or --inputs random"
         raise InputError(f"--model {model}", expected, f"{readable(free)} free", hint)

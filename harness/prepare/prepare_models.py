@@ -164,7 +164,7 @@ def tasks(request: Request) -> list[Task]:
     if request.inputs not in INPUTS and "--inputs" not in brought:
         raise InputError("--inputs", f"{' or '.join(INPUTS)}, or an .npz file", repr(request.inputs), "captured")
     if request.weights and request.inputs == "random":
-        raise InputError("--weights", "values that are captured", "--inputs random beside it")
+        raise InputError("--weights", "--inputs captured with --weights", "--inputs random")
     if not isinstance(request.seed, int):
         raise InputError("--seed", "an integer", repr(request.seed), "0")
     request = replace(request, dtype=DTYPES[request.dtype])
@@ -178,13 +178,13 @@ def tasks(request: Request) -> list[Task]:
             known = found.get(name)
             if known is not None:
                 if known.path != str(path):
-                    raise InputError("--model", "models of different names", f"two named {name!r}", "renaming a file")
+                    raise InputError("--model", "models with different names", f"two named {name!r}", "renaming a file")
                 continue
             found[name] = _task(named, request, cache, sources)
     if not found:
         raise InputError("--model", "at least one model", "none", ", ".join(registry.names(request.folders)))
     if brought and len(found) > 1:
-        raise InputError(next(iter(brought)), "one model, whose arguments the file names", f"{len(found)} models")
+        raise InputError(next(iter(brought)), "one model with a file of values", f"{len(found)} models")
     return list(found.values())
 
 
@@ -247,7 +247,7 @@ def _resolve(word: str, request: Request) -> list[Named]:
         if not paths:
             raise InputError("--model", "the path of a StableHLO file", f"{word!r}, which is not a file")
         if request.training:
-            raise InputError("--training", "a model that is differentiated", f"{word!r}, a StableHLO file")
+            raise InputError("--training", "a model that can be trained", f"{word!r}, a StableHLO file")
         return [Named(found.stem, found.absolute()) for found in paths]
     try:
         models = registry.match(word, request.folders)
@@ -275,7 +275,7 @@ def _models_in(path: Path, training: bool) -> list[Named]:
     except (ValueError, OSError) as error:
         raise _as_input_error(error) from None
     if not declared:
-        raise InputError("--model", "a Python file with a function decorated @model", str(path))
+        raise InputError("--model", "a Python file with a function that has the decorator @model", str(path))
     return _named([(path, model) for model in declared], str(path), training)
 
 

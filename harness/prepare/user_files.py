@@ -60,7 +60,7 @@ def named(word: str) -> UserFile | None:
     if framework == "python":
         return _file(path, framework, entry, tuple(p for p in registry.sources_of(path.resolve()) if p.is_file()))
     if entry:
-        raise InputError("--model", f"{path.suffix} without a name behind it", repr(word), str(path))
+        raise InputError("--model", f"a {path.suffix} file without a name after it", repr(word), str(path))
     return _file(path, framework, "", (path, *_beside(path)))
 
 

@@ -49,7 +49,7 @@ def given(path: str | None) -> dict[str, Past]:
         return {str(op_id): Past(bool(failed), float(seconds)) for op_id, (failed, seconds) in value["ops"].items()}
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         reason = getattr(error, "strerror", None) or f"{type(error).__name__} {error}"
-        raise InputError("--budget-history", "a file of opscope gate", reason, "leaving it out") from error
+        raise InputError("--budget-history", "a file that opscope gate wrote", reason, "running without it") from error
 
 
 def text(pasts: Mapping[str, Past]) -> str:

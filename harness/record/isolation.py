@@ -111,5 +111,5 @@ def lines(found: Iterable[Artefact]) -> list[tuple[str, str]]:
     for one in found:
         place = f" ({one.location})" if one.location else ""
         told.append((one.label, f"{one.op_name} [{one.op_id}] in {one.model} on {one.backend}, {one.path}{place}: "
-                                f"alone {one.alone}; inside {one.inside}"))  # fmt: skip
+                                f"alone: {one.alone}; in the model: {one.inside}"))  # fmt: skip
     return told

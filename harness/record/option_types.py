@@ -73,13 +73,13 @@ def _span(value: object) -> float:
 
 
 MOST_SHARES = 10_000
-"""More is a slip of the pen."""
+"""A larger number is a typo."""
 
 
 def _share(value: object) -> str:
     match = re.fullmatch(r"\s*(\d{1,6})\s*/\s*(\d{1,6})\s*", str(value))
     if match is None or not 1 <= int(match[2]) <= MOST_SHARES:
-        raise InputError("", f"I/N, this share of 1 to {MOST_SHARES}", repr(value), "1/4")
+        raise InputError("", f"I/N with N from 1 to {MOST_SHARES}", repr(value), "1/4")
     index, of = int(match[1]), int(match[2])
     if not 1 <= index <= of:
         raise InputError("", f"a share from 1/{of} to {of}/{of}", repr(value), f"{min(max(index, 1), of)}/{of}")

@@ -102,50 +102,54 @@ class ResultOptions(BaseModel, frozen=True, extra="forbid", defer_build=True):
     """What a run was asked for, on each of its backends alike; a new option is one more row."""
 
     arch: Text = row(
-        "n150", "A board (n150, e150, p150) or an arch (then its default board).", "BOARD",
-        column="board that was compiled for",
+        "n150", "A board (n150, e150, p150), or an arch, which means its default board.", "BOARD",
+        column="the board that ops were compiled for",
     )  # fmt: skip
     data_format: Text | None = row(
-        None, "Number format the device computes floats in; default: the module's own types.", "FORMAT",
-        column="format the device computes floats in",
+        None, "Number format in which the device computes floats; default: the module's own types.", "FORMAT",
+        column="format in which the device computes floats",
     )  # fmt: skip
     math_fidelity: Fidelity | None = row(
-        None, "Passes of the matrix unit: LoFi, HiFi2, HiFi3 or HiFi4; default: the backend's.", "FIDELITY",
+        None, "Passes of the matrix unit: LoFi, HiFi2, HiFi3 or HiFi4; default: the backend's own.", "FIDELITY",
         column="passes of the matrix unit",
     )  # fmt: skip
     workflow: WorkflowName = row(
-        SPLIT, "What is taken through the stages: split (each op by itself: --op-by-op), full (the model as one "
-        "program, every value compared), compile-split, split-compile-split.", "WORD", Decides.CLIMB,
+        SPLIT, "What runs: split (each op by itself, as with --op-by-op), full (the model as one program, every value "
+        "compared), compile-split (each op of the compiled program), split-compile-split.", "WORD", Decides.CLIMB,
         column="what was taken through the stages",
     )  # fmt: skip
     unsupported_types: UnsupportedTypes = row(
-        _of_workflow, "Ops of types that the device has not (f64, i64): fail, or fallback to the host; default: fail "
-        "of ops by themselves, fallback in whole models.", "WORD", series=False,
+        _of_workflow, "Refuse ops of types that the device lacks (f64, i64), or compute them on the host; default: "
+        "fail for "
+        "single ops, fallback for whole models.", "WORD", series=False,
     )  # fmt: skip
     optimization_level: Level = row(
-        0, "What the compiler does beyond single ops: 0 nothing, 1 fuses, 2 also keeps tensors in L1.", "N",
+        0, "0: compile each op by itself; 1: fuse ops; 2: also keep tensors in L1.", "N",
         column="what the compiler was asked to do beyond single ops: 0, 1 or 2",
     )  # fmt: skip
     amp_level: Level = row(
-        0, "Mixed precision (backend reference): 0 none, 1 has products in Bfp8_b, 2 in Bfp8 and the rest in Float16.",
+        0, "Mixed precision of backend reference: 0: none; 1: products in Bfp8_b; 2: products in Bfp8, everything "
+        "else in Float16.",
         "N", column="mixed precision that was asked for: 0, 1 or 2",
     )  # fmt: skip
     inputs: Inputs = row(
-        "captured", "Values the ops are run on: captured (from the model), random, or those of an .npz file for the "
-        "model's inputs, by name.", "KIND|FILE", Decides.PROGRAM,
+        "captured", "Inputs of the ops: captured (from the model), random, or an .npz file with values for the model's "
+        "inputs, by name.", "KIND|FILE", Decides.PROGRAM,
     )  # fmt: skip
     weights: File | None = row(
-        None, "A .safetensors file whose tensors replace the seeded weights of the model, by name.", "FILE",
+        None, "A .safetensors file whose tensors replace the model's seeded weights, by name.", "FILE",
         Decides.PROGRAM, series=False,
     )  # fmt: skip
     seed: Integer = row(0, "Seed of weights and inputs.", "N", Decides.PROGRAM)
     training: Flag = row(
-        False, "The model's training step (forward, backward, Adam), not its forward pass.", decides=Decides.PROGRAM,
+        False, "Run the model's training step (forward, backward, Adam) instead of its forward pass.",
+        decides=Decides.PROGRAM,
         series=False,
     )  # fmt: skip
     dtype: DType = row("float32", "Float type of the model: float32 or bfloat16.", "TYPE", Decides.PROGRAM)
     until: LastStage | None = row(
-        None, "Stop each op after this stage, or depth of backend buda; such an op counts as stopped.", "STAGE",
+        None, "Stop each op after this stage, or after this compile depth of backend buda; the op counts as stopped.",
+        "STAGE",
         Decides.CLIMB, series=False,
     )  # fmt: skip
 

@@ -26,7 +26,7 @@ def chosen(rows: Sequence[OpRow], op_ids: Sequence[str], where: str = "--op") ->
         if word in known:
             hits = {word}
         if len(hits) != 1:
-            got = f"{word!r}, which {len(hits)} ops begin with" if hits else repr(word)
+            got = f"{word!r}, with which {len(hits)} ids begin" if hits else repr(word)
             near = ", ".join(sorted(hits)[:3] or difflib.get_close_matches(word, known, n=3, cutoff=0.6))
             raise InputError(where, "the id of an op of the run", got, near or "--run-dir RUN --collect-only -q")
         found |= hits

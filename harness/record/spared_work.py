@@ -20,23 +20,23 @@ class Savings:
     """Unique ops of all models together: what is run."""
     verdicts: int
     kept: int
-    """Verdicts that earlier runs found."""
+    """Verdicts taken from earlier runs."""
     kept_seconds: float
-    """What finding these took then."""
+    """Seconds that these took in their own runs."""
 
     @property
     def lines(self) -> list[str]:
-        """What a run prints of it; empty where nothing was spared."""
+        """The lines that a run prints; none if nothing was saved."""
         said = []
         if self.uses > self.unique:
-            models = f" ({self.by_model:,} if each model ran alone)" if self.by_model > self.unique else ""
+            models = f" ({self.by_model:,} with each model alone)" if self.by_model > self.unique else ""
             share = _percent(self.uses - self.unique, self.uses)
             said.append(f"merging: {self.uses:,} uses are {self.unique:,} unique ops{models}, {share} saved")
         if self.kept:
             share = _percent(self.kept, self.verdicts)
-            took = f", which took {self.kept_seconds:.1f} s then" if self.kept_seconds else ""
+            took = f", which took {self.kept_seconds:.1f} s to run" if self.kept_seconds else ""
             said.append(
-                f"cache: {self.kept:,} of {self.verdicts:,} verdicts are from earlier runs, {share} saved{took} "
+                f"cache: {self.kept:,} of {self.verdicts:,} verdicts come from earlier runs, {share} saved{took} "
                 "(--no-cache runs every op)"
             )
         return said

@@ -114,7 +114,7 @@ def write_whole(path: Path, content: str | bytes, hint: str = "another --run-dir
 
 def refused(path: Path, error: OSError, hint: str = "another --run-dir") -> InputError:
     """The one line about a disk that does not take a file."""
-    return InputError(str(path), "a place that can be written", error.strerror or str(error), hint)
+    return InputError(str(path), "a writable place", error.strerror or str(error), hint)
 
 
 class Journal:
@@ -296,7 +296,7 @@ def parse(kind: type[R], text: str, where: str) -> R:
     try:
         values = json.loads(text)
     except ValueError as error:
-        raise InputError(where, f"a {kind.__name__}", f"no JSON ({error})") from error
+        raise InputError(where, f"a {kind.__name__}", f"invalid JSON ({error})") from error
     if not isinstance(values, dict):
         raise InputError(where, f"a {kind.__name__}", type(values).__name__)
     values = upgrade(kind, values, where)
@@ -317,7 +317,7 @@ def upgrade(kind: type[Record], values: dict[str, Any], where: str) -> dict[str,
         step = UPGRADERS.get(kind, {}).get(version) if isinstance(version, int) else None
         if step is None:
             newer = isinstance(version, int) and version > SCHEMA_VERSION
-            hint = "a newer opscope" if newer else "running the models again, or the opscope that wrote it"
+            hint = "a newer opscope" if newer else "running the models again, or the version of opscope that wrote it"
             raise InputError(where, f"schema {SCHEMA_VERSION}", f"schema {version}", hint)
         values = step(values)
         version = values["schema_version"]

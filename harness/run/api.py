@@ -1,6 +1,6 @@
 """The harness without pytest: split a module into single ops, or take every op of a model up a backend's ladder.
 
-    from opscope.harness.run.api import run_op_by_op
+    from opscope import run_op_by_op
     tests = run_op_by_op(jax.jit(f).lower(x))
     print({test.op_name: test.status for test in tests})
 

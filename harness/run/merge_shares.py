@@ -55,13 +55,13 @@ def merge(folders: Sequence[Path], into: Path, *, partial: bool = False) -> RunR
     missing = sorted(set(range(1, parts[0].share.of + 1)) - {part.share.index for part in parts})
     if missing and not partial:
         told = ", ".join(f"{index}/{parts[0].share.of}" for index in missing)
-        raise InputError(WHERE, f"all {parts[0].share.of} shares", f"none of {told}", "--partial")
+        raise InputError(WHERE, f"all {parts[0].share.of} shares", f"no share {told}", "--partial")
     cut = [part for part in parts if part.run.record.outcome != "complete"]
     if cut and not partial:
         got = f"{cut[0].folder}, which is {cut[0].run.record.outcome}"
-        raise InputError(WHERE, "shares that ran to their end", got, f"--resume {cut[0].folder}, or --partial")
+        raise InputError(WHERE, "shares that have finished", got, f"--resume {cut[0].folder}, or --partial")
     if (into / store.RUN_FILE).exists():
-        raise InputError("--into", "a new folder", f"{into}, which holds a run", "another folder")
+        raise InputError("--into", "a new folder", f"{into}, which contains a run", "another folder")
     record = _record(parts, PARTIAL if missing or cut else "complete")
     tests = [test for part in parts for test in _own(part, record, into)]
     _write(parts, record, [*tests, *_lost(parts[0].run.rows, tests, record, into)], into)
@@ -74,9 +74,11 @@ def _read(folders: Sequence[Path]) -> list[Part]:
     for folder in folders:
         run, share = store.load_run(folder), shard.read(folder)
         if share is None:
-            raise InputError(WHERE, "runs of --shard", f"{folder}, a run of all ops", "the folders of the shares")
+            raise InputError(WHERE, "runs of --shard", f"{folder}, which has all ops", "the folders of the shares")
         if in_use(folder):
-            raise InputError(WHERE, "runs that have ended", f"{folder}, which is running", "when it has ended")
+            raise InputError(
+                WHERE, "runs that have ended", f"{folder}, which is still running", "again when it has ended"
+            )
         parts.append(Part(folder, share, run))
     if not parts:
         raise InputError(WHERE, "the run folders of shares", "none")
@@ -89,12 +91,12 @@ def _check(parts: Sequence[Part]) -> None:
     for before, part in pairwise(parts):
         if part.share.index == before.share.index:
             got = f"share {part.share.index}/{part.share.of} in {before.folder} and in {part.folder}"
-            raise InputError(WHERE, "every share once", got, "one of the two")
+            raise InputError(WHERE, "each share once", got, "leaving one of the two out")
     for part in parts[1:]:
         differing = _difference(first, part)
         if differing:
             raise InputError(WHERE, "shares of one sweep", f"{first.folder} and {part.folder}, {differing}",
-                             "running the odd one again")  # fmt: skip
+                             "running one of them again")  # fmt: skip
 
 
 def _difference(one: Part, other: Part) -> str:

@@ -1,4 +1,4 @@
-"""The pytest plugin: its options, and the gate behind which an op-by-op run begins.
+"""The pytest plugin: declares the options and starts an op-by-op run.
 
 Without `--op-by-op` it adds options and does nothing else. With it, conftest files and the project's own tests stay
 out, and `harness/run/session.py` takes over collection.
@@ -35,14 +35,14 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
         dest="opscope_model",
         default=None,
         metavar="MODEL",
-        help="A model's name, a glob, `all`, or the path or glob of StableHLO files; may be given several times.",
+        help="Model to run: a name, a glob, `all`, or the path or glob of model files; may be given several times.",
     )
     group.addoption(
         "--op-by-op",
         action="store_true",
         dest="opscope_op_by_op",
         default=False,
-        help="Run each unique op of the models on its own (--workflow split); without --model: list the models.",
+        help="Run each unique op of the models by itself (--workflow split). Without --model, list the models.",
     )
     group.addoption(
         "--ops",
@@ -58,21 +58,21 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
         dest="opscope_op",
         default=None,
         metavar="ID",
-        help="Run this op of an earlier run again (the newest, or --run-dir), without exporting the model.",
+        help="Run this op of an earlier run again (the newest run, or --run-dir) without exporting the model.",
     )
     group.addoption(
         "--run-dir",
         dest="opscope_run_dir",
         default=None,
         metavar="DIR",
-        help="The run folder; default: a new one in .opscope/runs.",
+        help="Run folder; default: a new one in .opscope/runs.",
     )
     group.addoption(
         "--resume",
         dest="opscope_resume",
         default=None,
         metavar="RUN_DIR",
-        help="Go on with a run that was killed, interrupted or out of budget, with its own options.",
+        help="Continue a run that was killed, interrupted or out of budget, with its own options.",
     )
     for setting in SETTINGS:
         if not setting.option or foreign_options.owned(setting.name, pluginmanager):
@@ -107,7 +107,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> int | None:
-    """Refuses bad input before a session starts, and lists the models where none was named."""
+    """Refuses bad input before a session starts, and lists the models if none was named."""
     option = config.option
     option.opscope_op_by_op |= bool(option.opscope_op_by_op_on_fail or option.opscope_workflow)
     if option.help or option.version or hasattr(config, "workerinput"):
@@ -138,12 +138,12 @@ def pytest_cmdline_main(config: pytest.Config) -> int | None:
 
 
 def _without_op_by_op(config: pytest.Config) -> None:
-    """Raises InputError where options ask for a run that does not exist."""
+    """Raises InputError if an option needs an op-by-op run and there is none."""
     option = config.option
     asked = (("--model", option.opscope_model), ("--op", option.opscope_op), ("--resume", option.opscope_resume))
     for flag, given in asked:
         if given:
-            expected = "--op-by-op beside it, or --workflow"
+            expected = "--op-by-op or --workflow as well"
             raise InputError(flag, expected, f"{flag} alone", "--op-by-op, or --workflow full for the model as a whole")
 
 

@@ -1,7 +1,7 @@
-"""What is shown while a run goes on: a live display on a terminal, plain lines elsewhere, nothing with -q.
+"""Shows the progress of a run: bars on a terminal, plain lines elsewhere, nothing with -q.
 
-Nothing is drawn from a thread: pytest redirects the terminal while a test runs, so each display draws only when it is
-told of something.
+Nothing is drawn from a thread: pytest redirects the terminal while a test runs, so each display draws only when an
+event arrives.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Event = Mapping[str, Any]
 
 PHASES = {"export": "exported", "split": "split into single ops", "golden": "goldens of {total} ops evaluated",
           "whole": "run as one program"}  # fmt: skip
-"""What a plain line says of each phase of the preparation."""
+"""The words of a plain line for each phase of the preparation."""
 
 
 class Progress(Protocol):

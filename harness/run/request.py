@@ -61,15 +61,17 @@ def read(config: pytest.Config) -> Request:
     paths = [str(arg) for arg in option.file_or_dir or ()]
     for path in paths:
         if "::" not in path:
-            raise InputError("command line", "no test files beside --op-by-op", repr(path), "--model")
+            raise InputError("command line", "no test files with --op-by-op", repr(path), "--model")
     if option.opscope_op and option.opscope_model:
-        raise InputError("--op", "an op of an earlier run (no --model)", "--model beside it", "--ops GLOB")
+        raise InputError("--op", "--op without --model", "both", "--ops GLOB")
     folder = config.invocation_params.dir
     _check_resume(option)
     if settings["cluster"] is not None and (getattr(option, "numprocesses", None) or getattr(option, "tx", None)):
-        raise InputError("--cluster", "no -n beside it: each device of the cluster is a lane", "-n", "one of the two")
+        raise InputError(
+            "--cluster", "--cluster without -n: each device of the cluster is a lane", "both", "--cluster alone"
+        )
     if option.opscope_shard and not (option.opscope_model or option.opscope_resume):
-        raise InputError("--shard", "--model beside it", "an op of an earlier run")
+        raise InputError("--shard", "--shard with --model", "--op of an earlier run")
     # The record's command line must find a backend's file from any folder.
     settings.values["backend"] = ",".join(
         str((folder / name).resolve()) if name.endswith(registry.FILES) else name
@@ -94,10 +96,10 @@ def read(config: pytest.Config) -> Request:
 
 
 def _check_workflow(settings: Resolved) -> None:
-    """Raises InputError where two workflows are asked for."""
+    """Raises InputError if two options ask for different workflows."""
     if settings["op_by_op_on_fail"] and settings["workflow"] != SPLIT:
         got = f"--workflow {settings['workflow']}"
-        raise InputError("--op-by-op-on-fail", f"--workflow {SPLIT}", got, "one of the two")
+        raise InputError("--op-by-op-on-fail", f"--workflow {SPLIT}", got, "one of the two options")
     if WORKFLOWS[settings["workflow"]].of_ttnn:
         derived_exports.check(settings["workflow"], settings["backend"])
 
@@ -115,7 +117,7 @@ def _find_limitations(settings: Resolved, folder: Path) -> None:
 
 
 def _check_resume(option: Any) -> None:
-    """Raises InputError where `--resume` stands beside what the run to go on with has decided already."""
+    """Raises InputError if `--resume` comes with an option that the run has decided already."""
     if option.opscope_resume is None:
         return
     for flag, given in (
@@ -126,7 +128,9 @@ def _check_resume(option: Any) -> None:
         ("a test's name", option.file_or_dir),
     ):
         if given:
-            raise InputError("--resume", "the run folder alone: the rest is in it", f"{flag} beside it")
+            raise InputError(
+                "--resume", "--resume alone, since the run folder has all other options", f"{flag} as well"
+            )
 
 
 def _check_models(request: Request) -> None:
@@ -162,4 +166,4 @@ def model_list() -> str:
     models = [zoo.get(name) for name in zoo.names()]
     width = max((len(m.name) for m in models), default=0)
     lines = [f"  {m.name:<{width}}  {m.family}, {m.framework}" for m in models]
-    return "\n".join(["models for --model (or the path of a StableHLO file):", *lines, ""])
+    return "\n".join(["models for --model (or the path of a model file):", *lines, ""])

@@ -38,7 +38,9 @@ def unfinished(run_dir: Path) -> StoredRun:
     """The run to go on with. Raises InputError: no run there, or one that still runs."""
     run = store.load_run(run_dir)
     if in_use(run_dir):
-        raise InputError("--resume", "a run that has ended", f"{run_dir}, which is running", "when it has ended")
+        raise InputError(
+            "--resume", "a run that has ended", f"{run_dir}, which is still running", "again when it has ended"
+        )
     return run
 
 
@@ -51,8 +53,8 @@ def options(run: StoredRun, given: Mapping[str, Any], sources: Mapping[str, str]
         if name not in stored:
             continue  # a setting that the run did not know
         if sources[name] == "command line" and value != stored[name]:
-            got = f"{value!r} beside {stored[name]!r} of the run"
-            raise InputError(BY_NAME[name].flag, "no other value than the run's beside --resume", got, "a new run")
+            got = f"{value!r}, while the run has {stored[name]!r}"
+            raise InputError(BY_NAME[name].flag, "the run's own value with --resume", got, "a new run")
         values[name] = stored[name]
     return values
 
@@ -88,7 +90,7 @@ def selection(run_dir: Path) -> tuple[str, ...] | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError) as error:
-        raise InputError(str(path), "a list of op ids", f"no such list ({error})", "a new run") from error
+        raise InputError(str(path), "a list of op ids", f"something else ({error})", "a new run") from error
 
 
 def prepared(run: StoredRun, asked: prepare_models.Request, make: Callable[[prepare_models.Request], Any]) -> None:
@@ -97,11 +99,13 @@ def prepared(run: StoredRun, asked: prepare_models.Request, make: Callable[[prep
         return
     make(asked)
     if not export_folder.all_complete(run.header):
-        raise InputError("--resume", "the models and the exporter that the run began with", "others", "a new run")
+        raise InputError(
+            "--resume", "the models and the exporter that the run started with", "different ones", "a new run"
+        )
 
 
 def check_backend(run: StoredRun, fingerprint: str) -> None:
     """Raises InputError where the backend is not the one that the run began with: its records would not agree."""
     began = run.record.origin.options.get("fingerprint", fingerprint)
     if began != fingerprint:
-        raise InputError("--resume", f"the backend that the run began with ({began})", fingerprint, "a new run")
+        raise InputError("--resume", f"the backend that the run started with ({began})", fingerprint, "a new run")

@@ -215,7 +215,7 @@ class OpByOp:
             cluster_loop.run(session, self._climbers)
         except InputError as error:
             self._give_up(str(error))
-            raise pytest.exit.Exception("no further op is run", returncode=2) from None
+            raise pytest.exit.Exception("no further op runs", returncode=2) from None
         return True
 
     @pytest.hookimpl(tryfirst=True)
@@ -234,7 +234,7 @@ class OpByOp:
         except InputError as error:
             # The backend went away or the disk is full: no later op would fare better.
             self._give_up(str(error))
-            raise pytest.exit.Exception("no further op is run", returncode=2) from None
+            raise pytest.exit.Exception("no further op runs", returncode=2) from None
 
     def _begin(self, rows: Sequence[OpRow]) -> None:
         """Opens this process's ways up; where one of `rows` needs a lane, that starts now, beside the collection."""

@@ -51,7 +51,7 @@ def make(
         for folder in (plan.run_dir, *map(Path, plan.header.export_dirs)):
             claims.hold(folder)
         if not export_folder.all_complete(plan.header):
-            raise InputError("--op", f"the exports of {plan.run_dir}", "some that were cleared away since",
+            raise InputError("--op", f"the exports of {plan.run_dir}", "removed exports",
                              f"--model {' --model '.join(plan.header.models)} --ops ID")  # fmt: skip
         lanes = [side.lane(side.writer(MAIN)) for side in plan.sides()]
         try:
@@ -76,8 +76,8 @@ def _from_models(
     measured = costs.given(request.settings["shard_costs"], request.folder)
     run_dir = request.run_dir or store.default_run_dir([t.name for t in tasks], started, request.folder)
     if (run_dir / store.RUN_FILE).exists():
-        raise InputError("--run-dir", "a new folder beside --model", f"{run_dir}, which holds a run",
-                         "another folder, or no --model to run its ops again")  # fmt: skip
+        raise InputError("--run-dir", "a new folder with --model", f"{run_dir}, which contains a run",
+                         "another folder, or --op to run its ops again")  # fmt: skip
     orders = orders_of(request, f"{started:%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:8]}", run_dir, request.settings.values)
     if not dry:
         _claim(run_dir)
@@ -157,7 +157,7 @@ def from_run(request: Request) -> RunPlan:
     """The plan for running ops of an earlier run again. Raises InputError: no run, another schema, no such op."""
     run_dir = request.run_dir or store.newest_run(request.folder)
     if run_dir is None:
-        raise InputError("--op", "a run to take the op from", "no run below .opscope/runs", "--run-dir DIR")
+        raise InputError("--op", "a run that contains the op", "no run in .opscope/runs", "--run-dir DIR")
     run = store.load_run(run_dir)
     settings = dict(request.settings.values)
     for name in FROM_THE_RUN:

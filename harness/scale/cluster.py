@@ -147,8 +147,8 @@ class ClusterLane:
             except queue.Empty:
                 workerless = None if slots else workerless or time.monotonic()
                 if workerless is not None and time.monotonic() - workerless > WORKERLESS_SECONDS:
-                    raise InputError(f"--cluster {self._address}", "workers with devices", "none any more",
-                                     "--resume when there are some") from None  # fmt: skip
+                    raise InputError(f"--cluster {self._address}", "workers with devices", "no worker any more",
+                                     "--resume when workers are back") from None  # fmt: skip
                 continue
             yield from self._record(news) if isinstance(news, dict) else self._ended(news)
 
@@ -243,7 +243,7 @@ class ClusterLane:
             return
         said = _ready_of(answer["ready"])
         if said.fingerprint != self.ready().fingerprint:
-            raise InputError(f"--cluster {self._address}", f"the same backend everywhere ({self.ready().fingerprint})",
+            raise InputError(f"--cluster {self._address}", f"one backend on all workers ({self.ready().fingerprint})",
                              f"{said.fingerprint} on {batch.worker}", "the same versions on all workers")  # fmt: skip
         test = OpTest.model_validate_json(answer["test"])
         self._keep(op.row.op_id, answer["files"])
@@ -274,7 +274,9 @@ class ClusterLane:
                 first.failed += 1
                 if first.failed >= MOST_FAILED:
                     got = answer.get("error", "no room for the files of an op" if "missing" in answer else "none")
-                    raise InputError(f"--cluster {self._address}", "an answer", got, "the log of a worker")
+                    raise InputError(
+                        f"--cluster {self._address}", "an answer from a worker", got, "the log of the worker"
+                    )
         del work.batches[future.key], self._news[future.key]
         work.back(batch.ops.values())
 

@@ -39,14 +39,18 @@ class Connection:
         try:
             from distributed import Client
         except ImportError:
-            raise InputError("--cluster", "the package distributed", "none", "pip install -e '.[cluster]'") from None
+            raise InputError(
+                "--cluster", "the package distributed", "no such package", "pip install -e '.[cluster]'"
+            ) from None
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of other versions on the other side: what counts is compared below
             try:
                 self._client: Any = Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
             except (OSError, ValueError, ImportError) as error:
                 got = " ".join(str(error).split())[:160]
-                raise InputError(self._where, "a Dask scheduler", got, "`dask scheduler` there") from None
+                raise InputError(
+                    self._where, "a Dask scheduler at that address", got, "starting `dask scheduler` there"
+                ) from None
         self._sources = sources
         self._slots: tuple[float, Slots] = (0.0, {})
         self._same: dict[str, bool] = {}
@@ -103,11 +107,13 @@ class Connection:
                 if isinstance(error, OSError):
                     return False  # it is gone already
                 got = f"{worker}, which has none ({type(error).__name__}: {str(error)[:80]})"
-                raise InputError(self._where, "workers with opscope", got, "the same installation there") from None
+                raise InputError(
+                    self._where, "workers with opscope", got, "installing the same opscope there"
+                ) from None
             self._same[worker] = json.loads(answer)["sources"] == self._sources
             if not self._same[worker]:
-                raise InputError(self._where, "workers with this opscope", f"another on {worker}",
-                                 "the same revision there")  # fmt: skip
+                raise InputError(self._where, "the same opscope on every worker", f"a different one on {worker}",
+                                 "installing the same revision there")  # fmt: skip
         return True
 
     def ask(self, function: Callable[[str], str], message: str) -> None:
@@ -130,7 +136,7 @@ class Connection:
                     got = f"{type(error).__name__}: {' '.join(str(error).split())[:120]}"
         except TimeoutError:
             got = f"none within {seconds:g} s"
-        raise InputError(self._where, "an answer of a worker", got, "the log of a worker")
+        raise InputError(self._where, "an answer from a worker", got, "the log of the worker")
 
     def hear(self, topic: str, handler: Callable[[tuple[float, str]], None]) -> None:
         """Has `handler` called, in Dask's thread, for each event (moment, text) that a worker logs under a topic."""
@@ -174,7 +180,7 @@ class Connection:
                     self._slots = (0.0, {})
                     return False
                 if refused:
-                    raise InputError(self._where, f"{worker} to keep {path.name}", refused, "room on its disk")
+                    raise InputError(self._where, f"{worker} to keep {path.name}", refused, "freeing space on its disk")
                 offset += len(data)
                 if not data:
                     break

@@ -77,7 +77,7 @@ def read(path: Path, where: str = "--shard-costs") -> dict[str, float]:
     except OSError as error:
         raise InputError(where, "a file of costs", f"{path} ({error.strerror})", hint) from None
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise InputError(where, "a file of costs", f"{path}, which is none", hint) from None
+        raise InputError(where, "a file of costs", f"{path}, which is something else", hint) from None
     raise InputError(where, "costs of version 1", f"version {version} in {path}", hint)
 
 

@@ -78,7 +78,7 @@ def test_what_is_told_counts_before_what_lies_here(tmp_path: Path, context: RunC
 )
 def test_another_file_is_no_history(tmp_path: Path, text: str) -> None:
     (tmp_path / "f").write_text(text)
-    with pytest.raises(InputError, match="--budget-history: expected a file of opscope gate, got"):
+    with pytest.raises(InputError, match="--budget-history: expected a file that opscope gate wrote, got"):
         history.given(str(tmp_path / "f"))
 
 

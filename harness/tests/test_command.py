@@ -204,7 +204,7 @@ def test_a_file_that_cannot_work_is_one_line(tmp_path, text, line):
 def test_tools_that_are_not_there_are_named(tmp_path):
     text = "install: pip install it\n" + STAGE.replace("cp", "no-such-tool") % ""
     assert backend_of(tmp_path, text).available() == "pip install it (not on PATH: no-such-tool)"
-    with pytest.raises(InputError, match="--backend command: expected a YAML file of stage commands, got none"):
+    with pytest.raises(InputError, match="--backend command: expected a YAML file with stage commands, got none"):
         registry.load("command")
     with pytest.raises(InputError, match=r"expected the path of a backend's file, got no file nowhere\.yaml"):
         registry.load("nowhere.yaml")

@@ -67,5 +67,5 @@ def test_a_backend_that_there_is_not(tmp_path: Path) -> None:
     finding = got["backend referense"]
     assert not finding.usable
     assert finding.remedy.startswith("--backend reference")
-    assert finding.found == "no such backend, asked for by command line"
+    assert finding.found == "there is no such backend; it is set by command line"
     assert not doctor.in_order(list(got.values()))

@@ -41,7 +41,7 @@ def test_both_kinds_are_labelled_and_nothing_else(tmp_path: Path) -> None:
     assert {(one.op_id, one.label, one.path) for one in found} == {
         ("only_alone", isolation.ONLY_ALONE, "main/2"), ("only_inside", isolation.ONLY_INSIDE, "main/5"),
     }  # fmt: skip
-    assert any("alone golden_failed: off; inside amplifies" in text for _, text in isolation.lines(found))
+    assert any("alone: golden_failed: off; in the model: amplifies" in text for _, text in isolation.lines(found))
     isolation.write(tmp_path, found[:1])
     assert isolation.of_run(tmp_path, [whole], tests) == found[:1], "what the run wrote counts"
 

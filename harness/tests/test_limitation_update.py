@@ -72,7 +72,7 @@ def test_update_writes_a_row_that_then_excuses(place: Path) -> None:
     assert not (place / "limitations.yaml").exists(), "without --write nothing is written"
     assert "--- /dev/null\n+++ limitations.yaml" in out
     assert f"+  op_ids: [{DOT}]" in out
-    assert "1 rows new, 0 gone, 0 narrowed; to write it: --write" in out
+    assert "1 new row, 0 removed, 0 narrowed; use --write to change the files" in out
     code, out = call(
         "update", run, "--write", "--kind", "notimpl", "--expires", "2030-01-01", "--link", "https://e.org/1"
     )
@@ -82,14 +82,14 @@ def test_update_writes_a_row_that_then_excuses(place: Path) -> None:
     test = store.load_run(run).tests[1]
     assert new.signature == test.error_signature
     assert judged(test, [new])[1].outcome == "xfail"
-    assert "0 rows new, 0 gone" in call("update", run, "--limitations", "limitations.yaml")[1]
+    assert "0 new rows, 0 removed" in call("update", run, "--limitations", "limitations.yaml")[1]
 
 
 def test_update_takes_out_what_no_longer_holds(place: Path) -> None:
     (place / "l.yaml").write_text(FILE)
     run = night(place / "run", FILE)
     code, out = call("update", run, "--limitations", "l.yaml", "--write")
-    assert (code, "0 rows new, 1 gone, 1 narrowed" in out) == (0, True), out
+    assert (code, "0 new rows, 1 removed, 1 narrowed" in out) == (0, True), out
     rows = parse((place / "l.yaml").read_text(), place).rows
     assert [r.reason for r in rows] == ["no dots", "gone", "other board", "other backend"]
     assert rows[0].op_ids == (DOT,)
@@ -100,13 +100,13 @@ def test_a_changed_reason_gets_another_row_and_a_flaky_failure_none(place: Path)
     other = "limitations:\n- {op: '*dot*', backend: 'null', stage: run, kind: notyet, reason: x}\n"
     (place / "l.yaml").write_text(other)
     run = night(place / "run", other)
-    assert "1 rows new, 1 gone" in call("update", run, "--limitations", "l.yaml")[1]
+    assert "1 new row, 1 removed" in call("update", run, "--limitations", "l.yaml")[1]
     with store.Journal(run, "later") as journal:
         failed = store.load_run(run).tests[1]
         journal.append(failed.model_copy(update={"attempt": 2, "flaky": True, "stability": "flaky"}))
     out = call("update", run, "--limitations", "l.yaml")[1]
-    assert "0 rows new" in out
-    assert f"[{DOT}]: no row, as it is flaky" in out
+    assert "0 new rows" in out
+    assert f"[{DOT}] gets no row because it is flaky" in out
 
 
 def test_check_holds_rows_against_a_run(place: Path) -> None:
@@ -117,8 +117,8 @@ def test_check_holds_rows_against_a_run(place: Path) -> None:
     for line in (
         "l.yaml:13: expired on 2026-01-01; renew or delete it",
         "l.yaml:10: expected an op that `chlo.sinh` names on null, got none of 2; try deleting the row",
-        "l.yaml:3: of the 1 ops that it names 1 pass; try opscope limitations update",
-        "l.yaml:4: of the 2 ops that it names 1 pass",
+        "l.yaml:3: of the 1 ops that this row names, 1 pass; try opscope limitations update",
+        "l.yaml:4: of the 2 ops that this row names, 1 pass",
     ):
         assert line in out, out
     assert "p150" not in out
@@ -149,7 +149,7 @@ def test_notes_of_a_page(place: Path) -> None:
     part, full = (
         store.load_run(night(place / name, FILE, models=[model])) for name, model in (("a", "m"), ("b", "all"))
     )
-    late = f"{place}/l.yaml:13: limitation expired on 2026-01-01, excuses"
+    late = f"{place}/l.yaml:13: limitation expired on 2026-01-01, still excuses"
     absent = f"{place}/l.yaml:10: expected an op that `chlo.sinh` names on null, got none of 2; try "
     told = limitation_notes.notes(part, rows, date(2026, 1, 3))
     assert [told[0][: len(late)], told[1][: len(absent)], len(told)] == [late, absent, 2]

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -19,11 +20,29 @@ def opscope(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, s
     return int(code or 0), out, err
 
 
-def test_verbs_are_listed_in_the_order_of_the_work(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_lists_every_command_under_its_heading(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = opscope(capsys, "--help")
     assert code == 0
-    places = [out.index(f"\n  {verb}") for verb in main.WORKFLOW]
+    lines = [
+        line for heading, names in main.SECTIONS.items() for line in (f"\n{heading}:\n", *(f"\n  {n} " for n in names))
+    ]
+    places = [out.index(line) for line in lines]
     assert places == sorted(places)
+
+
+def test_every_command_of_this_project_has_a_heading() -> None:
+    project = tomllib.loads((Path(__file__).resolve().parents[2] / "pyproject.toml").read_text())["project"]
+    listed = [name for names in main.SECTIONS.values() for name in names]
+    assert sorted(listed) == sorted(project["entry-points"]["opscope.commands"])
+
+
+def test_a_command_of_another_package_is_listed_last(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entries = main.root._entries()  # type: ignore[attr-defined]
+    monkeypatch.setattr(main.Verbs, "_entries", lambda _: entries | {"brew": entries["show"]})
+    _, out, _ = opscope(capsys, "--help")
+    assert out.partition(f"\n{main.OTHERS}:\n")[2].split()[0] == "brew"
 
 
 def test_unknown_verb_names_the_closest(capsys: pytest.CaptureFixture[str]) -> None:

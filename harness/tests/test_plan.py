@@ -51,7 +51,7 @@ def test_ids_may_be_shortened_but_not_guessed(run: Path) -> None:
 
 
 def test_a_missing_run_is_told(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"no run below \.opscope/runs"):
+    with pytest.raises(InputError, match=r"no run in \.opscope/runs"):
         start_run.from_run(request(tmp_path))
 
 

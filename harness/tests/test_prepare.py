@@ -177,7 +177,7 @@ def test_a_model_that_raises_is_a_row_with_its_traceback(cache: Path, tmp_path: 
 
 def test_a_cache_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match=r"^cache folder: expected a folder that can be written to"):
+    with pytest.raises(InputError, match=r"^cache folder: expected a writable folder, got"):
         prepare(request_for(tmp_path / "file" / "cache", "mnist_mlp"))
 
 

@@ -1,26 +1,22 @@
-"""README.md tells the truth: its example runs, and its commands and options exist."""
+"""README.md and docs/python.md are true: their examples run, and the pages and names that they mention exist."""
 
 from __future__ import annotations
 
 import re
 import subprocess
 import sys
-from importlib.metadata import entry_points
 from pathlib import Path
 
-import pytest
+import opscope
 
-from opscope.harness.settings.settings import SETTINGS
-
-README = (Path(__file__).resolve().parents[2] / "README.md").read_text()
-
-
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
+ROOT = Path(__file__).resolve().parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+PYTHON = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("**/*.md")]
 
 
-def test_the_python_example_runs(tmp_path: Path):
-    (example,) = blocks("python")
+def test_the_python_example_runs(tmp_path: Path) -> None:
+    (example,) = re.findall(r"```python\n(.*?)```", PYTHON, re.DOTALL)
     (tmp_path / "example.py").write_text(example)
     done = subprocess.run([sys.executable, "example.py"], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -33,19 +29,23 @@ def test_the_python_example_runs(tmp_path: Path):
     assert all(float(line.split()[4]) > 0.9999 for line in records)
 
 
-def test_every_verb_and_option_exists():
-    commands = "\n".join(blocks("sh"))
-    verbs = set(re.findall(r"^opscope (\w+)", commands, re.MULTILINE))
-    assert verbs <= {point.name for point in entry_points(group="opscope.commands")}
-    asked = {
-        word for line in commands.splitlines() if line.startswith("pytest") for word in re.findall(r"--[a-z-]+", line)
+def test_every_name_that_a_page_imports_is_public() -> None:
+    imported = {
+        name
+        for page in PAGES
+        for names in re.findall(r"from opscope import ([\w, ]+)", page.read_text(encoding="utf-8"))
+        for name in names.split(", ")
     }
-    known = {s.flag for s in SETTINGS} | {"--model", "--op-by-op", "--op", "--ops", "--resume", "--run-dir"}
-    assert asked <= known
+    assert {"run_op_by_op", "split", "frames"} <= imported <= set(opscope.__all__)
+    assert set(re.findall(r"`(\w+)`", PYTHON.partition("What else there is")[2])) == set(opscope.__all__)
 
 
-@pytest.mark.parametrize("page", ["architecture", "measurements", "dependencies"])
-def test_every_page_that_it_names_exists(page: str):
-    path = Path(__file__).resolve().parents[2] / "docs" / f"{page}.md"
-    assert f"docs/{page}.md" in README
-    assert path.read_text().startswith("# ")
+def test_every_page_and_picture_that_a_page_links_to_exists() -> None:
+    for page in PAGES:
+        links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
+        missing = [link for link in links if not (page.parent / link).exists()]
+        assert not missing, f"{page.name}: {missing}"
+
+
+def test_the_readme_fits_on_a_screen() -> None:
+    assert len(README.splitlines()) <= 90

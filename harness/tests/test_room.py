@@ -39,6 +39,6 @@ def test_a_disk_without_room_is_one_line(tmp_path: Path, monkeypatch: pytest.Mon
     disk_space.check(split, Limits(), tmp_path, "m")
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(0, 0, (8 << 20) - 1))
     with pytest.raises(
-        InputError, match=r"^--model m: expected 8.0 MiB on the disk of .*, got 8.0 MiB free; try opscope"
+        InputError, match=r"^--model m: expected 8.0 MiB free on the disk of .*, got 8.0 MiB free; try opscope"
     ):
         disk_space.check(split, Limits(), tmp_path, "m")

@@ -25,7 +25,7 @@ def test_shares_of_merging_and_cache() -> None:
     found = savings(rows, tests)
     assert (found.uses, found.by_model, found.unique, found.verdicts, found.kept) == (9, 6, 3, 3, 2)
     assert found.lines == [
-        "merging: 9 uses are 3 unique ops (6 if each model ran alone), 67 % saved",
-        "cache: 2 of 3 verdicts are from earlier runs, 67 % saved, which took 4.0 s then (--no-cache runs every op)",
+        "merging: 9 uses are 3 unique ops (6 with each model alone), 67 % saved",
+        "cache: 2 of 3 verdicts come from earlier runs, 67 % saved, which took 4.0 s to run (--no-cache runs every op)",
     ]
     assert savings(rows[1:2], tests[:1]).lines == []

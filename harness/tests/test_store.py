@@ -91,7 +91,7 @@ def test_a_damaged_line_is_named(run):
         journal.append(result(rows[0]))
     path = folder / "journal" / "w.jsonl"
     path.write_bytes(b"{broken\n" + path.read_bytes())
-    with pytest.raises(InputError, match=r"w\.jsonl:1: expected a OpTest, got no JSON"):
+    with pytest.raises(InputError, match=r"w\.jsonl:1: expected a OpTest, got invalid JSON"):
         store.load_run(folder)
 
 
@@ -143,7 +143,7 @@ for attempt in range(1, 1000):
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     attempt, line = done.stdout.strip().split(" ", 1)
-    assert "expected a place that can be written, got No space left on device; try another --run-dir" in line
+    assert "expected a writable place, got No space left on device; try another --run-dir" in line
     assert "\n" not in line
     assert (folder / "journal" / "w.jsonl").read_bytes().endswith(b"\n")
     assert [test.attempt for test in store.read_journal(folder)] == list(range(1, int(attempt)))
@@ -155,7 +155,7 @@ def test_a_place_that_cannot_be_written_is_one_line(tmp_path):
         lambda: store.write_run(tmp_path / "file" / "run", record()),
         lambda: store.Journal(tmp_path / "file" / "run", "w").append(result(add_row(tmp_path, "a"))),
     ):
-        with pytest.raises(InputError, match="expected a place that can be written, got Not a directory"):
+        with pytest.raises(InputError, match="expected a writable place, got Not a directory"):
             write()
 
 

@@ -143,7 +143,7 @@ def test_folders_that_a_run_needs_are_told_where_they_are_too_large(cache: Path)
     assert upkeep.beyond([], 0) == ""
     assert upkeep.beyond(folders, 3999) == (
         "max_cache: expected 3.9 KiB for the inputs and goldens of this run, got 3.9 KiB; "
-        "try OPSCOPE_MAX_CACHE=2G, else the next run makes them again"
+        "try OPSCOPE_MAX_CACHE=2G, or the next run computes them again"
     )
 
 
@@ -167,11 +167,11 @@ def test_the_command_says_what_goes_and_takes_it(cache: Path, tmp_path: Path, mo
     assert table["exports"] == ["2", "3.9", "KiB", "1", "2.0", "KiB"]
     assert table["executables"] == ["1", "500", "B", "1", "500", "B"]
     assert table["all"][:3] == ["11", table["all"][1], "KiB"]
-    assert "1 old runs stay: in use" in done.output
+    assert "1 old runs stay: they are in use" in done.output
     assert sorted(path.name[:8] for path in runs.iterdir()) == ["20260100", "20260102", "20260103"]
     assert names(upkeep.cached(cache)) == ["abc.json", "new", "cde.json"]
     assert "stay" not in CliRunner().invoke(clean, words, catch_exceptions=False).output
     nearly = CliRunner().invoke(clean, ["--max-cache", "1"], catch_exceptions=False)
-    assert "200 B of caches stay: in use, or used within the last minute" in nearly.output
+    assert "200 B of caches stay: they are in use, or were used within the last minute" in nearly.output
     refused = CliRunner().invoke(clean, ["--max-cache", "lots"])
     assert "--max-cache: expected a size" in str(refused.exception)

@@ -50,7 +50,11 @@ def test_a_function_and_its_example_inputs(tmp_path: Path) -> None:
             r"expected example inputs of the model, got none; try example_inputs",
         ),
         ("net.py", "model = 3", r"expected a model that can be called, got int from 'model'"),
-        ("net.py", "import no_such_module", r"expected what the file imports, got no module 'no_such_module'"),
+        (
+            "net.py",
+            "import no_such_module",
+            "expected the modules that the file imports, got no module 'no_such_module'",
+        ),
     ],
 )
 def test_a_file_without_a_model_is_one_line(tmp_path: Path, word: str, text: str, line: str) -> None:
@@ -63,7 +67,7 @@ def test_a_file_without_a_model_is_one_line(tmp_path: Path, word: str, text: str
     ("word", "line"),
     [
         ("gone.onnx", "a .onnx file"), ("gone.py:model", "a Python file"), ("gone.tflite", "a .tflite file"),
-        ("folder", "a SavedModel"), ("net.onnx:main", "without a name behind it"),
+        ("folder", "a SavedModel"), ("net.onnx:main", "without a name after it"),
     ],
 )  # fmt: skip
 def test_what_is_not_there_is_one_line(tmp_path: Path, word: str, line: str) -> None:

@@ -105,7 +105,7 @@ class _Trial:
         if done.returncode == PASSES:
             return GOOD, said
         bad = done.returncode == SAME or (self.any_failure and done.returncode == OTHER)
-        return (BAD, said) if bad else (SKIP, f"{said}: another failure")
+        return (BAD, said) if bad else (SKIP, f"{said}: a different failure")
 
 
 def _search(trial: _Trial, first: str, last: str, report: Callable[[str], None]) -> Bisected:

@@ -164,9 +164,11 @@ class _Values:
         source, desc = row.sources[index], row.inputs[index]
         if not self._keep:
             if source.kind != "captured":
-                self.note = self.note or "inputs are drawn again, by law and seed"
+                self.note = self.note or "inputs are generated again, from distribution and seed"
                 return source
-            self.note = "inputs captured from the model were too large to keep: they are random ones of the op's domain"
+            self.note = (
+                "inputs captured from the model were too large to keep, so these are random ones in the op's domain"
+            )
             try:
                 law = input_distributions.law_of(row.op_name, index, row.inputs, row.op_params)
             except (IndexError, ValueError):  # constants inside the module shift the operands
@@ -227,7 +229,7 @@ def read(folder: Path) -> Repro:
     except FileNotFoundError:
         raise InputError(str(folder), "a repro folder", f"no {FILE}", "opscope repro ID") from None
     except (OSError, ValidationError, json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise InputError(str(path), "what opscope repro wrote", " ".join(str(error).split())[:120]) from error
+        raise InputError(str(path), "a file that opscope repro wrote", " ".join(str(error).split())[:120]) from error
 
 
 def backend_of(folder: Path, options: Options) -> str:

@@ -21,7 +21,7 @@ def module_text(module: bytes) -> str:
     try:
         return str(mlir.load(module).operation.get_asm(enable_debug_info=False, large_elements_limit=LARGEST))
     except InputError as error:
-        return f"// no MLIR that this version reads: {error}\n"
+        return f"// this version cannot read the module: {error}\n"
 
 
 def write(folder: Path, test: OpTest, backend: str, note: str, *, inputs: int, golden: int) -> None:

@@ -1,4 +1,4 @@
-"""The verbs that narrow a failure down: `opscope repro`, `reduce`, `probe`."""
+"""The commands that narrow a failure down: `opscope repro`, `reduce`, `probe`, `bisect`."""
 
 from __future__ import annotations
 
@@ -18,36 +18,45 @@ from opscope.harness.triage import after_run, bundle, from_run, narrowing
 if TYPE_CHECKING:
     from opscope.harness.triage.probe import Finding
 
-BUDGET = click.option("--budget", default="5m", show_default=True, metavar="TIME", help="Try nothing after this time.")
+BUDGET = click.option(
+    "--budget", default="5m", show_default=True, metavar="TIME", help="Try no further variant after this time."
+)
 LANES = click.option(
-    "-n", "lanes", default=1, show_default=True, type=click.IntRange(1, 64), help="Variants at a time."
+    "-n",
+    "lanes",
+    default=1,
+    show_default=True,
+    type=click.IntRange(1, 64),
+    help="How many variants to try at the same time.",
 )
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 RUN = click.option("--run", "run_dir", type=click.Path(path_type=Path), metavar="DIR",
-                   help="The run that the op is of; default: the newest below .opscope/runs.")  # fmt: skip
+                   help="The run that contains the op; default: the newest in .opscope/runs.")  # fmt: skip
 
 
-@click.command(short_help="Write a folder that shows one op's failure anywhere.")
+@click.command(short_help="Write a folder that reproduces an op's failure anywhere.")
 @click.argument("op_id", metavar="ID")
 @RUN
-@click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Where; default: in the run folder.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), metavar="DIR", help="Where to write it; default: in the run folder."
+)
 def repro(op_id: str, run_dir: Path | None, out: Path | None) -> None:
     """Write the repro folder of an op: module, inputs, golden, options, run.sh, a test, a README.
 
-    A sweep leaves one for each failure. This writes one for any op of a run, with all its values, wherever they are
-    wanted.
+    A run writes one for each failure. This command writes one for any op of a run, with all of its values, wherever
+    you want it.
     """
     run_dir, run, row, test = from_run.find(op_id, run_dir, "opscope repro")
     folder = out or after_run.place(run_dir, test)
     if out is not None and out.exists() and not (out / bundle.FILE).is_file():
-        raise InputError("--out", "a new folder or a repro folder", f"{out}, which is something else")
+        raise InputError("--out", "a new folder or a repro folder", f"{out}, which is neither")
     bundle.write(folder, row, test, from_run.origin(run, row, test))
     click.echo(folder)
 
 
 @contextlib.contextmanager
 def _progress(what: str) -> Iterator[Callable[[str], None]]:
-    """A line on the terminal that says how far it is; nothing where stderr is no terminal."""
+    """A line on the terminal that shows the progress, or nothing if stderr is not a terminal."""
     from rich.console import Console
 
     console = Console(stderr=True, highlight=False, emoji=False)
@@ -59,19 +68,19 @@ def _seconds(text: str) -> float:
     return float(BY_NAME["budget"].read("--budget", text))
 
 
-@click.command("reduce", short_help="Make a failing op as small as it can be.")
+@click.command("reduce", short_help="Find the smallest op that fails in the same way.")
 @click.argument("op_id", metavar="ID|FOLDER")
 @RUN
 @BUDGET
 @LANES
 @click.option(
-    "--out", type=click.Path(path_type=Path), metavar="DIR", help="Where the smallest op's repro folder goes."
+    "--out", type=click.Path(path_type=Path), metavar="DIR", help="Where to write the repro folder of the smallest op."
 )
 @AS_JSON
 def reduce_command(op_id: str, run_dir: Path | None, budget: str, lanes: int, out: Path | None, as_json: bool) -> None:
-    """Shrink shapes, rank, attributes, regions and values of a failing op while the same failure stays.
+    """Shrink shapes, rank, attributes, regions and values of a failing op for as long as it fails in the same way.
 
-    ID is an op of a run, FOLDER a repro folder. Prints the smallest op's module, and leaves a repro folder of it.
+    ID is an op of a run, FOLDER a repro folder. Prints the module of the smallest op and writes a repro folder for it.
     """
     from opscope.harness.triage import bundle_texts, reduce
     from opscope.harness.triage.lab import Lab
@@ -95,7 +104,7 @@ def reduce_command(op_id: str, run_dir: Path | None, budget: str, lanes: int, ou
         return
     click.echo(f"before  {reduce.shown(found.before)}, {found.before.elements:,} elements")
     click.echo(f"after   {reduce.shown(found.after)}, {found.after.elements:,} elements")
-    end = "nothing smaller fails so" if found.complete else "the budget is spent: --budget"
+    end = "nothing smaller fails in this way" if found.complete else "the budget is spent: try a larger --budget"
     click.echo(f"{found.count} variants tried, {len(found.steps)} kept; {end}\n")
     click.echo(bundle_texts.module_text((target / bundle.MODULE).read_bytes()))
     click.echo(f"again   {target}/run.sh")
@@ -106,7 +115,7 @@ def _points(finding: Finding) -> list[str]:
     ends: dict[str, list[str]] = {}
     for value, end in finding.points:
         ends.setdefault(end, []).append(value)
-    head = f"{finding.name} (here {finding.own}): {finding.rule or 'does not decide'}"
+    head = f"{finding.name} (here {finding.own}): {finding.rule or 'does not matter'}"
     if set(ends) == {"fails"}:
         (values,) = ends.values()
         many = len(values) > 8 and values[0].isdecimal()
@@ -115,16 +124,16 @@ def _points(finding: Finding) -> list[str]:
     return [head, *(f"  {end}: {', '.join(values)}" for end, values in ends.items())]
 
 
-@click.command("probe", short_help="State the rule behind a failure: fails when C % 32 != 0.")
+@click.command("probe", short_help="Find the rule behind a failure, such as: fails when C % 32 != 0.")
 @click.argument("op_id", metavar="ID|FOLDER")
 @RUN
 @BUDGET
 @LANES
 @AS_JSON
 def probe_command(op_id: str, run_dir: Path | None, budget: str, lanes: int, as_json: bool) -> None:
-    """Vary one dimension, element type or attribute of a failing op at a time, and state when it fails.
+    """Vary one dimension, element type or attribute of a failing op at a time, and find the rule by which it fails.
 
-    ID is an op of a run, FOLDER a repro folder. Every point that was tried is shown beside the rule.
+    ID is an op of a run, FOLDER a repro folder. The rule is printed with every value that was tried.
     """
     from opscope.harness.triage import probe, reduce
     from opscope.harness.triage.lab import Lab
@@ -138,34 +147,47 @@ def probe_command(op_id: str, run_dir: Path | None, budget: str, lanes: int, as_
         click.echo(json.dumps(told, indent=2))
         return
     click.echo(reduce.shown(found.form))
-    for line in found.statements or ["no dimension, type or attribute decides: it fails wherever it was tried"]:
+    for line in found.statements or [
+        "no dimension, type or attribute matters: the op fails for every value that was tried"
+    ]:
         click.echo(f"  {line}")
     click.echo("")
     for finding in found.findings:
         click.echo("\n".join(_points(finding)))
-    click.echo(f"{found.count} variants tried{'' if found.complete else '; the budget is spent: --budget'}")
+    click.echo(
+        f"{found.count} variants tried{'' if found.complete else '; the budget is spent: try a larger --budget'}"
+    )
 
 
 @click.command("bisect", short_help="Find the revision that broke an op.")
 @click.argument("op_id", metavar="ID|FOLDER")
-@click.option("--good", required=True, metavar="REV", help="A revision at which the op did not fail so.")
-@click.option("--bad", required=True, metavar="REV", help="A later one at which it fails.")
+@click.option("--good", required=True, metavar="REV", help="A revision at which the op did not fail in this way.")
+@click.option("--bad", required=True, metavar="REV", help="A later revision at which it fails.")
 @click.option(
-    "--repo", default=".", type=click.Path(path_type=Path), metavar="PATH", help="The repository; default: here."
+    "--repo",
+    default=".",
+    type=click.Path(path_type=Path),
+    metavar="PATH",
+    help="The repository; default: the current folder.",
 )
-@click.option("--build", default="", metavar="COMMAND", help="Run at the top of each revision; failing skips it.")
-@click.option("--backend", default="", metavar="PATH", help="The backend's file, as a path in the repository.")
+@click.option(
+    "--build",
+    default="",
+    metavar="COMMAND",
+    help="Command to run in each checkout; if it fails, the revision is skipped.",
+)
+@click.option("--backend", default="", metavar="PATH", help="Path of the backend's file in the repository.")
 @click.option("--python", default="", metavar="PATH", help="The interpreter that runs opscope; default: this one.")
-@click.option("--any-failure", is_flag=True, help="Every failure counts, not only the recorded one.")
+@click.option("--any-failure", is_flag=True, help="Count every failure, not only the recorded one.")
 @RUN
 def bisect_command(
     op_id: str, good: str, bad: str, repo: Path, build: str, backend: str, python: str, any_failure: bool,
     run_dir: Path | None,
 ) -> None:  # fmt: skip
-    """Replay one failing op over the revisions of a backend, by git bisect in a worktree of its own.
+    """Find the revision of a backend that broke an op, with git bisect in a separate worktree.
 
-    ID is an op of a run, FOLDER a repro folder. A revision that cannot be built or started, or fails otherwise, is
-    skipped.
+    ID is an op of a run, FOLDER a repro folder. A revision is skipped if it cannot be built or started, or if the op
+    fails there in another way.
     """
     from opscope.harness.triage import bisect
 

@@ -20,21 +20,21 @@ def find(word: str, run_dir: Path | None, where: str) -> tuple[Path, StoredRun, 
     """The op that `word` begins the id of, in a run (None: the newest). Raises InputError; `where` is the command."""
     run_dir = run_dir or store.newest_run()
     if run_dir is None:
-        raise InputError(where, "a run to take the op from", "no run below .opscope/runs", "--run DIR")
+        raise InputError(where, "a run that contains the op", "no run in .opscope/runs", "--run DIR")
     run = store.load_run(run_dir)
     try:
         (op_id,) = chosen(run.rows, [word], where)
     except InputError as error:
-        near = error.hint if not error.hint.startswith("-") else "--run DIR, where it is of another run"
+        near = error.hint if not error.hint.startswith("-") else "--run DIR if another run contains it"
         raise InputError(where, f"the id of an op of {run_dir}", error.got, near) from None
     row = next(row for row in run.rows if row.op_id == op_id)
     tests = [test for test in run.tests if test.op_id == op_id]
     # On several backends: one that it fails on.
     test = next((test for test in tests if test.status in FAILED), tests[0] if tests else None)
     if test is None:
-        raise InputError(where, f"an op that {run_dir} has a record of", op_id, "running it")
+        raise InputError(where, f"an op with a record in {run_dir}", op_id, "running it first")
     if not export_folder.complete(export_dir(run, row)) or not export_folder.all_complete(run.header):
-        raise InputError(where, f"the exports of {run_dir}", "some that were cleared away since",
+        raise InputError(where, f"the exports of {run_dir}", "removed exports",
                          f"pytest --model {' --model '.join(run.header.models)} --op-by-op")  # fmt: skip
     return run_dir, run, row, test
 

@@ -41,8 +41,8 @@ def _whole(folder: Path, test: OpTest) -> bool:
 def replaced(folder: Path, out: Path) -> Path:
     """`out` as a place for a new folder. Raises InputError where something else is there."""
     if out.exists() and not (out / bundle.FILE).is_file():
-        raise InputError("--out", "a new folder or a repro folder", f"{out}, which is something else")
+        raise InputError("--out", "a new folder or a repro folder", f"{out}, which is neither")
     if out.resolve() == folder.resolve():
-        raise InputError("--out", "another folder than the one that is reduced", str(out))
+        raise InputError("--out", "a folder other than the original repro folder", str(out))
     shutil.rmtree(out, ignore_errors=True)
     return out

@@ -78,11 +78,11 @@ def probe(lab: Lab, report: Report = lambda text: None) -> Probed:
     try:
         form = original.form
     except InvalidVariantError as error:
-        raise InputError("opscope probe", "one op on static tensors", str(error)) from error
+        raise InputError("opscope probe", "an op with static shapes", str(error)) from error
     (first,) = lab.try_all([original])
     if first is None or not first.fails:
-        got = "no time for it" if first is None else "a pass" if first.passes else "another failure"
-        raise InputError("opscope probe", "the recorded failure", got, "opscope replay, or --reruns: it may be flaky")
+        got = "no time to try it" if first is None else "a pass" if first.passes else "a different failure"
+        raise InputError("opscope probe", "the op to fail as recorded", got, "opscope replay; the failure may be flaky")
     search = _Search(lab, original, form, report)
     findings = [*search.axes(), *search.types(), *search.attributes()]
     return Probed(form, tuple(findings), search.elements(), lab.count, not lab.out_of_budget)
@@ -257,4 +257,4 @@ def _end(tried: Tried) -> str:
     if tried.test is None:
         return "no golden"
     status = tried.test.status
-    return f"another failure ({status})" if status in FAILED else str(status)
+    return f"a different failure ({status})" if status in FAILED else str(status)

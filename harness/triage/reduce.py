@@ -44,11 +44,13 @@ def reduce(lab: Lab, report: Report = lambda text: None) -> Reduced:
     try:
         before = original.form
     except InvalidVariantError as error:
-        raise InputError("opscope reduce", "one op on static tensors", str(error)) from error
+        raise InputError("opscope reduce", "an op with static shapes", str(error)) from error
     (first,) = lab.try_all([original])
     if first is None or not first.fails:
-        got = "no time for it" if first is None else "a pass" if first.passes else "another failure"
-        raise InputError("opscope reduce", "the recorded failure", got, "opscope replay, or --reruns: it may be flaky")
+        got = "no time to try it" if first is None else "a pass" if first.passes else "a different failure"
+        raise InputError(
+            "opscope reduce", "the op to fail as recorded", got, "opscope replay; the failure may be flaky"
+        )
     search = _Search(lab, first, report)
     while search.round() and not lab.out_of_budget:
         pass
@@ -67,7 +69,7 @@ class _Search:
         """One time all passes; whether anything was found."""
         before = len(self.steps)
         self._axes()
-        self._first("one dimension less", self._of_forms(axes.unit_dims_dropped))
+        self._first("one dimension fewer", self._of_forms(axes.unit_dims_dropped))
         self._attributes()
         self._regions()
         if self.lab.stage in (Stage.RUN, Stage.COMPARE):
@@ -156,7 +158,7 @@ class _Search:
         while self.best.variant.form.region_ops and not self.lab.out_of_budget:
             variant = self.best.variant
             smaller = (Variant(module, variant.inputs) for module in without_inner_ops(variant.module))
-            if not self._first("one op less in its region", smaller):
+            if not self._first("one op fewer in its region", smaller):
                 return
 
     def _values(self) -> None:

@@ -50,7 +50,7 @@ class Replayed:
     def text(self) -> str:
         """What is printed."""
         test = self.test
-        verdict = {PASSES: "it passes", SAME: "the recorded failure", OTHER: "another failure than the recorded one"}
+        verdict = {PASSES: "it passes", SAME: "it fails as recorded", OTHER: "it fails in another way than recorded"}
         stage = f" at {test.failed_stage}" if test.failed_stage else ""
         lines = [f"{verdict[self.code]}: {test.status}{stage} on {test.backend} ({test.card_type})"]
         lines += [test.error_message] if test.error_message else []
@@ -92,12 +92,12 @@ def replay(
 
 @click.command("replay", short_help="Run the op of a repro folder again.")
 @click.argument("folder", type=click.Path(path_type=Path))
-@click.option("--backend", help="Another backend than the recorded one.")
-@click.option("--arch", metavar="BOARD", help="Another board.")
-@click.option("--data-format", metavar="FORMAT", help="Another number format.")
-@click.option("--math-fidelity", metavar="FIDELITY", help="Another fidelity.")
+@click.option("--backend", help="Use this backend instead of the recorded one.")
+@click.option("--arch", metavar="BOARD", help="Use this board.")
+@click.option("--data-format", metavar="FORMAT", help="Use this number format.")
+@click.option("--math-fidelity", metavar="FIDELITY", help="Use this fidelity.")
 @click.option(
-    "--op-timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="Another time limit."
+    "--op-timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="Use this time limit."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the record.")
 def command(
@@ -106,7 +106,7 @@ def command(
 ) -> None:  # fmt: skip
     """Run the op of a repro folder again.
 
-    Exit code 0: it passes; 1: it fails as recorded; 3: it fails otherwise; 2: it could not be run.
+    Exit code 0: it passes; 1: it fails as recorded; 2: it could not be run; 3: it fails in another way.
     """
     found = replay(folder, backend=backend, arch=arch, data_format=data_format, math_fidelity=math_fidelity,
                    op_timeout=op_timeout)  # fmt: skip

@@ -57,8 +57,9 @@ class Python:
             name = str(error.name)
             hint = f"pip install -e '.[{name}]'" if name in PACKAGES else f"pip install {name}"
             if name in ROOMS:
-                hint = f"opscope.{name}, where opscope's own is meant"
-            raise Refused(f"--model {source.path}", "what the file imports", f"no module {name!r}", hint) from None
+                hint = f"opscope.{name}, if you mean opscope's own"
+            where = f"--model {source.path}"
+            raise Refused(where, "the modules that the file imports", f"no module {name!r}", hint) from None
         return convert(loaded)
 
     def export(self, built: Converted, source: Source) -> Handed:

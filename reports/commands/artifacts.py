@@ -11,23 +11,35 @@ import click
 
 @click.group()
 def artifacts() -> None:
-    """What runs left behind: logs, dumped IR, reports."""
+    """Serve the files of runs: logs, dumped IR, reports."""
 
 
 @artifacts.command()
 @click.argument("roots", nargs=-1, type=click.Path(path_type=Path))
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option("--port", default=8089, show_default=True, type=click.IntRange(0, 65535), help="0 takes a free one.")
-@click.option("--allow-host", "allowed", multiple=True, metavar="NAME", help="Another name of this server (a proxy's).")
+@click.option(
+    "--port",
+    default=8089,
+    show_default=True,
+    type=click.IntRange(0, 65535),
+    help="Port to listen on; 0 picks a free one.",
+)
+@click.option(
+    "--allow-host",
+    "allowed",
+    multiple=True,
+    metavar="NAME",
+    help="Accept requests for this host name too, such as a proxy's.",
+)
 def serve(roots: tuple[Path, ...], host: str, port: int, allowed: tuple[str, ...]) -> None:
-    """Serve run folders below ROOTS (default: .opscope/runs) for reading, until interrupted."""
+    """Serve the run folders in ROOTS (default: .opscope/runs) over HTTP, read-only, until interrupted."""
     from opscope.harness.record.store import runs_root
     from opscope.reports.artifact_server import ArtifactServer, Runs
 
     folders = roots or (runs_root(),)
     with ArtifactServer(host, port, Runs(folders), allowed) as server:
         name = f"[{host}]" if ":" in host else host
-        click.echo(f"http://{name}:{server.server_address[1]}/ serves runs below {', '.join(map(str, folders))}")
+        click.echo(f"http://{name}:{server.server_address[1]}/ serves the runs in {', '.join(map(str, folders))}")
         sys.stdout.flush()
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
         try:

@@ -1,4 +1,4 @@
-"""The verbs that take results elsewhere: `opscope sql`, `opscope export`."""
+"""The commands `opscope sql` and `opscope export`."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ import click
 from opscope.reports.commands.compare import DB, JSON, LIMIT, print_json
 
 
-@click.command(short_help="Ask the results database, in SQL or by a question's name.")
+@click.command(short_help="Query the results database, in SQL or by a stored question.")
 @click.argument("query", required=False)
 @DB
 @JSON
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
 @LIMIT
 def sql(query: str | None, url: str | None, as_json: bool, as_csv: bool, limit: int) -> None:
-    """Ask the results database: QUERY is SQL, `-` for SQL on stdin, or the name of a stored question.
+    """Query the results database, in SQL or by the name of a stored question.
 
-    Without QUERY, list the stored questions. The database is opened read-only.
+    QUERY is SQL, `-` to read SQL from stdin, or the name of a stored question. Without QUERY, list the stored
+    questions. The database is opened read-only.
     """
     from opscope.harness.record.errors import InputError
     from opscope.reports.database import ask
@@ -27,7 +28,7 @@ def sql(query: str | None, url: str | None, as_json: bool, as_csv: bool, limit: 
     from opscope.reports.records.terminal import Page
 
     if as_json and as_csv:
-        raise InputError("opscope sql", "one format", "--json and --csv", "either")
+        raise InputError("opscope sql", "one format", "--json and --csv", "one of them")
     if query is None:
         known = ask.questions().values()
         if as_json:
@@ -45,21 +46,21 @@ def sql(query: str | None, url: str | None, as_json: bool, as_csv: bool, limit: 
         page = Page()
         page.table([(name, "") for name in answer.columns], ask.shown_rows(answer, limit))
         if len(answer.rows) > limit:
-            page.line(f"and {len(answer.rows) - limit} more rows: --limit, --json, --csv")
+            page.line(f"and {len(answer.rows) - limit} more rows; see --limit, --json, --csv")
 
 
-@click.command(short_help="Write a run for other pipelines: JSON, XML, CSV, Parquet.")
+@click.command(short_help="Write a run as JSON, XML, CSV or Parquet for other programs.")
 @click.argument("run", required=False)
 @click.option(
     "--format",
     "kind",
     required=True,
-    help="What to write.",
+    help="Format to write.",
     type=click.Choice(["optest-json", "builder-xml", "junit", "csv", "parquet"]),
 )
 @click.option("--job-id", type=click.IntRange(1), help="Number of the CI job; optest-json and builder-xml need it.")
 @click.option(
-    "-o", "--output", default=".", show_default=True, metavar="DIR", help="Folder to write to; `-` for stdout."
+    "-o", "--output", default=".", show_default=True, metavar="DIR", help="Folder to write to, or `-` for stdout."
 )
 @DB
 def export(run: str | None, kind: str, job_id: int | None, output: str, url: str | None) -> None:

@@ -1,4 +1,4 @@
-"""The verbs that compare runs and rank what to fix: `opscope diff`, `unblock`, `readiness`."""
+"""The commands that compare runs and rank fixes: `opscope diff`, `unblock`, `readiness`."""
 
 from __future__ import annotations
 
@@ -8,28 +8,32 @@ from typing import Any
 
 import click
 
-DB = click.option("--db", "url", default=None, metavar="URL", help="Results database; .opscope/opscope.sqlite here.")
+DB = click.option(
+    "--db", "url", default=None, metavar="URL", help="Results database; default: .opscope/opscope.sqlite."
+)
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 LIMIT = click.option("--limit", type=click.IntRange(1), default=30, show_default=True, help="Rows per table.")
 
 
 def print_json(value: Any) -> None:
-    """Prints `value` for another program: no NaN in it, which is no JSON."""
+    """Prints `value` as JSON, without NaN, which JSON does not have."""
     from opscope.reports.records.columns import plain
 
     click.echo(json.dumps(plain(value), indent=2, allow_nan=False))
 
 
-OWNER = click.option("--owner", "team", metavar="TEAM", help="Only what TEAM looks after (ci/owners.yaml).")
+OWNER = click.option("--owner", "team", metavar="TEAM", help="Only failures that TEAM owns (ci/owners.yaml).")
 OWNERS = click.option("--owners", "owners_file", type=click.Path(path_type=Path), metavar="FILE",
-                      help="Rules of owners; default: ci/owners.yaml here, else those of the database.")  # fmt: skip
+                      help="Rules of owners; default: ci/owners.yaml, or else the rules in the database.")  # fmt: skip
 
 
 @click.command(short_help="Compare two runs or two nights, op by op.")
 @click.argument("run_a", required=False)
 @click.argument("run_b", required=False)
 @DB
-@click.option("--check", is_flag=True, help="Exit 1 where an op is NEW, REASON-CHANGED or PCC-DROP, known ones apart.")
+@click.option(
+    "--check", is_flag=True, help="Exit with 1 if an op is NEW, REASON-CHANGED or PCC-DROP and no limitation names it."
+)
 @OWNER
 @OWNERS
 @LIMIT
@@ -38,11 +42,12 @@ def diff(
     run_a: str | None, run_b: str | None, url: str | None, check: bool, team: str | None, owners_file: Path | None,
     limit: int, as_json: bool,
 ) -> None:  # fmt: skip
-    """Compare two runs, op by op: NEW, FIXED, PERSISTING, REASON-CHANGED, PCC-DROP, SLOWER, VANISHED, NEVER-RUN.
+    """Compare two runs or two nights, op by op.
 
-    RUN_A and RUN_B are run folders, ids in the database, or nights: their ids or dates. Without them the two newest
-    comparable ones (same backend, board and options, a model in common); with one, that run or night against the newest
-    comparable one before it. Nights are compared series by series.
+    Each op gets one label: NEW, FIXED, PERSISTING, REASON-CHANGED, PCC-DROP, SLOWER, VANISHED, NEVER-RUN. RUN_A and
+    RUN_B are run folders, ids in the database, or the ids or dates of nights. Without them, compare the two newest
+    comparable runs (same backend, board and options, a model in common). With one, compare it with the newest
+    comparable run or night before it. Nights are compared series by series.
     """
     from opscope.reports.compare import diff as comparison
     from opscope.reports.compare.night_diff import diffs
@@ -67,10 +72,12 @@ def diff(
         raise SystemExit(1)
 
 
-@click.command(short_help="Rank what to fix by the models and uses it holds back.")
+@click.command(short_help="Rank fixes by the models and uses that they help.")
 @click.argument("run", required=False)
 @DB
-@click.option("--by", type=click.Choice(["cluster", "op"]), default="cluster", show_default=True, help="What a fix is.")
+@click.option(
+    "--by", type=click.Choice(["cluster", "op"]), default="cluster", show_default=True, help="What counts as one fix."
+)
 @OWNER
 @OWNERS
 @LIMIT
@@ -78,10 +85,10 @@ def diff(
 def unblock(
     run: str | None, url: str | None, by: str, team: str | None, owners_file: Path | None, limit: int, as_json: bool
 ) -> None:  # fmt: skip
-    """Rank what to fix by the models and uses it holds back, with the shortest way to whole models.
+    """Rank fixes by the models and uses that they help, and list the fixes that complete models fastest.
 
-    With RUN (a folder, an id or a night), for the models of that run; of a night series by series. Else for every
-    model, by its newest run of the series (backend, board, options) of the newest run.
+    With RUN (a folder, an id or a night), look at the models of that run, or at each series of that night. Without it,
+    look at every model in its newest run of the same series (backend, board, options) as the newest run.
     """
     from opscope.reports.compare import unblock as ranking
     from opscope.reports.compare.night_diff import names_night
@@ -115,7 +122,7 @@ def unblock(
             show_plan(one, page, limit, team)
 
 
-@click.command(short_help="List each op that keeps a model from running whole.")
+@click.command(short_help="List the ops that keep a model from running as a whole.")
 @click.argument("model")
 @click.option("--run", default=None, help="A run folder or id; default: the model's newest run.")
 @DB
@@ -126,7 +133,7 @@ def unblock(
 def readiness(
     model: str, run: str | None, url: str | None, team: str | None, owners_file: Path | None, limit: int, as_json: bool
 ) -> None:  # fmt: skip
-    """List each op that keeps MODEL from running whole, and how their count moved from run to run."""
+    """List the ops that keep MODEL from running as a whole, and how many there were in each earlier run."""
     from opscope.harness.record.errors import InputError, closest
     from opscope.reports.compare.owned import own_missing
     from opscope.reports.compare.readiness import history, newest_views, nights_of

@@ -1,4 +1,4 @@
-"""`opscope db`: what is done to a results database as a whole."""
+"""`opscope db`: the upkeep of a results database."""
 
 from __future__ import annotations
 
@@ -8,18 +8,20 @@ import click
 
 from opscope.reports.commands.compare import JSON, print_json
 
-DB = click.option("--db", "url", default=None, metavar="URL", help="Results database; .opscope/opscope.sqlite here.")
+DB = click.option(
+    "--db", "url", default=None, metavar="URL", help="Results database; default: .opscope/opscope.sqlite."
+)
 
 
 @click.group(short_help="Upgrade, prune and measure a results database.")
 def db() -> None:
-    """Upgrade, prune and measure a results database, and say who may read it."""
+    """Upgrade, prune and measure a results database, and set who may read it."""
 
 
 @db.command()
 @DB
 def upgrade(url: str | None) -> None:
-    """Bring the tables and views of a database up to date; make them where there are none."""
+    """Create the tables and views of a database, or bring them up to date."""
     from opscope.reports.database.database import default_url, head, open_database, parse_url, schema_version, shown
 
     target = url or default_url()
@@ -29,17 +31,17 @@ def upgrade(url: str | None) -> None:
 
 
 @db.command()
-@click.option("--keep", required=True, metavar="AGE", help="Leave nights younger than this: 180d, 12w.")
-@click.option("--dry-run", is_flag=True, help="Only say what would go.")
+@click.option("--keep", required=True, metavar="AGE", help="Keep nights younger than this, such as 180d or 12w.")
+@click.option("--dry-run", is_flag=True, help="Only print what would be removed.")
 @DB
 def prune(keep: str, dry_run: bool, url: str | None) -> None:
-    """Remove nights, and runs by themselves, that are older than AGE, with all that only they have."""
+    """Remove nights and single runs that are older than --keep AGE, with everything that only they use."""
     from opscope.reports.database.database import default_url
     from opscope.reports.publish.upkeep import age_of
     from opscope.reports.publish.upkeep import prune as remove
 
     gone = remove(url or default_url(), age_of("--keep", keep), dry_run)
-    verb = "would go" if dry_run else "gone"
+    verb = "would be removed" if dry_run else "removed"
     click.echo(f"{verb}: {gone['nights']} nights, {gone['runs']} runs, {gone['op_tests']} op tests")
 
 
@@ -47,7 +49,7 @@ def prune(keep: str, dry_run: bool, url: str | None) -> None:
 @DB
 @JSON
 def stats(url: str | None, as_json: bool) -> None:
-    """Say how many rows each table has, how large the database is, and what time it covers."""
+    """Print the rows of each table, the size of the database, and the time it covers."""
     from opscope.reports.database.reading import database_url
     from opscope.reports.publish.upkeep import statistics
     from opscope.reports.records.terminal import Page
@@ -58,9 +60,7 @@ def stats(url: str | None, as_json: bool) -> None:
         return
     page = Page()
     page.line(f"{found['database']}, schema {found['schema']}, {found['bytes'] / 1e6:,.1f} MB", "bold")
-    page.line(
-        f"{found['nights']} nights and {found['runs_alone']} runs by themselves, {found['first']} to {found['last']}"
-    )
+    page.line(f"{found['nights']} nights and {found['runs_alone']} single runs, {found['first']} to {found['last']}")
     page.table([("table", ""), ("rows", "right")], [(name, f"{count:,}") for name, count in found["rows"].items()])
 
 
@@ -69,7 +69,7 @@ def stats(url: str | None, as_json: bool) -> None:
 @click.option("--password-env", metavar="VARIABLE", help="Environment variable that holds the role's password.")
 @DB
 def role(name: str, password_env: str | None, url: str | None) -> None:
-    """Make the PostgreSQL role NAME, which may read the results and nothing else; again, to renew its rights."""
+    """Create the PostgreSQL role NAME, which may only read the results; run it again to renew its rights."""
     from opscope.reports.database.database import default_url
     from opscope.reports.publish.upkeep import read_only_role
 
@@ -81,7 +81,7 @@ def role(name: str, password_env: str | None, url: str | None) -> None:
 @DB
 @JSON
 def owners(file: Path | None, url: str | None, as_json: bool) -> None:
-    """Put the rules of FILE (default: ci/owners.yaml) into the database, so that dashboards name owners too."""
+    """Store the rules of owners (default: ci/owners.yaml) in the database, so that dashboards show owners."""
     from opscope.reports.database.database import default_url, open_database
     from opscope.reports.database.owners import OWNERS_FILE, read_owners, store_owners
 
@@ -97,12 +97,12 @@ def owners(file: Path | None, url: str | None, as_json: bool) -> None:
 @db.command()
 @click.argument("old_id")
 @click.argument("new_id")
-@click.option("--reason", default="", help="Why the id changed.")
+@click.option("--reason", default="", help="Reason for the new id.")
 @DB
 def alias(old_id: str, new_id: str, reason: str, url: str | None) -> None:
-    """Let the history of op OLD_ID go on under NEW_ID."""
+    """Continue the history of op OLD_ID under NEW_ID."""
     from opscope.reports.database.database import default_url
     from opscope.reports.publish.upkeep import add_alias
 
     nights = add_alias(url or default_url(), old_id, new_id, reason)
-    click.echo(f"{old_id} goes on as {new_id}: {nights} nights counted again")
+    click.echo(f"{old_id} continues as {new_id}; {nights} nights were counted again")

@@ -7,15 +7,15 @@ from pathlib import Path
 import click
 
 
-@click.command(short_help="Join the run folders of --shard.")
+@click.command(short_help="Join the runs of all shares of a sweep (--shard).")
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN...")
 @click.option("--into", required=True, type=click.Path(path_type=Path), metavar="DIR", help="The new run folder.")
-@click.option("--partial", is_flag=True, help="Take what there is: ops of missing shards are not_run.")
-@click.option("--publish", "url", metavar="URL", help="Write the joined run to this database too.")
+@click.option("--partial", is_flag=True, help="Accept missing shares; their ops are not_run.")
+@click.option("--publish", "url", metavar="URL", help="Also write the joined run to this database.")
 def merge(runs: tuple[Path, ...], into: Path, partial: bool, url: str | None) -> None:
-    """Join the run folders of all shares of a sweep to the one that a run without --shard would have left.
+    """Join the run folders of all shares of a sweep (--shard) into one, as if the sweep had run as a whole.
 
-    Exit code 1 where an op fails that no limitation names, as the whole run would have ended.
+    Exit code 1 if an op fails and no limitation names the failure, as in a whole run.
     """
     from rich.console import Console
 
@@ -35,7 +35,9 @@ def merge(runs: tuple[Path, ...], into: Path, partial: bool, url: str | None) ->
         away = published_or_kept(into, url, Path.cwd(), "--publish")
     page = finish_run.stored_page(into)
     summary.show(page, Console(highlight=False, emoji=False))
-    told = f"published to {database.shown(database.parse_url(url))}" if url else f"publish it: opscope publish {into}"
+    told = (
+        f"published to {database.shown(database.parse_url(url))}" if url else f"to publish it: opscope publish {into}"
+    )
     click.echo(away or told)
     if any(test.fails_run for test in page.tests):
         raise SystemExit(1)

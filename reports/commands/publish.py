@@ -10,17 +10,19 @@ import click
 
 @click.command(short_help="Write runs to a results database.")
 @click.argument("run_dirs", nargs=-1, metavar="[RUN_DIR]...", type=click.Path(path_type=Path))
-@click.option("--to", "url", default=None, help="Database URL (SQLite or PostgreSQL); .opscope/opscope.sqlite here.")
+@click.option(
+    "--to", "url", default=None, help="Database URL (SQLite or PostgreSQL); default: .opscope/opscope.sqlite."
+)
 @click.option("--night", "night_file", type=click.Path(path_type=Path), metavar="FILE",
-              help="Make the runs a part of the night in FILE (docs/nights.md).")  # fmt: skip
-@click.option("--shard", type=click.IntRange(0), default=0, help="Which shard of the night the runs are.")
+              help="Add the runs to the night that FILE describes (docs/nights.md).")  # fmt: skip
+@click.option("--shard", type=click.IntRange(0), default=0, help="Number of the shard that the runs belong to.")
 @click.option("--json", "as_json", is_flag=True, help="Print the counts as JSON.")
 def publish(run_dirs: tuple[Path, ...], url: str | None, night_file: Path | None, shard: int, as_json: bool) -> None:
-    """Write the runs in RUN_DIR to a database. Publishing one again changes nothing.
+    """Write the runs in RUN_DIR to a database. Publishing a run again changes nothing.
 
-    A run whose database is away is kept in .opscope/spool, and the exit code is 1; the next publish to that database
-    delivers it. So is one whose database refuses the user or the password, and the exit code is 2. Without RUN_DIR,
-    only what is kept there is delivered.
+    If the database cannot be reached, the run is kept in .opscope/spool and the exit code is 1; the next publish to
+    that database delivers it. If the database refuses the user or the password, the run is kept as well and the exit
+    code is 2. Without RUN_DIR, only the runs in the spool are delivered.
     """
     import json
 
@@ -55,12 +57,12 @@ def publish(run_dirs: tuple[Path, ...], url: str | None, night_file: Path | None
         click.echo(json.dumps({"database": place, "rows": rows, "runs": counts, "from_spool": arrived}))
     else:
         for name in arrived:
-            click.echo(f"published {name} to {place}, which had waited in the spool")
+            click.echo(f"published {name} from the spool to {place}")
         for run_dir, found in counts.items():
             told = ", ".join(f"{count} {table}" for table, count in found.items())
             click.echo(f"published {run_dir} to {place}: {told}")
         if not run_dirs and not arrived and away is None:
-            click.echo(f"nothing waits for {place}")
+            click.echo(f"no run in the spool is waiting for {place}")
     if away is not None:
         click.echo(away, err=True)
         raise SystemExit(2 if isinstance(away, DatabaseRefusedError) else 1)

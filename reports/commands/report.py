@@ -9,24 +9,24 @@ import click
 from opscope.reports.commands.compare import DB, OWNER, OWNERS
 
 
-@click.command(short_help="Write report.html of a run or of a night.")
+@click.command(short_help="Write the HTML report of a night or a run.")
 @click.argument("what", metavar="[NIGHT|RUN]", required=False)
 @DB
 @click.option("-o", "--out", type=click.Path(path_type=Path), metavar="FILE",
-              help="Where the page goes; default: report.html in the run's folder, report-NAME.html here.")  # fmt: skip
+              help="File to write; default: report.html in the run's folder, or report-NAME.html.")  # fmt: skip
 @click.option("--runs", "runs_dir", type=click.Path(path_type=Path), metavar="DIR",
-              help="Folder with the run folders that links lead into; default: .opscope/runs here.")  # fmt: skip
+              help="Folder of run folders that the page links to; default: .opscope/runs.")  # fmt: skip
 @OWNER
 @OWNERS
 def report(
     what: str | None, url: str | None, out: Path | None, runs_dir: Path | None, team: str | None,
     owners_file: Path | None,
 ) -> None:  # fmt: skip
-    """Write one page, which opens without a network, of a night, a run folder or a published run.
+    """Write the HTML report of a night, a run folder or a published run; it opens without a network.
 
-    Default: the newest night of the database. A published run stands on the page of its night, which has every series,
-    what is missing, and what changed since the night before. With --owner its lists hold that team's failures alone,
-    while ladder, rates and charts stay those of all ops.
+    Default: the newest night of the database. A published run is shown on the page of its night, with every series,
+    what is missing, and what changed since the previous night. With --owner, lists show only that team's failures;
+    ladder, rates and charts still show all ops.
     """
     from opscope.harness.record.errors import InputError
     from opscope.harness.record.store import file_name, load_run, runs_root, write_whole

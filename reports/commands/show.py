@@ -31,17 +31,17 @@ def _op(found: Told, page: Page) -> None:
     for name, value in found["op_params"].items():
         page.line(f"{name} = {value}", "dim", indent=2)
     if found["unsplittable"]:
-        page.line(f"cannot be split off: {found['unsplittable']}")
+        page.line(f"cannot be split from its model: {found['unsplittable']}")
     if found["once"]:
-        page.line(f"once {', '.join(found['once'])}", "dim")
+        page.line(f"former ids: {', '.join(found['once'])}", "dim")
     models = list(found["models"].items())
     told = ", ".join(f"{model} ({uses})" for model, uses in models[:SHOWN])
     more = f" and {len(models) - SHOWN} more" if len(models) > SHOWN else ""
-    page.line(f"stands in {len(models)} models: {told}{more}")
+    page.line(f"is in {len(models)} models: {told}{more}")
     for place in found["places"]:
         page.line(place, "dim", indent=2)
     columns = [("night", ""), ("on", ""), ("status", ""), ("at", ""), ("PCC", "right"), ("cycles", "right"),
-               ("compile ms", "right"), ("owner", ""), ("it said", "")]  # fmt: skip
+               ("compile ms", "right"), ("owner", ""), ("error message", "")]  # fmt: skip
     page.table(columns, [
         (one["label"], " ".join(filter(None, (one["backend"], one["arch"], one["data_format"]))),
          one["status"] + (" (flaky)" if one["flaky"] else "") + (" (known)" if one["expected"] else ""),
@@ -62,7 +62,7 @@ def _model(found: Told, page: Page) -> None:
             page.line(f"{newest['outcome']} {newest['reason']}")
             continue
         page.line(f"{newest['right_ops']} of {newest['ops']} ops right ({percent(newest['readiness'])}), "
-                  f"{newest['bad_ops']} go wrong, {newest['not_attempted']} not attempted")  # fmt: skip
+                  f"{newest['bad_ops']} wrong, {newest['not_attempted']} not attempted")  # fmt: skip
         page.table([("furthest stage", ""), ("ops", "right"), ("uses", "right")],
                    [(rung["stage"], rung["ops"], rung["uses"]) for rung in series["ladder"]])  # fmt: skip
         for one in series["blockers"][:SHOWN]:
@@ -73,7 +73,7 @@ def _model(found: Told, page: Page) -> None:
                       "dim", indent=4)  # fmt: skip
             page.line(one["repro"], "dim", indent=4)
         if len(series["blockers"]) > SHOWN:
-            page.line(f"and {len(series['blockers']) - SHOWN} more: opscope readiness {found['model']}", indent=2)
+            page.line(f"and {len(series['blockers']) - SHOWN} more; see opscope readiness {found['model']}", indent=2)
     page.line()
     page.table([("night", ""), ("on", ""), ("outcome", ""), ("ops", "right"), ("right", "right"), ("wrong", "right")], [
         (one["label"], " ".join(filter(None, (one["backend"], one["arch"], one["data_format"]))), one["outcome"],
@@ -91,7 +91,7 @@ def _run(found: Told, page: Page) -> None:
         page.line(f"{one['uses']} uses; {one['status']} at {one['stage']}{known}: {one['error']}", "dim", indent=4)
         page.line(one["repro"], "dim", indent=4)
     if len(found["failing"]) > SHOWN:
-        page.line(f"and {len(found['failing']) - SHOWN} more: --json", indent=2)
+        page.line(f"and {len(found['failing']) - SHOWN} more; see --json", indent=2)
 
 
 PAGES = {"op": _op, "model": _model, "run": _run}

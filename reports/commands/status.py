@@ -1,4 +1,4 @@
-"""`opscope status`: whether nights arrive, for people and for whatever watches over jobs."""
+"""`opscope status`: shows whether nights arrive, to people and to monitors."""
 
 from __future__ import annotations
 
@@ -8,15 +8,17 @@ from pathlib import Path
 import click
 
 
-@click.command(short_help="Say whether nights arrive; with --max-age for a monitor.")
-@click.option("--max-age", metavar="AGE", help="Exit 1 where no complete night is younger: 26h, 2d.")
+@click.command(short_help="Show the newest nights; --max-age checks their age.")
+@click.option(
+    "--max-age", metavar="AGE", help="Exit with 1 if no complete night is younger than this, such as 26h or 2d."
+)
 @click.option("--name", help="Only nights of this name.")
-@click.option("--database", "--db", "url", metavar="URL", help="Results database; .opscope/opscope.sqlite here.")
+@click.option("--database", "--db", "url", metavar="URL", help="Results database; default: .opscope/opscope.sqlite.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def status(max_age: str | None, name: str | None, url: str | None, as_json: bool) -> None:
-    """Say which night is the newest, which complete one, and which runs wait in .opscope/spool for the database.
+    """Show the newest night, the newest complete night, and the runs in .opscope/spool that wait for the database.
 
-    Exit code 1 where --max-age is given and no complete night started within it; 2 where the database cannot be read.
+    Exit code 1 if no complete night is younger than --max-age; 2 if the database cannot be read.
     """
     from opscope.reports.commands.compare import print_json
     from opscope.reports.database.database import default_url
@@ -30,7 +32,7 @@ def status(max_age: str | None, name: str | None, url: str | None, as_json: bool
     waiting = [run.name for run in spool.waiting(target, Path.cwd())]
     if waiting and not as_json:
         what = "1 run waits" if len(waiting) == 1 else f"{len(waiting)} runs wait"
-        click.echo(f"{what} in the spool for the database: {', '.join(waiting[:5])}; opscope publish delivers")
+        click.echo(f"{what} in the spool for the database: {', '.join(waiting[:5])}; deliver with opscope publish")
     with read_database(target, "--database") as connection:
         newest, complete = newest_nights(connection, name)
     now = datetime.now(UTC)

@@ -127,12 +127,14 @@ def compare(a: RunView, b: RunView, slower: Slower | None = None) -> Diff:
     order = list(Label)
     rows = sorted(labelled, key=lambda row: (order.index(Label(row.label)), -len(row.models), -row.uses, row.op_id))
     counts = Counter(row.label for row in rows)
-    notes = [] if slower else ["compile times are not judged: that takes five comparable runs in a database"]
+    notes = [] if slower else ["compile times are not judged, because that needs five comparable runs in the database"]
     for run, which in ((a, "earlier"), (b, "later")):
         if run.missing:
-            notes.append(f"the {which} night is partial, without {', '.join(run.missing)}: what is absent is not gone")
+            notes.append(
+                f"the {which} night is partial: {', '.join(run.missing)} missing; ops that did not run are not gone"
+            )
         elif run.outcome != "complete":
-            notes.append(f"the {which} run is {run.outcome}: ops without a result count as not run")
+            notes.append(f"the {which} run is {run.outcome}; ops without a result count as not run")
     return Diff(
         a, b, tuple(rows), {str(label): counts[label] for label in Label if counts[label]}, tuple(rates(a, b)),
         tuple(clusters(rows)), tuple(changes(a, b)), tuple(notes),
@@ -205,21 +207,21 @@ def _label(old: Outcome | None, new: Outcome | None, b: RunView, slower: Slower 
     seen = old is not None and old.attempted
     if new.bad:
         if not seen or old is None or not old.bad:
-            return Label.NEW, "" if seen else "first attempted now"
+            return Label.NEW, "" if seen else "first attempt"
         if old.reason == new.reason:
             return Label.PERSISTING, ""
         return Label.REASON_CHANGED, _reasons(old, new)
     if not seen or old is None:
         return Label.ADDED, ""
     if old.bad:
-        return Label.FIXED, f"still named by a limitation: {new.expected}" if new.expected else ""
+        return Label.FIXED, f"a limitation still names it: {new.expected}" if new.expected else ""
     return _worse(old, new, slower)
 
 
 def _reasons(old: Outcome, new: Outcome) -> str:
     if (old.status, old.failed_stage) != (new.status, new.failed_stage):
         return f"{old.status} at {old.failed_stage or old.stage} before"
-    return "another error at the same stage"
+    return "a different error at the same stage"
 
 
 def _worse(old: Outcome, new: Outcome, slower: Slower | None) -> tuple[Label, str]:

@@ -1,4 +1,4 @@
-"""Ops alone beside the same ops in their model: what `opscope diff` says of a run of `split` and one of `full`."""
+"""Compares verdicts of ops alone with those in their model, for `opscope diff` of runs of `split` and `full`."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ def labelled(found: Diff, root: Path) -> Diff:
     alone, whole = _folder(runs[ALONE], root), _folder(runs[WHOLE], root)
     if alone is None or whole is None:
         missing = runs[ALONE if alone is None else WHOLE].run_id
-        note = f"ops alone are laid beside those in a model by run folders, and that of {missing} is not here"
+        note = f"verdicts alone and in a model are not compared, because the run folder of {missing} is missing"
         return replace(found, notes=(*found.notes, note))
     models = whole_models(whole, load_run(whole).tests)
     artefacts = isolation.artefacts(models, whole, isolation.by_op(load_run(alone).tests))
-    note = () if artefacts else ("no op is told otherwise alone than in its model",)
+    note = () if artefacts else ("no op changes its verdict when it runs alone",)
     return replace(found, isolation=tuple(artefacts), notes=(*found.notes, *note))
 
 

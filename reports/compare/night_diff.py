@@ -61,7 +61,9 @@ def compared_nights(connection: sa.Connection, a: str | None, b: str | None) -> 
         common = [series for series in series_of(connection, late) if series in series_of(connection, first)]
         if not common:
             got = f"{', '.join(series_of(connection, first))} and {', '.join(series_of(connection, late))}"
-            raise InputError("opscope diff", "nights with a series in common", got, "two nights of one configuration")
+            raise InputError(
+                "opscope diff", "nights with a series in common", got, "two nights with the same configuration"
+            )
         return [compared_in(connection, first, late, series) for series in common]
     late = night_named(connection, a) if a is not None else newest_night(connection)
     if late is None:
@@ -72,11 +74,11 @@ def compared_nights(connection: sa.Connection, a: str | None, b: str | None) -> 
         .order_by(NIGHT_SERIES.c.series)
     ).all()
     if not pairs:
-        raise InputError("opscope diff", f"a night before {late} in one of its series", "none", "the next night")
+        raise InputError("opscope diff", f"a night before {late} in the same series", "none", "the next night")
     found = [compared_in(connection, before, late, series) for series, before in pairs]
     alone = sorted(set(series_of(connection, late)) - {series for series, _ in pairs})
     if alone:
-        found[0] = replace(found[0], notes=(*found[0].notes, f"nothing before it in {', '.join(alone)}"))
+        found[0] = replace(found[0], notes=(*found[0].notes, f"there is no earlier night in {', '.join(alone)}"))
     return found
 
 

@@ -66,7 +66,7 @@ def ask(url: str, query: str, where: str = "--db") -> Answer:
         # The driver gets the text as it is: in a query, % and : are SQL, not parameters.
         answer = connection.execution_options(no_parameters=True).exec_driver_sql(text_of(query))
         if not answer.returns_rows:
-            raise InputError("QUERY", "a query that returns rows", "a statement that returns none", "SELECT ...")
+            raise InputError("QUERY", "a query that returns rows", "a statement without rows", "SELECT ...")
         return Answer(tuple(answer.keys()), tuple(tuple(row) for row in answer))
 
 

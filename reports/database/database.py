@@ -107,7 +107,7 @@ def open_database(url: str, where: str = "--to") -> Iterator[sa.Connection]:
     try:
         engine = _engine(parsed)
     except OSError as error:
-        raise InputError(where, "a folder that can be written", driver_reason(error, parsed), "another --to") from error
+        raise InputError(where, "a writable folder", driver_reason(error, parsed), "another --to") from error
     try:
         with engine.begin() as connection:
             _bring_up_to_date(connection, where)

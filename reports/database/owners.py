@@ -73,7 +73,7 @@ def read_owners(path: Path) -> list[Rule]:
         told = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         reason = " ".join(str(getattr(error, "strerror", None) or error).split())
-        raise InputError(str(path), "the YAML of owners", reason, "owners: [{team: ..., op: ...}]") from error
+        raise InputError(str(path), "rules of owners (YAML)", reason, "owners: [{team: ..., op: ...}]") from error
     rows = told.get("owners") if isinstance(told, dict) else None
     if not isinstance(rows, list):
         raise InputError(str(path), "a list `owners`", type(told).__name__, "owners: [{team: ..., op: ...}]")
@@ -82,7 +82,7 @@ def read_owners(path: Path) -> list[Rule]:
 
 def _rule(row: Any, where: str) -> Rule:
     if not isinstance(row, dict) or not isinstance(row.get("team"), str) or not row["team"]:
-        raise InputError(where, "a map with `team`", repr(row), "{team: conv, op: 'stablehlo.convolution'}")
+        raise InputError(where, "a mapping with `team`", repr(row), "{team: conv, op: 'stablehlo.convolution'}")
     for name, value in row.items():
         if name not in ("team", *PATTERNS):
             raise InputError(where, "team, op, stage, cluster or model", f"`{name}`", closest(str(name), PATTERNS))

@@ -1,4 +1,4 @@
-"""`opscope demo`: a database with thirty nights to look at, before there is one of one's own."""
+"""`opscope demo`: a database with thirty nights to look at before you have your own."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ import click
 
 
 @click.command()
-@click.option("--to", "url", metavar="URL", help="Database to fill; default: .opscope/demo/opscope.sqlite here.")
+@click.option("--to", "url", metavar="URL", help="Database to fill; default: .opscope/demo/opscope.sqlite.")
 @click.option("--runs", "folder", type=click.Path(path_type=Path), metavar="DIR",
-              help="Folder for the run folders; default: .opscope/demo/runs here.")  # fmt: skip
-@click.option("--nights", "count", default=30, show_default=True, type=click.IntRange(1, 30), help="The last so many.")
+              help="Folder for the run folders; default: .opscope/demo/runs.")  # fmt: skip
+@click.option("--nights", "count", default=30, show_default=True, type=click.IntRange(1, 30), help="Number of nights.")
 @click.option("--until", type=click.DateTime(["%Y-%m-%d"]), help="Day of the last night; default: today.")
-@click.option("--seed", default=0, show_default=True, help="Another seed breaks other ops.")
+@click.option("--seed", default=0, show_default=True, help="Seed of the story; another one breaks other ops.")
 def demo(url: str | None, folder: Path | None, count: int, until: datetime | None, seed: int) -> None:
-    """Fill a database with thirty nights replayed from real runs, for a first look at everything.
+    """Fill a database with thirty nights of demo data.
 
-    The runs were recorded from this project's models; what happens to them in thirty nights is a story. All of it is
-    marked as demo data, and it is not written into a database that holds runs of yours.
+    The nights replay runs that were recorded from this project's models; what breaks in them is made up. All of it is
+    marked as demo data, and a database with runs of your own is refused.
     """
     from opscope.base.results_folder import results_folder
     from opscope.reports.database.database import open_database, parse_url, shown
@@ -45,8 +45,8 @@ def demo(url: str | None, folder: Path | None, count: int, until: datetime | Non
             for run_dir in write_night(place, night):
                 tests += publish(run_dir, target)["op_tests"]
     database = shown(parse_url(target))
-    click.echo(f"{count} nights, {tests:,} op tests of a story (seed {seed}) in {database}")
-    click.echo("look at it:")
+    click.echo(f"{count} nights, {tests:,} op tests of demo data (seed {seed}) in {database}")
+    click.echo("to look at them:")
     for line in (
         "opscope dashboard up", "opscope diff", "opscope unblock", "opscope unblock --owner kernels",
         f"opscope report --runs {shlex.quote(str(place))}", "opscope sql top_errors",

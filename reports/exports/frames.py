@@ -148,16 +148,14 @@ def view(name: str, url: str | None = None, run_id: str | None = None, **equal: 
     """
     known = all_views()
     if name not in known:
-        raise InputError("opscope.reports.exports.frames", "a view of the database", f"`{name}`", closest(name, known))
+        raise InputError("opscope.frames", "a view of the database", f"`{name}`", closest(name, known))
     wanted = sa.select(sa.text("*")).select_from(sa.table(name))
     equal |= {} if run_id is None else {"run_id": run_id}
     with read_database(database_url(url), "url") as connection:
         columns = list(connection.execute(wanted.limit(0)).keys())
         for column in equal:
             if column not in columns:
-                raise InputError(
-                    f"opscope.reports.exports.frames.{name}", "a column of it", f"`{column}`", closest(column, columns)
-                )
+                raise InputError(f"opscope.frames.{name}", "a column of it", f"`{column}`", closest(column, columns))
         types = {column: type_of(name, column) for column in columns}
         typed = {column: sa.column(column, Utc() if dtype == TIME else None) for column, dtype in types.items()}
         asked = sa.select(*typed.values()).select_from(sa.table(name))
@@ -177,9 +175,7 @@ def __getattr__(name: str) -> Callable[..., pd.DataFrame]:
     told = parse(name, known[name])
     own = "".join(f"\n{column} ({type_of(name, column)}): {meaning}" for column, meaning in told.columns.items())
     read.__name__ = read.__qualname__ = name
-    read.__doc__ = (
-        f"{told.holds}\n{own}\n\nFor `url`, `run_id` and other columns see `opscope.reports.exports.frames.view`."
-    )
+    read.__doc__ = f"{told.holds}\n{own}\n\nFor `url`, `run_id` and other columns see `opscope.frames.view`."
     return read
 
 
@@ -197,7 +193,7 @@ def _made(types: Mapping[str, str], rows: Iterable[Mapping[Any, Any]]) -> pd.Dat
         import pandas as pd
     except ImportError as error:
         hint = "pip install 'opscope[frames]'"
-        raise InputError("opscope.reports.exports.frames", "pandas", f"no module `{error.name}`", hint) from error
+        raise InputError("opscope.frames", "pandas", f"no module `{error.name}`", hint) from error
     rows = list(rows)
     return pd.DataFrame(
         {

@@ -76,7 +76,7 @@ def write_history(connection: sa.Connection, night: RunView, path: Path) -> Path
         for op in night.ops.values()
         if op.attempted
     }
-    return write_whole(path, history.text(pasts), "a folder that can be written")
+    return write_whole(path, history.text(pasts), "a writable folder")
 
 
 def kept_and_run(run_dir: Path) -> Mapping[str, int]:

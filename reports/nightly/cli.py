@@ -17,23 +17,23 @@ INTERRUPTED = 130
 
 @click.command(short_help="Run, publish, compare and report a night.")
 @click.argument("config", required=False, type=click.Path(path_type=Path))
-@click.option("--shard", metavar="I/N", help="Run this shard alone, and leave its runs to a later --join.")
+@click.option("--shard", metavar="I/N", help="Run only this shard; a later --join collects its runs.")
 @click.option("--join", "places", multiple=True, metavar="DIR", type=click.Path(path_type=Path),
-              help="Run nothing: deliver the runs of shards that lie in DIR, as CI laid them down.")  # fmt: skip
-@click.option("--started", metavar="TIME", help="When the night started (ISO 8601): the same in all of its jobs.")
-@click.option("--new", is_flag=True, help="Begin another night, also where one was cut short.")
-@click.option("--database", metavar="URL", help="Database that gets the night; default: that of CONFIG.")
+              help="Run nothing; publish the runs of all shards that CI collected in DIR.")  # fmt: skip
+@click.option("--started", metavar="TIME", help="Start of the night (ISO 8601), the same in all of its jobs.")
+@click.option("--new", is_flag=True, help="Start a new night even if the last one was interrupted.")
+@click.option("--database", metavar="URL", help="Database to publish to; default: the one in CONFIG.")
 @click.option("--summary", "summary_file", type=click.Path(path_type=Path), metavar="FILE",
-              help="Add the summary to FILE too; default: the page of a GitHub job.")  # fmt: skip
-@click.option("--dry-run", is_flag=True, help="Check CONFIG and print the command lines of the sweeps.")
+              help="Also append the summary to FILE; default: the summary of the GitHub job.")  # fmt: skip
+@click.option("--dry-run", is_flag=True, help="Only check CONFIG and print the commands of its sweeps.")
 def nightly(
     config: Path | None, shard: str | None, places: tuple[Path, ...], started: str | None, new: bool,
     database: str | None, summary_file: Path | None, dry_run: bool,
 ) -> None:  # fmt: skip
-    """Run the night of CONFIG (default: ci/nightly.yaml): sweep, join, publish, compare, report, tell.
+    """Run the night that CONFIG (default: ci/nightly.yaml) describes, publish it, compare it, and report it.
 
-    A night that was killed goes on where it stood. Exit code 1 where the policy of CONFIG fails the night: by default
-    no data, and ops that are NEW, REASON-CHANGED or PCC-DROP; 2 for bad input; 130 where it was interrupted.
+    A night that was killed continues where it stopped. Exit code 1 if the policy of CONFIG fails the night (by default:
+    no data, or an op that is NEW, REASON-CHANGED or PCC-DROP), 2 for bad input, 130 if it was interrupted.
     """
     from opscope.harness.record.errors import InputError
     from opscope.reports.database.owners import rules_here
@@ -47,7 +47,7 @@ def nightly(
     told = read_config(config or CONFIG_FILE)
     number = _number(shard, told.shards)
     if shard is not None and places:
-        raise InputError("--shard", "no --join beside it", "both", "--join, after all shards")
+        raise InputError("--shard", "--shard or --join", "both", "--join, after all shards")
     at = _time(started)
     rules = rules_here(None, told.owners, root)
     every = sweeps(told, number)
@@ -73,7 +73,7 @@ def nightly(
                 raise SystemExit(0 if all(one.has_run for one in ended) else 1)
             over = deliver(told, night, runs, url, root, rules, ended, display.line)
     except KeyboardInterrupt:
-        click.echo("interrupted; the same command goes on with this night", err=True)
+        click.echo("interrupted; run the same command again to continue this night", err=True)
         raise SystemExit(INTERRUPTED) from None
     problem = add_to_page_of_job(over.summary, summary_file)
     for line in filter(
@@ -141,7 +141,7 @@ def _alone(folder: Path) -> Iterator[None]:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(descriptor)
-        raise InputError(str(folder), "a night that nobody runs", "one that is running", "--new") from None
+        raise InputError(str(folder), "a night that is not running", "one that another process runs", "--new") from None
     try:
         yield
     finally:

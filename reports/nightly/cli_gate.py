@@ -8,25 +8,27 @@ from pathlib import Path
 import click
 
 
-@click.command(short_help="Say whether a change makes an op worse than in the last night.")
+@click.command(short_help="Check whether a change makes an op worse than last night.")
 @click.option("--baseline", default="main", show_default=True, metavar="BRANCH",
-              help="Branch whose newest complete night is the measure; or a night's name or id.")  # fmt: skip
+              help="Branch whose newest complete night to compare with; or the name or id of a night.")  # fmt: skip
 @click.option("--budget", default="10m", show_default=True, metavar="TIME", help="Start no op after this time.")
 @click.option("--config", "config_file", type=click.Path(path_type=Path), metavar="FILE",
-              help="What the night runs; default: ci/nightly.yaml.")  # fmt: skip
-@click.option("--model", "models", multiple=True, metavar="MODEL", help="Only these models of it: names, globs.")
-@click.option("--database", metavar="URL", help="Database with the night; default: that of the configuration.")
+              help="Configuration of the night; default: ci/nightly.yaml.")  # fmt: skip
+@click.option(
+    "--model", "models", multiple=True, metavar="MODEL", help="Only these models of the configuration; names or globs."
+)
+@click.option("--database", metavar="URL", help="Database with the night; default: the one in the configuration.")
 @click.option("--summary", "summary_file", type=click.Path(path_type=Path), metavar="FILE",
-              help="Add the table to FILE too; default: the page of a GitHub job.")  # fmt: skip
+              help="Also append the table to FILE; default: the summary of the GitHub job.")  # fmt: skip
 def gate(
     baseline: str, budget: str, config_file: Path | None, models: tuple[str, ...], database: str | None,
     summary_file: Path | None,
 ) -> None:  # fmt: skip
-    """Run what a change invalidates, riskiest first, and compare with the last complete night of a branch.
+    """Check whether a change makes an op worse than in the last complete night of a branch.
 
-    Verdicts that still hold (same op, values, compiler, board and options) are not run again. Exit code 1 where an op
-    is NEW, REASON-CHANGED or PCC-DROP, neither known nor flaky, or where a sweep did not run; older failures fail
-    nothing.
+    Only ops whose verdict may have changed are run, the riskiest first: a verdict holds while op, values, compiler,
+    board and options stay the same. Exit code 1 if an op is NEW, REASON-CHANGED or PCC-DROP and neither known nor
+    flaky, or if a sweep did not run. Failures that the baseline already has do not fail the gate.
     """
     from opscope.harness.settings.settings import BY_NAME
     from opscope.reports.database.owners import rules_here
@@ -47,7 +49,7 @@ def gate(
         with running.ended_by_signal(), Display(len(sweeps(replace(told, shards=1)))) as display:
             over = run(told, url, baseline, root, rules, display.watch, display.line)
     except KeyboardInterrupt:
-        click.echo("interrupted; nothing is compared", err=True)
+        click.echo("interrupted; nothing was compared", err=True)
         raise SystemExit(130) from None
     problem = add_to_page_of_job(over.summary, summary_file)
     click.echo(over.summary, nl=False)

@@ -87,9 +87,9 @@ def read_config(path: Path) -> Config:
         told = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         reason = " ".join(str(getattr(error, "strerror", None) or error).split())
-        raise InputError(str(path), "the YAML of a night", reason, "docs/nightly.md") from error
+        raise InputError(str(path), "the configuration of a night (YAML)", reason, "docs/nightly.md") from error
     if not isinstance(told, dict):
-        raise InputError(str(path), "a map", type(told).__name__, "models: [resnet50]")
+        raise InputError(str(path), "a mapping", type(told).__name__, "models: [resnet50]")
     for key in told:
         if key not in KEYS:
             raise InputError(str(path), "a key of a night", f"`{key}`", closest(str(key), KEYS))

@@ -31,7 +31,7 @@ def texts(where: str, value: Any) -> tuple[str, ...]:
 def whole_number(where: str, value: Any) -> int:
     """A whole number from 1 on."""
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise InputError(where, "a whole number from 1 on", _shown(value), "1")
+        raise InputError(where, "a whole number of at least 1", _shown(value), "1")
     return value
 
 
@@ -45,7 +45,7 @@ def number(where: str, value: Any) -> float:
 def mapping(where: str, value: Any, keys: Sequence[str] | None = None) -> Mapping[str, Any]:
     """A map whose keys are among `keys`, where these are given."""
     if not isinstance(value, dict):
-        raise InputError(where, "a map", _shown(value))
+        raise InputError(where, "a mapping", _shown(value))
     for key in value:
         if keys is not None and key not in keys:
             raise InputError(where, f"{', '.join(keys)}", f"`{key}`", closest(str(key), keys))

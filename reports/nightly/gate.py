@@ -109,7 +109,7 @@ def _swept(
     spent = kept_and_run(run_dir)
     line = f"{spent['kept']} verdicts still hold, {spent['ran']} ops ran, {spent['not reached']} not reached"
     if not ended:
-        line += f"; it did not end: {last_line(log)}"
+        line += f"; it did not finish: {last_line(log)}"
     view = from_folder(run_dir)
     if night is None:
         return Compared(sweep, run_dir, None, None, ended, f"{line}; the night has no such sweep")
@@ -151,5 +151,5 @@ def _told(compared: Sequence[Compared], night_id: str, folder: Path, root: Path)
     title = f"gate against {night_id}: {', '.join(words)}"
     verdict = Verdict(tuple(problems), bool(news or fixed or problems))
     summary = markdown.text(markdown.Page(title, found, verdict, None, notes, ranked=False, root=str(root)))
-    path = write_whole(folder / "summary.md", summary, "a folder that can be written")
+    path = write_whole(folder / "summary.md", summary, "a writable folder")
     return Gate(verdict, title, summary, path)

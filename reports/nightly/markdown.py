@@ -54,7 +54,7 @@ def text(page: Page) -> str:
     notes = [*page.notes, *(f"{one.series}: {note}" for one in page.found if one.diff for note in _notes(one))]
     if page.delivered is not None and page.delivered.from_spool:
         count = len(page.delivered.from_spool)
-        notes.append(f"{count} {'run' if count == 1 else 'runs'} that had waited for the database arrived")
+        notes.append(f"{count} {'run' if count == 1 else 'runs'} arrived that had waited for the database")
     parts += ["\n".join(f"- {escaped(note)}" for note in notes)] if notes else []
     links = [f"[{escaped(word)}]({place})" if re.match(r"https?://", place) else f"{escaped(word)}: {code(place)}"
              for word, place in page.links]  # fmt: skip
@@ -71,7 +71,7 @@ def _notes(one: Found) -> Iterable[str]:
 def _verdict(verdict: Verdict) -> list[str]:
     told = [f"- {'❌' if problem.fails else '⚠️'} {problem.kind.replace('_', ' ')}: {escaped(problem.text)}"
             for problem in verdict.problems]  # fmt: skip
-    return ["\n".join(told)] if told else ["✅ nothing to look at"]
+    return ["\n".join(told)] if told else ["✅ nothing needs attention"]
 
 
 # --- tables
@@ -100,7 +100,7 @@ def _series_row(one: Found) -> list[str]:
         str(one.diff.news) if one.diff is not None else "",
         str(counts.get(Label.FIXED, 0)) if one.diff is not None else "",
         str(one.known),
-        escaped(one.previous) or "nothing: the first",
+        escaped(one.previous) or "nothing, as it is the first",
     ]
 
 
@@ -119,14 +119,14 @@ def _rows(label: Label, rows: Sequence[tuple[Found, Row]], page: Page) -> list[s
     if news:
         several = len(page.found) > 1
         owned = any(row.owner for _, row in news)
-        heads = ["op", "types", *(["on"] if several else []), "models", "at", "what it says",
-                 *(["owner"] if owned else []), "run it again"]  # fmt: skip
+        heads = ["op", "types", *(["on"] if several else []), "models", "at", "error message",
+                 *(["owner"] if owned else []), "command"]  # fmt: skip
         cells = [_row(row, _lane(one) if several else "", owned, page.root) for one, row in news[:MOST_ROWS]]
         parts.append(table(heads, cells))
     if len(news) > MOST_ROWS:
-        parts.append(f"and {len(news) - MOST_ROWS} more: {code('opscope diff')}")
+        parts.append(f"and {len(news) - MOST_ROWS} more; see {code('opscope diff')}")
     if apart:
-        parts.append(f"{apart} more {'is' if apart == 1 else 'are'} known or flaky, and fail nothing.")
+        parts.append(f"{apart} more, known or flaky, {'does' if apart == 1 else 'do'} not fail the night.")
     return parts
 
 
@@ -174,7 +174,7 @@ def _fixes(found: Sequence[Found]) -> list[str]:
                   str(fix.uses), escaped(shortened(fix.error))] for fix in best]  # fmt: skip
     if not rows:
         return []
-    heads = ("backend, board, options", "cause", "ops", "models held back", "uses", "it says")
+    heads = ("backend, board, options", "cause", "ops", "models blocked", "uses", "error message")
     return ["<details><summary>What to fix first</summary>", table(heads, rows), "</details>"]
 
 

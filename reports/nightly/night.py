@@ -58,7 +58,7 @@ def deliver(
     if rules and delivered.published:
         notes += delivery.name_owners(rules, url)
     notes += [f"{one.sweep.label}: {one.outcome}: {one.line}" for one in ended if one.line]
-    say("comparing with the night before")
+    say("comparing with the previous night")
     found, more = _found(night, delivered, url, merged, root, rules)
     notes += more
     links, more = (
@@ -71,7 +71,7 @@ def deliver(
     links += [("job", job)] if job else []
     page = markdown.Page(title, found, verdict, delivered, notes, links, root=str(root))
     summary = markdown.text(page)
-    path = write_whole(folder_of(root, night) / SUMMARY, summary, "a folder that can be written")
+    path = write_whole(folder_of(root, night) / SUMMARY, summary, "a writable folder")
     message = Message(
         title=title, summary=summary, short=_short(title, verdict, job), name=night.name, night=night.night_id,
         date=night.label, status="failed" if verdict.fails else "passed", url=job,
@@ -107,7 +107,7 @@ def _found(
         except InputError as error:
             notes.append(str(error))
     if merged:
-        notes.append("compared by the run folders here, as the database has not the whole night")
+        notes.append("compared by run folders, because the database does not have the whole night")
     return from_folders(merged, night, root, rules), notes
 
 
@@ -120,7 +120,7 @@ def _pages(
     def of_night() -> Path:
         with read_database(url, "--database") as connection:
             text = render_night(connection, night.night_id, runs_root(root), target, owned)
-        return write_whole(target, text, "a folder that can be written")
+        return write_whole(target, text, "a writable folder")
 
     of_cells = [partial(write_report, run_dir, url, owned=owned) for run_dir in merged.values()]
     problems: list[str] = []

@@ -59,7 +59,7 @@ def begin(config: Config, root: Path, started: datetime | None, new: bool = Fals
             got = "the same night with another configuration"
             raise InputError(str(folder / RECORD), f"the night of {config.path}", got, "another --started, or --new")
         return there
-    write_whole(folder / RECORD, night.model_dump_json(indent=1) + "\n", "a folder that can be written")
+    write_whole(folder / RECORD, night.model_dump_json(indent=1) + "\n", "a writable folder")
     return night
 
 
@@ -78,7 +78,7 @@ def _cut_short(night: NightRecord, root: Path) -> NightRecord | None:
 
 def end(root: Path, night: NightRecord, told: dict[str, object]) -> None:
     """Marks a night as delivered, so that the next start begins another."""
-    write_whole(folder_of(root, night) / ENDED, json.dumps(told, indent=1) + "\n", "a folder that can be written")
+    write_whole(folder_of(root, night) / ENDED, json.dumps(told, indent=1) + "\n", "a writable folder")
 
 
 def runs_of(root: Path, night: NightRecord) -> list[Path]:
@@ -128,5 +128,5 @@ def joined(places: list[Path], root: Path, config: Config, started: datetime | N
         got = f"runs of {', '.join(sorted(found))}" if found else "none"
         raise InputError("--join", "the runs of one night", got, "--started, the same as in every job")
     night, runs = next(iter(found.values()))
-    write_whole(folder_of(root, night) / RECORD, night.model_dump_json(indent=1) + "\n", "a folder that can be written")
+    write_whole(folder_of(root, night) / RECORD, night.model_dump_json(indent=1) + "\n", "a writable folder")
     return night, runs

@@ -46,7 +46,7 @@ def judge(found: Sequence[Found], delivered: Delivered, policy: Mapping[str, str
         told += [("no_data", f"no op was attempted on {one.series}") for one in found if not one.attempted]
     news = sum(one.diff.news for one in found if one.diff is not None)
     if news:
-        told.append(("regression", f"{news} {'op is' if news == 1 else 'ops are'} worse than in the night before"))
+        told.append(("regression", f"{news} {'op is' if news == 1 else 'ops are'} worse than in the previous night"))
     failing = sum(one.failing for one in found)
     if failing:
         told.append(("failure", f"{failing} {'op fails' if failing == 1 else 'ops fail'} without a known reason"))
@@ -54,7 +54,7 @@ def judge(found: Sequence[Found], delivered: Delivered, policy: Mapping[str, str
     if delivered.spooled:
         count = len(delivered.spooled)
         runs = "1 run waits" if count == 1 else f"{count} runs wait"
-        told.append(("spooled", f"the database is away; {runs} in the spool ({delivered.away})"))
+        told.append(("spooled", f"the database could not be reached; {runs} in the spool ({delivered.away})"))
     told += [("refused", line) for line in delivered.refused]
     problems = tuple(Problem(kind, text, policy[kind] == "fail") for kind, text in told)
     labels = {label for one in found if one.diff is not None for label, count in one.diff.counts.items() if count}

@@ -16,21 +16,21 @@ SHOWN = tuple(label for label in Label if label not in QUIET)
 
 
 def show(diff: Diff, page: Page, most: int = MOST, team: str | None = None) -> None:
-    """Prints the whole page; of a team that looks after none of it, that."""
+    """Prints the comparison, or that none of its rows belongs to the team."""
     for side, run in (("A", diff.a), ("B", diff.b)):
         page.line(f"{side}  {run.run_id}  {', '.join(run.models)} on {run.backend} ({run.arch}), {len(run.ops)} ops")
     _changes(diff, page)
     _rates(diff, page)
     _isolation(diff, page, most)
     told = "  ".join(f"{label} {count}" for label, count in diff.counts.items())
-    page.line(told or (f"nothing of it is for {team}" if team else "no op in either run"), "bold")
+    page.line(told or (f"nothing here belongs to {team}" if team else "no op in either run"), "bold")
     for label in SHOWN:
         rows = [row for row in diff.rows if row.label == label and not row.flaky]
         if rows:
             _rows(label, rows, page, most)
     flaky = [row for row in diff.rows if row.flaky and row.label not in QUIET]
     if flaky:
-        _rows("flaky: these fail no gate", flaky, page, most)
+        _rows("flaky: these do not fail the gate", flaky, page, most)
     _clusters(diff, page, most)
     for note in diff.notes:
         page.line(f"note: {note}", "dim")
@@ -40,24 +40,24 @@ def _isolation(diff: Diff, page: Page, most: int) -> None:
     if not diff.isolation:
         return
     page.line()
-    page.line(f"Ops that alone are told otherwise than in their model ({len(diff.isolation)})", "bold magenta")
+    page.line(f"Ops whose verdict changes when they run alone ({len(diff.isolation)})", "bold magenta")
     for label, text in isolation_lines(diff.isolation[:most]):
         page.line(label, indent=2)
         page.line(text, "dim", indent=4)
     if len(diff.isolation) > most:
-        page.line(f"and {len(diff.isolation) - most} more: --limit, --json", indent=2)
+        page.line(f"and {len(diff.isolation) - most} more; see --limit, --json", indent=2)
     page.line()
 
 
 def _changes(diff: Diff, page: Page) -> None:
     if not diff.changes:
-        page.line("Nothing but the results differs: same revisions, versions, models and options.")
+        page.line("Revisions, versions, models and options are the same in both.")
         return
     page.table([("changed", ""), ("A", ""), ("B", "")], [(c["what"], c["a"], c["b"]) for c in diff.changes])
 
 
 def _rates(diff: Diff, page: Page) -> None:
-    columns = [("right, of attempted", ""), ("on", ""), ("ops A", "right"), ("ops B", "right"), ("uses A", "right"),
+    columns = [("right of attempted", ""), ("on", ""), ("ops A", "right"), ("ops B", "right"), ("uses A", "right"),
                ("uses B", "right")]  # fmt: skip
     rows = [
         (rate["scope"], rate["ran_on"],
@@ -79,7 +79,7 @@ def _rows(title: str, rows: list[Row], page: Page, most: int) -> None:
         if row.label in NEWS and row.repro:
             page.line(row.repro, "dim", indent=4)
     if len(rows) > most:
-        page.line(f"and {len(rows) - most} more: --limit, --json", indent=2)
+        page.line(f"and {len(rows) - most} more; see --limit, --json", indent=2)
 
 
 def _told(row: Row) -> str:
@@ -104,7 +104,14 @@ def _clusters(diff: Diff, page: Page, most: int) -> None:
         return
     page.line()
     page.line("Errors by cause", "bold")
-    columns = [("error", ""), ("ops", "right"), ("uses", "right"), ("models", "right"), ("labels", ""), ("it says", "")]
+    columns = [
+        ("error", ""),
+        ("ops", "right"),
+        ("uses", "right"),
+        ("models", "right"),
+        ("labels", ""),
+        ("error message", ""),
+    ]
     page.table(
         columns,
         [
@@ -115,4 +122,4 @@ def _clusters(diff: Diff, page: Page, most: int) -> None:
         ],
     )  # fmt: skip
     if len(diff.clusters) > most:
-        page.line(f"and {len(diff.clusters) - most} more: --limit, --json", indent=2)
+        page.line(f"and {len(diff.clusters) - most} more; see --limit, --json", indent=2)

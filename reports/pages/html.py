@@ -70,7 +70,7 @@ def context(
     rows = plain(page_rows.op_rows(run.tests, owned))
     books = by_backend(run.header, run.rows, run.tests, run.record.backend.split(","))
     outcome = run.record.outcome
-    warnings = [] if outcome == "complete" else [f"This run is {outcome}: ops without a result count as not run."]
+    warnings = [] if outcome == "complete" else [f"This run is {outcome}; ops without a result count as not run."]
     return {
         **frame(rows, sections(run, url, owned), owned),
         "title": ", ".join(run.record.models),

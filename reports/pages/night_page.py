@@ -68,10 +68,11 @@ def render_night(connection: sa.Connection, night_id: str, runs: Path, out: Path
         "title": night["label"] if night["kind"] == "night" else night_id,
         "on": ", ".join(series.name or f"{series.view.backend} {series.view.arch}" for series in all_series),
         "warnings": [
-            f"{series.name or 'This night'} is partial, without {series.row['missing']}: what is absent is not gone."
+            f"{series.name or 'This night'} is partial: {series.row['missing']} missing. Ops that did not run are not "
+            "gone."
             for series in all_series if series.row["status"] != "complete"
-        ] + (["Demo data: nothing was run."] if night["demo"] else []),
-        "since": "Since the night before",
+        ] + (["Demo data: these results are made up."] if night["demo"] else []),
+        "since": "Since the previous night",
         "chips": _chips(night, all_series, models),
         "tiles": page_rows.tiles(tests, models, rows),
         "ledger_line": "; ".join(line for line, _ in ledgers),

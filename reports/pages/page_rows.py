@@ -158,7 +158,7 @@ def tiles(tests: Sequence[OpTest], models: Sequence[str], rows: Sequence[Row]) -
         )
     cycles = sum(row["cycles"] * row["uses"] for row in rows if row["cycles"])
     if cycles:
-        found.append(_tile("device cycles", _short(cycles), "all uses, one after another"))
+        found.append(_tile("device cycles", _short(cycles), "all uses in sequence"))
     return found
 
 

@@ -12,19 +12,19 @@ from opscope.reports.records.terminal import Page
 
 
 def show_plan(plan: FixPlan, page: Page, most: int, team: str | None = None) -> None:
-    """Prints the ranking and the unlock curve; of a team that has nothing to fix, that."""
+    """Prints the ranking and the unlock curve, or that there is nothing to fix."""
     told = ", ".join(f"{run['run_id']} ({run['backend']}, {run['arch']})" for run in plan.runs)
-    page.line(f"{len(plan.models)} models, {len(plan.whole)} of them whole; by the newest run of each: {told}", "bold")
+    page.line(f"{len(plan.models)} models, {len(plan.whole)} of them whole, in the newest run of each: {told}", "bold")
     if plan.unknown:
         page.line("not attempted: " + ", ".join(f"{count} ops of {model}" for model, count in plan.unknown.items()))
     if not plan.fixes:
-        nothing = "no op that was attempted goes wrong" if len(plan.curve) < 2 else f"none of it is for {team} to fix"
+        nothing = "no attempted op fails" if len(plan.curve) < 2 else f"no failure belongs to {team}"
         page.line(f"Nothing to fix: {nothing}.", TERMINAL["good"])
         return
     page.line()
-    page.line(f"What holds the most back, by {plan.by}", "bold")
+    page.line(f"What blocks the most models, by {plan.by}", "bold")
     columns = [(plan.by, ""), ("models", "right"), ("alone", "right"), ("uses", "right"), ("ops", "right"),
-               ("known", "right"), ("fails at", ""), ("ops of it", ""), ("owner", ""), ("it says", "")]  # fmt: skip
+               ("known", "right"), ("fails at", ""), ("its ops", ""), ("owner", ""), ("error message", "")]  # fmt: skip
     page.table(
         columns,
         [
@@ -34,10 +34,10 @@ def show_plan(plan: FixPlan, page: Page, most: int, team: str | None = None) -> 
         ],
     )  # fmt: skip
     if len(plan.fixes) > most:
-        page.line(f"and {len(plan.fixes) - most} more: --limit, --json")
-    page.line("Shortest way to whole models", "bold")
+        page.line(f"and {len(plan.fixes) - most} more; see --limit, --json")
+    page.line("Fixes that complete models fastest", "bold")
     page.table(
-        [("fixes", "right"), ("whole models", "right"), ("", ""), ("then whole", ""), ("by fixing", "")],
+        [("fixes", "right"), ("whole models", "right"), ("", ""), ("models completed", ""), ("by the fix", "")],
         [
             (step.fixes, f"{step.whole} / {len(plan.models)}", _bar(step.whole, len(plan.models)),
              ", ".join(step.unlocked[:6]) + (" ..." if len(step.unlocked) > 6 else ""), step.fix)
@@ -75,10 +75,10 @@ def show_readiness(view: RunView, model: str, rows: list[dict[str, Any]], moved:
             if row["repro"]:
                 page.line(row["repro"], "dim", indent=4)
         if len(rows) > most:
-            page.line(f"and {len(rows) - most} more: --limit, --json", indent=2)
+            page.line(f"and {len(rows) - most} more; see --limit, --json", indent=2)
     if len(moved) > 1:
         page.line()
-        page.line("How it moved", "bold")
+        page.line("Run by run", "bold")
         columns = [("run", ""), ("started (UTC)", ""), ("compiler", ""), ("ops", "right"), ("right", "right"),
                    ("missing", "right"), ("not attempted", "right")]  # fmt: skip
         page.table(

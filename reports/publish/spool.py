@@ -57,7 +57,7 @@ def keep(run_dir: Path, url: str, root: Path) -> Path:
     except OSError as error:
         shutil.rmtree(temporary, ignore_errors=True)
         reason = error.strerror or str(error)
-        raise InputError(str(target), "a place that can be written", reason, f"opscope publish {run_dir}") from error
+        raise InputError(str(target), "a writable place", reason, f"opscope publish {run_dir}") from error
     return target
 
 

@@ -121,7 +121,7 @@ def test_a_failed_publish_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Mon
         ("results.sqlite", "a database URL, got a text that is no URL"),
         ("oracle://scott:tiger@host/db", "got `oracle`"),
         ("postgresql://user:hunter2@127.0.0.1:1/nobody", "--to: expected "),
-        ("sqlite:////proc/nowhere/db.sqlite", "a folder that can be written"),
+        ("sqlite:////proc/nowhere/db.sqlite", "a writable folder"),
         ("sqlite:////", "unable to open database file"),
     ],
 )

@@ -127,7 +127,9 @@ def test_the_demo_names_owners(
         return told
 
     hints = (
-        says("demo", "--until", "2026-11-20", "--nights", "2", "--to", url).partition("look at it:\n")[2].splitlines()
+        says("demo", "--until", "2026-11-20", "--nights", "2", "--to", url)
+        .partition("to look at them:\n")[2]
+        .splitlines()
     )
     with closing(sqlite3.connect(tmp_path / "opscope.sqlite")) as found:
         teams = dict(found.execute("SELECT owner, COUNT(*) FROM night_failures GROUP BY owner").fetchall())

@@ -226,4 +226,4 @@ def test_bad_input_is_one_line(run_dir: Path, tmp_path: Path) -> None:
 
     assert told("--format", "optest-json").startswith("--job-id: expected the number of the CI job that made the run")
     (tmp_path / "file").write_text("")
-    assert "expected a place that can be written" in told("--format", "csv", "-o", str(tmp_path / "file" / "x"))
+    assert "expected a writable place" in told("--format", "csv", "-o", str(tmp_path / "file" / "x"))

@@ -93,9 +93,7 @@ def test_a_view_of_one_run_and_what_is_none(url: str) -> None:
     frame = frames.newest_ops(url, "night02", op_name="stablehlo.add")
     assert tuple((row.uses, row.flaky) for row in frame.itertuples()) == ask(url, asked).rows
     assert frame.started.iloc[0] == pd.Timestamp(frames.op_tests(url, "night02").started.iloc[0])
-    with pytest.raises(
-        InputError, match=r"opscope.reports.exports.frames.ladder: expected a column of it, got `model`; try "
-    ):
+    with pytest.raises(InputError, match=r"opscope.frames.ladder: expected a column of it, got `model`; try "):
         frames.ladder(url, model="m")
     with pytest.raises(InputError, match="expected a view of the database, got `coverge`; try coverage"):
         frames.view("coverge", url)

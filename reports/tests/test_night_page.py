@@ -45,10 +45,10 @@ def test_a_night_with_two_lanes_a_missing_model_and_news(tmp_path: Path, monkeyp
     assert done.exit_code == 0, done.output
     [page] = tmp_path.glob("report-*.html")
     text = page.read_text(encoding="utf-8")
-    assert "n150 is partial, without model b: what is absent is not gone." in text
+    assert "n150 is partial: model b missing. Ops that did not run are not gone." in text
     assert "p150 is partial" not in text
     told = " ".join(re.sub(r"<[^>]+>", " ", text.partition('<script type="application/json"')[0]).split())
-    assert "Since the night before: n150" in told
+    assert "Since the previous night: n150" in told
     assert "1 NEW, 1 NEVER-RUN" in told
     assert "n150: 2 models = 1 ran + 1 models missing; 1 unique ops = 1 compile_failed" in told
     assert HOSTILE not in text

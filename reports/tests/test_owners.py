@@ -78,10 +78,10 @@ def test_the_first_rule_that_fits_in_python_and_in_sql(
     ("text", "told"),
     [
         ("[]", "expected a list `owners`, got list"),
-        ("owners: [{op: x}]", "rule 1: expected a map with `team`"),
+        ("owners: [{op: x}]", "rule 1: expected a mapping with `team`"),
         ("owners: [{team: a, stag: x}]", "got `stag`; try stage"),
         ("owners: [{team: a, op: 3}]", "expected a text as `op`, got 3"),
-        ("owners: [", "expected the YAML of owners"),
+        ("owners: [", "expected rules of owners (YAML)"),
     ],
 )
 def test_a_file_that_holds_no_rules_is_one_line(tmp_path: Path, text: str, told: str) -> None:
@@ -118,7 +118,7 @@ def test_every_page_names_the_same_owner(tmp_path: Path, owners_file: Path, monk
         "stablehlo.exp": "lowering",
     }
     assert run(readiness, "a", "--owner", "giants")["missing"] == []
-    for command, told in ((unblock, "none of it is for conv to fix"), (diff, "nothing of it is for conv")):
+    for command, told in ((unblock, "no failure belongs to conv"), (diff, "nothing here belongs to conv")):
         assert told in CliRunner().invoke(command, ["--owner", "conv", "--db", url]).output
     for more, hint in (([], "try conv"), (["--owners", "none.yaml"], "try ci/owners.yaml, --owners FILE")):
         Path("none.yaml").write_text("owners: []")

@@ -54,7 +54,7 @@ def test_a_database_that_cannot_be_written_is_one_line(folder: Path, first: tupl
     again = ("--op", op)
     done = sweep(folder, "--run-dir", str(run_dir), "--publish", "sqlite:////proc/nowhere/db.sqlite", what=again)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert [line for line in done.stdout.splitlines() if line.startswith("--publish: expected a folder that can be")]
+    assert [line for line in done.stdout.splitlines() if line.startswith("--publish: expected a writable folder")]
     assert "Traceback" not in done.stdout + done.stderr
     assert (run_dir / "report.html").is_file()
     assert next(test for test in load_run(run_dir).tests if test.op_id == op).attempt == 2

@@ -52,7 +52,7 @@ def test_every_field_is_what_the_store_reads(tmp_path: Path) -> None:
         ('"status":"success"', '"status":"splendid"', "status: Input should be"),
         ('"shape":[1,64]', '"shape":"wide"', "inputs.0.shape: Input should be a valid tuple"),
         ('"schema_version":1', '"schema_version":2', "expected schema 1, got schema 2; try a newer opscope"),
-        ("{", "", "no JSON"),
+        ("{", "", "invalid JSON"),
     ],
 )
 def test_a_line_that_is_no_record_is_told_as_ever(tmp_path: Path, old: str, new: str, told: str) -> None:

@@ -58,8 +58,8 @@ def test_draining_alone_and_twice(tmp_path: Path, away: tuple[Path, str]) -> Non
         assert publish(str(night(tmp_path, number, OPS)), "--to", url).exit_code == 1
     place.rmdir()
     done = publish("--to", url)
-    assert (done.exit_code, done.output.count("had waited in the spool")) == (0, 2)
-    assert "nothing waits" in publish("--to", url).output
+    assert (done.exit_code, done.output.count("from the spool to")) == (0, 2)
+    assert "no run in the spool is waiting" in publish("--to", url).output
     assert ask(url, "SELECT COUNT(*), COUNT(DISTINCT run_id) FROM op_tests").rows == ((2, 2),)
 
 
@@ -68,7 +68,7 @@ def test_another_database_is_not_drained_and_bad_input_never_waits(tmp_path: Pat
     run = str(night(tmp_path, 1, OPS))
     publish(run, "--to", url)
     other = f"sqlite:///{tmp_path}/other.sqlite"
-    assert "nothing waits" in publish("--to", other).output
+    assert "no run in the spool is waiting" in publish("--to", other).output
     assert publish(run, "--to", "mysql://host/db").exit_code == 2
     assert publish(str(tmp_path / "nowhere"), "--to", other).exit_code == 2
     assert len(list((tmp_path / ".opscope" / "spool").iterdir())) == 1

@@ -62,7 +62,7 @@ def test_an_age_is_a_number_and_a_unit(age: str) -> None:
 
 def test_the_command_prunes(url: str) -> None:
     done = run("prune", "--keep", "9999d", "--db", url)
-    assert (done.exit_code, done.output) == (0, "gone: 0 nights, 0 runs, 0 op tests\n")
+    assert (done.exit_code, done.output) == (0, "removed: 0 nights, 0 runs, 0 op tests\n")
 
 
 def test_stats_are_the_rows_that_are_there(url: str, tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_upgrade_makes_what_is_not_there_and_changes_nothing_that_is(tmp_path: P
 
 def test_an_alias_joins_two_histories(url: str) -> None:
     done = run("alias", op_id("gone"), op_id("sum"), "--reason", "ids of version 2", "--db", url)
-    assert done.output == f"{op_id('gone')} goes on as {op_id('sum')}: 2 nights counted again\n"
+    assert done.output == f"{op_id('gone')} continues as {op_id('sum')}; 2 nights were counted again\n"
     joined = f"SELECT status FROM night_ops WHERE op_id = '{op_id('sum')}' ORDER BY started"
     assert ask(url, joined) == [("crashed",), ("success",)]
     assert ("FIXED",) in ask(url, f"SELECT label FROM night_changes WHERE op_id = '{op_id('sum')}'")

@@ -6,7 +6,11 @@ import numpy as np
 
 from opscope.compiler.target.formats import host_dtype
 from opscope.compiler.target.program import CollectiveParams, EltwiseParams
+from opscope.simulator.errors import MeshError
 from opscope.simulator.kernels.registry import KERNELS, Call, Images, kernel, params_of
+
+TWO_CHIPS = 2
+"""Chips of the largest board, n300."""
 
 
 def _group(params: CollectiveParams, chip: int) -> list[int]:
@@ -23,8 +27,10 @@ def _members(images: Images, call: Call) -> tuple[CollectiveParams, list[int], l
     params: CollectiveParams = params_of(call, CollectiveParams)
     everyone = call.mesh.exchange(images[0])
     group = _group(params, call.mesh.chip)
-    if max(group) >= len(everyone):
-        raise ValueError(f"a mesh of at least {max(group) + 1} chips for group {group}, got {len(everyone)}")
+    needed = max(group) + 1
+    if needed > len(everyone):
+        hint = "--arch n300" if needed == TWO_CHIPS else "a larger mesh"
+        raise MeshError(f"mesh: expected {needed} chips for group {group}, got {len(everyone)}; try {hint}")
     return params, group, [everyone[other] for other in group]
 
 

@@ -92,7 +92,7 @@ def read(path: Path) -> CommandFile:
     try:
         told = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(str(path), "a YAML file of stage commands", str(error)) from error
+        raise InputError(str(path), "a YAML file with stage commands", str(error)) from error
     except yaml.YAMLError as error:
         raise InputError(str(path), "YAML", " ".join(str(error).split())[:160]) from error
     where = str(path)

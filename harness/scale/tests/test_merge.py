@@ -98,7 +98,7 @@ def test_the_joined_run_says_what_the_whole_one_does(tmp_path):
 
 def test_a_missing_or_unfinished_share_is_told_or_leaves_not_run(tmp_path):
     one, two = write(tmp_path / "s1", "1/3"), write(tmp_path / "s2", "2/3")
-    with pytest.raises(InputError, match="expected all 3 shares, got none of 3/3; try --partial"):
+    with pytest.raises(InputError, match="expected all 3 shares, got no share 3/3; try --partial"):
         merge([one, two], tmp_path / "joined")
     assert not (tmp_path / "joined").exists()
     assert merge([one, two], tmp_path / "joined", partial=True).outcome == "partial"
@@ -106,7 +106,7 @@ def test_a_missing_or_unfinished_share_is_told_or_leaves_not_run(tmp_path):
     share = shard.share(rows(), "3/3")
     assert [test.op_id for test in lost] == list(share.ops)
     three = write(tmp_path / "s3", "3/3", outcome="running", skip=frozenset(share.ops[:1]))
-    with pytest.raises(InputError, match=r"expected shares that ran to their end, got .*s3, which is running"):
+    with pytest.raises(InputError, match=r"expected shares that have finished, got .*s3, which is running"):
         merge([one, two, three], tmp_path / "cut")
     assert merge([one, two, three], tmp_path / "cut", partial=True).outcome == "partial"
     assert [t.op_id for t in store.load_run(tmp_path / "cut").tests if t.status is Status.NOT_RUN] == [share.ops[0]]
@@ -115,7 +115,7 @@ def test_a_missing_or_unfinished_share_is_told_or_leaves_not_run(tmp_path):
 @pytest.mark.parametrize(
     ("other", "line"),
     [
-        ({"asked": "1/2"}, "expected every share once, got share 1/2 in"),
+        ({"asked": "1/2"}, "expected each share once, got share 1/2 in"),
         ({"asked": "2/3"}, "which are of 2 and of 3"),
         ({"asked": "2/2", "manifest": rows(8)}, r"whose manifests differ"),
         ({"asked": "2/2", "dtype": "bfloat16"}, "with dtype 'float32' and 'bfloat16'"),

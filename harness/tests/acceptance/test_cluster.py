@@ -135,7 +135,7 @@ def test_a_cluster_that_cannot_be_used_is_one_line(place: Place, cluster: Cluste
     for options, line in (
         (("--cluster", "tcp://127.0.0.1:9"), "--cluster tcp://127.0.0.1:9: expected a Dask scheduler, got"),
         (("--cluster", "here"), "--cluster: expected the address of a Dask scheduler, got 'here'; try tcp://"),
-        (("--cluster", cluster.address, "-n", "2"), "--cluster: expected no -n beside it"),
+        (("--cluster", cluster.address, "-n", "2"), "--cluster: expected --cluster without -n"),
         (("--cluster", cluster.address), "expected workers with a resource `device`, got no worker; try dask worker"),
     ):
         done = place.pytest("--no-cache", *options)

@@ -106,7 +106,7 @@ def test_interrupted_run_says_so(place: Place) -> None:
     os.kill(child.pid, signal.SIGINT)
     out, _ = child.communicate(timeout=30)
     assert child.returncode == 2, out
-    assert "ended early: the ops that ran are in the journal" in out
+    assert "the run was interrupted: ops that did not run" in out
     assert "KeyboardInterrupt" in out
     statuses = Counter(t["status"] for t in place.records())
     assert statuses["stopped"] >= 1
@@ -136,9 +136,9 @@ BAD_WORDS = [
     (("--model", "mnist", "--op-by-op"), "--model: expected the name of a model, a glob, `all` or the path"),
     (("--model", MODEL, "--op-by-op", "--backend", "nul"), "--backend: expected a backend, got 'nul'; try null"),
     (("--model", MODEL, "--op-by-op", "--until", "RUIN"), "--until: expected the name of a stage"),
-    (("--model", MODEL), "--model: expected --op-by-op beside it, or --workflow, got --model alone"),
+    (("--model", MODEL), "--model: expected --op-by-op or --workflow as well, got --model alone"),
     (("--model", "no/such.mlir", "--op-by-op"), "--model: expected the path of a StableHLO file"),
-    (("--op-by-op", "--op", "0123"), "--op: expected a run to take the op from"),
+    (("--op-by-op", "--op", "0123"), "--op: expected a run that contains the op"),
     (("--op-by-op", "--run-dir", "nowhere"), "nowhere: expected a run folder, got no run.json"),
     (("--model", MODEL, "--op-by-op", "test_x.py"), "command line: expected no test files"),
     (("--model", MODEL, "--op-by-op", "--op-memory", "much"), "--op-memory: expected a size of memory"),
@@ -183,10 +183,10 @@ def test_a_disk_that_refuses(place: Place) -> None:
     blocked.write_text("")
     done = place.pytest("--run-dir", str(blocked / "run"))
     assert done.code == 2
-    assert "expected a place that can be written, got Not a directory" in one_line(done.err)
+    assert "expected a writable place, got Not a directory" in one_line(done.err)
     done = place.pytest("--seed", "77", OPSCOPE_CACHE_DIR=str(blocked / "cache"))
     assert done.code == 2
-    assert "expected a folder that can be written to" in one_line(done.err)
+    assert "expected a writable folder, got" in one_line(done.err)
     assert not place.runs()
 
 
@@ -222,7 +222,7 @@ def test_a_cache_that_fills_up(place: Place, small_disk: Path) -> None:
     done = place.pytest(OPSCOPE_CACHE_DIR=str(small_disk / "cache"))
     assert done.code == 2
     folder = small_disk / "cache" / "exports"
-    assert f"cache folder: expected a folder that can be written to, got {folder} (No space left on device)" in done.err
+    assert f"cache folder: expected a writable folder, got, got {folder} (No space left on device)" in done.err
     assert not place.runs()
     assert not list(folder.glob(".making-*"))
 
@@ -242,7 +242,7 @@ def test_a_disk_that_is_read_only(place: Place, small_disk: Path) -> None:
     subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
     done = place.pytest("--run-dir", str(small_disk / "run"))
     assert done.code == 2
-    assert "expected a place that can be written, got Read-only file system" in one_line(done.err)
+    assert "expected a writable place, got Read-only file system" in one_line(done.err)
     done = place.pytest(OPSCOPE_CACHE_DIR=str(small_disk / "cache"))
     assert done.code == 2
     assert "Read-only file system" in one_line(done.err)

@@ -65,7 +65,7 @@ def test_an_unchanged_second_run_starts_no_process_and_says_the_same(place: Plac
     assert {test.cached_from for test in second.values()} == {first["stablehlo.add"].run_id}
     assert stable(second) == stable(first)
     assert not any(test.cached_from for test in first.values())
-    assert "2 of 2 verdicts are from earlier runs" in place.run("opscope", "show", str(place.folder / "two")).out
+    assert "2 of 2 verdicts come from earlier runs" in place.run("opscope", "show", str(place.folder / "two")).out
     forced = sweep(place, "three", "--no-cache", **watched)
     assert not any(test.cached_from for test in forced.values())
     assert stable(forced) == stable(first)

@@ -28,7 +28,7 @@ def test_what_cannot_be_asked_for_is_one_line(place: Place):
         (("--backend", "bad.yaml"), bad),
         (("--backend", "xla"), "--backend: expected each backend once, got 'xla' twice; try --backend xla"),
         (("--backend", "nul"), "--backend: expected a backend, got 'nul'; try null"),
-        (("--backend", "command"), "--backend command: expected a YAML file of stage commands, got none"),
+        (("--backend", "command"), "--backend command: expected a YAML file with stage commands, got none"),
     ):
         done = place.pytest(*words, backend="xla")
         assert done.code == 2
@@ -48,7 +48,7 @@ def test_the_records_of_both_and_where_they_disagree(place: Place, workers):
     }
     assert page.adds_up
     assert "Ops on which the backends disagree (1)" in done.out
-    assert "only here: compile_failed at ttir-to-ttnn" in " ".join(done.out.split()), done.out
+    assert "only on this backend: compile_failed at ttir-to-ttnn" in " ".join(done.out.split()), done.out
     assert "reference: 2 unique ops = 1 success + 1 compile_failed" in done.out
     report = (place.runs()[-1] / "report.html").read_text()
     assert "Where the backends disagree" in report

@@ -162,5 +162,8 @@ def test_a_failure_that_is_gone_is_one_line(tmp_path: Path) -> None:
         (tmp_path / "hidden_rule.py").read_text().replace("True", "False")
     )
     for narrow in (reduce, probe):
-        with Lab(where, repro) as lab, pytest.raises(InputError, match="expected the recorded failure, got a pass"):
+        with (
+            Lab(where, repro) as lab,
+            pytest.raises(InputError, match="expected the op to fail as recorded, got a pass"),
+        ):
             narrow(lab)

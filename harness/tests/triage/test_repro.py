@@ -67,7 +67,7 @@ def test_it_fails_in_the_same_way_and_passes_elsewhere(failed, tmp_path: Path) -
     shutil.copytree(after_run.place(run_dir, tests[0]), folder)
     again = replay(folder)
     assert (again.code, again.test.error_signature) == (1, tests[0].error_signature)
-    assert again.text.startswith("the recorded failure: golden_failed at compare on off_by_one (host)")
+    assert again.text.startswith("it fails as recorded: golden_failed at compare on off_by_one (host)")
     assert replay(folder, backend="xla").code == 0
     crash = hidden.write(tmp_path, "crash", "True", hidden.CRASH)
     other = replay(folder, backend=crash)
@@ -84,7 +84,7 @@ def test_room_for_values_is_bounded(failed, tmp_path: Path) -> None:
     folders = [after_run.place(copy, test) for test in tests]
     assert sorted((folder / "inputs").is_dir() for folder in folders) == [False, True]
     without = next(folder for folder in folders if not (folder / "inputs").is_dir())
-    assert "drawn again" in (without / "README.md").read_text()
+    assert "generated again" in (without / "README.md").read_text()
     assert replay(without).code == 1, "inputs drawn again and a golden computed show the failure too"
     shutil.rmtree(folders[0])
     after_run.write_all(copy, 1 << 20)
@@ -125,7 +125,7 @@ def test_a_folder_that_is_none(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="expected format 1, got format 2; try a newer opscope"):
         replay(tmp_path)
     (tmp_path / "repro.json").write_text("{")
-    with pytest.raises(InputError, match="expected what opscope repro wrote"):
+    with pytest.raises(InputError, match="expected a file that opscope repro wrote"):
         replay(tmp_path)
 
 
@@ -162,6 +162,6 @@ def test_a_module_that_is_no_mlir_is_kept_as_it_is(tmp_path: Path) -> None:
     row = add_row(tmp_path, "op", b"compile:refuse")
     _, (test,) = run(tmp_path, binary("add", "2xf32"), "xla")
     write(tmp_path / "repro", row, test, Origin(tmp_path, Options(backend=FAULTY, arch="n150")))
-    assert (tmp_path / "repro" / "module.mlir").read_text().startswith("// no MLIR that this version reads: module")
+    assert (tmp_path / "repro" / "module.mlir").read_text().startswith("// this version cannot read the module: module")
     assert replay(tmp_path / "repro").test.status == "compile_failed"
     assert store.load_run(tmp_path / "run").tests == [test]

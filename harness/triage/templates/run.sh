@@ -1,7 +1,7 @@
 #!/bin/sh
 # Runs the op of this folder again. Options go to `opscope replay`: --backend, --arch, --data-format, --json, ...
-# OPSCOPE=/path/to/checkout takes the opscope that lies there (with PYTHON, default its .venv), else the installed one.
-# Exit code: 0 it passes, 1 it fails as recorded, 3 it fails otherwise, 2 it could not be run at all.
+# OPSCOPE=/path/to/checkout uses the opscope of a checkout (with PYTHON; default: its .venv) instead of the installed one.
+# Exit code 0: it passes; 1: it fails as recorded; 2: it could not be run; 3: it fails in another way.
 here=$(cd -- "$(dirname -- "$0")" && pwd) || exit 2
 if [ -n "${OPSCOPE:-}" ]; then
   PYTHONPATH="$OPSCOPE${PYTHONPATH:+:$PYTHONPATH}"

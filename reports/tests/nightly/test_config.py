@@ -60,7 +60,7 @@ def test_every_combination_is_a_sweep_of_its_own(file: Path, tmp_path: Path) -> 
         ("models: []", "models: expected at least one model, got none"),
         ("backends: [referense]", "backends: expected"),
         ("architectures: 4", "architectures: expected a list of texts, got 4"),
-        ("shards: 0", "shards: expected a whole number from 1 on, got 0"),
+        ("shards: 0", "shards: expected a whole number of at least 1, got 0"),
         ("budget: soon", "budget: expected a time above 0, got 'soon'; try 30m, 90s or 1h30m"),
         ("zone: Mars", "zone: expected a time zone, got `Mars`; try Europe/Berlin"),
         ("options: {backend: xla}", "options: expected a setting of a run, got `backend`"),
@@ -74,7 +74,7 @@ def test_every_combination_is_a_sweep_of_its_own(file: Path, tmp_path: Path) -> 
         ("notify: {email: {host: h, from: a, to: [b], tls: yes}}", "notify.email.tls: expected starttls or implicit"),
         ("notify: {when: sometimes}", "notify.when: expected always or change, got 'sometimes'"),
         ("models: [a, a]", "models: expected each text once, got `a` twice"),
-        ("models: [", "expected the YAML of a night"),
+        ("models: [", "expected the configuration of a night (YAML)"),
     ],
 )
 def test_what_cannot_be_is_one_line_with_its_place(tmp_path: Path, line: str, told: str) -> None:

@@ -59,7 +59,7 @@ def test_known_and_flaky_failures_fail_nothing(tmp_path: Path) -> None:
     flaky = Op("run_failed", {"b": 1}, more={"flaky": True})
     told = delivered(config, tmp_path, 2, {"add": Op(uses={"a": 1}), "tanh": flaky} | KNOWN)
     assert (told.verdict.fails, told.verdict.changed) == (False, True)
-    assert "2 more are known or flaky" in told.summary
+    assert "2 more, known or flaky, do not fail the night" in told.summary
 
 
 def test_a_policy_decides(tmp_path: Path) -> None:
@@ -169,5 +169,5 @@ def test_one_night_is_run_by_one_process(tmp_path: Path, monkeypatch: pytest.Mon
     night = begin(read_config(Path("n.yaml")), tmp_path, datetime.fromisoformat(at))
     with (folder_of(tmp_path, night) / ".lock").open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
-        with pytest.raises(InputError, match="expected a night that nobody runs, got one that is running"):
+        with pytest.raises(InputError, match="expected a night that is not running, got one that another process runs"):
             CliRunner().invoke(nightly, ["n.yaml", "--started", at], catch_exceptions=False)

@@ -54,7 +54,7 @@ def test_a_server_that_is_killed_between_two_shards(tmp_path: Path, monkeypatch:
         monkeypatch.undo()
         assert (told.delivered.published, told.delivered.spooled) == (("night21",), ("night22",))
         assert [problem.kind for problem in told.verdict.problems if not problem.fails][-1:] == ["spooled"]
-        assert "the database is away; 1 run waits in the spool" in told.summary
+        assert "the database could not be reached; 1 run waits in the spool" in told.summary
         assert "postgres:" not in told.summary
         server.start()
         again: Delivered = night(3, 30).delivered
