@@ -84,9 +84,9 @@ def test_a_share_knows_its_ops_and_the_division(tmp_path):
     [
         ("5/4", "--shard: expected a share from 1/4 to 4/4, got '5/4'; try 4/4"),
         ("0/4", "--shard: expected a share from 1/4 to 4/4, got '0/4'; try 1/4"),
-        ("1/0", "--shard: expected I/N, this share of 1 to 10000, got '1/0'; try 1/4"),
-        ("-1/4", "--shard: expected I/N, this share of 1 to 10000, got '-1/4'; try 1/4"),
-        ("half", "--shard: expected I/N, this share of 1 to 10000, got 'half'; try 1/4"),
+        ("1/0", "--shard: expected I/N with N from 1 to 10000, got '1/0'; try 1/4"),
+        ("-1/4", "--shard: expected I/N with N from 1 to 10000, got '-1/4'; try 1/4"),
+        ("half", "--shard: expected I/N with N from 1 to 10000, got 'half'; try 1/4"),
     ],
 )
 def test_a_share_that_does_not_exist(asked, line, tmp_path):
