@@ -118,7 +118,7 @@ def test_an_option(copy: Path, tmp_path: Path):
     assert places.pop("repro").endswith(" --rounding down")
     assert places.pop("merged repro").endswith(" --rounding down")
     assert "with rounding 'down' and 'nearest'" in places.pop("other shares")
-    assert places.pop("resumed otherwise").startswith("--rounding: expected no other value than the run's")
+    assert places.pop("resumed otherwise").startswith("--rounding: expected the run's own value with --resume")
     assert places == {
         "command line": "down", "environment": "down", "project": "down", "default": "nearest", "signature": "nearest",
         "record": "down", "status": "golden_failed", "keys": 2, "resumed": "down", "repro folder": "down",

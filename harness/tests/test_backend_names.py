@@ -65,10 +65,10 @@ def test_a_users_backend_may_declare_or_leave_out_any_of_it(tmp_path: Path) -> N
     with pytest.raises(InputError, match=r"hands over its program \(reference\), got .*; try --backend reference"):
         check("compile-split", FAULTY)
     text = Path(FAULTY).read_text(encoding="utf-8")
-    mine = tmp_path / "mine.py"
-    mine.write_text(text.replace('    name = "faulty"\n', '    name = "mine"\n    takes_apart: bool = True\n'))
-    check("compile-split", str(mine))
-    assert "opscope_backend_mine" not in sys.modules, "a flag is read, not imported"
+    unread = tmp_path / "unread.py"
+    unread.write_text(text.replace('    name = "faulty"\n', '    name = "unread"\n    takes_apart: bool = True\n'))
+    check("compile-split", str(unread))
+    assert "opscope_backend_unread" not in sys.modules, "a flag is read, not imported"
     assert not registry.declares(str(tmp_path / "absent.py"), "takes_apart")
 
 
