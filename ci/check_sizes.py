@@ -1,4 +1,5 @@
-"""The size contract: median Python file <= 150 lines, 90th percentile <= 500, none over 800 (generated ones apart).
+"""The size contract: median Python file <= 150 lines, 90th percentile <= 500, none over 800 (generated ones apart), and
+no folder of more than 30 modules (tests and models apart).
 
 Run as `python ci/check_sizes.py [ROOT]`; prints the figures and every offender, exit code 1 when a limit is broken.
 """
@@ -7,12 +8,19 @@ from __future__ import annotations
 
 import statistics
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 MEDIAN, P90, MOST = 150, 500, 800
 """Limits in lines per file."""
+
+MODULES = 30
+"""Limit of modules per folder: more than that nobody finds anything in."""
+
+SHELVES = frozenset({"tests", "models"})
+"""Folders that hold any number of like things, a file each, also one level below."""
 
 ROOMS = ("opscope", "harness", "compiler", "simulator", "models", "reports", "ci", "dashboards")
 GENERATED = frozenset({"generated", "__pycache__"})
@@ -50,6 +58,12 @@ def measure(root: Path) -> Sizes:
     if p90 > P90:
         long = ", ".join(f"{path} ({n})" for path, n in sorted(lines.items(), key=lambda item: -item[1]) if n > P90)
         broken.append(f"90th percentile: expected at most {P90} lines, got {p90}; try to split {long}")
+    modules = Counter(path.parent for path in lines if path.name != "__init__.py")
+    broken += [
+        f"{folder}: expected at most {MODULES} modules, got {count}; try packages"
+        for folder, count in modules.items()
+        if count > MODULES and not SHELVES.intersection(folder.parts)
+    ]
     return Sizes(lines, median, p90, tuple(broken))
 
 

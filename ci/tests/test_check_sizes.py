@@ -39,5 +39,12 @@ def test_generated_and_empty_files_do_not_count(tmp_path: Path) -> None:
     assert (sizes.median, sizes.p90, sizes.broken) == (12, 12, ())
 
 
+def test_a_folder_of_too_many_modules_is_named(tmp_path: Path) -> None:
+    for number in range(31):
+        for folder in ("harness", "harness/tests", "models/torch"):
+            write(tmp_path, f"{folder}/m{number}.py", 3)
+    assert measure(tmp_path).broken == ("harness: expected at most 30 modules, got 31; try packages",)
+
+
 def test_this_project_keeps_to_its_sizes() -> None:
     assert measure(Path(__file__).resolve().parents[2]).broken == ()
