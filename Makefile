@@ -44,6 +44,7 @@ lint: $(DEV) ## ruff, pyright, import contracts, file sizes, generated schema, m
 contracts: $(DEV) ## who may import whom
 	$(BIN)/python ci/lint_tree.py
 	cd build/lint && ../../$(BIN)/lint-imports --config ../../pyproject.toml --cache-dir ../../.import_linter_cache
+	$(BIN)/python ci/check_cycles.py
 
 measure: $(TEST) ## take every figure of docs/measurements.md again
 	$(BIN)/python ci/measure.py $(ARGS)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ci import lint_tree
+from ci import check_cycles, lint_tree
 
 pytest.importorskip("importlinter", reason="import-linter comes with the dev extra")
 
@@ -65,3 +65,12 @@ def test_the_contracts_hold_and_each_notices_a_stray_import(tmp_path: Path) -> N
     for file, (_, contract) in FORBIDDEN.items():
         assert [name for name in broken if name.startswith(contract)], (file, broken)
     assert len(broken) == len(found)
+
+
+def test_a_circle_of_imports_is_found_and_so_is_a_name_without_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(check_cycles, "NAMED", {("a", "b"): "types"})
+    assert check_cycles.problems({"a": {"b"}, "b": {"a"}}) == []
+    (circle,) = check_cycles.problems({"a": {"b"}, "b": {"a", "c"}, "c": {"b"}})
+    assert circle.startswith(("b -> c -> b: expected no circle", "c -> b -> c: expected no circle"))
+    (unused,) = check_cycles.problems({"a": set(), "b": {"a"}})
+    assert unused.startswith("a -> b: expected this import, which is named, got none")

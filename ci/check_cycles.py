@@ -1,0 +1,81 @@
+"""Modules do not import each other in circles: not when they load, nor lazily or for types unless named here.
+
+Run as `python ci/check_cycles.py [FOLDER]`, by default on the tree that ci/lint_tree.py makes; exit code 1 where a
+circle has no name, or a name no import.
+"""
+
+from __future__ import annotations
+
+import sys
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+NAMED = {
+    ("compiler.buda.graph", "compiler.buda.fused"): "types: a node may hold a fused op, whose steps are graph ops",
+    ("compiler.dialects.from_row", "compiler.dialects.ttir_canonicalization"): (
+        "lazy: an op class knows its patterns, which make ops of these classes"
+    ),
+    ("compiler.dialects.ttir_canonicalization", "compiler.dialects.ttir_constants"): (
+        "lazy: the patterns are whole only with those of the other file"
+    ),
+    ("compiler.passes.stablehlo_to_ttir.emit", "compiler.passes.stablehlo_to_ttir.regions"): (
+        "types: a pattern may ask for its regions as functions, which patterns fill"
+    ),
+    ("compiler.translations.ttir_to_graph.windows", "compiler.translations.ttir_to_graph.lowering"): (
+        "types, lazy: windows are one step of the walk that calls them"
+    ),
+    ("dashboards.layout", "dashboards.bundle"): "types: the bundle hands its assets to the layout",
+    ("harness.backends.reference_pieces", "harness.backends.reference"): (
+        "lazy: the backend hands over its program in pieces that it runs itself"
+    ),
+    ("harness.record.result_options", "harness.record.records"): "types: options are read back from a run's record",
+    ("harness.run.items", "harness.run.session"): "types: a test belongs to the session that collects it",
+    (
+        "models.frontends.torch_trace",
+        "models.frontends.torch",
+    ): "types: tracing needs PyTorch, declaring a model does not",
+    ("models.op_cases", "models.op_cases_shaped"): "lazy: the table of cases is whole only with its other two files",
+    ("models.op_cases", "models.op_texts"): "lazy: the table of cases is whole only with its other two files",
+    ("reports.database.database", "reports.publish.counting"): (
+        "lazy: a database from before nights were counted is counted when it is brought up to date"
+    ),
+}
+"""Import that closes a circle -> why it stands."""
+
+
+def problems(imports: dict[str, set[str]]) -> list[str]:
+    """What is wrong with a graph of module -> modules that it imports, one line each."""
+    unused = [f"{a} -> {b}: expected this import, which is named, got none; try without the name"
+              for a, b in NAMED if b not in imports.get(a, ())]  # fmt: skip
+    rest = {module: {other for other in others if (module, other) not in NAMED} for module, others in imports.items()}
+    try:
+        TopologicalSorter(rest).prepare()
+    except CycleError as error:
+        circle = " -> ".join(reversed(error.args[1]))
+        return [*unused, f"{circle}: expected no circle; try to move what both need, or name its import in NAMED"]
+    return unused
+
+
+def imports_below(folder: Path) -> dict[str, set[str]]:
+    """Module -> modules of ours that it imports in any way, without `opscope.`; tests and generated code apart."""
+    import grimp  # comes with import-linter
+
+    sys.path.insert(0, str(folder))
+    graph = grimp.build_graph("opscope", cache_dir=None)
+    ours = [name for name in graph.modules if not {"tests", "generated"} & set(name.split("."))]
+    short = {name: name.removeprefix("opscope.") for name in ours}
+    return {short[name]: {short[other] for other in graph.find_modules_directly_imported_by(name) if other in short
+                          and not name.startswith(f"{other}.")} for name in ours}  # fmt: skip
+
+
+def main(folder: Path) -> int:
+    """Print what is wrong; 0 when nothing is."""
+    imports = imports_below(folder)
+    found = problems(imports)
+    print("\n".join(found) or f"cycles: none among {len(imports)} modules but {len(NAMED)} named imports")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    lint = Path(__file__).resolve().parent.parent / "build" / "lint"
+    sys.exit(main(Path(sys.argv[1]) if len(sys.argv) > 1 else lint))
