@@ -12,7 +12,16 @@ from opscope.base.op_families import FAMILIES
 from opscope.compiler.commands.compile import InputProblem
 from opscope.compiler.ops.row import Group, Lowering
 
-FAMILY = click.Choice(list(dict.fromkeys((*FAMILIES, *get_args(Group)))))
+
+class Family(click.Choice[str]):
+    """A family by its name, or by the one that it had before 0.2.0."""
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The name of today."""
+        return super().convert("collective" if value == "ccl" else value, param, ctx)
+
+
+FAMILY = Family(list(dict.fromkeys((*FAMILIES, *get_args(Group)))))
 """Families of ops, and what passes call the ops that only the device has."""
 
 
