@@ -364,8 +364,10 @@ def test_a_backup_comes_back(installation: Installation, browser: Any) -> None:
 
 def test_in_the_foreground_it_ends_with_its_signal(installation: Installation) -> None:
     """As systemd runs it."""
+    other = Installation(installation.folder / "foreground", installation.database)
+    other.folder.mkdir()
     words = ["up", "--foreground", "--port", "0", "--artifact-port", "0", "--db", f"sqlite:///{installation.database}",
-             "--runs", str(installation.folder / "runs"), "--home", str(installation.folder / "home")]  # fmt: skip
+             "--runs", str(installation.folder / "runs"), "--home", str(other.folder / "home")]  # fmt: skip
     command = [sys.executable, "-m", "opscope.harness.cli.main", "dashboard", *words]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     try:
@@ -375,8 +377,7 @@ def test_in_the_foreground_it_ends_with_its_signal(installation: Installation) -
         assert process.poll() is None
         process.terminate()
         assert process.wait(60) == 0
-        assert installation.run("down") == "nothing runs\n"
+        assert other.run("down") == "no server is running\n"
     finally:
         process.kill()
         process.communicate()
-        installation.up()
