@@ -2,7 +2,7 @@
 
 Neighbours are gathered: ops between which no value passes through the device are one `ttir.host_op`, which holds them
 as a StableHLO module of its own. All other ops stay as they are and run on the device. Which ops go is decided in
-`host_choice.py`.
+`choice.py`.
 """
 
 from __future__ import annotations
