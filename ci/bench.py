@@ -52,6 +52,6 @@ def compile_milliseconds(run: dict) -> list[float]:
 def table(module: str, *arguments: str) -> list[dict[str, str]]:
     """The rows of the Markdown table that a benchmark prints."""
     command = [sys.executable, "-m", module, *arguments]
-    told = subprocess.run(command, cwd=ROOT, text=True, capture_output=True, check=True).stdout
-    heads, _, *rows = ([cell.strip() for cell in line.strip("| ").split("|")] for line in told.splitlines())
+    output = subprocess.run(command, cwd=ROOT, text=True, capture_output=True, check=True).stdout
+    heads, _, *rows = ([cell.strip() for cell in line.strip("| ").split("|")] for line in output.splitlines())
     return [dict(zip(heads, row, strict=True)) for row in rows]

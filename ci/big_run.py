@@ -39,29 +39,30 @@ def enlarge(source: Path, into: Path, op_tests: int, models: int, night: str = N
     `turn`: of the ops that would fail, that tenth does not.
     """
     header, *rows = map(json.loads, (source / "manifest.jsonl").read_text().splitlines())
-    tests = {one["op_id"]: one for one in map(json.loads, (source / "journal" / "demo.jsonl").read_text().splitlines())}
+    lines = (source / "journal" / "demo.jsonl").read_text().splitlines()
+    tests = {test["op_id"]: test for test in map(json.loads, lines)}
     pairs = [(row, tests[row["op_id"]]) for row in rows if row["op_id"] in tests]
-    order = {model: place for place, model in enumerate(header["models"])}
+    order = {model: position for position, model in enumerate(header["models"])}
     names = [f"model_{number:02}" for number in range(models)]
     module_ops = Counter(dict.fromkeys(names, 0))
     (into / "journal").mkdir(parents=True, exist_ok=True)
     with (into / "rows").open("w") as manifest, (into / "journal" / "copied.jsonl").open("w") as journal:
         for number in range(op_tests):
-            copy, place = divmod(number, len(pairs))
-            row, test = pairs[place]
-            known = {model: names[(at + len(order) * copy) % models] for model, at in order.items()}
-            row, test = _copied(row, test, copy, known, turn)
+            copy, position = divmod(number, len(pairs))
+            row, test = pairs[position]
+            renamed = {model: names[(index + len(order) * copy) % models] for model, index in order.items()}
+            row, test = _copied(row, test, copy, renamed, turn)
             module_ops.update(use["model"] for use in row["uses"])
             manifest.write(_line(row))
             journal.write(_line(test))
-    told = {**header, "models": names, "export_dirs": [""] * models, "module_ops": module_ops,
+    new_header = {**header, "models": names, "export_dirs": [""] * models, "module_ops": module_ops,
             "structural": dict.fromkeys(names, 0)}  # fmt: skip
-    (into / "manifest.jsonl").write_text(_line(told) + (into / "rows").read_text())
+    (into / "manifest.jsonl").write_text(_line(new_header) + (into / "rows").read_text())
     (into / "rows").unlink()
-    _tell(source, into, names, night)
+    _write_origin(source, into, names, night)
 
 
-def _tell(source: Path, into: Path, models: list[str], night: str) -> None:
+def _write_origin(source: Path, into: Path, models: list[str], night: str) -> None:
     """Writes where the run came from, and the night that it belongs to."""
     run = json.loads((source / "run.json").read_text())
     started = {"started": f"{night}T02:00:00Z", "ended": f"{night}T05:00:00Z"}
@@ -71,20 +72,21 @@ def _tell(source: Path, into: Path, models: list[str], night: str) -> None:
     (into / "night.json").write_text(json.dumps(member))
 
 
-def _copied(row: Line, test: Line, copy: int, known: dict[str, str], turn: int | None) -> tuple[Line, Line]:
+def _copied(row: Line, test: Line, copy: int, renamed: dict[str, str], turn: int | None) -> tuple[Line, Line]:
     old = row["op_id"]
     new = hashlib.sha256(f"{copy} {old}".encode()).hexdigest()[:16]
-    uses = [{**use, "model": known[use["model"]], "path": f"{use['path']}.{copy}"} for use in row["uses"]]
-    told = {
+    uses = [{**use, "model": renamed[use["model"]], "path": f"{use['path']}.{copy}"} for use in row["uses"]]
+    new_test = {
         name: value.replace(old, new) if isinstance(value, str) else value for name, value in test.items()
     } | {"models": list(dict.fromkeys(use["model"] for use in uses)), "model_name": uses[0]["model"]}  # fmt: skip
     drawn, rest = divmod(int(new[:4], 16), 50)
     if rest == 0 and (turn is None or drawn % 10 != turn):
         error = f"ttir-to-ttnn: no kernel of kind {copy % 23} for this op"
-        told |= {"status": "compile_failed", "success": False, "failed_stage": "ttir-to-ttnn", "error_message": error,
-                 "error_signature": hashlib.sha256(error.encode()).hexdigest()[:16], "pcc": None, "results": [],
-                 "stage_reached": "stablehlo-to-ttir", "cycles": None, "device_ns": None, "ran_on": "none"}  # fmt: skip
-    return {**row, "op_id": new, "uses": uses}, told
+        new_test |= {"status": "compile_failed", "success": False, "failed_stage": "ttir-to-ttnn",
+                     "error_message": error, "error_signature": hashlib.sha256(error.encode()).hexdigest()[:16],
+                     "pcc": None, "results": [], "stage_reached": "stablehlo-to-ttir", "cycles": None,
+                     "device_ns": None, "ran_on": "none"}  # fmt: skip
+    return {**row, "op_id": new, "uses": uses}, new_test
 
 
 def _line(record: Line) -> str:

@@ -18,16 +18,16 @@ def check(root: Path) -> list[str]:
     """What is wrong below `root`, one line each."""
     problems = []
     files = sorted((root / VERSIONS).glob("[0-9]*.py"))
-    for place, path in enumerate(files, 1):
-        number = f"{place:04}"
+    for position, path in enumerate(files, 1):
+        number = f"{position:04}"
         if not path.name.startswith(f"{number}_"):
             problems.append(f"{VERSIONS / path.name}: expected {number}_..., as one more than the one before it, "
                             f"got {path.name[:4]}; try to number it anew")  # fmt: skip
             break  # all that follow are wrong for the same reason
-        expected = {"revision": number, "down_revision": f"{place - 1:04}" if place > 1 else None}
-        found = _fields(path)
-        problems += [f"{VERSIONS / path.name}: expected {name} = {expected[name]!r}, got {found.get(name)!r}"
-                     for name in FIELDS if found.get(name) != expected[name]]  # fmt: skip
+        expected = {"revision": number, "down_revision": f"{position - 1:04}" if position > 1 else None}
+        fields = _fields(path)
+        problems += [f"{VERSIONS / path.name}: expected {name} = {expected[name]!r}, got {fields.get(name)!r}"
+                     for name in FIELDS if fields.get(name) != expected[name]]  # fmt: skip
     return problems if files else [f"{VERSIONS}: expected migrations, got none"]
 
 

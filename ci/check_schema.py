@@ -47,10 +47,10 @@ def _differences(root: Path) -> list[str]:
         made = {
             path.relative_to(f"{folder}/opscope"): path.read_bytes() for path in Path(folder, "opscope").rglob("*.py")
         }
-    kept = {path.relative_to(root): path.read_bytes() for path in (root / GENERATED).rglob("*.py")}
-    names = sorted(name for name in made.keys() | kept.keys() if made.get(name) != kept.get(name))
+    stored = {path.relative_to(root): path.read_bytes() for path in (root / GENERATED).rglob("*.py")}
+    names = sorted(name for name in made.keys() | stored.keys() if made.get(name) != stored.get(name))
     # An empty package marker is made by some versions of flatc in folders above ours.
-    names = [name for name in names if made.get(name) or kept.get(name)]
+    names = [name for name in names if made.get(name) or stored.get(name)]
     return [f"{name}: expected what flatc makes of {SCHEMA.name}, got something else; {HINT}" for name in names]
 
 

@@ -61,16 +61,16 @@ def sweep(folder: Path, name: str, options: list[str], environment: Mapping[str,
     lines = [json.loads(line) for segment in segments for line in segment.read_text().splitlines()]
     if not lines or done.returncode not in (0, 1) or "≠" in done.stdout:
         raise SystemExit(f"{name}: exit {done.returncode}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}")
-    found = {line["op_id"]: line for line in lines}
-    if len(found) != len(lines):
-        raise SystemExit(f"{name}: {len(lines)} records of {len(found)} ops")
-    return found
+    records = {line["op_id"]: line for line in lines}
+    if len(records) != len(lines):
+        raise SystemExit(f"{name}: {len(lines)} records of {len(records)} ops")
+    return records
 
 
 def label(record: Mapping[str, Any]) -> dict[str, Any]:
     """What a record says of a fault."""
-    told = {key: record[key] for key in ("status", "crash_kind", "overwritten_inputs")}
-    return {key: value for key, value in told.items() if value}
+    labels = {key: record[key] for key in ("status", "crash_kind", "overwritten_inputs")}
+    return {key: value for key, value in labels.items() if value}
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -15,7 +15,7 @@ class Figure(NamedTuple):
     met: bool
 
 
-def tell(figures: Iterable[Figure]) -> int:
+def print_figures(figures: Iterable[Figure]) -> int:
     """Prints each figure as soon as it is taken; exit code 1 where a number is not met."""
     missed = 0
     for figure in figures:

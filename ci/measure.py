@@ -26,7 +26,7 @@ import measure_database
 import measure_nightly
 import measure_nights
 from bench import BIN, MODELS, ROOT, Bench, table
-from figures import Figure, tell
+from figures import Figure, print_figures
 
 LIMITS = {"test_split_chain[4000]": 0.5, "test_compile_one_op[0]": 0.015, "test_compile_one_op[2]": 0.015}
 """Seconds that a benchmark's median round may take."""
@@ -83,14 +83,14 @@ def benchmarks(scratch: Path) -> Iterator[Figure]:
     files = sorted(str(path) for path in (ROOT / "ci" / "benchmarks").glob("bench_*.py"))
     done = subprocess.run([BIN / "pytest", *files, "-q", "-p", "no:randomly", f"--benchmark-json={stored}"], cwd=ROOT)
     yield Figure("benchmarks", f"exit {done.returncode}", "exit 0", done.returncode == 0)
-    found = {row["name"]: row["stats"] for row in json.loads(stored.read_text())["benchmarks"]}
-    for name, stats in found.items():
+    stats_of_benchmarks = {row["name"]: row["stats"] for row in json.loads(stored.read_text())["benchmarks"]}
+    for name, stats in stats_of_benchmarks.items():
         limit = LIMITS.get(name)
         met = limit is None or stats["median"] <= limit
-        told = f"{stats['min']:.4f} s, median {stats['median']:.4f} s"
-        yield Figure(f"benchmark {name}", told, f"<= {limit} s" if limit else "", met)
+        times = f"{stats['min']:.4f} s, median {stats['median']:.4f} s"
+        yield Figure(f"benchmark {name}", times, f"<= {limit} s" if limit else "", met)
     for what, (large, small) in GROWTH.items():
-        growth = found[large]["min"] / found[small]["min"]
+        growth = stats_of_benchmarks[large]["min"] / stats_of_benchmarks[small]["min"]
         yield Figure(f"{what}: time", f"{growth:.1f} x", "16 x is linear", growth <= MOST_GROWTH)
 
 
@@ -101,11 +101,11 @@ def plans() -> Iterator[Figure]:
     seconds = float(slowest["planning s"])
     yield Figure(f"slowest of 24 plans: {name}", f"{seconds:.1f} s", "<= 60 s", seconds <= 60)
     for row in table("ci.benchmarks.bench_placed", "--acc", "Float32", "--acc", "Float16_b"):
-        what = f"{row['model']} placed, Dst {row['Dst']}"
-        same, found = row["placed = unplaced"], row["PCC against TTNN"]
-        yield Figure(f"{what}: the bits of the same graph unplaced", same, "yes", same == "yes")
-        least = min(float(value) for value in found.split())
-        yield Figure(f"{what}: PCC against the TTNN route", found, ">= 0.999", least >= 0.999)
+        plan = f"{row['model']} placed, Dst {row['Dst']}"
+        same, pccs = row["placed = unplaced"], row["PCC against TTNN"]
+        yield Figure(f"{plan}: the bits of the same graph unplaced", same, "yes", same == "yes")
+        least = min(float(value) for value in pccs.split())
+        yield Figure(f"{plan}: PCC against the TTNN route", pccs, ">= 0.999", least >= 0.999)
 
 
 def faults(scratch: Path) -> Figure:
@@ -113,22 +113,22 @@ def faults(scratch: Path) -> Figure:
     command = [sys.executable, ROOT / "ci" / "faults.py", "--faults", "500", "--workers", "2"]
     environment = {**os.environ, "OPSCOPE_CACHE_DIR": str(scratch / "cache")}
     done = subprocess.run(command, env=environment, text=True, capture_output=True)
-    said = done.stdout.strip().splitlines()
+    lines = done.stdout.strip().splitlines()
     target = "500 right labels, 0 other verdicts changed, 0 records lost"
-    return Figure("injected faults", said[-1] if said else f"exit {done.returncode}", target, done.returncode == 0)
+    return Figure("injected faults", lines[-1] if lines else f"exit {done.returncode}", target, done.returncode == 0)
 
 
 def overhead() -> Iterator[Figure]:
     """What the harness itself costs on 20,000 synthetic ops with 200,000 uses, and the memory that it takes."""
     ops, uses = 20_000, 200_000
     command = [sys.executable, "-m", "ci.benchmarks.overhead", "--ops", str(ops), "--uses", str(uses)]
-    told = json.loads(subprocess.run(command, cwd=ROOT, text=True, capture_output=True, check=True).stdout)
-    limit, what = 3e-3 * ops + 30e-6 * uses, f"{ops:,} synthetic ops, {uses:,} uses, backend null"
+    measured = json.loads(subprocess.run(command, cwd=ROOT, text=True, capture_output=True, check=True).stdout)
+    limit, sweep_name = 3e-3 * ops + 30e-6 * uses, f"{ops:,} synthetic ops, {uses:,} uses, backend null"
     # Of all its processes together: what others do on the machine does not count.
-    seconds, size = told["cpu_seconds"], told["bytes"] / 2**30
-    value = f"{seconds:.0f} s, {told['seconds']:.0f} s by the clock"
-    yield Figure(f"{what}: processor time of the whole command", value, f"<= {limit:.0f} s", seconds <= limit)
-    yield Figure(f"{what}: memory of all processes", f"{size:.2f} GiB", "< 2 GB", told["bytes"] < 2e9)
+    seconds, size = measured["cpu_seconds"], measured["bytes"] / 2**30
+    value = f"{seconds:.0f} s, {measured['seconds']:.0f} s by the clock"
+    yield Figure(f"{sweep_name}: processor time of the whole command", value, f"<= {limit:.0f} s", seconds <= limit)
+    yield Figure(f"{sweep_name}: memory of all processes", f"{size:.2f} GiB", "< 2 GB", measured["bytes"] < 2e9)
 
 
 @contextlib.contextmanager
@@ -156,14 +156,14 @@ def cluster(workers: int) -> Iterator[str]:
 
 def scale(bench: Bench) -> Iterator[Figure]:
     """A cluster of two workers against two workers of pytest: every op of the five models run, the whole command."""
-    asked = (MODELS[0], *(word for model in MODELS[1:] for word in ("--model", model)), "--no-cache", "--no-report")
-    bench.sweep(*asked)
-    local, _ = bench.sweep(*asked, "-n", "2")
+    options = (MODELS[0], *(word for model in MODELS[1:] for word in ("--model", model)), "--no-cache", "--no-report")
+    bench.sweep(*options)
+    local, _ = bench.sweep(*options, "-n", "2")
     with cluster(2) as address:
         bench.sweep("mnist_mlp", "--no-cache", "--no-report", "--cluster", address)
-        there, _ = bench.sweep(*asked, "--cluster", address)
-    value = f"{there:.1f} s against {local:.1f} s"
-    yield Figure("the five models, Dask with 2 workers against -n 2", value, "<= 15 % more", there <= 1.15 * local)
+        clustered, _ = bench.sweep(*options, "--cluster", address)
+    value = f"{clustered:.1f} s against {local:.1f} s"
+    yield Figure("the five models, Dask with 2 workers against -n 2", value, "<= 15 % more", clustered <= 1.15 * local)
 
 
 def slow_tests() -> Figure:
@@ -198,13 +198,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Measures what is asked for, or everything; exit code 1 where a number is not met."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("groups", nargs="*", metavar="GROUP", help=f"{', '.join(GROUPS)}; default: all")
-    asked = parser.parse_args(arguments).groups
-    if unknown := [word for word in asked if word not in GROUPS]:
+    groups = parser.parse_args(arguments).groups
+    if unknown := [word for word in groups if word not in GROUPS]:
         print(f"measure: expected {', '.join(GROUPS)}, got {unknown[0]!r}", file=sys.stderr)
         return 2
     with tempfile.TemporaryDirectory() as scratch:
         bench = Bench(Path(scratch))
-        figures = [figure for word in asked or GROUPS for figure in GROUPS[word](bench)]
+        figures = [figure for word in groups or GROUPS for figure in GROUPS[word](bench)]
     cpu = next(
         (
             line.split(":")[1].strip()
@@ -215,7 +215,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     print(f"\n{datetime.date.today()}, {os.cpu_count()} cores ({cpu})\n")
     print("| what | measured | target | met |\n|---|---|---|---|")
-    return tell(figures)
+    return print_figures(figures)
 
 
 if __name__ == "__main__":

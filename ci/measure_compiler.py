@@ -27,9 +27,9 @@ def whole(bench: Bench) -> Iterator[Figure]:
                 (test,) = run["whole_models"]
                 pcc, jump = test["pcc"] or 0.0, test["jump"]
                 compared = f"{test['intermediates']} values compared"
-                told = f"PCC {pcc:.6f}, {compared}, {'a' if jump else 'no'} jump; {seconds:.0f} s"
+                value = f"PCC {pcc:.6f}, {compared}, {'a' if jump else 'no'} jump; {seconds:.0f} s"
                 met = test["status"] == "success" and pcc >= limit and jump is None
-                yield Figure(f"{model} {dtype}, whole, level {level}", told, f"PCC >= {limit}, no jump", met)
+                yield Figure(f"{model} {dtype}, whole, level {level}", value, f"PCC >= {limit}, no jump", met)
 
 
 def levels(bench: Bench) -> Iterator[Figure]:
@@ -40,19 +40,19 @@ def levels(bench: Bench) -> Iterator[Figure]:
             seconds, run = bench.sweep(model, "--no-cache", "--optimization-level", str(level))
             spent += compile_milliseconds(run)
             right, total = run["ledger"]["by_status"]["success"], len(run["op_tests"])
-            told = f"{right}/{total} ({seconds:.1f} s)"
-            yield Figure(f"{model}, level {level}: ops that are right", told, "all", right == total > 0)
+            value = f"{right}/{total} ({seconds:.1f} s)"
+            yield Figure(f"{model}, level {level}: ops that are right", value, "all", right == total > 0)
         median = statistics.median(spent)
-        what = f"{len(spent)} ops, level {level}: median time of compiling one"
-        yield Figure(what, f"{median:.1f} ms", "<= 15 ms", median <= 15)
+        name = f"{len(spent)} ops, level {level}: median time of compiling one"
+        yield Figure(name, f"{median:.1f} ms", "<= 15 ms", median <= 15)
 
 
 def compile_times() -> Iterator[Figure]:
     """Whole models compiled, processor time and by the clock."""
     for row in table("ci.benchmarks.bench_whole", "resnet50", "bert_base"):
         cpu, clock = float(row["CPU s"]), float(row["clock s"])
-        what = f"{row['model']} compiled whole, level {row['level']}"
-        yield Figure(what, f"{cpu:.1f} s, {clock:.1f} s by the clock", "<= 5 s of the processor", cpu <= 5)
+        name = f"{row['model']} compiled whole, level {row['level']}"
+        yield Figure(name, f"{cpu:.1f} s, {clock:.1f} s by the clock", "<= 5 s of the processor", cpu <= 5)
 
 
 def conformance() -> Iterator[Figure]:
@@ -61,19 +61,19 @@ def conformance() -> Iterator[Figure]:
         before, started = os.times(), time.monotonic()
         command = [sys.executable, "-m", "opscope.compiler.tests.conformance", "--optimization-level", str(level)]
         done = subprocess.run(command, cwd=ROOT, text=True, capture_output=True)
-        clock, after, what = time.monotonic() - started, os.times(), f"conformance, level {level}"
+        clock, after, name = time.monotonic() - started, os.times(), f"conformance, level {level}"
         seconds = after.children_user - before.children_user
-        found = re.search(r"device (\d+) of (\d+) right .*host (\d+) of (\d+) right, never (\d+)", done.stdout)
-        if found is None:
+        score = re.search(r"device (\d+) of (\d+) right .*host (\d+) of (\d+) right, never (\d+)", done.stdout)
+        if score is None:
             print(done.stdout, done.stderr, file=sys.stderr)
-            yield Figure(what, f"exit {done.returncode}", "a score", False)
+            yield Figure(name, f"exit {done.returncode}", "a score", False)
             continue
-        right, device, host_right, host, never = map(int, found.groups())
-        yield Figure(f"{what}: device cases right", f"{right}/{device}", "all", right == device > 0)
-        yield Figure(f"{what}: host cases right", f"{host_right}/{host}", ">= 99 %", host_right >= 0.99 * host)
-        yield Figure(f"{what}: never, by the hardware's formats", str(never), "<= 21", never <= 21)
+        right, device, host_right, host, never = map(int, score.groups())
+        yield Figure(f"{name}: device cases right", f"{right}/{device}", "all", right == device > 0)
+        yield Figure(f"{name}: host cases right", f"{host_right}/{host}", ">= 99 %", host_right >= 0.99 * host)
+        yield Figure(f"{name}: never, by the hardware's formats", str(never), "<= 21", never <= 21)
         value = f"{seconds:.0f} s, {clock:.0f} s by the clock"
-        yield Figure(f"{what}: all cases", value, "<= 180 s of the processor", seconds <= 180)
+        yield Figure(f"{name}: all cases", value, "<= 180 s of the processor", seconds <= 180)
 
 
 def mutants(count: int = 10_000) -> Figure:

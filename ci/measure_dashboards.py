@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from figures import Figure, tell
+from figures import Figure, print_figures
 
 BIN = Path(sys.executable).parent
 
@@ -29,10 +29,10 @@ class Dashboard:
         self.environment = {**os.environ, "OPSCOPE_CACHE_DIR": str(scratch / "cache"),
                             "OPSCOPE_DASHBOARD_HOME": str(scratch / "home")}  # fmt: skip
 
-    def timed(self, *words: str) -> tuple[float, str]:
+    def timed(self, *arguments: str) -> tuple[float, str]:
         """Seconds and stdout of one command."""
         started = time.monotonic()
-        done = subprocess.run([BIN / "opscope", *words], cwd=self.scratch, env=self.environment, text=True,
+        done = subprocess.run([BIN / "opscope", *arguments], cwd=self.scratch, env=self.environment, text=True,
                               stdout=subprocess.PIPE, check=True)  # fmt: skip
         return time.monotonic() - started, done.stdout
 
@@ -48,32 +48,32 @@ def p95(seconds: list[float]) -> float:
 
 def figures(scratch: Path, url: str | None = None) -> Iterator[Figure]:
     """Every figure in order; the server is stopped at the end."""
-    one = Dashboard(scratch)
-    seconds, _ = one.timed("demo")
+    dashboard = Dashboard(scratch)
+    seconds, _ = dashboard.timed("demo")
     yield Figure("opscope demo: 30 nights", f"{seconds:.1f} s", "<= 120 s", seconds <= 120)
     up = ("dashboard", "up", "--port", "0", "--artifact-port", "0", "--db")
     demo = f"sqlite:///{scratch}/.opscope/demo/opscope.sqlite"
     try:
         for what, limit in (("from nothing, Superset's installation included", 240), ("again, running", 40)):
-            seconds, _ = one.timed(*up, demo)
+            seconds, _ = dashboard.timed(*up, demo)
             yield Figure(f"opscope dashboard up, {what}", f"{seconds:.1f} s", f"<= {limit} s", seconds <= limit)
-        one.timed("dashboard", "down")
-        seconds, _ = one.timed(*up, demo)
+        dashboard.timed("dashboard", "down")
+        seconds, _ = dashboard.timed(*up, demo)
         yield Figure("opscope dashboard up, again, stopped", f"{seconds:.1f} s", "<= 40 s", seconds <= 40)
         for what, database in (("the demo", demo), ("the database given", url)):
             if database:
-                one.timed(*up, database)
-                spent = one.charts()
+                dashboard.timed(*up, database)
+                spent = dashboard.charts()
                 value = f"p95 {1000 * p95(spent):.0f} ms, most {1000 * max(spent):.0f} ms of {len(spent)}"
                 yield Figure(f"queries of all charts over {what}", value, "p95 <= 1000 ms", p95(spent) <= 1)
     finally:
-        one.timed("dashboard", "down")
+        dashboard.timed("dashboard", "down")
 
 
 def main() -> int:
     """Measures and prints; exit code 1 where a number is not met."""
     with tempfile.TemporaryDirectory() as scratch:
-        return tell(figures(Path(scratch), *sys.argv[1:2]))
+        return print_figures(figures(Path(scratch), *sys.argv[1:2]))
 
 
 if __name__ == "__main__":

@@ -16,16 +16,16 @@ from pathlib import Path
 
 import big_run
 import scratch_postgres
-from figures import Figure, tell
+from figures import Figure, print_figures
 
 BIN = Path(sys.executable).parent
 NIGHTS = ("2026-11-20", "2026-11-21")
 
 
-def timed(*words: str | Path) -> float:
+def timed(*arguments: str | Path) -> float:
     """Seconds of one command."""
     started = time.monotonic()
-    subprocess.run([BIN / "opscope", *words], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([BIN / "opscope", *arguments], check=True, stdout=subprocess.DEVNULL)
     return time.monotonic() - started
 
 
@@ -51,15 +51,15 @@ def figures(scratch: Path, op_tests: int = 100_000, page_tests: int = 10_000) ->
         timed("publish", scratch / f"page-{night}", "--to", url)
     seconds = timed("report", "--db", url, "-o", page)
     size = page.stat().st_size / 1e6
-    what = f"opscope report of a night of 60 models, {page_tests:,} op tests"
-    yield Figure(what, f"{seconds:.1f} s", "<= 10 s", seconds <= 10)
-    yield Figure(f"{what}: its page", f"{size:.1f} MB", "<= 5 MB", size <= 5)
+    name = f"opscope report of a night of 60 models, {page_tests:,} op tests"
+    yield Figure(name, f"{seconds:.1f} s", "<= 10 s", seconds <= 10)
+    yield Figure(f"{name}: its page", f"{size:.1f} MB", "<= 5 MB", size <= 5)
 
 
 def main() -> int:
     """Measures and prints; exit code 1 where a number is not met."""
     with tempfile.TemporaryDirectory() as scratch:
-        return tell(figures(Path(scratch)))
+        return print_figures(figures(Path(scratch)))
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from figures import Figure, tell
+from figures import Figure, print_figures
 
 BIN = Path(sys.executable).parent
 MODELS = ("mnist_mlp", "resnet50", "bert_base", "vit_base", "gpt2_small")
@@ -37,16 +37,16 @@ def figures(folder: Path) -> Iterator[Figure]:
     (place / "nightly.yaml").write_text(f"models: [{', '.join(MODELS)}]\n")
     night = [BIN / "opscope", "nightly", "nightly.yaml"]
     cpu(night, place, environment)
-    words = [word for model in MODELS for word in ("--model", model)]
-    bare = cpu([BIN / "pytest", *words, "--op-by-op", "-q", "--no-report"], place, environment)
+    models = [word for model in MODELS for word in ("--model", model)]
+    bare = cpu([BIN / "pytest", *models, "--op-by-op", "-q", "--no-report"], place, environment)
     again = cpu(night, place, environment)
     gate = cpu([BIN / "opscope", "gate", "--config", "nightly.yaml", "--baseline", "nightly"], place, environment)
-    for what, seconds in (("a night", again), ("a gate", gate)):
-        told = f"{seconds:.1f} s of CPU, of the sweep alone {bare:.1f} s"
-        name = f"{what} over five models, nothing changed: beside its sweep"
-        yield Figure(name, told, f"<= {MOST:.0f} s more", seconds - bare <= MOST)
+    for command, seconds in (("a night", again), ("a gate", gate)):
+        value = f"{seconds:.1f} s of CPU, of the sweep alone {bare:.1f} s"
+        name = f"{command} over five models, nothing changed: beside its sweep"
+        yield Figure(name, value, f"<= {MOST:.0f} s more", seconds - bare <= MOST)
 
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as made:
-        sys.exit(tell(figures(Path(made))))
+        sys.exit(print_figures(figures(Path(made))))

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import nights_at_scale
 import scratch_postgres
-from figures import Figure, tell
+from figures import Figure, print_figures
 from measure_dashboards import BIN, Dashboard, p95
 
 OF_A_NIGHT = 27_400
@@ -33,18 +33,18 @@ def figures(scratch: Path) -> Iterator[Figure]:
 
 def _of(scratch: Path, url: str, nights: int, limit: float) -> Iterator[Figure]:
     count = nights_at_scale.fill(url, nights, OF_A_NIGHT)
-    what = f"{count:,} op tests of {nights} nights in {'SQLite' if url.startswith('sqlite') else 'PostgreSQL'}"
-    one = Dashboard(scratch)
+    nights_name = f"{count:,} op tests of {nights} nights in {'SQLite' if url.startswith('sqlite') else 'PostgreSQL'}"
+    dashboard = Dashboard(scratch)
     try:
-        one.timed("dashboard", "up", "--port", "0", "--artifact-port", "0", "--db", url)
-        spent = one.charts()
+        dashboard.timed("dashboard", "up", "--port", "0", "--artifact-port", "0", "--db", url)
+        spent = dashboard.charts()
     finally:
-        one.timed("dashboard", "down")
+        dashboard.timed("dashboard", "down")
     value = f"p95 {p95(spent):.2f} s, most {max(spent):.2f} s of {len(spent)}"
-    yield Figure(f"{what}: queries of all charts", value, f"p95 <= {limit:.0f} s", p95(spent) <= limit)
+    yield Figure(f"{nights_name}: queries of all charts", value, f"p95 <= {limit:.0f} s", p95(spent) <= limit)
     seconds, cpu = diff_seconds(url)
     value = f"{seconds:.1f} s, {cpu:.1f} s of CPU"
-    yield Figure(f"{what}: opscope diff of the two newest nights", value, "<= 3 s", seconds <= 3)
+    yield Figure(f"{nights_name}: opscope diff of the two newest nights", value, "<= 3 s", seconds <= 3)
 
 
 def diff_seconds(url: str) -> tuple[float, float]:
@@ -58,7 +58,7 @@ def diff_seconds(url: str) -> tuple[float, float]:
 def main() -> int:
     """Measures and prints; exit code 1 where a number is not met."""
     with tempfile.TemporaryDirectory() as scratch:
-        return tell(figures(Path(scratch)))
+        return print_figures(figures(Path(scratch)))
 
 
 if __name__ == "__main__":

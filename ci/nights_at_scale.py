@@ -79,20 +79,20 @@ def _copy(engine: sa.Engine, newest: Sequence[str], back: int, oldest: bool) -> 
         else (lambda name: f"{name} - interval '{days} days'")
     )  # fmt: skip
     before = "" if oldest else _name(newest, back + 1)
-    told = {
+    shifted = {
         **{name: f"CASE {name} WHEN '' THEN '' ELSE {name} || '-{back:03}' END" for name in PLACED},
         **{name: earlier(name) for name in ("started", "ended")},
         "previous_night": f"'{before}'",
     }
     date = f"substr({earlier('started')}, 1, 16)" if sqlite else f"to_char({earlier('started')}, 'YYYY-MM-DD HH24:MI')"
     with engine.begin() as connection:
-        there = sa.text("SELECT 1 FROM nights WHERE night_id = :night")
-        if connection.scalar(there, {"night": _name(newest, back)}):
+        query = sa.text("SELECT 1 FROM nights WHERE night_id = :night")
+        if connection.scalar(query, {"night": _name(newest, back)}):
             return
         if not sqlite:  # what is copied refers to what is there
             connection.execute(sa.text("SET LOCAL session_replication_role = replica"))
         for table, columns in _tables(connection):
-            changed = {**told, "label": date} if table == "nights" else told
+            changed = {**shifted, "label": date} if table == "nights" else shifted
             which = (
                 "night_id = :night" if "night_id" in columns
                 else "run_id IN (SELECT run_id FROM runs WHERE night_id = :night)"
@@ -118,12 +118,12 @@ def _without_indexes(engine: sa.Engine) -> Iterator[None]:
     if engine.dialect.name == "sqlite":
         yield
         return
-    wanted = sa.text(
+    query = sa.text(
         "SELECT indexname, indexdef FROM pg_indexes WHERE tablename = 'op_tests' AND indexname NOT LIKE 'pk%' "
         "AND indexname NOT LIKE '%night_id%'"
     )
     with engine.begin() as connection:
-        indexes = connection.execute(wanted).all()
+        indexes = connection.execute(query).all()
         for name, _ in indexes:
             connection.execute(sa.text(f"DROP INDEX {name}"))
     yield

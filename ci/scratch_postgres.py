@@ -19,13 +19,13 @@ def database() -> Iterator[str]:
     if not os.environ.get(SERVER):
         yield ""
         return
-    there = sa.make_url(os.environ[SERVER])
+    server_url = sa.make_url(os.environ[SERVER])
     name = f"opscope_measure_{uuid.uuid4().hex[:12]}"
-    server = sa.create_engine(there, isolation_level="AUTOCOMMIT")
+    server = sa.create_engine(server_url, isolation_level="AUTOCOMMIT")
     with server.connect() as connection:
         connection.execute(sa.text(f"CREATE DATABASE {name}"))
     try:
-        yield there.set(database=name).render_as_string(hide_password=False)
+        yield server_url.set(database=name).render_as_string(hide_password=False)
     finally:
         with server.connect() as connection:
             connection.execute(sa.text(f"DROP DATABASE {name} WITH (FORCE)"))

@@ -39,7 +39,7 @@ class Command:
 
     line: str
     code: int
-    told: tuple[str, ...]
+    expected: tuple[str, ...]
     """Lines of its output, in order; others may stand between them."""
 
 
@@ -55,20 +55,24 @@ def steps(page: str) -> Iterator[File | Command]:
 
 def _commands(text: str) -> Iterator[Command]:
     for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
-        line, *told = part.rstrip("\n").split("\n")
+        line, *expected = part.rstrip("\n").split("\n")
         code = EXIT.search(line)
-        yield Command(EXIT.sub("", line), int(code[1]) if code else 0, tuple(one for one in told if one.strip()))
+        yield Command(
+            EXIT.sub("", line),
+            int(code[1]) if code else 0,
+            tuple(expected_line for expected_line in expected if expected_line.strip()),
+        )
 
 
-def missing(told: tuple[str, ...], output: str) -> str:
+def missing(expected: tuple[str, ...], output: str) -> str:
     """The first of the lines that the output does not hold after those before it; empty: it holds them all."""
     lines = [" ".join(line.split()) for line in output.splitlines()]
     place = 0
-    for one in told:
-        pattern = ".*".join(re.escape(" ".join(part.split())) for part in one.split(ANY))
+    for expected_line in expected:
+        pattern = ".*".join(re.escape(" ".join(part.split())) for part in expected_line.split(ANY))
         hit = next((number for number in range(place, len(lines)) if re.search(pattern, lines[number])), None)
-        if hit is None and one.strip() != ANY:
-            return one
+        if hit is None and expected_line.strip() != ANY:
+            return expected_line
         place = place if hit is None else hit
     return ""
 
@@ -93,9 +97,9 @@ def walk(page: Path, folder: Path, environment: Mapping[str, str] | None = None)
                 f"expected exit code {step.code}, got {done.returncode}",
                 done.stdout,
             ]
-        lost = missing(step.told, done.stdout)
-        if lost:
-            return [f"{page.name}: $ {step.line}", f"expected a line `{lost}`, got none", done.stdout]
+        missing_line = missing(step.expected, done.stdout)
+        if missing_line:
+            return [f"{page.name}: $ {step.line}", f"expected a line `{missing_line}`, got none", done.stdout]
     return []
 
 

@@ -26,8 +26,8 @@ def backup(home: Home, archive: Path) -> None:
                              "opscope dashboard up")  # fmt: skip
     with tempfile.TemporaryDirectory(dir=home.folder) as folder:
         copy = Path(folder) / PARTS[0]
-        with closing(sqlite3.connect(home.metadata)) as ours, closing(sqlite3.connect(copy)) as theirs:
-            ours.backup(theirs)
+        with closing(sqlite3.connect(home.metadata)) as source, closing(sqlite3.connect(copy)) as target:
+            source.backup(target)
         temporary = Path(folder) / "archive"
         with zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as file:
             file.writestr(LABEL, json.dumps({"format": FORMAT, "superset": home.venv.name}))
@@ -47,30 +47,30 @@ def restore(home: Home, archive: Path) -> Path | None:
     Only the parts that a backup has are read, by name: nothing in an archive can name another place. Raises
     DashboardError for anything that is no backup, before anything is changed.
     """
-    found = _parts(archive)
+    parts_of_archive = _parts(archive)
     home.make()
-    kept = home.folder / f"before-restore-{time.strftime('%Y%m%d-%H%M%S')}"
+    replaced = home.folder / f"before-restore-{time.strftime('%Y%m%d-%H%M%S')}"
     log = ("superset.sqlite-wal", "superset.sqlite-shm")  # what a killed server left: never of the restored database
     old = [home.folder / part for part in (*PARTS, *log) if (home.folder / part).exists()]
     if old:
-        kept.mkdir(mode=0o700)
+        replaced.mkdir(mode=0o700)
         for path in old:
-            path.replace(kept / path.name)
-    for part, content in found.items():
+            path.replace(replaced / path.name)
+    for part, content in parts_of_archive.items():
         descriptor = os.open(home.folder / part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)
     home.forget_import()
-    return kept if old else None
+    return replaced if old else None
 
 
 def _parts(archive: Path) -> dict[str, bytes]:
     try:
         with zipfile.ZipFile(archive) as file:
             label = json.loads(file.read(LABEL))
-            found = {part: file.read(part) for part in PARTS}
+            parts = {part: file.read(part) for part in PARTS}
     except (OSError, KeyError, ValueError, zipfile.BadZipFile) as error:
         raise DashboardError(str(archive), "a backup of `opscope dashboard backup`", f"{error}") from None
-    if label.get("format") != FORMAT or not found[PARTS[0]].startswith(b"SQLite format 3\0"):
+    if label.get("format") != FORMAT or not parts[PARTS[0]].startswith(b"SQLite format 3\0"):
         raise DashboardError(str(archive), f"a backup of format {FORMAT}", f"format {label.get('format')}")
-    return found
+    return parts

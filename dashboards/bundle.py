@@ -55,7 +55,7 @@ class Assets:
 
 
 @dataclass(frozen=True)
-class Described:
+class ViewComment:
     """What the comment of a view says."""
 
     holds: str = ""
@@ -69,7 +69,7 @@ class Source:
 
     database_uri: str
     artifact_url: str = ""
-    descriptions: Mapping[str, Described] = field(default_factory=dict)
+    descriptions: Mapping[str, ViewComment] = field(default_factory=dict)
     """SQL view -> what its comment says."""
     questions: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     """Name of a stored question -> what it asks, and its SQL."""
@@ -78,11 +78,11 @@ class Source:
 def read(folder: Path = ASSETS) -> Assets:
     """The files of `folder`; dashboards in the order that they give."""
 
-    def many(kind: str) -> dict[str, Doc]:
+    def docs_of_kind(kind: str) -> dict[str, Doc]:
         return {path.stem: _yaml(path) for path in sorted((folder / kind).glob("*.yaml"))}
 
-    dashboards = sorted(many("dashboards").items(), key=lambda item: item[1]["order"])
-    return Assets(many("datasets"), many("charts"), dict(dashboards), _yaml(folder / "filters.yaml"),
+    dashboards = sorted(docs_of_kind("dashboards").items(), key=lambda item: item[1]["order"])
+    return Assets(docs_of_kind("datasets"), docs_of_kind("charts"), dict(dashboards), _yaml(folder / "filters.yaml"),
                   _yaml(folder / "retired.yaml"))  # fmt: skip
 
 
@@ -129,29 +129,29 @@ def _database(source: Source) -> Doc:
 
 def dataset(name: str, doc: Doc, source: Source) -> Doc:
     """One dataset over the view `name`."""
-    said = source.descriptions.get(name, Described())
+    comment = source.descriptions.get(name, ViewComment())
     columns = []
-    for column, about in doc["columns"].items():
-        about = {"type": "text", **about}
+    for column, spec in doc["columns"].items():
+        spec = {"type": "text", **spec}
         expression = None
-        if "text_of" in about:
-            expression = links.text(about["text_of"])
-        elif "link" in about:
-            expression = links.LINKS[about["link"]](about["link"], source.artifact_url)
+        if "text_of" in spec:
+            expression = links.text(spec["text_of"])
+        elif "link" in spec:
+            expression = links.LINKS[spec["link"]](spec["link"], source.artifact_url)
         columns.append({
-            "column_name": column, "verbose_name": about["label"], "type": TYPES[about["type"]],
-            "is_dttm": about["type"] == "time", "is_active": True, "filterable": True,
-            "groupby": about["type"] != "number", "description": said.columns.get(column), "python_date_format": None,
+            "column_name": column, "verbose_name": spec["label"], "type": TYPES[spec["type"]],
+            "is_dttm": spec["type"] == "time", "is_active": True, "filterable": True,
+            "groupby": spec["type"] != "number", "description": comment.columns.get(column), "python_date_format": None,
             "expression": expression, "extra": None,
         })  # fmt: skip
     metrics = [
-        {"metric_name": metric, "verbose_name": about["label"], "metric_type": None, "expression": about["expression"],
-         "d3format": about.get("format", ",d"), "description": about.get("description")}
-        for metric, about in doc["metrics"].items()
+        {"metric_name": metric, "verbose_name": spec["label"], "metric_type": None, "expression": spec["expression"],
+         "d3format": spec.get("format", ",d"), "description": spec.get("description")}
+        for metric, spec in doc["metrics"].items()
     ]  # fmt: skip
     return {
         "uuid": doc["uuid"], "table_name": name, "main_dttm_col": doc.get("time"),
-        "description": said.holds, "default_endpoint": None, "offset": 0, "cache_timeout": None,
+        "description": comment.holds, "default_endpoint": None, "offset": 0, "cache_timeout": None,
         "catalog": None, "schema": None, "sql": None, "params": None, "template_params": None,
         "filter_select_enabled": True, "fetch_values_predicate": None, "extra": None, "normalize_columns": False,
         "always_filter_main_dttm": False, "metrics": metrics, "columns": columns, "version": "1.0.0",
@@ -168,9 +168,9 @@ def chart_params(doc: Doc, assets: Assets) -> Doc:
 def chart(doc: Doc, assets: Assets, source: Source) -> Doc:
     """One chart; it is described by what it says of itself and by the comment of its view."""
     full = chart_params(doc, assets)
-    about = [doc.get("description", ""), source.descriptions.get(doc["dataset"], Described()).holds]
+    texts = [doc.get("description", ""), source.descriptions.get(doc["dataset"], ViewComment()).holds]
     return {
-        "uuid": doc["uuid"], "slice_name": doc["name"], "description": "\n\n".join(filter(None, about)),
+        "uuid": doc["uuid"], "slice_name": doc["name"], "description": "\n\n".join(filter(None, texts)),
         "certified_by": None, "certification_details": None, "viz_type": doc["kind"], "params": full,
         "cache_timeout": None, "query_context": json.dumps(query_context(full)), "version": "1.0.0",
         "dataset_uuid": assets.datasets[doc["dataset"]]["uuid"],

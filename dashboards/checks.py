@@ -50,19 +50,19 @@ def _charts(assets: Assets) -> Iterator[str]:
             yield f"{where}: expected a dashboard that shows it, got none; try retired.yaml"
         dataset = assets.datasets[doc["dataset"]]
         full = chart_params(doc, assets)
-        asked = {*columns(full), *(one["subject"] for one in full["adhoc_filters"])}
-        for column in sorted(asked - set(dataset["columns"])):
+        used = {*columns(full), *(condition["subject"] for condition in full["adhoc_filters"])}
+        for column in sorted(used - set(dataset["columns"])):
             yield f"{where}: expected a column of {doc['dataset']}, got {column}"
-        measured = {*metrics(full), *filter(None, [full.get("timeseries_limit_metric")])}
-        for metric in sorted(measured - set(dataset["metrics"])):
+        used_metrics = {*metrics(full), *filter(None, [full.get("timeseries_limit_metric")])}
+        for metric in sorted(used_metrics - set(dataset["metrics"])):
             yield f"{where}: expected a metric of {doc['dataset']}, got {metric}"
 
 
 def _dashboards(assets: Assets) -> Iterator[str]:
     for name, doc in assets.dashboards.items():
         where = f"dashboards/{name}.yaml"
-        here = charts_of(doc)
-        for chart, count in Counter(here).items():
+        chart_names = charts_of(doc)
+        for chart, count in Counter(chart_names).items():
             if chart not in assets.charts:
                 yield f"{where}: expected a chart of charts/, got {chart}"
             if count > 1:
@@ -71,9 +71,9 @@ def _dashboards(assets: Assets) -> Iterator[str]:
             width = sum(row.get("charts", {}).values()) + (WIDTH if "text" in row else 0)
             if width != WIDTH:
                 yield f"{where}: expected a row {WIDTH} wide, got {width} with {', '.join(row.get('charts', {}))}"
-        for chosen, own in doc["filters"].items():
-            about = {**assets.filters.get(chosen, {}), **(own or {})}
+        for chosen, overrides in doc["filters"].items():
+            settings = {**assets.filters.get(chosen, {}), **(overrides or {})}
             if chosen not in assets.filters:
                 yield f"{where}: expected a filter of filters.yaml, got {chosen}"
-            elif chosen != "nights" and about["column"] not in assets.datasets[about["dataset"]]["columns"]:
-                yield f"{where}: filter {chosen}: expected a column of {about['dataset']}, got {about['column']}"
+            elif chosen != "nights" and settings["column"] not in assets.datasets[settings["dataset"]]["columns"]:
+                yield f"{where}: filter {chosen}: expected a column of {settings['dataset']}, got {settings['column']}"

@@ -29,11 +29,11 @@ def _home(folder: Path | None) -> Any:
     from opscope.harness.settings.settings import project_folder, resolve
 
     settings = resolve({}, project_folder(Path.cwd()))
-    named = folder or settings["dashboard_home"] or platformdirs.user_state_path("opscope") / "dashboard"
-    return Home(Path(named).absolute(), cache_dir(settings["cache_dir"]))
+    folder_of_server = folder or settings["dashboard_home"] or platformdirs.user_state_path("opscope") / "dashboard"
+    return Home(Path(folder_of_server).absolute(), cache_dir(settings["cache_dir"]))
 
 
-def _tell(line: str) -> None:
+def _echo(line: str) -> None:
     click.echo(line, err=True)
 
 
@@ -76,7 +76,7 @@ def up(
     from opscope.dashboards import processes
     from opscope.dashboards.home import Served
     from opscope.dashboards.results import artifact_roots, results_uri, source
-    from opscope.dashboards.up import Wanted, artifact_command, bring_up
+    from opscope.dashboards.up import UpRequest, artifact_command, bring_up
 
     home = _home(folder)
     before = home.served()
@@ -92,48 +92,50 @@ def up(
         port = before.port if before and "superset" in running else processes.free_port(host)
     if not ("superset" in running and before and (before.host, before.port) == (host, port)):
         processes.check_port(host, port, "--port")
-    own = "" if artifact_url else host
-    if own and artifact_port == 0:
-        kept = urlsplit(before.artifact_url).port if before and "artifacts" in running else None
-        artifact_port = kept or processes.free_port(host)
+    artifact_host = "" if artifact_url else host
+    if artifact_host and artifact_port == 0:
+        artifact_port_before = urlsplit(before.artifact_url).port if before and "artifacts" in running else None
+        artifact_port = artifact_port_before or processes.free_port(host)
     local = f"http://{'127.0.0.1' if host in ('0.0.0.0', '::') else host}:{artifact_port}"
-    if own and not ("artifacts" in running and before and before.artifact_url == local):
+    if artifact_host and not ("artifacts" in running and before and before.artifact_url == local):
         processes.check_port(host, artifact_port, "--artifact-port")
     served = Served(database.uri, database.shown, host, port, public_url.rstrip("/"),
                     (artifact_url or local).rstrip("/"), anonymous)  # fmt: skip
     allowed = [name for name in (urlsplit(public_url).hostname,) if name]
-    command = artifact_command(host, artifact_port, list(roots) or artifact_roots(database), allowed) if own else []
-    wanted = Wanted(served, source(database, served.artifact_url), command, f"{local}/healthy", python)
-    bring_up(home, wanted, _tell)
+    command = (
+        artifact_command(host, artifact_port, list(roots) or artifact_roots(database), allowed) if artifact_host else []
+    )
+    request = UpRequest(served, source(database, served.artifact_url), command, f"{local}/healthy", python)
+    bring_up(home, request, _echo)
     if host not in LOOPBACK:
-        _tell(f"note: the server listens on {host}, so anybody who can reach this machine can reach the login page")
-    asked = _signals() if foreground else []  # heard before anybody is told that there is something to stop
+        _echo(f"note: the server listens on {host}, so anybody who can reach this machine can reach the login page")
+    signals = _signals() if foreground else []  # heard before anybody is told that there is something to stop
     click.echo(f"{served.url}/superset/dashboard/opscope-tonight/")
     click.echo(f"user admin, password in {home.admin_password}")
     if foreground:
-        _stay(home, asked)
+        _stay(home, signals)
 
 
 def _signals() -> list[int]:
     """The signals to end that come from now on."""
-    asked: list[int] = []
+    arrived: list[int] = []
     for name in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(name, lambda number, _: asked.append(number))
-    return asked
+        signal.signal(name, lambda number, _: arrived.append(number))
+    return arrived
 
 
-def _stay(home: Any, asked: list[int]) -> None:
+def _stay(home: Any, signals: list[int]) -> None:
     """Waits until a signal is `asked`, or a server ends, and stops them all."""
     from opscope.dashboards import processes
 
     names = set(processes.running(home))
-    while not asked and set(processes.running(home)) == names:
+    while not signals and set(processes.running(home)) == names:
         time.sleep(0.5)
-    lost = names - set(processes.running(home))
+    ended = names - set(processes.running(home))
     processes.stop(home)
-    if lost and not asked:
+    if ended and not signals:
         raise DashboardError(
-            "opscope dashboard", "its servers to keep running", f"{', '.join(lost)} ended", f"{home.log}"
+            "opscope dashboard", "its servers to keep running", f"{', '.join(ended)} ended", f"{home.log}"
         )
 
 
@@ -172,7 +174,7 @@ def status(as_json: bool, folder: Path | None) -> None:
         click.echo(json.dumps(state, indent=1))
     else:
         for name, value in state.items():
-            shown = ", ".join(f"{key} {one}" for key, one in value.items()) if isinstance(value, dict) else value
+            shown = ", ".join(f"{key} {item}" for key, item in value.items()) if isinstance(value, dict) else value
             click.echo(f"{name:<15} {'-' if shown in (None, '') else shown}")
     if not state["running"]:
         raise SystemExit(1)
@@ -275,5 +277,5 @@ def restore(archive: Path, folder: Path | None) -> None:
     home = _home(folder)
     if processes.running(home):
         raise DashboardError("opscope dashboard restore", "a stopped server", "a running one", "opscope dashboard down")
-    kept = read(home, archive)
-    click.echo(f"restored {home.folder}" + (f"; the old files are in {kept}" if kept else ""))
+    replaced = read(home, archive)
+    click.echo(f"restored {home.folder}" + (f"; the old files are in {replaced}" if replaced else ""))

@@ -124,8 +124,8 @@ class Home:
 
     def served(self) -> Served | None:
         """What the last `up` served; None before the first."""
-        found = self.read("served.json")
-        return Served(**found) if found else None
+        values = self.read("served.json")
+        return Served(**values) if values else None
 
     def remember(self, served: Served) -> None:
         """Keeps what is served, for Superset and for the other commands."""

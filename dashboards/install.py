@@ -20,22 +20,22 @@ PYTHONS = ("3.11", "3.12", "3.10")
 EVERY = 5.0
 """Seconds between two lines of progress."""
 
-Tell = Callable[[str], None]
+Echo = Callable[[str], None]
 
 
-def ensure(home: Home, tell: Tell, python: str | None = None) -> bool:
+def ensure(home: Home, echo: Echo, python: str | None = None) -> bool:
     """Makes the virtual environment unless it is complete; whether it was made. Raises DashboardError."""
-    with _alone(home.venv):
+    with _locked(home.venv):
         if (home.venv / STAMP).is_file():
             return False
         interpreter = python or suitable_python()
         total = sum("==" in line for line in CONSTRAINTS.read_text(encoding="utf-8").splitlines())
-        tell(f"installing Apache Superset and its {total} packages into {home.venv}: about a minute, 700 MB")
+        echo(f"installing Apache Superset and its {total} packages into {home.venv}: about a minute, 700 MB")
         shutil.rmtree(home.venv, ignore_errors=True)
-        _run([interpreter, "-m", "venv", str(home.venv)], "python -m venv", tell)
+        _run([interpreter, "-m", "venv", str(home.venv)], "python -m venv", echo)
         pip = [str(home.python), "-m", "pip", "--disable-pip-version-check", "install", "--no-compile",
                "--progress-bar", "off", "-r", str(REQUIREMENTS), "-c", str(CONSTRAINTS)]  # fmt: skip
-        _run(pip, "pip install", tell, total)
+        _run(pip, "pip install", echo, total)
         (home.venv / STAMP).touch()
         return True
 
@@ -44,15 +44,15 @@ def suitable_python() -> str:
     """An interpreter that Superset's packages have wheels for. Raises DashboardError."""
     if f"{sys.version_info.major}.{sys.version_info.minor}" in PYTHONS:
         return sys.executable
-    found = next(filter(None, (shutil.which(f"python{version}") for version in PYTHONS)), None)
-    if found is None:
+    interpreter = next(filter(None, (shutil.which(f"python{version}") for version in PYTHONS)), None)
+    if interpreter is None:
         got = f"only Python {sys.version_info.major}.{sys.version_info.minor}"
         raise DashboardError("opscope dashboard", f"one of Python {', '.join(PYTHONS)}", got, "--python PATH")
-    return found
+    return interpreter
 
 
 @contextmanager
-def _alone(venv: Path) -> Iterator[None]:
+def _locked(venv: Path) -> Iterator[None]:
     """Keeps two installations into one place from each other."""
     try:
         venv.parent.mkdir(parents=True, exist_ok=True)
@@ -65,10 +65,10 @@ def _alone(venv: Path) -> Iterator[None]:
         yield
 
 
-def _run(command: list[str], what: str, tell: Tell, total: int = 0) -> None:
+def _run(command: list[str], step: str, echo: Echo, total: int = 0) -> None:
     """Runs a step of the installation; pip's `Collecting` lines are its progress."""
     lines: list[str] = []
-    collected, told = 0, time.monotonic()
+    collected, last_echo = 0, time.monotonic()
     try:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     except OSError as error:
@@ -78,11 +78,11 @@ def _run(command: list[str], what: str, tell: Tell, total: int = 0) -> None:
         lines.append(line.rstrip())
         collected += line.startswith("Collecting ")
         if line.startswith("Installing collected packages"):
-            tell("  unpacking")
-        elif total and time.monotonic() - told > EVERY:
-            told = time.monotonic()
-            tell(f"  fetched {min(collected, total)} of {total}")
+            echo("  unpacking")
+        elif total and time.monotonic() - last_echo > EVERY:
+            last_echo = time.monotonic()
+            echo(f"  fetched {min(collected, total)} of {total}")
     if process.wait():
         reason = next((line for line in reversed(lines) if line.startswith("ERROR")), lines[-1] if lines else "nothing")
         hint = "apt-get install python3-venv" if "ensurepip" in " ".join(lines) else "a network that reaches your index"
-        raise DashboardError("opscope dashboard", f"`{what}` to work", reason, hint)
+        raise DashboardError("opscope dashboard", f"`{step}` to work", reason, hint)

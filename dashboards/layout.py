@@ -47,34 +47,34 @@ def _text(row: str, number: int, doc: Doc) -> Doc:
 
 def native_filters(doc: Doc, assets: Assets, numbers: Mapping[str, int]) -> list[Doc]:
     """The dashboard's filters, in the order that it names them."""
-    here = charts_of(doc)
-    found = []
-    for name, own in doc["filters"].items():
-        about: dict[str, Any] = {**assets.filters[name], **(own or {})}
-        spared = [numbers[chart] for chart in here if _spares(name, assets.charts[chart], assets)]
-        more: Doc = {"sortMetric": about["sort"]} if "sort" in about else {}
-        if about.get("first"):
-            more["requiredFirst"] = True  # applied when the page opens, not at the next *Apply*
-        found.append(more | {
-            "id": f"NATIVE_FILTER-{name}", "name": about["name"], "type": "NATIVE_FILTER",
+    chart_names = charts_of(doc)
+    filters = []
+    for name, overrides in doc["filters"].items():
+        settings: dict[str, Any] = {**assets.filters[name], **(overrides or {})}
+        excluded = [numbers[chart] for chart in chart_names if _is_excluded(name, assets.charts[chart], assets)]
+        extra: Doc = {"sortMetric": settings["sort"]} if "sort" in settings else {}
+        if settings.get("first"):
+            extra["requiredFirst"] = True  # applied when the page opens, not at the next *Apply*
+        filters.append(extra | {
+            "id": f"NATIVE_FILTER-{name}", "name": settings["name"], "type": "NATIVE_FILTER",
             "filterType": "filter_time" if name == "nights" else "filter_select",
-            "description": about.get("description", ""),
-            "controlValues": _controls(name, about),
+            "description": settings.get("description", ""),
+            "controlValues": _controls(name, settings),
             "targets": [{}] if name == "nights" else [
-                {"column": {"name": about["column"]}, "datasetUuid": assets.datasets[about["dataset"]]["uuid"]}],
-            "scope": {"rootPath": ["ROOT_ID"], "excluded": spared},
+                {"column": {"name": settings["column"]}, "datasetUuid": assets.datasets[settings["dataset"]]["uuid"]}],
+            "scope": {"rootPath": ["ROOT_ID"], "excluded": excluded},
             "cascadeParentIds": [],
-            "defaultDataMask": _default(about),
+            "defaultDataMask": _default(settings),
         })  # fmt: skip
-    return found
+    return filters
 
 
-def _spares(name: str, chart: Doc, assets: Assets) -> bool:
+def _is_excluded(name: str, chart: Doc, assets: Assets) -> bool:
     """Whether a filter leaves a chart alone: a chart of the newest night is of no other, and a rate over the ops of one
     status would be 0 or 1."""
     if name == "nights":
         newest = assets.datasets[chart["dataset"]].get("newest_only", False)
-        return newest or any(one["column"] == "newest" for one in chart.get("where", ()))
+        return newest or any(condition["column"] == "newest" for condition in chart.get("where", ()))
     return name == "status" and chart.get("rate", False)
 
 
@@ -83,17 +83,17 @@ def charts_of(doc: Doc) -> list[str]:
     return [chart for row in doc["rows"] for chart in row.get("charts", {})]
 
 
-def _controls(name: str, about: Doc) -> Doc:
+def _controls(name: str, doc: Doc) -> Doc:
     if name == "nights":
         return {"enableEmptyFilter": False}
-    first = bool(about.get("first"))
-    order = {"sortAscending": False} if "sort" in about else {}
-    return order | {"enableEmptyFilter": first, "defaultToFirstItem": first, "multiSelect": not about.get("one", False),
-            "searchAllOptions": bool(about.get("many")), "inverseSelection": False, "creatable": False}  # fmt: skip
+    first = bool(doc.get("first"))
+    order = {"sortAscending": False} if "sort" in doc else {}
+    return order | {"enableEmptyFilter": first, "defaultToFirstItem": first, "multiSelect": not doc.get("one", False),
+            "searchAllOptions": bool(doc.get("many")), "inverseSelection": False, "creatable": False}  # fmt: skip
 
 
-def _default(about: Doc) -> Doc:
-    span = about.get("default")
+def _default(doc: Doc) -> Doc:
+    span = doc.get("default")
     if not span:
         return {"extraFormData": {}, "filterState": {}, "ownState": {}}
     return {"extraFormData": {"time_range": span}, "filterState": {"value": span}, "ownState": {}}

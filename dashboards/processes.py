@@ -50,7 +50,11 @@ def check_port(host: str, port: int, option: str) -> None:
 
 def running(home: Home) -> dict[str, int]:
     """Name -> number of each of our processes that runs."""
-    return {name: one["pid"] for name, one in home.read(FILE).items() if _is(one["pid"], one["started"])}
+    return {
+        name: process["pid"]
+        for name, process in home.read(FILE).items()
+        if _is_running(process["pid"], process["started"])
+    }
 
 
 def start(home: Home, name: str, command: list[str], environment: Mapping[str, str], log: Path) -> int:
@@ -68,18 +72,18 @@ def start(home: Home, name: str, command: list[str], environment: Mapping[str, s
 
 def stop(home: Home) -> list[str]:
     """Stops what runs; the names."""
-    found = running(home)
-    for pid in found.values():
+    stopped = running(home)
+    for pid in stopped.values():
         os.kill(pid, signal.SIGTERM)
     deadline = time.monotonic() + PATIENCE
-    while (left := running(home)) and time.monotonic() < deadline:
+    while (remaining := running(home)) and time.monotonic() < deadline:
         time.sleep(0.1)
-    for pid in left.values():
+    for pid in remaining.values():
         process_tree.kill(pid)
     for child in CHILDREN:
         child.poll()
     (home.folder / FILE).unlink(missing_ok=True)
-    return list(found)
+    return list(stopped)
 
 
 def wait_until_it_answers(home: Home, name: str, url: str, log: Path, seconds: float) -> None:
@@ -99,7 +103,7 @@ def wait_until_it_answers(home: Home, name: str, url: str, log: Path, seconds: f
     raise DashboardError(f"opscope dashboard: {name}", "to be served", f"a server that {state}", f"the end of {log}")
 
 
-def _is(pid: int, started: float) -> bool:
+def _is_running(pid: int, started: float) -> bool:
     for child in CHILDREN:
         child.poll()
     try:

@@ -10,7 +10,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from opscope.base.results_folder import results_folder
-from opscope.dashboards.bundle import Described, Source
+from opscope.dashboards.bundle import Source, ViewComment
 from opscope.dashboards.errors import DashboardError
 
 
@@ -35,10 +35,10 @@ def results_uri(url: str | None) -> Results:
     from opscope.reports.database.database import parse_url, shown, views
     from opscope.reports.database.reading import database_url, read_database
 
-    named = database_url(url)
-    parsed = parse_url(named, "--db")
+    target = database_url(url)
+    parsed = parse_url(target, "--db")
     # It exists, it is ours, its schema is known, and it has the views that charts read.
-    with read_database(named, "--db") as connection:
+    with read_database(target, "--db") as connection:
         missing = sorted(set(views()) - set(sa.inspect(connection).get_view_names()))
     if missing:
         upgrade = f"opscope db upgrade --db {shown(parsed)}"
@@ -47,9 +47,11 @@ def results_uri(url: str | None) -> Results:
         if not parsed.database or parsed.query:
             raise DashboardError("--db", "a file of SQLite", shown(parsed), "sqlite:///results.sqlite")
         path = Path(parsed.database).absolute()
-        return Results(named, f"sqlite:///file:{quote(str(path))}?mode=ro&uri=true", shown(parsed), path)
-    theirs = parsed.set(drivername="postgresql+psycopg2").update_query_dict({"options": "-c timezone=UTC"}, append=True)
-    return Results(named, theirs.render_as_string(hide_password=False), shown(parsed), None)
+        return Results(target, f"sqlite:///file:{quote(str(path))}?mode=ro&uri=true", shown(parsed), path)
+    superset_url = parsed.set(drivername="postgresql+psycopg2").update_query_dict(
+        {"options": "-c timezone=UTC"}, append=True
+    )
+    return Results(target, superset_url.render_as_string(hide_password=False), shown(parsed), None)
 
 
 def artifact_roots(results: Results) -> list[Path]:
@@ -63,6 +65,6 @@ def source(results: Results, artifact_url: str) -> Source:
     from opscope.reports.database.ask import questions
     from opscope.reports.database.metrics import SHARED, metrics
 
-    described = {name: Described(one.holds, SHARED | one.columns) for name, one in metrics().items()}
-    asked = {one.name: (one.asks, one.sql) for one in questions().values()}
+    described = {name: ViewComment(entry.holds, SHARED | entry.columns) for name, entry in metrics().items()}
+    asked = {entry.name: (entry.asks, entry.sql) for entry in questions().values()}
     return Source(results.uri, artifact_url, described, asked)

@@ -14,8 +14,10 @@ INSIDE = ROOM / "inside"
 
 def environment(home: Home) -> dict[str, str]:
     """What Superset needs of the environment, and nothing that would make it load another project's modules."""
-    kept = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "SUPERSET_", "FLASK_"))}
-    return kept | {
+    variables = {
+        key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "SUPERSET_", "FLASK_"))
+    }
+    return variables | {
         "SUPERSET_CONFIG_PATH": str(INSIDE / "superset_config.py"),
         "OPSCOPE_SERVED": str(home.folder / "served.json"),
         "HOME": str(home.folder),  # gunicorn keeps a control socket below it
@@ -30,14 +32,16 @@ def server_command(home: Home, host: str, port: int) -> list[str]:
             "--threads", "8", "--timeout", "60", "--graceful-timeout", "5", "superset.app:create_app()"]  # fmt: skip
 
 
-def run(home: Home, script: str, *words: str, stdin: str = "", extra: Mapping[str, str] | None = None) -> Iterator[str]:
+def run(
+    home: Home, script: str, *arguments: str, stdin: str = "", extra: Mapping[str, str] | None = None
+) -> Iterator[str]:
     """Runs a file of dashboards/inside; yields the lines of its stdout. Raises DashboardError where it fails."""
     if not home.python.is_file():
         raise DashboardError("opscope dashboard", "Superset", f"none in {home.venv}", "opscope dashboard up")
     log = home.folder / f"{script}.log"
     with log.open("w", encoding="utf-8") as errors:
         process = subprocess.Popen(
-            [str(home.python), str(INSIDE / f"{script}.py"), *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            [str(home.python), str(INSIDE / f"{script}.py"), *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             stderr=errors, text=True, cwd=home.folder, env=environment(home) | dict(extra or {}),
         )  # fmt: skip
         assert process.stdin is not None

@@ -19,14 +19,14 @@ from opscope.dashboards.errors import DashboardError
 from opscope.dashboards.home import ROOM, Home, Served
 
 START_SECONDS = 120.0
-Tell = Callable[[str], None]
+Echo = Callable[[str], None]
 PREPARED = "prepared.json"
 """In the home folder: for which Superset, and how open, its database was brought up to date last."""
 ARTIFACT_LOG = "artifacts.log"
 
 
 @dataclass(frozen=True)
-class Wanted:
+class UpRequest:
     """What an `up` is asked for."""
 
     served: Served
@@ -38,64 +38,64 @@ class Wanted:
     python: str | None = None
 
 
-def bring_up(home: Home, wanted: Wanted, tell: Tell) -> None:
+def bring_up(home: Home, request: UpRequest, echo: Echo) -> None:
     """Installs, provisions and starts; a server that runs stays unless it serves another thing."""
     began = time.monotonic()
 
-    def say(what: str) -> None:
-        tell(f"{time.monotonic() - began:6.1f} s  {what}")
+    def echo_time(step: str) -> None:
+        echo(f"{time.monotonic() - began:6.1f} s  {step}")
 
     assets = bundle.read()
-    if wrong := checks.problems(assets):
-        raise DashboardError(str(ASSETS), "sound assets", wrong[0])
-    install.ensure(home, say, wanted.python)
+    if problems := checks.problems(assets):
+        raise DashboardError(str(ASSETS), "sound assets", problems[0])
+    install.ensure(home, echo_time, request.python)
     home.make()
     _secrets(home)
-    unchanged = home.served() == wanted.served
+    unchanged = home.served() == request.served
     running = processes.running(home)
     if running and not unchanged:
-        say("stopping the server that runs, to serve something else")
+        echo_time("stopping the server that runs, to serve something else")
         processes.stop(home)
         running = {}
-    home.remember(wanted.served)
-    prepared = _prepared(home, wanted)
+    home.remember(request.served)
+    prepared = _prepared(home, request)
     if prepared:  # the servers need nothing of the import to start: both take seconds, so they go on side by side
-        _start(home, wanted, running)
+        _start(home, request, running)
     try:
-        provision(home, assets, wanted, say, prepared)
+        provision(home, assets, request, echo_time, prepared)
     except DashboardError:
         if prepared and not running:
             processes.stop(home)
         raise
     if not prepared:
-        _start(home, wanted, running)
-    if wanted.artifact_command:
+        _start(home, request, running)
+    if request.artifact_command:
         log = home.folder / ARTIFACT_LOG
-        processes.wait_until_it_answers(home, "artifacts", wanted.artifact_ready, log, START_SECONDS)
-        say(f"run folders are served at {wanted.served.artifact_url}")
-    health = f"{wanted.served.local_url}/health"
+        processes.wait_until_it_answers(home, "artifacts", request.artifact_ready, log, START_SECONDS)
+        echo_time(f"run folders are served at {request.served.artifact_url}")
+    health = f"{request.served.local_url}/health"
     processes.wait_until_it_answers(home, "superset", health, home.log, START_SECONDS)
-    say(f"Superset answers at {wanted.served.url}")
+    echo_time(f"Superset answers at {request.served.url}")
 
 
-def _start(home: Home, wanted: Wanted, running: Collection[str]) -> None:
+def _start(home: Home, request: UpRequest, running: Collection[str]) -> None:
     """Starts the servers that do not run; neither is waited for."""
-    if "artifacts" not in running and wanted.artifact_command:
+    if "artifacts" not in running and request.artifact_command:
         log = home.folder / ARTIFACT_LOG
-        processes.start(home, "artifacts", list(wanted.artifact_command), superset.environment(home), log)
+        processes.start(home, "artifacts", list(request.artifact_command), superset.environment(home), log)
     if "superset" not in running:
-        command = superset.server_command(home, wanted.served.host, wanted.served.port)
+        command = superset.server_command(home, request.served.host, request.served.port)
         processes.start(home, "superset", command, superset.environment(home), home.log)
 
 
-def _stage(home: Home, wanted: Wanted) -> dict[str, object]:
+def _stage(home: Home, request: UpRequest) -> dict[str, object]:
     """What decides the schema of Superset's database and its built-in roles."""
-    return {"environment": home.venv.name, "anonymous": wanted.served.anonymous}
+    return {"environment": home.venv.name, "anonymous": request.served.anonymous}
 
 
-def _prepared(home: Home, wanted: Wanted) -> bool:
+def _prepared(home: Home, request: UpRequest) -> bool:
     """Whether this Superset has brought its database up to date before."""
-    return home.metadata.is_file() and home.read(PREPARED) == _stage(home, wanted)
+    return home.metadata.is_file() and home.read(PREPARED) == _stage(home, request)
 
 
 def _secrets(home: Home) -> None:
@@ -103,15 +103,15 @@ def _secrets(home: Home) -> None:
     home.secret("admin_password", 18)
 
 
-def provision(home: Home, assets: bundle.Assets, wanted: Wanted, tell: Tell, prepared: bool = False) -> None:
+def provision(home: Home, assets: bundle.Assets, request: UpRequest, echo: Echo, prepared: bool = False) -> None:
     """Imports the bundle and sets who sees it, unless that is what was imported last."""
-    files = bundle.render(assets, wanted.source)
+    files = bundle.render(assets, request.source)
     password = home.admin_password.read_text(encoding="utf-8")
-    asked = json_digest((files, dict(assets.retired), wanted.served.anonymous, password, home.venv.name))
-    digest = files_digest(source_files(ROOM / "inside"), asked)
+    inputs = json_digest((files, dict(assets.retired), request.served.anonymous, password, home.venv.name))
+    digest = files_digest(source_files(ROOM / "inside"), inputs)
     stamp = home.folder / "imported"
     if home.metadata.is_file() and stamp.is_file() and stamp.read_text(encoding="utf-8") == digest:
-        tell("the dashboards are as last imported")
+        echo("the dashboards are as last imported")
         return
     shutil.rmtree(home.bundle, ignore_errors=True)
     bundle.write(files, home.bundle)
@@ -119,22 +119,22 @@ def provision(home: Home, assets: bundle.Assets, wanted: Wanted, tell: Tell, pre
     retired = home.folder / "retired.json"
     retired.write_text(json.dumps(assets.retired), encoding="utf-8")
     stamp.unlink(missing_ok=True)
-    known = home.read("admin.json").get("password")
+    last_fingerprint = home.read("admin.json").get("password")
     extra = {"OPSCOPE_ADMIN_PASSWORD": password}
     fingerprint = words_digest(password)
-    if known != fingerprint:
+    if last_fingerprint != fingerprint:
         extra["OPSCOPE_ADMIN_RESET"] = "1"
-    if wanted.served.anonymous:
+    if request.served.anonymous:
         extra["OPSCOPE_ANONYMOUS"] = "1"
     if prepared:
         extra["OPSCOPE_PREPARED"] = "1"
     for line in superset.run(home, "bootstrap", str(home.bundle), str(retired), extra=extra):
         if line.startswith("step "):
-            tell(line.split(" ", 2)[2])
+            echo(line.split(" ", 2)[2])
     with closing(sqlite3.connect(home.metadata)) as connection:
         connection.execute("PRAGMA journal_mode = WAL")  # readers do not wait for the one who writes
     home.write("admin.json", {"password": fingerprint})
-    home.write(PREPARED, _stage(home, wanted))
+    home.write(PREPARED, _stage(home, request))
     stamp.write_text(digest, encoding="utf-8")
 
 

@@ -109,9 +109,9 @@ KINDS: dict[str, Params] = {
 def params(kind: str, own: Params, where: list[Params], time: str | None) -> Params:
     """All params of a chart; `where` are its own filters, `time` the column that a night filter narrows."""
     filters = [
-        {"clause": "WHERE", "expressionType": "SIMPLE", "subject": one["column"], "operator": one["is"],
-         "comparator": one.get("value")}
-        for one in where
+        {"clause": "WHERE", "expressionType": "SIMPLE", "subject": condition["column"], "operator": condition["is"],
+         "comparator": condition.get("value")}
+        for condition in where
     ]  # fmt: skip
     if time:
         filters.append({"clause": "WHERE", "expressionType": "SIMPLE", "subject": time, "operator": "TEMPORAL_RANGE",
@@ -123,42 +123,42 @@ def _many(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value] if value else []
 
 
-def metrics(of: Params) -> list[str]:
+def metrics(chart: Params) -> list[str]:
     """The metrics that a chart shows."""
-    return _many(of.get("metrics")) + _many(of.get("metric"))
+    return _many(chart.get("metrics")) + _many(chart.get("metric"))
 
 
-def columns(of: Params) -> list[str]:
+def columns(chart: Params) -> list[str]:
     """The columns that a chart shows or groups by, its x axis first."""
-    names = [of["x_axis"]] if of.get("x_axis") else []
+    names = [chart["x_axis"]] if chart.get("x_axis") else []
     for key in ("groupby", "groupbyRows", "groupbyColumns", "all_columns"):
-        names += _many(of.get(key))
+        names += _many(chart.get(key))
     return names
 
 
-def query_context(of: Params) -> dict[str, Any]:
+def query_context(chart: Params) -> dict[str, Any]:
     """What a chart asks of its dataset; the importer fills in the dataset's number."""
-    raw = of.get("query_mode") == "raw"
-    wanted: list[Any] = list(columns(of))
-    if of.get("x_axis") and of["viz_type"] != "heatmap_v2":
-        axis = of["x_axis"]
-        wanted[0] = {"columnType": "BASE_AXIS", "timeGrain": of.get("time_grain_sqla"), "sqlExpression": axis,
-                     "label": axis, "expressionType": "SQL"}  # fmt: skip
-    if of["viz_type"] == "big_number":
-        wanted = [{"columnType": "BASE_AXIS", "timeGrain": None, "sqlExpression": of["x_axis"], "label": of["x_axis"],
-                   "expressionType": "SQL"}]  # fmt: skip
-    shown = metrics(of)
-    order = of.get("timeseries_limit_metric") or (shown[0] if shown else None)
-    filters = [{"col": f["subject"], "op": f["operator"], "val": f["comparator"]} for f in of["adhoc_filters"]]
+    raw = chart.get("query_mode") == "raw"
+    column_list: list[Any] = list(columns(chart))
+    if chart.get("x_axis") and chart["viz_type"] != "heatmap_v2":
+        axis = chart["x_axis"]
+        column_list[0] = {"columnType": "BASE_AXIS", "timeGrain": chart.get("time_grain_sqla"), "sqlExpression": axis,
+                    "label": axis, "expressionType": "SQL"}  # fmt: skip
+    if chart["viz_type"] == "big_number":
+        column_list = [{"columnType": "BASE_AXIS", "timeGrain": None, "sqlExpression": chart["x_axis"],
+                  "label": chart["x_axis"], "expressionType": "SQL"}]  # fmt: skip
+    shown = metrics(chart)
+    order = chart.get("timeseries_limit_metric") or (shown[0] if shown else None)
+    filters = [{"col": f["subject"], "op": f["operator"], "val": f["comparator"]} for f in chart["adhoc_filters"]]
     query: dict[str, Any] = {
-        "columns": wanted,
+        "columns": column_list,
         "metrics": None if raw else shown,
         "filters": filters,
         "extras": {"having": "", "where": ""},
         "applied_time_extras": {},
-        "row_limit": of.get("row_limit", 10000),
-        "order_desc": of.get("order_desc", True),
-        "orderby": [[order, not of.get("order_desc", True)]] if order and not raw else [],
+        "row_limit": chart.get("row_limit", 10000),
+        "order_desc": chart.get("order_desc", True),
+        "orderby": [[order, not chart.get("order_desc", True)]] if order and not raw else [],
         "annotation_layers": [],
         "url_params": {},
         "custom_params": {},
@@ -168,7 +168,7 @@ def query_context(of: Params) -> dict[str, Any]:
         "datasource": {"id": 0, "type": "table"},
         "force": False,
         "queries": [query],
-        "form_data": {**of, "force": False, "result_format": "json", "result_type": "full"},
+        "form_data": {**chart, "force": False, "result_format": "json", "result_type": "full"},
         "result_format": "json",
         "result_type": "full",
     }

@@ -44,8 +44,8 @@ class Runs:
     def folder(self, run_id: str) -> Path | None:
         """The folder of a run."""
         with self._lock:
-            found = self._found.get(run_id)
-            if found is None or _run_id(found) != run_id:
+            path = self._found.get(run_id)
+            if path is None or _run_id(path) != run_id:
                 self._found = dict(self._look())
             return self._found.get(run_id)
 
@@ -183,9 +183,9 @@ class ArtifactServer(ThreadingHTTPServer):
         try:
             super().__init__((host, port), Handler)
         except (OSError, OverflowError) as error:
-            got = getattr(error, "strerror", None) or str(error)
+            reason = getattr(error, "strerror", None) or str(error)
             where = "opscope artifacts serve"
-            raise InputError(where, f"a free port on {host}", f"{port}: {got}", "--port 0") from error
+            raise InputError(where, f"a free port on {host}", f"{port}: {reason}", "--port 0") from error
 
     def knows(self, host: str) -> bool:
         """Whether a request's Host names this server: a web page cannot point a name of its own at it and read."""

@@ -88,15 +88,17 @@ def deliver(config: pytest.Config, run_dir: Path) -> list[str]:
     records: Records | None = config.opscope_records  # type: ignore[attr-defined]
     places: dict[str, str] = config.opscope_places  # type: ignore[attr-defined]
     problems = []
-    for what, step in (("report", _report), ("database", _publish)):
+    for target, step in (("report", _report), ("database", _publish)):
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # a project that makes warnings errors means those of its own tests
-                places[what] = step(run_dir, request.settings["publish"], request.folder, records)
+                places[target] = step(run_dir, request.settings["publish"], request.folder, records)
         except Exception as error:  # noqa: BLE001 - a report is never worth a run
-            told = " ".join(str(error).split()) or type(error).__name__
-            hint = f"opscope publish {run_dir}" if what == "database" else f"whether {run_dir} can be written"
-            problems.append(told if ": expected " in told else f"{what}: expected to write it, got {told}; try {hint}")
+            reason = " ".join(str(error).split()) or type(error).__name__
+            hint = f"opscope publish {run_dir}" if target == "database" else f"whether {run_dir} can be written"
+            problems.append(
+                reason if ": expected " in reason else f"{target}: expected to write it, got {reason}; try {hint}"
+            )
     return problems
 
 

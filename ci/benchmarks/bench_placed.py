@@ -67,28 +67,28 @@ def measured(name: str, arch: str, policy: str, acc: str) -> Measured:
     arguments = [draw(spec.law, spec.shape, spec.dtype, SEED, i) for i, spec in enumerate(exported.arguments)]
     config = Configuration()
     config.set_configuration_options(balancer_policy=policy, accumulate_df=acc)
-    found = compile_to(Compilation(exported.bytecode, load_board(arch).board, config, name))
-    host, data = planned_binaries(found)
-    assert found.host is not None
-    assert found.program is not None
-    assert found.plan is not None
-    queues = found.host.queues(Device("n150").load(host).run(arguments).outputs)
-    inputs = [np.ascontiguousarray(queues[source], np.float32) for source in found.program.graph.sources]
-    device = Device(found.board)
+    compiled = compile_to(Compilation(exported.bytecode, load_board(arch).board, config, name))
+    host, data = planned_binaries(compiled)
+    assert compiled.host is not None
+    assert compiled.program is not None
+    assert compiled.plan is not None
+    queues = compiled.host.queues(Device("n150").load(host).run(arguments).outputs)
+    inputs = [np.ascontiguousarray(queues[source], np.float32) for source in compiled.program.graph.sources]
+    device = Device(compiled.board)
     started = time.monotonic()
-    alone = device.load(binary.write(replace(binary.read(data), plan=Plan()))).run(inputs).outputs
+    unplaced = device.load(binary.write(replace(binary.read(data), plan=Plan()))).run(inputs).outputs
     seconds = time.monotonic() - started
     executable = device.load(data)
     placed, by_core = executable.run(inputs).outputs, executable.run(inputs, per_core=True).outputs
     ttnn = api.compile(exported.bytecode, load_board("n150"), api.CompileOptions(data_format="Float16_b"))
     route = Device("n150").load(ttnn).run(arguments).outputs
     exact = golden(name, arguments)
-    numbers = [i for i, _, _ in found.lowering.results]
+    numbers = [i for i, _, _ in compiled.lowering.results]
     return Measured(
-        len(found.plan.epochs),
-        sum(node.spec.fused is not None for node in found.plan.graph.ops),
-        all(np.array_equal(a, b) for a, b in zip(placed, alone, strict=True)),
-        all(np.array_equal(a, b) for a, b in zip(by_core, alone, strict=True)),
+        len(compiled.plan.epochs),
+        sum(node.spec.fused is not None for node in compiled.plan.graph.ops),
+        all(np.array_equal(a, b) for a, b in zip(placed, unplaced, strict=True)),
+        all(np.array_equal(a, b) for a, b in zip(by_core, unplaced, strict=True)),
         tuple(pcc(p, route[i]) for p, i in zip(placed, numbers, strict=True)),
         tuple(pcc(p, exact[i]) for p, i in zip(placed, numbers, strict=True)),
         seconds,
@@ -110,16 +110,16 @@ def main() -> None:
     parser.add_argument("--arch", action="append")
     parser.add_argument("--policy", action="append")
     parser.add_argument("--acc", action="append", help="formats of Dst; default: Float16_b, as TT-Buda's")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     warnings.simplefilter("ignore", DeprecationWarning)
     print(
         "| model | arch | policy | Dst | epochs | placed = unplaced | PCC against TTNN | against XLA | unplaced run s |"
     )
     print("|---|---|---|---|---|---|---|---|---|")
-    for name in asked.models:
-        for arch in asked.arch or ["n150"]:
-            for policy in asked.policy or ["NLP"]:
-                for acc in asked.acc or ["Float16_b"]:
+    for name in options.models:
+        for arch in options.arch or ["n150"]:
+            for policy in options.policy or ["NLP"]:
+                for acc in options.acc or ["Float16_b"]:
                     print(row(name, arch, policy, acc), flush=True)
 
 

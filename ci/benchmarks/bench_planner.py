@@ -45,8 +45,8 @@ def layers(count: int) -> BudaGraph:
 def test_plan_chain(benchmark: Any, ops: int, policy: str) -> None:
     graph, config = layers(ops // 3), Configuration()
     config.set_configuration_options(balancer_policy=policy)
-    found = benchmark.pedantic(config.plan, (graph, "grayskull"), rounds=1)
-    assert sum(len(epoch.placements) for epoch in found.epochs) == 2 * (ops // 3)
+    plan = benchmark.pedantic(config.plan, (graph, "grayskull"), rounds=1)
+    assert sum(len(epoch.placements) for epoch in plan.epochs) == 2 * (ops // 3)
 
 
 def graph_of(model: str) -> BudaGraph:
@@ -57,13 +57,13 @@ def graph_of(model: str) -> BudaGraph:
     return lower(stablehlo_to_ttir(export_model(registry.get(model)).bytecode), model)
 
 
-def row(found: BudaPlan, arch: str, seconds: float) -> str:
+def row(plan: BudaPlan, arch: str, seconds: float) -> str:
     """One line of the table of docs/planning.md."""
-    cores = sum(epoch.cores for epoch in found.epochs) / len(found.epochs) / found.budget.grid.volume
-    cycles, switches = found.cycles, sum(found.switch_cycles())
+    cores = sum(epoch.cores for epoch in plan.epochs) / len(plan.epochs) / plan.budget.grid.volume
+    cycles, switches = plan.cycles, sum(plan.switch_cycles())
     rate = load_board(arch).clock_ghz * 1e9 / (cycles + switches)
     return (
-        f"| {found.graph.name} | {arch} | {found.policy} | {len(found.epochs)} | {cores:.0%} | {cycles} | {switches} "
+        f"| {plan.graph.name} | {arch} | {plan.policy} | {len(plan.epochs)} | {cores:.0%} | {cycles} | {switches} "
         f"| {rate:.0f} | {seconds:.1f} |"
     )
 
@@ -73,19 +73,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("models", nargs="*", default=MODELS)
     parser.add_argument("--arch", action="append")
-    chosen = parser.parse_args()
+    options = parser.parse_args()
     warnings.simplefilter("ignore", DeprecationWarning)
     print("| model | arch | policy | epochs | cores in use | cycles | switch cycles | inputs/s | planning s |")
     print("|---|---|---|---|---|---|---|---|---|")
-    for model in chosen.models:
+    for model in options.models:
         graph = graph_of(model)
-        for arch in chosen.arch or ARCHS:
+        for arch in options.arch or ARCHS:
             for policy in POLICIES:
                 started = time.monotonic()
                 config = Configuration()
                 config.set_configuration_options(balancer_policy=policy)
-                found = config.plan(graph, arch)
-                print(row(found, arch, time.monotonic() - started), flush=True)
+                plan = config.plan(graph, arch)
+                print(row(plan, arch, time.monotonic() - started), flush=True)
 
 
 if __name__ == "__main__":

@@ -31,10 +31,10 @@ def main() -> None:
     """Prints the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("models", nargs="*", default=["resnet50", "bert_base"])
-    asked = parser.parse_args()
+    options = parser.parse_args()
     print("| model | level | CPU s | clock s | bytes |")
     print("|---|---|---|---|---|")
-    for name in asked.models:
+    for name in options.models:
         for level in (0, 1, 2):
             print(row(name, level), flush=True)
 

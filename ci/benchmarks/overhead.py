@@ -31,11 +31,11 @@ BIN = Path(sys.executable).parent
 
 def rows(model: str, first: int, ops: int, uses: int) -> list[OpRow]:
     """`ops` rows of one model with `uses` uses each, told as fully as a real export tells them."""
-    made = []
+    rows_of_model = []
     for n in range(first, first + ops):
         shape = (1 + n % 61, 1 + n // 61)
         desc = TensorDesc(shape=shape, data_type="f32")
-        made.append(
+        rows_of_model.append(
             OpRow(
                 op_id=f"{n * 0x9E3779B97F4A7C15 % 2**64:016x}",
                 op_name=f"stablehlo.{KINDS[n % len(KINDS)]}",
@@ -58,7 +58,7 @@ def rows(model: str, first: int, ops: int, uses: int) -> list[OpRow]:
                 frontend="jax",
             )
         )
-    return made
+    return rows_of_model
 
 
 def export(folder: Path, cache: Path, models: int, ops: int, uses: int) -> None:
@@ -89,20 +89,20 @@ def run(folder: Path, cache: Path, *options: str) -> dict[str, float]:
     child = psutil.Popen(command, cwd=folder, env=environment, stdout=subprocess.DEVNULL)
     most = 0
     while child.poll() is None:
-        held = 0
-        for process in (child, *_below(child)):
+        resident = 0
+        for process in (child, *_children(child)):
             try:
-                held += process.memory_info().rss
+                resident += process.memory_info().rss
             except psutil.Error:  # it ended meanwhile
                 continue
-        most = max(most, held)
+        most = max(most, resident)
         time.sleep(0.1)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     return {"seconds": time.monotonic() - started, "cpu_seconds": cpu, "bytes": most, "exit": child.returncode}
 
 
-def _below(process: psutil.Process) -> list[psutil.Process]:
+def _children(process: psutil.Process) -> list[psutil.Process]:
     try:
         return process.children(recursive=True)
     except psutil.Error:
@@ -117,15 +117,15 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--models", type=int, default=20)
     parser.add_argument("--again", action="store_true", help="run a second time, on kept verdicts")
     parser.add_argument("rest", nargs="*", help="options of the sweep")
-    asked = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as scratch:
         folder, cache = Path(scratch) / "here", Path(scratch) / "cache"
         folder.mkdir()
-        export(folder, cache, asked.models, asked.ops, asked.uses)
-        figures = run(folder, cache, *asked.rest)
-        if asked.again:
-            figures["again"] = run(folder, cache, *asked.rest)["seconds"]
-    print(json.dumps({"ops": asked.ops, "uses": asked.uses, **figures}))
+        export(folder, cache, options.models, options.ops, options.uses)
+        figures = run(folder, cache, *options.rest)
+        if options.again:
+            figures["again"] = run(folder, cache, *options.rest)["seconds"]
+    print(json.dumps({"ops": options.ops, "uses": options.uses, **figures}))
     return 0
 
 

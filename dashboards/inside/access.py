@@ -14,12 +14,12 @@ def make_roles(database: Any) -> list[Any]:
     from superset import security_manager as sm
 
     reads = sm.add_permission_view_menu("database_access", database.perm)
-    made = []
-    for name, like in ROLES.items():
+    roles = []
+    for name, bases in ROLES.items():
         role = sm.add_role(PREFIX + name)
-        role.permissions = [*{p.id: p for base in like for p in sm.find_role(base).permissions}.values(), reads]
-        made.append(role)
-    return made
+        role.permissions = [*{p.id: p for base in bases for p in sm.find_role(base).permissions}.values(), reads]
+        roles.append(role)
+    return roles
 
 
 def open_dashboards(dashboards: list[Any], roles: list[Any], anonymous: bool) -> None:
@@ -45,13 +45,13 @@ def add_user(name: str, role: str, password: str, queries: bool) -> str:
     from superset import db
     from superset import security_manager as sm
 
-    wanted = sm.find_role(PREFIX + role)
+    wanted_role = sm.find_role(PREFIX + role)
     user = sm.find_user(username=name)
     if user is None:
-        user = sm.add_user(name, name, "", f"{name}@localhost.invalid", wanted, password=password)
+        user = sm.add_user(name, name, "", f"{name}@localhost.invalid", wanted_role, password=password)
         done = "added"
     else:
-        user.roles = [wanted]
+        user.roles = [wanted_role]
         sm.reset_password(user.id, password)
         done = "changed"
     if queries:
@@ -71,10 +71,10 @@ def own_queries(user: Any) -> None:
     admin = sm.find_user(username="admin")
     if user.id == admin.id:
         return
-    for one in db.session.query(SavedQuery).filter_by(user_id=admin.id).all():
-        copy_id = uuid.uuid5(one.uuid, user.username)
+    for query in db.session.query(SavedQuery).filter_by(user_id=admin.id).all():
+        copy_id = uuid.uuid5(query.uuid, user.username)
         copy = db.session.query(SavedQuery).filter_by(uuid=copy_id).first() or SavedQuery(uuid=copy_id)
-        copy.user_id, copy.db_id, copy.label = user.id, one.db_id, one.label
+        copy.user_id, copy.db_id, copy.label = user.id, query.db_id, query.label
         copy.created_by_fk = copy.changed_by_fk = user.id  # by this, and not by its user, the list chooses
-        copy.description, copy.sql, copy.schema = one.description, one.sql, one.schema
+        copy.description, copy.sql, copy.schema = query.description, query.sql, query.schema
         db.session.add(copy)

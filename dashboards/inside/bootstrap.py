@@ -18,7 +18,7 @@ from superset.app import create_app
 started = time.monotonic()
 
 
-def told(what: str) -> None:
+def print_step(what: str) -> None:
     """Says what is done, for the command that started this."""
     print(f"step {time.monotonic() - started:.1f} {what}", flush=True)
 
@@ -33,13 +33,13 @@ def main(bundle: Path, retired: Path) -> None:
     from superset.models.core import Database
     from superset.models.dashboard import Dashboard
 
-    told("Superset has started")
+    print_step("Superset has started")
     if not os.environ.get("OPSCOPE_PREPARED"):
         flask_migrate.upgrade(directory=str(Path(superset.__file__).parent / "migrations"))
-        told("its database has the newest schema")
+        print_step("its database has the newest schema")
         appbuilder.add_permissions(update_perms=True)
         sm.sync_role_definitions()
-        told("its roles are in order")
+        print_step("its roles are in order")
     password = os.environ["OPSCOPE_ADMIN_PASSWORD"]
     admin = sm.find_user(username="admin")
     if admin is None:
@@ -48,15 +48,17 @@ def main(bundle: Path, retired: Path) -> None:
         sm.reset_password(admin.id, password)
     contents = {path.relative_to(bundle).as_posix(): path.read_text(encoding="utf-8") for path in bundle.rglob("*.y*")}
     import_assets(contents, admin)
-    gone = delete_retired(json.loads(retired.read_text(encoding="utf-8")))
-    told(f"{len(contents)} files are imported, {gone} retired objects are gone")
-    wanted = {line.split()[1] for text in contents.values() for line in text.splitlines() if line.startswith("uuid: ")}
-    roles = access.make_roles(next(d for d in db.session.query(Database).all() if str(d.uuid) in wanted))
-    ours = [one for one in db.session.query(Dashboard).all() if str(one.uuid) in wanted]
-    access.open_dashboards(ours, roles, bool(os.environ.get("OPSCOPE_ANONYMOUS")))
-    give_queries(admin, wanted)
+    deleted = delete_retired(json.loads(retired.read_text(encoding="utf-8")))
+    print_step(f"{len(contents)} files are imported, {deleted} retired objects are gone")
+    bundle_uuids = {
+        line.split()[1] for text in contents.values() for line in text.splitlines() if line.startswith("uuid: ")
+    }
+    roles = access.make_roles(next(d for d in db.session.query(Database).all() if str(d.uuid) in bundle_uuids))
+    dashboards = [dashboard for dashboard in db.session.query(Dashboard).all() if str(dashboard.uuid) in bundle_uuids]
+    access.open_dashboards(dashboards, roles, bool(os.environ.get("OPSCOPE_ANONYMOUS")))
+    give_queries(admin, bundle_uuids)
     db.session.commit()
-    told(f"{len(ours)} dashboards are open")
+    print_step(f"{len(dashboards)} dashboards are open")
 
 
 def import_assets(contents: dict[str, str], admin: object) -> None:
@@ -83,26 +85,26 @@ def delete_retired(uuids: dict[str, list[str]]) -> int:
     from superset.models.sql_lab import SavedQuery
 
     kinds = {"dashboards": Dashboard, "charts": Slice, "datasets": SqlaTable, "queries": SavedQuery}
-    gone = 0
+    deleted = 0
     for kind, model in kinds.items():
-        for one in db.session.query(model).all():
-            if str(one.uuid) in uuids.get(kind, ()):
-                db.session.delete(one)
-                gone += 1
+        for item in db.session.query(model).all():
+            if str(item.uuid) in uuids.get(kind, ()):
+                db.session.delete(item)
+                deleted += 1
     db.session.commit()
-    return gone
+    return deleted
 
 
-def give_queries(admin: object, wanted: set[str]) -> None:
+def give_queries(admin: object, bundle_uuids: set[str]) -> None:
     """The importer leaves saved queries without a user, and Superset shows each user his own alone."""
     import access
     from superset import db
     from superset import security_manager as sm
     from superset.models.sql_lab import SavedQuery
 
-    for one in db.session.query(SavedQuery).all():
-        if str(one.uuid) in wanted:
-            one.user_id = one.created_by_fk = admin.id
+    for query in db.session.query(SavedQuery).all():
+        if str(query.uuid) in bundle_uuids:
+            query.user_id = query.created_by_fk = admin.id
     db.session.flush()
     for user in sm.get_all_users():
         if any(role.name == access.PREFIX + "editor" for role in user.roles):

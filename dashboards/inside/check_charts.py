@@ -30,53 +30,53 @@ def ask(context: dict) -> list[dict]:
 def run(chart: object, filters: list[dict]) -> dict:
     """One chart's query."""
     started = time.monotonic()
-    found = {"rows": 0, "error": "", "sql": ""}
+    result = {"rows": 0, "error": "", "sql": ""}
     try:
         for query in ask(filtered(json.loads(chart.query_context), chart, filters)):
-            found["rows"] += query.get("rowcount") or 0
-            found["error"] = found["error"] or query.get("error") or ""
-            found["sql"] = query.get("query") or ""
+            result["rows"] += query.get("rowcount") or 0
+            result["error"] = result["error"] or query.get("error") or ""
+            result["sql"] = query.get("query") or ""
     except Exception as error:  # noqa: BLE001 - whatever Superset raises is what is wrong with the chart
-        found["error"] = str(error) or type(error).__name__
-    return found | {"seconds": round(time.monotonic() - started, 4)}
+        result["error"] = str(error) or type(error).__name__
+    return result | {"seconds": round(time.monotonic() - started, 4)}
 
 
 def filtered(context: dict, chart: object, filters: list[dict]) -> dict:
     """The chart's query as the filters that reach it leave it; one whose column the chart lacks says nothing to it."""
     columns = {column.column_name for column in chart.datasource.columns}
-    for one in filters:
-        if chart.id in one["excluded"]:
+    for filter_ in filters:
+        if chart.id in filter_["excluded"]:
             continue
         for query in context["queries"]:
             for condition in query["filters"]:
-                if one["times"] and condition["op"] == "TEMPORAL_RANGE" and condition["val"] == ALL_TIMES:
-                    condition["val"] = one["times"]
-            query["filters"] += [condition for condition in one["conditions"] if condition["col"] in columns]
+                if filter_["times"] and condition["op"] == "TEMPORAL_RANGE" and condition["val"] == ALL_TIMES:
+                    condition["val"] = filter_["times"]
+            query["filters"] += [condition for condition in filter_["conditions"] if condition["col"] in columns]
     return context
 
 
 def defaults(dashboard: object) -> list[dict]:
     """What each native filter of a dashboard says when it is opened: `times`, `conditions`, and charts `excluded`."""
-    found = []
-    for one in json.loads(dashboard.json_metadata or "{}").get("native_filter_configuration", []):
-        said = one.get("defaultDataMask", {}).get("extraFormData", {})
-        conditions = list(said.get("filters", []))
-        if one.get("controlValues", {}).get("defaultToFirstItem"):
-            conditions += first_item(one)
-        excluded = set(one.get("scope", {}).get("excluded", []))
-        found.append({"times": said.get("time_range"), "conditions": conditions, "excluded": excluded})
-    return found
+    filters = []
+    for native_filter in json.loads(dashboard.json_metadata or "{}").get("native_filter_configuration", []):
+        form_data = native_filter.get("defaultDataMask", {}).get("extraFormData", {})
+        conditions = list(form_data.get("filters", []))
+        if native_filter.get("controlValues", {}).get("defaultToFirstItem"):
+            conditions += first_item(native_filter)
+        excluded = set(native_filter.get("scope", {}).get("excluded", []))
+        filters.append({"times": form_data.get("time_range"), "conditions": conditions, "excluded": excluded})
+    return filters
 
 
-def first_item(of: dict) -> list[dict]:
+def first_item(native_filter: dict) -> list[dict]:
     """The condition of a filter that takes the first of its items, in the order of its metric."""
-    target, metric = of["targets"][0], of.get("sortMetric")
+    target, metric = native_filter["targets"][0], native_filter.get("sortMetric")
     column = target["column"]["name"]
     query = {"columns": [column], "metrics": [metric] if metric else [], "row_limit": 1, "filters": [],
              "orderby": [[metric or column, metric is None]]}  # fmt: skip
-    asked = {"datasource": {"id": target["datasetId"], "type": "table"}, "queries": [query], "result_type": "full",
+    request = {"datasource": {"id": target["datasetId"], "type": "table"}, "queries": [query], "result_type": "full",
              "result_format": "json"}  # fmt: skip
-    rows = [row for answer in ask(asked) for row in answer.get("data") or []]
+    rows = [row for answer in ask(request) for row in answer.get("data") or []]
     return [{"col": column, "op": "IN", "val": [row[column]]} for row in rows]
 
 
@@ -113,9 +113,9 @@ def main(slugs: list[str]) -> None:
                               "error": "no such dashboard"}), flush=True)  # fmt: skip
             continue
         filters = defaults(dashboard)
-        for chart in sorted(dashboard.slices, key=lambda one: one.slice_name):
-            found = {"dashboard": dashboard.dashboard_title, "chart": chart.slice_name} | run(chart, filters)
-            print(json.dumps(found), flush=True)
+        for chart in sorted(dashboard.slices, key=lambda chart_of_dashboard: chart_of_dashboard.slice_name):
+            line = {"dashboard": dashboard.dashboard_title, "chart": chart.slice_name} | run(chart, filters)
+            print(json.dumps(line), flush=True)
 
 
 if __name__ == "__main__":

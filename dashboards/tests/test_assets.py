@@ -14,7 +14,7 @@ import pytest
 
 from opscope.base.statuses import label_colours
 from opscope.dashboards import bundle, checks
-from opscope.dashboards.bundle import Assets, Described, Source
+from opscope.dashboards.bundle import Assets, Source, ViewComment
 from opscope.dashboards.layout import charts_of
 from opscope.dashboards.viz import columns, metrics
 from opscope.reports.database.ask import questions
@@ -155,7 +155,7 @@ def test_the_bundle_is_what_superset_takes() -> None:
     source = Source(
         "sqlite:///x",
         "http://a",
-        {"dashboard_ops": Described("What it holds.", {"op": "the op"})},
+        {"dashboard_ops": ViewComment("What it holds.", {"op": "the op"})},
         {"q": ("Why?", "SELECT 1")},
     )
     files = bundle.render(ASSETS, source)

@@ -30,11 +30,13 @@ def sql(query: str | None, url: str | None, as_json: bool, as_csv: bool, limit: 
     if as_json and as_csv:
         raise InputError("opscope sql", "one format", "--json and --csv", "one of them")
     if query is None:
-        known = ask.questions().values()
+        questions = ask.questions().values()
         if as_json:
-            print_json([{"name": one.name, "asks": one.asks, "sql": one.sql} for one in known])
+            print_json([{"name": question.name, "asks": question.asks, "sql": question.sql} for question in questions])
         else:
-            Page().table([("opscope sql", ""), ("asks", "")], [(one.name, one.asks) for one in known])
+            Page().table(
+                [("opscope sql", ""), ("asks", "")], [(question.name, question.asks) for question in questions]
+            )
         return
     text = sys.stdin.read() if query == "-" else query
     answer = ask.ask(database_url(url), text)
@@ -71,19 +73,19 @@ def export(run: str | None, kind: str, job_id: int | None, output: str, url: str
     from opscope.reports.exports.exported import read
 
     with open_runs(url) as runs:
-        found = read(runs, run)
+        exported = read(runs, run)
     if kind == "optest-json":
-        number = export_optest.job_of(found, job_id)
-        name, text = export_optest.file_name(number), export_optest.render(found, number)
+        number = export_optest.job_of(exported, job_id)
+        name, text = export_optest.file_name(number), export_optest.render(exported, number)
     elif kind == "builder-xml":
-        number = export_optest.job_of(found, job_id)
-        name, text = export_junit.file_name(found, number), export_junit.render(found)
+        number = export_optest.job_of(exported, job_id)
+        name, text = export_junit.file_name(exported, number), export_junit.render(exported)
     elif kind == "junit":
-        name, text = export_junit.file_name(found, job_id), export_junit.render(found)
+        name, text = export_junit.file_name(exported, job_id), export_junit.render(exported)
     elif kind == "parquet":
-        name, text = export_parquet.file_name(found), export_parquet.render(found)
+        name, text = export_parquet.file_name(exported), export_parquet.render(exported)
     else:
-        name, text = export_csv.file_name(found), export_csv.render(found)
+        name, text = export_csv.file_name(exported), export_csv.render(exported)
     if output == "-":
         click.echo(text, nl=False)
     else:

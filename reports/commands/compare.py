@@ -58,17 +58,17 @@ def diff(
     from opscope.reports.records.terminal import Page
 
     with open_runs(url) as runs:
-        found, nights = diffs(runs, run_a, run_b)
+        compared, nights = diffs(runs, run_a, run_b)
         rules = rules_here(runs.connection, owners_file, team=team)
-    found = [own_diff(one, rules, team) for one in found]
+    compared = [own_diff(series_diff, rules, team) for series_diff in compared]
     if as_json:
-        told = [comparison.as_json(one) for one in found]
-        print_json({"series": told} if nights else told[0])
+        series = [comparison.as_json(series_diff) for series_diff in compared]
+        print_json({"series": series} if nights else series[0])
     else:
         page = Page()
-        for one in found:
-            show(one, page, limit, team)
-    if check and any(one.news for one in found):
+        for series_diff in compared:
+            show(series_diff, page, limit, team)
+    if check and any(series_diff.news for series_diff in compared):
         raise SystemExit(1)
 
 
@@ -112,14 +112,14 @@ def unblock(
         else:
             views = [views_of(runs.view(run))]
         rules = rules_here(runs.connection, owners_file, team=team)
-    found = [own_plan(ranking.plan(one, by), rules, team) for one in views]
+    plans = [own_plan(ranking.plan(plan, by), rules, team) for plan in views]
     if as_json:
-        told = [ranking.as_json(one) for one in found]
-        print_json({"series": told} if night else told[0])
+        plans_as_json = [ranking.as_json(plan) for plan in plans]
+        print_json({"series": plans_as_json} if night else plans_as_json[0])
     else:
         page = Page()
-        for one in found:
-            show_plan(one, page, limit, team)
+        for plan in plans:
+            show_plan(plan, page, limit, team)
 
 
 @click.command(short_help="List the ops that keep a model from running as a whole.")
@@ -148,11 +148,11 @@ def readiness(
         if model not in view.models:
             hint = closest(model, view.models, 3)
             raise InputError("MODEL", f"a model of run {view.run_id}", f"`{model}`", hint)
-        moved = history(runs, view, model)
+        earlier = history(runs, view, model)
         nights = nights_of(runs.connection, view, model)
         rules = rules_here(runs.connection, owners_file, team=team)
     rows = own_missing(missing(view, model), model, rules, team)
     if as_json:
-        print_json({"model": model, "run_id": view.run_id, "missing": rows, "history": moved, "nights": nights})
+        print_json({"model": model, "run_id": view.run_id, "missing": rows, "history": earlier, "nights": nights})
     else:
-        show_readiness(view, model, rows, moved, Page(), limit, nights)
+        show_readiness(view, model, rows, earlier, Page(), limit, nights)

@@ -40,9 +40,9 @@ def prune(keep: str, dry_run: bool, url: str | None) -> None:
     from opscope.reports.publish.upkeep import age_of
     from opscope.reports.publish.upkeep import prune as remove
 
-    gone = remove(url or default_url(), age_of("--keep", keep), dry_run)
+    removed = remove(url or default_url(), age_of("--keep", keep), dry_run)
     verb = "would be removed" if dry_run else "removed"
-    click.echo(f"{verb}: {gone['nights']} nights, {gone['runs']} runs, {gone['op_tests']} op tests")
+    click.echo(f"{verb}: {removed['nights']} nights, {removed['runs']} runs, {removed['op_tests']} op tests")
 
 
 @db.command()
@@ -54,14 +54,16 @@ def stats(url: str | None, as_json: bool) -> None:
     from opscope.reports.publish.upkeep import statistics
     from opscope.reports.records.terminal import Page
 
-    found = statistics(database_url(url))
+    figures = statistics(database_url(url))
     if as_json:
-        print_json(found)
+        print_json(figures)
         return
     page = Page()
-    page.line(f"{found['database']}, schema {found['schema']}, {found['bytes'] / 1e6:,.1f} MB", "bold")
-    page.line(f"{found['nights']} nights and {found['runs_alone']} single runs, {found['first']} to {found['last']}")
-    page.table([("table", ""), ("rows", "right")], [(name, f"{count:,}") for name, count in found["rows"].items()])
+    page.line(f"{figures['database']}, schema {figures['schema']}, {figures['bytes'] / 1e6:,.1f} MB", "bold")
+    page.line(
+        f"{figures['nights']} nights and {figures['runs_alone']} single runs, {figures['first']} to {figures['last']}"
+    )
+    page.table([("table", ""), ("rows", "right")], [(name, f"{count:,}") for name, count in figures["rows"].items()])
 
 
 @db.command()

@@ -35,9 +35,9 @@ def merge(runs: tuple[Path, ...], into: Path, partial: bool, url: str | None) ->
         away = published_or_kept(into, url, Path.cwd(), "--publish")
     page = finish_run.stored_page(into)
     summary.show(page, Console(highlight=False, emoji=False))
-    told = (
+    published = (
         f"published to {database.shown(database.parse_url(url))}" if url else f"to publish it: opscope publish {into}"
     )
-    click.echo(away or told)
+    click.echo(away or published)
     if any(test.fails_run for test in page.tests):
         raise SystemExit(1)

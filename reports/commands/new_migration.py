@@ -27,15 +27,17 @@ from opscope.reports.database.database import SETTINGS, alembic_config, head, op
 from opscope.reports.database.schema import METADATA
 from opscope.reports.records.columns import BEFORE
 
-UNTOLD = (SETTINGS.name, "ix_ops_label")
+NOT_IN_METADATA = (SETTINGS.name, "ix_ops_label")
 """What the database has and METADATA does not: a table of its own, and an index that SQLAlchemy cannot read back."""
 
 
 def changes(connection: sa.Connection) -> list[ops.MigrateOperation]:
     """What a database that all migrations have made still lacks, in Alembic's operations."""
-    context = MigrationContext.configure(connection, opts={"include_object": lambda _, name, *__: name not in UNTOLD})
+    context = MigrationContext.configure(
+        connection, opts={"include_object": lambda _, name, *__: name not in NOT_IN_METADATA}
+    )
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=f"Skipped unsupported reflection of .* {UNTOLD[1]}")
+        warnings.filterwarnings("ignore", message=f"Skipped unsupported reflection of .* {NOT_IN_METADATA[1]}")
         upgrade = produce_migrations(context, METADATA).upgrade_ops
     return [] if upgrade is None else list(upgrade.ops)
 
@@ -43,19 +45,21 @@ def changes(connection: sa.Connection) -> list[ops.MigrateOperation]:
 def write(what: str) -> Path:
     """Writes the migration and returns its file. Raises InputError where there is nothing new."""
     with tempfile.TemporaryDirectory() as folder, open_database(f"sqlite:///{folder}/db.sqlite") as connection:
-        found = changes(connection)
-        if not found:
+        operations = changes(connection)
+        if not operations:
             raise InputError("new_migration", "fields or tables that no migration makes", "none", "adding one first")
-        for change in found:
+        for change in operations:
             _with_defaults(change)
-        lines = [line for line in render_python_code(ops.UpgradeOps(found)).splitlines() if "# ###" not in line]
+        lines = [line for line in render_python_code(ops.UpgradeOps(operations)).splitlines() if "# ###" not in line]
         code = "\n".join(lines).strip()  # without what Alembic says of itself
         script = ScriptDirectory.from_config(alembic_config(connection))
-        made = script.generate_revision(f"{int(head()) + 1:04}", f"{what.rstrip('.')}.", head=head(), upgrades=code)
-    assert made is not None
+        script_file = script.generate_revision(
+            f"{int(head()) + 1:04}", f"{what.rstrip('.')}.", head=head(), upgrades=code
+        )
+    assert script_file is not None
     if util.find_spec("ruff"):
-        subprocess.run([sys.executable, "-m", "ruff", "format", "--quiet", made.path], check=False)
-    return Path(made.path)
+        subprocess.run([sys.executable, "-m", "ruff", "format", "--quiet", script_file.path], check=False)
+    return Path(script_file.path)
 
 
 def _with_defaults(change: Any) -> None:

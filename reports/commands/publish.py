@@ -33,17 +33,17 @@ def publish(run_dirs: tuple[Path, ...], url: str | None, night_file: Path | None
 
     target = url or default_url()
     counts: dict[str, Any] = {}
-    arrived: list[str] = []
+    from_spool: list[str] = []
     away: DatabaseAwayError | None = None
     try:
         if not run_dirs:
-            arrived = spool.drain(target, Path.cwd())
+            from_spool = spool.drain(target, Path.cwd())
         for run_dir in run_dirs:
             if night_file is not None:
                 join(run_dir, read_night(night_file), shard)
             try:
-                counts[str(run_dir)], late = spool.deliver(run_dir, target, Path.cwd())
-                arrived += late
+                counts[str(run_dir)], delivered_late = spool.deliver(run_dir, target, Path.cwd())
+                from_spool += delivered_late
             except DatabaseAwayError as error:
                 away = error
     except DatabaseAwayError as error:
@@ -54,14 +54,14 @@ def publish(run_dirs: tuple[Path, ...], url: str | None, night_file: Path | None
     place = shown(parse_url(target))
     if as_json:
         rows = next(iter(counts.values())) if len(counts) == 1 else None
-        click.echo(json.dumps({"database": place, "rows": rows, "runs": counts, "from_spool": arrived}))
+        click.echo(json.dumps({"database": place, "rows": rows, "runs": counts, "from_spool": from_spool}))
     else:
-        for name in arrived:
+        for name in from_spool:
             click.echo(f"published {name} from the spool to {place}")
-        for run_dir, found in counts.items():
-            told = ", ".join(f"{count} {table}" for table, count in found.items())
-            click.echo(f"published {run_dir} to {place}: {told}")
-        if not run_dirs and not arrived and away is None:
+        for run_dir, rows_of_tables in counts.items():
+            counted = ", ".join(f"{count} {table}" for table, count in rows_of_tables.items())
+            click.echo(f"published {run_dir} to {place}: {counted}")
+        if not run_dirs and not from_spool and away is None:
             click.echo(f"no run in the spool is waiting for {place}")
     if away is not None:
         click.echo(away, err=True)

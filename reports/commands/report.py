@@ -43,12 +43,12 @@ def report(
         owned = Owned(rules_here(runs.connection, owners_file, team=team), team)
         folder = runs.folder(what) if what is not None else None
         if folder is not None:
-            there = database_url(url)
+            database = database_url(url)
             if out is None and team is None:
-                page = write_report(folder, there, owned=owned)
+                page = write_report(folder, database, owned=owned)
             else:  # the page of a team does not take the place of everybody's
                 target = out or folder / f"report-{file_name(str(team))}.html"
-                page = write_whole(target, render(load_run(folder), there, folder, owned), "-o FILE")
+                page = write_whole(target, render(load_run(folder), database, folder, owned), "-o FILE")
         else:
             connection = runs.database(what or "a night", "NIGHT")
             name = what or newest_night(connection)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from opscope.reports.commands.compare import print_json
-from opscope.reports.compare.op_history import Told, find
+from opscope.reports.compare.op_history import Details, find
 from opscope.reports.records.terminal import Page, percent
 
 SHOWN = 20
@@ -19,42 +19,43 @@ def show(name: str, url: str | None, team: str | None, owners_file: Path | None,
 
     with open_runs(url) as runs:
         connection = runs.database(name, "WHAT")
-        found = find(connection, name, rules_here(connection, owners_file, team=team), team)
+        details = find(connection, name, rules_here(connection, owners_file, team=team), team)
     if as_json:
-        print_json(found)
+        print_json(details)
     else:
-        PAGES[found["what"]](found, Page())
+        PAGES[details["what"]](details, Page())
 
 
-def _op(found: Told, page: Page) -> None:
-    page.line(f"{found['op_name']} [{found['op_id']}] {found['signature']}", "bold")
-    for name, value in found["op_params"].items():
+def _op(details: Details, page: Page) -> None:
+    page.line(f"{details['op_name']} [{details['op_id']}] {details['signature']}", "bold")
+    for name, value in details["op_params"].items():
         page.line(f"{name} = {value}", "dim", indent=2)
-    if found["unsplittable"]:
-        page.line(f"cannot be split from its model: {found['unsplittable']}")
-    if found["once"]:
-        page.line(f"former ids: {', '.join(found['once'])}", "dim")
-    models = list(found["models"].items())
-    told = ", ".join(f"{model} ({uses})" for model, uses in models[:SHOWN])
+    if details["unsplittable"]:
+        page.line(f"cannot be split from its model: {details['unsplittable']}")
+    if details["once"]:
+        page.line(f"former ids: {', '.join(details['once'])}", "dim")
+    models = list(details["models"].items())
+    shown_models = ", ".join(f"{model} ({uses})" for model, uses in models[:SHOWN])
     more = f" and {len(models) - SHOWN} more" if len(models) > SHOWN else ""
-    page.line(f"is in {len(models)} models: {told}{more}")
-    for place in found["places"]:
+    page.line(f"is in {len(models)} models: {shown_models}{more}")
+    for place in details["places"]:
         page.line(place, "dim", indent=2)
     columns = [("night", ""), ("on", ""), ("status", ""), ("at", ""), ("PCC", "right"), ("cycles", "right"),
                ("compile ms", "right"), ("owner", ""), ("error message", "")]  # fmt: skip
     page.table(columns, [
-        (one["label"], " ".join(filter(None, (one["backend"], one["arch"], one["data_format"]))),
-         one["status"] + (" (flaky)" if one["flaky"] else "") + (" (known)" if one["expected"] else ""),
-         one["failed_stage"], one["pcc"], one["cycles"], one["compile_ms"], one["owner"], one["error_message"])
-        for one in found["history"]
+        (night["label"], " ".join(filter(None, (night["backend"], night["arch"], night["data_format"]))),
+         night["status"] + (" (flaky)" if night["flaky"] else "") + (" (known)" if night["expected"] else ""),
+         night["failed_stage"], night["pcc"], night["cycles"], night["compile_ms"], night["owner"],
+         night["error_message"])
+        for night in details["history"]
     ])  # fmt: skip
-    if found["repro"]:
-        page.line(found["repro"])
+    if details["repro"]:
+        page.line(details["repro"])
 
 
-def _model(found: Told, page: Page) -> None:
-    page.line(found["model"], "bold")
-    for series in found["lanes"]:
+def _model(details: Details, page: Page) -> None:
+    page.line(details["model"], "bold")
+    for series in details["lanes"]:
         newest = series["newest"]
         page.line()
         page.line(f"{series['series']}, {newest['label']}", "bold")
@@ -65,33 +66,35 @@ def _model(found: Told, page: Page) -> None:
                   f"{newest['bad_ops']} wrong, {newest['not_attempted']} not attempted")  # fmt: skip
         page.table([("furthest stage", ""), ("ops", "right"), ("uses", "right")],
                    [(rung["stage"], rung["ops"], rung["uses"]) for rung in series["ladder"]])  # fmt: skip
-        for one in series["blockers"][:SHOWN]:
-            known = f"; known: {one['known']}" if one["known"] else ""
-            known += f"; owner {one['owner']}" if one["owner"] else ""
-            page.line(f"{one['op_name']} [{one['op_id']}] {one['signature']}", indent=2)
-            page.line(f"{one['uses']} uses; {one['label']}; {one['status']} at {one['stage']}{known}: {one['message']}",
-                      "dim", indent=4)  # fmt: skip
-            page.line(one["repro"], "dim", indent=4)
+        for entry in series["blockers"][:SHOWN]:
+            remark = f"; known: {entry['known']}" if entry["known"] else ""
+            remark += f"; owner {entry['owner']}" if entry["owner"] else ""
+            page.line(f"{entry['op_name']} [{entry['op_id']}] {entry['signature']}", indent=2)
+            page.line(f"{entry['uses']} uses; {entry['label']}; {entry['status']} at {entry['stage']}{remark}: "
+                      f"{entry['message']}", "dim", indent=4)  # fmt: skip
+            page.line(entry["repro"], "dim", indent=4)
         if len(series["blockers"]) > SHOWN:
-            page.line(f"and {len(series['blockers']) - SHOWN} more; see opscope readiness {found['model']}", indent=2)
+            page.line(f"and {len(series['blockers']) - SHOWN} more; see opscope readiness {details['model']}", indent=2)
     page.line()
     page.table([("night", ""), ("on", ""), ("outcome", ""), ("ops", "right"), ("right", "right"), ("wrong", "right")], [
-        (one["label"], " ".join(filter(None, (one["backend"], one["arch"], one["data_format"]))), one["outcome"],
-         one["ops"], one["right_ops"], one["bad_ops"]) for one in found["trend"]
+        (entry["label"], " ".join(filter(None, (entry["backend"], entry["arch"], entry["data_format"]))),
+         entry["outcome"], entry["ops"], entry["right_ops"], entry["bad_ops"]) for entry in details["trend"]
     ])  # fmt: skip
 
 
-def _run(found: Told, page: Page) -> None:
-    page.line(f"{found['run_id']}: {found['backend']} on {found['arch']}, {found['outcome']}", "bold")
-    page.line(", ".join(f"{count} {status}" for status, count in found["statuses"].items()))
-    for one in found["failing"][:SHOWN]:
-        known = f"; known: {one['known']}" if one["known"] else ""
-        known += f"; owner {one['owner']}" if one["owner"] else ""
-        page.line(f"{one['op_name']} [{one['op_id']}] {one['types']}", indent=2)
-        page.line(f"{one['uses']} uses; {one['status']} at {one['stage']}{known}: {one['error']}", "dim", indent=4)
-        page.line(one["repro"], "dim", indent=4)
-    if len(found["failing"]) > SHOWN:
-        page.line(f"and {len(found['failing']) - SHOWN} more; see --json", indent=2)
+def _run(details: Details, page: Page) -> None:
+    page.line(f"{details['run_id']}: {details['backend']} on {details['arch']}, {details['outcome']}", "bold")
+    page.line(", ".join(f"{count} {status}" for status, count in details["statuses"].items()))
+    for entry in details["failing"][:SHOWN]:
+        remark = f"; known: {entry['known']}" if entry["known"] else ""
+        remark += f"; owner {entry['owner']}" if entry["owner"] else ""
+        page.line(f"{entry['op_name']} [{entry['op_id']}] {entry['types']}", indent=2)
+        page.line(
+            f"{entry['uses']} uses; {entry['status']} at {entry['stage']}{remark}: {entry['error']}", "dim", indent=4
+        )
+        page.line(entry["repro"], "dim", indent=4)
+    if len(details["failing"]) > SHOWN:
+        page.line(f"and {len(details['failing']) - SHOWN} more; see --json", indent=2)
 
 
 PAGES = {"op": _op, "model": _model, "run": _run}

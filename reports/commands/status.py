@@ -23,7 +23,7 @@ def status(max_age: str | None, name: str | None, url: str | None, as_json: bool
     from opscope.reports.commands.compare import print_json
     from opscope.reports.database.database import default_url
     from opscope.reports.database.reading import read_database
-    from opscope.reports.database.status import newest_nights, told_age
+    from opscope.reports.database.status import age_text, newest_nights
     from opscope.reports.publish import spool
     from opscope.reports.publish.upkeep import age_of
 
@@ -31,8 +31,8 @@ def status(max_age: str | None, name: str | None, url: str | None, as_json: bool
     target = url or default_url()
     waiting = [run.name for run in spool.waiting(target, Path.cwd())]
     if waiting and not as_json:
-        what = "1 run waits" if len(waiting) == 1 else f"{len(waiting)} runs wait"
-        click.echo(f"{what} in the spool for the database: {', '.join(waiting[:5])}; deliver with opscope publish")
+        runs = "1 run waits" if len(waiting) == 1 else f"{len(waiting)} runs wait"
+        click.echo(f"{runs} in the spool for the database: {', '.join(waiting[:5])}; deliver with opscope publish")
     with read_database(target, "--database") as connection:
         newest, complete = newest_nights(connection, name)
     now = datetime.now(UTC)
@@ -51,9 +51,9 @@ def status(max_age: str | None, name: str | None, url: str | None, as_json: bool
         print_json({**nights, "spool": waiting, "late": late})
     else:
         for line in (
-            f"newest complete night: {complete.night_id}, {told_age(complete.age(now))} old" if complete else
+            f"newest complete night: {complete.night_id}, {age_text(complete.age(now))} old" if complete else
             "newest complete night: none",
-            f"newest night: {newest.night_id}, {told_age(newest.age(now))} old, partial: {newest.missing}"
+            f"newest night: {newest.night_id}, {age_text(newest.age(now))} old, partial: {newest.missing}"
             if newest and not newest.complete else "",
             f"late: no complete night is younger than {max_age}" if late else "",
         ):  # fmt: skip

@@ -46,13 +46,13 @@ def pieces(values: Sequence[float]) -> list[Piece]:
             cost = best[start] + sum(abs(value - level) for value in part) + (price if start else 0.0)
             if cost < best[stop]:
                 best[stop], cut[stop] = cost, start
-    found: list[Piece] = []
+    reversed_pieces: list[Piece] = []
     stop = count
     while stop:
         start = cut[stop]
-        found.append(Piece(start, stop, median(values[start:stop])))
+        reversed_pieces.append(Piece(start, stop, median(values[start:stop])))
         stop = start
-    return found[::-1]
+    return reversed_pieces[::-1]
 
 
 def _noise(values: Sequence[float]) -> float:

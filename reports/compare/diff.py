@@ -143,7 +143,7 @@ def compare(a: RunView, b: RunView, slower: Slower | None = None) -> Diff:
 
 def labelled_rows(a: RunView, b: RunView, slower: Slower | None, without: Collection[Label] = ()) -> list[Row]:
     """A row for each op of either run, but those whose label is in `without`."""
-    found = []
+    rows = []
     for op_id in dict.fromkeys([*b.ops, *a.ops]):
         old, new = a.ops.get(op_id), b.ops.get(op_id)
         if new is None and a.workflow != b.workflow:
@@ -151,8 +151,8 @@ def labelled_rows(a: RunView, b: RunView, slower: Slower | None, without: Collec
         else:
             label, note = _label(old, new, b, slower)
         if label not in without:
-            found.append(_row(label, note, old, new))
-    return found
+            rows.append(_row(label, note, old, new))
+    return rows
 
 
 def _row(label: Label, note: str, old: Outcome | None, new: Outcome | None) -> Row:
@@ -195,23 +195,23 @@ def _ms(op: Outcome | None) -> float | None:
 def _label(old: Outcome | None, new: Outcome | None, b: RunView, slower: Slower | None) -> tuple[Label, str]:
     if new is None:
         assert old is not None
-        here = set(old.uses_of) & set(b.models)
-        if here or not old.uses_of:
+        common_models = set(old.uses_of) & set(b.models)
+        if common_models or not old.uses_of:
             return Label.VANISHED, ""
         if set(old.uses_of) <= {name.removeprefix("model ") for name in b.missing}:
             return Label.NEVER_RUN, f"missing from the later night: {', '.join(sorted(old.uses_of))}"
         return Label.NEVER_RUN, f"not in the later run: {', '.join(sorted(old.uses_of))}"
     if not new.attempted:
-        gone = [name for name in b.missing if not name.startswith("model ")]
-        return Label.NEVER_RUN, new.status.replace("_", " ") + (f" ({', '.join(gone)} missing)" if gone else "")
-    seen = old is not None and old.attempted
+        missing = [name for name in b.missing if not name.startswith("model ")]
+        return Label.NEVER_RUN, new.status.replace("_", " ") + (f" ({', '.join(missing)} missing)" if missing else "")
+    attempted_before = old is not None and old.attempted
     if new.bad:
-        if not seen or old is None or not old.bad:
-            return Label.NEW, "" if seen else "first attempt"
+        if not attempted_before or old is None or not old.bad:
+            return Label.NEW, "" if attempted_before else "first attempt"
         if old.reason == new.reason:
             return Label.PERSISTING, ""
         return Label.REASON_CHANGED, _reasons(old, new)
-    if not seen or old is None:
+    if not attempted_before or old is None:
         return Label.ADDED, ""
     if old.bad:
         return Label.FIXED, f"a limitation still names it: {new.expected}" if new.expected else ""
@@ -245,7 +245,7 @@ def rates(a: RunView, b: RunView) -> list[dict[str, Any]]:
     Like for like, both runs are weighed by the later run's uses. Results of one place never add to those of another.
     """
     both = {op_id for op_id, op in b.ops.items() if op.attempted and op_id in a.ops and a.ops[op_id].attempted}
-    found = []
+    rows = []
     for scope in ("all", "like for like"):
         only = None if scope == "all" else both
         sides = {"a": _counted(a, only, a if only is None else b), "b": _counted(b, only, b)}
@@ -255,8 +255,8 @@ def rates(a: RunView, b: RunView) -> list[dict[str, Any]]:
             for name, side in sides.items():
                 right, right_uses = side.right.get(place, (0, 0))
                 row |= _share(f"ops_{name}", right, side.ops) | _share(f"uses_{name}", right_uses, side.uses)
-            found.append(row)
-    return found
+            rows.append(row)
+    return rows
 
 
 class _Counted(NamedTuple):
@@ -277,8 +277,8 @@ def _counted(run: RunView, only: Collection[str] | None, weighed: RunView) -> _C
         weight = (op if weighed is run else weighed.ops[op_id]).uses
         ops, uses = ops + 1, uses + weight
         if op.status == Status.SUCCESS:
-            of, weights = right.get(op.ran_on, (0, 0))
-            right[op.ran_on] = (of + 1, weights + weight)
+            right_ops, right_uses = right.get(op.ran_on, (0, 0))
+            right[op.ran_on] = (right_ops + 1, right_uses + weight)
     return _Counted(ops, uses, right)
 
 
@@ -296,7 +296,7 @@ def clusters(rows: Iterable[Row]) -> list[dict[str, Any]]:
     for row in rows:
         if row.cluster:
             groups.setdefault((row.cluster, row.flaky), []).append(row)
-    found = [
+    causes = [
         {
             "cluster": cluster,
             "flaky": flaky,
@@ -309,7 +309,7 @@ def clusters(rows: Iterable[Row]) -> list[dict[str, Any]]:
         }
         for (cluster, flaky), group in groups.items()
     ]
-    return sorted(found, key=lambda one: (one["flaky"], -len(one["models"]), -one["uses"], one["cluster"]))
+    return sorted(causes, key=lambda cause: (cause["flaky"], -len(cause["models"]), -cause["uses"], cause["cluster"]))
 
 
 # --- what else changed
@@ -354,7 +354,7 @@ def as_json(diff: Diff) -> dict[str, Any]:
         "rows": [{**asdict(row), "news": row.news} for row in diff.rows],
         "clusters": list(diff.clusters),
         "notes": list(diff.notes),
-        "isolation": [asdict(one) for one in diff.isolation],
+        "isolation": [asdict(artefact) for artefact in diff.isolation],
     }
 
 

@@ -37,7 +37,7 @@ def slower_between(runs: Runs, a: RunView, b: RunView) -> Slower | None:
     earlier = runs.before(b.run_id, b.started, b.series, b.models)[: RUNS - 1]
     order = [run.run_id for run in reversed(earlier)] + [b.run_id]
     right = OP_TESTS.c.superseded_by != OP_TESTS.c.run_id
-    return _judge(runs.connection, a, b, order, OP_TESTS.c.run_id, right)
+    return _slower_in(runs.connection, a, b, order, OP_TESTS.c.run_id, right)
 
 
 def slower_between_nights(connection: sa.Connection, a: RunView, b: RunView) -> Slower | None:
@@ -54,7 +54,7 @@ def slower_between_nights(connection: sa.Connection, a: RunView, b: RunView) -> 
     )
     order = [*reversed(connection.scalars(nights).all()), b.run_id]
     right = (OP_TESTS.c.superseded_by == "") & (OP_TESTS.c.series == b.series)
-    return _judge(connection, a, b, order, OP_TESTS.c.night_id, right)
+    return _slower_in(connection, a, b, order, OP_TESTS.c.night_id, right)
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ MEASURES = (
 """Cycles of the simulator have no noise and need no history (diff.py): those of silicon do."""
 
 
-def _judge(
+def _slower_in(
     connection: sa.Connection, a: RunView, b: RunView, order: Sequence[str], key: sa.Column[str],
     which: sa.ColumnElement[bool],
 ) -> Slower | None:  # fmt: skip
@@ -93,26 +93,26 @@ def _judge(
     histories = [(measure, _histories(connection, a, b, order, key, which, measure)) for measure in MEASURES]
     since, neighbours = order.index(a.run_id), order[-2] == a.run_id
 
-    def judge(_: Outcome, new: Outcome) -> str:
+    def slower(_: Outcome, new: Outcome) -> str:
         for measure, times in histories:
-            found = times.get(new.op_id)
-            if found is None:
+            values = times.get(new.op_id)
+            if values is None:
                 continue  # it takes no more than it used to, as nearly every op
-            there = [run_id for run_id in order if found.get(run_id)]
-            if b.run_id not in there or len(there) < NEEDED:
+            runs_with_value = [run_id for run_id in order if values.get(run_id)]
+            if b.run_id not in runs_with_value or len(runs_with_value) < NEEDED:
                 continue
-            cut = pieces([found[run_id] for run_id in there])
+            cut = pieces([values[run_id] for run_id in runs_with_value])
             if len(cut) < 2:
                 continue
             last, before = cut[-1], cut[-2]
-            first = order.index(there[last.start])
+            first = order.index(runs_with_value[last.start])
             late_enough = first > since or (first == since and neighbours)
             if late_enough and last.level > LEVEL * before.level and last.level - before.level > measure.least:
                 old, now = (measure.shown(level) for level in (before.level, last.level))
-                return f"{measure.what} {old} -> {now} {measure.unit} since {there[last.start]}"
+                return f"{measure.what} {old} -> {now} {measure.unit} since {runs_with_value[last.start]}"
         return ""
 
-    return judge
+    return slower
 
 
 def _histories(
@@ -124,7 +124,7 @@ def _histories(
     before = {op_id: measure.get(a.ops[op_id]) or 0.0 for op_id in common}
 
     renamed = aliases(connection)
-    wanted = sa.select(key, OP_TESTS.c.op_id, OP_TESTS.c[measure.column]).where(OP_TESTS.c.status == "success", which)
+    query = sa.select(key, OP_TESTS.c.op_id, OP_TESTS.c[measure.column]).where(OP_TESTS.c.status == "success", which)
 
     def values(statement: sa.Executable) -> Iterator[tuple[str, str, float]]:
         for run_id, op_id, value in connection.execute(statement).all():
@@ -134,17 +134,17 @@ def _histories(
     if grown and order[-2] == a.run_id:
         # The step may have come with `a` itself, so an op is measured against the run before it: all of that run is one
         # statement, and reading it takes less than asking for its ops by name.
-        asked = set(grown)
-        for _, op_id, value in values(wanted.where(key == order[-3])):
-            if op_id in asked:
+        grown_ids = set(grown)
+        for _, op_id, value in values(query.where(key == order[-3])):
+            if op_id in grown_ids:
                 before[op_id] = min(before[op_id], value)
     suspects = [op_id for op_id in grown if _suspect(measure.get(b.ops[op_id]) or 0.0, before[op_id], measure.least)]
-    found: dict[str, dict[str, float]] = {}
+    histories: dict[str, dict[str, float]] = {}
     old_ids = [old for old, new in renamed.items() if new in set(suspects)] if renamed else []
-    for some in pieces_of([*suspects, *old_ids]):
-        for run_id, op_id, value in values(wanted.where(key.in_(order), OP_TESTS.c.op_id.in_(some))):
-            found.setdefault(op_id, {})[run_id] = value
-    return found
+    for piece in pieces_of([*suspects, *old_ids]):
+        for run_id, op_id, value in values(query.where(key.in_(order), OP_TESTS.c.op_id.in_(piece))):
+            histories.setdefault(op_id, {})[run_id] = value
+    return histories
 
 
 def _suspect(now: float, before: float, least: float) -> bool:
@@ -162,16 +162,16 @@ def compared(runs: Runs, run_a: str | None = None, run_b: str | None = None) -> 
     if run_a is None:
         early, late = runs.pair()
         newest = runs.newest()
-        found = _compared(runs, runs.read(early), runs.read(late))
+        diff = _compared(runs, runs.read(early), runs.read(late))
         if newest.run_id == late.run_id:
-            return found
+            return diff
         note = f"the newest run, {newest.run_id}, has no comparable one before it"
-        return replace(found, notes=(*found.notes, note))
+        return replace(diff, notes=(*diff.notes, note))
     if run_b is None:
         late_view = runs.view(run_a)
         return _compared(runs, runs.read(comparable(runs, late_view)), late_view)
-    named = _compared(runs, runs.view(run_a, "RUN_A"), runs.view(run_b, "RUN_B"))
-    return labelled(named, runs.root)
+    diff_of_named = _compared(runs, runs.view(run_a, "RUN_A"), runs.view(run_b, "RUN_B"))
+    return labelled(diff_of_named, runs.root)
 
 
 def _compared(runs: Runs, a: RunView, b: RunView) -> Diff:
@@ -182,6 +182,6 @@ def comparable(runs: Runs, run: RunView) -> Listed:
     """The newest comparable run before `run`. Raises InputError where there is none."""
     earlier = runs.before(run.run_id, run.started, run.series, run.models)
     if not earlier:
-        what = "an earlier run with the same backend, board, options and a model in common"
-        raise InputError("opscope diff", what, "none", f"opscope diff RUN_A {run.run_id}")
+        expected = "an earlier run with the same backend, board, options and a model in common"
+        raise InputError("opscope diff", expected, "none", f"opscope diff RUN_A {run.run_id}")
     return earlier[0]

@@ -19,9 +19,9 @@ from opscope.reports.database.schema_nights import NIGHT_SERIES
 def newest_night(connection: sa.Connection) -> str | None:
     """The newest night, if no run by itself is younger; of several that started together the one of most models."""
     newest = sa.select(sa.func.max(NIGHTS.c.started)).scalar_subquery()
-    wanted = sa.select(NIGHTS.c.night_id, NIGHTS.c.kind, NIGHTS.c.models).where(NIGHTS.c.started == newest)
-    found = max(connection.execute(wanted), key=lambda row: (len(row.models), row.night_id), default=None)
-    return found.night_id if found is not None and found.kind == "night" else None
+    query = sa.select(NIGHTS.c.night_id, NIGHTS.c.kind, NIGHTS.c.models).where(NIGHTS.c.started == newest)
+    night = max(connection.execute(query), key=lambda row: (len(row.models), row.night_id), default=None)
+    return night.night_id if night is not None and night.kind == "night" else None
 
 
 def names_night(connection: sa.Connection | None, name: str) -> bool:
@@ -57,14 +57,14 @@ def compared_nights(connection: sa.Connection, a: str | None, b: str | None) -> 
     Raises InputError where there is no night, or none before it.
     """
     if a is not None and b is not None:
-        first, late = night_named(connection, a, "RUN_A"), night_named(connection, b, "RUN_B")
-        common = [series for series in series_of(connection, late) if series in series_of(connection, first)]
+        earlier, late = night_named(connection, a, "RUN_A"), night_named(connection, b, "RUN_B")
+        common = [series for series in series_of(connection, late) if series in series_of(connection, earlier)]
         if not common:
-            got = f"{', '.join(series_of(connection, first))} and {', '.join(series_of(connection, late))}"
+            got = f"{', '.join(series_of(connection, earlier))} and {', '.join(series_of(connection, late))}"
             raise InputError(
                 "opscope diff", "nights with a series in common", got, "two nights with the same configuration"
             )
-        return [compared_in(connection, first, late, series) for series in common]
+        return [compared_in(connection, earlier, late, series) for series in common]
     late = night_named(connection, a) if a is not None else newest_night(connection)
     if late is None:
         raise InputError("opscope diff", "a night", "none", "opscope publish --night FILE RUN_DIR")
@@ -75,15 +75,17 @@ def compared_nights(connection: sa.Connection, a: str | None, b: str | None) -> 
     ).all()
     if not pairs:
         raise InputError("opscope diff", f"a night before {late} in the same series", "none", "the next night")
-    found = [compared_in(connection, before, late, series) for series, before in pairs]
+    series_diffs = [compared_in(connection, before, late, series) for series, before in pairs]
     alone = sorted(set(series_of(connection, late)) - {series for series, _ in pairs})
     if alone:
-        found[0] = replace(found[0], notes=(*found[0].notes, f"there is no earlier night in {', '.join(alone)}"))
-    return found
+        series_diffs[0] = replace(
+            series_diffs[0], notes=(*series_diffs[0].notes, f"there is no earlier night in {', '.join(alone)}")
+        )
+    return series_diffs
 
 
-def compared_in(connection: sa.Connection, first: str, late: str, series: str) -> Diff:
+def compared_in(connection: sa.Connection, earlier: str, late: str, series: str) -> Diff:
     """Two nights in one of their series."""
     with gc_pause.paused():
-        before, now = (night_view(connection, which, series) for which in (first, late))
+        before, now = (night_view(connection, night_id, series) for night_id in (earlier, late))
         return compare(before, now, slower_between_nights(connection, before, now))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from opscope.harness.record.errors import InputError, closest
-from opscope.reports.compare.outcomes import RunView, Told, view_of
+from opscope.reports.compare.outcomes import RunFacts, RunView, view_of
 from opscope.reports.database.rows import series_by_backend
 from opscope.reports.database.schema import NIGHTS, OP_TESTS, RUNS
 from opscope.reports.database.schema_nights import NIGHT_MODELS, NIGHT_SERIES
@@ -13,8 +13,8 @@ from opscope.reports.database.schema_nights import NIGHT_MODELS, NIGHT_SERIES
 
 def is_night(connection: sa.Connection, night_id: str) -> bool:
     """Whether there is a night of that id, runs by themselves apart."""
-    wanted = sa.select(NIGHTS.c.night_id).where(NIGHTS.c.night_id == night_id, NIGHTS.c.kind == "night")
-    return connection.scalar(wanted) is not None
+    query = sa.select(NIGHTS.c.night_id).where(NIGHTS.c.night_id == night_id, NIGHTS.c.kind == "night")
+    return connection.scalar(query) is not None
 
 
 def night_named(connection: sa.Connection, name: str, where: str = "NIGHT") -> str:
@@ -25,11 +25,11 @@ def night_named(connection: sa.Connection, name: str, where: str = "NIGHT") -> s
     """
     if is_night(connection, name):
         return name
-    wanted = sa.select(NIGHTS.c.night_id, NIGHTS.c.label, NIGHTS.c.started, NIGHTS.c.models)
-    nights = connection.execute(wanted.where(NIGHTS.c.kind == "night")).all()
-    there = [night for night in nights if name in (night.label, night.label.partition(" ")[0])]
-    if there:
-        return max(there, key=lambda night: (night.started, len(night.models), night.night_id)).night_id
+    query = sa.select(NIGHTS.c.night_id, NIGHTS.c.label, NIGHTS.c.started, NIGHTS.c.models)
+    nights = connection.execute(query.where(NIGHTS.c.kind == "night")).all()
+    matching = [night for night in nights if name in (night.label, night.label.partition(" ")[0])]
+    if matching:
+        return max(matching, key=lambda night: (night.started, len(night.models), night.night_id)).night_id
     raise InputError(
         where, "a night", f"`{name}`", closest(name, [night.night_id for night in nights], 3) or "opscope publish"
     )
@@ -37,18 +37,18 @@ def night_named(connection: sa.Connection, name: str, where: str = "NIGHT") -> s
 
 def night_of(connection: sa.Connection, run_id: str, where: str = "NIGHT") -> str:
     """The night that a published run belongs to. Raises InputError, with the closest id, where there is none."""
-    found = connection.scalar(sa.select(RUNS.c.night_id).where(RUNS.c.run_id == run_id))
-    if found is None:
-        known = connection.scalars(sa.select(RUNS.c.run_id)).all()
-        hint = closest(run_id, known, 3) if known else "opscope publish RUN_DIR"
+    night_id = connection.scalar(sa.select(RUNS.c.night_id).where(RUNS.c.run_id == run_id))
+    if night_id is None:
+        run_ids = connection.scalars(sa.select(RUNS.c.run_id)).all()
+        hint = closest(run_id, run_ids, 3) if run_ids else "opscope publish RUN_DIR"
         raise InputError(where, "a night, a run folder or the id of a published run", f"`{run_id}`", hint)
-    return found
+    return night_id
 
 
 def series_of(connection: sa.Connection, night_id: str) -> list[str]:
     """The series of a night that have a run."""
-    wanted = sa.select(RUNS.c.backend, RUNS.c.arch, RUNS.c.options).where(RUNS.c.night_id == night_id)
-    runs = connection.execute(wanted).all()
+    query = sa.select(RUNS.c.backend, RUNS.c.arch, RUNS.c.options).where(RUNS.c.night_id == night_id)
+    runs = connection.execute(query).all()
     return sorted({series for run in runs for series in series_by_backend(run.backend, run.arch, run.options).values()})
 
 
@@ -59,19 +59,19 @@ def night_view(connection: sa.Connection, night_id: str, series: str) -> RunView
     run, backend = next(
         (run, backend)
         for run in runs
-        for backend, its in series_by_backend(run["backend"], run["arch"], run["options"]).items()
-        if its == series
+        for backend, series_of_backend in series_by_backend(run["backend"], run["arch"], run["options"]).items()
+        if series_of_backend == series
     )
-    told = connection.execute(
+    night_row = connection.execute(
         sa.select(NIGHT_SERIES.c.status, NIGHT_SERIES.c.missing, NIGHTS.c.started)
         .join(NIGHTS, NIGHTS.c.night_id == NIGHT_SERIES.c.night_id)
         .where(NIGHT_SERIES.c.night_id == night_id, NIGHT_SERIES.c.series == series)
     ).one()
-    of = sa.select(NIGHT_MODELS.c.model, NIGHT_MODELS.c.module_id).where(
+    models_of_night = sa.select(NIGHT_MODELS.c.model, NIGHT_MODELS.c.module_id).where(
         NIGHT_MODELS.c.night_id == night_id, NIGHT_MODELS.c.series == series, NIGHT_MODELS.c.outcome == "ran"
     )
-    modules = {row.model: row.module_id for row in connection.execute(of)}
+    modules = {row.model: row.module_id for row in connection.execute(models_of_night)}
     which = (OP_TESTS.c.night_id == night_id) & (OP_TESTS.c.series == series) & (OP_TESTS.c.superseded_by == "")
-    missing = tuple(told.missing.split(", ")) if told.missing else ()
-    about = Told(night_id, "night", backend, run["arch"], told.started, told.status, run, series, missing)
-    return view_of(connection, about, modules, which)
+    missing = tuple(night_row.missing.split(", ")) if night_row.missing else ()
+    facts = RunFacts(night_id, "night", backend, run["arch"], night_row.started, night_row.status, run, series, missing)
+    return view_of(connection, facts, modules, which)

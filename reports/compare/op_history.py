@@ -24,7 +24,7 @@ MOST_IDS = 3
 PLACES = 10
 """Places of an op that are told."""
 
-Told = dict[str, Any]
+Details = dict[str, Any]
 
 HISTORY = ("label", "night_id", "backend", "arch", "data_format", "status", "failed_stage", "pcc", "cycles",
            "compile_ms", "ran_on", "flaky", "expected", "error_signature", "error_message", "artifact", "run_id",
@@ -35,32 +35,32 @@ BLOCKS = ("op_id", "op_name", "signature", "uses", "status", "stage", "depth", "
           "label", "repro")  # fmt: skip
 
 
-def find(connection: sa.Connection, name: str, rules: Sequence[Rule], team: str | None) -> Told:
+def find(connection: sa.Connection, name: str, rules: Sequence[Rule], team: str | None) -> Details:
     """What `name` is, under `what`, and all of it. Raises InputError, with the closest names, where it is nothing."""
-    if OP_ID.fullmatch(name) and (found := op(connection, name, rules, team)):
-        return found
+    if OP_ID.fullmatch(name) and (details := op(connection, name, rules, team)):
+        return details
     if connection.scalar(sa.select(RUNS.c.run_id).where(RUNS.c.run_id == name)) is not None:
         return run(from_database(connection, name), rules, team)
     if connection.scalar(sa.select(MODELS.c.model).where(MODELS.c.model == name).limit(1)) is not None:
         return model(connection, name, rules, team)
-    known = connection.scalars(sa.select(MODELS.c.model).distinct().order_by(MODELS.c.model)).all()
-    what = "a run, the id of an op (16 hex digits) or a model of the database"
-    hint = _ids_like(connection, name) or (closest(name, known, 3) if known else "opscope publish RUN_DIR")
-    raise InputError("WHAT", what, f"`{name}`", hint)
+    models = connection.scalars(sa.select(MODELS.c.model).distinct().order_by(MODELS.c.model)).all()
+    expected = "a run, the id of an op (16 hex digits) or a model of the database"
+    hint = _similar_ids(connection, name) or (closest(name, models, 3) if models else "opscope publish RUN_DIR")
+    raise InputError("WHAT", expected, f"`{name}`", hint)
 
 
-def _ids_like(connection: sa.Connection, name: str) -> str:
+def _similar_ids(connection: sa.Connection, name: str) -> str:
     """Ids of ops that have that name, with or without its dialect, or whose id begins so."""
-    wanted = sa.select(OPS.c.op_id).where(
+    query = sa.select(OPS.c.op_id).where(
         sa.or_(OPS.c.op_name == name, OPS.c.op_name.endswith(f".{name}", autoescape=True),
                OPS.c.op_id.startswith(name, autoescape=True))
     ).order_by(OPS.c.op_id)  # fmt: skip
-    ids = connection.scalars(wanted).all()
+    ids = connection.scalars(query).all()
     more = f" ... ({len(ids)} ops)" if len(ids) > MOST_IDS else ""
     return ", ".join(ids[:MOST_IDS]) + more
 
 
-def op(connection: sa.Connection, op_id: str, rules: Sequence[Rule], team: str | None) -> Told | None:
+def op(connection: sa.Connection, op_id: str, rules: Sequence[Rule], team: str | None) -> Details | None:
     """An op: what it is, where it stands, how it ended night by night, the newest first; None where nobody has it.
 
     With `team` only the nights in which it failed as something that the team looks after.
@@ -80,10 +80,10 @@ def op(connection: sa.Connection, op_id: str, rules: Sequence[Rule], team: str |
     for name, _, count in modules:
         uses[name] = max(uses[name], count)
     history = _rows(connection, "night_ops", HISTORY, {"op_id": op_id}, NIGHTS)
-    for one in history:
-        failing = one["error_signature"] or one["failed_stage"]
-        one["owner"] = (
-            owner(rules, [row["op_name"]], one["failed_stage"] or "", one["error_signature"] or "", list(uses))
+    for night in history:
+        failing = night["error_signature"] or night["failed_stage"]
+        night["owner"] = (
+            owner(rules, [row["op_name"]], night["failed_stage"] or "", night["error_signature"] or "", list(uses))
             if failing else ""
         )  # fmt: skip
     return {
@@ -92,55 +92,55 @@ def op(connection: sa.Connection, op_id: str, rules: Sequence[Rule], team: str |
         "once": ids[1:],
         "models": dict(sorted(uses.items(), key=lambda pair: (-pair[1], pair[0]))),
         "places": _places(connection, ids, [module_id for _, module_id, _ in modules]),
-        "history": [one for one in history if team is None or one["owner"] == team],
-        "repro": next((one["repro"] for one in history if one["repro"]), ""),
+        "history": [night for night in history if team is None or night["owner"] == team],
+        "repro": next((night["repro"] for night in history if night["repro"]), ""),
     }
 
 
 def _places(connection: sa.Connection, ids: Sequence[str], modules: Sequence[str]) -> list[str]:
     """Where the op stands in the sources, each place once."""
-    wanted = (
+    query = (
         sa.select(USES.c.location)
         .where(USES.c.module_id.in_(modules[:PLACES]), USES.c.op_id.in_(ids), USES.c.location != "")
         .distinct()
         .limit(PLACES)
     )
-    return sorted(connection.scalars(wanted))
+    return sorted(connection.scalars(query))
 
 
-def model(connection: sa.Connection, name: str, rules: Sequence[Rule], team: str | None) -> Told:
+def model(connection: sa.Connection, name: str, rules: Sequence[Rule], team: str | None) -> Details:
     """A model: how far its ops are in its newest night of each series, what blocks it, and how that moved."""
     trend = _rows(connection, "model_readiness", ("series", *READY), {"model": name}, NIGHTS)
     of_series = []
-    for series in dict.fromkeys(one["series"] for one in trend):
-        newest = next(one for one in trend if one["series"] == series)
+    for series in dict.fromkeys(entry["series"] for entry in trend):
+        newest = next(entry for entry in trend if entry["series"] == series)
         where = {"night_id": newest["night_id"], "series": series, "model": name}
         blockers = _rows(connection, "model_blockers", BLOCKS, where, None)
-        for one in blockers:
-            one["owner"] = owner(rules, [one["op_name"]], one["stage"], one["cluster"], [name])
-        blockers = [one for one in blockers if team is None or one["owner"] == team]
+        for entry in blockers:
+            entry["owner"] = owner(rules, [entry["op_name"]], entry["stage"], entry["cluster"], [name])
+        blockers = [entry for entry in blockers if team is None or entry["owner"] == team]
         of_series.append(
             {
                 "series": series,
                 "newest": newest,
                 "ladder": _ladder(connection, where),
-                "blockers": sorted(blockers, key=lambda one: (-one["uses"], one["op_name"], one["op_id"])),
+                "blockers": sorted(blockers, key=lambda entry: (-entry["uses"], entry["op_name"], entry["op_id"])),
             }
         )
     return {"what": "model", "model": name, "lanes": of_series, "trend": trend}
 
 
-def _ladder(connection: sa.Connection, where: Mapping[str, str]) -> list[Told]:
+def _ladder(connection: sa.Connection, where: Mapping[str, str]) -> list[Details]:
     rungs = _rows(connection, "night_ladder", ("stage_reached", "ops", "uses"), where, None)
     ops: Counter[str] = Counter()
     uses: Counter[str] = Counter()
-    for one in rungs:
-        ops[one["stage_reached"]] += one["ops"]
-        uses[one["stage_reached"]] += one["uses"]
+    for rung in rungs:
+        ops[rung["stage_reached"]] += rung["ops"]
+        uses[rung["stage_reached"]] += rung["uses"]
     return [{"stage": stage, "ops": ops[stage], "uses": uses[stage]} for stage in in_order(set(ops), ())]
 
 
-def run(view: RunView, rules: Sequence[Rule], team: str | None) -> Told:
+def run(view: RunView, rules: Sequence[Rule], team: str | None) -> Details:
     """A published run: its counts by status, and the ops that go wrong."""
     bad = [
         {
@@ -155,19 +155,19 @@ def run(view: RunView, rules: Sequence[Rule], team: str | None) -> Told:
         "run_id": view.run_id, "backend": view.backend, "arch": view.arch, "started": view.started.isoformat(),
         "outcome": view.outcome, "models": list(view.models),
         "statuses": dict(sorted(Counter(op.status for op in view.ops.values()).items())),
-        "failing": sorted((one for one in bad if team is None or one["owner"] == team),
-                          key=lambda one: (-one["uses"], one["op_id"])),
+        "failing": sorted((op_of_run for op_of_run in bad if team is None or op_of_run["owner"] == team),
+                          key=lambda op_of_run: (-op_of_run["uses"], op_of_run["op_id"])),
     }  # fmt: skip
 
 
 def _rows(
     connection: sa.Connection, view: str, names: Sequence[str], where: Mapping[str, str], limit: int | None
-) -> list[Told]:
+) -> list[Details]:
     """Rows of a view, the newest night first."""
     table = sa.table(view, *(sa.column(name) for name in {*names, *where, "started"}))
-    wanted = sa.select(*(table.c[name] for name in names))
+    query = sa.select(*(table.c[name] for name in names))
     for name, value in where.items():
-        wanted = wanted.where(table.c[name] == value)
+        query = query.where(table.c[name] == value)
     return [
-        plain(dict(row)) for row in connection.execute(wanted.order_by(table.c.started.desc()).limit(limit)).mappings()
+        plain(dict(row)) for row in connection.execute(query.order_by(table.c.started.desc()).limit(limit)).mappings()
     ]

@@ -130,7 +130,7 @@ ORIGIN = ("revision", "dirty", "branch", "backend_revision", "backend_dirty", "h
 """What a view keeps of where a run came from."""
 
 
-class Told(NamedTuple):
+class RunFacts(NamedTuple):
     """What a view says of its run besides the ops."""
 
     run_id: str
@@ -166,16 +166,16 @@ def from_stored(run: StoredRun, place: str) -> RunView:
         for test in run.tests
     ]
     tested = {test.op_id for test in run.tests}
-    lost = [
+    untested = [
         {"op_id": row.op_id, "op_name": plain(row.op_name), "op_kind": "", "unsplittable": plain(row.unsplittable),
          "signature": signature(row.inputs, row.outputs)}
         for row in run.rows if row.op_id not in tested
     ]  # fmt: skip
     record = run.record
     return _view(
-        Told(record.run_id, place, record.backend, record.arch, record.started, record.outcome,
+        RunFacts(record.run_id, place, record.backend, record.arch, record.started, record.outcome,
              plain({**record.origin.model_dump(), "compiler": compiler_of(record)})),
-        plain(list(run.header.module_ops)), tests, lost, uses,
+        plain(list(run.header.module_ops)), tests, untested, uses,
     )  # fmt: skip
 
 
@@ -186,18 +186,20 @@ def from_database(connection: sa.Connection, run_id: str, where: str = "RUN") ->
     """The run of that id. Raises InputError, with the closest id, where there is none."""
     run = connection.execute(sa.select(RUNS).where(RUNS.c.run_id == run_id)).mappings().one_or_none()
     if run is None:
-        known = connection.scalars(sa.select(RUNS.c.run_id)).all()
-        hint = closest(run_id, known, 3) if known else "opscope publish RUN_DIR"
+        run_ids = connection.scalars(sa.select(RUNS.c.run_id)).all()
+        hint = closest(run_id, run_ids, 3) if run_ids else "opscope publish RUN_DIR"
         raise InputError(where, "a run folder or the id of a published run", f"`{run_id}`", hint)
-    of = sa.select(MODELS.c.model, MODELS.c.module_id).where(MODELS.c.run_id == run_id, MODELS.c.outcome == RAN)
-    modules = {row.model: row.module_id for row in connection.execute(of.order_by(MODELS.c.position))}
+    models_of_run = sa.select(MODELS.c.model, MODELS.c.module_id).where(
+        MODELS.c.run_id == run_id, MODELS.c.outcome == RAN
+    )
+    modules = {row.model: row.module_id for row in connection.execute(models_of_run.order_by(MODELS.c.position))}
     which = (OP_TESTS.c.run_id == run_id) & (OP_TESTS.c.superseded_by != run_id)
-    told = Told(run_id, "database", run["backend"], run["arch"], run["started"], run["outcome"], run)
-    return view_of(connection, told, modules, which)
+    facts = RunFacts(run_id, "database", run["backend"], run["arch"], run["started"], run["outcome"], run)
+    return view_of(connection, facts, modules, which)
 
 
 def view_of(
-    connection: sa.Connection, told: Told, modules: Mapping[str, str | None], which: sa.ColumnElement[bool]
+    connection: sa.Connection, facts: RunFacts, modules: Mapping[str, str | None], which: sa.ColumnElement[bool]
 ) -> RunView:
     """The op tests that `which` selects, with the uses of `modules` (model -> module)."""
     renamed = aliases(connection)
@@ -210,14 +212,14 @@ def view_of(
         if module_id is not None:
             models.setdefault(module_id, []).append(model)
     counted = sa.select(MODULE_OPS.c.module_id, MODULE_OPS.c.op_id, MODULE_OPS.c.uses)
-    for some in pieces_of(list(models)):
-        for module_id, op_id, count in connection.execute(counted.where(MODULE_OPS.c.module_id.in_(some))).all():
+    for piece in pieces_of(list(models)):
+        for module_id, op_id, count in connection.execute(counted.where(MODULE_OPS.c.module_id.in_(piece))).all():
             key = renamed.get(str(op_id), str(op_id))
             for model in models[module_id]:
                 uses.setdefault(key, {})[model] = count
     tested = {test["op_id"] for test in tests}
-    lost = _lost(connection, [op_id for op_id in uses if op_id not in tested])
-    return _view(told, list(modules), tests, lost, uses)
+    untested = _untested(connection, [op_id for op_id in uses if op_id not in tested])
+    return _view(facts, list(modules), tests, untested, uses)
 
 
 def aliases(connection: sa.Connection) -> dict[str, str]:
@@ -227,25 +229,25 @@ def aliases(connection: sa.Connection) -> dict[str, str]:
 
 def _tests(connection: sa.Connection, which: sa.ColumnElement[bool]) -> list[dict[str, Any]]:
     names = (*TAKEN, "types")
-    wanted = sa.select(*(OP_TESTS.c[name] for name in TAKEN), OPS.c.signature)
-    wanted = wanted.join(OPS, OPS.c.op_id == OP_TESTS.c.op_id).where(which)
+    query = sa.select(*(OP_TESTS.c[name] for name in TAKEN), OPS.c.signature)
+    query = query.join(OPS, OPS.c.op_id == OP_TESTS.c.op_id).where(which)
     tests: list[dict[str, Any]] = [
-        dict(zip(names, row, strict=True)) for row in connection.execute(wanted.order_by(OP_TESTS.c.op_id)).all()
+        dict(zip(names, row, strict=True)) for row in connection.execute(query.order_by(OP_TESTS.c.op_id)).all()
     ]
     params = sa.select(OPS.c.op_id, OPS.c.op_params).join(OP_TESTS, OPS.c.op_id == OP_TESTS.c.op_id)
     params = params.where(which, OP_TESTS.c.status != str(Status.SUCCESS))
-    found = {row[0]: row[1] for row in connection.execute(params)}
+    params_of_ops = {row[0]: row[1] for row in connection.execute(params)}
     for test in tests:
-        test["op_params"] = found.get(test["op_id"], {})
+        test["op_params"] = params_of_ops.get(test["op_id"], {})
     return tests
 
 
-def _lost(connection: sa.Connection, op_ids: list[str]) -> list[Mapping[Any, Any]]:
-    found: list[Mapping[Any, Any]] = []
-    for some in pieces_of(op_ids):
+def _untested(connection: sa.Connection, op_ids: list[str]) -> list[Mapping[Any, Any]]:
+    rows: list[Mapping[Any, Any]] = []
+    for piece in pieces_of(op_ids):
         described = sa.select(OPS.c.op_id, OPS.c.op_name, OPS.c.op_kind, OPS.c.signature, OPS.c.unsplittable)
-        found.extend(connection.execute(described.where(OPS.c.op_id.in_(some))).mappings())
-    return found
+        rows.extend(connection.execute(described.where(OPS.c.op_id.in_(piece))).mappings())
+    return rows
 
 
 def pieces_of(names: Sequence[str]) -> Iterator[Sequence[str]]:
@@ -258,25 +260,25 @@ def pieces_of(names: Sequence[str]) -> Iterator[Sequence[str]]:
 
 
 def _view(
-    told: Told, models: Iterable[str], tests: Iterable[Mapping[Any, Any]], lost: Iterable[Mapping[Any, Any]],
+    facts: RunFacts, models: Iterable[str], tests: Iterable[Mapping[Any, Any]], untested: Iterable[Mapping[Any, Any]],
     uses: Mapping[str, Mapping[str, int]],
 ) -> RunView:  # fmt: skip
     """`lost`: ops without a test: no module could be made of them, or nobody got to them (yet)."""
-    found = {test["op_id"]: _outcome(test, dict(uses.get(test["op_id"], {}))) for test in tests}
-    for op in lost:
-        there = {
+    outcomes = {test["op_id"]: _outcome(test, dict(uses.get(test["op_id"], {}))) for test in tests}
+    for op in untested:
+        fields = {
             "op_id": op["op_id"], "op_name": op["op_name"], "op_kind": op["op_kind"] or "other",
             "types": op["signature"], "stage": str(Stage.SPLIT), "uses_of": dict(uses.get(op["op_id"], {})),
         }  # fmt: skip
         if op["unsplittable"]:
-            there |= {"status": UNSPLITTABLE, "failed_stage": str(Stage.SPLIT), "error": op["unsplittable"]}
+            fields |= {"status": UNSPLITTABLE, "failed_stage": str(Stage.SPLIT), "error": op["unsplittable"]}
         else:
-            there |= {"status": str(Status.NOT_RUN)}
-        found[op["op_id"]] = Outcome(**there)
+            fields |= {"status": str(Status.NOT_RUN)}
+        outcomes[op["op_id"]] = Outcome(**fields)
     return RunView(
-        told.run_id, told.place, tuple(sorted(models)), told.backend, told.arch, told.started, told.outcome,
-        {name: told.origin[name] for name in ORIGIN}, found, told.series or
-        series_text(told.backend, told.arch, told.origin["options"]), told.missing,
+        facts.run_id, facts.place, tuple(sorted(models)), facts.backend, facts.arch, facts.started, facts.outcome,
+        {name: facts.origin[name] for name in ORIGIN}, outcomes, facts.series or
+        series_text(facts.backend, facts.arch, facts.origin["options"]), facts.missing,
     )  # fmt: skip
 
 

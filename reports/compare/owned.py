@@ -56,14 +56,14 @@ def own_diff(diff: Diff, rules: Sequence[Rule], team: str | None = None) -> Diff
     rows = tuple(row for row in rows if row.owner == team)
     causes = {row.cluster for row in rows}
     counts = {label: sum(row.label == label for row in rows) for label in diff.counts}
-    clusters = tuple(one for one in diff.clusters if one["cluster"] in causes)
+    clusters = tuple(cluster for cluster in diff.clusters if cluster["cluster"] in causes)
     counts = {label: count for label, count in counts.items() if count}
     return replace(diff, rows=rows, clusters=clusters, counts=counts)
 
 
 def _owned(row: Row, rules: Sequence[Rule]) -> Row:
-    told = _owner(row, rules)
-    return row if told == row.owner else replace(row, owner=told)  # nearly every row is quiet, and stays as it is
+    team = _owner(row, rules)
+    return row if team == row.owner else replace(row, owner=team)  # nearly every row is quiet, and stays as it is
 
 
 def _owner(row: Row, rules: Sequence[Rule]) -> str:
@@ -84,8 +84,8 @@ def own_missing(
     rows: Sequence[dict[str, Any]], model: str, rules: Sequence[Rule], team: str | None = None
 ) -> list[Any]:
     """A model's missing ops with their owners; with `team` only its rows are left."""
-    told = [
+    owned = [
         {**row, "owner": owner(rules, [row["op_name"]], row["failed_stage"] or row["stage"], row["cluster"], [model])}
         for row in rows
     ]
-    return [row for row in told if team in (None, row["owner"])]
+    return [row for row in owned if team in (None, row["owner"])]

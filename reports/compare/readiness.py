@@ -26,24 +26,24 @@ def newest_views(runs: Runs, models: Sequence[str] = ()) -> dict[str, RunView]:
     """
     listed = runs.listed()
     newest = listed[0] if not models else _newest_with(listed, models)
-    speaking: dict[str, Listed] = {}
+    newest_of_models: dict[str, Listed] = {}
     for run in listed:
         if run.series == newest.series:
             for model in run.models:
-                speaking.setdefault(model, run)
+                newest_of_models.setdefault(model, run)
     views: dict[str, RunView] = {}
-    for run in {listed.run_id: listed for listed in speaking.values()}.values():
+    for run in {listed.run_id: listed for listed in newest_of_models.values()}.values():
         views[run.run_id] = runs.read(run)
-    found = {model: views[run.run_id] for model, run in sorted(speaking.items())}
-    return {model: found[model] for model in models} if models else found
+    views_of_models = {model: views[run.run_id] for model, run in sorted(newest_of_models.items())}
+    return {model: views_of_models[model] for model in models} if models else views_of_models
 
 
 def _newest_with(listed: Sequence[Listed], models: Sequence[str]) -> Listed:
     for run in listed:
         if set(models) <= run.models:
             return run
-    known = sorted({model for run in listed for model in run.models})
-    raise InputError("MODEL", "a model that a run has", f"`{', '.join(models)}`", closest(models[0], known, 3))
+    models_of_runs = sorted({model for run in listed for model in run.models})
+    raise InputError("MODEL", "a model that a run has", f"`{', '.join(models)}`", closest(models[0], models_of_runs, 3))
 
 
 def views_of(view: RunView) -> dict[str, RunView]:
@@ -53,13 +53,13 @@ def views_of(view: RunView) -> dict[str, RunView]:
 
 def history(runs: Runs, view: RunView, model: str) -> list[dict[str, Any]]:
     """The model's runs of the same series up to this one, oldest first: its ops, how many are right or missing."""
-    found = [_counts(view, model)]
+    rows = [_counts(view, model)]
     if runs.connection is not None:
         listed = runs.before(view.run_id, view.started, view.series, [model])
         earlier = [run for run in listed if model in run.models]
         ids = [run.run_id for run in earlier[: HISTORY - 1]]
-        found = [*_counted(runs.connection, ids, model), *found]
-    return found
+        rows = [*_counted(runs.connection, ids, model), *rows]
+    return rows
 
 
 def _counts(view: RunView, model: str) -> dict[str, Any]:
@@ -76,9 +76,9 @@ def _row(run_id: str, started: Any, revision: str, ops: int, missing: int, unatt
 def _counted(connection: sa.Connection, run_ids: Sequence[str], model: str) -> list[dict[str, Any]]:
     """The same counts by SQL, for runs whose ops nobody needs one by one."""
     # An op without a test could not be split off, and holds the model back all the same, or was not reached.
-    lost = OP_TESTS.c.op_id.is_(None)
-    bad = (lost & (OPS.c.unsplittable != "")) | OP_TESTS.c.status.in_([str(status) for status in FAILED])
-    idle = (lost & (OPS.c.unsplittable == "")) | OP_TESTS.c.status.in_(sorted(NOT_ATTEMPTED))
+    untested = OP_TESTS.c.op_id.is_(None)
+    bad = (untested & (OPS.c.unsplittable != "")) | OP_TESTS.c.status.in_([str(status) for status in FAILED])
+    idle = (untested & (OPS.c.unsplittable == "")) | OP_TESTS.c.status.in_(sorted(NOT_ATTEMPTED))
     counted = (
         sa.select(
             MODELS.c.run_id,
@@ -113,11 +113,11 @@ def nights_of(connection: sa.Connection | None, view: RunView, model: str) -> li
     names = ("night_id", "label", "started", "outcome", "reason", "ops", "right_ops", "bad_ops", "not_attempted")
     ready = sa.table("model_readiness", *(sa.column(name) for name in (*names, "kind", "series", "model")))
     started = sa.type_coerce(ready.c.started, NIGHTS.c.started.type).label("started")
-    wanted = (
+    query = (
         sa.select(*(ready.c[name] for name in names if name != "started"), started)
         .where(ready.c.model == model, ready.c.series == view.series, ready.c.kind == "night")
         .order_by(ready.c.started.desc())
         .limit(HISTORY)
     )
-    rows = [dict(row) for row in connection.execute(wanted).mappings()]
+    rows = [dict(row) for row in connection.execute(query).mappings()]
     return [{**row, "started": row["started"].isoformat()} for row in reversed(rows)]

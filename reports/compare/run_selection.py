@@ -84,8 +84,8 @@ class Runs:
 
         Of several that started together the one with the most models comes first: it has the most to tell.
         """
-        found = _in_database(self.connection) if self.connection is not None else list(_in_folders(self.root))
-        return sorted(found, key=lambda run: (run.started, len(run.models), run.run_id), reverse=True)
+        runs = _in_database(self.connection) if self.connection is not None else list(_in_folders(self.root))
+        return sorted(runs, key=lambda run: (run.started, len(run.models), run.run_id), reverse=True)
 
     def newest(self) -> Listed:
         """Raises InputError where there is none."""
@@ -130,8 +130,8 @@ def _in_database(connection: sa.Connection) -> list[Listed]:
     ran = sa.select(MODELS.c.run_id, MODELS.c.model).where(MODELS.c.outcome == RAN)
     for run_id, model in connection.execute(ran):
         models.setdefault(run_id, set()).add(model)
-    wanted = sa.select(RUNS.c.run_id, RUNS.c.started, RUNS.c.series, RUNS.c.night_id)
-    rows = connection.execute(wanted.where(RUNS.c.outcome != "running")).all()
+    query = sa.select(RUNS.c.run_id, RUNS.c.started, RUNS.c.series, RUNS.c.night_id)
+    rows = connection.execute(query.where(RUNS.c.outcome != "running")).all()
     of_night = Counter((row.night_id, row.series) for row in rows)
     return [
         Listed(run_id, started, series, frozenset(models.get(run_id, ())), None,

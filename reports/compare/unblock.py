@@ -81,9 +81,9 @@ class Placed:
 
 def plan(views: Mapping[str, RunView], by: str = "cluster") -> FixPlan:
     """The ranking and the curve. `views`: model -> the run that speaks for it."""
-    read = {id(view): view for view in views.values()}
-    bad = {key: [op for op in view.ops.values() if op.bad] for key, view in read.items()}
-    untried = {key: [op for op in view.ops.values() if not op.attempted] for key, view in read.items()}
+    views_by_id = {id(view): view for view in views.values()}
+    bad = {key: [op for op in view.ops.values() if op.bad] for key, view in views_by_id.items()}
+    untried = {key: [op for op in view.ops.values() if not op.attempted] for key, view in views_by_id.items()}
     placed = [
         Placed(model, op, op.uses_of[model])
         for model, view in views.items()
@@ -92,20 +92,20 @@ def plan(views: Mapping[str, RunView], by: str = "cluster") -> FixPlan:
     ]
     needs: dict[str, set[str]] = {model: set() for model in views}
     groups: dict[str, list[Placed]] = {}
-    for one in placed:
-        key = one.op.cluster if by == "cluster" else one.op.op_id
-        needs[one.model].add(key)
-        groups.setdefault(key, []).append(one)
+    for occurrence in placed:
+        key = occurrence.op.cluster if by == "cluster" else occurrence.op.op_id
+        needs[occurrence.model].add(key)
+        groups.setdefault(key, []).append(occurrence)
     fixes = sorted(
         (_fix(key, group, needs) for key, group in groups.items()),
         key=lambda fix: (-len(fix.models), -fix.uses, fix.fix),
     )
     weight = {fix.fix: fix.uses for fix in fixes}
     unknown = {model: sum(model in op.uses_of for op in untried[id(view)]) for model, view in views.items()}
-    used = {view.run_id: view for view in views.values()}
+    runs_used = {view.run_id: view for view in views.values()}
     return FixPlan(
         runs=tuple({"run_id": view.run_id, "started": view.started.isoformat(), "backend": view.backend,
-                    "arch": view.arch} for view in used.values()),
+                    "arch": view.arch} for view in runs_used.values()),
         models=tuple(sorted(views)),
         whole=tuple(sorted(model for model, need in needs.items() if not need)),
         unknown={model: count for model, count in sorted(unknown.items()) if count},
@@ -116,16 +116,16 @@ def plan(views: Mapping[str, RunView], by: str = "cluster") -> FixPlan:
 
 
 def _fix(key: str, group: Sequence[Placed], needs: Mapping[str, set[str]]) -> Fix:
-    models = sorted({one.model for one in group})
-    ops = {one.op.op_id: one.op for one in group}
-    first = max(group, key=lambda one: (one.uses, one.op.op_id)).op
+    models = sorted({occurrence.model for occurrence in group})
+    ops = {occurrence.op.op_id: occurrence.op for occurrence in group}
+    first = max(group, key=lambda occurrence: (occurrence.uses, occurrence.op.op_id)).op
     return Fix(
         fix=key,
         op_names=tuple(name for name, _ in Counter(op.op_name for op in ops.values()).most_common()),
         stage=first.failed_stage or first.stage,
         error=first.error or first.status,
         ops=len(ops),
-        uses=sum(one.uses for one in group),
+        uses=sum(occurrence.uses for occurrence in group),
         models=tuple(models),
         alone=sum(needs[model] == {key} for model in models),
         known=sum(bool(op.expected) for op in ops.values()),
@@ -180,9 +180,9 @@ def _completed(needs: Mapping[str, frozenset[str]], done: set[str]) -> int:
     return sum(need <= done for need in needs.values())
 
 
-def as_json(found: FixPlan) -> dict[str, Any]:
+def as_json(fix_plan: FixPlan) -> dict[str, Any]:
     """The plan as `--json` prints it."""
-    return asdict(found)
+    return asdict(fix_plan)
 
 
 # --- one model

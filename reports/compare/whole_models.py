@@ -29,7 +29,7 @@ def _figure(name: str) -> sa.Column[float]:
     return sa.Column(name, sa.Double(), nullable=True)
 
 
-def _may(name: str) -> sa.Column[str]:
+def _optional_text(name: str) -> sa.Column[str]:
     return sa.Column(name, sa.Text(), nullable=True)
 
 
@@ -44,9 +44,9 @@ WHOLE_MODELS = sa.Table(
     text("op_id"),
     text("status"),
     text("stage_reached"),
-    _may("failed_stage"),
-    _may("error_message"),
-    _may("error_signature"),
+    _optional_text("failed_stage"),
+    _optional_text("error_message"),
+    _optional_text("error_signature"),
     text("expected"),
     _figure("pcc"),
     _figure("relative_l2"),
@@ -55,10 +55,10 @@ WHOLE_MODELS = sa.Table(
     sa.Column("seconds", sa.Double(), nullable=False),
     sa.Column("compile_seconds", sa.Double(), nullable=False),
     sa.Column("intermediates", sa.BigInteger(), nullable=True),
-    _may("jump_path"),
-    _may("jump_op_id"),
-    _may("jump_op_name"),
-    _may("jump_location"),
+    _optional_text("jump_path"),
+    _optional_text("jump_op_id"),
+    _optional_text("jump_op_name"),
+    _optional_text("jump_location"),
     _figure("jump_pcc_before"),
     _figure("jump_pcc"),
     _figure("jump_error_before"),
@@ -76,12 +76,12 @@ JUMP = {
 """Column -> field of Jump."""
 
 
-def whole_model_rows(found: Published, run: Row) -> Iterator[Row]:
+def whole_model_rows(published: Published, run: Row) -> Iterator[Row]:
     """The rows of `whole_models`."""
     series = series_by_backend(run["backend"], run["arch"], run["options"])
-    for test in found.whole:
-        mine = {"run_id": run["run_id"], "night_id": run["night_id"], "series": series.get(test.backend, run["series"])}
-        yield plain({**mine, **_row(test)})
+    for test in published.whole:
+        keys = {"run_id": run["run_id"], "night_id": run["night_id"], "series": series.get(test.backend, run["series"])}
+        yield plain({**keys, **_row(test)})
 
 
 def _row(test: OpTest) -> Row:
@@ -119,9 +119,9 @@ def night_section(
     """The same of a night, by the verdicts that count. `names`: series -> what a page calls it, empty where it is the
     only one."""
     started = sa.select(WHOLE_MODELS, RUNS.c.started).join(RUNS, RUNS.c.run_id == WHOLE_MODELS.c.run_id)
-    there = connection.execute(started.where(WHOLE_MODELS.c.night_id == night_id)).mappings()
+    rows = connection.execute(started.where(WHOLE_MODELS.c.night_id == night_id)).mappings()
     # As of an op: the newest verdict, one that was attempted before one that was not.
-    newest = sorted(there, key=lambda row: (row["status"] not in NOT_ATTEMPTED, row["started"], row["run_id"]))
+    newest = sorted(rows, key=lambda row: (row["status"] not in NOT_ATTEMPTED, row["started"], row["run_id"]))
     counting = {(row["series"], row["model"]): row for row in newest if row["series"] in names}
     return _listed(
         [{**row, "backend": names[series] or row["backend"]} for (series, _), row in sorted(counting.items())], owned

@@ -43,20 +43,20 @@ class Answer:
 
 def questions() -> dict[str, Question]:
     """The stored questions by name."""
-    found = {}
+    by_name = {}
     for path in sorted(QUERIES.glob("*.sql")):
         text = path.read_text(encoding="utf-8")
-        found[path.stem] = Question(path.stem, text.partition("\n")[0].removeprefix("--").strip(), text)
-    return found
+        by_name[path.stem] = Question(path.stem, text.partition("\n")[0].removeprefix("--").strip(), text)
+    return by_name
 
 
 def text_of(query: str) -> str:
     """The SQL that `query` means: a stored question's name, or SQL itself. Raises InputError for an unknown name."""
-    known = questions()
-    if query in known:
-        return known[query].sql
+    stored = questions()
+    if query in stored:
+        return stored[query].sql
     if query.replace("_", "").replace("-", "").isalnum():
-        raise InputError("QUERY", "SQL or the name of a stored question", f"`{query}`", closest(query, known))
+        raise InputError("QUERY", "SQL or the name of a stored question", f"`{query}`", closest(query, stored))
     return query
 
 

@@ -174,16 +174,16 @@ def head() -> str:
 
 def views() -> dict[str, str]:
     """Name of each view -> the SELECT that it is; a view stands after those that it reads."""
-    found = {path.stem: path.read_text(encoding="utf-8") for path in sorted((ROOM / "views").glob("*.sql"))}
+    selects = {path.stem: path.read_text(encoding="utf-8") for path in sorted((ROOM / "views").glob("*.sql"))}
     ordered: dict[str, str] = {}
 
     def add(name: str) -> None:
-        for other in found:
-            if other != name and other not in ordered and re.search(rf"\b(?:FROM|JOIN) {other}\b", found[name]):
+        for other in selects:
+            if other != name and other not in ordered and re.search(rf"\b(?:FROM|JOIN) {other}\b", selects[name]):
                 add(other)
-        ordered[name] = found[name]
+        ordered[name] = selects[name]
 
-    for name in found:
+    for name in selects:
         if name not in ordered:
             add(name)
     return ordered

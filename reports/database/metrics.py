@@ -119,9 +119,9 @@ def parse(name: str, text: str) -> Metric:
     for line in text.splitlines():
         if not line.startswith("--"):
             break
-        told = _COLUMN.match(line)
-        if told:
-            columns[told[1]] = told[2].strip()
+        explained = _COLUMN.match(line)
+        if explained:
+            columns[explained[1]] = explained[2].strip()
         else:
             holds.append(line.removeprefix("--").strip())
     return Metric(name, " ".join(holds), columns)
@@ -154,8 +154,8 @@ def markdown(columns_of: dict[str, list[str]]) -> str:
             parts.append(f"{TABLE}\n{rows}\n")
         if rest:
             unlike = OF_VIEW.get(name, {})
-            told = (f"`{column}`{f' ({unlike[column]})' if column in unlike else ''}" for column in rest)
-            parts.append(f"Also {', '.join(told)}.\n")
+            names = (f"`{column}`{f' ({unlike[column]})' if column in unlike else ''}" for column in rest)
+            parts.append(f"Also {', '.join(names)}.\n")
         if old_names:
             renamed = ", ".join(f"`{old}` is `{new}` now" for old, new in old_names.items())
             parts.append(f"Old names, until opscope {UNTIL}: {renamed}.\n")

@@ -40,14 +40,14 @@ class Rule:
     def fits(self, ops: Iterable[str], stage: str, cluster: str, models: Iterable[str]) -> bool:
         """Whether it fits a failure of one or several ops."""
         return (
-            _one(self.op, ops)
+            _any_fits(self.op, ops)
             and fnmatch.fnmatchcase(stage, _plain(self.stage))
             and fnmatch.fnmatchcase(cluster, _plain(self.cluster))
-            and _one(self.model, models)
+            and _any_fits(self.model, models)
         )
 
 
-def _one(pattern: str, names: Iterable[str]) -> bool:
+def _any_fits(pattern: str, names: Iterable[str]) -> bool:
     return pattern == "*" or any(fnmatch.fnmatchcase(name, _plain(pattern)) for name in names)
 
 
@@ -70,13 +70,13 @@ def read_owners(path: Path) -> list[Rule]:
     import yaml
 
     try:
-        told = yaml.safe_load(path.read_text(encoding="utf-8"))
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         reason = " ".join(str(getattr(error, "strerror", None) or error).split())
         raise InputError(str(path), "rules of owners (YAML)", reason, "owners: [{team: ..., op: ...}]") from error
-    rows = told.get("owners") if isinstance(told, dict) else None
+    rows = content.get("owners") if isinstance(content, dict) else None
     if not isinstance(rows, list):
-        raise InputError(str(path), "a list `owners`", type(told).__name__, "owners: [{team: ..., op: ...}]")
+        raise InputError(str(path), "a list `owners`", type(content).__name__, "owners: [{team: ..., op: ...}]")
     return [_rule(row, f"{path}: rule {number}") for number, row in enumerate(rows, 1)]
 
 
@@ -143,9 +143,9 @@ def rules_here(
 def _rules_here(connection: sa.Connection | None, path: Path | None, root: Path | None) -> list[Rule]:
     if path is not None:
         return read_owners(path)
-    here = (root or Path.cwd()) / OWNERS_FILE
-    if here.is_file():
-        return read_owners(here)
+    path_here = (root or Path.cwd()) / OWNERS_FILE
+    if path_here.is_file():
+        return read_owners(path_here)
     if connection is None:
         return []
     rows = connection.execute(sa.select(OWNERS).order_by(OWNERS.c.position)).mappings()

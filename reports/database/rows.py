@@ -87,20 +87,20 @@ def series_text(backend: str, arch: str, options: dict[str, Any]) -> str:
 
 def series_by_backend(backend: str, arch: str, options: dict[str, Any]) -> dict[str, str]:
     """Backend -> series, of a run that may have several backends (`reference,xla`)."""
-    return {one: series_text(one, arch, options) for one in backend.split(",")}
+    return {name: series_text(name, arch, options) for name in backend.split(",")}
 
 
 # --- the night and the run
 
 
-def night_row(found: Published) -> Row:
+def night_row(published: Published) -> Row:
     """The row of `nights`."""
-    if found.member is not None:
-        night = found.member.night
-        told = night.model_dump(exclude={"schema_version"}, mode="python")
+    if published.member is not None:
+        night = published.member.night
+        fields = night.model_dump(exclude={"schema_version"}, mode="python")
         more = {"night_id": night.night_id, "kind": "night", "label": night.label, "config_hash": night.config_hash}
-        return plain({**told, **more})
-    record = found.record
+        return plain({**fields, **more})
+    record = published.record
     return plain(
         {
             "night_id": record.run_id, "kind": "run", "name": record.run_id, "started": record.started, "zone": "UTC",
@@ -110,18 +110,18 @@ def night_row(found: Published) -> Row:
     )  # fmt: skip
 
 
-def run_row(found: Published) -> Row:
+def run_row(published: Published) -> Row:
     """The row of `runs`."""
-    record = plain(found.record)
+    record = plain(published.record)
     origin = record.pop("origin")
-    options = found.record.origin.options
+    options = published.record.origin.options
     return {
         **record,
         **origin,
-        "night_id": found.night_id,
-        "shard": found.member.shard if found.member else 0,
+        "night_id": published.night_id,
+        "shard": published.member.shard if published.member else 0,
         "series": series_text(record["backend"], record["arch"], options),
-        "compiler": compiler_of(found.record),
+        "compiler": compiler_of(published.record),
         "jaxlib": origin["versions"].get("jaxlib", ""),
     }
 
@@ -135,33 +135,34 @@ def compiler_of(record: RunRecord) -> str:
 # --- models and their modules
 
 
-def modules(found: Published) -> dict[str, Module]:
+def modules(published: Published) -> dict[str, Module]:
     """Model -> its module."""
-    places: dict[str, list[tuple[str, str, str, str]]] = {plain(model): [] for model in found.header.module_ops}
-    for row in found.ops:
+    places: dict[str, list[tuple[str, str, str, str]]] = {plain(model): [] for model in published.header.module_ops}
+    for row in published.ops:
         op_id = row.op_id
         for use in row.uses:
             texts = (use.model, use.path, use.location, use.framework_op)
-            model, path, location, framework_op = texts if found.clean else plain(texts)
+            model, path, location, framework_op = texts if published.clean else plain(texts)
             places.setdefault(model, []).append((op_id, path, location, framework_op))
     return {
-        model: Module(words_digest(repr(some), digits=16) if some else None, some) for model, some in places.items()
+        model: Module(words_digest(repr(module_places), digits=16) if module_places else None, module_places)
+        for model, module_places in places.items()
     }
 
 
-def model_rows(found: Published, of: dict[str, Module]) -> Iterator[Row]:
+def model_rows(published: Published, modules_of_models: dict[str, Module]) -> Iterator[Row]:
     """The rows of `models`: one per model that was asked for."""
-    header = found.header
-    run_id = found.record.run_id
+    header = published.header
+    run_id = published.record.run_id
     counts = {kind: {plain(model): count for model, count in getattr(header, kind).items()}
               for kind in ("module_ops", "structural")}  # fmt: skip
-    for position, (model, module) in enumerate(of.items()):
+    for position, (model, module) in enumerate(modules_of_models.items()):
         yield {
             "run_id": run_id, "model": model, "framework": "", "outcome": RAN, "reason": "", "artifact": "",
             "module_id": module.module_id, "position": position,
             **{kind: count.get(model, 0) for kind, count in counts.items()},
         }  # fmt: skip
-    for position, failure in enumerate(header.failed, len(of)):
+    for position, failure in enumerate(header.failed, len(modules_of_models)):
         yield plain(
             {
                 "run_id": run_id, "model": failure.model, "framework": failure.framework, "outcome": failure.status,
@@ -186,11 +187,11 @@ def module_op_rows(module: Module) -> Iterator[tuple[Any, ...]]:
 # --- ops and their tests
 
 
-def op_rows(found: Published) -> Iterator[list[Any]]:
+def op_rows(published: Published) -> Iterator[list[Any]]:
     """The rows of `ops`, in its columns' order and that of their ids: keys that come in order are indexed faster."""
-    kinds = {test.op_id: test.op_kind for test in found.attempts}
-    described: dict[str, OpRow | OpTest] = {test.op_id: test for test in reversed(found.attempts)}
-    described |= {row.op_id: row for row in found.ops}
+    kinds = {test.op_id: test.op_kind for test in published.attempts}
+    described: dict[str, OpRow | OpTest] = {test.op_id: test for test in reversed(published.attempts)}
+    described |= {row.op_id: row for row in published.ops}
     for op_id in sorted(described):
         yield _op(described[op_id], kinds.get(op_id, ""))
 
@@ -204,19 +205,19 @@ def _op(row: OpRow | OpTest, kind: str) -> list[Any]:
     ]  # fmt: skip
 
 
-def op_test_rows(found: Published, run: Row) -> Iterator[list[Any]]:
+def op_test_rows(published: Published, run: Row) -> Iterator[list[Any]]:
     """The rows of `op_tests`, in its columns' order and that of their ids: every attempt at every op."""
-    own = [name for name in OpTest.model_fields if name not in DROPPED]
-    assert [column.name for column in OP_TESTS.columns][: len(own)] == own
-    run_id, place, own_values = run["run_id"], own.index("run_id"), attrgetter(*own)
+    fields = [name for name in OpTest.model_fields if name not in DROPPED]
+    assert [column.name for column in OP_TESTS.columns][: len(fields)] == fields
+    run_id, place, field_values = run["run_id"], fields.index("run_id"), attrgetter(*fields)
     newest: dict[tuple[str, str], int] = {}
     attempts: dict[tuple[str, str, int], OpTest] = {}
-    for test in found.attempts:  # the same number twice: the later line counts, as in the folder
+    for test in published.attempts:  # the same number twice: the later line counts, as in the folder
         attempts[test.op_id, test.backend, test.attempt] = test
         newest[test.op_id, test.backend] = max(test.attempt, newest.get((test.op_id, test.backend), 0))
     series = series_by_backend(run["backend"], run["arch"], run["options"])
     for (op_id, backend, attempt), test in sorted(attempts.items()):
-        row = list(own_values(test))
+        row = list(field_values(test))
         row[place] = run_id
         old = attempt < newest[op_id, backend]
         row += [run["night_id"], series.get(backend, run["series"]), run_id if old else ""]

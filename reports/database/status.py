@@ -32,28 +32,28 @@ def newest_nights(connection: sa.Connection, name: str | None = None) -> tuple[N
 
     Complete is a night that has every model, shard and end of a run that it was to have, in each of its series.
     """
-    wanted = sa.select(NIGHTS.c.night_id, NIGHTS.c.label, NIGHTS.c.started)
-    wanted = wanted.where(NIGHTS.c.kind == "night", sa.not_(NIGHTS.c.demo))
+    query = sa.select(NIGHTS.c.night_id, NIGHTS.c.label, NIGHTS.c.started)
+    query = query.where(NIGHTS.c.kind == "night", sa.not_(NIGHTS.c.demo))
     if name is not None:
-        wanted = wanted.where(NIGHTS.c.name == name)
+        query = query.where(NIGHTS.c.name == name)
     newest = None
     for night_id, label, started in connection.execute(
-        wanted.order_by(NIGHTS.c.started.desc(), NIGHTS.c.night_id.desc())
+        query.order_by(NIGHTS.c.started.desc(), NIGHTS.c.night_id.desc())
     ):
         series = connection.execute(
             sa.select(NIGHT_SERIES.c.series, NIGHT_SERIES.c.status, NIGHT_SERIES.c.missing)
             .where(NIGHT_SERIES.c.night_id == night_id)
             .order_by(NIGHT_SERIES.c.series)
         ).all()
-        gone = "; ".join(f"{row.series}: {row.missing}" for row in series if row.status != "complete")
-        night = Night(night_id, label, started, bool(series) and not gone, gone)
+        missing = "; ".join(f"{row.series}: {row.missing}" for row in series if row.status != "complete")
+        night = Night(night_id, label, started, bool(series) and not missing, missing)
         newest = newest or night
         if night.complete:
             return newest, night
     return newest, None
 
 
-def told_age(age: timedelta) -> str:
+def age_text(age: timedelta) -> str:
     """An age as a reader wants it: `3 h`, `2.5 d`."""
     hours = age.total_seconds() / 3600
     return f"{hours:.0f} h" if hours < 48 else f"{hours / 24:.1f} d"

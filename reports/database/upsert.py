@@ -29,13 +29,13 @@ def upsert(
     ordered = sorted(rows, key=lambda row: tuple(row[key] for key in keys))
     for start in range(0, len(ordered), BATCH):
         statement = insert(table).values(ordered[start : start + BATCH])
-        told: dict[str, Any] = {}
+        updates: dict[str, Any] = {}
         for column in table.columns:
             new = statement.excluded[column.name]
             if column.name in least:
-                told[column.name] = getattr(sa.func, lesser)(column, new)
+                updates[column.name] = getattr(sa.func, lesser)(column, new)
             elif column.name in most:
-                told[column.name] = getattr(sa.func, greater)(column, new)
+                updates[column.name] = getattr(sa.func, greater)(column, new)
             elif not column.primary_key and column.name not in keep:
-                told[column.name] = new
-        connection.execute(statement.on_conflict_do_update(index_elements=keys, set_=told))
+                updates[column.name] = new
+        connection.execute(statement.on_conflict_do_update(index_elements=keys, set_=updates))

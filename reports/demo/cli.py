@@ -40,8 +40,8 @@ def demo(url: str | None, folder: Path | None, count: int, until: datetime | Non
     with open_database(target) as connection:
         store_owners(connection, OWNERS)
     tests = 0
-    with click.progressbar(nights(day, seed, count), label="nights", item_show_func=_shown) as told:
-        for night in told:
+    with click.progressbar(nights(day, seed, count), label="nights", item_show_func=_shown) as shown_nights:
+        for night in shown_nights:
             for run_dir in write_night(place, night):
                 tests += publish(run_dir, target)["op_tests"]
     database = shown(parse_url(target))

@@ -47,22 +47,24 @@ def record(run_dirs: Sequence[Path], models: Sequence[str]) -> None:
     lines: list[str] = []
     for run_dir in run_dirs:
         run = load_run(run_dir)
-        mine = [model for model in run.record.models if model in models]
+        models_of_run = [model for model in run.record.models if model in models]
         head = {
-            "backend": run.record.backend, "arch": run.record.arch, "models": mine,
+            "backend": run.record.backend, "arch": run.record.arch, "models": models_of_run,
             "versions": run.record.origin.versions,
             "options": {name: run.record.origin.options[name] for name in OPTIONS},
-            "module_ops": {m: run.header.module_ops[m] for m in mine},
-            "structural": {m: run.header.structural[m] for m in mine},
+            "module_ops": {m: run.header.module_ops[m] for m in models_of_run},
+            "structural": {m: run.header.structural[m] for m in models_of_run},
         }  # fmt: skip
         lines.append(json.dumps({"run": head}))
         tests = {test.op_id: test for test in run.tests}
         for row in run.rows:
-            uses = tuple(use for use in row.uses if use.model in mine)
+            uses = tuple(use for use in row.uses if use.model in models_of_run)
             if uses:
-                kept = row.model_copy(update={"uses": uses}).model_dump(exclude_defaults=True, exclude=ROW_WITHOUT)
+                row_fields = row.model_copy(update={"uses": uses}).model_dump(
+                    exclude_defaults=True, exclude=ROW_WITHOUT
+                )
                 test = tests[row.op_id].model_dump(mode="json", exclude_defaults=True, exclude=TEST_WITHOUT)
-                lines.append(json.dumps({"row": kept, "test": test}, separators=(",", ":")))
+                lines.append(json.dumps({"row": row_fields, "test": test}, separators=(",", ":")))
     FILE.write_bytes(lzma.compress("\n".join(lines).encode(), preset=9 | lzma.PRESET_EXTREME))
 
 
@@ -76,13 +78,13 @@ def _runs(lines: Iterable[str]) -> Iterator[RecordedRun]:
     head: Line = {}
     ops: list[tuple[OpRow, Line]] = []
     for line in lines:
-        one = json.loads(line)
-        if "run" in one:
+        entry = json.loads(line)
+        if "run" in entry:
             if head:
                 yield _run(head, ops)
-            head, ops = one["run"], []
+            head, ops = entry["run"], []
         else:
-            ops.append((OpRow.model_validate({"module": None, **one["row"]}), one["test"]))
+            ops.append((OpRow.model_validate({"module": None, **entry["row"]}), entry["test"]))
     yield _run(head, ops)
 
 
@@ -95,10 +97,10 @@ def _run(head: Line, ops: Sequence[tuple[OpRow, Line]]) -> RecordedRun:
     return RecordedRun(record, head["module_ops"], head["structural"], tuple(ops))
 
 
-def test_of(kept: Line, row: OpRow, **fields: Any) -> OpTest:
+def test_of(recorded: Line, row: OpRow, **fields: Any) -> OpTest:
     """A recorded OpTest with what its row says; `fields` set the rest."""
     return OpTest.model_validate({
-        **kept, "op_id": row.op_id, "op_name": row.op_name, "inputs": row.inputs, "outputs": row.outputs,
+        **recorded, "op_id": row.op_id, "op_name": row.op_name, "inputs": row.inputs, "outputs": row.outputs,
         "op_params": row.op_params, "uses": len(row.uses), "frontend": row.frontend,
         "locations": tuple(dict.fromkeys(use.location for use in row.uses if use.location)),
         "models": tuple(dict.fromkeys(use.model for use in row.uses)), "model_name": row.uses[0].model, **fields,

@@ -75,11 +75,11 @@ def _write_run(folder: Path, night: Night, recorded: RecordedRun, models: Sequen
     run_id = f"demo-{night.started:%Y%m%d}-{backend}-{arch}"
     run_dir = folder / run_id
     rows, tests = [], []
-    for row, kept in recorded.ops:
+    for row, recorded_test in recorded.ops:
         uses = tuple(use for use in row.uses if use.model in models)
         if uses:
             rows.append(row.model_copy(update={"uses": uses}))
-            tests.append(_test(run_dir, run_id, night, recorded, rows[-1], kept))
+            tests.append(_test(run_dir, run_id, night, recorded, rows[-1], recorded_test))
     header = ManifestHeader(
         models=tuple(models), export_dirs=("",) * len(models), structural={m: recorded.structural[m] for m in models},
         module_ops={m: recorded.module_ops[m] for m in models},
@@ -113,58 +113,58 @@ def _origin(night: Night, recorded: RecordedRun) -> Origin:
     )  # fmt: skip
 
 
-def _test(run_dir: Path, run_id: str, night: Night, recorded: RecordedRun, row: OpRow, kept: Line) -> OpTest:
+def _test(run_dir: Path, run_id: str, night: Night, recorded: RecordedRun, row: OpRow, recorded_test: Line) -> OpTest:
     backend, arch = recorded.record.backend, recorded.record.arch
-    happens = episode(row.op_name, row.op_id, night.number, backend, arch, night.seed)
-    begins = night.started + timedelta(seconds=int(600 * draw(row.op_id)))
+    change = episode(row.op_name, row.op_id, night.number, backend, arch, night.seed)
+    started = night.started + timedelta(seconds=int(600 * draw(row.op_id)))
     fields: dict[str, Any] = {
         "run_id": run_id, "full_test_name": f"{row.uses[0].model}::{row.op_name}[{row.op_id}]",
-        "test_start_ts": begins, "test_end_ts": begins + timedelta(seconds=1), "config": {"note": MARK},
-        "stages": _stages(kept, night, row.op_id, backend), "repro": f"pytest --op-by-op --op {row.op_id}",
+        "test_start_ts": started, "test_end_ts": started + timedelta(seconds=1), "config": {"note": MARK},
+        "stages": _stages(recorded_test, night, row.op_id, backend), "repro": f"pytest --op-by-op --op {row.op_id}",
     }  # fmt: skip
-    if happens is not None:
-        fields |= _changed(happens, kept, recorded, fields["stages"])
+    if change is not None:
+        fields |= _changed(change, recorded_test, recorded, fields["stages"])
     if fields.get("error_message"):
         fields["artifact"] = _log(run_dir, row, fields, night)
-    return test_of(kept, row, **fields)
+    return test_of(recorded_test, row, **fields)
 
 
-def _stages(kept: Line, night: Night, op_id: str, backend: str) -> list[dict[str, Any]]:
+def _stages(recorded_test: Line, night: Night, op_id: str, backend: str) -> list[dict[str, Any]]:
     """The recorded seconds with a machine's noise, and the step that a change of the compiler made."""
     noise = random.Random(f"{night.seed} {night.number} {op_id}")
     step = STEP if backend == "reference" and night.number >= STEP_NIGHT else 1.0
     return [
-        {**one, "seconds": one["seconds"] * noise.lognormvariate(0, 0.07)
-         * (step if one["stage"] not in (Stage.RUN, Stage.COMPARE) else 1.0)}
-        for one in kept.get("stages", ())
+        {**stage, "seconds": stage["seconds"] * noise.lognormvariate(0, 0.07)
+         * (step if stage["stage"] not in (Stage.RUN, Stage.COMPARE) else 1.0)}
+        for stage in recorded_test.get("stages", ())
     ]  # fmt: skip
 
 
 def _changed(
-    happens: Episode, kept: Line, recorded: RecordedRun, stages: Sequence[Mapping[str, Any]]
+    change: Episode, recorded_test: Line, recorded: RecordedRun, stages: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
     """The fields that an episode changes."""
-    fields: dict[str, Any] = {"flaky": happens.flaky}
-    if happens.cycles != 1 and kept.get("cycles"):
-        fields["cycles"] = round(kept["cycles"] * happens.cycles)
-        fields["device_ns"] = kept["device_ns"] * happens.cycles
-    if happens.pcc is not None:
-        fields["pcc"] = min(happens.pcc, kept.get("pcc") or 1.0)
-        checks = [dict(one) for one in kept.get("results", ())]
+    fields: dict[str, Any] = {"flaky": change.flaky}
+    if change.cycles != 1 and recorded_test.get("cycles"):
+        fields["cycles"] = round(recorded_test["cycles"] * change.cycles)
+        fields["device_ns"] = recorded_test["device_ns"] * change.cycles
+    if change.pcc is not None:
+        fields["pcc"] = min(change.pcc, recorded_test.get("pcc") or 1.0)
+        checks = [dict(stage) for stage in recorded_test.get("results", ())]
         if checks:
-            checks[0] |= {"pcc": fields["pcc"], "passed": happens.status is not Status.GOLDEN_FAILED}
+            checks[0] |= {"pcc": fields["pcc"], "passed": change.status is not Status.GOLDEN_FAILED}
         fields["results"] = checks
-    if happens.status is None or happens.failed is None:
+    if change.status is None or change.failed is None:
         return fields
-    passed = [one for one in stages if not _from(one["stage"], happens.failed, stages)]
-    text = happens.error
+    passed = [stage for stage in stages if not _from(stage["stage"], change.failed, stages)]
+    text = change.error
     fields |= {
-        "status": happens.status, "success": False, "failed_stage": happens.failed, "error_message": text,
-        "stages": passed, "stage_reached": passed[-1]["stage"] if passed else Stage.SPLIT, "expected": happens.expected,
-        "crash_kind": happens.crash, "error_signature": signature(happens.failed, text) if happens.status in FAILED
+        "status": change.status, "success": False, "failed_stage": change.failed, "error_message": text,
+        "stages": passed, "stage_reached": passed[-1]["stage"] if passed else Stage.SPLIT, "expected": change.expected,
+        "crash_kind": change.crash, "error_signature": signature(change.failed, text) if change.status in FAILED
         else None,
     }  # fmt: skip
-    if happens.status is not Status.GOLDEN_FAILED:
+    if change.status is not Status.GOLDEN_FAILED:
         fields |= {"pcc": None, "results": (), "cycles": None, "device_ns": None, "l1_peak_bytes": None,
                    "dram_peak_bytes": None, "ran_on": "none"}  # fmt: skip
     return fields
@@ -172,7 +172,7 @@ def _changed(
 
 def _from(stage: str, failed: Stage, stages: Sequence[Mapping[str, Any]]) -> bool:
     """Whether a stage is the failed one or comes after it."""
-    names = [one["stage"] for one in stages]
+    names = [entry["stage"] for entry in stages]
     return failed not in names or names.index(stage) >= names.index(failed)
 
 

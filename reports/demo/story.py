@@ -69,9 +69,9 @@ class Episode:
         )
 
 
-def draw(*of: object) -> float:
+def draw(*parts: object) -> float:
     """A number from 0 up to 1 that depends on nothing but `of`."""
-    return int.from_bytes(hashlib.sha256(repr(of).encode()).digest()[:6]) / 2**48
+    return int.from_bytes(hashlib.sha256(repr(parts).encode()).digest()[:6]) / 2**48
 
 
 TTIR, TTNN, FLATBUFFER = Stage.STABLEHLO_TO_TTIR, Stage.TTIR_TO_TTNN, Stage.TTNN_TO_FLATBUFFER
@@ -139,4 +139,6 @@ OWNERS = (
 
 def episode(op_name: str, op_id: str, night: int, backend: str, arch: str, seed: int) -> Episode | None:
     """What happens to an op on a night; None: it fares as recorded."""
-    return next((one for one in EPISODES if one.takes(op_name, op_id, night, backend, arch, seed)), None)
+    return next(
+        (candidate for candidate in EPISODES if candidate.takes(op_name, op_id, night, backend, arch, seed)), None
+    )

@@ -35,7 +35,7 @@ def render(run: Exported) -> str:
     """The report."""
     tests = run.everything
     cases = [_case(test) for test in tests]
-    counts = {what: sum(case.find(what) is not None for case in cases) for what in ("failure", "skipped")}
+    counts = {outcome: sum(case.find(outcome) is not None for case in cases) for outcome in ("failure", "skipped")}
     suite = Xml.Element(
         "testsuite",
         name="pytest",
@@ -86,8 +86,8 @@ def _case(test: OpTest) -> Xml.Element:
         properties["failure_stage"] = stage
     case.append(_properties(properties))
     if is_failure(test):
-        told = message if test.status in FAILED else f"passed, though a limitation says {test.expected}"
-        Xml.SubElement(case, "failure", message=_legal(told)).text = _legal(f"{told}\n{test.repro}")
+        reason = message if test.status in FAILED else f"passed, though a limitation says {test.expected}"
+        Xml.SubElement(case, "failure", message=_legal(reason)).text = _legal(f"{reason}\n{test.repro}")
     elif test.status in FAILED:
         Xml.SubElement(case, "skipped", type="pytest.xfail", message=_legal(test.expected))
     elif test.status is not Status.SUCCESS:

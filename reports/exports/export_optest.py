@@ -34,10 +34,10 @@ def file_name(job_id: int) -> str:
 
 def job_of(run: Exported, job_id: int | None) -> int:
     """The job's number: the one given, or the one in the records. Raises InputError without either."""
-    found = job_id if job_id is not None else next((t.github_job_id for t in run.tests if t.github_job_id), None)
-    if found is None:
+    number = job_id if job_id is not None else next((t.github_job_id for t in run.tests if t.github_job_id), None)
+    if number is None:
         raise InputError("--job-id", "the number of the CI job that made the run", "none", "--job-id 123456")
-    return found
+    return number
 
 
 def render(run: Exported, job_id: int) -> str:
@@ -108,11 +108,11 @@ def _message(test: OpTest) -> str | None:
     """Why it failed, or why there is no verdict."""
     if test.status in UNTRIED:
         return f"{test.status.replace('_', ' ')} after {test.stage_reached}"
-    known = f"known ({test.expected}): " if test.expected and not test.success else ""
+    prefix = f"known ({test.expected}): " if test.expected and not test.success else ""
     message = test.error_message or test.crash_kind
-    if message is None and not known and test.success:
+    if message is None and not prefix and test.success:
         return None
-    return f"{known}{message or test.status}"
+    return f"{prefix}{message or test.status}"
 
 
 def tensors(descs: Iterable[TensorDesc]) -> str:

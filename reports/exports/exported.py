@@ -56,38 +56,41 @@ def _from_folder(folder: Path) -> Exported:
 
 def _from_database(connection: sa.Connection, run_id: str) -> Exported:
     view = from_database(connection, run_id)
-    kept = [name for name in OpTest.model_fields if name not in DROPPED]
-    wanted = sa.select(*(OP_TESTS.c[name] for name in kept), OPS.c.op_params)
-    wanted = wanted.join(OPS, OPS.c.op_id == OP_TESTS.c.op_id)
-    wanted = wanted.where(OP_TESTS.c.run_id == run_id, OP_TESTS.c.superseded_by != run_id)
+    names = [name for name in OpTest.model_fields if name not in DROPPED]
+    query = sa.select(*(OP_TESTS.c[name] for name in names), OPS.c.op_params)
+    query = query.join(OPS, OPS.c.op_id == OP_TESTS.c.op_id)
+    query = query.where(OP_TESTS.c.run_id == run_id, OP_TESTS.c.superseded_by != run_id)
     places = _places(connection, run_id)
     tests = []
-    for row in connection.execute(wanted.order_by(OP_TESTS.c.op_id)).mappings():
-        found = places.get(row["op_id"], [])
-        more = {"models": tuple(dict.fromkeys(model for model, _ in found)), "locations": [place for _, place in found]}
-        tests.append(OpTest.model_validate({**row, **more}))
-    lost = [op_id for op_id, op in view.ops.items() if op.status == UNSPLITTABLE]
-    described = sa.select(OPS.c.op_id, OPS.c.inputs, OPS.c.outputs).where(OPS.c.op_id.in_(lost))
+    for row in connection.execute(query.order_by(OP_TESTS.c.op_id)).mappings():
+        uses = places.get(row["op_id"], [])
+        places_of_op = {
+            "models": tuple(dict.fromkeys(model for model, _ in uses)),
+            "locations": [place for _, place in uses],
+        }
+        tests.append(OpTest.model_validate({**row, **places_of_op}))
+    unsplittable = [op_id for op_id, op in view.ops.items() if op.status == UNSPLITTABLE]
+    described = sa.select(OPS.c.op_id, OPS.c.inputs, OPS.c.outputs).where(OPS.c.op_id.in_(unsplittable))
     broken = {row.op_id: {"inputs": row.inputs, "outputs": row.outputs} for row in connection.execute(described)}
     return _exported(view, tests, broken)
 
 
 def _places(connection: sa.Connection, run_id: str) -> dict[str, list[tuple[str, str]]]:
     """Op -> (model, location) of each of its uses."""
-    wanted = (
+    query = (
         sa.select(USES.c.op_id, MODELS.c.model, USES.c.location)
         .join(MODELS, MODELS.c.module_id == USES.c.module_id)
         .where(MODELS.c.run_id == run_id)
         .order_by(MODELS.c.position, USES.c.position)
     )
-    found: dict[str, list[tuple[str, str]]] = {}
-    for op_id, model, location in connection.execute(wanted):
-        found.setdefault(op_id, []).append((model, location))
-    return found
+    places: dict[str, list[tuple[str, str]]] = {}
+    for op_id, model, location in connection.execute(query):
+        places.setdefault(op_id, []).append((model, location))
+    return places
 
 
 def _exported(view: RunView, tests: Iterable[OpTest], broken: dict[str, dict[str, Any]]) -> Exported:
-    lost = [
+    unsplittable = [
         OpTest.model_validate(
             {
                 "run_id": view.run_id, "op_id": op.op_id, "test_case_name": f"{op.op_name}[{op.op_id}]",
@@ -103,5 +106,6 @@ def _exported(view: RunView, tests: Iterable[OpTest], broken: dict[str, dict[str
         if op.status == UNSPLITTABLE
     ]  # fmt: skip
     return Exported(
-        view.run_id, view.started, view.origin["backend_revision"], view.origin["host"], tuple(tests), tuple(lost)
-    )
+        view.run_id, view.started, view.origin["backend_revision"], view.origin["host"], tuple(tests),
+        tuple(unsplittable),
+    )  # fmt: skip

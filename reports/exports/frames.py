@@ -106,24 +106,24 @@ COLUMNS: dict[str, dict[str, Column]] = {
 
 def op_tests(url: str | None = None, run_id: str | None = None) -> pd.DataFrame:
     """One row per op and run: what became of it. `url`: the database (default: this folder's); `run_id`: of one run."""
-    own = ("started", "types", "models")
-    wanted = sa.select(
-        *(OP_TESTS.c[name] for name in COLUMNS["op_tests"] if name not in own),
+    joined = ("started", "types", "models")
+    query = sa.select(
+        *(OP_TESTS.c[name] for name in COLUMNS["op_tests"] if name not in joined),
         RUNS.c.started,
         OPS.c.signature.label("types"),
     )
-    wanted = wanted.join(RUNS, RUNS.c.run_id == OP_TESTS.c.run_id).join(OPS, OPS.c.op_id == OP_TESTS.c.op_id)
-    wanted = wanted.where(OP_TESTS.c.superseded_by != OP_TESTS.c.run_id)
-    placed = sa.select(MODELS.c.run_id, MODULE_OPS.c.op_id, MODELS.c.model)
-    placed = placed.join(MODULE_OPS, MODULE_OPS.c.module_id == MODELS.c.module_id)
+    query = query.join(RUNS, RUNS.c.run_id == OP_TESTS.c.run_id).join(OPS, OPS.c.op_id == OP_TESTS.c.op_id)
+    query = query.where(OP_TESTS.c.superseded_by != OP_TESTS.c.run_id)
+    uses = sa.select(MODELS.c.run_id, MODULE_OPS.c.op_id, MODELS.c.model)
+    uses = uses.join(MODULE_OPS, MODULE_OPS.c.module_id == MODELS.c.module_id)
     if run_id is not None:
-        wanted = wanted.where(OP_TESTS.c.run_id == run_id)
-        placed = placed.where(MODELS.c.run_id == run_id)
+        query = query.where(OP_TESTS.c.run_id == run_id)
+        uses = uses.where(MODELS.c.run_id == run_id)
     with read_database(database_url(url), "url") as connection:
         models: dict[tuple[str, str], list[str]] = {}
-        for run, op_id, model in connection.execute(placed.order_by(MODELS.c.position)):
+        for run, op_id, model in connection.execute(uses.order_by(MODELS.c.position)):
             models.setdefault((run, op_id), []).append(model)
-        ordered = wanted.order_by(RUNS.c.started, OP_TESTS.c.run_id, OP_TESTS.c.op_id)
+        ordered = query.order_by(RUNS.c.started, OP_TESTS.c.run_id, OP_TESTS.c.op_id)
         rows = connection.execute(ordered).mappings()
         return _frame("op_tests", [{**row, "models": models.get((row["run_id"], row["op_id"]), [])} for row in rows])
 
@@ -135,9 +135,14 @@ def diff(a: str | None = None, b: str | None = None, url: str | None = None) -> 
     one before it, or the two newest comparable runs.
     """
     with open_runs(url) as runs:
-        found, _ = diffs(runs, a, b)
+        comparisons, _ = diffs(runs, a, b)
     return _frame(
-        "diff", [{**asdict(row), "news": row.news, "series": one.b.series} for one in found for row in one.rows]
+        "diff",
+        [
+            {**asdict(row), "news": row.news, "series": comparison.b.series}
+            for comparison in comparisons
+            for row in comparison.rows
+        ],
     )
 
 
@@ -146,36 +151,38 @@ def view(name: str, url: str | None = None, run_id: str | None = None, **equal: 
 
     `frames.coverage(...)` is `frames.view("coverage", ...)`. Raises InputError for what is no view or no column of it.
     """
-    known = all_views()
-    if name not in known:
-        raise InputError("opscope.frames", "a view of the database", f"`{name}`", closest(name, known))
-    wanted = sa.select(sa.text("*")).select_from(sa.table(name))
+    selects = all_views()
+    if name not in selects:
+        raise InputError("opscope.frames", "a view of the database", f"`{name}`", closest(name, selects))
+    query = sa.select(sa.text("*")).select_from(sa.table(name))
     equal |= {} if run_id is None else {"run_id": run_id}
     with read_database(database_url(url), "url") as connection:
-        columns = list(connection.execute(wanted.limit(0)).keys())
+        columns = list(connection.execute(query.limit(0)).keys())
         for column in equal:
             if column not in columns:
                 raise InputError(f"opscope.frames.{name}", "a column of it", f"`{column}`", closest(column, columns))
         types = {column: type_of(name, column) for column in columns}
         typed = {column: sa.column(column, Utc() if dtype == TIME else None) for column, dtype in types.items()}
-        asked = sa.select(*typed.values()).select_from(sa.table(name))
-        asked = asked.where(*(typed[column] == value for column, value in equal.items()))
-        return _made(types, connection.execute(asked).mappings())
+        filtered = sa.select(*typed.values()).select_from(sa.table(name))
+        filtered = filtered.where(*(typed[column] == value for column, value in equal.items()))
+        return _typed_frame(types, connection.execute(filtered).mappings())
 
 
 def __getattr__(name: str) -> Callable[..., pd.DataFrame]:
     """The function of a view."""
-    known = {} if name.startswith("_") else all_views()
-    if name not in known:
+    selects = {} if name.startswith("_") else all_views()
+    if name not in selects:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
     def read(url: str | None = None, run_id: str | None = None, **equal: Any) -> pd.DataFrame:
         return view(name, url, run_id, **equal)
 
-    told = parse(name, known[name])
-    own = "".join(f"\n{column} ({type_of(name, column)}): {meaning}" for column, meaning in told.columns.items())
+    described = parse(name, selects[name])
+    columns = "".join(
+        f"\n{column} ({type_of(name, column)}): {meaning}" for column, meaning in described.columns.items()
+    )
     read.__name__ = read.__qualname__ = name
-    read.__doc__ = f"{told.holds}\n{own}\n\nFor `url`, `run_id` and other columns see `opscope.frames.view`."
+    read.__doc__ = f"{described.holds}\n{columns}\n\nFor `url`, `run_id` and other columns see `opscope.frames.view`."
     return read
 
 
@@ -184,10 +191,10 @@ def __dir__() -> list[str]:
 
 
 def _frame(name: str, rows: Iterable[Mapping[Any, Any]]) -> pd.DataFrame:
-    return _made({column: kind.dtype for column, kind in COLUMNS[name].items()}, rows)
+    return _typed_frame({column: kind.dtype for column, kind in COLUMNS[name].items()}, rows)
 
 
-def _made(types: Mapping[str, str], rows: Iterable[Mapping[Any, Any]]) -> pd.DataFrame:
+def _typed_frame(types: Mapping[str, str], rows: Iterable[Mapping[Any, Any]]) -> pd.DataFrame:
     """The rows in columns of those types."""
     try:
         import pandas as pd

@@ -31,31 +31,31 @@ def baseline_night(connection: sa.Connection, baseline: str) -> str:
         return baseline
     partial = sa.select(NIGHT_SERIES.c.night_id).where(NIGHT_SERIES.c.status != "complete")
     of_branch = sa.select(RUNS.c.night_id).where(RUNS.c.branch == baseline)
-    wanted = (
+    query = (
         sa.select(NIGHTS.c.night_id)
         .where(NIGHTS.c.kind == "night", sa.not_(NIGHTS.c.demo), NIGHTS.c.night_id.not_in(partial))
         .where(sa.or_(NIGHTS.c.name == baseline, NIGHTS.c.night_id.in_(of_branch)))
         .order_by(NIGHTS.c.started.desc(), NIGHTS.c.night_id.desc())
         .limit(1)
     )
-    found = connection.scalar(wanted)
-    if found is None:
+    night_id = connection.scalar(query)
+    if night_id is None:
         nights = sa.select(RUNS.c.branch).join(NIGHTS, NIGHTS.c.night_id == RUNS.c.night_id)
         branches = set(connection.scalars(nights.where(NIGHTS.c.kind == "night"))) - {"", None}
         got = f"none; there are nights of {', '.join(sorted(branches))}" if branches else "no night of any branch"
         hint = closest(baseline, branches - {baseline}) or "opscope nightly on that branch"
         raise InputError("--baseline", f"a complete night of branch `{baseline}`", got, hint)
-    return found
+    return night_id
 
 
 def series_like(connection: sa.Connection, night_id: str, backend: str, arch: str, data_format: str) -> str | None:
     """The series of a night that a sweep with these options belongs to, as far as that is known before it ran."""
-    wanted = sa.select(NIGHT_SERIES.c.series).where(
+    query = sa.select(NIGHT_SERIES.c.series).where(
         NIGHT_SERIES.c.night_id == night_id, NIGHT_SERIES.c.backend == backend, NIGHT_SERIES.c.arch == arch
     )
     if data_format:
-        wanted = wanted.where(NIGHT_SERIES.c.data_format == data_format)
-    return connection.scalar(wanted.order_by(NIGHT_SERIES.c.series))
+        query = query.where(NIGHT_SERIES.c.data_format == data_format)
+    return connection.scalar(query.order_by(NIGHT_SERIES.c.series))
 
 
 def write_history(connection: sa.Connection, night: RunView, path: Path) -> Path:

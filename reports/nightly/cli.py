@@ -44,45 +44,44 @@ def nightly(
     from opscope.reports.nightly.sweeps import sweeps
 
     root = Path.cwd()
-    told = read_config(config or CONFIG_FILE)
-    number = _number(shard, told.shards)
+    settings = read_config(config or CONFIG_FILE)
+    number = _number(shard, settings.shards)
     if shard is not None and places:
         raise InputError("--shard", "--shard or --join", "both", "--join, after all shards")
-    at = _time(started)
-    rules = rules_here(None, told.owners, root)
-    every = sweeps(told, number)
+    start = _time(started)
+    rules = rules_here(None, settings.owners, root)
+    all_sweeps = sweeps(settings, number)
     if dry_run:
-        _print_commands(told, every, root, at)
+        _print_commands(settings, all_sweeps, root, start)
         return
-    url = "" if number else told.database_url(root, database)
-    ended: list[running.Ended] = []
+    url = "" if number else settings.database_url(root, database)
+    sweep_results: list[running.SweepResult] = []
     try:
         with running.ended_by_signal():
             if places:
-                night, runs = night_folder.joined(list(places), root, told, at)
+                night, runs = night_folder.joined(list(places), root, settings, start)
                 display = Display(0)
             else:
-                night = night_folder.begin(told, root, at, new)
-                display = Display(len(every))
+                night = night_folder.begin(settings, root, start, new)
+                display = Display(len(all_sweeps))
                 with _alone(night_folder.folder_of(root, night)), display:
-                    ended = running.run(every, told, night, root, display.watch, display.ended)
+                    sweep_results = running.run(all_sweeps, settings, night, root, display.watch, display.ended)
                 runs = night_folder.runs_of(root, night)
             if number:
-                for one in ended:
-                    display.line(f"run       {one.run_dir}" if one.has_run else f"no run    {one.sweep.label}")
-                raise SystemExit(0 if all(one.has_run for one in ended) else 1)
-            over = deliver(told, night, runs, url, root, rules, ended, display.line)
+                for ended in sweep_results:
+                    display.line(f"run       {ended.run_dir}" if ended.has_run else f"no run    {ended.sweep.label}")
+                raise SystemExit(0 if all(ended.has_run for ended in sweep_results) else 1)
+            result = deliver(settings, night, runs, url, root, rules, sweep_results, display.line)
     except KeyboardInterrupt:
         click.echo("interrupted; run the same command again to continue this night", err=True)
         raise SystemExit(INTERRUPTED) from None
-    problem = add_to_page_of_job(over.summary, summary_file)
-    for line in filter(
-        None, (problem, *(f"{one.kind.replace('_', ' ')}: {one.text}" for one in over.verdict.problems))
-    ):
+    problem = add_to_page_of_job(result.summary, summary_file)
+    problems = (f"{item.kind.replace('_', ' ')}: {item.text}" for item in result.verdict.problems)
+    for line in filter(None, (problem, *problems)):
         click.echo(line)
-    click.echo(over.title)
-    click.echo(f"summary   {over.path}")
-    if over.verdict.fails:
+    click.echo(result.title)
+    click.echo(f"summary   {result.path}")
+    if result.verdict.fails:
         raise SystemExit(1)
 
 
@@ -93,8 +92,8 @@ def _number(shard: str | None, shards: int) -> int | None:
 
     if shard is None:
         return None
-    index, of = (int(word) for word in BY_NAME["shard"].read("--shard", shard).split("/"))
-    if of != shards:
+    index, count = (int(word) for word in BY_NAME["shard"].read("--shard", shard).split("/"))
+    if count != shards:
         raise InputError("--shard", f"a shard of {shards}, as the configuration says", shard, f"1/{shards}")
     return index
 
@@ -114,7 +113,7 @@ def _time(started: str | None) -> datetime | None:
     return at
 
 
-def _print_commands(config: object, every: list, root: Path, at: datetime | None) -> None:  # type: ignore[type-arg]
+def _print_commands(config: object, all_sweeps: list, root: Path, at: datetime | None) -> None:  # type: ignore[type-arg]
     """What would be run."""
     import shlex
     from datetime import UTC
@@ -125,10 +124,10 @@ def _print_commands(config: object, every: list, root: Path, at: datetime | None
 
     assert isinstance(config, Config)
     night = record_of(config, (at or datetime.now(UTC)).replace(microsecond=0))
-    budget = None if config.budget is None else config.budget / len(every)
-    for sweep in every:
+    budget = None if config.budget is None else config.budget / len(all_sweeps)
+    for sweep in all_sweeps:
         click.echo(shlex.join(first_command(sweep, config, sweep.run_dir(root, night.night_id), budget)))
-    click.echo(f"{len(every)} sweeps of {len(night.models)} models: {', '.join(night.models)}")
+    click.echo(f"{len(all_sweeps)} sweeps of {len(night.models)} models: {', '.join(night.models)}")
 
 
 @contextmanager

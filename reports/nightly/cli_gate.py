@@ -40,20 +40,20 @@ def gate(
     from opscope.reports.nightly.sweeps import expected_models, sweeps
 
     root = Path.cwd()
-    told = read_config(config_file or CONFIG_FILE)
-    told = replace(told, budget=BY_NAME["budget"].read("--budget", budget), models=models or told.models)
-    expected_models(told)
-    url = told.database_url(root, database)
-    rules = rules_here(None, told.owners, root)
+    settings = read_config(config_file or CONFIG_FILE)
+    settings = replace(settings, budget=BY_NAME["budget"].read("--budget", budget), models=models or settings.models)
+    expected_models(settings)
+    url = settings.database_url(root, database)
+    rules = rules_here(None, settings.owners, root)
     try:
-        with running.ended_by_signal(), Display(len(sweeps(replace(told, shards=1)))) as display:
-            over = run(told, url, baseline, root, rules, display.watch, display.line)
+        with running.ended_by_signal(), Display(len(sweeps(replace(settings, shards=1)))) as display:
+            result = run(settings, url, baseline, root, rules, display.watch, display.line)
     except KeyboardInterrupt:
         click.echo("interrupted; nothing was compared", err=True)
         raise SystemExit(130) from None
-    problem = add_to_page_of_job(over.summary, summary_file)
-    click.echo(over.summary, nl=False)
-    for line in filter(None, (problem, f"summary   {over.path}")):
+    problem = add_to_page_of_job(result.summary, summary_file)
+    click.echo(result.summary, nl=False)
+    for line in filter(None, (problem, f"summary   {result.path}")):
         click.echo(line)
-    if over.verdict.fails:
+    if result.verdict.fails:
         raise SystemExit(1)

@@ -41,7 +41,7 @@ class Config:
     """One configuration."""
 
     path: Path
-    told: Mapping[str, Any]
+    content: Mapping[str, Any]
     """As it was read; stored with the night."""
     models: tuple[str, ...]
     """Names, globs, `all`, files."""
@@ -84,21 +84,21 @@ def read_config(path: Path) -> Config:
     import yaml
 
     try:
-        told = yaml.safe_load(path.read_text(encoding="utf-8"))
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         reason = " ".join(str(getattr(error, "strerror", None) or error).split())
         raise InputError(str(path), "the configuration of a night (YAML)", reason, "docs/nightly.md") from error
-    if not isinstance(told, dict):
-        raise InputError(str(path), "a mapping", type(told).__name__, "models: [resnet50]")
-    for key in told:
+    if not isinstance(content, dict):
+        raise InputError(str(path), "a mapping", type(content).__name__, "models: [resnet50]")
+    for key in content:
         if key not in KEYS:
             raise InputError(str(path), "a key of a night", f"`{key}`", closest(str(key), KEYS))
-    if not told.get("models"):
+    if not content.get("models"):
         raise InputError(f"{path}: models", "at least one model", "none", "models: [resnet50]")
     values: dict[str, Any] = {}
-    for key, value in told.items():
+    for key, value in content.items():
         values |= KEYS[key](f"{path}: {key}", value)
-    return Config(path=path, told=told, **values)
+    return Config(path=path, content=content, **values)
 
 
 def _named(name: str, read: Callable[[str, Any], Any]) -> Callable[[str, Any], dict[str, Any]]:
@@ -143,20 +143,20 @@ def _database(where: str, value: Any) -> dict[str, Any]:
 
 
 def _options(where: str, value: Any) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for key, given in mapping(where, value).items():
+    options: dict[str, Any] = {}
+    for key, option_value in mapping(where, value).items():
         name = str(key).replace("-", "_")
         setting: Setting | None = BY_NAME.get(name)
         if setting is None or not setting.option or name in OURS:
-            known = [row.name for row in BY_NAME.values() if row.option and row.name not in OURS]
-            raise InputError(where, "a setting of a run", f"`{key}`", closest(name, known))
-        found[name] = setting.read(f"{where}.{key}", given)
-    return found
+            names = [row.name for row in BY_NAME.values() if row.option and row.name not in OURS]
+            raise InputError(where, "a setting of a run", f"`{key}`", closest(name, names))
+        options[name] = setting.read(f"{where}.{key}", option_value)
+    return options
 
 
 def _policy(where: str, value: Any) -> dict[str, str]:
-    given = mapping(where, value, tuple(POLICY))
-    return POLICY | {key: one_of(f"{where}.{key}", word, ("fail", "pass")) for key, word in given.items()}
+    choices = mapping(where, value, tuple(POLICY))
+    return POLICY | {key: one_of(f"{where}.{key}", choice, ("fail", "pass")) for key, choice in choices.items()}
 
 
 KEYS: dict[str, Callable[[str, Any], dict[str, Any]]] = {

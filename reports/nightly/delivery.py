@@ -45,7 +45,7 @@ def publish(runs: Sequence[Path], url: str, root: Path) -> Delivered:
     Once the database is away the other runs go to the spool at once: a server that does not answer is waited for once.
     """
     published: list[str] = []
-    arrived: list[str] = []
+    from_spool: list[str] = []
     spooled: list[str] = []
     refused: list[str] = []
     away = ""
@@ -56,7 +56,7 @@ def publish(runs: Sequence[Path], url: str, root: Path) -> Delivered:
                 spool.keep(run_dir, url, root)
                 spooled.append(run_id)
                 continue
-            late = spool.deliver(run_dir, url, root, "--database")[1]
+            delivered_late = spool.deliver(run_dir, url, root, "--database")[1]
         except DatabaseAwayError as error:
             away = f"{error.where}: expected {error.expected}, got {error.got}"
             spooled.append(read_run(run_dir).run_id)
@@ -64,9 +64,9 @@ def publish(runs: Sequence[Path], url: str, root: Path) -> Delivered:
             refused.append(str(error))
         else:
             published.append(run_id)
-            arrived += late
+            from_spool += delivered_late
     return Delivered(
-        shown(parse_url(url)), tuple(published), tuple(arrived), tuple(spooled), tuple(refused), away
+        shown(parse_url(url)), tuple(published), tuple(from_spool), tuple(spooled), tuple(refused), away
     )  # fmt: skip
 
 
@@ -86,29 +86,30 @@ def merge(runs: Sequence[Path], night: NightRecord, root: Path) -> tuple[dict[st
     A run that is not cut into shards speaks for its cell as it is.
     """
     folder = folder_of(root, night)
-    found: dict[str, Path] = {}
-    shares: dict[str, list[Path]] = {}
+    merged: dict[str, Path] = {}
+    shards: dict[str, list[Path]] = {}
     problems: list[str] = []
     for run_dir in runs:
         cell = _cell(run_dir)
         if (run_dir / SHARD_FILE).is_file():
-            shares.setdefault(cell, []).append(run_dir)
+            shards.setdefault(cell, []).append(run_dir)
         else:
-            found[cell] = run_dir
-    for cell, parts in shares.items():
+            merged[cell] = run_dir
+    for cell, shard_dirs in shards.items():
         into = _free(folder, cell)
         # A process of its own: joining belongs to another room.
-        words = [sys.executable, "-P", "-m", "opscope.harness.cli.main", "merge", *map(str, parts), "--into", str(into)]
-        done = subprocess.run([*words, "--partial"], cwd=root, capture_output=True, text=True, check=False)
+        command = [sys.executable, "-P", "-m", "opscope.harness.cli.main", "merge", *map(str, shard_dirs),
+                   "--into", str(into)]  # fmt: skip
+        done = subprocess.run([*command, "--partial"], cwd=root, capture_output=True, text=True, check=False)
         log = folder / LOGS / f"merge-{into.name}.txt"
         make_folder(log.parent)
         log.write_text(done.stdout + done.stderr, encoding="utf-8")
         if (into / RUN_FILE).is_file():
-            found[cell] = into
+            merged[cell] = into
         else:
             lines = done.stderr.strip().splitlines()
             problems.append(lines[-1] if lines else f"opscope merge: expected {into}, got nothing; try {log}")
-    return found, problems
+    return merged, problems
 
 
 def _cell(run_dir: Path) -> str:
@@ -116,8 +117,8 @@ def _cell(run_dir: Path) -> str:
     from opscope.harness.record.store import file_name
 
     record = read_run(run_dir)
-    words = (record.backend, record.arch, record.origin.options.get("data_format"))
-    return file_name("-".join(str(word) for word in words if word))
+    parts = (record.backend, record.arch, record.origin.options.get("data_format"))
+    return file_name("-".join(str(part) for part in parts if part))
 
 
 def _free(folder: Path, cell: str) -> Path:

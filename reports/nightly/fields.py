@@ -21,11 +21,11 @@ def texts(where: str, value: Any) -> tuple[str, ...]:
         return (text(where, value),)
     if not isinstance(value, list):
         raise InputError(where, "a list of texts", _shown(value), "[one, two]")
-    found = tuple(text(f"{where}[{place}]", one) for place, one in enumerate(value))
-    twice = next((one for one in found if found.count(one) > 1), None)
+    values = tuple(text(f"{where}[{place}]", item) for place, item in enumerate(value))
+    twice = next((item for item in values if values.count(item) > 1), None)
     if twice is not None:
         raise InputError(where, "each text once", f"`{twice}` twice")
-    return found
+    return values
 
 
 def whole_number(where: str, value: Any) -> int:

@@ -24,7 +24,7 @@ from opscope.reports.records.night_record import NightRecord, membership
 
 
 @dataclass(frozen=True)
-class Found:
+class SeriesResult:
     """One series of a night: backend, board and options."""
 
     series: str
@@ -66,18 +66,18 @@ class Found:
         return sum(op.bad and bool(op.expected) for op in self.ops)
 
 
-def from_database(url: str, night_id: str, rules: Sequence[Rule] = ()) -> list[Found]:
+def from_database(url: str, night_id: str, rules: Sequence[Rule] = ()) -> list[SeriesResult]:
     """The night as the database has it. Raises InputError where it cannot be read."""
     with read_database(url, "--database") as connection:
         return read_night_of(connection, night_id, rules)
 
 
-def read_night_of(connection: sa.Connection, night_id: str, rules: Sequence[Rule] = ()) -> list[Found]:
+def read_night_of(connection: sa.Connection, night_id: str, rules: Sequence[Rule] = ()) -> list[SeriesResult]:
     """The night in an open database; empty where it is not there."""
-    wanted = sa.select(NIGHT_SERIES).where(NIGHT_SERIES.c.night_id == night_id).order_by(NIGHT_SERIES.c.series)
+    query = sa.select(NIGHT_SERIES).where(NIGHT_SERIES.c.night_id == night_id).order_by(NIGHT_SERIES.c.series)
     with_runs = set(series_of(connection, night_id))
-    found = []
-    for row in connection.execute(wanted).mappings():
+    results = []
+    for row in connection.execute(query).mappings():
         series, previous = row["series"], row["previous_night"]
         diff = view = None
         if series in with_runs and previous:
@@ -86,8 +86,8 @@ def read_night_of(connection: sa.Connection, night_id: str, rules: Sequence[Rule
         elif series in with_runs:
             view = night_view(connection, night_id, series)
         models = {name: row[name] for name in LEDGER}
-        found.append(Found(series, row["status"], row["missing"], previous, view, diff, models))
-    return found
+        results.append(SeriesResult(series, row["status"], row["missing"], previous, view, diff, models))
+    return results
 
 
 # --- without a database
@@ -95,60 +95,62 @@ def read_night_of(connection: sa.Connection, night_id: str, rules: Sequence[Rule
 
 def from_folders(
     merged: Mapping[str, Path], night: NightRecord, root: Path, rules: Sequence[Rule] = ()
-) -> list[Found]:  # fmt: skip
+) -> list[SeriesResult]:  # fmt: skip
     """The night as the runs of its cells tell it, each beside that of the newest earlier night in this folder.
 
     `merged`: cell -> run folder of all its shards.
     """
     earlier = _earlier(night, root)
-    found = []
+    results = []
     for run_dir in merged.values():
         view = from_folder(run_dir)
-        lost = [f"model {name}" for name in night.models if name not in view.models]
+        missing = [f"model {name}" for name in night.models if name not in view.models]
         if view.outcome not in ("complete", "out_of_budget"):
-            lost.append(f"run {view.run_id} is {view.outcome}")
-        view = replace(view, missing=tuple(lost))
+            missing.append(f"run {view.run_id} is {view.outcome}")
+        view = replace(view, missing=tuple(missing))
         before = earlier.get(view.series)
         diff = own_diff(compare(before, view), rules) if before is not None else None
         models = dict.fromkeys(LEDGER, 0) | {"asked": len({*night.models, *view.models}), "ran": len(view.models)}
         models["models_missing"] = models["asked"] - models["ran"]
-        status = "partial" if lost else "complete"
+        status = "partial" if missing else "complete"
         name = before.run_id if before is not None else ""
-        found.append(Found(view.series, status, ", ".join(lost), name, view, diff, models))
-    there = {
-        (one.view.backend, one.view.arch, one.view.origin["options"].get("data_format")) for one in found if one.view
+        results.append(SeriesResult(view.series, status, ", ".join(missing), name, view, diff, models))
+    keys_with_runs = {
+        (result.view.backend, result.view.arch, result.view.origin["options"].get("data_format"))
+        for result in results
+        if result.view
     }
     for backend, arch, data_format in dict.fromkeys((cell[:3]) for cell in night.cells()):
-        if not any(key[:2] == (backend, arch) and data_format in ("", key[2]) for key in there):
+        if not any(key[:2] == (backend, arch) and data_format in ("", key[2]) for key in keys_with_runs):
             names = [f"model {name}" for name in night.models]
             models = dict.fromkeys(LEDGER, 0) | {"asked": len(names), "models_missing": len(names)}
             series = " ".join(filter(None, (backend, arch, data_format)))
-            found.append(Found(series, "partial", ", ".join(names), "", None, None, models))
-    return found
+            results.append(SeriesResult(series, "partial", ", ".join(names), "", None, None, models))
+    return results
 
 
 def _earlier(night: NightRecord, root: Path) -> dict[str, RunView]:
     """Series -> its run of the newest earlier night of the same name in this folder."""
-    found: dict[str, RunView] = {}
+    newest: dict[str, RunView] = {}
     for path in sorted((root / NIGHTS).glob(f"*/{RECORD}"), reverse=True):
         try:
-            there = NightRecord.model_validate_json(path.read_text(encoding="utf-8"))
+            other_night = NightRecord.model_validate_json(path.read_text(encoding="utf-8"))
         except (OSError, ValueError):
             continue  # another opscope's: it is only not compared with
-        if there.name != night.name or there.started >= night.started:
+        if other_night.name != night.name or other_night.started >= night.started:
             continue
         joined = [run.parent for run in path.parent.glob("*/run.json")]
-        for run_dir in joined or runs_of(root, there):
+        for run_dir in joined or runs_of(root, other_night):
             try:
                 if read_run(run_dir).outcome == "running":
                     continue
                 view = from_folder(run_dir)
             except InputError:
                 continue
-            found.setdefault(view.series, view)
-        if found:
-            return found
-    return found
+            newest.setdefault(view.series, view)
+        if newest:
+            return newest
+    return newest
 
 
 def shard_of(run_dir: Path) -> int:

@@ -21,7 +21,7 @@ from opscope.reports.database.schema_nights import LEDGER
 from opscope.reports.nightly import markdown
 from opscope.reports.nightly.baseline import baseline_night, kept_and_run, series_like, write_history
 from opscope.reports.nightly.config import Config
-from opscope.reports.nightly.findings import Found
+from opscope.reports.nightly.findings import SeriesResult
 from opscope.reports.nightly.journal_counter import Counter
 from opscope.reports.nightly.running import FINISHED, Watch, child, last_line, outcome_of
 from opscope.reports.nightly.sweeps import Sweep, first_command, labels, sweeps
@@ -31,7 +31,7 @@ GATES = Path(NAME) / "gates"
 
 
 @dataclass(frozen=True)
-class Compared:
+class SweepComparison:
     """One sweep of a gate, and the night's series that it is held against."""
 
     sweep: Sweep
@@ -65,91 +65,95 @@ def run(
     A verdict that still holds costs nothing; the others are run in the order of their risk until the budget is spent.
     Raises InputError: no complete night of `baseline`, a database that cannot be read.
     """
-    every = sweeps(replace(config, shards=1))
+    all_sweeps = sweeps(replace(config, shards=1))
     stamp = f"{datetime.now(UTC):%Y%m%d-%H%M%S}"
     folder = root / GATES / stamp
     make_folder(folder)
-    begun = time.monotonic()
-    found: list[Compared] = []
+    started = time.monotonic()
+    comparisons: list[SweepComparison] = []
     with read_database(url, "--database") as connection:
         night_id = baseline_night(connection, baseline)
         views: dict[Sweep, RunView] = {}
-        for sweep in every:
+        for sweep in all_sweeps:
             backend = labels([sweep.backend])[0]
             series = series_like(connection, night_id, backend, sweep.arch, sweep.data_format)
             if series is not None:
                 views[sweep] = night_view(connection, night_id, series)
                 write_history(connection, views[sweep], folder / f"{sweep.cell}.history.json")
     say(f"against {night_id}")
-    for place, sweep in enumerate(every):
-        left = None
+    for position, sweep in enumerate(all_sweeps):
+        share = None
         if config.budget is not None:
-            left = (config.budget - (time.monotonic() - begun)) / (len(every) - place)
-        found.append(_swept(sweep, config, views.get(sweep), root, folder, left, rules, watch))
-        say(f"{sweep.label}: {found[-1].line}")
-    return _told(found, night_id, folder, root)
+            share = (config.budget - (time.monotonic() - started)) / (len(all_sweeps) - position)
+        comparisons.append(_run_sweep(sweep, config, views.get(sweep), root, folder, share, rules, watch))
+        say(f"{sweep.label}: {comparisons[-1].line}")
+    return _gate_of(comparisons, night_id, folder, root)
 
 
-def _swept(
+def _run_sweep(
     sweep: Sweep, config: Config, night: RunView | None, root: Path, folder: Path, budget: float | None,
     rules: Sequence[Rule], watch: Watch,
-) -> Compared:  # fmt: skip
+) -> SweepComparison:  # fmt: skip
     """Runs one sweep and compares it."""
     run_dir = runs_root(root) / f"{folder.name}-gate-{sweep.cell}"
     command = first_command(sweep, config, run_dir, budget)
-    told = folder / f"{sweep.cell}.history.json"
-    if budget is not None and told.is_file():
-        command += ["--budget-history", str(told)]
+    history = folder / f"{sweep.cell}.history.json"
+    if budget is not None and history.is_file():
+        command += ["--budget-history", str(history)]
     log = folder / f"{sweep.cell}.txt"
     counter = Counter(run_dir)
     child(command, root, log, lambda: watch(sweep, *counter.look()))
     ended = outcome_of(run_dir) in FINISHED
     if not (run_dir / RUN_FILE).is_file():
-        return Compared(sweep, run_dir, night, None, ended, last_line(log))
+        return SweepComparison(sweep, run_dir, night, None, ended, last_line(log))
     spent = kept_and_run(run_dir)
     line = f"{spent['kept']} verdicts still hold, {spent['ran']} ops ran, {spent['not reached']} not reached"
     if not ended:
         line += f"; it did not finish: {last_line(log)}"
     view = from_folder(run_dir)
     if night is None:
-        return Compared(sweep, run_dir, None, None, ended, f"{line}; the night has no such sweep")
+        return SweepComparison(sweep, run_dir, None, None, ended, f"{line}; the night has no such sweep")
     if night.series != view.series:
         raise InputError("opscope gate", f"the options of the night ({night.series})", view.series, "the same file")
-    return Compared(sweep, run_dir, night, own_diff(_within(compare(night, view)), rules), ended, line)
+    return SweepComparison(
+        sweep, run_dir, night, own_diff(_without_never_run(compare(night, view)), rules), ended, line
+    )
 
 
-def _within(diff: Diff) -> Diff:
+def _without_never_run(diff: Diff) -> Diff:
     """The comparison without what the gate was not asked about: models and ops that it left out."""
     rows = tuple(row for row in diff.rows if row.label != "NEVER-RUN")
-    counts_ = {label: count for label, count in diff.counts.items() if label != "NEVER-RUN"}
-    return replace(diff, rows=rows, counts=counts_, changes=())
+    other_counts = {label: count for label, count in diff.counts.items() if label != "NEVER-RUN"}
+    return replace(diff, rows=rows, counts=other_counts, changes=())
 
 
-def _told(compared: Sequence[Compared], night_id: str, folder: Path, root: Path) -> Gate:
+def _gate_of(comparisons: Sequence[SweepComparison], night_id: str, folder: Path, root: Path) -> Gate:
     """The verdict and the table."""
-    found, notes, problems = [], [], []
-    for one in compared:
-        series = one.night.series if one.night is not None else one.sweep.label
-        view = one.diff.b if one.diff is not None else None
+    results, notes, problems = [], [], []
+    for comparison in comparisons:
+        series = comparison.night.series if comparison.night is not None else comparison.sweep.label
+        view = comparison.diff.b if comparison.diff is not None else None
         models: dict[str, int] = dict.fromkeys(LEDGER, 0)
         if view is not None:
             models |= {"asked": len(view.models), "ran": len(view.models)}
-        previous = night_id if one.night is not None else ""
-        there = one.ended and view is not None
-        found.append(Found(series, "complete" if there else "partial", "", previous, view, one.diff, models))
-        notes.append(f"{one.sweep.label}: {one.line}")
-        if one.diff is None or not one.ended or not found[-1].attempted:
-            problems.append(Problem("no_data", f"{one.sweep.label}: {one.line}", True))
-    news = sum(one.diff.news for one in compared if one.diff is not None)
+        previous = night_id if comparison.night is not None else ""
+        complete = comparison.ended and view is not None
+        results.append(
+            SeriesResult(series, "complete" if complete else "partial", "", previous, view, comparison.diff, models)
+        )
+        notes.append(f"{comparison.sweep.label}: {comparison.line}")
+        if comparison.diff is None or not comparison.ended or not results[-1].attempted:
+            problems.append(Problem("no_data", f"{comparison.sweep.label}: {comparison.line}", True))
+    news = sum(comparison.diff.news for comparison in comparisons if comparison.diff is not None)
     if news:
-        what = "1 op is" if news == 1 else f"{news} ops are"
-        problems.append(Problem("regression", f"{what} worse than in {night_id}", True))
-    fixed = sum(one.diff.counts.get("FIXED", 0) for one in compared if one.diff is not None)
-    words = [f"{news} worse" if news else "nothing worse", *([f"{fixed} fixed"] if fixed else [])]
+        worse_ops = "1 op is" if news == 1 else f"{news} ops are"
+        problems.append(Problem("regression", f"{worse_ops} worse than in {night_id}", True))
+    fixed = sum(comparison.diff.counts.get("FIXED", 0) for comparison in comparisons if comparison.diff is not None)
+    parts = [f"{news} worse" if news else "nothing worse", *([f"{fixed} fixed"] if fixed else [])]
     if problems and not news:
-        words[0] = "no data"
-    title = f"gate against {night_id}: {', '.join(words)}"
+        parts[0] = "no data"
+    title = f"gate against {night_id}: {', '.join(parts)}"
     verdict = Verdict(tuple(problems), bool(news or fixed or problems))
-    summary = markdown.text(markdown.Page(title, found, verdict, None, notes, ranked=False, root=str(root)))
+    summary = markdown.text(markdown.Page(title, results, verdict, None, notes, ranked=False, root=str(root)))
     path = write_whole(folder / "summary.md", summary, "a writable folder")
     return Gate(verdict, title, summary, path)

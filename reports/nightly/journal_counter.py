@@ -33,11 +33,11 @@ class Counter:
 
     def _more(self, path: Path) -> int:
         """Lines that were added to a file since the last look."""
-        place = self._read.get(path, 0)
-        if path.stat().st_size == place:
+        offset = self._read.get(path, 0)
+        if path.stat().st_size == offset:
             return 0
         with path.open("rb") as file:
-            file.seek(place)
+            file.seek(offset)
             added = file.read()
-        self._read[path] = place + len(added)
+        self._read[path] = offset + len(added)
         return added.count(b"\n")

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from opscope.reports.compare.diff import NEWS, Label, Row
 from opscope.reports.compare.unblock import Fix, plan
 from opscope.reports.nightly.delivery import Delivered
-from opscope.reports.nightly.findings import Found
+from opscope.reports.nightly.findings import SeriesResult
 from opscope.reports.nightly.verdict import Verdict
 from opscope.reports.records.terminal import percent
 
@@ -31,7 +31,7 @@ class Page:
     """What a summary is made of."""
 
     title: str
-    found: Sequence[Found]
+    results: Sequence[SeriesResult]
     verdict: Verdict
     delivered: Delivered | None = None
     notes: Sequence[str] = ()
@@ -46,12 +46,15 @@ class Page:
 
 def text(page: Page) -> str:
     """The summary, as GitHub's markdown."""
-    parts = [f"# {escaped(page.title)}", *_verdict(page.verdict), _series(page.found)]
+    parts = [f"# {escaped(page.title)}", *_verdict(page.verdict), _series(page.results)]
     for label in LISTED:
-        parts += _rows(label, [(one, row) for one in page.found for row in _of(one, label)], page)
-    parts += _fixed(page.found)
-    parts += _fixes(page.found) if page.ranked else []
-    notes = [*page.notes, *(f"{one.series}: {note}" for one in page.found if one.diff for note in _notes(one))]
+        parts += _rows(label, [(result, row) for result in page.results for row in _of(result, label)], page)
+    parts += _fixed(page.results)
+    parts += _fixes(page.results) if page.ranked else []
+    notes = [
+        *page.notes,
+        *(f"{result.series}: {note}" for result in page.results if result.diff for note in _notes(result)),
+    ]
     if page.delivered is not None and page.delivered.from_spool:
         count = len(page.delivered.from_spool)
         notes.append(f"{count} {'run' if count == 1 else 'runs'} arrived that had waited for the database")
@@ -62,66 +65,66 @@ def text(page: Page) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _notes(one: Found) -> Iterable[str]:
+def _notes(result: SeriesResult) -> Iterable[str]:
     """What the comparison says besides its rows: what changed, which compile times were not judged."""
-    assert one.diff is not None
-    yield from (f"{change['what']}: {change['a']} → {change['b']}" for change in one.diff.changes)
+    assert result.diff is not None
+    yield from (f"{change['what']}: {change['a']} → {change['b']}" for change in result.diff.changes)
 
 
 def _verdict(verdict: Verdict) -> list[str]:
-    told = [f"- {'❌' if problem.fails else '⚠️'} {problem.kind.replace('_', ' ')}: {escaped(problem.text)}"
+    lines = [f"- {'❌' if problem.fails else '⚠️'} {problem.kind.replace('_', ' ')}: {escaped(problem.text)}"
             for problem in verdict.problems]  # fmt: skip
-    return ["\n".join(told)] if told else ["✅ nothing needs attention"]
+    return ["\n".join(lines)] if lines else ["✅ nothing needs attention"]
 
 
 # --- tables
 
 
-def _series(found: Sequence[Found]) -> str:
+def _series(results: Sequence[SeriesResult]) -> str:
     heads = ("backend, board, options", "status", "models", "ops right", "like for like", "worse", "fixed", "known",
              "compared with")  # fmt: skip
-    return table(heads, [_series_row(one) for one in found])
+    return table(heads, [_series_row(result) for result in results])
 
 
-def _series_row(one: Found) -> list[str]:
-    rate = percent(one.right / one.attempted) if one.attempted else "-"
-    counts = one.diff.counts if one.diff is not None else {}
-    alike = ""
-    if one.diff is not None:
-        some = [row for row in one.diff.rates if row["scope"] == "like for like"]
-        alike = ", ".join(f"{percent(row['rate_ops_a'])} → {percent(row['rate_ops_b'])}"
-                          + (f" on {row['ran_on']}" if len(some) > 1 else "") for row in some)  # fmt: skip
+def _series_row(result: SeriesResult) -> list[str]:
+    rate = percent(result.right / result.attempted) if result.attempted else "-"
+    counts = result.diff.counts if result.diff is not None else {}
+    like_for_like = ""
+    if result.diff is not None:
+        rates = [row for row in result.diff.rates if row["scope"] == "like for like"]
+        like_for_like = ", ".join(f"{percent(row['rate_ops_a'])} → {percent(row['rate_ops_b'])}"
+                          + (f" on {row['ran_on']}" if len(rates) > 1 else "") for row in rates)  # fmt: skip
     return [
-        escaped(one.series),
-        "complete" if one.status == "complete" else "**partial**",
-        f"{one.models['ran']} of {one.models['asked']}",
-        f"{one.right} of {one.attempted} ({rate})",
-        alike,
-        str(one.diff.news) if one.diff is not None else "",
-        str(counts.get(Label.FIXED, 0)) if one.diff is not None else "",
-        str(one.known),
-        escaped(one.previous) or "nothing, as it is the first",
+        escaped(result.series),
+        "complete" if result.status == "complete" else "**partial**",
+        f"{result.models['ran']} of {result.models['asked']}",
+        f"{result.right} of {result.attempted} ({rate})",
+        like_for_like,
+        str(result.diff.news) if result.diff is not None else "",
+        str(counts.get(Label.FIXED, 0)) if result.diff is not None else "",
+        str(result.known),
+        escaped(result.previous) or "nothing, as it is the first",
     ]
 
 
-def _of(one: Found, label: Label) -> list[Row]:
-    rows = one.diff.rows if one.diff is not None else ()
+def _of(result: SeriesResult, label: Label) -> list[Row]:
+    rows = result.diff.rows if result.diff is not None else ()
     return [row for row in rows if row.label == label and row.label in NEWS]
 
 
-def _rows(label: Label, rows: Sequence[tuple[Found, Row]], page: Page) -> list[str]:
+def _rows(label: Label, rows: Sequence[tuple[SeriesResult, Row]], page: Page) -> list[str]:
     """The rows of one label that count; known and flaky ones in one line below."""
-    news = [(one, row) for one, row in rows if row.news]
+    news = [(result, row) for result, row in rows if row.news]
     apart = len(rows) - len(news)
     if not rows:
         return []
     parts = [f"## {label} ({len(news)})"]
     if news:
-        several = len(page.found) > 1
+        several = len(page.results) > 1
         owned = any(row.owner for _, row in news)
         heads = ["op", "types", *(["on"] if several else []), "models", "at", "error message",
                  *(["owner"] if owned else []), "command"]  # fmt: skip
-        cells = [_row(row, _lane(one) if several else "", owned, page.root) for one, row in news[:MOST_ROWS]]
+        cells = [_row(row, _lane(result) if several else "", owned, page.root) for result, row in news[:MOST_ROWS]]
         parts.append(table(heads, cells))
     if len(news) > MOST_ROWS:
         parts.append(f"and {len(news) - MOST_ROWS} more; see {code('opscope diff')}")
@@ -130,17 +133,17 @@ def _rows(label: Label, rows: Sequence[tuple[Found, Row]], page: Page) -> list[s
     return parts
 
 
-def _lane(one: Found) -> str:
+def _lane(result: SeriesResult) -> str:
     """Backend and board of a series, and the format where it has one."""
-    assert one.diff is not None
-    told = (one.diff.b.backend, one.diff.b.arch, one.diff.b.origin["options"].get("data_format"))
-    return " ".join(str(word) for word in told if word)
+    assert result.diff is not None
+    parts = (result.diff.b.backend, result.diff.b.arch, result.diff.b.origin["options"].get("data_format"))
+    return " ".join(str(part) for part in parts if part)
 
 
 def _row(row: Row, series: str, owned: bool, root: str) -> list[str]:
-    said = row.note if row.label == Label.PCC_DROP else row.error_b or row.status_b.replace("_", " ")
-    if row.label == Label.PCC_DROP and not said:
-        said = f"PCC {row.pcc_a} → {row.pcc_b}"
+    message = row.note if row.label == Label.PCC_DROP else row.error_b or row.status_b.replace("_", " ")
+    if row.label == Label.PCC_DROP and not message:
+        message = f"PCC {row.pcc_a} → {row.pcc_b}"
     models = row.models[:3] + ((f"and {len(row.models) - 3} more",) if len(row.models) > 3 else ())
     return [
         f"{code(row.op_name)} {code(row.op_id)}",
@@ -148,14 +151,14 @@ def _row(row: Row, series: str, owned: bool, root: str) -> list[str]:
         *([escaped(series)] if series else []),
         escaped(", ".join(models)),
         escaped(row.failed_stage),
-        escaped(shortened(said)),
+        escaped(shortened(message)),
         *([escaped(row.owner)] if owned else []),
         code(row.repro.replace(f"{root}/", "") if root else row.repro),
     ]
 
 
-def _fixed(found: Sequence[Found]) -> list[str]:
-    rows = [row for one in found if one.diff for row in one.diff.rows if row.label == Label.FIXED]
+def _fixed(results: Sequence[SeriesResult]) -> list[str]:
+    rows = [row for result in results if result.diff for row in result.diff.rows if row.label == Label.FIXED]
     if not rows:
         return []
     names = [f"{code(row.op_name)} ({escaped(', '.join(row.models[:3]))})" for row in rows[:MOST_ROWS]]
@@ -163,15 +166,15 @@ def _fixed(found: Sequence[Found]) -> list[str]:
     return [f"**FIXED ({len(rows)})**: {', '.join(names)}{more}"]
 
 
-def _fixes(found: Sequence[Found]) -> list[str]:
+def _fixes(results: Sequence[SeriesResult]) -> list[str]:
     """What would help most, over the series that have it."""
     rows = []
-    for one in found:
-        if one.view is None:
+    for series in results:
+        if series.view is None:
             continue
-        best: Sequence[Fix] = plan(dict.fromkeys(one.view.models, one.view)).fixes[:MOST_FIXES]
-        rows += [[escaped(one.series), escaped(fix.fix), ", ".join(map(code, fix.op_names[:3])), str(len(fix.models)),
-                  str(fix.uses), escaped(shortened(fix.error))] for fix in best]  # fmt: skip
+        best: Sequence[Fix] = plan(dict.fromkeys(series.view.models, series.view)).fixes[:MOST_FIXES]
+        rows += [[escaped(series.series), escaped(fix.fix), ", ".join(map(code, fix.op_names[:3])),
+                  str(len(fix.models)), str(fix.uses), escaped(shortened(fix.error))] for fix in best]  # fmt: skip
     if not rows:
         return []
     heads = ("backend, board, options", "cause", "ops", "models blocked", "uses", "error message")
@@ -189,18 +192,18 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(f"| {line} |" for line in (" | ".join(heads), " | ".join("---" for _ in heads), *lines))
 
 
-def escaped(told: str) -> str:
+def escaped(words: str) -> str:
     """A text of somebody else as markdown that shows it: no markup, no mention, no new line, no new column."""
-    line = shown_line(told)
+    line = shown_line(words)
     line = re.sub(r"([\\`*\[\]#|~$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9]))", r"\\\1", line)
     line = line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     # A zero-width space keeps `@name` from calling somebody, and an address from becoming a link.
     return line.replace("@", "@\u200b").replace("://", ":\u200b//")
 
 
-def code(told: str) -> str:
+def code(words: str) -> str:
     """A text of somebody else as code; it can end neither the code nor the column."""
-    line = shown_line(told)
+    line = shown_line(words)
     if not line:
         return ""
     fence = "`" * (max((len(run) for run in re.findall(r"`+", line)), default=0) + 1)
@@ -208,12 +211,12 @@ def code(told: str) -> str:
     return f"{fence}{space}{line.replace('|', chr(92) + '|')}{space}{fence}"
 
 
-def shown_line(told: str) -> str:
+def shown_line(words: str) -> str:
     """One line without control characters."""
-    return " ".join("".join(c if c.isprintable() else " " for c in told).split())
+    return " ".join("".join(c if c.isprintable() else " " for c in words).split())
 
 
-def shortened(told: str) -> str:
+def shortened(words: str) -> str:
     """An error in the length that a table bears."""
-    line = shown_line(told)
+    line = shown_line(words)
     return line if len(line) <= LONGEST else line[: LONGEST - 1] + "…"

@@ -17,22 +17,22 @@ from opscope.reports.database.reading import read_database
 from opscope.reports.nightly import delivery, markdown
 from opscope.reports.nightly.config import Config
 from opscope.reports.nightly.delivery import Delivered
-from opscope.reports.nightly.findings import Found, from_database, from_folders
+from opscope.reports.nightly.findings import SeriesResult, from_database, from_folders
 from opscope.reports.nightly.night_folder import REPORT, SUMMARY, end, folder_of
 from opscope.reports.nightly.notifying import Message, notify
-from opscope.reports.nightly.running import Ended
-from opscope.reports.nightly.verdict import Verdict, headline, judge
+from opscope.reports.nightly.running import SweepResult
+from opscope.reports.nightly.verdict import Verdict, headline, verdict_of
 from opscope.reports.pages.html import write_report
 from opscope.reports.pages.night_page import render_night
 from opscope.reports.records.night_record import NightRecord
 
 
 @dataclass(frozen=True)
-class Told:
+class NightResult:
     """A night that is over."""
 
     night: NightRecord
-    found: Sequence[Found]
+    results: Sequence[SeriesResult]
     delivered: Delivered
     verdict: Verdict
     title: str
@@ -44,9 +44,9 @@ class Told:
 
 def deliver(
     config: Config, night: NightRecord, runs: Sequence[Path], url: str, root: Path, rules: Sequence[Rule],
-    ended: Sequence[Ended] = (), say: Callable[[str], None] = lambda line: None,
+    sweep_results: Sequence[SweepResult] = (), say: Callable[[str], None] = lambda line: None,
     environment: Mapping[str, str] = os.environ, reports: bool = True,
-) -> Told:  # fmt: skip
+) -> NightResult:  # fmt: skip
     """Publishes the runs, joins their shards, compares, writes summary and reports, and tells whoever is to be told.
 
     `reports`: whether each run gets its report.html. Whatever of it does not work becomes a line of the summary. Raises
@@ -57,19 +57,23 @@ def deliver(
     merged, notes = delivery.merge(runs, night, root)
     if rules and delivered.published:
         notes += delivery.name_owners(rules, url)
-    notes += [f"{one.sweep.label}: {one.outcome}: {one.line}" for one in ended if one.line]
+    notes += [
+        f"{sweep_result.sweep.label}: {sweep_result.outcome}: {sweep_result.line}"
+        for sweep_result in sweep_results
+        if sweep_result.line
+    ]
     say("comparing with the previous night")
-    found, more = _found(night, delivered, url, merged, root, rules)
+    results, more = _series_results(night, delivered, url, merged, root, rules)
     notes += more
     links, more = (
-        _pages(night, merged, url, root, Owned(rules), whole=bool(found) and not more) if reports else ([], [])
+        _pages(night, merged, url, root, Owned(rules), whole=bool(results) and not more) if reports else ([], [])
     )
     notes += more
-    verdict = judge(found, delivered, config.policy)
-    title = f"{night.name} {night.label}: {headline(found, verdict)}"
+    verdict = verdict_of(results, delivered, config.policy)
+    title = f"{night.name} {night.label}: {headline(results, verdict)}"
     job = ci_job(environment)[1]
     links += [("job", job)] if job else []
-    page = markdown.Page(title, found, verdict, delivered, notes, links, root=str(root))
+    page = markdown.Page(title, results, verdict, delivered, notes, links, root=str(root))
     summary = markdown.text(page)
     path = write_whole(folder_of(root, night) / SUMMARY, summary, "a writable folder")
     message = Message(
@@ -79,9 +83,9 @@ def deliver(
     unsent = notify(config.notices, message, verdict.changed, environment)
     for line in unsent:
         say(line)
-    end(root, night, {"title": title, "fails": verdict.fails, "problems": [asdict(one) for one in verdict.problems],
+    end(root, night, {"title": title, "fails": verdict.fails, "problems": list(map(asdict, verdict.problems)),
                       "published": delivered.published, "spooled": delivered.spooled, "unsent": unsent})  # fmt: skip
-    return Told(night, found, delivered, verdict, title, summary, path)
+    return NightResult(night, results, delivered, verdict, title, summary, path)
 
 
 SHORT = 1500
@@ -96,9 +100,9 @@ def _short(title: str, verdict: Verdict, job: str) -> str:
     return f"{text}\n{job}" if job else text
 
 
-def _found(
+def _series_results(
     night: NightRecord, delivered: Delivered, url: str, merged: Mapping[str, Path], root: Path, rules: Sequence[Rule]
-) -> tuple[list[Found], list[str]]:
+) -> tuple[list[SeriesResult], list[str]]:
     """What the night found, and what hindered: by the database where the whole night is in it, else by its folders."""
     notes: list[str] = []
     if delivered.published and not (delivered.spooled or delivered.refused):
@@ -128,18 +132,18 @@ def _pages(
         links = []
         for step in steps:
             try:
-                links.append(("report", str(_near(step(), root))))
+                links.append(("report", str(_relative_to(step(), root))))
             except Exception as error:  # noqa: BLE001 - a page is never worth a night
-                told = " ".join(str(error).split()) or type(error).__name__
+                reason = " ".join(str(error).split()) or type(error).__name__
                 problems.append(
-                    told if ": expected " in told else f"report: expected a page, got {told}; try opscope report"
+                    reason if ": expected " in reason else f"report: expected a page, got {reason}; try opscope report"
                 )
         if links:
             return links, problems
     return [], problems
 
 
-def _near(path: Path, root: Path) -> Path:
+def _relative_to(path: Path, root: Path) -> Path:
     """A path as it reads from the folder of the night."""
     return path.relative_to(root) if path.is_relative_to(root) else path
 

@@ -37,9 +37,9 @@ def folder_of(root: Path, night: NightRecord) -> Path:
 def record_of(config: Config, started: datetime) -> NightRecord:
     """The night that starts at `started`. Raises InputError for a model that does not exist."""
     return NightRecord(
-        name=config.name, started=started, zone=config.zone, config=dict(config.told), models=expected_models(config),
-        backends=labels(config.backends), archs=config.archs, data_formats=config.data_formats,
-        shards=config.shards if config.shards > 1 else 0,
+        name=config.name, started=started, zone=config.zone, config=dict(config.content),
+        models=expected_models(config), backends=labels(config.backends), archs=config.archs,
+        data_formats=config.data_formats, shards=config.shards if config.shards > 1 else 0,
     )  # fmt: skip
 
 
@@ -54,11 +54,11 @@ def begin(config: Config, root: Path, started: datetime | None, new: bool = Fals
         night = _cut_short(night, root) or night
     folder = folder_of(root, night)
     if (folder / RECORD).is_file():
-        there = read_night(folder / RECORD)
-        if there != night:
+        stored = read_night(folder / RECORD)
+        if stored != night:
             got = "the same night with another configuration"
             raise InputError(str(folder / RECORD), f"the night of {config.path}", got, "another --started, or --new")
-        return there
+        return stored
     write_whole(folder / RECORD, night.model_dump_json(indent=1) + "\n", "a writable folder")
     return night
 
@@ -67,18 +67,18 @@ def _cut_short(night: NightRecord, root: Path) -> NightRecord | None:
     """The newest night of the same configuration that did not end and is not too old."""
     for path in sorted((root / NIGHTS).glob(f"*/{RECORD}"), reverse=True):
         try:
-            there = read_night(path)
+            stored = read_night(path)
         except InputError:
             continue  # of another opscope
-        same = there.model_copy(update={"started": night.started}) == night
-        if same and not (path.parent / ENDED).exists() and night.started - there.started < ABANDONED:
-            return there
+        same = stored.model_copy(update={"started": night.started}) == night
+        if same and not (path.parent / ENDED).exists() and night.started - stored.started < ABANDONED:
+            return stored
     return None
 
 
-def end(root: Path, night: NightRecord, told: dict[str, object]) -> None:
+def end(root: Path, night: NightRecord, result: dict[str, object]) -> None:
     """Marks a night as delivered, so that the next start begins another."""
-    write_whole(folder_of(root, night) / ENDED, json.dumps(told, indent=1) + "\n", "a writable folder")
+    write_whole(folder_of(root, night) / ENDED, json.dumps(result, indent=1) + "\n", "a writable folder")
 
 
 def runs_of(root: Path, night: NightRecord) -> list[Path]:
@@ -111,22 +111,22 @@ def joined(places: list[Path], root: Path, config: Config, started: datetime | N
 
     Raises InputError: runs of several nights, or none and no start to know the night by.
     """
-    found: dict[str, tuple[NightRecord, list[Path]]] = {}
+    runs_of_nights: dict[str, tuple[NightRecord, list[Path]]] = {}
     for run_dir in run_folders(places):
         member = membership(run_dir)
         if member is None or (started is not None and member.night.started != started.replace(microsecond=0)):
             continue
-        night, runs = found.setdefault(member.night.night_id, (member.night, []))
+        night, runs = runs_of_nights.setdefault(member.night.night_id, (member.night, []))
         if night != member.night:
-            got = f"`{night.night_id}` with two configurations"
-            raise InputError("--join", "runs of one night", got, "the same file and --started in every job")
+            problem = f"`{night.night_id}` with two configurations"
+            raise InputError("--join", "runs of one night", problem, "the same file and --started in every job")
         runs.append(run_dir)
-    if not found and started is not None:
+    if not runs_of_nights and started is not None:
         night = record_of(config, started.replace(microsecond=0))
-        found[night.night_id] = night, []
-    if len(found) != 1:
-        got = f"runs of {', '.join(sorted(found))}" if found else "none"
-        raise InputError("--join", "the runs of one night", got, "--started, the same as in every job")
-    night, runs = next(iter(found.values()))
+        runs_of_nights[night.night_id] = night, []
+    if len(runs_of_nights) != 1:
+        problem = f"runs of {', '.join(sorted(runs_of_nights))}" if runs_of_nights else "none"
+        raise InputError("--join", "the runs of one night", problem, "--started, the same as in every job")
+    night, runs = next(iter(runs_of_nights.values()))
     write_whole(folder_of(root, night) / RECORD, night.model_dump_json(indent=1) + "\n", "a writable folder")
     return night, runs

@@ -56,18 +56,18 @@ class Notices:
 
 def read_notices(where: str, value: Any) -> Notices:
     """The value of `notify`. Raises InputError with the place of what is wrong."""
-    given = mapping(where, value, ("when", "webhook", "email"))
+    fields = mapping(where, value, ("when", "webhook", "email"))
     return Notices(
-        one_of(f"{where}.when", given.get("when", "change"), WHEN),
-        _webhook(f"{where}.webhook", given["webhook"]) if "webhook" in given else None,
-        _email(f"{where}.email", given["email"]) if "email" in given else None,
+        one_of(f"{where}.when", fields.get("when", "change"), WHEN),
+        _webhook(f"{where}.webhook", fields["webhook"]) if "webhook" in fields else None,
+        _email(f"{where}.email", fields["email"]) if "email" in fields else None,
     )
 
 
 def _webhook(where: str, value: Any) -> Webhook:
-    given = mapping(where, value, ("url", "url_env", "template", "token_env", "timeout"))
-    key = "url" if "url" in given else "url_env"
-    address = text(f"{where}.{key}", given.get(key))
+    fields = mapping(where, value, ("url", "url_env", "template", "token_env", "timeout"))
+    key = "url" if "url" in fields else "url_env"
+    address = text(f"{where}.{key}", fields.get(key))
     if key == "url" and not address.startswith(("http://", "https://")):
         from opscope.harness.record.errors import InputError
 
@@ -75,27 +75,27 @@ def _webhook(where: str, value: Any) -> Webhook:
     return Webhook(
         url=address if key == "url" else None,
         url_env=address if key == "url_env" else None,
-        template=given.get("template", TEMPLATE),
-        token_env=_text_or_none(where, given, "token_env"),
-        timeout=number(f"{where}.timeout", given.get("timeout", TIMEOUT)),
+        template=fields.get("template", TEMPLATE),
+        token_env=_text_or_none(where, fields, "token_env"),
+        timeout=number(f"{where}.timeout", fields.get("timeout", TIMEOUT)),
     )
 
 
 def _email(where: str, value: Any) -> Email:
     keys = ("host", "port", "from", "to", "tls", "user_env", "password_env", "timeout")
-    given = mapping(where, value, keys)
-    tls = one_of(f"{where}.tls", given.get("tls", "starttls"), TLS)
+    fields = mapping(where, value, keys)
+    tls = one_of(f"{where}.tls", fields.get("tls", "starttls"), TLS)
     return Email(
-        host=text(f"{where}.host", given.get("host")),
-        port=whole_number(f"{where}.port", given.get("port", {"starttls": 587, "implicit": 465, "none": 25}[tls])),
-        sender=text(f"{where}.from", given.get("from")),
-        to=texts(f"{where}.to", given.get("to")),
+        host=text(f"{where}.host", fields.get("host")),
+        port=whole_number(f"{where}.port", fields.get("port", {"starttls": 587, "implicit": 465, "none": 25}[tls])),
+        sender=text(f"{where}.from", fields.get("from")),
+        to=texts(f"{where}.to", fields.get("to")),
         tls=tls,
-        user_env=_text_or_none(where, given, "user_env"),
-        password_env=_text_or_none(where, given, "password_env"),
-        timeout=number(f"{where}.timeout", given.get("timeout", TIMEOUT)),
+        user_env=_text_or_none(where, fields, "user_env"),
+        password_env=_text_or_none(where, fields, "password_env"),
+        timeout=number(f"{where}.timeout", fields.get("timeout", TIMEOUT)),
     )
 
 
-def _text_or_none(where: str, given: Mapping[str, Any], key: str) -> str | None:
-    return text(f"{where}.{key}", given[key]) if key in given else None
+def _text_or_none(where: str, fields: Mapping[str, Any], key: str) -> str | None:
+    return text(f"{where}.{key}", fields[key]) if key in fields else None

@@ -55,7 +55,7 @@ def notify(
     return problems
 
 
-def _bounded(what: str, timeout: float, send: Callable[[], None]) -> list[str]:
+def _bounded(receiver: str, timeout: float, send: Callable[[], None]) -> list[str]:
     """Sends in a thread that is left behind where it does not come to an end."""
     problems: list[str] = []
 
@@ -63,23 +63,28 @@ def _bounded(what: str, timeout: float, send: Callable[[], None]) -> list[str]:
         try:
             send()
         except Exception as error:  # noqa: BLE001 - no receiver is worth a night
-            problems.append(f"{what}: expected it to take the summary, got {_said(error)}; try notify.{what}")
+            problems.append(
+                f"{receiver}: expected it to take the summary, got {_error_line(error)}; try notify.{receiver}"
+            )
 
-    thread = threading.Thread(target=run, name=f"notify-{what}", daemon=True)
+    thread = threading.Thread(target=run, name=f"notify-{receiver}", daemon=True)
     thread.start()
     thread.join(ALL * timeout)
     if thread.is_alive():
-        return [f"{what}: expected it to take the summary, got no answer in {ALL * timeout:.0f} s; try notify.{what}"]
+        problem = f"expected it to take the summary, got no answer in {ALL * timeout:.0f} s"
+        return [f"{receiver}: {problem}; try notify.{receiver}"]
     return problems
 
 
-def _said(error: Exception) -> str:
+def _error_line(error: Exception) -> str:
     """The error in one line. An address may be a secret: it is not in it."""
     if isinstance(error, urllib.error.HTTPError):
         return f"HTTP {error.code}"
     if isinstance(error, smtplib.SMTPResponseException):
-        words = error.smtp_error.decode("utf-8", "replace") if isinstance(error.smtp_error, bytes) else error.smtp_error
-        return " ".join(f"{error.smtp_code} {words}".split())[:200]
+        message = (
+            error.smtp_error.decode("utf-8", "replace") if isinstance(error.smtp_error, bytes) else error.smtp_error
+        )
+        return " ".join(f"{error.smtp_code} {message}".split())[:200]
     reason = getattr(error, "reason", None) or error
     failed = error if isinstance(error, ssl.SSLError) else reason  # whose own `reason` is a code
     if isinstance(failed, ssl.SSLCertVerificationError):
@@ -108,11 +113,11 @@ def filled(template: Any, message: Message) -> Any:
         return template
     words = vars(message)
     parts = template.split("{")
-    found = [parts[0]]
+    filled_parts = [parts[0]]
     for part in parts[1:]:
         word, brace, rest = part.partition("}")
-        found.append(f"{words[word]}{rest}" if brace and word in words else "{" + part)
-    return "".join(found)
+        filled_parts.append(f"{words[word]}{rest}" if brace and word in words else "{" + part)
+    return "".join(filled_parts)
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from opscope.reports.nightly.running import Ended
+from opscope.reports.nightly.running import SweepResult
 from opscope.reports.nightly.sweeps import Sweep
 
 
@@ -42,10 +42,10 @@ class Display:
                 self.line(f"{sweep.label}: sweep {len(self._shown)} of {self._sweeps}")
         self._progress.update(self._shown[sweep], completed=done, total=total or None)
 
-    def ended(self, one: Ended) -> None:
+    def ended(self, result: SweepResult) -> None:
         """A sweep is over."""
-        said = f": {one.line}" if one.line else ""
-        self.line(f"{one.sweep.label}: {one.outcome.replace('_', ' ')} after {one.seconds:.0f} s{said}")
+        reason = f": {result.line}" if result.line else ""
+        self.line(f"{result.sweep.label}: {result.outcome.replace('_', ' ')} after {result.seconds:.0f} s{reason}")
 
     def line(self, text: str) -> None:
         """A line above the bars."""

@@ -38,7 +38,7 @@ PATIENCE = 30.0
 
 
 @dataclass(frozen=True)
-class Ended:
+class SweepResult:
     """How one sweep ended."""
 
     sweep: Sweep
@@ -64,31 +64,31 @@ def run(
     night: NightRecord,
     root: Path,
     watch: Watch,
-    ended: Callable[[Ended], None],
-) -> list[Ended]:
+    ended: Callable[[SweepResult], None],
+) -> list[SweepResult]:
     """Runs the sweeps of a night that have not ended yet; how each of them ended.
 
     The budget is shared out again before each sweep, so that what one leaves goes to those after it.
     """
-    begun = time.monotonic()
-    found: list[Ended] = []
-    for place, sweep in enumerate(all_sweeps):
-        left = None
+    started = time.monotonic()
+    results: list[SweepResult] = []
+    for position, sweep in enumerate(all_sweeps):
+        share = None
         if config.budget is not None:
-            left = (config.budget - (time.monotonic() - begun)) / (len(all_sweeps) - place)
-        one = _run(sweep, config, night, root, left, watch)
-        found.append(one)
-        ended(one)
-    return found
+            share = (config.budget - (time.monotonic() - started)) / (len(all_sweeps) - position)
+        result = _run(sweep, config, night, root, share, watch)
+        results.append(result)
+        ended(result)
+    return results
 
 
 def _run(
     sweep: Sweep, config: Config, night: NightRecord, root: Path, budget: float | None, watch: Watch
-) -> Ended:  # fmt: skip
+) -> SweepResult:  # fmt: skip
     run_dir = sweep.run_dir(root, night.night_id)
     if outcome_of(run_dir) in FINISHED:
         join(run_dir, night, sweep.shard)
-        return Ended(sweep, run_dir, outcome_of(run_dir), 0.0)
+        return SweepResult(sweep, run_dir, outcome_of(run_dir), 0.0)
     log = folder_of(root, night) / LOGS / f"{run_dir.name}.txt"
     make_folder(log.parent)
     started = time.monotonic()
@@ -106,8 +106,10 @@ def _run(
     outcome = outcome_of(run_dir)
     if outcome:
         join(run_dir, night, sweep.shard)
-    kept = outcome if outcome and (outcome != "running") else REFUSED
-    return Ended(sweep, run_dir, kept, time.monotonic() - started, "" if kept in FINISHED else line)
+    stored_outcome = outcome if outcome and (outcome != "running") else REFUSED
+    return SweepResult(
+        sweep, run_dir, stored_outcome, time.monotonic() - started, "" if stored_outcome in FINISHED else line
+    )
 
 
 def _look(sweep: Sweep, counter: Counter, night: NightRecord, watch: Watch) -> None:
@@ -147,9 +149,9 @@ def last_line(log: Path) -> str:
             lines = file.read().decode("utf-8", "replace").splitlines()
     except OSError:
         return ""
-    said = [" ".join(line.strip(" =!").split()).removeprefix("_pytest.outcomes.").removeprefix("Exit: ")
+    shown = [" ".join(line.strip(" =!").split()).removeprefix("_pytest.outcomes.").removeprefix("Exit: ")
             for line in lines if line.strip(" =!")]  # fmt: skip
-    return next((line for line in reversed(said) if ": expected " in line), said[-1] if said else "")[:300]
+    return next((line for line in reversed(shown) if ": expected " in line), shown[-1] if shown else "")[:300]
 
 
 @contextmanager

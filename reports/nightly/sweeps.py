@@ -54,13 +54,13 @@ def sweeps(config: Config, shard: int | None = None) -> list[Sweep]:
 
 def first_command(sweep: Sweep, config: Config, run_dir: Path, budget: float | None) -> list[str]:
     """The command line that starts a sweep."""
-    words = [*_pytest(config), *(word for model in config.models for word in ("--model", model))]
-    words += ["--backend", sweep.backend, "--arch", sweep.arch, "--run-dir", str(run_dir)]
+    command = [*_pytest(config), *(word for model in config.models for word in ("--model", model))]
+    command += ["--backend", sweep.backend, "--arch", sweep.arch, "--run-dir", str(run_dir)]
     if sweep.data_format:
-        words += ["--data-format", sweep.data_format]
+        command += ["--data-format", sweep.data_format]
     if sweep.shard:
-        words += ["--shard", f"{sweep.shard}/{sweep.shards}"]
-    return words + _flags(config.options) + _budget(budget)
+        command += ["--shard", f"{sweep.shard}/{sweep.shards}"]
+    return command + _flags(config.options) + _budget(budget)
 
 
 def next_command(config: Config, run_dir: Path, budget: float | None) -> list[str]:
@@ -70,20 +70,20 @@ def next_command(config: Config, run_dir: Path, budget: float | None) -> list[st
 
 def _pytest(config: Config) -> list[str]:
     # Plugins that measure or remember tests have nothing to do in a sweep; a night reports and publishes as a whole.
-    words = [sys.executable, "-P", "-m", "pytest", "-p", "no:benchmark", "-p", "no:cacheprovider", "-q", "--op-by-op",
+    command = [sys.executable, "-P", "-m", "pytest", "-p", "no:benchmark", "-p", "no:cacheprovider", "-q", "--op-by-op",
              "--no-report"]  # fmt: skip
-    return words + (["-n", str(config.workers)] if config.workers > 1 else [])
+    return command + (["-n", str(config.workers)] if config.workers > 1 else [])
 
 
 def _flags(options: Mapping[str, Any]) -> list[str]:
-    words: list[str] = []
+    arguments: list[str] = []
     for name, value in options.items():
         flag = BY_NAME[name].flag
         if not BY_NAME[name].metavar:
-            words += [flag] if value else []
+            arguments += [flag] if value else []
         elif value is not None:
-            words += [flag, str(value)]
-    return words
+            arguments += [flag, str(value)]
+    return arguments
 
 
 def _budget(seconds: float | None) -> list[str]:
@@ -105,4 +105,4 @@ def labels(backends: Sequence[str]) -> tuple[str, ...]:
     """The names under which records know the backends of a night; a sweep may have several (`reference,xla`)."""
     from opscope.harness.record.optest import backend_label
 
-    return tuple(dict.fromkeys(backend_label(one) for backend in backends for one in backend.split(",")))
+    return tuple(dict.fromkeys(backend_label(name) for backend in backends for name in backend.split(",")))

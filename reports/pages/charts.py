@@ -26,7 +26,7 @@ def charts(rows: Sequence[Row]) -> dict[str, dict[str, Any]]:
     """Name of each place in the page -> specification; a chart without data is left out."""
     import altair as alt
 
-    made = {
+    by_place = {
         "chart-ladder-ops": _ladder(alt, rows, "ops", "unique ops"),
         "chart-ladder-uses": _ladder(alt, rows, "uses", "uses in the models"),
         "chart-heat": _heat(alt, rows),
@@ -35,7 +35,7 @@ def charts(rows: Sequence[Row]) -> dict[str, dict[str, Any]]:
         "chart-pcc": _pcc(alt, rows),
     }
     # Altair checks each specification against a schema of a megabyte; a test does that once for all reports.
-    return {name: chart.to_dict(validate=False) for name, chart in made.items() if chart is not None}
+    return {name: chart.to_dict(validate=False) for name, chart in by_place.items() if chart is not None}
 
 
 def stage_colours(stages: Iterable[str]) -> dict[str, str]:
@@ -49,8 +49,8 @@ def status_colours() -> dict[str, str]:
 
 
 def _scale(alt: Any, colours: dict[str, str], used: set[str]) -> Any:
-    known = {str(name): colour for name, colour in colours.items() if str(name) in used}
-    return alt.Scale(domain=list(known), range=list(known.values()))
+    shown = {str(name): colour for name, colour in colours.items() if str(name) in used}
+    return alt.Scale(domain=list(shown), range=list(shown.values()))
 
 
 def _data(alt: Any, rows: list[Row]) -> Any:
@@ -121,14 +121,14 @@ def _label(row: Row) -> str:
     return f"{row['name'].partition('.')[2] or row['name']} {row['id'][:6]}"
 
 
-def _named(row: Row) -> Row:
+def _op_fields(row: Row) -> Row:
     return {"op": _label(row), "id": row["id"], "types": row["types"], "uses": row["uses"]}
 
 
 def _time(alt: Any, rows: Sequence[Row]) -> Any:
     slow = sorted((row for row in rows if row["seconds"]), key=lambda row: -row["seconds"])[:MOST]
     data = [
-        {**_named(row), "stage": stage, "ms": 1000 * seconds, "all": 1000 * row["seconds"], "step": step}
+        {**_op_fields(row), "stage": stage, "ms": 1000 * seconds, "all": 1000 * row["seconds"], "step": step}
         for row in slow
         for step, (stage, seconds) in enumerate(row["stages"])
     ]
@@ -154,7 +154,7 @@ def _cycles(alt: Any, rows: Sequence[Row]) -> Any:
     heavy = sorted((row for row in rows if row["cycles"]), key=lambda row: -row["cycles"])[:MOST]
     if not heavy:
         return None
-    data = [{**_named(row), "cycles": row["cycles"], "all": row["cycles"] * row["uses"], "kind": row["kind"],
+    data = [{**_op_fields(row), "cycles": row["cycles"], "all": row["cycles"] * row["uses"], "kind": row["kind"],
              "us": row["device_us"]} for row in heavy]  # fmt: skip
     return (
         alt.Chart(_data(alt, data), height=_bar_height(len(heavy)), width="container")
@@ -172,7 +172,7 @@ def _cycles(alt: Any, rows: Sequence[Row]) -> Any:
 def _pcc(alt: Any, rows: Sequence[Row]) -> Any:
     # An exact result has no place on a logarithmic axis: it stands at the last of float64's digits.
     data = [
-        {**_named(row), "kind": row["kind"], "status": row["status"], "pcc": row["pcc"],
+        {**_op_fields(row), "kind": row["kind"], "status": row["status"], "pcc": row["pcc"],
          "gap": min(max(1 - row["pcc"], 1e-16), 2.0)}
         for row in rows if row["pcc"] is not None
     ]  # fmt: skip

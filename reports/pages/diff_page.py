@@ -22,8 +22,8 @@ def show(diff: Diff, page: Page, most: int = MOST, team: str | None = None) -> N
     _changes(diff, page)
     _rates(diff, page)
     _isolation(diff, page, most)
-    told = "  ".join(f"{label} {count}" for label, count in diff.counts.items())
-    page.line(told or (f"nothing here belongs to {team}" if team else "no op in either run"), "bold")
+    counts = "  ".join(f"{label} {count}" for label, count in diff.counts.items())
+    page.line(counts or (f"nothing here belongs to {team}" if team else "no op in either run"), "bold")
     for label in SHOWN:
         rows = [row for row in diff.rows if row.label == label and not row.flaky]
         if rows:
@@ -61,8 +61,8 @@ def _rates(diff: Diff, page: Page) -> None:
                ("uses B", "right")]  # fmt: skip
     rows = [
         (rate["scope"], rate["ran_on"],
-         *(f"{rate[f'right_{what}']} / {rate[f'attempted_{what}']}  {percent(rate[f'rate_{what}']):>7}"
-           for what in ("ops_a", "ops_b", "uses_a", "uses_b")))
+         *(f"{rate[f'right_{figure}']} / {rate[f'attempted_{figure}']}  {percent(rate[f'rate_{figure}']):>7}"
+           for figure in ("ops_a", "ops_b", "uses_a", "uses_b")))
         for rate in diff.rates
     ]  # fmt: skip
     page.table(columns, rows)
@@ -70,19 +70,19 @@ def _rates(diff: Diff, page: Page) -> None:
 
 def _rows(title: str, rows: list[Row], page: Page, most: int) -> None:
     style = TERMINAL[LABELS[title].tone] if title in LABELS else "bold"
-    known = sum(bool(row.known) for row in rows)
+    expected = sum(bool(row.known) for row in rows)
     page.line()
-    page.line(f"{title} ({len(rows)}{f', {known} of them expected failures' if known else ''})", style)
+    page.line(f"{title} ({len(rows)}{f', {expected} of them expected failures' if expected else ''})", style)
     for row in rows[:most]:
         page.line(f"{row.op_name} [{row.op_id}] {row.types}", indent=2)
-        page.line(_told(row), "dim", indent=4)
+        page.line(_line_of_op(row), "dim", indent=4)
         if row.label in NEWS and row.repro:
             page.line(row.repro, "dim", indent=4)
     if len(rows) > most:
         page.line(f"and {len(rows) - most} more; see --limit, --json", indent=2)
 
 
-def _told(row: Row) -> str:
+def _line_of_op(row: Row) -> str:
     """What happened to one op, in one line."""
     parts = [f"{row.uses} use{'' if row.uses == 1 else 's'} in {', '.join(row.models) or 'no model'}"]
     if row.status_b and row.status_a != row.status_b:
@@ -115,10 +115,10 @@ def _clusters(diff: Diff, page: Page, most: int) -> None:
     page.table(
         columns,
         [
-            (one["cluster"], one["ops"], one["uses"], len(one["models"]),
-             ", ".join(f"{count} {label}" for label, count in Counter(one["labels"]).most_common())
-             + (" flaky" if one["flaky"] else ""), one["error"][:100])
-            for one in diff.clusters[:most]
+            (cluster["cluster"], cluster["ops"], cluster["uses"], len(cluster["models"]),
+             ", ".join(f"{count} {label}" for label, count in Counter(cluster["labels"]).most_common())
+             + (" flaky" if cluster["flaky"] else ""), cluster["error"][:100])
+            for cluster in diff.clusters[:most]
         ],
     )  # fmt: skip
     if len(diff.clusters) > most:

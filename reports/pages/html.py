@@ -145,7 +145,7 @@ def chips(run: StoredRun) -> list[tuple[str, str]]:
     """What was run on what, and when: label and value."""
     record = run.record
     took = "" if record.ended is None else f"{(record.ended - record.started).total_seconds():.1f} s"
-    found = [
+    pairs = [
         ("backend", record.backend),
         ("arch", record.arch),
         ("card", ", ".join(sorted({test.card_type for test in run.tests}))),
@@ -155,7 +155,7 @@ def chips(run: StoredRun) -> list[tuple[str, str]]:
         ("took", took),
         ("run", record.run_id),
     ]  # fmt: skip
-    return [(label, value) for label, value in found if value]
+    return [(label, value) for label, value in pairs if value]
 
 
 def _options(options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -168,19 +168,19 @@ def _options(options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 def origin(record: RunRecord) -> list[tuple[str, str]]:
     """Where a run came from: label and value, empty ones left out."""
-    came = record.origin
-    versions = ", ".join(f"{name} {number}" for name, number in sorted(came.versions.items()))
-    options = ", ".join(f"{name}={value}" for name, value in sorted(came.options.items()) if value is not None)
-    found = [
-        ("revision", f"{came.revision}{' (changed since)' if came.revision and came.dirty else ''}"),
-        ("branch", came.branch),
-        ("backend revision", f"{came.backend_revision}{' (changed since)' if came.backend_dirty else ''}"),
-        ("CI job", " ".join(filter(None, (came.ci_job, came.ci_url)))),
-        ("host", came.host),
-        ("CPU", came.cpu),
-        ("Python", came.python),
+    source = record.origin
+    versions = ", ".join(f"{name} {number}" for name, number in sorted(source.versions.items()))
+    options = ", ".join(f"{name}={value}" for name, value in sorted(source.options.items()) if value is not None)
+    pairs = [
+        ("revision", f"{source.revision}{' (changed since)' if source.revision and source.dirty else ''}"),
+        ("branch", source.branch),
+        ("backend revision", f"{source.backend_revision}{' (changed since)' if source.backend_dirty else ''}"),
+        ("CI job", " ".join(filter(None, (source.ci_job, source.ci_url)))),
+        ("host", source.host),
+        ("CPU", source.cpu),
+        ("Python", source.python),
         ("versions", versions),
-        ("command line", shlex.join(came.command_line)),
+        ("command line", shlex.join(source.command_line)),
         ("options", options),
     ]
-    return [(label, value) for label, value in found if value]
+    return [(label, value) for label, value in pairs if value]

@@ -57,14 +57,11 @@ def render_night(connection: sa.Connection, night_id: str, runs: Path, out: Path
     for row, test in zip(rows, tests, strict=True):
         row["artifact"] = _link(runs / test.run_id / test.artifact, out) if test.artifact else ""
     models = sorted({model for series in all_series for model in series.view.models})
-    lost = {op.op_id: op for series in all_series for op in series.view.ops.values() if op.status == "unsplittable"}
+    unsplit = {op.op_id: op for series in all_series for op in series.view.ops.values() if op.status == "unsplittable"}
     ledgers = [_ledger(series) for series in all_series]
+    plans = [(series.name, _plan(series)) for series in all_series]
     context = {
-        **frame(
-            rows,
-            shown(list(_changes(connection, all_series)), [(one.name, _plan(one)) for one in all_series], owned),
-            owned,
-        ),
+        **frame(rows, shown(list(_changes(connection, all_series)), plans, owned), owned),
         "title": night["label"] if night["kind"] == "night" else night_id,
         "on": ", ".join(series.name or f"{series.view.backend} {series.view.arch}" for series in all_series),
         "warnings": [
@@ -80,7 +77,8 @@ def render_night(connection: sa.Connection, night_id: str, runs: Path, out: Path
         "splits": page_rows.splits(tests) if len(all_series) > 1 else None,
         "whole": night_section(connection, night_id, {series.view.series: series.name for series in all_series}, owned),
         "unsplittable": [{"id": op.op_id, "name": op.op_name, "why": op.error, "uses": op.uses}
-                         for op in lost.values() if owned.lists(owned.owner_of_unsplittable(op.op_name, op.uses_of))],
+                         for op in unsplit.values()
+                         if owned.lists(owned.owner_of_unsplittable(op.op_name, op.uses_of))],
         "origin": _origin(connection, night),
     }  # fmt: skip
     return filled(context)
@@ -88,11 +86,11 @@ def render_night(connection: sa.Connection, night_id: str, runs: Path, out: Path
 
 def _series_of(connection: sa.Connection, night_id: str) -> Iterator[NightSeries]:
     names = series_of(connection, night_id)
-    words = [set(name.split()) for name in names]
-    common = set.intersection(*words) if words else set()
+    name_words = [set(name.split()) for name in names]
+    common = set.intersection(*name_words) if name_words else set()
     for full_name in names:
-        of = (NIGHT_SERIES.c.night_id == night_id) & (NIGHT_SERIES.c.series == full_name)
-        row = connection.execute(sa.select(NIGHT_SERIES).where(of)).mappings().one()
+        this_series = (NIGHT_SERIES.c.night_id == night_id) & (NIGHT_SERIES.c.series == full_name)
+        row = connection.execute(sa.select(NIGHT_SERIES).where(this_series)).mappings().one()
         view = night_view(connection, night_id, full_name)
         name = " ".join(word for word in full_name.split() if word not in common) if len(names) > 1 else ""
         yield NightSeries(name, row, view, _tests(connection, view, name))
@@ -100,18 +98,18 @@ def _series_of(connection: sa.Connection, night_id: str) -> Iterator[NightSeries
 
 def _tests(connection: sa.Connection, view: RunView, shown_as: str) -> list[OpTest]:
     """The records that count, as they were; with several series, `shown_as` takes the place of the backend."""
-    kept = [name for name in OpTest.model_fields if name not in DROPPED]
-    wanted = sa.select(*(OP_TESTS.c[name] for name in kept), OPS.c.op_params)
-    wanted = wanted.join(OPS, OPS.c.op_id == OP_TESTS.c.op_id).where(
+    names = [name for name in OpTest.model_fields if name not in DROPPED]
+    query = sa.select(*(OP_TESTS.c[name] for name in names), OPS.c.op_params)
+    query = query.join(OPS, OPS.c.op_id == OP_TESTS.c.op_id).where(
         OP_TESTS.c.night_id == view.run_id, OP_TESTS.c.series == view.series, OP_TESTS.c.superseded_by == ""
     )
-    found = []
-    for row in connection.execute(wanted.order_by(OP_TESTS.c.op_id)).mappings():
+    tests = []
+    for row in connection.execute(query.order_by(OP_TESTS.c.op_id)).mappings():
         op = view.ops.get(row["op_id"])
         uses = op.uses_of if op is not None else {}
-        more = {"models": tuple(uses), "uses": sum(uses.values()) or row["uses"]}
-        found.append(OpTest.model_validate({**row, **more, "backend": shown_as or row["backend"]}))
-    return found
+        of_uses = {"models": tuple(uses), "uses": sum(uses.values()) or row["uses"]}
+        tests.append(OpTest.model_validate({**row, **of_uses, "backend": shown_as or row["backend"]}))
+    return tests
 
 
 def _link(path: Path, out: Path) -> str:
@@ -141,13 +139,13 @@ def _ledger(series: NightSeries) -> tuple[str, bool]:
         statuses[op.status] = statuses.get(op.status, 0) + 1
     ops = " + ".join(f"{count} {status}" for status, count in sorted(statuses.items()))
     right = asked == sum(parts) and sum(statuses.values()) == len(series.view.ops)
-    whose = f"{series.name}: " if series.name else ""
-    return f"{whose}{asked} models = {models or 0}; {len(series.view.ops)} unique ops = {ops or 0}", right
+    prefix = f"{series.name}: " if series.name else ""
+    return f"{prefix}{asked} models = {models or 0}; {len(series.view.ops)} unique ops = {ops or 0}", right
 
 
 def _chips(night: Any, all_series: Sequence[NightSeries], models: Sequence[str]) -> list[tuple[str, str]]:
     states = {series.row["status"] for series in all_series}
-    found = [
+    pairs = [
         ("night" if night["kind"] == "night" else "run", night["night_id"]),
         ("started", f"{night['started']:%Y-%m-%d %H:%M} UTC"),
         ("status", "complete" if states == {"complete"} else "partial"),
@@ -156,7 +154,7 @@ def _chips(night: Any, all_series: Sequence[NightSeries], models: Sequence[str])
         ("compiler", ", ".join(sorted({series.row["compiler"] for series in all_series} - {""}))),
         ("jaxlib", ", ".join(sorted({series.row["jaxlib"] for series in all_series} - {""}))),
     ]
-    return [(label, value) for label, value in found if value]
+    return [(label, value) for label, value in pairs if value]
 
 
 def _origin(connection: sa.Connection, night: Any) -> list[tuple[str, str]]:

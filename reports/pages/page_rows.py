@@ -49,7 +49,7 @@ def splits(tests: Sequence[OpTest]) -> list[Row]:
 
 
 def _op_row(test: OpTest, owned: Owned) -> Row:
-    means = tone(test)
+    tone_of_op = tone(test)
     return {
         "id": test.op_id,
         "name": test.op_name,
@@ -57,8 +57,8 @@ def _op_row(test: OpTest, owned: Owned) -> Row:
         "kind": test.op_kind or "other",
         "types": signature(test.inputs, test.outputs),
         "status": str(test.status),
-        "tone": means,
-        "owner": owned.owner_of(test) if means in ("bad", "known") else "",
+        "tone": tone_of_op,
+        "owner": owned.owner_of(test) if tone_of_op in ("bad", "known") else "",
         "furthest": NOT_RUN if test.status in UNTRIED else str(test.stage_reached),
         "failed": str(test.failed_stage or ""),
         "stages": [(str(stage.stage), stage.seconds) for stage in test.stages],
@@ -112,11 +112,11 @@ def tone(test: OpTest) -> str:
 
 def ladder(rows: Sequence[Row]) -> Row:
     """The ladder: stages that the run knows, and per kind of op [unique ops, uses] at each, the fullest kind first."""
-    seen = {row["furthest"] for row in rows} | {stage for row in rows for stage, _ in row["stages"]}
-    if seen - {NOT_RUN}:
-        seen.add(str(Stage.SPLIT))
+    reached = {row["furthest"] for row in rows} | {stage for row in rows for stage, _ in row["stages"]}
+    if reached - {NOT_RUN}:
+        reached.add(str(Stage.SPLIT))
     climbs = [[stage for stage, _ in row["stages"]] for row in rows]
-    stages = [*in_order(seen - {NOT_RUN}, climbs), *([NOT_RUN] if NOT_RUN in seen else [])]
+    stages = [*in_order(reached - {NOT_RUN}, climbs), *([NOT_RUN] if NOT_RUN in reached else [])]
     ops: dict[str, Counter[str]] = {}
     uses: dict[str, Counter[str]] = {}
     for row in rows:
@@ -142,24 +142,29 @@ def tiles(tests: Sequence[OpTest], models: Sequence[str], rows: Sequence[Row]) -
     attempted = [test for test in tests if test.status not in NOT_ATTEMPTED]
     uses = {row["id"]: row["uses"] for row in rows}
     bad = sum(row["tone"] == "bad" for row in rows)
-    known = sum(row["tone"] == "known" for row in rows)
-    found = [
+    expected = sum(row["tone"] == "known" for row in rows)
+    figures = [
         _tile("unique ops", f"{len(uses):,}", f"{sum(uses.values()):,} uses in {_models(models)}"),
         *_rates(attempted),
         _tile("failing", f"{bad:,}", "ops that fail unexpectedly", "bad" if bad else "good"),
-        _tile("expected failures", f"{known:,}", "ops whose failure a limitation names", "known" if known else "idle"),
+        _tile(
+            "expected failures",
+            f"{expected:,}",
+            "ops whose failure a limitation names",
+            "known" if expected else "idle",
+        ),
     ]
     worst = min((row for row in rows if row["pcc"] is not None), key=lambda row: row["pcc"], default=None)
     if worst:
-        found.append(
+        figures.append(
             _tile(
                 "worst PCC", "1" if worst["pcc"] == 1 else f"{worst['pcc']:.7f}", f"{worst['name']} {worst['id'][:6]}"
             )
         )
     cycles = sum(row["cycles"] * row["uses"] for row in rows if row["cycles"])
     if cycles:
-        found.append(_tile("device cycles", _short(cycles), "all uses in sequence"))
-    return found
+        figures.append(_tile("device cycles", _short(cycles), "all uses in sequence"))
+    return figures
 
 
 def _rates(attempted: Sequence[OpTest]) -> list[Row]:

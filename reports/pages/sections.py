@@ -31,18 +31,18 @@ MOST_FIXES = 30
 def sections(run: StoredRun, url: str | None, owned: Owned) -> dict[str, Any]:
     """What the template shows of both; nothing in a list that there is nothing to show of."""
     view = from_stored(run, "")
-    found = since_last(view, url)
+    diff = since_last(view, url)
     fixes = plan(views_of(view))
-    return shown([] if found is None else [("", found)], [("", fixes)], owned)
+    return shown([] if diff is None else [("", diff)], [("", fixes)], owned)
 
 
 def shown(diffs: Sequence[tuple[str, Diff]], plans: Sequence[tuple[str, FixPlan]], owned: Owned) -> dict[str, Any]:
     """The same of comparisons and rankings that are there, each with its series where there are several."""
     diffs = [(series, own_diff(diff, owned.rules, owned.team)) for series, diff in diffs]
-    plans = [(series, own_plan(found, owned.rules, owned.team)) for series, found in plans]
+    plans = [(series, own_plan(fix_plan, owned.rules, owned.team)) for series, fix_plan in plans]
     return {
         "changes": [{"series": series, **_changes(diff)} for series, diff in diffs],
-        "fixes": [{"series": series, **_fixes(found)} for series, found in plans if found.fixes],
+        "fixes": [{"series": series, **_fixes(fix_plan)} for series, fix_plan in plans if fix_plan.fixes],
         "label_tones": {label: word.tone for label, word in LABELS.items()},
         "percent": percent,
     }
@@ -78,26 +78,26 @@ def _changes(diff: Diff) -> dict[str, Any]:
     }
 
 
-def _fixes(found: FixPlan) -> dict[str, Any]:
-    return {"plan": found, "rows": found.fixes[:MOST_FIXES], "more": max(0, len(found.fixes) - MOST_FIXES)}
+def _fixes(fix_plan: FixPlan) -> dict[str, Any]:
+    return {"plan": fix_plan, "rows": fix_plan.fixes[:MOST_FIXES], "more": max(0, len(fix_plan.fixes) - MOST_FIXES)}
 
 
-def unlock_chart(found: FixPlan) -> dict[str, Any] | None:
+def unlock_chart(fix_plan: FixPlan) -> dict[str, Any] | None:
     """The unlock curve as a Vega-Lite specification; None for one model, whose curve says nothing."""
-    if len(found.models) < 2 or len(found.curve) < 2:
+    if len(fix_plan.models) < 2 or len(fix_plan.curve) < 2:
         return None
     import altair as alt
 
-    error = {fix.fix: fix.error for fix in found.fixes}
+    error = {fix.fix: fix.error for fix in fix_plan.fixes}
     data = [{"fixes": step.fixes, "whole": step.whole, "fix": step.fix, "error": error.get(step.fix, ""),
-             "models": ", ".join(step.unlocked)} for step in found.curve]  # fmt: skip
+             "models": ", ".join(step.unlocked)} for step in fix_plan.curve]  # fmt: skip
     chart = (
         alt.Chart(alt.Data(values=data), height=220, width="container")
         .mark_line(interpolate="step-after", point=True, color=STATUSES["success"].colour)
         .encode(
             x=alt.X("fixes:Q", title="fixes, the best first", axis=alt.Axis(format="d", tickCount=_ticks(len(data)))),
-            y=alt.Y("whole:Q", title="whole models", scale=alt.Scale(domain=[0, len(found.models)]),
-                    axis=alt.Axis(format="d", tickCount=_ticks(len(found.models)))),
+            y=alt.Y("whole:Q", title="whole models", scale=alt.Scale(domain=[0, len(fix_plan.models)]),
+                    axis=alt.Axis(format="d", tickCount=_ticks(len(fix_plan.models)))),
             tooltip=["fixes:Q", "whole:Q", "fix:N", "error:N", "models:N"],
         )
     )  # fmt: skip

@@ -13,13 +13,13 @@ from opscope.reports.records.terminal import Page
 
 def show_plan(plan: FixPlan, page: Page, most: int, team: str | None = None) -> None:
     """Prints the ranking and the unlock curve, or that there is nothing to fix."""
-    told = ", ".join(f"{run['run_id']} ({run['backend']}, {run['arch']})" for run in plan.runs)
-    page.line(f"{len(plan.models)} models, {len(plan.whole)} of them whole, in the newest run of each: {told}", "bold")
+    runs = ", ".join(f"{run['run_id']} ({run['backend']}, {run['arch']})" for run in plan.runs)
+    page.line(f"{len(plan.models)} models, {len(plan.whole)} of them whole, in the newest run of each: {runs}", "bold")
     if plan.unknown:
         page.line("not attempted: " + ", ".join(f"{count} ops of {model}" for model, count in plan.unknown.items()))
     if not plan.fixes:
-        nothing = "no attempted op fails" if len(plan.curve) < 2 else f"no failure belongs to {team}"
-        page.line(f"Nothing to fix: {nothing}.", TERMINAL["good"])
+        reason = "no attempted op fails" if len(plan.curve) < 2 else f"no failure belongs to {team}"
+        page.line(f"Nothing to fix: {reason}.", TERMINAL["good"])
         return
     page.line()
     page.line(f"What blocks the most models, by {plan.by}", "bold")
@@ -50,10 +50,10 @@ def _bar(part: int, whole: int, width: int = 20) -> str:
     return "█" * round(width * part / whole) if whole else ""
 
 
-def show_readiness(view: RunView, model: str, rows: list[dict[str, Any]], moved: list[dict[str, Any]], page: Page,
+def show_readiness(view: RunView, model: str, rows: list[dict[str, Any]], earlier: list[dict[str, Any]], page: Page,
                    most: int, nights: Sequence[dict[str, Any]] = ()) -> None:  # fmt: skip
     """Prints what keeps one model from being whole, and how the count moved."""
-    last = moved[-1]
+    last = earlier[-1]
     page.line(f"{model} on {view.backend} ({view.arch}), run {view.run_id}", "bold")
     page.line(
         f"{last['ops']} unique ops = {last['right']} right + {last['missing']} missing + "
@@ -65,26 +65,26 @@ def show_readiness(view: RunView, model: str, rows: list[dict[str, Any]], moved:
         for row in rows[:most]:
             params = ", ".join(f"{name}={value}" for name, value in row["params"].items())
             page.line(f"{row['op_name']} [{row['op_id']}] {row['types']}{f'  {params}' if params else ''}", indent=2)
-            known = f"; known: {row['known']}" if row["known"] else ""
-            known += f"; owner {row['owner']}" if row.get("owner") else ""
+            remark = f"; known: {row['known']}" if row["known"] else ""
+            remark += f"; owner {row['owner']}" if row.get("owner") else ""
             where = f" at {row['failed_stage']}" if row["failed_stage"] else ""
             error = f": {row['error']}" if row["error"] else ""
             uses = f"{row['uses']} use{'' if row['uses'] == 1 else 's'}"
-            told = f"{uses}; {row['status']}{where}, after {row['stage']} (depth {row['depth']}){known}{error}"
-            page.line(told, "dim", indent=4)
+            line = f"{uses}; {row['status']}{where}, after {row['stage']} (depth {row['depth']}){remark}{error}"
+            page.line(line, "dim", indent=4)
             if row["repro"]:
                 page.line(row["repro"], "dim", indent=4)
         if len(rows) > most:
             page.line(f"and {len(rows) - most} more; see --limit, --json", indent=2)
-    if len(moved) > 1:
+    if len(earlier) > 1:
         page.line()
         page.line("Run by run", "bold")
         columns = [("run", ""), ("started (UTC)", ""), ("compiler", ""), ("ops", "right"), ("right", "right"),
                    ("missing", "right"), ("not attempted", "right")]  # fmt: skip
         page.table(
             columns,
-            [(one["run_id"], one["started"][:16].replace("T", " "), one["revision"][:12], one["ops"], one["right"],
-              one["missing"], one["not_attempted"]) for one in moved],
+            [(entry["run_id"], entry["started"][:16].replace("T", " "), entry["revision"][:12], entry["ops"],
+              entry["right"], entry["missing"], entry["not_attempted"]) for entry in earlier],
         )  # fmt: skip
     if nights:
         page.line()
@@ -93,6 +93,6 @@ def show_readiness(view: RunView, model: str, rows: list[dict[str, Any]], moved:
                    ("not attempted", "right")]  # fmt: skip
         page.table(
             columns,
-            [(one["label"], f"{one['outcome']} {one['reason']}".strip(), one["ops"], one["right_ops"], one["bad_ops"],
-              one["not_attempted"]) for one in nights],
+            [(entry["label"], f"{entry['outcome']} {entry['reason']}".strip(), entry["ops"], entry["right_ops"],
+              entry["bad_ops"], entry["not_attempted"]) for entry in nights],
         )  # fmt: skip

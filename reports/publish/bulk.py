@@ -17,15 +17,15 @@ from sqlalchemy.exc import DBAPIError
 from opscope.reports.records.columns import Utc, plain
 
 
-def _told(value: Any) -> Any:
+def _encodable(value: Any) -> Any:
     """What msgspec does not know, as it does."""
-    known = plain(value)
-    if known is value:
+    plain_value = plain(value)
+    if plain_value is value:
         raise TypeError(f"no JSON of a {type(value).__name__}")
-    return known
+    return plain_value
 
 
-_ENCODE = msgspec.json.Encoder(enc_hook=_told).encode
+_ENCODE = msgspec.json.Encoder(enc_hook=_encodable).encode
 NUL = b"\\u0000"
 """How JSON writes a NUL, which PostgreSQL's type refuses."""
 

@@ -37,24 +37,26 @@ def count_night(connection: sa.Connection, night_id: str, where: str = "--to") -
     night = connection.execute(sa.select(NIGHTS).where(NIGHTS.c.night_id == night_id)).mappings().one_or_none()
     if night is None:
         return
-    there = connection.execute(sa.select(RUNS).where(RUNS.c.night_id == night_id)).mappings()
-    runs = [one for row in there for one in _by_backend(dict(row))]
-    was_there = connection.scalars(sa.select(NIGHT_SERIES.c.series).where(NIGHT_SERIES.c.night_id == night_id)).all()
+    rows = connection.execute(sa.select(RUNS).where(RUNS.c.night_id == night_id)).mappings()
+    runs = [backend_run for row in rows for backend_run in _by_backend(dict(row))]
+    previous_series = connection.scalars(
+        sa.select(NIGHT_SERIES.c.series).where(NIGHT_SERIES.c.night_id == night_id)
+    ).all()
     for table in reversed(COUNTED):
         connection.execute(sa.delete(table).where(table.c.night_id == night_id))
     if not runs and night["kind"] == "run":
         connection.execute(sa.delete(NIGHTS).where(NIGHTS.c.night_id == night_id))
     else:
         _count(connection, dict(night), runs)
-    series = {run["series"] for run in runs} | set(was_there)
+    series = {run["series"] for run in runs} | set(previous_series)
     for later in _followers(connection, dict(night), series):
         _compare(connection, *later)
 
 
 def _by_backend(run: Row) -> list[Row]:
     """A run as one per backend: each is of a series of its own."""
-    told = series_by_backend(run["backend"], run["arch"], run["options"])
-    return [{**run, "backend": backend, "series": series} for backend, series in told.items()]
+    series_of_backends = series_by_backend(run["backend"], run["arch"], run["options"])
+    return [{**run, "backend": backend, "series": series} for backend, series in series_of_backends.items()]
 
 
 def _count(connection: sa.Connection, night: Row, runs: list[Row]) -> None:
@@ -65,8 +67,8 @@ def _count(connection: sa.Connection, night: Row, runs: list[Row]) -> None:
             OP_TESTS.c.night_id == night["night_id"], ~OP_TESTS.c.superseded_by.in_(["", runs[0]["run_id"]])
         )
         connection.execute(alone.values(superseded_by=""))
-    asked = _models(connection, night, runs)
-    for series, models in asked.items():
+    models_of_series = _models(connection, night, runs)
+    for series, models in models_of_series.items():
         row = _series_row(night, series, [run for run in runs if run["series"] == series], models, runs)
         if models:
             connection.execute(sa.insert(NIGHT_MODELS), [_blank(night, series, model) for model in models])
@@ -98,27 +100,27 @@ def _blank(night: Row, series: str, model: Row) -> Row:
 
 def _models(connection: sa.Connection, night: Row, runs: list[Row]) -> dict[str, list[Row]]:
     """Series -> its models, each by the newest run that has it; those that were expected and are missing too."""
-    found: dict[str, dict[str, Row]] = {run["series"]: {} for run in runs}
-    wanted = (
+    models_by_series: dict[str, dict[str, Row]] = {run["series"]: {} for run in runs}
+    query = (
         sa.select(MODELS)
         .join(RUNS, RUNS.c.run_id == MODELS.c.run_id)
         .where(RUNS.c.night_id == night["night_id"])
         .order_by(MODELS.c.outcome == "ran", RUNS.c.started, RUNS.c.run_id)
     )
-    for row in connection.execute(wanted).mappings():
-        told = {name: row[name] for name in ("model", "outcome", "reason", "run_id", "module_id")}
+    for row in connection.execute(query).mappings():
+        fields = {name: row[name] for name in ("model", "outcome", "reason", "run_id", "module_id")}
         for run in runs:
             if run["run_id"] == row["run_id"]:
-                found[run["series"]][row["model"]] = told
+                models_by_series[run["series"]][row["model"]] = fields
     cells = connection.execute(sa.select(NIGHT_CELLS).where(NIGHT_CELLS.c.night_id == night["night_id"])).all()
     for cell in cells:
         fitting = [run["series"] for run in runs if _fits(run, cell)]
         fitting = fitting or [" ".join(filter(None, (cell.backend, cell.arch, cell.data_format)))]
-        if not any(cell.model in found.get(series, {}) for series in fitting):
-            nothing = {"model": cell.model, "outcome": MISSING, "reason": "", "run_id": "", "module_id": None}
+        if not any(cell.model in models_by_series.get(series, {}) for series in fitting):
+            absent = {"model": cell.model, "outcome": MISSING, "reason": "", "run_id": "", "module_id": None}
             for series in fitting:
-                found.setdefault(series, {})[cell.model] = nothing
-    return {series: [models[name] for name in sorted(models)] for series, models in sorted(found.items())}
+                models_by_series.setdefault(series, {})[cell.model] = absent
+    return {series: [models[name] for name in sorted(models)] for series, models in sorted(models_by_series.items())}
 
 
 def _fits(run: Row, cell: Any) -> bool:
@@ -130,17 +132,17 @@ def _series_row(night: Row, series: str, runs: list[Row], models: list[Row], all
     first = runs[0] if runs else {}
     options = first.get("options", {})
     outcomes = [model["outcome"] for model in models]
-    gone = [f"model {model['model']}" for model in models if model["outcome"] == MISSING]
-    there = {run["shard"] for run in all_runs}
-    gone += [f"shard {number}" for number in range(1, night["shards"] + 1) if number not in there]
-    gone += _shares_missing(runs, {f"shard {number}" for number in range(1, night["shards"] + 1)} & set(gone))
-    gone += [f"run {run['run_id']} is {run['outcome']}" for run in runs if run["outcome"] in UNFINISHED]
-    words = series.split(" ")
+    missing = [f"model {model['model']}" for model in models if model["outcome"] == MISSING]
+    shards = {run["shard"] for run in all_runs}
+    missing += [f"shard {number}" for number in range(1, night["shards"] + 1) if number not in shards]
+    missing += _shares_missing(runs, {f"shard {number}" for number in range(1, night["shards"] + 1)} & set(missing))
+    missing += [f"run {run['run_id']} is {run['outcome']}" for run in runs if run["outcome"] in UNFINISHED]
+    parts = series.split(" ")
     return {
         "night_id": night["night_id"],
         "series": series,
-        "backend": first.get("backend", words[0]),
-        "arch": first.get("arch", words[1] if len(words) > 1 else ""),
+        "backend": first.get("backend", parts[0]),
+        "arch": first.get("arch", parts[1] if len(parts) > 1 else ""),
         **{name: str(options.get(name) or "") for name in ("dtype", "data_format", "math_fidelity")},
         "started": night["started"],
         "previous_night": "",
@@ -148,27 +150,27 @@ def _series_row(night: Row, series: str, runs: list[Row], models: list[Row], all
         "jaxlib": _joined(run["jaxlib"] for run in runs),
         "revision": _joined(run["backend_revision"][:12] for run in runs),
         **dict.fromkeys(("compiler_changed", "jaxlib_changed", "models_changed"), False),
-        "status": "partial" if gone else "complete",
-        "missing": ", ".join(gone),
+        "status": "partial" if missing else "complete",
+        "missing": ", ".join(missing),
         "asked": len(models),
         **{outcome: outcomes.count(outcome) for outcome in OUTCOMES},
         "models_missing": outcomes.count(MISSING),
     }
 
 
-def _shares_missing(runs: list[Row], told: set[str]) -> list[str]:
+def _shares_missing(runs: list[Row], named_already: set[str]) -> list[str]:
     """Shares of `--shard` that no run of this series is: the others left their ops out (`told`: said already)."""
     shares = [str(run["options"]["shard"]).split("/") for run in runs if run["options"].get("shard")]
     if not shares:
         return []
-    of = max(int(share[1]) for share in shares)
-    there = {int(share[0]) for share in shares}
-    absent = [f"shard {number}" for number in range(1, of + 1) if number not in there]
-    return [word for word in absent if word not in told]
+    count = max(int(share[1]) for share in shares)
+    present = {int(share[0]) for share in shares}
+    absent = [f"shard {number}" for number in range(1, count + 1) if number not in present]
+    return [share_name for share_name in absent if share_name not in named_already]
 
 
-def _joined(words: Iterable[str]) -> str:
-    return ", ".join(sorted({word for word in words if word}))
+def _joined(texts: Iterable[str]) -> str:
+    return ", ".join(sorted({text for text in texts if text}))
 
 
 # --- the night before
@@ -176,19 +178,19 @@ def _joined(words: Iterable[str]) -> str:
 
 def _compare(connection: sa.Connection, night_id: str, series: str, view: RunView | None = None) -> None:
     """Compares one night, read already or not, with the one before it in its series, as both are now."""
-    here = (NIGHT_SERIES.c.night_id == night_id) & (NIGHT_SERIES.c.series == series)
-    row = connection.execute(sa.select(NIGHT_SERIES).where(here)).mappings().one()
+    this_series = (NIGHT_SERIES.c.night_id == night_id) & (NIGHT_SERIES.c.series == series)
+    row = connection.execute(sa.select(NIGHT_SERIES).where(this_series)).mappings().one()
     connection.execute(sa.delete(NIGHT_PAIRS).where(NIGHT_PAIRS.c.night_id == night_id, NIGHT_PAIRS.c.series == series))
     before = _before(connection, dict(row))
-    told: Row = {"previous_night": "", "compiler_changed": False, "jaxlib_changed": False, "models_changed": False}
+    changes: Row = {"previous_night": "", "compiler_changed": False, "jaxlib_changed": False, "models_changed": False}
     if before is not None:
-        told = {
+        changes = {
             "previous_night": before["night_id"],
             "compiler_changed": before["compiler"] != row["compiler"],
             "jaxlib_changed": before["jaxlib"] != row["jaxlib"],
             "models_changed": _ran(connection, before["night_id"], series) != _ran(connection, night_id, series),
         }
-    connection.execute(sa.update(NIGHT_SERIES).where(here).values(told))
+    connection.execute(sa.update(NIGHT_SERIES).where(this_series).values(changes))
     if view is None and series in series_of(connection, night_id):
         view = night_view(connection, night_id, series)
     if view is None:
@@ -201,23 +203,27 @@ def _compare(connection: sa.Connection, night_id: str, series: str, view: RunVie
 
 
 def _ran(connection: sa.Connection, night_id: str, series: str) -> set[str]:
-    wanted = sa.select(NIGHT_MODELS.c.model).where(
+    query = sa.select(NIGHT_MODELS.c.model).where(
         NIGHT_MODELS.c.night_id == night_id, NIGHT_MODELS.c.series == series, NIGHT_MODELS.c.outcome == "ran"
     )
-    return set(connection.scalars(wanted))
+    return set(connection.scalars(query))
 
 
 def _before(connection: sa.Connection, row: Row) -> Row | None:
     """The newest earlier night of the same kind and series with a model in common."""
     kind = sa.select(NIGHTS.c.kind).where(NIGHTS.c.night_id == row["night_id"]).scalar_subquery()
-    mine, theirs = NIGHT_MODELS.alias(), NIGHT_MODELS.alias()
+    own_models, earlier_models = NIGHT_MODELS.alias(), NIGHT_MODELS.alias()
     common = (
         sa.select(sa.literal(1))
-        .where(mine.c.night_id == row["night_id"], mine.c.series == row["series"], mine.c.outcome == "ran")
-        .where(theirs.c.night_id == NIGHT_SERIES.c.night_id, theirs.c.series == row["series"])
-        .where(theirs.c.outcome == "ran", theirs.c.model == mine.c.model)
+        .where(
+            own_models.c.night_id == row["night_id"],
+            own_models.c.series == row["series"],
+            own_models.c.outcome == "ran",
+        )
+        .where(earlier_models.c.night_id == NIGHT_SERIES.c.night_id, earlier_models.c.series == row["series"])
+        .where(earlier_models.c.outcome == "ran", earlier_models.c.model == own_models.c.model)
     )
-    wanted = (
+    query = (
         sa.select(NIGHT_SERIES)
         .join(NIGHTS, NIGHTS.c.night_id == NIGHT_SERIES.c.night_id)
         .where(NIGHT_SERIES.c.series == row["series"], NIGHT_SERIES.c.started < row["started"], NIGHTS.c.kind == kind)
@@ -225,20 +231,20 @@ def _before(connection: sa.Connection, row: Row) -> Row | None:
         .order_by(NIGHT_SERIES.c.started.desc(), NIGHT_SERIES.c.night_id.desc())
         .limit(1)
     )
-    found = connection.execute(wanted).mappings().one_or_none()
-    return None if found is None else dict(found)
+    night = connection.execute(query).mappings().one_or_none()
+    return None if night is None else dict(night)
 
 
 def _followers(connection: sa.Connection, night: Row, series: Iterable[str]) -> list[tuple[str, str]]:
     """(night, series) of those later nights whose predecessor is this one, was this one, or should be this one now."""
-    found = []
-    for one in sorted(series):
-        wanted = (
+    followers = []
+    for name in sorted(series):
+        query = (
             sa.select(NIGHT_SERIES.c.night_id, NIGHT_SERIES.c.previous_night, NIGHTS.c.started)
             .outerjoin(NIGHTS, NIGHTS.c.night_id == NIGHT_SERIES.c.previous_night)
-            .where(NIGHT_SERIES.c.series == one, NIGHT_SERIES.c.started > night["started"])
+            .where(NIGHT_SERIES.c.series == name, NIGHT_SERIES.c.started > night["started"])
         )
-        for night_id, previous, started in connection.execute(wanted).all():
+        for night_id, previous, started in connection.execute(query).all():
             if previous == night["night_id"] or started is None or started < night["started"]:
-                found.append((night_id, one))
-    return found
+                followers.append((night_id, name))
+    return followers

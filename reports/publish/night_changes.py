@@ -23,20 +23,20 @@ def count_changes(connection: sa.Connection, now: RunView, before: RunView | Non
     for table in (NIGHT_CHANGES, NIGHT_CHANGE_MODELS):
         _clear(connection, table, now.run_id, now.series)
     if before is not None:
-        found = labelled_rows(before, now, slower_between_nights(connection, before, now), QUIET)
+        rows = labelled_rows(before, now, slower_between_nights(connection, before, now), QUIET)
     else:
-        nothing = replace(now, ops={})
-        some = labelled_rows(nothing, now, None, QUIET)
-        found = [replace(row, label=FIRST, note="") for row in some if row.label == Label.NEW]
-    bulk.insert(connection, NIGHT_CHANGES, (_change(now.run_id, now.series, row) for row in found))
-    here = [op for row in found if (op := now.ops.get(row.op_id)) is not None]
-    places = ([now.run_id, now.series, op.op_id, model, uses] for op in here for model, uses in op.uses_of.items())
+        empty = replace(now, ops={})
+        labelled = labelled_rows(empty, now, None, QUIET)
+        rows = [replace(row, label=FIRST, note="") for row in labelled if row.label == Label.NEW]
+    bulk.insert(connection, NIGHT_CHANGES, (_change(now.run_id, now.series, row) for row in rows))
+    ops = [op for row in rows if (op := now.ops.get(row.op_id)) is not None]
+    places = ([now.run_id, now.series, op.op_id, model, uses] for op in ops for model, uses in op.uses_of.items())
     bulk.insert(connection, NIGHT_CHANGE_MODELS, places)
 
 
 def _change(night_id: str, series: str, row: Row) -> list[Any]:
     fixed = row.label == Label.FIXED
-    told = {
+    values = {
         "night_id": night_id, "series": series, "op_id": row.op_id, "label": row.label, "note": row.note,
         "known": row.known, "cluster": row.cluster, "stage": row.failed_stage,
         "message": row.error_a if fixed else row.error_b, "status_before": row.status_a, "status_now": row.status_b,
@@ -44,7 +44,7 @@ def _change(night_id: str, series: str, row: Row) -> list[Any]:
         "pcc_before": row.pcc_a, "pcc_now": row.pcc_b, "cycles_before": row.cycles_a, "cycles_now": row.cycles_b,
         "compile_ms_before": row.compile_ms_a, "compile_ms_now": row.compile_ms_b,
     }  # fmt: skip
-    return [told[column.name] for column in NIGHT_CHANGES.columns]
+    return [values[column.name] for column in NIGHT_CHANGES.columns]
 
 
 def count_fixes(connection: sa.Connection, view: RunView) -> None:
@@ -52,16 +52,16 @@ def count_fixes(connection: sa.Connection, view: RunView) -> None:
     night_id, series = view.run_id, view.series
     for table in (NIGHT_FIXES, NIGHT_CURVE):
         _clear(connection, table, night_id, series)
-    found = plan(dict.fromkeys(view.models, view))
+    fix_plan = plan(dict.fromkeys(view.models, view))
     fixes = [
         [night_id, series, place, fix.fix, fix.stage, fix.error, ", ".join(fix.op_names), ", ".join(fix.models),
          len(fix.models), fix.alone, fix.uses, fix.ops, fix.known, fix.repro]
-        for place, fix in enumerate(found.fixes, 1)
+        for place, fix in enumerate(fix_plan.fixes, 1)
     ]  # fmt: skip
     bulk.insert(connection, NIGHT_FIXES, fixes)
     curve = [
-        [night_id, series, step.fixes, step.fix, step.whole, len(found.models), ", ".join(step.unlocked)]
-        for step in found.curve
+        [night_id, series, step.fixes, step.fix, step.whole, len(fix_plan.models), ", ".join(step.unlocked)]
+        for step in fix_plan.curve
     ]
     bulk.insert(connection, NIGHT_CURVE, curve)
 

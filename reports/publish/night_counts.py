@@ -26,15 +26,15 @@ def _places(op: Outcome) -> Iterator[tuple[str, int]]:
 
 def counts(view: RunView) -> list[Row]:
     """The rows of `night_counts` without their night and series, in its columns' order."""
-    found: dict[tuple[Any, ...], Row] = {}
+    rows_by_key: dict[tuple[Any, ...], Row] = {}
     for op in view.ops.values():
-        known = bool(op.expected) and op.status in FAILED
+        expected = bool(op.expected) and op.status in FAILED
         cycles, bytes_ = op.cycles or 0, op.l1_peak_bytes or 0
         for model, uses in _places(op):
-            key = (model, op.op_name, op.status, op.stage, op.ran_on, known)
-            row = found.get(key)
+            key = (model, op.op_name, op.status, op.stage, op.ran_on, expected)
+            row = rows_by_key.get(key)
             if row is None:
-                found[key] = [op.op_kind, 1, uses, int(op.flaky), cycles * uses, bytes_, op.compile_seconds]
+                rows_by_key[key] = [op.op_kind, 1, uses, int(op.flaky), cycles * uses, bytes_, op.compile_seconds]
                 continue
             row[0] = min(row[0], op.op_kind)
             row[1] += 1
@@ -44,20 +44,20 @@ def counts(view: RunView) -> list[Row]:
             row[5] = max(row[5], bytes_)
             row[6] += op.compile_seconds
     return [
-        [model, name, kind, status, stage, ran_on, known, *rest]
-        for (model, name, status, stage, ran_on, known), (kind, *rest) in sorted(found.items())
+        [model, name, kind, status, stage, ran_on, expected, *rest]
+        for (model, name, status, stage, ran_on, expected), (kind, *rest) in sorted(rows_by_key.items())
     ]
 
 
 def models(view: RunView) -> dict[str, dict[str, int]]:
     """Model -> its counts of ops and of uses, as `night_models` has them."""
-    found: dict[str, dict[str, int]] = {}
+    rows_by_model: dict[str, dict[str, int]] = {}
     for op in view.ops.values():
         right = op.status == Status.SUCCESS
         for model, uses in op.uses_of.items():
-            row = found.get(model)
+            row = rows_by_model.get(model)
             if row is None:
-                row = found[model] = dict.fromkeys(
+                row = rows_by_model[model] = dict.fromkeys(
                     ("ops", "attempted_ops", "right_ops", "bad_ops", "flaky_ops", "uses", "attempted_uses",
                      "right_uses", "bad_uses"), 0,
                 )  # fmt: skip
@@ -68,7 +68,7 @@ def models(view: RunView) -> dict[str, dict[str, int]]:
                 if holds:
                     row[f"{name}_ops"] += 1
                     row[f"{name}_uses"] += uses
-    return found
+    return rows_by_model
 
 
 def pairs(before: RunView, now: RunView) -> list[Row]:
@@ -79,15 +79,15 @@ def pairs(before: RunView, now: RunView) -> list[Row]:
         old = before.ops.get(op_id)
         if old is None or not (old.attempted and op.attempted) or old.status == UNSPLITTABLE:
             continue
-        sides = [(side, one.ran_on) for side, one in enumerate((old, op)) if one.status == Status.SUCCESS]
+        sides = [(side, outcome.ran_on) for side, outcome in enumerate((old, op)) if outcome.status == Status.SUCCESS]
         for model, uses in _places(op):
             row = both.setdefault(model, [0, 0])
             row[0] += 1
             row[1] += uses
             for side, place in sides:
-                here = right.setdefault((model, place), [0, 0, 0, 0])
-                here[side] += 1
-                here[2 + side] += uses
+                counts_of_place = right.setdefault((model, place), [0, 0, 0, 0])
+                counts_of_place[side] += 1
+                counts_of_place[2 + side] += uses
     return list(_paired(both, right))
 
 

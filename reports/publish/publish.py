@@ -55,15 +55,15 @@ def publish(
     """
     run_id = read_run(run_dir).run_id
     digest = publish_digest.digest(run_dir)
-    there = _published(url, run_id)
-    if there is not None and there["digest"] == digest:
-        return there["rows"]
+    stored = _published(url, run_id)
+    if stored is not None and stored["digest"] == digest:
+        return stored["rows"]
     with gc_pause.paused():
-        found = rows.read(run_dir, records)
+        published = rows.read(run_dir, records)
         with open_database(url, where) as connection:
-            counts = write(connection, found, where)
-            told = sa.update(RUNS).where(RUNS.c.run_id == run_id)
-            connection.execute(told.values(published={"digest": digest, "rows": counts}))
+            counts = write(connection, published, where)
+            statement = sa.update(RUNS).where(RUNS.c.run_id == run_id)
+            connection.execute(statement.values(published={"digest": digest, "rows": counts}))
     return counts
 
 
@@ -78,51 +78,53 @@ def _published(url: str, run_id: str) -> dict[str, Any] | None:
         return None  # a database of an older schema, or none that answers: who writes to it says so
 
 
-def write(connection: sa.Connection, found: Published, where: str = "--to") -> dict[str, int]:
+def write(connection: sa.Connection, published: Published, where: str = "--to") -> dict[str, int]:
     """Replaces the rows of a run and counts its night anew. Raises InputError if another run of its name is there."""
-    run = rows.run_row(found)
-    before = _refuse_another(connection, run, where)
-    night = rows.night_row(found)
-    _night(connection, found, night, where)
+    run = rows.run_row(published)
+    before = _earlier_night(connection, run, where)
+    night = rows.night_row(published)
+    _night(connection, published, night, where)
     connection.execute(sa.delete(RUNS).where(RUNS.c.run_id == run["run_id"]))  # its other rows go with it
     connection.execute(sa.insert(RUNS), [run])
-    of = rows.modules(found)
-    described = staging.write_ops(connection, rows.op_rows(found), found.clean)
-    uses = sum(len(module.places) for module in of.values())
-    _modules(connection, of, found.clean)
-    models = list(rows.model_rows(found, of))
+    modules_of_models = rows.modules(published)
+    described = staging.write_ops(connection, rows.op_rows(published), published.clean)
+    uses = sum(len(module.places) for module in modules_of_models.values())
+    _modules(connection, modules_of_models, published.clean)
+    models = list(rows.model_rows(published, modules_of_models))
     if models:
         connection.execute(sa.insert(MODELS), models)
-    tests = bulk.insert(connection, OP_TESTS, rows.op_test_rows(found, run), clean=found.clean)
-    whole = list(whole_model_rows(found, run))
+    tests = bulk.insert(connection, OP_TESTS, rows.op_test_rows(published, run), clean=published.clean)
+    whole = list(whole_model_rows(published, run))
     if whole:
         connection.execute(sa.insert(WHOLE_MODELS), whole)
-    _seen(connection, found)
+    _remember_errors(connection, published)
     if before is not None and before != night["night_id"]:
         count_night(connection, before, where)  # the run left it
     count_night(connection, night["night_id"], where)
     return {"nights": 1, "runs": 1, "models": len(models), "ops": described, "uses": uses, "op_tests": tests}
 
 
-def _refuse_another(connection: sa.Connection, run: Row, where: str) -> str | None:
+def _earlier_night(connection: sa.Connection, run: Row, where: str) -> str | None:
     """The night that the run was in; None for one that is not there yet."""
-    wanted = sa.select(RUNS.c.started, RUNS.c.host, RUNS.c.night_id).where(RUNS.c.run_id == run["run_id"])
-    there = connection.execute(wanted).one_or_none()
-    if there is None:
+    query = sa.select(RUNS.c.started, RUNS.c.host, RUNS.c.night_id).where(RUNS.c.run_id == run["run_id"])
+    stored = connection.execute(query).one_or_none()
+    if stored is None:
         return None
-    if tuple(there)[:2] != (run["started"], run["host"]):
-        got = f"the same id in a run started {there.started:%Y-%m-%d %H:%M:%S} on `{there.host}`"
+    if tuple(stored)[:2] != (run["started"], run["host"]):
+        got = f"the same id in a run started {stored.started:%Y-%m-%d %H:%M:%S} on `{stored.host}`"
         raise InputError(
             where, f"run `{run['run_id']}` or nothing by its name", got, "another --run-dir for one of them"
         )
-    return there.night_id
+    return stored.night_id
 
 
-def _night(connection: sa.Connection, found: Published, night: Row, where: str) -> None:
+def _night(connection: sa.Connection, published: Published, night: Row, where: str) -> None:
     """Writes the night if it is new. Raises InputError where its runs disagree on what is expected."""
-    there = connection.execute(sa.select(NIGHTS).where(NIGHTS.c.night_id == night["night_id"])).mappings().one_or_none()
-    if there is not None:
-        differ = [name for name in night if plain(there[name]) != plain(night[name])]
+    stored = (
+        connection.execute(sa.select(NIGHTS).where(NIGHTS.c.night_id == night["night_id"])).mappings().one_or_none()
+    )
+    if stored is not None:
+        differ = [name for name in night if plain(stored[name]) != plain(night[name])]
         if differ:
             got = f"the same night with other {', '.join(differ)}"
             raise InputError(
@@ -130,44 +132,44 @@ def _night(connection: sa.Connection, found: Published, night: Row, where: str) 
             )
         return
     connection.execute(sa.insert(NIGHTS), [night])
-    if found.member is not None:
-        cells = [{"night_id": night["night_id"], **cell._asdict()} for cell in found.member.night.cells()]
+    if published.member is not None:
+        cells = [{"night_id": night["night_id"], **cell._asdict()} for cell in published.member.night.cells()]
         if cells:
             connection.execute(sa.insert(NIGHT_CELLS), cells)
 
 
-def _modules(connection: sa.Connection, of: dict[str, rows.Module], clean: bool) -> None:
+def _modules(connection: sa.Connection, modules_of_models: dict[str, rows.Module], clean: bool) -> None:
     """Writes the modules that no run before had."""
-    new = {module.module_id: module for module in of.values() if module.module_id is not None}
-    known = sa.select(MODULE_OPS.c.module_id).where(MODULE_OPS.c.module_id.in_(list(new))).distinct()
-    for module_id in connection.scalars(known).all():
+    new = {module.module_id: module for module in modules_of_models.values() if module.module_id is not None}
+    stored_ids = sa.select(MODULE_OPS.c.module_id).where(MODULE_OPS.c.module_id.in_(list(new))).distinct()
+    for module_id in connection.scalars(stored_ids).all():
         del new[module_id]
     for module in new.values():
         bulk.insert(connection, USES, rows.use_rows(module), clean=clean)
         bulk.insert(connection, MODULE_OPS, rows.module_op_rows(module), clean=clean)
 
 
-def _seen(connection: sa.Connection, found: Published) -> None:
+def _remember_errors(connection: sa.Connection, published: Published) -> None:
     """Keeps errors and limitations with when they were first and last seen."""
-    started = found.record.started
-    seen = {"first_seen": started, "last_seen": started}
+    started = published.record.started
+    times = {"first_seen": started, "last_seen": started}
     errors: dict[str, Row] = {}
     limitations: dict[str, Row] = {}
-    for test in latest(found.attempts):
+    for test in latest(published.attempts):
         if test.error_signature:
             message = plain(test.error_message or test.crash_kind or "")
             stage = str(test.failed_stage or test.stage_reached)
             signature = test.error_signature
-            errors.setdefault(signature, {"error_signature": signature, "stage": stage, "message": message, **seen})
+            errors.setdefault(signature, {"error_signature": signature, "stage": stage, "message": message, **times})
         if test.expected and not test.success:
             name = plain(test.expected)
             kind = name.partition(":")[0]
-            limitations.setdefault(name, {"limitation": name, "kind": kind, **seen})
-    for table, many in ((ERRORS, errors), (LIMITATIONS, limitations)):
+            limitations.setdefault(name, {"limitation": name, "kind": kind, **times})
+    for table, rows_by_key in ((ERRORS, errors), (LIMITATIONS, limitations)):
         upsert(
             connection,
             table,
-            list(many.values()),
+            list(rows_by_key.values()),
             least=("first_seen",),
             most=("last_seen",),
             keep=("message", "stage"),

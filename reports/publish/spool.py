@@ -63,12 +63,12 @@ def keep(run_dir: Path, url: str, root: Path) -> Path:
 
 def drain(url: str, root: Path, where: str = "--to") -> list[str]:
     """Publishes what waits for that database; ids of the runs that arrived. Raises DatabaseAwayError as before."""
-    arrived = []
+    published = []
     for run_dir in waiting(url, root):
         publish(run_dir, url, where)
-        arrived.append(run_dir.name)
+        published.append(run_dir.name)
         shutil.rmtree(run_dir, ignore_errors=True)  # what stays is published again, which changes nothing
-    return arrived
+    return published
 
 
 def deliver(
@@ -81,12 +81,12 @@ def deliver(
     that it was, and InputError as `publish` does.
     """
     try:
-        arrived = drain(url, root, where)
-        return publish(run_dir, url, where, records), arrived
+        from_spool = drain(url, root, where)
+        return publish(run_dir, url, where, records), from_spool
     except DatabaseAwayError as error:
-        kept = keep(run_dir, url, root)
-        then = f"opscope publish, which delivers {kept}"
-        hint = f"{error.hint}: {then}" if isinstance(error, DatabaseRefusedError) else then
+        folder = keep(run_dir, url, root)
+        next_command = f"opscope publish, which delivers {folder}"
+        hint = f"{error.hint}: {next_command}" if isinstance(error, DatabaseRefusedError) else next_command
         raise type(error)(error.where, error.expected, error.got, hint) from error
 
 

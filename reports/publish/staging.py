@@ -32,8 +32,8 @@ def write_ops(connection: sa.Connection, rows: Iterable[Sequence[Any]], clean: b
         "WHERE NOT EXISTS (SELECT 1 FROM ops o WHERE o.op_id = s.op_id) ORDER BY s.op_id"
     )
     new = {name: f"s.{name}" for name in names[1:]} | {"op_kind": "COALESCE(NULLIF(s.op_kind, ''), ops.op_kind)"}
-    told = ", ".join(f"{name} = {value}" for name, value in new.items())
+    assignments = ", ".join(f"{name} = {value}" for name, value in new.items())
     differ = " OR ".join(f"CAST(ops.{name} AS TEXT) <> CAST({value} AS TEXT)" for name, value in new.items())
-    connection.exec_driver_sql(f"UPDATE ops SET {told} FROM {STAGED} s WHERE ops.op_id = s.op_id AND ({differ})")
+    connection.exec_driver_sql(f"UPDATE ops SET {assignments} FROM {STAGED} s WHERE ops.op_id = s.op_id AND ({differ})")
     connection.exec_driver_sql(f"DROP TABLE {STAGED}")
     return count

@@ -34,10 +34,10 @@ UNITS = {"h": 1 / 24, "d": 1, "w": 7}
 
 def age_of(where: str, text: str) -> timedelta:
     """An age such as `180d`, `12w` or `36h`. Raises InputError for another text."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)([hdw])", text.strip())
-    if found is None:
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([hdw])", text.strip())
+    if match is None:
         raise InputError(where, "an age", f"`{text}`", "180d, 12w or 36h")
-    return timedelta(days=float(found[1]) * UNITS[found[2]])
+    return timedelta(days=float(match[1]) * UNITS[match[2]])
 
 
 def prune(url: str, keep: timedelta, dry_run: bool = False, now: datetime | None = None) -> dict[str, int]:
@@ -49,13 +49,13 @@ def prune(url: str, keep: timedelta, dry_run: bool = False, now: datetime | None
     with open_database(url, "--db") as connection:
         old = sa.select(NIGHTS.c.night_id).where(NIGHTS.c.started < before)
         nights = list(connection.scalars(old))
-        gone = {
+        removed = {
             "nights": len(nights),
             "runs": _count(connection, RUNS, RUNS.c.night_id.in_(old)),
             "op_tests": _count(connection, OP_TESTS, OP_TESTS.c.night_id.in_(old)),
         }
         if dry_run or not nights:
-            return gone
+            return removed
         followers = connection.execute(
             sa.select(NIGHT_SERIES.c.night_id).where(
                 NIGHT_SERIES.c.previous_night.in_(old), NIGHT_SERIES.c.started >= before
@@ -67,7 +67,7 @@ def prune(url: str, keep: timedelta, dry_run: bool = False, now: datetime | None
         for night_id in later:
             count_night(connection, night_id, "--db")
         _sweep(connection)
-    return gone
+    return removed
 
 
 def _count(connection: sa.Connection, table: sa.Table, which: Any) -> int:
@@ -76,9 +76,9 @@ def _count(connection: sa.Connection, table: sa.Table, which: Any) -> int:
 
 def _sweep(connection: sa.Connection) -> None:
     """Removes what no run refers to."""
-    held = sa.select(MODELS.c.module_id).where(MODELS.c.module_id.is_not(None))
+    module_ids = sa.select(MODELS.c.module_id).where(MODELS.c.module_id.is_not(None))
     for table in (USES, MODULE_OPS):
-        connection.execute(sa.delete(table).where(table.c.module_id.not_in(held)))
+        connection.execute(sa.delete(table).where(table.c.module_id.not_in(module_ids)))
     tested = sa.select(OP_TESTS.c.op_id).where(OP_TESTS.c.op_id == OPS.c.op_id).exists()
     used = sa.select(MODULE_OPS.c.op_id).where(MODULE_OPS.c.op_id == OPS.c.op_id).exists()
     connection.execute(sa.delete(OPS).where(~tested, ~used))
@@ -131,26 +131,26 @@ def read_only_role(url: str, name: str, password_env: str | None = None) -> str:
             raise InputError("--password-env", "a variable that is set", f"no `{password_env}`", f"{password_env}=...")
     with open_database(url, "--db") as connection:
         quote = connection.dialect.identifier_preparer.quote_identifier
-        there = connection.scalar(sa.text("SELECT 1 FROM pg_roles WHERE rolname = :name"), {"name": name})
+        has_role = connection.scalar(sa.text("SELECT 1 FROM pg_roles WHERE rolname = :name"), {"name": name})
         database = quote(str(connection.scalar(sa.text("SELECT current_database()"))))
         schema = quote(str(connection.scalar(sa.text("SELECT current_schema()"))))
-        who = quote(name)
+        quoted = quote(name)
         steps = [
-            *([] if there else [f"CREATE ROLE {who} LOGIN"]),
-            f"ALTER ROLE {who} SET default_transaction_read_only = on",
-            f"ALTER ROLE {who} SET statement_timeout = '60s'",
-            f"GRANT CONNECT ON DATABASE {database} TO {who}",
-            f"GRANT USAGE ON SCHEMA {schema} TO {who}",
-            f"GRANT SELECT ON ALL TABLES IN SCHEMA {schema} TO {who}",
-            f"ALTER DEFAULT PRIVILEGES IN SCHEMA {schema} GRANT SELECT ON TABLES TO {who}",
+            *([] if has_role else [f"CREATE ROLE {quoted} LOGIN"]),
+            f"ALTER ROLE {quoted} SET default_transaction_read_only = on",
+            f"ALTER ROLE {quoted} SET statement_timeout = '60s'",
+            f"GRANT CONNECT ON DATABASE {database} TO {quoted}",
+            f"GRANT USAGE ON SCHEMA {schema} TO {quoted}",
+            f"GRANT SELECT ON ALL TABLES IN SCHEMA {schema} TO {quoted}",
+            f"ALTER DEFAULT PRIVILEGES IN SCHEMA {schema} GRANT SELECT ON TABLES TO {quoted}",
         ]
         if password is not None:
             literal = sa.literal(password).compile(dialect=connection.dialect, compile_kwargs={"literal_binds": True})
-            steps.insert(0 if there else 1, f"ALTER ROLE {who} PASSWORD {literal}")
+            steps.insert(0 if has_role else 1, f"ALTER ROLE {quoted} PASSWORD {literal}")
         plainly = connection.execution_options(no_parameters=True)  # a percent sign in a password is no parameter
         for step in steps:
             plainly.exec_driver_sql(step)
-    return f"role {name} may read {shown(parse_url(url))}" + ("" if there else " (new)")
+    return f"role {name} may read {shown(parse_url(url))}" + ("" if has_role else " (new)")
 
 
 def add_alias(url: str, old_id: str, new_id: str, reason: str) -> int:

@@ -45,12 +45,12 @@ def journal(run_dir: Path) -> Iterator[OpTest]:
 def _read(kind: type[R], line: str, where: str) -> R:
     if "\\u0000" not in line:
         try:
-            found = decoder(kind).decode(line)
+            record = decoder(kind).decode(line)
         except msgspec.MsgspecError:
             pass
         else:
-            if getattr(found, "schema_version", SCHEMA_VERSION) == SCHEMA_VERSION:
-                return found
+            if getattr(record, "schema_version", SCHEMA_VERSION) == SCHEMA_VERSION:
+                return record
     values = plain(parse(kind, line, where))
     return msgspec.convert({name: value for name, value in values.items() if name not in UNREAD}, type_of(kind))
 
@@ -83,11 +83,11 @@ def type_of(record: type[Record]) -> Any:
 def _type(hint: Any) -> Any:
     inner = typing.get_args(hint)
     if typing.get_origin(hint) in (Union, UnionType):
-        return Union[tuple(_type(one) for one in inner)]  # noqa: UP007 - made at run time
+        return Union[tuple(_type(option) for option in inner)]  # noqa: UP007 - made at run time
     if typing.get_origin(hint) is tuple:
         return tuple[_type(inner[0]), ...]
     if isinstance(hint, type) and issubclass(hint, StrEnum):
-        return Literal[tuple(str(one) for one in hint)]
+        return Literal[tuple(str(option) for option in hint)]
     if isinstance(hint, type) and issubclass(hint, Record):
         return type_of(hint)
     return hint

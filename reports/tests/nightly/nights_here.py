@@ -9,7 +9,7 @@ from typing import Any
 from opscope.harness.record.store import runs_root, write_whole
 from opscope.reports.database.owners import Rule
 from opscope.reports.nightly.config import KEYS, Config
-from opscope.reports.nightly.night import Told, deliver
+from opscope.reports.nightly.night import NightResult, deliver
 from opscope.reports.nightly.night_folder import RECORD, folder_of
 from opscope.reports.records.night_record import NightRecord
 from opscope.reports.tests.night_runs import fresh, record, shard_run
@@ -24,7 +24,7 @@ def config_of(root: Path, **told: Any) -> Config:
     values: dict[str, Any] = {}
     for key, value in ({"models": ["a", "b"], "database": f"sqlite:///{path}"} | told).items():
         values |= KEYS[key](f"night: {key}", value)
-    return Config(path=root / "nightly.yaml", told=told, **values)
+    return Config(path=root / "nightly.yaml", content=told, **values)
 
 
 def night_of(config: Config, number: int, root: Path, **more: Any) -> NightRecord:
@@ -36,7 +36,7 @@ def night_of(config: Config, number: int, root: Path, **more: Any) -> NightRecor
 
 def delivered(
     config: Config, root: Path, number: int, ops: Mapping[str, Op], rules: tuple[Rule, ...] = (), **more: Any
-) -> Told:  # fmt: skip
+) -> NightResult:  # fmt: skip
     """A night of one run, delivered."""
     night = night_of(config, number, root)
     run = shard_run(runs_root(root), night, number, ops, **({"models": config.models} | more))

@@ -10,7 +10,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 from opscope.reports.nightly.markdown import code, escaped, table
-from opscope.reports.nightly.night import Told
+from opscope.reports.nightly.night import NightResult
 from opscope.reports.tests.nightly.nights_here import config_of, delivered
 from opscope.reports.tests.nights import Op
 
@@ -43,7 +43,7 @@ def test_a_text_of_somebody_else_reads_as_it_was_and_does_nothing(told: str) -> 
 
 def test_names_and_errors_of_a_night_are_text(tmp_path: Path) -> None:
     model = "<img src=x onerror=alert(1)>'; DROP TABLE runs;-- | `x`"
-    told: Told | None = None
+    told: NightResult | None = None
     for number, status in enumerate(("success", "compile_failed"), 1):
         op = Op(status, {model: 1}, error="<script>steal()</script> | @everyone")
         told = delivered(config_of(tmp_path, models=[model]), tmp_path, number, {"add": op}, models=(model,))

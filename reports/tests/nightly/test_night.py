@@ -99,7 +99,7 @@ def test_a_missing_shard_is_told_and_a_late_one_joins(tmp_path: Path) -> None:
     assert told.title.endswith("partial")
     assert "missing shard 2" in told.summary
     whole = deliver(config, night, parts, str(config.database), tmp_path, (), environment={})
-    assert (kinds(whole), whole.found[0].attempted) == ({}, 2)
+    assert (kinds(whole), whole.results[0].attempted) == ({}, 2)
     assert "partial" not in whole.summary
     page = (whole.path.parent / "report.html").read_text()
     assert night.label in page
@@ -116,7 +116,7 @@ def test_a_sweep_that_one_shard_did_not_get_to_is_missing(tmp_path: Path) -> Non
         ops = {"add": Op(uses={"a": 1, "b": 1})}
         runs.append(shard_run(tmp_path / "runs", night, number, ops, shard, arch=arch, origin=origin))
     told = deliver(config, night, runs, str(config.database), tmp_path, (), environment={}, reports=False)
-    assert {one.series.split()[1]: one.missing for one in told.found} == {"n150": "", "p150": "shard 2"}
+    assert {one.series.split()[1]: one.missing for one in told.results} == {"n150": "", "p150": "shard 2"}
 
 
 def test_a_database_that_is_away_costs_no_night(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,15 +132,15 @@ def test_a_database_that_is_away_costs_no_night(tmp_path: Path, monkeypatch: pyt
     assert kinds(told) == {"regression": True, "failure": False, "spooled": False}
     assert "1 run waits in the spool" in told.summary
     assert "## NEW (1)" in told.summary
-    assert told.found[0].previous == "night01"
+    assert told.results[0].previous == "night01"
     database.rmdir()
     database.write_bytes(kept)
     again = delivered(config, tmp_path, 3, RIGHT)
     assert again.delivered.from_spool == ("night02",)
     rows = ask(str(config.database), "SELECT night_id FROM nights ORDER BY night_id").rows
     assert [row[0] for row in rows] == [f"nightly-2026110{day}-020000" for day in (2, 3, 4)]
-    assert again.found[0].diff is not None
-    assert again.found[0].diff.counts["FIXED"] == 1
+    assert again.results[0].diff is not None
+    assert again.results[0].diff.counts["FIXED"] == 1
 
 
 def test_a_database_that_takes_it_not_fails_the_night_and_says_why(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from opscope.harness.record.store import runs_root
 from opscope.reports.database.ask import ask
 from opscope.reports.nightly.delivery import Delivered
-from opscope.reports.nightly.night import Told, deliver
+from opscope.reports.nightly.night import NightResult, deliver
 from opscope.reports.publish import spool
 from opscope.reports.tests import postgres_server
 from opscope.reports.tests.night_runs import shard_run
@@ -29,7 +29,7 @@ def test_a_server_that_is_killed_between_two_shards(tmp_path: Path, monkeypatch:
         url = server.database()
         config = config_of(tmp_path, shards=2)
 
-        def night(number: int, start: int) -> Told:
+        def night(number: int, start: int) -> NightResult:
             told = night_of(config, number, tmp_path)
             runs = []
             for shard, (here, there) in enumerate((("add", "tanh"), ("tanh", "add")), 1):
