@@ -1,1 +1,1 @@
-"""What a run found, for people: the results database, report.html, and the pytest plugin that writes both."""
+"""The results of runs for people: the database, report.html, and the pytest plugin that writes both."""

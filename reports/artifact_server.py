@@ -1,8 +1,8 @@
-"""Run folders under stable addresses, to be read: `/<run id>/<path in the run folder>`.
+"""Serves run folders read-only under stable addresses: `/<run id>/<path in the run folder>`.
 
-GET and HEAD alone. A run is found by the id in its run.json, whatever its folder is called. Nothing outside of a run
-folder is reached, not by `..`, not by a link in it; text of every kind, HTML too, is sent as text/plain and never
-executed; report.html alone is a page, in a sandbox of its own.
+Only GET and HEAD are answered. A run is found by the id in its run.json, whatever its folder is called. A request
+cannot leave the run folder, neither by `..` nor by a link. Text of every kind, HTML too, is sent as text/plain and
+never executed; only report.html is sent as a page, in a sandbox of its own.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ CHUNK = 1 << 16
 
 
 class Runs:
-    """The run folders below some folders, by their ids; looked for again when an unknown one is asked for."""
+    """The run folders below some folders, by their ids. An unknown id makes it search the folders again."""
 
     def __init__(self, roots: Iterable[Path]) -> None:
         self.roots = tuple(root.resolve() for root in roots)
@@ -56,7 +56,7 @@ class Runs:
             return sorted(self._found.items(), reverse=True)
 
     def _look(self) -> Iterator[tuple[str, Path]]:
-        """A root is a run folder itself, holds run folders, or holds folders of them (the runs of a night)."""
+        """Yields every run. A root is a run folder, holds run folders, or holds folders of them (runs of a night)."""
         for root in self.roots:
             for pattern in (RUN_FILE, f"*/{RUN_FILE}", f"*/*/{RUN_FILE}"):
                 for path in root.glob(pattern):
@@ -81,15 +81,15 @@ class Handler(BaseHTTPRequestHandler):
     timeout = 30
 
     def do_GET(self) -> None:
-        """The file, or a list of what is there."""
+        """Sends the file, or a list of what the folder holds."""
         self._answer(body=True)
 
     def do_HEAD(self) -> None:
-        """The same without its content."""
+        """Sends the headers of the same answer."""
         self._answer(body=False)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Says nothing: a server of every night's logs would fill one itself."""
+        """Logs nothing: a server that runs for months would fill the disk with its log."""
 
     def _answer(self, body: bool) -> None:
         if not self.server.knows(self.headers.get("Host", "")):
@@ -134,7 +134,7 @@ class Handler(BaseHTTPRequestHandler):
         return None
 
     def _copy(self, head: bytes, file: BinaryIO, size: int) -> None:
-        """Sends as much as was promised: a log may grow meanwhile."""
+        """Sends exactly as many bytes as the header promised, because a log may grow meanwhile."""
         left = size
         while head and left > 0:
             self.wfile.write(head[:left])
@@ -172,7 +172,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 class ArtifactServer(ThreadingHTTPServer):
-    """The server; `allowed` are names of this machine besides those of the loopback."""
+    """The HTTP server; `allowed` are host names of this machine besides those of the loopback."""
 
     daemon_threads = True
 
@@ -188,12 +188,12 @@ class ArtifactServer(ThreadingHTTPServer):
             raise InputError(where, f"a free port on {host}", f"{port}: {reason}", "--port 0") from error
 
     def knows(self, host: str) -> bool:
-        """Whether a request's Host names this server: a web page cannot point a name of its own at it and read."""
+        """Whether a request's Host names this server; without this a web page could read it through its own name."""
         return self.allowed is None or (urlsplit(f"//{host}").hostname or "") in self.allowed
 
 
 def inside(folder: Path, parts: Sequence[str]) -> Path | None:
-    """The file or folder that `parts` name below `folder`; None where there is none, or where it lies elsewhere."""
+    """The file or folder that `parts` name below `folder`; None if there is none or it lies outside of `folder`."""
     home = folder.resolve()
     try:
         path = home.joinpath(*parts).resolve(strict=True)
@@ -204,7 +204,7 @@ def inside(folder: Path, parts: Sequence[str]) -> Path | None:
 
 
 def content_type(head: bytes) -> str:
-    """Text of every kind is plain text; what is no text is only for saving."""
+    """The content type of a file that begins with `head`: plain text for any text, else one that browsers save."""
     try:
         head.decode("utf-8")
         text = b"\0" not in head

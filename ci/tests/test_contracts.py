@@ -49,9 +49,9 @@ def lint(root: Path) -> dict[str, bool]:
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
     ends = {" KEPT": True, " BROKEN": False}
     lines = [line.split(" (")[0] for line in done.stdout.splitlines()]
-    found = {line.removesuffix(end): kept for line in lines for end, kept in ends.items() if line.endswith(end)}
-    assert found, done.stdout + done.stderr
-    return found
+    contracts = {line.removesuffix(end): kept for line in lines for end, kept in ends.items() if line.endswith(end)}
+    assert contracts, done.stdout + done.stderr
+    return contracts
 
 
 def test_the_contracts_hold_and_each_notices_a_stray_import(tmp_path: Path) -> None:
@@ -60,11 +60,11 @@ def test_the_contracts_hold_and_each_notices_a_stray_import(tmp_path: Path) -> N
     assert [name for name, kept in lint(tmp_path).items() if not kept] == []
     for name, (text, _) in FORBIDDEN.items():
         (tmp_path / "opscope" / name).write_text(f"{text}\n")
-    found = lint(tmp_path)
-    broken = [name for name, kept in found.items() if not kept]
+    contracts = lint(tmp_path)
+    broken = [name for name, kept in contracts.items() if not kept]
     for file, (_, contract) in FORBIDDEN.items():
         assert [name for name in broken if name.startswith(contract)], (file, broken)
-    assert len(broken) == len(found)
+    assert len(broken) == len(contracts)
 
 
 def test_a_circle_of_imports_is_found_and_so_is_a_name_without_one(monkeypatch: pytest.MonkeyPatch) -> None:

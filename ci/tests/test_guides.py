@@ -30,14 +30,14 @@ def test_lines_are_looked_for_in_their_order() -> None:
 
 def test_what_goes_otherwise_is_told(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
-    for text, told in (
+    for text, problem in (
         ("$ cat f\nhallo", ""),
         ("$ cat f\nhello", "expected a line `hello`"),
         ("$ false", "exit code 0, got 1"),
     ):
         page.write_text(f"```text file=f\nhallo\n```\n```console\n{text}\n```\n")
         problems = walk(page, tmp_path)
-        assert (bool(problems), told in "\n".join(problems)) == (bool(told), True)
+        assert (bool(problems), problem in "\n".join(problems)) == (bool(problem), True)
 
 
 def test_there_is_a_walk_for_everybody() -> None:

@@ -19,29 +19,29 @@ pytestmark = pytest.mark.slow
 def test_four_nights_of_5000_op_tests(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/nights.sqlite"
 
-    def told(*words: str) -> str:
+    def output(*words: str) -> str:
         done = subprocess.run(words, cwd=tmp_path, env=os.environ, text=True, stdout=subprocess.PIPE, check=True)
         return done.stdout
 
     def rows(query: str) -> list[dict]:
-        return json.loads(told(str(OPSCOPE), "sql", query, "--db", url, "--json"))
+        return json.loads(output(str(OPSCOPE), "sql", query, "--db", url, "--json"))
 
     fill = [sys.executable, str(ROOT / "ci" / "nights_at_scale.py"), url, "--nights", "4", "--op-tests", "5000"]
-    assert told(*fill) == told(*fill) == "20,000 op tests of 4 nights\n"
+    assert output(*fill) == output(*fill) == "20,000 op tests of 4 nights\n"
     nights = rows("SELECT night_id, previous_night, started FROM night_series ORDER BY started DESC")
-    assert [one["previous_night"] for one in nights] == [one["night_id"] for one in nights[1:]] + [""]
+    assert [row["previous_night"] for row in nights] == [row["night_id"] for row in nights[1:]] + [""]
     wrong = rows(
         "SELECT t.night_id FROM (SELECT night_id, COUNT(*) AS ops FROM op_tests GROUP BY night_id) t "
         "JOIN (SELECT night_id, SUM(ops) AS ops FROM night_statuses GROUP BY night_id) c ON c.night_id = t.night_id "
         "WHERE c.ops <> t.ops"
     )
     assert wrong == []
-    counted = {one["label"]: one["n"] for one in rows(
+    counted = {row["label"]: row["n"] for row in rows(
         f"SELECT label, COUNT(*) AS n FROM night_diff WHERE night_id = '{nights[0]['night_id']}' GROUP BY label"
     )}  # fmt: skip
     for pair in ((nights[1], nights[0]), (nights[3], nights[2])):
-        names = [one["night_id"] for one in pair]
-        found = json.loads(told(str(OPSCOPE), "diff", *names, "--db", url, "--json"))["series"][0]["counts"]
-        assert {label: found.get(label) for label in counted} == counted
+        names = [row["night_id"] for row in pair]
+        counts = json.loads(output(str(OPSCOPE), "diff", *names, "--db", url, "--json"))["series"][0]["counts"]
+        assert {label: counts.get(label) for label in counted} == counted
     assert counted["FIXED"]
     assert counted["PERSISTING"]

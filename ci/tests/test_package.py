@@ -11,11 +11,11 @@ ROOMS = ("opscope", "harness", "compiler", "simulator", "models", "reports", "da
 
 def sources(suffixes: set[str], *, wanted: bool) -> set[Path]:
     """Files of the rooms whose suffix is, or is not, one of `suffixes`; tests and caches apart."""
-    found = (path for room in ROOMS for path in (ROOT / room).rglob("*") if path.is_file())
+    paths = (path for room in ROOMS for path in (ROOT / room).rglob("*") if path.is_file())
     outside = {"tests", "__pycache__"}
     return {
         path
-        for path in found
+        for path in paths
         if (path.suffix in suffixes) is wanted and not outside & set(path.relative_to(ROOT).parts)
     }
 

@@ -34,8 +34,8 @@ def commands() -> list[str]:
     ]
     lines += (SYSTEMD / "opscope-nightly.service").read_text().splitlines()
     lines += [line for line in (SYSTEMD / "crontab").read_text().splitlines() if not line.startswith("#")]
-    found = [re.search(r"(?:^|[\s/=])opscope (\w+ .*)", line.split(">")[0]) for line in lines]
-    return [hit[1] for hit in found if hit]
+    matches = [re.search(r"(?:^|[\s/=])opscope (\w+ .*)", line.split(">")[0]) for line in lines]
+    return [hit[1] for hit in matches if hit]
 
 
 @pytest.mark.slow  # `make lint` asks the same
@@ -47,13 +47,13 @@ def test_github_takes_the_workflows() -> None:
 
 
 def test_every_command_in_them_exists() -> None:
-    found = commands()
-    assert {line.split()[0] for line in found} == {"nightly", "gate", "status"}
+    lines_of_workflows = commands()
+    assert {line.split()[0] for line in lines_of_workflows} == {"nightly", "gate", "status"}
     verbs = {point.name: point for point in entry_points(group="opscope.commands")}
-    for line in found:
+    for line in lines_of_workflows:
         verb, *words = shlex.split(re.sub(r"\$\{\{.*?\}\}", "1", line))
-        known = {option for parameter in verbs[verb].load().params for option in parameter.opts}
-        assert {word for word in words if word.startswith("--")} <= known, line
+        options = {option for parameter in verbs[verb].load().params for option in parameter.opts}
+        assert {word for word in words if word.startswith("--")} <= options, line
 
 
 def test_jobs_need_jobs_and_shards_are_those_of_the_configuration() -> None:

@@ -81,11 +81,11 @@ def test_datasets_have_the_columns_of_their_views(database: sqlite3.Connection) 
     made = views()
     for name, doc in ASSETS.datasets.items():
         assert name in made
-        there = [row[0] for row in database.execute(f"SELECT * FROM {name} LIMIT 0").description]
+        columns_of_view = [row[0] for row in database.execute(f"SELECT * FROM {name} LIMIT 0").description]
         stored = [column for column, about in doc["columns"].items() if not {"text_of", "link"} & set(about)]
-        assert sorted(stored) == sorted(there), name
+        assert sorted(stored) == sorted(columns_of_view), name
         for about in doc["columns"].values():
-            assert about.get("text_of", there[0]) in there
+            assert about.get("text_of", columns_of_view[0]) in columns_of_view
 
 
 def query_of(doc: dict[str, Any]) -> tuple[str, list[Any]]:
@@ -95,17 +95,17 @@ def query_of(doc: dict[str, Any]) -> tuple[str, list[Any]]:
     expressions = {c["column_name"]: c["expression"] or c["column_name"] for c in dataset["columns"]}
     measured = {m["metric_name"]: m["expression"] for m in dataset["metrics"]}
     groups = [expressions[name] for name in columns(full)]
-    wanted = [*groups, *(measured[name] for name in metrics(full))]
+    selected = [*groups, *(measured[name] for name in metrics(full))]
     tests, values = [], []
-    for one in full["adhoc_filters"]:
-        operator, value = one["operator"], one["comparator"]
+    for condition in full["adhoc_filters"]:
+        operator, value = condition["operator"], condition["comparator"]
         if operator == "TEMPORAL_RANGE":
             continue
         many = value if isinstance(value, list) else [value]
         marks = f"({', '.join('?' * len(many))})" if isinstance(value, list) else "?"
-        tests.append(f"{expressions[one['subject']]} {operator} {marks}")
+        tests.append(f"{expressions[condition['subject']]} {operator} {marks}")
         values += many
-    sql = f"SELECT {', '.join(wanted)} FROM {doc['dataset']}"
+    sql = f"SELECT {', '.join(selected)} FROM {doc['dataset']}"
     sql += f" WHERE {' AND '.join(tests)}" if tests else ""
     return sql + (f" GROUP BY {', '.join(groups)}" if groups and metrics(full) else ""), values
 
@@ -199,9 +199,9 @@ def test_rates_keep_all_statuses_and_newest_charts_all_nights() -> None:
 def test_every_dashboard_has_the_colours_that_the_report_has() -> None:
     files = bundle.render(ASSETS, SOURCE)
     for name in ASSETS.dashboards:
-        told = files[f"dashboards/{name}.yaml"]["metadata"]
-        assert told["label_colors"] == label_colours()
-        assert told["shared_label_colors"] == list(label_colours())
+        metadata = files[f"dashboards/{name}.yaml"]["metadata"]
+        assert metadata["label_colors"] == label_colours()
+        assert metadata["shared_label_colors"] == list(label_colours())
     assert label_colours()["compile_failed"] == charts.status_colours()["compile_failed"]
 
 

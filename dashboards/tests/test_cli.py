@@ -70,9 +70,9 @@ def test_nothing_runs(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_sqlite_is_named_read_only_whatever_its_path(database: str) -> None:
-    found = results_uri(database)
-    assert found.uri.startswith("sqlite:///file:/")
-    assert found.uri.endswith("/r%20%3C1%3E.sqlite?mode=ro&uri=true")
+    results = results_uri(database)
+    assert results.uri.startswith("sqlite:///file:/")
+    assert results.uri.endswith("/r%20%3C1%3E.sqlite?mode=ro&uri=true")
     with pytest.raises((DashboardError, InputError), match="--db: expected"):
         results_uri("sqlite://")
 

@@ -1,5 +1,4 @@
-"""SQL over the results database, read-only, and the questions that come with opscope
-(reports/database/queries/*.sql)."""
+"""Runs SQL and stored questions (reports/database/queries/*.sql) on the results database, read-only."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ QUERIES = Path(__file__).parent / "queries"
 
 @dataclass(frozen=True)
 class Question:
-    """A stored query: its name, the question that its first line asks, and the SQL."""
+    """A stored query: its name, the question in its first line, and the SQL."""
 
     name: str
     asks: str
@@ -31,13 +30,13 @@ class Question:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a query returned."""
+    """The columns and rows that a query returned."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
 
     def records(self) -> list[dict[str, Any]]:
-        """One map per row, with values that JSON has."""
+        """One map per row, with values that JSON can hold."""
         return [{name: _json(value) for name, value in zip(self.columns, row, strict=True)} for row in self.rows]
 
 
@@ -85,7 +84,7 @@ def _cell(value: Any) -> Any:
 
 
 def _json(value: Any) -> Any:
-    """A driver's value as JSON has it: sums of PostgreSQL are decimals, its times are objects."""
+    """A driver's value as JSON can hold it: PostgreSQL returns sums as decimals and times as objects."""
     match value:
         case Decimal():
             return int(value) if value == value.to_integral_value() else float(value)

@@ -1,7 +1,7 @@
-"""The results database by URL, brought up to date; every driver error is one line without a password.
+"""Opens the results database at a URL and brings it up to date; driver errors become one line without a password.
 
 SQLite and PostgreSQL. Migrations (reports/database/migrations) build the tables; views (reports/database/views/*.sql)
-hold no rows and are made anew whenever a file of theirs changed.
+hold no rows and are created again whenever one of their files has changed.
 """
 
 from __future__ import annotations
@@ -44,28 +44,28 @@ REFUSED = re.compile(
     r"|is not permitted to log in|permission denied for database",
     re.IGNORECASE,
 )
-"""How PostgreSQL refuses a login. libpq tells no SQLSTATE of a connection that failed, so its words have to do; a
-server of another tongue counts as away."""
+"""Messages by which PostgreSQL refuses a login. libpq gives no SQLSTATE for a failed connection, so the text decides; a
+server with messages in another language counts as away."""
 
 ADVISORY_LOCK = 0x6F7073636F7065
 """Key of PostgreSQL's lock around a migration (the bytes of `opscope`)."""
 
 
 class DatabaseAwayError(InputError):
-    """The database could not be reached or written right now: publishing may be tried again later."""
+    """The database cannot be reached or written right now; publishing can be tried again later."""
 
 
 class DatabaseRefusedError(DatabaseAwayError):
-    """The server answers and does not let this URL in, now or later: its user, password or database is wrong."""
+    """The server refuses this URL, now and later: its user, password or database is wrong."""
 
 
 def default_url(root: Path | None = None) -> str:
-    """The database that a run publishes to unless told otherwise: `<root>/.opscope/opscope.sqlite`."""
+    """The database that a run publishes to by default: `<root>/.opscope/opscope.sqlite`."""
     return f"sqlite:///{results_folder(root) / 'opscope.sqlite'}"
 
 
 def parse_url(url: str, where: str = "--to") -> sa.URL:
-    """`url` as an object. Raises InputError for anything that is no SQLite or PostgreSQL URL."""
+    """Parses `url`. Raises InputError for anything that is not a SQLite or PostgreSQL URL."""
     example = "sqlite:///results.sqlite or postgresql://user@host/name"
     try:
         parsed = sa.make_url(url)
@@ -79,7 +79,7 @@ def parse_url(url: str, where: str = "--to") -> sa.URL:
 
 
 def usable_url(url: str, where: str = "--to") -> sa.URL:
-    """`parse_url` of a database whose driver is there. Raises InputError where it is not; no server is asked."""
+    """Parses `url` and checks that its driver is installed. Raises InputError if not; no server is contacted."""
     parsed = parse_url(url, where)
     try:
         parsed.get_dialect().import_dbapi()
@@ -120,7 +120,7 @@ def open_database(url: str, where: str = "--to") -> Iterator[sa.Connection]:
 
 
 def _kind_of(error: Exception, url: sa.URL) -> tuple[type[InputError], str]:
-    """What a driver's error means to who publishes, and what to try."""
+    """The error to raise for a driver's error, and the hint what to try."""
     away = isinstance(error, OSError | OperationalError) or getattr(error, "connection_invalidated", False)
     if url.get_backend_name() == "sqlite":
         return DatabaseAwayError if away else InputError, "a path that can be written"
@@ -173,7 +173,7 @@ def head() -> str:
 
 
 def views() -> dict[str, str]:
-    """Name of each view -> the SELECT that it is; a view stands after those that it reads."""
+    """Name of each view -> its SELECT, in an order in which each view comes after those that it reads."""
     selects = {path.stem: path.read_text(encoding="utf-8") for path in sorted((ROOM / "views").glob("*.sql"))}
     ordered: dict[str, str] = {}
 
@@ -190,12 +190,12 @@ def views() -> dict[str, str]:
 
 
 def all_views() -> dict[str, str]:
-    """The same with the names that views and columns had before (reports/database/renamed.py): what a database has."""
+    """The views of a database: `views` and the former names of views and columns (reports/database/renamed.py)."""
     return with_old_names(views())
 
 
 def digest_of(selects: dict[str, str]) -> str:
-    """What the texts of the views are known by."""
+    """The digest of the texts of the views."""
     return words_digest(*(f"{name}\0{text}" for name, text in selects.items()))
 
 
@@ -219,7 +219,7 @@ def _bring_up_to_date(connection: sa.Connection, where: str) -> None:
 
 
 def _count_all(connection: sa.Connection, where: str) -> None:
-    """Counts what was published before anything was counted, the oldest first."""
+    """Counts the nights that were published before the tables of counts existed, oldest first."""
     from opscope.reports.database.schema import NIGHTS
     from opscope.reports.publish.counting import count_night
 
@@ -237,7 +237,7 @@ def schema_version(connection: sa.Connection) -> str | None:
 
 
 def _drop_views(connection: sa.Connection) -> None:
-    """Drops the views that an opscope made, also those without a file now: a migration may change their tables."""
+    """Drops the views, also those of former versions, because a migration may change their tables."""
     if not sa.inspect(connection).has_table(SETTINGS.name):
         return
     names = connection.scalar(sa.select(SETTINGS.c.value).where(SETTINGS.c.name == "views")) or ""
@@ -253,7 +253,7 @@ def _migrate(connection: sa.Connection) -> None:
 
 
 def alembic_config(connection: sa.Connection) -> Config:
-    """Where Alembic finds the migrations, and the database that they are for."""
+    """Alembic's configuration: the folder of the migrations, and the connection."""
     from alembic.config import Config
 
     config = Config(attributes={"connection": connection})
@@ -263,7 +263,7 @@ def alembic_config(connection: sa.Connection) -> Config:
 
 
 def _renew_views(connection: sa.Connection, force: bool) -> None:
-    """Makes all views again if their files are not the ones that the database was given."""
+    """Creates all views again if their files have changed since the database got its views."""
     selects = all_views()
     digest = digest_of(selects)
     SETTINGS.create(connection, checkfirst=True)

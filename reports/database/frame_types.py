@@ -1,6 +1,6 @@
-"""pandas types of the columns of frames; of the database's views by the column's name, which means the same in each.
+"""pandas types of the columns of frames. A column of a view has the type of its name, which is the same in each view.
 
-A test holds the table to what PostgreSQL says of every column of every view.
+A test compares the table with the types that PostgreSQL reports for every column of every view.
 """
 
 from __future__ import annotations

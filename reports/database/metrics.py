@@ -88,21 +88,21 @@ SHARED = {
         ("compile_ms", "milliseconds of compiling")) for when, night in
        (("before", "the previous night"), ("now", "this night"))},
 }  # fmt: skip
-"""Column -> what it means in every view that says nothing else."""
+"""Column -> its meaning in every view that does not explain it itself."""
 
 _COLUMN = re.compile(r"--   (\w+): (.*)")
 
 
 @dataclass(frozen=True)
 class Metric:
-    """A view: what it holds, and the columns that its own comment explains."""
+    """A view: what it holds, and the columns that its comment explains."""
 
     name: str
     holds: str
     columns: dict[str, str]
 
     def meaning(self, column: str) -> str:
-        """What a column means; KeyError where nobody says so (a test looks)."""
+        """The meaning of a column. Raises KeyError if it is nowhere explained, which a test prevents."""
         column = COLUMNS.get(self.name, {}).get(column, column)
         return self.columns.get(column) or SHARED[column]
 
@@ -113,7 +113,7 @@ def metrics() -> dict[str, Metric]:
 
 
 def parse(name: str, text: str) -> Metric:
-    """The comment at the head of a view."""
+    """Parses the comment at the head of a view."""
     holds: list[str] = []
     columns: dict[str, str] = {}
     for line in text.splitlines():

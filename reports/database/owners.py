@@ -1,12 +1,12 @@
-"""Who looks after what: the rules of ci/owners.yaml, in a list whose first fitting rule names the team.
+"""Which team owns which failure: the rules of ci/owners.yaml, of which the first that fits names the team.
 
     owners:
       - {team: lowering, stage: ttir-to-ttnn}
       - {team: conv, op: "stablehlo.convolution", model: "resnet*"}
       - {team: everyone-else}
 
-A rule fits where each of its patterns does; `*` stands for any text. `op` is an op's name, `stage` the stage that it
-fails at, `cluster` the cause, `model` one of the models that it stands in.
+A rule fits if all of its patterns fit; `*` stands for any text. `op` is an op's name, `stage` the stage at which it
+fails, `cluster` the cause, and `model` one of the models that have the op.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from opscope.harness.record.errors import InputError, closest
 from opscope.reports.database.schema import OWNERS
 
 OWNERS_FILE = Path("ci") / "owners.yaml"
-"""Where the rules stand, below the folder that a command is called in."""
+"""The file of the rules, relative to the folder that a command is called in."""
 PATTERNS = ("op", "stage", "cluster", "model")
 
 
@@ -38,7 +38,7 @@ class Rule:
     model: str = "*"
 
     def fits(self, ops: Iterable[str], stage: str, cluster: str, models: Iterable[str]) -> bool:
-        """Whether it fits a failure of one or several ops."""
+        """Whether the rule fits a failure of one or several ops."""
         return (
             _any_fits(self.op, ops)
             and fnmatch.fnmatchcase(stage, _plain(self.stage))
@@ -52,12 +52,12 @@ def _any_fits(pattern: str, names: Iterable[str]) -> bool:
 
 
 def _plain(pattern: str) -> str:
-    """`*` is the only special character, here as in SQL."""
+    """The pattern for fnmatch, with `*` as the only special character, as in SQL."""
     return pattern.replace("[", "[[]").replace("?", "[?]")
 
 
 def owner(rules: Sequence[Rule], ops: Iterable[str], stage: str, cluster: str, models: Iterable[str]) -> str:
-    """The team of the first rule that fits; empty where none does."""
+    """The team of the first rule that fits; empty if none does."""
     ops, models = list(ops), list(models)
     return next((rule.team for rule in rules if rule.fits(ops, stage, cluster, models)), "")
 
@@ -66,7 +66,7 @@ def owner(rules: Sequence[Rule], ops: Iterable[str], stage: str, cluster: str, m
 
 
 def read_owners(path: Path) -> list[Rule]:
-    """The rules in a file. Raises InputError for a file that holds none."""
+    """Reads the rules in a file. Raises InputError if it holds none."""
     import yaml
 
     try:
@@ -95,7 +95,7 @@ def _rule(row: Any, where: str) -> Rule:
 
 
 def store_owners(connection: sa.Connection, rules: Sequence[Rule]) -> None:
-    """Puts the rules into the database, in place of those before."""
+    """Replaces the rules in the database."""
     connection.execute(sa.delete(OWNERS))
     rows = [
         {"position": place, "team": rule.team, "op": _listed(rule.op), "stage": _like(rule.stage),
@@ -107,14 +107,14 @@ def store_owners(connection: sa.Connection, rules: Sequence[Rule]) -> None:
 
 
 def _like(pattern: str) -> str:
-    """A pattern as SQL's LIKE has it, `!` being the escape."""
+    """The pattern for SQL's LIKE, with `!` as escape."""
     for character in "!%_":
         pattern = pattern.replace(character, f"!{character}")
     return pattern.replace("*", "%")
 
 
 def _listed(pattern: str) -> str:
-    """A pattern for one name of a list that is written `, one, two,`."""
+    """The LIKE pattern that finds one name in a list written `, one, two,`."""
     return "%" if pattern == "*" else f"%, {_like(pattern)},%"
 
 
@@ -127,10 +127,9 @@ def _unlike(pattern: str) -> str:
 def rules_here(
     connection: sa.Connection | None, path: Path | None = None, root: Path | None = None, team: str | None = None
 ) -> list[Rule]:
-    """The rules that a command goes by: those of `path`, else of ci/owners.yaml here, else of the database.
+    """The rules that a command uses: those of `path`, else of ci/owners.yaml in this folder, else of the database.
 
-    Raises InputError where `team`, which the command is asked about, is in none of them: an empty page would read as
-    good news.
+    Raises InputError if no rule names `team`, because an empty page would read as good news.
     """
     rules = _rules_here(connection, path, root)
     teams = {rule.team for rule in rules}

@@ -1,7 +1,7 @@
-"""The results database, opened for reading only: nothing is created, migrated or changed.
+"""Opens the results database for reading: nothing is created, migrated or changed.
 
-SQLite is opened as a read-only file, PostgreSQL in a read-only transaction. What writes is
-reports/database/database.py.
+SQLite is opened as a read-only file, PostgreSQL in a read-only transaction. reports/database/database.py opens it for
+writing.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def database_url(url: str | None) -> str:
 
 
 def exists(url: str) -> bool:
-    """Whether there is a database to read: the file of SQLite; a server is asked only when it is opened."""
+    """Whether there is a database to read. Only the file of SQLite is checked; no server is contacted."""
     parsed = parse_url(url, "--db")
     if parsed.get_backend_name() != "sqlite" or parsed.query.get("uri"):
         return True

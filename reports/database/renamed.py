@@ -1,6 +1,6 @@
-"""Names that views and their columns had before: they stand beside the new ones for one release.
+"""Former names of views and columns, which stay beside the new ones for one release.
 
-A view's file has the new names alone; `with_old_names` adds the others when the database gets its views.
+The files of the views have only the new names; `with_old_names` adds the old ones when the database gets its views.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from itertools import takewhile
 
 UNTIL = "0.2.0"
-"""The version that has the old names no more: this file goes then."""
+"""The version that drops the old names, and this file."""
 
 VIEWS = {
     "night_lanes": "night_places",
@@ -61,7 +61,7 @@ COLUMNS: dict[str, dict[str, str]] = {
 
 
 def with_old_names(selects: dict[str, str]) -> dict[str, str]:
-    """The views of `selects` with old names of columns after the others, and the views of old names after these."""
+    """`selects` with the old names of columns added, and with the views of old names at the end."""
     views = {name: _with_columns(select, COLUMNS.get(name, {})) for name, select in selects.items()}
     aliases = {
         old: f"-- Old name of `{new}`, until opscope {UNTIL}.\nSELECT * FROM {new}" for old, new in VIEWS.items()

@@ -1,4 +1,4 @@
-"""Stored records of a run -> rows of the results database: a function of records alone, never of clock or machine."""
+"""Rows of the results database from the records of a run, and from nothing else: neither clock nor machine."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ Row = dict[str, Any]
 AFTER_COMPILE = frozenset({Stage.RUN, Stage.COMPARE})
 
 UNNAMED = ("dtype", "data_format", "math_fidelity", "inputs", "seed")
-"""Options whose values stand in the text of a series without their names, in this order."""
+"""Options whose values the text of a series lists without their names, in this order."""
 
 NAMED = tuple(name for name, option in OPTIONS.items()
               if option.series and name not in (*UNNAMED, "arch", "workflow"))  # fmt: skip
-"""All others that decide an op's numbers: those that are not as usual stand there with their names."""
+"""All other options that decide an op's numbers. The text lists those that differ from their default, by name."""
 
 RAN = "ran"
-"""Outcome of a model that has a module; the others say why it has none."""
+"""Outcome of a model that has a module; the other outcomes say why there is none."""
 
 
 class Published(NamedTuple):
-    """A run and what it is published with."""
+    """A run with everything that is published of it."""
 
     record: RunRecord
     header: ManifestHeader
     ops: Sequence[OpRow]
     attempts: Sequence[OpTest]
-    """Every attempt, also those that a later one took the place of."""
+    """Every attempt, also those that a later one replaced."""
     member: Membership | None
     whole: list[OpTest]
     """The models that ran as one program."""
@@ -49,12 +49,12 @@ class Published(NamedTuple):
 
     @property
     def night_id(self) -> str:
-        """The night that it belongs to; a run by itself is a night of its own."""
+        """The night that the run belongs to; a single run is a night of its own."""
         return self.member.night.night_id if self.member else self.record.run_id
 
 
 class Module(NamedTuple):
-    """What a model became: where its ops stand."""
+    """The module of a model: the places of its ops."""
 
     module_id: str | None
     """None for a model without a single op."""
@@ -63,7 +63,7 @@ class Module(NamedTuple):
 
 
 def read(run_dir: Path, records: tuple[StoredRun, Sequence[OpTest]] | None = None) -> Published:
-    """The run in `run_dir`, read but where `records` are known. Raises InputError: none there of a known schema."""
+    """Reads the run in `run_dir`, or takes its `records` if given. Raises InputError for an unknown schema or none."""
     member = membership(run_dir)
     if records is not None:
         run, attempts = records
@@ -77,7 +77,7 @@ def read(run_dir: Path, records: tuple[StoredRun, Sequence[OpTest]] | None = Non
 
 
 def series_text(backend: str, arch: str, options: dict[str, Any]) -> str:
-    """What two runs have in common if a difference between them is news about the code, as one readable text."""
+    """The readable key of runs that can be compared: a difference within a series is news about the code."""
     workflow = options.get("workflow")
     unnamed = (*(options.get(name) for name in UNNAMED), workflow if workflow != OPTIONS["workflow"].default else None)
     named = (f"{name}={plain(options[name])}" for name in NAMED
@@ -86,7 +86,7 @@ def series_text(backend: str, arch: str, options: dict[str, Any]) -> str:
 
 
 def series_by_backend(backend: str, arch: str, options: dict[str, Any]) -> dict[str, str]:
-    """Backend -> series, of a run that may have several backends (`reference,xla`)."""
+    """Backend -> series. A run may have several backends (`reference,xla`)."""
     return {name: series_text(name, arch, options) for name in backend.split(",")}
 
 
@@ -127,7 +127,7 @@ def run_row(published: Published) -> Row:
 
 
 def compiler_of(record: RunRecord) -> str:
-    """What tells one compiler from another: the backend's fingerprint, or its revision where the run has none."""
+    """The identity of the compiler: the backend's fingerprint, or its revision if the run has none."""
     revision = record.origin.backend_revision + ("+" if record.origin.backend_dirty else "")
     return str(plain(record.origin.options.get("fingerprint") or revision))
 
@@ -188,7 +188,7 @@ def module_op_rows(module: Module) -> Iterator[tuple[Any, ...]]:
 
 
 def op_rows(published: Published) -> Iterator[list[Any]]:
-    """The rows of `ops`, in its columns' order and that of their ids: keys that come in order are indexed faster."""
+    """The rows of `ops` in column order, sorted by id, because sorted keys are indexed faster."""
     kinds = {test.op_id: test.op_kind for test in published.attempts}
     described: dict[str, OpRow | OpTest] = {test.op_id: test for test in reversed(published.attempts)}
     described |= {row.op_id: row for row in published.ops}
@@ -206,7 +206,7 @@ def _op(row: OpRow | OpTest, kind: str) -> list[Any]:
 
 
 def op_test_rows(published: Published, run: Row) -> Iterator[list[Any]]:
-    """The rows of `op_tests`, in its columns' order and that of their ids: every attempt at every op."""
+    """The rows of `op_tests` in column order, sorted by op id: every attempt at every op."""
     fields = [name for name in OpTest.model_fields if name not in DROPPED]
     assert [column.name for column in OP_TESTS.columns][: len(fields)] == fields
     run_id, place, field_values = run["run_id"], fields.index("run_id"), attrgetter(*fields)
@@ -226,12 +226,12 @@ def op_test_rows(published: Published, run: Row) -> Iterator[list[Any]]:
 
 
 def compile_seconds(test: OpTest) -> float:
-    """What the stages before `run` took."""
+    """Seconds of the stages before `run`."""
     return sum(stage.seconds for stage in test.stages if stage.stage not in AFTER_COMPILE)
 
 
 def is_failure(test: OpTest) -> bool:
-    """Whether an op fails its run: it went wrong and no limitation names that failure, or one does and it passed."""
+    """Whether an op fails its run: it failed and no limitation names the failure, or one does and the op passed."""
     return fails_run(test.status, test.expected)
 
 

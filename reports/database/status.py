@@ -1,4 +1,4 @@
-"""Whether nights arrive: the newest one that is complete, what came after it, and what waits in the spool."""
+"""Checks whether nights arrive: the newest complete night, and the newest night."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from opscope.reports.database.schema_nights import NIGHT_SERIES
 
 @dataclass(frozen=True)
 class Night:
-    """One night as a look at the database tells it."""
+    """One night of the database, and whether it is complete."""
 
     night_id: str
     label: str
     started: datetime
     complete: bool
     missing: str
-    """What is not there, by series; empty where it is complete."""
+    """What is missing, by series; empty if the night is complete."""
 
     def age(self, now: datetime) -> timedelta:
         """Time since it started."""
@@ -28,9 +28,9 @@ class Night:
 
 
 def newest_nights(connection: sa.Connection, name: str | None = None) -> tuple[Night | None, Night | None]:
-    """(the newest night, the newest that is complete); None where there is none. Nights of a demo do not count.
+    """The newest night and the newest complete night, or None; nights of a demo do not count.
 
-    Complete is a night that has every model, shard and end of a run that it was to have, in each of its series.
+    A night is complete if no model, shard or end of a run is missing in any of its series.
     """
     query = sa.select(NIGHTS.c.night_id, NIGHTS.c.label, NIGHTS.c.started)
     query = query.where(NIGHTS.c.kind == "night", sa.not_(NIGHTS.c.demo))
@@ -54,6 +54,6 @@ def newest_nights(connection: sa.Connection, name: str | None = None) -> tuple[N
 
 
 def age_text(age: timedelta) -> str:
-    """An age as a reader wants it: `3 h`, `2.5 d`."""
+    """The age as text: `3 h`, `2.5 d`."""
     hours = age.total_seconds() / 3600
     return f"{hours:.0f} h" if hours < 48 else f"{hours / 24:.1f} d"

@@ -1,4 +1,4 @@
-"""Rows that may be there already: inserted, or brought up to date by their key."""
+"""Inserts rows, or updates those whose key the table already has."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ def upsert(
     connection: sa.Connection, table: sa.Table, rows: Sequence[dict[str, Any]], *, least: Sequence[str] = (),
     most: Sequence[str] = (), keep: Sequence[str] = (),
 ) -> None:  # fmt: skip
-    """Inserts `rows`; of one that is there each column takes the new value.
+    """Inserts `rows`; a row that is already there gets the new values.
 
-    Columns in `least` and `most` take the smaller and the larger of both, those in `keep` stay as they are. Rows go in
-    the order of their key, so that two publishers at once wait for each other and never lock each other out.
+    Columns in `least` and `most` take the smaller and the larger value, columns in `keep` stay as they are. Rows are
+    written in the order of their keys, so that two publishers at once wait for each other instead of deadlocking.
     """
     if connection.dialect.name == "postgresql":
         from sqlalchemy.dialects.postgresql import insert

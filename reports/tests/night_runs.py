@@ -50,6 +50,6 @@ def shard_run(folder: Path, night_record: NightRecord, number: int, ops: Mapping
 
 def publish_night(url: str, folder: Path, number: int, ops: Mapping[str, Op], **more: Any) -> str:
     """Publishes a night of one run; its id."""
-    told = record(number, **more)
-    publish(shard_run(folder, told, number, ops), url)
-    return told.night_id
+    night_record = record(number, **more)
+    publish(shard_run(folder, night_record, number, ops), url)
+    return night_record.night_id

@@ -22,11 +22,11 @@ INSTALL = "apt-get install postgresql"
 
 def programs() -> Path | None:
     """The folder of the newest server's programs; None where there is none."""
-    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: int(path.parts[-3]))
-    if found:
-        return found[-1].parent
-    there = shutil.which("initdb")
-    return Path(there).resolve().parent if there else None
+    initdbs = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: int(path.parts[-3]))
+    if initdbs:
+        return initdbs[-1].parent
+    initdb = shutil.which("initdb")
+    return Path(initdb).resolve().parent if initdb else None
 
 
 @dataclass(frozen=True)

@@ -100,12 +100,12 @@ def check(url: str, name: str) -> None:
     columns, rows = EXPECTED[name]
     answer = ask(url, name)
     got = [tuple(record[column] for column in columns.split()) for record in answer.records()][: len(rows) or None]
-    wanted = [
+    expected = [
         tuple(have if want is ... else pytest.approx(want) if isinstance(want, float) else want
               for have, want in zip(mine, row, strict=True))
         for mine, row in zip(got, rows, strict=True)
     ]  # fmt: skip
-    assert got == wanted
+    assert got == expected
 
 
 @pytest.mark.parametrize("name", sorted(EXPECTED))
@@ -114,12 +114,12 @@ def test_each_question_has_its_answer(url: str, name: str) -> None:
 
 
 def test_there_are_sixteen_questions_and_each_asks_something() -> None:
-    known = questions()
-    assert set(known) == set(EXPECTED)
-    assert len(known) == 16
-    for one in known.values():
-        assert one.asks.endswith("?"), one.name
-        assert "%%" not in one.sql
+    stored = questions()
+    assert set(stored) == set(EXPECTED)
+    assert len(stored) == 16
+    for question in stored.values():
+        assert question.asks.endswith("?"), question.name
+        assert "%%" not in question.sql
 
 
 def test_shapes_that_fail_beside_shapes_that_pass(tmp_path: Path) -> None:

@@ -40,12 +40,12 @@ def test_plain_leaves_nothing_that_a_database_refuses() -> None:
 def test_times_keep_their_instant() -> None:
     engine = sa.create_engine("sqlite://")
     table = sa.Table("t", sa.MetaData(), sa.Column("at", Utc()))
-    there = datetime(2026, 11, 20, 14, 30, 0, 123456, tzinfo=timezone(timedelta(hours=2)))
+    local = datetime(2026, 11, 20, 14, 30, 0, 123456, tzinfo=timezone(timedelta(hours=2)))
     with engine.begin() as connection:
         table.create(connection)
-        connection.execute(sa.insert(table).values(at=there))
+        connection.execute(sa.insert(table).values(at=local))
         back = connection.scalar(sa.select(table.c.at))
-        assert back == there
+        assert back == local
         assert back is not None
         assert back.tzinfo is UTC
         assert connection.exec_driver_sql("SELECT at FROM t").scalar() == "2026-11-20 12:30:00.123456"

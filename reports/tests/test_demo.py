@@ -76,23 +76,25 @@ def test_every_episode_happens() -> None:
     for run in recorded.recorded_runs():
         for number in range(story.NIGHTS):
             for row, _ in run.ops:
-                one = story.episode(row.op_name, row.op_id, number, run.record.backend, run.record.arch, 0)
-                happened.add(one.name if one else "")
-    assert {one.name for one in story.EPISODES} <= happened
+                episode = story.episode(row.op_name, row.op_id, number, run.record.backend, run.record.arch, 0)
+                happened.add(episode.name if episode else "")
+    assert {episode.name for episode in story.EPISODES} <= happened
 
 
 def test_models_arrive_and_are_missed() -> None:
     (run, *_) = recorded.recorded_runs()
     assert len(replay.present(0, run)) < len(replay.present(29, run)) == len(story.ARRIVALS)
     for (number, backend, arch), absent in story.ABSENT.items():
-        (there,) = (one for one in recorded.recorded_runs() if (one.record.backend, one.record.arch) == (backend, arch))
-        assert set(absent) <= set(replay.present(number, there))
+        (recorded_run,) = (
+            run for run in recorded.recorded_runs() if (run.record.backend, run.record.arch) == (backend, arch)
+        )
+        assert set(absent) <= set(replay.present(number, recorded_run))
 
 
 def test_statuses_are_possible() -> None:
-    for one in story.EPISODES:
-        assert (one.failed is Stage.COMPARE) == (one.status is Status.GOLDEN_FAILED)
-        assert bool(one.error) == (one.status is not None)
+    for episode in story.EPISODES:
+        assert (episode.failed is Stage.COMPARE) == (episode.status is Status.GOLDEN_FAILED)
+        assert bool(episode.error) == (episode.status is not None)
 
 
 def test_it_does_not_mix_with_real_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -106,8 +108,8 @@ def test_it_does_not_mix_with_real_runs(tmp_path: Path, capsys: pytest.CaptureFi
 
 
 def test_every_team_has_failures_and_every_failure_a_team() -> None:
-    ops = [f"stablehlo.{one.op}" for one in story.EPISODES if one.status]
-    stages = [str(one.failed) for one in story.EPISODES if one.status]
+    ops = [f"stablehlo.{episode.op}" for episode in story.EPISODES if episode.status]
+    stages = [str(episode.failed) for episode in story.EPISODES if episode.status]
     teams = [owner(story.OWNERS, [op], stage, "", ["resnet50"]) for op, stage in zip(ops, stages, strict=True)]
     assert {*teams, "triage"} == {rule.team for rule in story.OWNERS}
 

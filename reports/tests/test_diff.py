@@ -136,11 +136,11 @@ def test_places_of_execution_stay_apart(tmp_path: Path) -> None:
 
 
 def test_what_changed_besides_the_results(found: Diff) -> None:
-    told = {change["what"]: (change["a"], change["b"]) for change in found.changes}
-    assert told["version jaxlib"] == ("0.10.2", "0.11.0")
-    assert told["compiler revision"] == ("01" * 6, "02" * 6)
-    assert told["models"] == ("other", "")
-    assert "arch" not in told
+    changes = {change["what"]: (change["a"], change["b"]) for change in found.changes}
+    assert changes["version jaxlib"] == ("0.10.2", "0.11.0")
+    assert changes["compiler revision"] == ("01" * 6, "02" * 6)
+    assert changes["models"] == ("other", "")
+    assert "arch" not in changes
 
 
 def test_flaky_and_known_failures_fail_no_gate(tmp_path: Path) -> None:
@@ -148,9 +148,9 @@ def test_flaky_and_known_failures_fail_no_gate(tmp_path: Path) -> None:
         "flaky": True})}  # fmt: skip
     a = from_folder(night(tmp_path, 1, dict.fromkeys(ops, OK)))
     b = from_folder(night(tmp_path, 2, ops))
-    found = compare(a, b)
-    assert dict(found.counts) == {"NEW": 2}
-    assert found.news == 0
+    diff = compare(a, b)
+    assert dict(diff.counts) == {"NEW": 2}
+    assert diff.news == 0
     assert compare(a, from_folder(night(tmp_path, 3, {"known": BAD, "flaky": OK}))).news == 1
 
 
@@ -205,10 +205,10 @@ def test_the_newest_comparable_runs_are_taken(history: str, tmp_path: Path) -> N
     publish(night(tmp_path, 9, {"slow": OK}, outcome="running"), history)
     publish(night(tmp_path, 10, {"else": Op(uses={"another": 1})}), history)
     with open_runs(history) as runs:
-        found = compared(runs)
+        diff = compared(runs)
         named = compared(runs, "night03")
-    assert (found.a.run_id, found.b.run_id) == ("night05", "night06")
-    assert found.notes[-1] == "the newest run, night10, has no comparable one before it"
+    assert (diff.a.run_id, diff.b.run_id) == ("night05", "night06")
+    assert diff.notes[-1] == "the newest run, night10, has no comparable one before it"
     assert (named.a.run_id, named.b.run_id) == ("night02", "night03")
 
 

@@ -65,9 +65,9 @@ def test_the_file_is_found_by_its_name(optest: Path) -> None:
 
 def test_every_op_is_a_record_of_texts(optest: Path, run_dir: Path) -> None:
     tests = {test.op_id: test for test in load_run(run_dir).tests}
-    found = records(optest)
-    assert len(found) == len(tests) == len(OPS)
-    for name, record in found:
+    op_records = records(optest)
+    assert len(op_records) == len(tests) == len(OPS)
+    for name, record in op_records:
         assert all(isinstance(value, str) for value in record.values()), name
         test = tests[record["op_id"]]
         assert name == f"{test.op_name}[{test.op_id}]"
@@ -87,12 +87,12 @@ def test_every_op_is_a_record_of_texts(optest: Path, run_dir: Path) -> None:
 
 def test_each_model_keeps_its_ops_and_unsplittable_ones_are_there(tmp_path: Path) -> None:
     ops = {"add": Op(uses={"a": 2, "b": 1}), "lost": Op("unsplittable", uses={"b": 1}, error="no body")}
-    found = records(Path(export(str(night(tmp_path, 1, ops)), "--format", "optest-json", "--job-id", "7", "-o",
+    op_records = records(Path(export(str(night(tmp_path, 1, ops)), "--format", "optest-json", "--job-id", "7", "-o",
                                 str(tmp_path / "out")).strip()))  # fmt: skip
-    assert Counter((record["model_name"], record["op_id"]) for _, record in found) == Counter(
+    assert Counter((record["model_name"], record["op_id"]) for _, record in op_records) == Counter(
         [("a", op_id("add")), ("b", op_id("add")), ("b", op_id("lost"))]
     )
-    assert [record["error_message"] for _, record in found if record["op_id"] == op_id("lost")] == ["no body"]
+    assert [record["error_message"] for _, record in op_records if record["op_id"] == op_id("lost")] == ["no body"]
 
 
 @pytest.mark.parametrize(
@@ -148,12 +148,12 @@ def test_junit_counts_as_pytest_does(run_dir: Path, tmp_path: Path) -> None:
     assert (root.tag, suite.get("name"), suite.get("tests")) == ("testsuites", "pytest", str(len(tests)))
     assert suite.get("failures") == str(failing) == str(len(suite.findall("testcase/failure")))
     assert suite.get("skipped") == "4" == str(len(suite.findall("testcase/skipped")))
-    assert [one.get("type") for one in suite.findall("testcase/skipped")].count("pytest.xfail") == 1
-    card = {one.get("name"): one.get("value") for one in suite.iterfind("properties/property")}
+    assert [element.get("type") for element in suite.findall("testcase/skipped")].count("pytest.xfail") == 1
+    card = {element.get("name"): element.get("value") for element in suite.iterfind("properties/property")}
     assert card["card"] == "sim-n150"
     stages = Counter()
     for case, test in zip(suite.findall("testcase"), tests, strict=True):
-        values = {one.get("name"): one.get("value") or "" for one in case.find("properties") or []}
+        values = {element.get("name"): element.get("value") or "" for element in case.find("properties") or []}
         assert values["backend"] == "reference"
         assert eval(values["input_shapes"]) == [tensor.shape for tensor in test.inputs]
         assert eval(values["input_dtypes"]) == [tensor.data_type for tensor in test.inputs]
@@ -173,9 +173,9 @@ def test_csv_is_the_frame_from_folder_and_database(run_dir: Path, tmp_path: Path
     assert rows == {row["op_id"]: row for row in csv.DictReader(io.StringIO(again))}
     frame = frames.op_tests(url).set_index("op_id", drop=False)
     assert list(next(iter(rows.values()))) == list(frame.columns)
-    for one, row in rows.items():
-        assert (row["status"], int(row["uses"])) == (frame.loc[one, "status"], frame.loc[one, "uses"])
-        assert json.loads(row["models"]) == frame.loc[one, "models"]
+    for key, row in rows.items():
+        assert (row["status"], int(row["uses"])) == (frame.loc[key, "status"], frame.loc[key, "uses"])
+        assert json.loads(row["models"]) == frame.loc[key, "models"]
 
 
 def test_builder_xml_needs_the_job_that_its_reader_looks_for(run_dir: Path, tmp_path: Path) -> None:
@@ -183,7 +183,7 @@ def test_builder_xml_needs_the_job_that_its_reader_looks_for(run_dir: Path, tmp_
     assert path.name == "opscope_builder_report_5.xml"
     assert path.read_text() == export(str(run_dir), "--format", "junit", "--job-id", "5", "-o", "-")
     for case in Xml.parse(path).getroot()[0].findall("testcase"):
-        names = {one.get("name") for one in case.iterfind("properties/property")}
+        names = {element.get("name") for element in case.iterfind("properties/property")}
         assert {"backend", "op_name", "input_shapes", "input_dtypes", "start_timestamp"} <= names
     done = CliRunner().invoke(command, [str(run_dir), "--format", "builder-xml"])
     assert "--job-id: expected the number of the CI job" in str(done.exception)
@@ -198,10 +198,10 @@ def test_parquet_is_the_frame(run_dir: Path, tmp_path: Path) -> None:
     frame = frames.op_tests(url).set_index("op_id", drop=False)
     assert table.column_names == list(frame.columns)
     for row in table.to_pylist():
-        there = frame.loc[row["op_id"]]
+        expected_row = frame.loc[row["op_id"]]
         for name in ("status", "uses", "models", "pcc", "cycles", "started", "flaky"):
-            wanted = there[name]
-            assert row[name] == wanted or (row[name] is None and pd.isna(wanted)), name
+            expected = expected_row[name]
+            assert row[name] == expected or (row[name] is None and pd.isna(expected)), name
     assert table.schema.field("pcc").metadata == {b"meaning": b"smallest correlation with the golden over its results"}
     assert table.schema.metadata[b"run_id"] == b"20261120-120000-demo"
 

@@ -69,20 +69,20 @@ def test_op_tests_are_the_records(url: str, folder: Path) -> None:
 
 
 def test_every_view_has_a_function_with_its_rows_and_its_documented_columns(url: str) -> None:
-    told = metrics()
+    documented = metrics()
     text = DOCS.read_text(encoding="utf-8")
     filled = 0
     with read_database(url) as connection:
         answers = {name: connection.execute(sa.text(f"SELECT * FROM {name}")) for name in views()}
-        there = {name: (list(answer.keys()), len(answer.all())) for name, answer in answers.items()}
-    for name in there:
+        stored = {name: (list(answer.keys()), len(answer.all())) for name, answer in answers.items()}
+    for name in stored:
         function = getattr(frames, name)
         frame = function(url)
-        assert (list(frame.columns), len(frame)) == there[name], name
+        assert (list(frame.columns), len(frame)) == stored[name], name
         for column in frame.columns:
-            assert (str(frame[column].dtype), bool(told[name].meaning(column))) == (type_of(name, column), True)
-        assert f"| `{name}` | {told[name].holds.partition('. ')[0].removesuffix('.')} |" in text
-        assert told[name].holds in function.__doc__
+            assert (str(frame[column].dtype), bool(documented[name].meaning(column))) == (type_of(name, column), True)
+        assert f"| `{name}` | {documented[name].holds.partition('. ')[0].removesuffix('.')} |" in text
+        assert documented[name].holds in function.__doc__
         filled += bool(len(frame))
     assert filled > 0.8 * len(views())
     assert set(views()) <= set(dir(frames))
@@ -117,10 +117,10 @@ def test_coverage_is_the_view_and_diff_the_comparison(url: str) -> None:
 def test_nights_are_compared_series_by_series(tmp_path: Path) -> None:
     url = fresh(tmp_path / "db.sqlite")
     for number, status in ((1, "success"), (2, "crashed")):
-        told = record(number, archs=("n150", "p150"))
-        for place, arch in enumerate(told.archs):
+        night_record = record(number, archs=("n150", "p150"))
+        for place, arch in enumerate(night_record.archs):
             ops = {"add": Op(status if arch == "p150" else "success", uses={"a": 1, "b": 1})}
-            publish(shard_run(tmp_path, told, 10 * place + number, ops, arch=arch), url)
+            publish(shard_run(tmp_path, night_record, 10 * place + number, ops, arch=arch), url)
     for named in ((), ("2026-11-02", "2026-11-03"), ("nightly-20261103-020000",)):
         labels = frames.diff(*named, url=url).set_index("series").label.to_dict()
         assert labels == {"reference n150 float32 0": "SAME", "reference p150 float32 0": "NEW"}, named

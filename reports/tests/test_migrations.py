@@ -53,9 +53,9 @@ def test_a_run_of_before_reads_as_its_folder_and_goes_on(url: str, tmp_path: Pat
     run_dir = night(tmp_path, 2, OPS)
     with open_database(url) as connection:
         old = from_database(connection, "night02")
-    wanted = from_stored(load_run(run_dir), "").ops
+    expected = from_stored(load_run(run_dir), "").ops
     where = str(tmp_path)
-    assert old.ops == {op_id: replace(op, repro=op.repro.replace(where, "/runs")) for op_id, op in wanted.items()}
+    assert old.ops == {op_id: replace(op, repro=op.repro.replace(where, "/runs")) for op_id, op in expected.items()}
     publish(night(tmp_path, 3, {**OPS, "add": Op("crashed", uses={"a": 2})}), url)
     with open_database(url) as connection:
         news = sa.text("SELECT label FROM night_changes WHERE night_id = 'night03'")

@@ -32,8 +32,8 @@ NIGHT = "nightly-20261103-020000"
 
 def fill(url: str, folder: Path) -> None:
     publish_night(url, folder, 1, FIRST)
-    told = record(2, models=("a", "b", "c"))
-    publish(shard_run(folder, told, 2, SECOND), url)
+    night = record(2, models=("a", "b", "c"))
+    publish(shard_run(folder, night, 2, SECOND), url)
 
 
 @pytest.fixture(scope="module")

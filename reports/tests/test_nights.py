@@ -64,8 +64,8 @@ def test_the_ledger_of_models_adds_up(url: str, tmp_path: Path) -> None:
         ModelFailure(model=model, framework="torch", status=status, error="it broke")
         for model, status in (("b", ModelStatus.BUILD_FAILED), ("c", ModelStatus.FRAMEWORK_MISSING))
     )
-    told = record(1, models=("a", "b", "c", "d"))
-    publish(shard_run(tmp_path, told, 1, {"add": Op(uses={"a": 1})}, failed=failed), url)
+    night_record = record(1, models=("a", "b", "c", "d"))
+    publish(shard_run(tmp_path, night_record, 1, {"add": Op(uses={"a": 1})}, failed=failed), url)
     assert rows(url, f"SELECT {', '.join(LEDGER)} FROM night_series") == [(4, 1, 1, 0, 0, 1, 1)]
     assert rows(url, "SELECT model, outcome, reason FROM night_models ORDER BY model") == [
         ("a", "ran", ""), ("b", "build_failed", "it broke"), ("c", "framework_missing", "it broke"),
@@ -76,8 +76,8 @@ def test_the_ledger_of_models_adds_up(url: str, tmp_path: Path) -> None:
 
 def test_two_nights_on_one_date_are_two(url: str, tmp_path: Path) -> None:
     for number, hours in ((1, 0), (2, 3)):
-        told = record(1, started=START + timedelta(hours=hours))
-        publish(shard_run(tmp_path, told, number, OPS), url)
+        night_record = record(1, started=START + timedelta(hours=hours))
+        publish(shard_run(tmp_path, night_record, number, OPS), url)
     assert rows(url, "SELECT label FROM nights ORDER BY started") == [("2026-11-01 02:00",), ("2026-11-01 05:00",)]
     assert rows(url, "SELECT previous_night FROM night_series ORDER BY started")[1] == ("nightly-20261101-020000",)
     with open_database(url) as connection:
@@ -89,9 +89,9 @@ def test_two_nights_on_one_date_are_two(url: str, tmp_path: Path) -> None:
 
 def test_of_nights_that_started_together_the_one_of_most_models_is_looked_at(url: str, tmp_path: Path) -> None:
     for number, (name, models) in enumerate((("x", ("a",)), ("m", ("a", "b")), ("z", ("a",))), 1):
-        told = record(1, name=name, models=models)
+        night_record = record(1, name=name, models=models)
         ops = {"add": Op(uses=dict.fromkeys(models, 1))}
-        publish(shard_run(tmp_path / name, told, number, ops, started=told.started), url)
+        publish(shard_run(tmp_path / name, night_record, number, ops, started=night_record.started), url)
     with open_runs(url) as runs:
         assert runs.connection is not None
         assert newest_night(runs.connection) == night_named(runs.connection, "2026-11-02") == "m-20261102-020000"
@@ -100,9 +100,9 @@ def test_of_nights_that_started_together_the_one_of_most_models_is_looked_at(url
 
 
 def test_a_late_shard_joins_and_the_night_is_whole(url: str, tmp_path: Path) -> None:
-    told = record(1, shards=2)
-    first = shard_run(tmp_path, told, 1, {"add": Op(uses={"a": 1})}, shard=1)
-    late = shard_run(tmp_path, told, 2, {"exp": Op(uses={"b": 1})}, shard=2)
+    night_record = record(1, shards=2)
+    first = shard_run(tmp_path, night_record, 1, {"add": Op(uses={"a": 1})}, shard=1)
+    late = shard_run(tmp_path, night_record, 2, {"exp": Op(uses={"b": 1})}, shard=2)
     publish(first, url)
     status = "SELECT status, missing, ran, models_missing FROM night_series"
     assert rows(url, status) == [("partial", "model b, shard 2", 1, 1)]
@@ -113,18 +113,18 @@ def test_a_late_shard_joins_and_the_night_is_whole(url: str, tmp_path: Path) -> 
 
 
 def test_a_run_again_supersedes_and_both_are_kept(url: str, tmp_path: Path) -> None:
-    told = record(1)
+    night_record = record(1)
     bad = {**OPS, "exp": Op("crashed", uses={"b": 1})}
-    publish(shard_run(tmp_path, told, 1, bad), url)
+    publish(shard_run(tmp_path, night_record, 1, bad), url)
     good = {"add": Op("not_run", uses={"a": 2, "b": 1}), "exp": Op(uses={"b": 1})}
-    publish(shard_run(tmp_path, told, 2, good), url)
+    publish(shard_run(tmp_path, night_record, 2, good), url)
     kept = "SELECT run_id, status, superseded_by FROM op_tests WHERE op_id = '{}' ORDER BY run_id"
     assert rows(url, kept.format(op_id("exp"))) == [("night01", "crashed", "night02"), ("night02", "success", "")]
     # An op that was not tried again keeps the verdict that it had.
     assert rows(url, kept.format(op_id("add"))) == [("night01", "success", ""), ("night02", "not_run", "night01")]
     assert rows(url, "SELECT status, ops FROM night_counts WHERE model = ''") == [("success", 1), ("success", 1)]
     with open_database(url) as connection:
-        view = night_view(connection, told.night_id, SERIES)
+        view = night_view(connection, night_record.night_id, SERIES)
     assert {op.op_name: op.status for op in view.ops.values()} == {
         "stablehlo.add": "success", "stablehlo.exp": "success",
     }  # fmt: skip
@@ -133,10 +133,10 @@ def test_a_run_again_supersedes_and_both_are_kept(url: str, tmp_path: Path) -> N
 def test_the_order_of_arrival_changes_nothing(tmp_path: Path) -> None:
     nights = [record(number, shards=2) for number in (1, 2)]
     runs = []
-    for number, told in enumerate(nights):
+    for number, night_record in enumerate(nights):
         for shard in (1, 2):
             ops = {"add": Op(uses={"a": 1}), "exp": Op(("run_failed", "success")[(number + shard) % 2], uses={"b": 1})}
-            runs.append(shard_run(tmp_path, told, 2 * number + shard, ops, shard))
+            runs.append(shard_run(tmp_path, night_record, 2 * number + shard, ops, shard))
     dumps = []
     for which, order in enumerate((runs, runs[::-1], runs[2:] + runs[:2])):
         url = fresh(tmp_path / f"{which}.sqlite")
@@ -168,12 +168,12 @@ def test_what_is_absent_is_not_gone(url: str, tmp_path: Path) -> None:
     publish_night(url, tmp_path, 2, {"add": Op(uses={"a": 1})})
     assert rows(url, "SELECT label, note FROM night_changes") == [("NEVER-RUN", "missing from the later night: b")]
     # Of a shard that is missing the module is known: its ops count as not run.
-    told = record(3, shards=2)
-    run = shard_run(tmp_path, told, 3, {"add": Op(uses={"a": 1}), "exp": Op(uses={"b": 1})}, 1)
+    night_record = record(3, shards=2)
+    run = shard_run(tmp_path, night_record, 3, {"add": Op(uses={"a": 1}), "exp": Op(uses={"b": 1})}, 1)
     journal = run / "journal" / "main.jsonl"
     journal.write_text("\n".join(line for line in journal.read_text().splitlines() if op_id("exp") not in line) + "\n")
     publish(run, url)
-    after = f"SELECT label, note FROM night_changes WHERE night_id = '{told.night_id}'"
+    after = f"SELECT label, note FROM night_changes WHERE night_id = '{night_record.night_id}'"
     assert rows(url, after) == [("NEVER-RUN", "not run (shard 2 missing)")]
 
 
@@ -203,8 +203,8 @@ def test_a_run_by_itself_is_a_night_of_its_own(url: str, tmp_path: Path) -> None
 
 
 def test_backends_of_one_run_are_series_of_their_own(url: str, tmp_path: Path) -> None:
-    told = record(1, backends=("reference", "xla"))
-    run = shard_run(tmp_path, told, 1, OPS, backend="reference,xla")
+    night_record = record(1, backends=("reference", "xla"))
+    run = shard_run(tmp_path, night_record, 1, OPS, backend="reference,xla")
     journal = run / "journal" / "main.jsonl"
     other = journal.read_text().replace('"backend":"reference"', '"backend":"xla"').replace("golden_failed", "success")
     (run / "journal" / "xla.jsonl").write_text(other)
@@ -228,11 +228,11 @@ def test_runs_that_disagree_on_their_night_are_refused(url: str, tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    ("fields", "told"),
+    ("fields", "problem"),
     [({"zone": "Mars/Base"}, "Mars/Base"), ({"started": "tonight"}, "started"), ({"shards": "many"}, "shards")],
 )
-def test_a_night_that_cannot_be_is_one_line(tmp_path: Path, fields: dict[str, Any], told: str) -> None:
-    with pytest.raises(ValueError, match=told):
+def test_a_night_that_cannot_be_is_one_line(tmp_path: Path, fields: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
         NightRecord.model_validate({"started": datetime(2026, 11, 1, tzinfo=UTC), **fields})
     run = night(tmp_path, 1, OPS)
     (run / "night.json").write_text('{"night": {"name": "x"}}')
@@ -244,14 +244,14 @@ def test_a_night_that_cannot_be_is_one_line(tmp_path: Path, fields: dict[str, An
 
 def test_a_shard_does_not_speak_for_a_model(url: str, tmp_path: Path) -> None:
     """What the newest shard left out is not unknown: the other shards ran it."""
-    told = record(1, shards=2)
-    for shard, (here, there) in enumerate((("add", "tanh"), ("tanh", "add")), 1):
+    night_record = record(1, shards=2)
+    for shard, (ran, did_not_run) in enumerate((("add", "tanh"), ("tanh", "add")), 1):
         both = {"a": 1, "b": 1}
-        ops = {here: Op("run_failed" if here == "add" else "success", both), there: Op("skipped", both)}
-        publish(shard_run(tmp_path, told, shard, ops, shard), url)
+        ops = {ran: Op("run_failed" if ran == "add" else "success", both), did_not_run: Op("skipped", both)}
+        publish(shard_run(tmp_path, night_record, shard, ops, shard), url)
     with open_runs(url) as runs:
-        found = plan(newest_views(runs))
-    assert (found.unknown, [fix.op_names for fix in found.fixes]) == ({}, [("stablehlo.add",)])
+        fix_plan = plan(newest_views(runs))
+    assert (fix_plan.unknown, [fix.op_names for fix in fix_plan.fixes]) == ({}, [("stablehlo.add",)])
 
 
 def test_four_shards_published_one_by_one_count_as_one_run(url: str, tmp_path: Path) -> None:
@@ -263,12 +263,13 @@ def test_four_shards_published_one_by_one_count_as_one_run(url: str, tmp_path: P
         "exp": Op("golden_failed", uses),
         "sine": Op(uses=uses),
     }
-    told = record(1, shards=4)
+    night_record = record(1, shards=4)
     same: dict[str, Any] = {"origin": {"revision": "1" * 40, "backend_revision": "1" * 40}}
     shards = []
-    for shard, mine in enumerate(ops, 1):
-        share = {name: op if name == mine else Op(("skipped", "not_run")[shard % 2], uses) for name, op in ops.items()}
-        shards.append(shard_run(tmp_path, told, shard, share, shard, **same))
+    for shard, name_of_shard in enumerate(ops, 1):
+        status = ("skipped", "not_run")[shard % 2]
+        share = {name: op if name == name_of_shard else Op(status, uses) for name, op in ops.items()}
+        shards.append(shard_run(tmp_path, night_record, shard, share, shard, **same))
     for shard in (3, 1, 4, 2):
         publish(shards[shard - 1], url)
     whole = fresh(tmp_path / "whole.sqlite")
@@ -276,9 +277,9 @@ def test_four_shards_published_one_by_one_count_as_one_run(url: str, tmp_path: P
 
     def counted(where: str, view: str) -> list[dict[str, Any]]:
         with open_database(where) as connection:
-            found = connection.execute(sa.text(f"SELECT * FROM {view}")).mappings().all()
+            stored_rows = connection.execute(sa.text(f"SELECT * FROM {view}")).mappings().all()
         own = {"run_id", "repro", "first_seen"}  # an op's run is its shard, which started when it did
-        return sorted(({k: v for k, v in row.items() if k not in own} for row in found), key=str)
+        return sorted(({k: v for k, v in row.items() if k not in own} for row in stored_rows), key=str)
 
     for view in views():
         if view.startswith(("night_", "dashboard_", "newest_", "model_")):

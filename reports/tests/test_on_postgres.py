@@ -70,9 +70,9 @@ def test_runs_compare_and_move_as_in_folders(url: str, tmp_path: Path) -> None:
     for number, side in ((1, 0), (2, 1)):
         publish(night(tmp_path, number, {name: row[side] for name, row in table.items() if row[side]}), url)
     with read_database(url) as connection:
-        found = compare(from_database(connection, "night01"), from_database(connection, "night02"))
+        diff = compare(from_database(connection, "night01"), from_database(connection, "night02"))
     folders = compare(from_folder(tmp_path / "night01"), from_folder(tmp_path / "night02"))
-    assert (found.rows, found.rates, found.clusters) == (folders.rows, folders.rates, folders.clusters)
+    assert (diff.rows, diff.rates, diff.clusters) == (folders.rows, folders.rates, folders.clusters)
     publish(night(tmp_path, 3, test_unblock.OPS), url)
     with open_runs(url) as runs:
         assert compared(runs).b.run_id == "night02"  # night03 has no model in common with it
@@ -114,9 +114,9 @@ def test_the_frame_of_every_view_is_that_of_sqlite(url: str, tmp_path: Path) -> 
 
 def test_the_tables_are_those_of_sqlite_with_the_same_rows(url: str, tmp_path: Path) -> None:
     other = f"sqlite:///{tmp_path}/db.sqlite"
-    told = record(1, shards=2)
+    night_record = record(1, shards=2)
     ops = {"add": Op(uses={"a": 1}), "exp": Op("run_failed", uses={"b": 1}, pcc=float("nan"))}
-    runs = [make_run(tmp_path / "run"), *(shard_run(tmp_path, told, number, ops, number) for number in (1, 2))]
+    runs = [make_run(tmp_path / "run"), *(shard_run(tmp_path, night_record, number, ops, number) for number in (1, 2))]
     for target in (url, other):
         for run in (*runs, runs[0]):
             publish(run, target)
@@ -140,9 +140,9 @@ def test_publishing_twice_changes_nothing(url: str, tmp_path: Path) -> None:
 
 
 def test_two_publishers_at_once(url: str, tmp_path: Path) -> None:
-    told = record(1, shards=6)
+    night_record = record(1, shards=6)
     ops = {"add": Op(uses={"a": 1}), "exp": Op("crashed", uses={"b": 1})}
-    runs = [shard_run(tmp_path, told, number, ops, number) for number in range(1, 7)]
+    runs = [shard_run(tmp_path, night_record, number, ops, number) for number in range(1, 7)]
     publish(runs[0], url)  # Alembic's context is one per process: the schema is made before the threads start
     errors: list[BaseException] = []
 
@@ -248,10 +248,10 @@ def test_a_wrong_password_is_one_line_that_does_not_tell_it(
     for words in (("sql", "SELECT 1", "--db"), ("unblock", "--db"), ("report", "--db"), ("db", "stats", "--db"),
                   ("db", "upgrade", "--db"), ("dashboard", "up", "--home", str(tmp_path / "home"), "--db"),
                   ("publish", str(tmp_path / "run"), "--to")):  # fmt: skip
-        code, told = says(*words, wrong)
-        assert code == 2, told
-        assert "password authentication failed" in told, told
-        assert (told.count("\n"), "hunter2" in told, "Traceback" in told) == (1, False, False), told
+        code, output = says(*words, wrong)
+        assert code == 2, output
+        assert "password authentication failed" in output, output
+        assert (output.count("\n"), "hunter2" in output, "Traceback" in output) == (1, False, False), output
     assert not (tmp_path / "home").exists()
     assert says("sql", "SELECT COUNT(*) FROM op_tests", "--csv", "--db", right) == (0, "count\n13\n")
 
@@ -278,16 +278,16 @@ def test_a_run_waits_for_the_right_password(
     for target, code, reason in ((wrong, 2, "password authentication failed"), (none, 2, "no password supplied"),
                                  (nobody, 2, 'role "nobody" does not exist'), (away, 1, "onnection refused"),
                                  (nowhere, 2, 'database "nowhere" does not exist')):  # fmt: skip
-        got, told = says(str(run), "--to", target)
-        assert (got, reason in told, told.count("\n"), "hunter2" in told) == (code, True, 1, False), told
-        assert ("; try the user, password and database" in told) == (code == 2), told
-        assert "opscope publish, which delivers" in told
+        got, output = says(str(run), "--to", target)
+        assert (got, reason in output, output.count("\n"), "hunter2" in output) == (code, True, 1, False), output
+        assert ("; try the user, password and database" in output) == (code == 2), output
+        assert "opscope publish, which delivers" in output
         assert [path.name for path in spool.waiting(target, tmp_path)] == [run_id]
         assert says("--to", target)[0] == code  # nor does the spool alone get in
     assert "hunter2" not in "".join(path.read_text() for path in tmp_path.glob(".opscope/**/database"))
     shutil.rmtree(run)
-    code, told = says("--to", right, "--json")
-    assert (code, json.loads(told)["from_spool"]) == (0, [run_id])
+    code, output = says("--to", right, "--json")
+    assert (code, json.loads(output)["from_spool"]) == (0, [run_id])
     assert ask(right, "SELECT COUNT(*), COUNT(DISTINCT run_id) FROM op_tests").rows == ((13, 1),)
     assert spool.waiting(wrong, tmp_path) == []
 

@@ -20,8 +20,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("plugin")
 
 
-def sweep(folder: Path, *options: str, what: tuple[str, str] = ("--model", "mnist_mlp")) -> Done:
-    command = [Path(sys.executable).with_name("pytest"), *what, "--op-by-op", "--backend", "null", *options]
+def sweep(folder: Path, *options: str, model: tuple[str, str] = ("--model", "mnist_mlp")) -> Done:
+    command = [Path(sys.executable).with_name("pytest"), *model, "--op-by-op", "--backend", "null", *options]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
 
 
@@ -52,7 +52,7 @@ def test_a_database_that_cannot_be_written_is_one_line(folder: Path, first: tupl
     op = load_run(run_dir).tests[0].op_id
     (run_dir / "report.html").unlink()
     again = ("--op", op)
-    done = sweep(folder, "--run-dir", str(run_dir), "--publish", "sqlite:////proc/nowhere/db.sqlite", what=again)
+    done = sweep(folder, "--run-dir", str(run_dir), "--publish", "sqlite:////proc/nowhere/db.sqlite", model=again)
     assert done.returncode == 0, done.stdout + done.stderr
     assert [line for line in done.stdout.splitlines() if line.startswith("--publish: expected a writable folder")]
     assert "Traceback" not in done.stdout + done.stderr
@@ -71,12 +71,12 @@ def test_a_run_whose_database_is_away_waits_and_ends_as_its_ops_did(folder: Path
     assert "Traceback" not in done.stdout + done.stderr
     opscope = [sys.executable, "-m", "opscope.harness.cli.main"]
     status = [*opscope, "status", "--database", url]
-    told = subprocess.run(status, cwd=folder, capture_output=True, text=True)
-    assert (told.returncode, told.stdout.startswith("1 run waits in the spool")) == (2, True), told
+    shown = subprocess.run(status, cwd=folder, capture_output=True, text=True)
+    assert (shown.returncode, shown.stdout.startswith("1 run waits in the spool")) == (2, True), shown
     (folder / "away.sqlite").rmdir()
     subprocess.run([*opscope, "publish", "--to", url], cwd=folder, check=True)
-    told = subprocess.run(status, cwd=folder, capture_output=True, text=True)
-    assert (told.returncode, told.stdout) == (0, "newest complete night: none\n")
+    shown = subprocess.run(status, cwd=folder, capture_output=True, text=True)
+    assert (shown.returncode, shown.stdout) == (0, "newest complete night: none\n")
 
 
 @pytest.mark.slow

@@ -43,8 +43,8 @@ def test_every_record_comes_back_as_it_was(run_dir: Path, tmp_path: Path) -> Non
     with open_database(url) as connection:
         for test in run.tests:
             row = connection.execute(sa.select(OP_TESTS).where(OP_TESTS.c.op_id == test.op_id)).mappings().one()
-            told = {name: row[name] for name in OpTest.model_fields if name not in DROPPED}
-            again = OpTest.model_validate({**told, "results": ()})
+            values = {name: row[name] for name in OpTest.model_fields if name not in DROPPED}
+            again = OpTest.model_validate({**values, "results": ()})
             message = (test.error_message or "").replace("\0", "\\0") or None
             assert again == test.model_copy(
                 update={

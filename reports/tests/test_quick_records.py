@@ -28,7 +28,7 @@ def fields(value: object, kind: type[OpRow] | type[OpTest]) -> dict[str, object]
 
 def _maps(value: object) -> object:
     if isinstance(value, list):
-        return [_maps(one) for one in value]
+        return [_maps(item) for item in value]
     names = getattr(value, "__struct_fields__", None)
     return {name: _maps(plain(getattr(value, name))) for name in names} if names else value
 
@@ -39,9 +39,9 @@ def test_every_field_is_what_the_store_reads(tmp_path: Path) -> None:
     header, ops = quick_records.manifest(run_dir)
     assert header == run.header
     assert [fields(op, OpRow) for op in ops] == [fields(row, OpRow) for row in run.rows]
-    found = [fields(test, OpTest) for test in quick_records.journal(run_dir)]
-    assert found == [fields(test, OpTest) for test in attempts]
-    assert any("\\0" in str(test["error_message"]) for test in found)  # a NUL, told by its escape
+    tests = [fields(test, OpTest) for test in quick_records.journal(run_dir)]
+    assert tests == [fields(test, OpTest) for test in attempts]
+    assert any("\\0" in str(test["error_message"]) for test in tests)  # a NUL, told by its escape
 
 
 @pytest.mark.parametrize(
@@ -73,5 +73,5 @@ def test_a_run_that_did_not_change_is_not_written_again(tmp_path: Path, monkeypa
         publish(run_dir, locked)
     publish(run_dir, url)
     with open_database(url) as connection:
-        told = connection.execute(sa.select(RUNS.c.published)).scalars().all()
-    assert told == [{"digest": publish_digest.digest(run_dir), "rows": counts}]
+        published = connection.execute(sa.select(RUNS.c.published)).scalars().all()
+    assert published == [{"digest": publish_digest.digest(run_dir), "rows": counts}]

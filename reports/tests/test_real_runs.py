@@ -68,16 +68,16 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.slow
 def test_two_sweeps_say_what_changed(folder: Path) -> None:
-    found = json.loads(command(folder, "opscope", "diff", "--json"))
-    assert {row["op_name"]: row["label"] for row in found["rows"]} == {
+    by_database = json.loads(command(folder, "opscope", "diff", "--json"))
+    assert {row["op_name"]: row["label"] for row in by_database["rows"]} == {
         "stablehlo.exponential": "FIXED", "stablehlo.tanh": "REASON-CHANGED", "stablehlo.abs": "NEW",
         "stablehlo.add": "SAME",
     }  # fmt: skip
-    assert found["changes"] == []
+    assert by_database["changes"] == []
     report = (folder / "night1" / "report.html").read_text(encoding="utf-8")
     assert f"Against <code>{load_run(folder / 'night0').record.run_id}</code>" in report
     by_folder = json.loads(command(folder, "opscope", "diff", "night0", "night1", "--json"))
-    assert by_folder["rows"] == found["rows"]
+    assert by_folder["rows"] == by_database["rows"]
 
 
 @pytest.mark.slow

@@ -58,7 +58,7 @@ def test_charts_and_stored_questions_use_the_new_names() -> None:
     for name, doc in assets.charts.items():
         params = bundle.chart_params(doc, assets)
         about = assets.datasets[doc["dataset"]]
-        used = {*columns(params), *(one["subject"] for one in params["adhoc_filters"])}
+        used = {*columns(params), *(condition["subject"] for condition in params["adhoc_filters"])}
         used |= {about["columns"][column].get("text_of", column) for column in used}
         assert not used & set(COLUMNS.get(doc["dataset"], {})), name
         assert not [metric for metric in metrics(params) if "(old name)" in about["metrics"][metric]["label"]], name

@@ -34,9 +34,9 @@ def place(tmp_path: Path) -> tuple[Path, str]:
 def test_the_page_shows_what_the_commands_print(place: tuple[Path, str], tmp_path: Path) -> None:
     run_dir, url = place
     view = from_folder(run_dir)
-    found = since_last(view, url)
-    assert found is not None
-    assert found.rows == compare(from_folder(tmp_path / "night01"), view).rows
+    diff = since_last(view, url)
+    assert diff is not None
+    assert diff.rows == compare(from_folder(tmp_path / "night01"), view).rows
     filled = context(load_run(run_dir), url)
     assert [row.label for row in filled["changes"][0]["rows"]] == ["NEW", "FIXED"]
     assert filled["fixes"][0]["plan"] == plan(views_of(view))

@@ -29,42 +29,43 @@ def url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return url
 
 
-def told(url: str, name: str, *words: str) -> Any:
+def shown(url: str, name: str, *words: str) -> Any:
     done = CliRunner().invoke(show, [name, "--db", url, "--json", *words], catch_exceptions=False)
     assert done.exit_code == 0, done.output
     return json.loads(done.output)
 
 
 def test_an_op_night_by_night(url: str) -> None:
-    found = told(url, op_id("add"))
-    assert found["models"] == {"a": 2, "b": 1}
-    assert [(one["label"], one["status"], one["pcc"], one["cycles"], one["owner"]) for one in found["history"]] == [
+    op = shown(url, op_id("add"))
+    assert op["models"] == {"a": 2, "b": 1}
+    assert [(row["label"], row["status"], row["pcc"], row["cycles"], row["owner"]) for row in op["history"]] == [
         ("2026-11-03 02:00", "compile_failed", None, None, "lowering"),
         ("2026-11-02 02:00", "success", 0.9999, 40, ""),
     ]
-    assert found["repro"].startswith("pytest --op-by-op --op")
-    assert len(told(url, op_id("add"), "--owner", "lowering")["history"]) == 1
-    assert told(url, op_id("add"), "--owner", "models")["history"] == []
+    assert op["repro"].startswith("pytest --op-by-op --op")
+    assert len(shown(url, op_id("add"), "--owner", "lowering")["history"]) == 1
+    assert shown(url, op_id("add"), "--owner", "models")["history"] == []
 
 
 def test_a_model_with_its_ladder_its_blockers_and_its_trend(url: str) -> None:
-    found = told(url, "b")
-    [lane] = found["lanes"]
-    assert [one["ops"] for one in lane["ladder"]] == [2]
-    assert {(one["op_name"], one["label"], one["owner"]) for one in lane["blockers"]} == {
+    model = shown(url, "b")
+    [lane] = model["lanes"]
+    assert [row["ops"] for row in lane["ladder"]] == [2]
+    assert {(row["op_name"], row["label"], row["owner"]) for row in lane["blockers"]} == {
         ("stablehlo.add", "NEW", "lowering"), ("stablehlo.exp", "PERSISTING", "models")
     }  # fmt: skip
-    assert [(one["right_ops"], one["bad_ops"]) for one in found["trend"]] == [(0, 2), (1, 1)]
-    [lane] = told(url, "b", "--owner", "models")["lanes"]
-    assert [one["op_name"] for one in lane["blockers"]] == ["stablehlo.exp"]
+    assert [(row["right_ops"], row["bad_ops"]) for row in model["trend"]] == [(0, 2), (1, 1)]
+    [lane] = shown(url, "b", "--owner", "models")["lanes"]
+    assert [row["op_name"] for row in lane["blockers"]] == ["stablehlo.exp"]
 
 
 def test_a_run_that_only_the_database_has(url: str, tmp_path: Path) -> None:
-    found = told(url, "night02")
-    assert found["statuses"] == {"compile_failed": 1, "crashed": 1}
-    assert [one["owner"] for one in told(url, "night02", "--owner", "models")["failing"]] == ["models"]
-    folder = told(url, str(tmp_path / "2" / "night02"), "--owner", "lowering")  # a folder, of which only rows are asked
-    assert [one["op_name"] for one in folder["failing"]] == ["stablehlo.add"]
+    run = shown(url, "night02")
+    assert run["statuses"] == {"compile_failed": 1, "crashed": 1}
+    assert [row["owner"] for row in shown(url, "night02", "--owner", "models")["failing"]] == ["models"]
+    # Of a folder, too, only the rows of the team are shown.
+    folder = shown(url, str(tmp_path / "2" / "night02"), "--owner", "lowering")
+    assert [row["op_name"] for row in folder["failing"]] == ["stablehlo.add"]
 
 
 @pytest.mark.parametrize("name", ["add", "stablehlo.add", op_id("add")[:6]])

@@ -36,19 +36,19 @@ OPS = {
 
 
 def test_the_ranking_counts_models_uses_and_ops(tmp_path: Path) -> None:
-    found = plan(views_of(from_folder(night(tmp_path, 1, OPS))))
-    told = {fix.error: (fix.models, fix.alone, fix.uses, fix.ops, fix.known) for fix in found.fixes}
-    assert told == {
+    fix_plan = plan(views_of(from_folder(night(tmp_path, 1, OPS))))
+    fixes = {fix.error: (fix.models, fix.alone, fix.uses, fix.ops, fix.known) for fix in fix_plan.fixes}
+    assert fixes == {
         "no exp": (("a", "b"), 1, 7, 2, 0),
         "no sort": (("b", "c"), 1, 2, 1, 0),
         "no body": (("d",), 0, 3, 1, 0),
         "no fft": (("d",), 0, 1, 1, 1),
     }
-    assert [fix.error for fix in found.fixes] == ["no exp", "no sort", "no body", "no fft"]
-    assert found.whole == ("e",)
-    assert found.unknown == {"e": 1}
-    names = {fix.fix: fix.error for fix in found.fixes}
-    assert [(step.fixes, names.get(step.fix), step.whole) for step in found.curve] == [
+    assert [fix.error for fix in fix_plan.fixes] == ["no exp", "no sort", "no body", "no fft"]
+    assert fix_plan.whole == ("e",)
+    assert fix_plan.unknown == {"e": 1}
+    names = {fix.fix: fix.error for fix in fix_plan.fixes}
+    assert [(step.fixes, names.get(step.fix), step.whole) for step in fix_plan.curve] == [
         (0, None, 1), (1, "no exp", 2), (2, "no sort", 4), (3, "no body", 4), (4, "no fft", 5),
     ]  # fmt: skip
     by_op = plan(views_of(from_folder(tmp_path / "night01")), "op")
@@ -79,8 +79,8 @@ def test_the_curve_is_honest_and_never_beats_the_optimum(found: dict[str, frozen
 
 
 def test_where_models_need_several_fixes_the_pair_that_frees_most_comes_first() -> None:
-    found = {"p": {"a", "b"}, "q": {"a", "b"}, "r": {"a", "b"}, "s": {"c"}, "t": {"d", "e", "f"}}
-    steps = curve(found)
+    needs = {"p": {"a", "b"}, "q": {"a", "b"}, "r": {"a", "b"}, "s": {"c"}, "t": {"d", "e", "f"}}
+    steps = curve(needs)
     assert [(step.fix, step.whole) for step in steps] == [
         ("", 0), ("a", 0), ("b", 3), ("c", 4), ("d", 4), ("e", 4), ("f", 5),
     ]  # fmt: skip
@@ -115,8 +115,8 @@ def test_history_by_sql_counts_what_the_records_say(url: str, tmp_path: Path) ->
     with open_runs(url) as runs:
         view = runs.view("night02")
         for model in "abcde":
-            told = history(runs, view, model)
-            for row, folder in zip(told, ("night01", "night02"), strict=True):
+            rows = history(runs, view, model)
+            for row, folder in zip(rows, ("night01", "night02"), strict=True):
                 ops = [op for op in from_folder(tmp_path / folder).ops.values() if model in op.uses_of]
                 bad, idle = sum(op.bad for op in ops), sum(not op.attempted for op in ops)
                 assert (row["run_id"], row["ops"], row["missing"], row["not_attempted"]) == (

@@ -68,11 +68,11 @@ def test_the_command_prunes(url: str) -> None:
 def test_stats_are_the_rows_that_are_there(url: str, tmp_path: Path) -> None:
     done = run("stats", "--db", url, "--json")
     assert done.exit_code == 0, done.output
-    told = json.loads(done.output)
-    assert (told["nights"], told["runs_alone"], told["schema"]) == (2, 0, head())
-    assert told["bytes"] == (tmp_path / "db.sqlite").stat().st_size
+    figures = json.loads(done.output)
+    assert (figures["nights"], figures["runs_alone"], figures["schema"]) == (2, 0, head())
+    assert figures["bytes"] == (tmp_path / "db.sqlite").stat().st_size
     for table in ("op_tests", "ops", "uses", "nights"):
-        assert ask(url, f"SELECT COUNT(*) FROM {table}") == [(told["rows"][table],)], table
+        assert ask(url, f"SELECT COUNT(*) FROM {table}") == [(figures["rows"][table],)], table
     assert "2026-11-02 02:00 to 2026-11-10 02:00" in run("stats", "--db", url).output
 
 
@@ -95,5 +95,5 @@ def test_an_alias_joins_two_histories(url: str) -> None:
     assert ("FIXED",) in ask(url, f"SELECT label FROM night_changes WHERE op_id = '{op_id('sum')}'")
     wrong = {"OLD_ID: expected an op of the database": ("f" * 16, op_id("sum")),
              "NEW_ID: expected an id that has no alias itself": (op_id("add"), op_id("gone"))}  # fmt: skip
-    for told, (old, new) in wrong.items():
-        assert str(run("alias", old, new, "--db", url).exception).startswith(told)
+    for problem, (old, new) in wrong.items():
+        assert str(run("alias", old, new, "--db", url).exception).startswith(problem)

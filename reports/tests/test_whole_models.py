@@ -67,8 +67,8 @@ def test_a_night_shows_its_models_as_one_program_with_owners(tmp_path: Path, mon
     idle = whole.model_copy(update={"status": Status.SKIPPED, "pcc": None, "results": ()})
     night = record(1, shards=2)
     ops = {"add": Op(uses={"a": 1, "b": 1})}
-    told = ({"a": whole, "b": idle}, {"a": idle, "b": broken})  # each shard one model
-    for shard, models in enumerate(told, 1):
+    models_of_shards = ({"a": whole, "b": idle}, {"a": idle, "b": broken})  # each shard one model
+    for shard, models in enumerate(models_of_shards, 1):
         run_dir = shard_run(tmp_path, night, shard, ops, shard)
         with (run_dir / WHOLE_FILE).open("w") as lines:
             for name, one in models.items():

@@ -16,22 +16,22 @@ from opscope.reports.tests.night_runs import fresh, record, shard_run
 from opscope.reports.tests.nights import Op
 
 
-def config_of(root: Path, **told: Any) -> Config:
+def config_of(root: Path, **content: Any) -> Config:
     """The configuration of such nights; its database is one that is there already."""
     path = root / "results.sqlite"
     if not path.exists():
         fresh(path)
     values: dict[str, Any] = {}
-    for key, value in ({"models": ["a", "b"], "database": f"sqlite:///{path}"} | told).items():
+    for key, value in ({"models": ["a", "b"], "database": f"sqlite:///{path}"} | content).items():
         values |= KEYS[key](f"night: {key}", value)
-    return Config(path=root / "nightly.yaml", content=told, **values)
+    return Config(path=root / "nightly.yaml", content=content, **values)
 
 
 def night_of(config: Config, number: int, root: Path, **more: Any) -> NightRecord:
     """The night of that number; its folder is there."""
-    told = record(number, models=config.models, shards=config.shards if config.shards > 1 else 0, **more)
-    write_whole(folder_of(root, told) / RECORD, told.model_dump_json(), "a folder")
-    return told
+    night = record(number, models=config.models, shards=config.shards if config.shards > 1 else 0, **more)
+    write_whole(folder_of(root, night) / RECORD, night.model_dump_json(), "a folder")
+    return night
 
 
 def delivered(

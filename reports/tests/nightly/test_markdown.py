@@ -30,28 +30,28 @@ def rendered(text: str) -> str:
     return MarkdownIt("gfm-like", {"linkify": False, "html": True}).render(text)
 
 
-@pytest.mark.parametrize("told", NASTY)
-def test_a_text_of_somebody_else_reads_as_it_was_and_does_nothing(told: str) -> None:
-    page = rendered(table(("as text", "as code"), [[escaped(told), code(told)]]))
+@pytest.mark.parametrize("words", NASTY)
+def test_a_text_of_somebody_else_reads_as_it_was_and_does_nothing(words: str) -> None:
+    page = rendered(table(("as text", "as code"), [[escaped(words), code(words)]]))
     cells = re.findall(r"<td>(.*?)</td>", page, re.DOTALL)
     assert len(cells) == 2
     assert not re.search(r"<(?!/?code\b)", "".join(cells))
-    plain = " ".join("".join(c if c.isprintable() else " " for c in told).split())
+    plain = " ".join("".join(c if c.isprintable() else " " for c in words).split())
     assert html.unescape(cells[0]).replace("\u200b", "") == plain
     assert html.unescape(re.sub(r"</?code>", "", cells[1])) == plain
 
 
 def test_names_and_errors_of_a_night_are_text(tmp_path: Path) -> None:
     model = "<img src=x onerror=alert(1)>'; DROP TABLE runs;-- | `x`"
-    told: NightResult | None = None
+    result: NightResult | None = None
     for number, status in enumerate(("success", "compile_failed"), 1):
         op = Op(status, {model: 1}, error="<script>steal()</script> | @everyone")
-        told = delivered(config_of(tmp_path, models=[model]), tmp_path, number, {"add": op}, models=(model,))
-    assert told is not None
-    assert told.verdict.fails
-    page = rendered(told.summary)
+        result = delivered(config_of(tmp_path, models=[model]), tmp_path, number, {"add": op}, models=(model,))
+    assert result is not None
+    assert result.verdict.fails
+    page = rendered(result.summary)
     assert "<script" not in page
     assert "<img" not in page
     assert "&lt;script&gt;steal()&lt;/script&gt;" in page
     assert "&lt;img src=x onerror=alert(1)&gt;'; DROP TABLE runs;--" in page
-    assert "@everyone" not in told.summary
+    assert "@everyone" not in result.summary

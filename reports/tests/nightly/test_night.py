@@ -26,8 +26,8 @@ RIGHT = {"add": Op(uses={"a": 2}), "tanh": Op(uses={"b": 1}), "fft": Op("compile
 KNOWN = {"fft": Op("compile_failed", {"b": 1}, more={"expected": "notyet: no FFT"})}
 
 
-def kinds(told: object) -> dict[str, bool]:
-    return {problem.kind: problem.fails for problem in told.verdict.problems}  # type: ignore[attr-defined]
+def kinds(result: object) -> dict[str, bool]:
+    return {problem.kind: problem.fails for problem in result.verdict.problems}  # type: ignore[attr-defined]
 
 
 def test_news_fail_a_night_and_old_failures_do_not(tmp_path: Path) -> None:
@@ -57,9 +57,9 @@ def test_known_and_flaky_failures_fail_nothing(tmp_path: Path) -> None:
     config = config_of(tmp_path, policy={"failure": "fail"})
     delivered(config, tmp_path, 1, {"add": Op(uses={"a": 1}), "fft": Op(uses={"b": 1}), "tanh": Op(uses={"b": 1})})
     flaky = Op("run_failed", {"b": 1}, more={"flaky": True})
-    told = delivered(config, tmp_path, 2, {"add": Op(uses={"a": 1}), "tanh": flaky} | KNOWN)
-    assert (told.verdict.fails, told.verdict.changed) == (False, True)
-    assert "2 more, known or flaky, do not fail the night" in told.summary
+    result = delivered(config, tmp_path, 2, {"add": Op(uses={"a": 1}), "tanh": flaky} | KNOWN)
+    assert (result.verdict.fails, result.verdict.changed) == (False, True)
+    assert "2 more, known or flaky, do not fail the night" in result.summary
 
 
 def test_a_policy_decides(tmp_path: Path) -> None:
@@ -80,24 +80,24 @@ def test_a_night_without_data_fails(tmp_path: Path) -> None:
     two = config_of(tmp_path, architectures=["n150", "p150"])
     night = night_of(two, 3, tmp_path, archs=("n150", "p150"))
     run = shard_run(tmp_path / "runs", night, 3, RIGHT)
-    told = deliver(two, night, [run], str(two.database), tmp_path, (), environment={}, reports=False)
-    assert kinds(told) == {"no_data": True, "partial": False, "failure": False, "regression": True}
-    assert "no op was attempted on reference p150" in told.summary
+    result = deliver(two, night, [run], str(two.database), tmp_path, (), environment={}, reports=False)
+    assert kinds(result) == {"no_data": True, "partial": False, "failure": False, "regression": True}
+    assert "no op was attempted on reference p150" in result.summary
 
 
 def test_a_missing_shard_is_told_and_a_late_one_joins(tmp_path: Path) -> None:
     config = config_of(tmp_path, shards=2)
     night = night_of(config, 1, tmp_path)
     parts = []
-    for shard, (here, there) in enumerate((("add", "tanh"), ("tanh", "add")), 1):
-        ops = {here: Op(uses={"a": 1, "b": 1}), there: Op("skipped", {"a": 1, "b": 1})}
+    for shard, (ran, did_not_run) in enumerate((("add", "tanh"), ("tanh", "add")), 1):
+        ops = {ran: Op(uses={"a": 1, "b": 1}), did_not_run: Op("skipped", {"a": 1, "b": 1})}
         origin = {"options": {"dtype": "float32", "seed": 0, "shard": f"{shard}/2"}}
         parts.append(shard_run(tmp_path / "runs", night, shard, ops, shard, origin=origin))
-    told = deliver(config, night, parts[:1], str(config.database), tmp_path, (), environment={}, reports=False)
-    assert kinds(told) == {"partial": False}
-    assert "**partial**" in told.summary
-    assert told.title.endswith("partial")
-    assert "missing shard 2" in told.summary
+    result = deliver(config, night, parts[:1], str(config.database), tmp_path, (), environment={}, reports=False)
+    assert kinds(result) == {"partial": False}
+    assert "**partial**" in result.summary
+    assert result.title.endswith("partial")
+    assert "missing shard 2" in result.summary
     whole = deliver(config, night, parts, str(config.database), tmp_path, (), environment={})
     assert (kinds(whole), whole.results[0].attempted) == ({}, 2)
     assert "partial" not in whole.summary
@@ -115,8 +115,8 @@ def test_a_sweep_that_one_shard_did_not_get_to_is_missing(tmp_path: Path) -> Non
         origin = {"options": {"dtype": "float32", "seed": 0, "shard": f"{shard}/2"}}
         ops = {"add": Op(uses={"a": 1, "b": 1})}
         runs.append(shard_run(tmp_path / "runs", night, number, ops, shard, arch=arch, origin=origin))
-    told = deliver(config, night, runs, str(config.database), tmp_path, (), environment={}, reports=False)
-    assert {one.series.split()[1]: one.missing for one in told.results} == {"n150": "", "p150": "shard 2"}
+    result = deliver(config, night, runs, str(config.database), tmp_path, (), environment={}, reports=False)
+    assert {series.series.split()[1]: series.missing for series in result.results} == {"n150": "", "p150": "shard 2"}
 
 
 def test_a_database_that_is_away_costs_no_night(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,12 +127,12 @@ def test_a_database_that_is_away_costs_no_night(tmp_path: Path, monkeypatch: pyt
     kept = database.read_bytes()
     database.unlink()
     database.mkdir()  # what stands in the way
-    told = delivered(config, tmp_path, 2, RIGHT | {"add": Op("crashed", {"a": 2})})
+    result = delivered(config, tmp_path, 2, RIGHT | {"add": Op("crashed", {"a": 2})})
     # It is still compared, by the folders here, and a regression still fails it.
-    assert kinds(told) == {"regression": True, "failure": False, "spooled": False}
-    assert "1 run waits in the spool" in told.summary
-    assert "## NEW (1)" in told.summary
-    assert told.results[0].previous == "night01"
+    assert kinds(result) == {"regression": True, "failure": False, "spooled": False}
+    assert "1 run waits in the spool" in result.summary
+    assert "## NEW (1)" in result.summary
+    assert result.results[0].previous == "night01"
     database.rmdir()
     database.write_bytes(kept)
     again = delivered(config, tmp_path, 3, RIGHT)
@@ -149,9 +149,9 @@ def test_a_database_that_takes_it_not_fails_the_night_and_says_why(tmp_path: Pat
     with sqlite3.connect(newer) as connection:
         connection.execute("UPDATE alembic_version SET version_num = '9999'")
     other = config_of(tmp_path, database=f"sqlite:///{newer}")
-    told = delivered(other, tmp_path, 1, RIGHT)
-    assert kinds(told) == {"refused": True, "failure": False}
-    assert "schema 9999; try a newer opscope" in told.summary
+    result = delivered(other, tmp_path, 1, RIGHT)
+    assert kinds(result) == {"refused": True, "failure": False}
+    assert "schema 9999; try a newer opscope" in result.summary
     assert config.policy["refused"] == "fail"
 
 

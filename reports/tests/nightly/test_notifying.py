@@ -82,13 +82,13 @@ def test_a_template_is_filled_and_sent(receiver: Receiver) -> None:
 
 
 def test_words_of_the_message_are_no_template() -> None:
-    told = Message(**{**vars(MESSAGE), "title": "{summary} {0} %s"})
-    assert filled(["{title}"], told) == ["{summary} {0} %s"]
+    message = Message(**{**vars(MESSAGE), "title": "{summary} {0} %s"})
+    assert filled(["{title}"], message) == ["{summary} {0} %s"]
 
 
 def test_on_change_nobody_is_told_of_a_night_like_the_last(receiver: Receiver) -> None:
-    told = {"when": "change", "webhook": {"url": f"http://127.0.0.1:{receiver.server_port}/in"}}
-    notices = read_notices("notify", told)
+    settings = {"when": "change", "webhook": {"url": f"http://127.0.0.1:{receiver.server_port}/in"}}
+    notices = read_notices("notify", settings)
     assert notify(notices, MESSAGE, False) == []
     assert receiver.posts == []
     assert notify(notices, MESSAGE, True) == []

@@ -106,14 +106,14 @@ def test_a_webhook_is_trusted_in_the_same_way(certificate: tuple[Path, Path], mo
     server.handle_error = lambda *_: None  # type: ignore[method-assign]
     threading.Thread(target=server.serve_forever, daemon=True).start()
     webhook = Webhook(f"https://127.0.0.1:{server.server_port}/?token=hush", None, {"text": "{title}"}, timeout=5.0)
-    told = Notices("always", webhook)
+    notices = Notices("always", webhook)
     try:
-        (line,) = notify(told, MESSAGE, True)
+        (line,) = notify(notices, MESSAGE, True)
         assert line.startswith("webhook: expected it to take the summary, got a certificate that is not trusted (self")
         assert "hush" not in line
         assert server.posts == []
         monkeypatch.setenv("SSL_CERT_FILE", str(certificate[0]))
-        assert notify(told, MESSAGE, True) == []
+        assert notify(notices, MESSAGE, True) == []
         assert [body for _, _, body in server.posts] == [{"text": "2 worse"}]
     finally:
         server.shutdown()

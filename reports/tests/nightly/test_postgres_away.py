@@ -30,13 +30,13 @@ def test_a_server_that_is_killed_between_two_shards(tmp_path: Path, monkeypatch:
         config = config_of(tmp_path, shards=2)
 
         def night(number: int, start: int) -> NightResult:
-            told = night_of(config, number, tmp_path)
+            result = night_of(config, number, tmp_path)
             runs = []
-            for shard, (here, there) in enumerate((("add", "tanh"), ("tanh", "add")), 1):
-                ops = {here: Op(uses={"a": 1, "b": 1}), there: Op("skipped", {"a": 1, "b": 1})}
+            for shard, (ran, did_not_run) in enumerate((("add", "tanh"), ("tanh", "add")), 1):
+                ops = {ran: Op(uses={"a": 1, "b": 1}), did_not_run: Op("skipped", {"a": 1, "b": 1})}
                 origin = {"options": {"dtype": "float32", "seed": 0, "shard": f"{shard}/2"}}
-                runs.append(shard_run(runs_root(tmp_path), told, start + shard, ops, shard, origin=origin))
-            return deliver(config, told, runs, url, tmp_path, (), environment={}, reports=False)
+                runs.append(shard_run(runs_root(tmp_path), result, start + shard, ops, shard, origin=origin))
+            return deliver(config, result, runs, url, tmp_path, (), environment={}, reports=False)
 
         assert night(1, 10).delivered.published == ("night11", "night12")
 
@@ -50,12 +50,12 @@ def test_a_server_that_is_killed_between_two_shards(tmp_path: Path, monkeypatch:
             return kept(run_dir, *words)  # type: ignore[arg-type]
 
         monkeypatch.setattr(spool, "deliver", crash)
-        told = night(2, 20)
+        result = night(2, 20)
         monkeypatch.undo()
-        assert (told.delivered.published, told.delivered.spooled) == (("night21",), ("night22",))
-        assert [problem.kind for problem in told.verdict.problems if not problem.fails][-1:] == ["spooled"]
-        assert "the database could not be reached; 1 run waits in the spool" in told.summary
-        assert "postgres:" not in told.summary
+        assert (result.delivered.published, result.delivered.spooled) == (("night21",), ("night22",))
+        assert [problem.kind for problem in result.verdict.problems if not problem.fails][-1:] == ["spooled"]
+        assert "the database could not be reached; 1 run waits in the spool" in result.summary
+        assert "postgres:" not in result.summary
         server.start()
         again: Delivered = night(3, 30).delivered
         assert again.from_spool == ("night22",)

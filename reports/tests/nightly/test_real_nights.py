@@ -36,8 +36,8 @@ def place(tmp_path: Path) -> Path:
 
 
 def configure(place: Path, shards: int = 1) -> None:
-    told = CONFIG.format(backend=place / "lame.py", database=place / "results.sqlite", shards=shards)
-    (place / "nightly.yaml").write_text(told)
+    content = CONFIG.format(backend=place / "lame.py", database=place / "results.sqlite", shards=shards)
+    (place / "nightly.yaml").write_text(content)
 
 
 def start(place: Path, *words: str, verb: str = "nightly", file_blocks: int = 0) -> subprocess.Popen[str]:
@@ -53,8 +53,8 @@ def start(place: Path, *words: str, verb: str = "nightly", file_blocks: int = 0)
 
 def nightly(place: Path, *words: str, verb: str = "nightly", file_blocks: int = 0) -> tuple[int, str]:
     process = start(place, *(words if verb == "gate" else ("nightly.yaml", *words)), verb=verb, file_blocks=file_blocks)
-    told = process.communicate(timeout=300)[0]
-    return process.returncode, told
+    output = process.communicate(timeout=300)[0]
+    return process.returncode, output
 
 
 def rows(place: Path, query: str) -> list[tuple[object, ...]]:
@@ -64,15 +64,15 @@ def rows(place: Path, query: str) -> list[tuple[object, ...]]:
 def test_a_fault_of_a_compiler_fails_the_next_night_once(place: Path) -> None:
     assert nightly(place)[0] == 0
     (place / "lame").write_text("tanh maximum")
-    code, told = nightly(place)
-    assert code == 1, told
-    assert "worse than in the previous night" in told
+    code, output = nightly(place)
+    assert code == 1, output
+    assert "worse than in the previous night" in output
     summary = (place / "page.md").read_text()
     assert "## NEW" in summary
     assert "no lowering for maximum" in summary
     assert rows(place, "SELECT DISTINCT label FROM night_diff WHERE label <> 'SAME'") == [("NEW",)]
-    code, told = nightly(place)
-    assert (code, "nothing changed" in told) == (0, True)
+    code, output = nightly(place)
+    assert (code, "nothing changed" in output) == (0, True)
     assert [path.name for path in place.glob(".opscope/nights/*/report.html")] == ["report.html"] * 3
 
 
@@ -87,11 +87,11 @@ def test_a_night_that_is_killed_goes_on(place: Path) -> None:
     assert journal is not None
     process.send_signal(signal.SIGKILL)
     process.communicate(timeout=60)
-    there = journal.read_text().count("\n")
+    records = journal.read_text().count("\n")
     (place / "lame").write_text("")
-    code, told = nightly(place)
-    assert (code, len(list(place.glob(".opscope/nights/*")))) == (0, 1), told
-    assert journal.read_text().count("\n") >= there > 0
+    code, output = nightly(place)
+    assert (code, len(list(place.glob(".opscope/nights/*")))) == (0, 1), output
+    assert journal.read_text().count("\n") >= records > 0
     ((runs, complete),) = rows(place, "SELECT COUNT(*), SUM(outcome = 'complete') FROM runs")
     assert (runs, complete) == (1, 1)
     assert rows(place, "SELECT COUNT(*) FROM op_tests WHERE attempt > 1") == [(0,)]
@@ -104,8 +104,8 @@ def test_an_interrupted_night_says_how_it_goes_on(place: Path) -> None:
     while not list(place.glob(".opscope/runs/*/journal/*.jsonl")):
         time.sleep(0.02)
     process.send_signal(signal.SIGTERM)
-    told = process.communicate(timeout=120)[0]
-    assert (process.returncode, "run the same command again to continue this night" in told) == (130, True)
+    output = process.communicate(timeout=120)[0]
+    assert (process.returncode, "run the same command again to continue this night" in output) == (130, True)
     assert not (place / "results.sqlite").exists()
 
 
@@ -118,52 +118,52 @@ def test_shards_of_two_machines_make_one_night(place: Path, tmp_path_factory: py
         for name in ("lame.py", "lame", "nightly.yaml"):
             shutil.copy(place / name, machine)
         machines.append(machine)
-        code, told = nightly(machine, "--shard", f"{number}/2", *at)
-        assert code == 0, told
+        code, output = nightly(machine, "--shard", f"{number}/2", *at)
+        assert code == 0, output
         assert not (machine / "results.sqlite").exists()
     artifacts = place / "artifacts"
     shutil.copytree(machines[0] / ".opscope" / "runs", artifacts / "shard-1")
-    code, told = nightly(place, "--join", "artifacts", *at)
-    assert (code, "missing shard 2" in told) == (0, True), told
+    code, output = nightly(place, "--join", "artifacts", *at)
+    assert (code, "missing shard 2" in output) == (0, True), output
     assert "**partial**" in (place / "page.md").read_text()
     shutil.copytree(machines[1] / ".opscope" / "runs", artifacts / "shard-2")
-    code, told = nightly(place, "--join", "artifacts", *at)
-    assert (code, "partial" in told) == (0, False), told
+    code, output = nightly(place, "--join", "artifacts", *at)
+    assert (code, "partial" in output) == (0, False), output
     assert rows(place, "SELECT night_id, status FROM night_status") == [("nightly-20261120-020000", "complete")]
     assert len(list(place.glob(".opscope/nights/*/lame-n150*/report.html"))) == 2
-    code, told = nightly(place, "--join", "artifacts", "--started", "2026-11-21T02:00:00+00:00")
-    assert (code, "no data" in told) == (1, True)
+    code, output = nightly(place, "--join", "artifacts", "--started", "2026-11-21T02:00:00+00:00")
+    assert (code, "no data" in output) == (1, True)
 
 
 def test_bad_input_is_one_line(place: Path) -> None:
-    for words, told in (
+    for words, problem in (
         (("--shard", "2/3"), "--shard: expected a shard of 1, as the configuration says, got 2/3; try 1/1"),
         (("--started", "tonight"), "--started: expected a time with its zone, got `tonight`"),
         (("--join", "nowhere"), "--join: expected the runs of one night, got none"),
         (("--database", "mysql://h/d"), "--database: expected a SQLite or PostgreSQL URL, got `mysql`"),
     ):
-        code, said = nightly(place, *words)
-        assert (code, said.count("\n"), told in said) == (2, 1, True), said
+        code, output = nightly(place, *words)
+        assert (code, output.count("\n"), problem in output) == (2, 1, True), output
 
 
 def test_a_gate_runs_what_a_change_invalidates_and_fails_on_news_alone(place: Path) -> None:
-    told = (place / "nightly.yaml").read_text()
-    (place / "nightly.yaml").write_text(told.replace("no_cache: true, ", ""))
+    content = (place / "nightly.yaml").read_text()
+    (place / "nightly.yaml").write_text(content.replace("no_cache: true, ", ""))
     (place / "lame").write_text("exponential")
     assert nightly(place)[0] == 0
     gate = ("--config", "nightly.yaml", "--baseline", "nightly")
-    code, said = nightly(place, *gate, verb="gate")
-    assert (code, "0 ops ran, 0 not reached" in said, "nothing worse" in said) == (0, True, True), said
+    code, output = nightly(place, *gate, verb="gate")
+    assert (code, "0 ops ran, 0 not reached" in output, "nothing worse" in output) == (0, True, True), output
     (place / "lame").write_text("exponential maximum")
-    code, said = nightly(place, *gate, "--budget", "5m", verb="gate")
-    assert (code, " 0 verdicts still hold" in said) == (1, True), said
-    assert "## NEW" in said
-    assert "no lowering for maximum" in said
-    assert "no lowering for exponential" not in said
+    code, output = nightly(place, *gate, "--budget", "5m", verb="gate")
+    assert (code, " 0 verdicts still hold" in output) == (1, True), output
+    assert "## NEW" in output
+    assert "no lowering for maximum" in output
+    assert "no lowering for exponential" not in output
     assert "no lowering for maximum" in (place / "page.md").read_text()
     (place / "lame").write_text("")
-    code, said = nightly(place, *gate, verb="gate")
-    assert (code, "nothing worse, " in said, "fixed" in said) == (0, True, True), said
+    code, output = nightly(place, *gate, verb="gate")
+    assert (code, "nothing worse, " in output, "fixed" in output) == (0, True, True), output
     # What a night knows as wrong comes first when the budget is short.
     order = sorted(place.glob(".opscope/gates/*/*.history.json"))[0].read_text()
     assert order.count("true") == order.count("[true")
@@ -173,8 +173,8 @@ def test_a_gate_runs_what_a_change_invalidates_and_fails_on_news_alone(place: Pa
         (("--budget", "never"), "--budget: expected a time above 0"),
         (("--model", "mnist_mlq"), "--model: expected"),
     ):
-        code, said = nightly(place, *gate, *words, verb="gate")
-        assert (code, line in said) == (2, True), said
+        code, output = nightly(place, *gate, *words, verb="gate")
+        assert (code, line in output) == (2, True), output
 
 
 @pytest.fixture(params=["a small disk", "files that may not grow"])
@@ -196,13 +196,13 @@ def full(request: pytest.FixtureRequest, place: Path) -> Iterator[Callable[[], t
 def test_a_full_disk_ends_a_night_in_words_and_it_goes_on_when_there_is_room(
     place: Path, full: Callable[[], tuple[int, str]]
 ) -> None:
-    code, said = full()
+    code, output = full()
     # Where the summary still fits, the policy decides: by default a night that is partial and waits passes.
-    assert code in (1, 2) or ("partial: " in said and "spooled: the database could not be reached" in said), said
-    assert "Traceback" not in said
-    assert "No space left on device" in said or "File too large" in said, said
+    assert code in (1, 2) or ("partial: " in output and "spooled: the database could not be reached" in output), output
+    assert "Traceback" not in output
+    assert "No space left on device" in output or "File too large" in output, output
     if os.path.ismount(place / ".opscope"):
         subprocess.run(["mount", "-o", "remount,size=64m", str(place / ".opscope")], check=True)
-    code, said = nightly(place)
-    assert code == 0, said
+    code, output = nightly(place)
+    assert code == 0, output
     assert rows(place, "SELECT status FROM night_status ORDER BY night_id DESC")[0] == ("complete",)
