@@ -1,4 +1,4 @@
-"""The night that a change is held against: the newest complete one of a branch, and how risky its ops are."""
+"""Finds the night to compare a change with, the newest complete one of a branch, and rates the risk of its ops."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from opscope.reports.database.schema import NIGHTS, RUNS
 from opscope.reports.database.schema_nights import NIGHT_CHANGES, NIGHT_SERIES
 
 MEMORY = 10
-"""Nights back in which an op that changed counts as risky."""
+"""An op counts as risky if it changed in this many newest nights."""
 
 
 def baseline_night(connection: sa.Connection, baseline: str) -> str:
     """The id of the newest complete night of the branch or of the name `baseline`, or of the night of that id.
 
-    Complete is a night without anything missing in any of its series. Raises InputError where there is none.
+    A night is complete if nothing is missing in any of its series. Raises InputError if there is none.
     """
     if is_night(connection, baseline):
         return baseline
@@ -49,7 +49,7 @@ def baseline_night(connection: sa.Connection, baseline: str) -> str:
 
 
 def series_like(connection: sa.Connection, night_id: str, backend: str, arch: str, data_format: str) -> str | None:
-    """The series of a night that a sweep with these options belongs to, as far as that is known before it ran."""
+    """The series of a night that a sweep with these options belongs to, as far as the options tell before it runs."""
     query = sa.select(NIGHT_SERIES.c.series).where(
         NIGHT_SERIES.c.night_id == night_id, NIGHT_SERIES.c.backend == backend, NIGHT_SERIES.c.arch == arch
     )
@@ -59,7 +59,7 @@ def series_like(connection: sa.Connection, night_id: str, backend: str, arch: st
 
 
 def write_history(connection: sa.Connection, night: RunView, path: Path) -> Path:
-    """Writes how risky each op of a night is, for `--budget-history`: what went wrong or changed lately comes first."""
+    """Writes the risk of each op of a night for `--budget-history`: ops that failed or changed lately run first."""
     lately = (
         sa.select(NIGHT_SERIES.c.night_id)
         .where(NIGHT_SERIES.c.series == night.series, NIGHT_SERIES.c.started <= night.started)
@@ -80,7 +80,7 @@ def write_history(connection: sa.Connection, night: RunView, path: Path) -> Path
 
 
 def kept_and_run(run_dir: Path) -> Mapping[str, int]:
-    """Of a run's ops: `kept` verdicts that still held, those that `ran`, those that were `not reached`."""
+    """Counts the ops of a run: `kept` verdicts that still hold, `ran`, and `not reached`."""
     counts = {"kept": 0, "ran": 0, "not reached": 0}
     newest: dict[tuple[str, str], dict[str, Any]] = {}
     for path in sorted((run_dir / "journal").glob("*.jsonl")):

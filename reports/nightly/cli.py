@@ -86,7 +86,7 @@ def nightly(
 
 
 def _number(shard: str | None, shards: int) -> int | None:
-    """The shard that `--shard I/N` names. Raises InputError where the night has other shards."""
+    """The shard that `--shard I/N` names. Raises InputError if the night has another number of shards."""
     from opscope.harness.record.errors import InputError
     from opscope.harness.settings.settings import BY_NAME
 
@@ -99,7 +99,7 @@ def _number(shard: str | None, shards: int) -> int | None:
 
 
 def _time(started: str | None) -> datetime | None:
-    """A point in time with its zone. Raises InputError for one without, which machines would read differently."""
+    """Parses a time with its zone. Raises InputError without a zone, because machines would read it differently."""
     from opscope.harness.record.errors import InputError
 
     if started is None:
@@ -114,7 +114,7 @@ def _time(started: str | None) -> datetime | None:
 
 
 def _print_commands(config: object, all_sweeps: list, root: Path, at: datetime | None) -> None:  # type: ignore[type-arg]
-    """What would be run."""
+    """Prints the command of each sweep."""
     import shlex
     from datetime import UTC
 
@@ -132,7 +132,7 @@ def _print_commands(config: object, all_sweeps: list, root: Path, at: datetime |
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """Lets no second process run the same night. Raises InputError where one does."""
+    """Locks the night. Raises InputError if another process runs it."""
     from opscope.harness.record.errors import InputError
 
     descriptor = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)

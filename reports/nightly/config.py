@@ -18,22 +18,22 @@ from opscope.reports.nightly.fields import mapping, one_of, text, texts, whole_n
 from opscope.reports.nightly.notices import Notices, read_notices
 
 CONFIG_FILE = Path("ci") / "nightly.yaml"
-"""Where the configuration stands unless another is named."""
+"""The default file."""
 
 POLICY = {"no_data": "fail", "regression": "fail", "failure": "pass", "partial": "pass", "spooled": "pass",
           "refused": "fail"}  # fmt: skip
-"""What fails a night unless the file says otherwise:
+"""Default policy: what fails a night.
 
 - `no_data`: a backend, board and format of which no op was attempted, or nothing at all
 - `regression`: an op that is NEW, REASON-CHANGED or PCC-DROP, neither known nor flaky
 - `failure`: an op that fails and that no limitation names, new or not
 - `partial`: a model, a shard or the end of a run is missing
 - `spooled`: the database was away, and the night waits in .opscope/spool
-- `refused`: the database took the night not, and will not later (another schema, another night of its name)
+- `refused`: the database refused the night for good (another schema, another night of its name)
 """
 
 OURS = frozenset({"backend", "arch", "data_format", "budget", "shard", "publish", "no_report", "op_by_op_on_fail"})
-"""Settings of a run that a night decides by itself."""
+"""Settings of a run that the night sets itself."""
 
 
 @dataclass(frozen=True)
@@ -42,31 +42,31 @@ class Config:
 
     path: Path
     content: Mapping[str, Any]
-    """As it was read; stored with the night."""
+    """The file as it was read; it is stored with the night."""
     models: tuple[str, ...]
     """Names, globs, `all`, files."""
     backends: tuple[str, ...] = (str(BY_NAME["backend"].default),)
     archs: tuple[str, ...] = ("n150",)
     data_formats: tuple[str, ...] = ()
-    """Empty: whatever each backend takes by itself."""
+    """Empty: the default of each backend."""
     name: str = "nightly"
     zone: str = "UTC"
     budget: float | None = None
-    """Seconds that one machine may start ops for."""
+    """Seconds during which one machine may start ops."""
     shards: int = 1
     workers: int = 1
-    """pytest's processes of a sweep."""
+    """Number of pytest processes per sweep."""
     database: str | None = None
     """A URL without a password; None: `database_env`, or the SQLite file of the folder."""
     database_env: str | None = None
     owners: Path | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
-    """Further settings of every run."""
+    """Other settings of every run."""
     policy: Mapping[str, str] = field(default_factory=lambda: dict(POLICY))
     notices: Notices | None = None
 
     def database_url(self, root: Path, given: str | None = None, environment: Mapping[str, str] = os.environ) -> str:
-        """The database that gets the night. Raises InputError for a variable that is not set and for no URL."""
+        """The database to publish to. Raises InputError if its variable is not set or holds no URL."""
         from opscope.reports.database.database import default_url, usable_url
 
         url, where = given, "--database"
@@ -80,7 +80,7 @@ class Config:
 
 
 def read_config(path: Path) -> Config:
-    """The configuration in a file. Raises InputError, with the place in the file, for whatever it cannot be."""
+    """Reads and checks a configuration. Raises InputError with the key that is wrong."""
     import yaml
 
     try:
@@ -175,4 +175,4 @@ KEYS: dict[str, Callable[[str, Any], dict[str, Any]]] = {
     "policy": _named("policy", _policy),
     "notify": _named("notices", read_notices),
 }
-"""Key of the file -> the fields of `Config` that it gives."""
+"""Key of the file -> the function that reads it into fields of `Config`."""

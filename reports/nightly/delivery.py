@@ -1,4 +1,4 @@
-"""A night into the database, its shards into one run each, and the pages made of it."""
+"""Publishes the runs of a night, and joins the shards of each cell into one run."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ from opscope.reports.publish import spool
 from opscope.reports.records.night_record import NightRecord
 
 SHARD_FILE = "shard.json"
-"""In the folder of a run that `--shard` cut out; the joined run has none."""
+"""File in the folder of a run with `--shard`; the joined run has none."""
 
 
 @dataclass(frozen=True)
 class Delivered:
-    """What became of a night's runs on their way into the database."""
+    """Result of publishing the runs of a night."""
 
     place: str
     """The database, without a password."""
     published: tuple[str, ...] = ()
-    """Ids of the runs that are in it now."""
+    """Ids of the runs that were published."""
     from_spool: tuple[str, ...] = ()
-    """Ids of runs that had waited for it."""
+    """Ids of runs that were published from the spool."""
     spooled: tuple[str, ...] = ()
-    """Ids of the runs that wait for it now."""
+    """Ids of the runs that wait in the spool now."""
     refused: tuple[str, ...] = field(default=())
-    """One line for each run that it does not take, now or later."""
+    """One line for each run that the database refuses for good."""
     away: str = ""
-    """What the database said, where it was away."""
+    """The database's error if it could not be reached."""
 
 
 def publish(runs: Sequence[Path], url: str, root: Path) -> Delivered:
-    """Publishes the runs of a night, each in a transaction of its own. Nothing that goes wrong here is raised.
+    """Publishes the runs of a night, each in a transaction of its own. Raises nothing: problems are in the result.
 
-    Once the database is away the other runs go to the spool at once: a server that does not answer is waited for once.
+    Once the database cannot be reached, the other runs go to the spool at once, so the timeout is waited for only once.
     """
     published: list[str] = []
     from_spool: list[str] = []
@@ -71,7 +71,7 @@ def publish(runs: Sequence[Path], url: str, root: Path) -> Delivered:
 
 
 def name_owners(rules: Sequence[Rule], url: str) -> list[str]:
-    """Puts the rules of owners into the database, so that dashboards name the same teams; one line where it cannot."""
+    """Stores the rules of owners in the database, so that dashboards name the same teams; returns problems."""
     try:
         with open_database(url, "--database") as connection:
             store_owners(connection, rules)
@@ -81,9 +81,9 @@ def name_owners(rules: Sequence[Rule], url: str) -> list[str]:
 
 
 def merge(runs: Sequence[Path], night: NightRecord, root: Path) -> tuple[dict[str, Path], list[str]]:
-    """Cell -> the run that its shards make together, and one line for each cell whose shards cannot be joined.
+    """Joins the shards of each cell: cell -> run folder, and one line for each cell that could not be joined.
 
-    A run that is not cut into shards speaks for its cell as it is.
+    A run without shards is the run of its cell.
     """
     folder = folder_of(root, night)
     merged: dict[str, Path] = {}
@@ -113,7 +113,7 @@ def merge(runs: Sequence[Path], night: NightRecord, root: Path) -> tuple[dict[st
 
 
 def _cell(run_dir: Path) -> str:
-    """What the shards of one sweep have in common, as a folder's name."""
+    """The folder name that all shards of one sweep share."""
     from opscope.harness.record.store import file_name
 
     record = read_run(run_dir)
@@ -122,7 +122,7 @@ def _cell(run_dir: Path) -> str:
 
 
 def _free(folder: Path, cell: str) -> Path:
-    """A folder for a joined run: a late shard is joined again, beside what was joined before it."""
+    """A new folder for a joined run: after a late shard the runs are joined again, beside the earlier result."""
     into, number = folder / cell, 1
     while into.exists():
         number += 1

@@ -1,4 +1,4 @@
-"""Values of a configuration's fields, each read with the place where it stands."""
+"""Checks the values of a configuration; every error names the key."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from opscope.harness.record.errors import InputError, closest
 
 
 def text(where: str, value: Any) -> str:
-    """A text that is not empty. Raises InputError for anything else."""
+    """Checks a text that is not empty. Raises InputError for anything else."""
     if not isinstance(value, str) or not value.strip():
         raise InputError(where, "a text", _shown(value))
     return value
@@ -43,7 +43,7 @@ def number(where: str, value: Any) -> float:
 
 
 def mapping(where: str, value: Any, keys: Sequence[str] | None = None) -> Mapping[str, Any]:
-    """A map whose keys are among `keys`, where these are given."""
+    """A map whose keys are among `keys`, if these are given."""
     if not isinstance(value, dict):
         raise InputError(where, "a mapping", _shown(value))
     for key in value:

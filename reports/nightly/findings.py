@@ -1,4 +1,4 @@
-"""What a night found, series by series: from the database, or from the run folders where the database is away."""
+"""Results of a night by series, from the database, or from the run folders if the database cannot be reached."""
 
 from __future__ import annotations
 
@@ -25,55 +25,55 @@ from opscope.reports.records.night_record import NightRecord, membership
 
 @dataclass(frozen=True)
 class SeriesResult:
-    """One series of a night: backend, board and options."""
+    """The results of one series of a night: a backend, a board and options."""
 
     series: str
     status: str
     """`complete` or `partial`."""
     missing: str
-    """What is not there, in words."""
+    """What is missing, as text."""
     previous: str
-    """The night that it is compared with; empty where there is none."""
+    """The night that it is compared with; empty if there is none."""
     view: RunView | None
-    """Its ops; None where no run came."""
+    """Its ops; None if there is no run."""
     diff: Diff | None
     models: Mapping[str, int]
     """The ledger of models: asked, ran, build_failed, ..."""
 
     @property
     def ops(self) -> Iterable[Outcome]:
-        """Its ops; none where no run came."""
+        """Its ops; empty if there is no run."""
         return self.view.ops.values() if self.view is not None else ()
 
     @property
     def attempted(self) -> int:
-        """Ops whose numbers were asked for."""
+        """Number of attempted ops."""
         return sum(op.attempted for op in self.ops)
 
     @property
     def right(self) -> int:
-        """Of these, those that came out right."""
+        """Number of right ops."""
         return sum(op.status == Status.SUCCESS for op in self.ops)
 
     @property
     def failing(self) -> int:
-        """Ops that go wrong and that no limitation names; flaky ones apart."""
+        """Number of ops that go wrong and that no limitation names, without flaky ones."""
         return sum(op.bad and not op.expected and not op.flaky for op in self.ops)
 
     @property
     def known(self) -> int:
-        """Ops that go wrong as a limitation says."""
+        """Number of expected failures."""
         return sum(op.bad and bool(op.expected) for op in self.ops)
 
 
 def from_database(url: str, night_id: str, rules: Sequence[Rule] = ()) -> list[SeriesResult]:
-    """The night as the database has it. Raises InputError where it cannot be read."""
+    """The night from the database at `url`. Raises InputError if it cannot be read."""
     with read_database(url, "--database") as connection:
         return read_night_of(connection, night_id, rules)
 
 
 def read_night_of(connection: sa.Connection, night_id: str, rules: Sequence[Rule] = ()) -> list[SeriesResult]:
-    """The night in an open database; empty where it is not there."""
+    """The night from an open database; empty if it is not there."""
     query = sa.select(NIGHT_SERIES).where(NIGHT_SERIES.c.night_id == night_id).order_by(NIGHT_SERIES.c.series)
     with_runs = set(series_of(connection, night_id))
     results = []
@@ -96,9 +96,9 @@ def read_night_of(connection: sa.Connection, night_id: str, rules: Sequence[Rule
 def from_folders(
     merged: Mapping[str, Path], night: NightRecord, root: Path, rules: Sequence[Rule] = ()
 ) -> list[SeriesResult]:  # fmt: skip
-    """The night as the runs of its cells tell it, each beside that of the newest earlier night in this folder.
+    """The night from the run folders of its cells, each compared with the newest earlier night in this folder.
 
-    `merged`: cell -> run folder of all its shards.
+    `merged` maps a cell to the run folder of all its shards.
     """
     earlier = _earlier(night, root)
     results = []
@@ -154,6 +154,6 @@ def _earlier(night: NightRecord, root: Path) -> dict[str, RunView]:
 
 
 def shard_of(run_dir: Path) -> int:
-    """Which shard of its night a run is; 0: none."""
+    """The number of the run's shard; 0 if the night has no shards."""
     member = membership(run_dir)
     return 0 if member is None else member.shard

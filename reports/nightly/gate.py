@@ -1,4 +1,4 @@
-"""A change before it is merged: the ops that it invalidates, riskiest first, against the last complete night."""
+"""The gate for a change: runs the ops that it invalidates, riskiest first, and compares with a complete night."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ GATES = Path(NAME) / "gates"
 
 @dataclass(frozen=True)
 class SweepComparison:
-    """One sweep of a gate, and the night's series that it is held against."""
+    """One sweep of a gate, compared with a series of the night."""
 
     sweep: Sweep
     run_dir: Path
@@ -40,21 +40,21 @@ class SweepComparison:
     """None: the night had no such sweep."""
     diff: Diff | None
     ended: bool
-    """Whether it came to its end, or to that of the budget."""
+    """Whether the sweep finished, or used up its budget."""
     line: str
-    """How its ops were spent, or what pytest said where none ran."""
+    """Counts of kept, run and unreached ops, or pytest's last line if none ran."""
 
 
 @dataclass(frozen=True)
 class Gate:
-    """A gate that was run."""
+    """The result of a gate."""
 
     verdict: Verdict
     title: str
     summary: str
     """Markdown."""
     path: Path
-    """The file with it."""
+    """File that holds the summary."""
 
 
 def run(
@@ -62,8 +62,8 @@ def run(
 ) -> Gate:
     """Runs what the change invalidates, compares, and writes the table.
 
-    A verdict that still holds costs nothing; the others are run in the order of their risk until the budget is spent.
-    Raises InputError: no complete night of `baseline`, a database that cannot be read.
+    A verdict that still holds costs nothing; the others run by risk until the budget is spent. Raises InputError
+    if `baseline` has no complete night, or the database cannot be read.
     """
     all_sweeps = sweeps(replace(config, shards=1))
     stamp = f"{datetime.now(UTC):%Y%m%d-%H%M%S}"
@@ -121,7 +121,7 @@ def _run_sweep(
 
 
 def _without_never_run(diff: Diff) -> Diff:
-    """The comparison without what the gate was not asked about: models and ops that it left out."""
+    """The comparison without the models and ops that the gate did not run."""
     rows = tuple(row for row in diff.rows if row.label != "NEVER-RUN")
     other_counts = {label: count for label, count in diff.counts.items() if label != "NEVER-RUN"}
     return replace(diff, rows=rows, counts=other_counts, changes=())

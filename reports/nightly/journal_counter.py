@@ -1,6 +1,6 @@
-"""How far a run is that another process makes: records in its journal, of the ops in its manifest.
+"""Counts the progress of a run in another process: records in its journal, of the ops in its manifest.
 
-Only what was added since the last look is read, so that watching a run of 20,000 ops costs it nothing.
+Each look reads only what was added since the last one, so watching a run of 20,000 ops costs nearly nothing.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The summary of a night or of a gate as markdown: for a pull request, a chat message, a job's page.
 
-What records say is text: whatever could be markup in a model's name or an error is escaped.
+Texts from records, such as names of models and errors, are escaped so that they cannot act as markup.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ LONGEST = 160
 """Characters of an error."""
 
 LISTED = (Label.NEW, Label.REASON_CHANGED, Label.PCC_DROP)
-"""Labels whose rows are listed with what they say; the others are counted."""
+"""Labels whose rows are listed; the others are only counted."""
 
 
 @dataclass(frozen=True)
 class Page:
-    """What a summary is made of."""
+    """The content of a summary."""
 
     title: str
     results: Sequence[SeriesResult]
     verdict: Verdict
     delivered: Delivered | None = None
     notes: Sequence[str] = ()
-    """Lines below everything: what went wrong on the way."""
+    """Lines at the end: problems of the night itself."""
     links: Sequence[tuple[str, str]] = field(default=())
-    """(word, place) of what can be opened."""
+    """(text, address) of each link."""
     ranked: bool = True
-    """Whether it says what to fix first."""
+    """Whether the summary lists what to fix first."""
     root: str = ""
-    """Folder whose path is left out of command lines: they are given in a checkout of one's own."""
+    """Folder whose path is removed from command lines, so that they work in any checkout."""
 
 
 def text(page: Page) -> str:
@@ -66,7 +66,7 @@ def text(page: Page) -> str:
 
 
 def _notes(result: SeriesResult) -> Iterable[str]:
-    """What the comparison says besides its rows: what changed, which compile times were not judged."""
+    """What else changed between the compared nights, such as versions."""
     assert result.diff is not None
     yield from (f"{change['what']}: {change['a']} → {change['b']}" for change in result.diff.changes)
 
@@ -113,7 +113,7 @@ def _of(result: SeriesResult, label: Label) -> list[Row]:
 
 
 def _rows(label: Label, rows: Sequence[tuple[SeriesResult, Row]], page: Page) -> list[str]:
-    """The rows of one label that count; known and flaky ones in one line below."""
+    """The table of one label; expected and flaky rows are only counted below it."""
     news = [(result, row) for result, row in rows if row.news]
     apart = len(rows) - len(news)
     if not rows:
@@ -134,7 +134,7 @@ def _rows(label: Label, rows: Sequence[tuple[SeriesResult, Row]], page: Page) ->
 
 
 def _lane(result: SeriesResult) -> str:
-    """Backend and board of a series, and the format where it has one."""
+    """Backend and board of a series, and its data format if it has one."""
     assert result.diff is not None
     parts = (result.diff.b.backend, result.diff.b.arch, result.diff.b.origin["options"].get("data_format"))
     return " ".join(str(part) for part in parts if part)
@@ -167,7 +167,7 @@ def _fixed(results: Sequence[SeriesResult]) -> list[str]:
 
 
 def _fixes(results: Sequence[SeriesResult]) -> list[str]:
-    """What would help most, over the series that have it."""
+    """The fixes that help most, of every series that has a run."""
     rows = []
     for series in results:
         if series.view is None:
@@ -185,7 +185,7 @@ def _fixes(results: Sequence[SeriesResult]) -> list[str]:
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table; its cells are markdown already. Empty without a row."""
+    """A table whose cells are markdown; empty without rows."""
     lines = [" | ".join(row) for row in rows]
     if not lines:
         return ""
@@ -193,7 +193,7 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def escaped(words: str) -> str:
-    """A text of somebody else as markdown that shows it: no markup, no mention, no new line, no new column."""
+    """A foreign text as markdown that shows it unchanged: no markup, mention, new line or new column."""
     line = shown_line(words)
     line = re.sub(r"([\\`*\[\]#|~$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9]))", r"\\\1", line)
     line = line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
@@ -202,7 +202,7 @@ def escaped(words: str) -> str:
 
 
 def code(words: str) -> str:
-    """A text of somebody else as code; it can end neither the code nor the column."""
+    """A foreign text as code; it cannot end the code or the column."""
     line = shown_line(words)
     if not line:
         return ""
@@ -217,6 +217,6 @@ def shown_line(words: str) -> str:
 
 
 def shortened(words: str) -> str:
-    """An error in the length that a table bears."""
+    """An error, shortened to fit into a table."""
     line = shown_line(words)
     return line if len(line) <= LONGEST else line[: LONGEST - 1] + "…"

@@ -1,4 +1,4 @@
-"""From the runs of a night to its summary: published, joined, compared, judged, told."""
+"""Turns the runs of a night into its summary: publishes, joins, compares, decides, and notifies."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from opscope.reports.records.night_record import NightRecord
 
 @dataclass(frozen=True)
 class NightResult:
-    """A night that is over."""
+    """The result of a night."""
 
     night: NightRecord
     results: Sequence[SeriesResult]
@@ -39,7 +39,7 @@ class NightResult:
     summary: str
     """Markdown."""
     path: Path
-    """The file with it."""
+    """File that holds the summary."""
 
 
 def deliver(
@@ -47,10 +47,10 @@ def deliver(
     sweep_results: Sequence[SweepResult] = (), say: Callable[[str], None] = lambda line: None,
     environment: Mapping[str, str] = os.environ, reports: bool = True,
 ) -> NightResult:  # fmt: skip
-    """Publishes the runs, joins their shards, compares, writes summary and reports, and tells whoever is to be told.
+    """Publishes the runs, joins their shards, compares, writes summary and reports, and sends the notices.
 
-    `reports`: whether each run gets its report.html. Whatever of it does not work becomes a line of the summary. Raises
-    InputError where the folder takes no file.
+    `reports`: whether to write report.html. Whatever fails becomes a line of the summary. Raises InputError if the
+    folder cannot be written.
     """
     say(f"publishing {len(runs)} {'run' if len(runs) == 1 else 'runs'}")
     delivered = delivery.publish(runs, url, root)
@@ -89,7 +89,7 @@ def deliver(
 
 
 SHORT = 1500
-"""Characters of a short message: the strictest of the usual chat systems takes 2,000."""
+"""Most characters of a short message; the strictest of the usual chat systems takes 2,000."""
 
 
 def _short(title: str, verdict: Verdict, job: str) -> str:
@@ -103,7 +103,7 @@ def _short(title: str, verdict: Verdict, job: str) -> str:
 def _series_results(
     night: NightRecord, delivered: Delivered, url: str, merged: Mapping[str, Path], root: Path, rules: Sequence[Rule]
 ) -> tuple[list[SeriesResult], list[str]]:
-    """What the night found, and what hindered: by the database where the whole night is in it, else by its folders."""
+    """Results and problems: from the database if it has the whole night, else from the run folders."""
     notes: list[str] = []
     if delivered.published and not (delivered.spooled or delivered.refused):
         try:
@@ -118,7 +118,7 @@ def _series_results(
 def _pages(
     night: NightRecord, merged: Mapping[str, Path], url: str, root: Path, owned: Owned, whole: bool
 ) -> tuple[list[tuple[str, str]], list[str]]:
-    """The page of the night where the database has it `whole`, else one of each cell; a line for each that failed."""
+    """The night's page if the database has it `whole`, else a page per cell; and a line for each that failed."""
     target = folder_of(root, night) / REPORT
 
     def of_night() -> Path:
@@ -144,12 +144,12 @@ def _pages(
 
 
 def _relative_to(path: Path, root: Path) -> Path:
-    """A path as it reads from the folder of the night."""
+    """The path relative to `root`, if it lies below it."""
     return path.relative_to(root) if path.is_relative_to(root) else path
 
 
 def add_to_page_of_job(summary: str, file: Path | None, environment: Mapping[str, str] = os.environ) -> str:
-    """Adds a summary to `file`, else to the page of a GitHub job; one line where that does not work."""
+    """Appends the summary to `file`, else to the page of the GitHub job; returns the problem if that fails."""
     target = file or Path(environment.get("GITHUB_STEP_SUMMARY") or os.devnull)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -26,7 +26,7 @@ NIGHTS = Path(NAME) / "nights"
 RECORD, ENDED, LOGS, SUMMARY, REPORT = "night.json", "ended.json", "logs", "summary.md", "report.html"
 
 ABANDONED = timedelta(hours=20)
-"""A night that did not end within this is not gone on with: the next one is due, of newer code."""
+"""A night older than this is not continued, because the next one, of newer code, is due."""
 
 
 def folder_of(root: Path, night: NightRecord) -> Path:
@@ -64,7 +64,7 @@ def begin(config: Config, root: Path, started: datetime | None, new: bool = Fals
 
 
 def _cut_short(night: NightRecord, root: Path) -> NightRecord | None:
-    """The newest night of the same configuration that did not end and is not too old."""
+    """The newest night of the same configuration that did not end and can be continued."""
     for path in sorted((root / NIGHTS).glob(f"*/{RECORD}"), reverse=True):
         try:
             stored = read_night(path)
@@ -77,7 +77,7 @@ def _cut_short(night: NightRecord, root: Path) -> NightRecord | None:
 
 
 def end(root: Path, night: NightRecord, result: dict[str, object]) -> None:
-    """Marks a night as delivered, so that the next start begins another."""
+    """Marks a night as delivered, so that the next start begins a new one."""
     write_whole(folder_of(root, night) / ENDED, json.dumps(result, indent=1) + "\n", "a writable folder")
 
 
@@ -95,7 +95,7 @@ def _is_of(run_dir: Path, night: NightRecord) -> bool:
 
 
 def run_folders(places: list[Path]) -> Iterator[Path]:
-    """Every run folder that is one of `places` or lies below one, as CI lays artifacts down."""
+    """Yields every run folder that is one of `places` or lies below one, as CI stores artifacts."""
     seen: set[Path] = set()
     for place in places:
         for path in sorted([place / RUN_FILE, *place.glob(f"*/{RUN_FILE}"), *place.glob(f"*/*/{RUN_FILE}"),

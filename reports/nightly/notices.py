@@ -1,4 +1,4 @@
-"""`notify:` of a night's configuration: who is told, when, and in which words."""
+"""`notify:` in the configuration of a night: who gets a message, when, and its template."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from opscope.reports.nightly.fields import mapping, number, one_of, text, texts,
 WHEN = ("always", "change")
 TLS = ("starttls", "implicit", "none")
 TIMEOUT = 10.0
-"""Seconds that a receiver has for each step (connecting, answering)."""
+"""Timeout in seconds of each step (connecting, answering)."""
 
 TEMPLATE: Mapping[str, Any] = {"text": "{title}\n\n{summary}"}
-"""What most chat systems take. Words in braces are replaced (notifying.py has the table), others stay."""
+"""Template that most chat systems accept. Words in braces are replaced (notifying.py lists them), others stay."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Email:
 
 @dataclass(frozen=True)
 class Notices:
-    """Everybody who is told of a night."""
+    """Who gets a message about a night, and when."""
 
     when: str = "change"
     """`always`, or `change`: something is new, fixed, gone or fails the night."""

@@ -1,4 +1,4 @@
-"""Sends the summary of a night. A receiver that is dead, slow or says no is one line, and costs the night nothing."""
+"""Sends the summary of a night. A receiver that is dead or slow, or that refuses, costs the night only a line."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from typing import Any
 from opscope.reports.nightly.notices import Email, Notices, Webhook
 
 ALL = 3.0
-"""So many times its own timeout a receiver has altogether: one that answers a byte now and then is given up too."""
+"""Total time of a receiver, in multiples of its timeout, which also ends one that answers a byte now and then."""
 
 
 @dataclass(frozen=True)
 class Message:
-    """What is sent. The fields are the words that a template may have in braces."""
+    """A message. Its fields are the words that a template may have in braces."""
 
     title: str
     summary: str
@@ -42,7 +42,7 @@ class Message:
 def notify(
     notices: Notices | None, message: Message, changed: bool, environment: Mapping[str, str] = os.environ
 ) -> list[str]:
-    """Sends to everybody who is to be told; one line for each who could not be."""
+    """Sends the message; returns one line for each receiver that it could not reach."""
     if notices is None or (notices.when == "change" and not changed):
         return []
     problems: list[str] = []
@@ -56,7 +56,7 @@ def notify(
 
 
 def _bounded(receiver: str, timeout: float, send: Callable[[], None]) -> list[str]:
-    """Sends in a thread that is left behind where it does not come to an end."""
+    """Sends in a thread, which is abandoned if it does not end in time."""
     problems: list[str] = []
 
     def run() -> None:
@@ -77,7 +77,7 @@ def _bounded(receiver: str, timeout: float, send: Callable[[], None]) -> list[st
 
 
 def _error_line(error: Exception) -> str:
-    """The error in one line. An address may be a secret: it is not in it."""
+    """The error in one line, without the address, which may be a secret."""
     if isinstance(error, urllib.error.HTTPError):
         return f"HTTP {error.code}"
     if isinstance(error, smtplib.SMTPResponseException):
@@ -93,7 +93,7 @@ def _error_line(error: Exception) -> str:
 
 
 def secret(variable: str, environment: Mapping[str, str]) -> str:
-    """The value of a variable. Raises KeyError, which names it."""
+    """The value of an environment variable. Raises KeyError with its name if it is not set."""
     value = environment.get(variable)
     if not value:
         raise KeyError(f"no ${variable}")
@@ -104,7 +104,7 @@ def secret(variable: str, environment: Mapping[str, str]) -> str:
 
 
 def filled(template: Any, message: Message) -> Any:
-    """A template with the words of the message in the places of `{title}` and so on; anything else in braces stays."""
+    """The template with `{title}` and the other fields of the message filled in; anything else in braces stays."""
     if isinstance(template, dict):
         return {str(key): filled(value, message) for key, value in template.items()}
     if isinstance(template, list):
@@ -121,10 +121,10 @@ def filled(template: Any, message: Message) -> Any:
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """A redirection would carry the token to somebody else."""
+    """Refuses redirections, which would send the token to another server."""
 
     def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> None:
-        """Follows none: the answer is an error then."""
+        """Does not follow it, so that the answer becomes an error."""
 
 
 def _post(webhook: Webhook, message: Message, environment: Mapping[str, str]) -> None:

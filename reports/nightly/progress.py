@@ -1,4 +1,4 @@
-"""What a night shows while it runs: a bar per sweep in a terminal, a line at each start and end elsewhere."""
+"""Shows the progress of a night: a bar per sweep in a terminal, else a line at each start and end."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from opscope.reports.nightly.sweeps import Sweep
 
 
 class Display:
-    """The progress of the sweeps; a context manager."""
+    """Displays the progress of the sweeps; a context manager."""
 
     def __init__(self, sweeps: int) -> None:
         self._console = Console(highlight=False, emoji=False)
@@ -35,7 +35,7 @@ class Display:
         self._progress.stop()
 
     def watch(self, sweep: Sweep, done: int, total: int) -> None:
-        """A sweep has come so far."""
+        """Updates the progress of a sweep."""
         if sweep not in self._shown:
             self._shown[sweep] = self._progress.add_task(sweep.label, total=None)
             if not self._live:
@@ -43,10 +43,10 @@ class Display:
         self._progress.update(self._shown[sweep], completed=done, total=total or None)
 
     def ended(self, result: SweepResult) -> None:
-        """A sweep is over."""
+        """Prints how a sweep ended."""
         reason = f": {result.line}" if result.line else ""
         self.line(f"{result.sweep.label}: {result.outcome.replace('_', ' ')} after {result.seconds:.0f} s{reason}")
 
     def line(self, text: str) -> None:
-        """A line above the bars."""
+        """Prints a line above the bars."""
         self._progress.console.print(Text(text), soft_wrap=True)

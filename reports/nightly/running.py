@@ -1,4 +1,4 @@
-"""Runs the sweeps of a night, one after another, each a pytest of its own; what was cut short goes on."""
+"""Runs the sweeps of a night one after another, each in its own pytest, and continues interrupted ones."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from opscope.reports.nightly.sweeps import Sweep, first_command, next_command
 from opscope.reports.records.night_record import NIGHT_FILE, NightRecord, join
 
 FINISHED = ("complete", "out_of_budget")
-"""Outcomes of a run that is not gone on with."""
+"""Outcomes of a run that is not continued."""
 REFUSED = "refused"
-"""In place of an outcome: pytest did not come to run an op."""
+"""Used instead of an outcome if pytest ran no op."""
 
 TICK = 0.2
-"""Seconds between two looks at a sweep."""
+"""Seconds between two updates of a sweep's progress."""
 GRACE = 60.0
-"""Seconds that pytest has to close its books when the night is ended."""
+"""Seconds that pytest gets to finish its records when the night is interrupted."""
 STILL_RUNNING = "which is running"
-"""What `--resume` says of a run whose processes have not quite ended."""
+"""Part of `--resume`'s message about a run whose processes have not quite ended."""
 PATIENCE = 30.0
-"""Seconds to wait for that."""
+"""Seconds to wait for them."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class SweepResult:
     outcome: str
     seconds: float
     line: str = ""
-    """What pytest said last, where no op ran."""
+    """The last line of pytest's output if no op ran."""
 
     @property
     def has_run(self) -> bool:
@@ -55,7 +55,7 @@ class SweepResult:
 
 
 Watch = Callable[[Sweep, int, int], None]
-"""Hears of a sweep how many ops have a record, and of how many."""
+"""Called with a sweep, the number of ops that have a record, and the number of all its ops."""
 
 
 def run(
@@ -66,9 +66,9 @@ def run(
     watch: Watch,
     ended: Callable[[SweepResult], None],
 ) -> list[SweepResult]:
-    """Runs the sweeps of a night that have not ended yet; how each of them ended.
+    """Runs the sweeps of a night that have not ended yet, and returns how each ended.
 
-    The budget is shared out again before each sweep, so that what one leaves goes to those after it.
+    The rest of the budget is divided again before each sweep, so that later sweeps get what earlier ones leave.
     """
     started = time.monotonic()
     results: list[SweepResult] = []
@@ -113,7 +113,7 @@ def _run(
 
 
 def _look(sweep: Sweep, counter: Counter, night: NightRecord, watch: Watch) -> None:
-    """Says how far a sweep is; its folder says to which night it belongs as soon as there is a run in it."""
+    """Reports the progress of a sweep, and adds its run to the night as soon as the run folder exists."""
     run_dir = counter.run_dir
     if (run_dir / RUN_FILE).is_file() and not (run_dir / NIGHT_FILE).is_file():
         join(run_dir, night, sweep.shard)
@@ -121,7 +121,7 @@ def _look(sweep: Sweep, counter: Counter, night: NightRecord, watch: Watch) -> N
 
 
 def outcome_of(run_dir: Path) -> str:
-    """The outcome that the folder tells; empty where there is no run in it."""
+    """The outcome of the run in a folder; empty if there is none."""
     try:
         return read_run(run_dir).outcome
     except InputError:
@@ -129,7 +129,7 @@ def outcome_of(run_dir: Path) -> str:
 
 
 def child(command: list[str], root: Path, log: Path, tick: Callable[[], None]) -> int:
-    """Runs a command to its end, its output in the log; ends it, and its children, where the night is ended."""
+    """Runs a command with its output in the log; interrupts it and its children if the night is interrupted."""
     with log.open("ab") as output:
         process = Process(bound(command), output.fileno(), folder=root)
     try:
@@ -142,7 +142,7 @@ def child(command: list[str], root: Path, log: Path, tick: Callable[[], None]) -
 
 
 def last_line(log: Path) -> str:
-    """The last line of a log that says something."""
+    """The last line of a log that is not empty; an error message is preferred."""
     try:
         with log.open("rb") as file:
             file.seek(max(0, log.stat().st_size - 8192))
@@ -156,7 +156,7 @@ def last_line(log: Path) -> str:
 
 @contextmanager
 def ended_by_signal() -> Iterator[None]:
-    """Within it SIGTERM, by which systemd and CI end a job, is taken as Ctrl-C is."""
+    """Treats SIGTERM, with which systemd and CI end a job, like Ctrl-C."""
 
     def stop(number: int, frame: object) -> None:
         raise KeyboardInterrupt

@@ -22,29 +22,29 @@ class Sweep:
     backend: str
     arch: str
     data_format: str
-    """Empty: whatever the backend takes by itself."""
+    """Empty: the default of the backend."""
     shard: int
-    """From 1; 0: the night is not cut into shards."""
+    """From 1; 0 if the night has no shards."""
     shards: int
 
     @property
     def cell(self) -> str:
-        """What its shards have in common, as a name."""
+        """The name that all of its shards share."""
         return file_name("-".join(filter(None, (*labels([self.backend]), self.arch, self.data_format))))
 
     @property
     def label(self) -> str:
-        """What it is called on screen and in the summary."""
+        """Its name on screen and in the summary."""
         part = f" shard {self.shard}/{self.shards}" if self.shard else ""
         return " ".join(filter(None, (",".join(labels([self.backend])), self.arch, self.data_format))) + part
 
     def run_dir(self, root: Path, night_id: str) -> Path:
-        """Where its run lies: beside all other runs, so that what ran last orders the next budget."""
+        """Its run folder, beside all other runs, so that the next run with a budget finds it."""
         return runs_root(root) / f"{night_id}-{self.cell}{f'-{self.shard}of{self.shards}' if self.shard else ''}"
 
 
 def sweeps(config: Config, shard: int | None = None) -> list[Sweep]:
-    """The sweeps of a night in the order in which they run; with `shard` only that shard's."""
+    """The sweeps of a night in the order in which they run; with `shard` only those of that shard."""
     numbers = [0] if config.shards == 1 else list(range(1, config.shards + 1))
     if shard is not None and config.shards > 1:
         numbers = [shard]
@@ -64,7 +64,7 @@ def first_command(sweep: Sweep, config: Config, run_dir: Path, budget: float | N
 
 
 def next_command(config: Config, run_dir: Path, budget: float | None) -> list[str]:
-    """The command line that goes on with a sweep which was cut short."""
+    """The command line that continues an interrupted sweep."""
     return [*_pytest(config), "--resume", str(run_dir), *_budget(budget)]
 
 
@@ -91,7 +91,7 @@ def _budget(seconds: float | None) -> list[str]:
 
 
 def expected_models(config: Config) -> tuple[str, ...]:
-    """Names of the models that every sweep of the night asks for. Raises InputError for what names none."""
+    """Names of the models of every sweep of the night. Raises InputError for a pattern that matches none."""
     from opscope.harness.prepare import prepare_models
 
     request = prepare_models.Request(
@@ -102,7 +102,7 @@ def expected_models(config: Config) -> tuple[str, ...]:
 
 
 def labels(backends: Sequence[str]) -> tuple[str, ...]:
-    """The names under which records know the backends of a night; a sweep may have several (`reference,xla`)."""
+    """The names of the backends in records; a sweep may have several (`reference,xla`)."""
     from opscope.harness.record.optest import backend_label
 
     return tuple(dict.fromkeys(backend_label(name) for backend in backends for name in backend.split(",")))

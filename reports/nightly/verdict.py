@@ -1,4 +1,4 @@
-"""Whether a night fails, by its policy, and what is to be said of it in one line."""
+"""Decides by the policy whether a night fails, and writes its headline."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CHANGES = (Label.NEW, Label.REASON_CHANGED, Label.PCC_DROP, Label.FIXED, Label.V
 
 @dataclass(frozen=True)
 class Problem:
-    """Something that a policy has a word for."""
+    """A problem of a kind that the policy names."""
 
     kind: str
     """A key of `POLICY`."""
@@ -25,11 +25,11 @@ class Problem:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a night comes to."""
+    """The problems of a night, and whether anything changed."""
 
     problems: tuple[Problem, ...]
     changed: bool
-    """Whether anything is other than in the night before."""
+    """Whether anything differs from the previous night."""
 
     @property
     def fails(self) -> bool:
@@ -38,7 +38,7 @@ class Verdict:
 
 
 def verdict_of(results: Sequence[SeriesResult], delivered: Delivered, policy: Mapping[str, str]) -> Verdict:
-    """Everything that the policy has a word for."""
+    """Collects every problem of the kinds that the policy names."""
     reasons: list[tuple[str, str]] = []
     if not any(result.attempted for result in results):
         reasons.append(("no_data", "no op was attempted in the whole night"))
@@ -69,7 +69,7 @@ def verdict_of(results: Sequence[SeriesResult], delivered: Delivered, policy: Ma
 
 
 def headline(results: Sequence[SeriesResult], verdict: Verdict) -> str:
-    """The night in a few words."""
+    """Summarizes the night in a few words."""
     if any(problem.kind == "no_data" for problem in verdict.problems) and not any(
         result.attempted for result in results
     ):
