@@ -1,4 +1,4 @@
-"""What is measured, and how it is told: one line of a table for each figure."""
+"""Measured figures, and how they are printed: one line of a table each."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ class Assets:
 
 @dataclass(frozen=True)
 class ViewComment:
-    """What the comment of a view says."""
+    """The comment of a view."""
 
     holds: str = ""
     columns: Mapping[str, str] = field(default_factory=dict)
@@ -65,7 +65,7 @@ class ViewComment:
 
 @dataclass(frozen=True)
 class Source:
-    """What an installation adds to the files."""
+    """What the project adds to the asset files."""
 
     database_uri: str
     artifact_url: str = ""
@@ -166,7 +166,7 @@ def chart_params(doc: Doc, assets: Assets) -> Doc:
 
 
 def chart(doc: Doc, assets: Assets, source: Source) -> Doc:
-    """One chart; it is described by what it says of itself and by the comment of its view."""
+    """One chart, described by its own text and by the comment of its view."""
     full = chart_params(doc, assets)
     texts = [doc.get("description", ""), source.descriptions.get(doc["dataset"], ViewComment()).holds]
     return {

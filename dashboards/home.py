@@ -1,4 +1,4 @@
-"""Where a dashboard server keeps what: one folder for what is its own, one in the cache for what can be made again.
+"""The folders of a dashboard server: one for its own files, one in the cache for what can be made again.
 
 HOME/secret_key, admin_password   made at the first start, readable by their owner alone
 HOME/superset.sqlite              Superset's own database: users, saved work
@@ -29,7 +29,7 @@ REQUIREMENTS, CONSTRAINTS = ROOM / "requirements.in", ROOM / "constraints.txt"
 
 @dataclass(frozen=True)
 class Served:
-    """What an `up` was asked for: superset_config.py reads it inside Superset."""
+    """What `up` serves; superset_config.py reads it inside Superset."""
 
     database_uri: str
     """The results database as Superset's SQLAlchemy 1.4 names it."""
@@ -85,7 +85,7 @@ class Home:
 
     @property
     def log(self) -> Path:
-        """What Superset says."""
+        """Superset's log."""
         return self.folder / "superset.log"
 
     @property

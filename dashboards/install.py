@@ -1,4 +1,4 @@
-"""Superset's own virtual environment: made once per set of pins, whole or not at all, with its progress told."""
+"""Makes Superset's virtual environment, once per set of pins and whole or not at all, and shows the progress."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def suitable_python() -> str:
 
 @contextmanager
 def _locked(venv: Path) -> Iterator[None]:
-    """Keeps two installations into one place from each other."""
+    """Locks the virtual environment, so that two installations do not collide."""
     try:
         venv.parent.mkdir(parents=True, exist_ok=True)
         lock = venv.with_name(f"{venv.name}.lock").open("w")

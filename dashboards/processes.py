@@ -1,4 +1,4 @@
-"""The two servers behind a dashboard: started apart from the terminal, found again, stopped; never anybody else's.
+"""Starts, finds and stops the two servers behind a dashboard, and touches no other process.
 
 A process is known by its number and the moment it started, so that a number that the system has given to another
 program since is not taken for ours.
@@ -30,7 +30,7 @@ CHILDREN: list[subprocess.Popen[bytes]] = []
 
 
 def free_port(host: str) -> int:
-    """A port that nobody listens on now."""
+    """A port that is free now."""
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
         probe.bind((host, 0))
         return probe.getsockname()[1]
@@ -71,7 +71,7 @@ def start(home: Home, name: str, command: list[str], environment: Mapping[str, s
 
 
 def stop(home: Home) -> list[str]:
-    """Stops what runs; the names."""
+    """Stops the servers that run, and returns their names."""
     stopped = running(home)
     for pid in stopped.values():
         os.kill(pid, signal.SIGTERM)

@@ -1,4 +1,4 @@
-"""From nothing to a served dashboard; every step is skipped where what it makes is there already."""
+"""Brings up a dashboard from nothing; every step is skipped if its result is already there."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ARTIFACT_LOG = "artifacts.log"
 
 @dataclass(frozen=True)
 class UpRequest:
-    """What an `up` is asked for."""
+    """The request of one `up`."""
 
     served: Served
     source: Source
@@ -39,7 +39,7 @@ class UpRequest:
 
 
 def bring_up(home: Home, request: UpRequest, echo: Echo) -> None:
-    """Installs, provisions and starts; a server that runs stays unless it serves another thing."""
+    """Installs, provisions and starts; a running server stays unless it serves something else."""
     began = time.monotonic()
 
     def echo_time(step: str) -> None:
@@ -79,7 +79,7 @@ def bring_up(home: Home, request: UpRequest, echo: Echo) -> None:
 
 
 def _start(home: Home, request: UpRequest, running: Collection[str]) -> None:
-    """Starts the servers that do not run; neither is waited for."""
+    """Starts the servers that do not run, without waiting for them."""
     if "artifacts" not in running and request.artifact_command:
         log = home.folder / ARTIFACT_LOG
         processes.start(home, "artifacts", list(request.artifact_command), superset.environment(home), log)

@@ -19,7 +19,7 @@ started = time.monotonic()
 
 
 def print_step(what: str) -> None:
-    """Says what is done, for the command that started this."""
+    """Prints a finished step, for the command that started this."""
     print(f"step {time.monotonic() - started:.1f} {what}", flush=True)
 
 

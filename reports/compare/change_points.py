@@ -1,4 +1,4 @@
-"""Steps in a noisy series: where a timing settled on another level, which one slow run is not.
+"""Finds change points in a noisy series: where a timing settled on another level. One slow run is not one.
 
 The series is cut into pieces of constant level so that the sum of distances from each piece's median, plus a price per
 cut, is smallest; the price follows from the noise between neighbours. A piece has at least `LEAST` values: a step
@@ -16,7 +16,7 @@ LEAST = 2
 """Fewest runs on one level."""
 
 NEEDED = 5
-"""Fewest runs that a series is judged on."""
+"""Fewest runs of a series in which change points are looked for."""
 
 PRICE = 6.0
 """What a cut costs, in units of the noise between neighbouring runs."""
@@ -32,7 +32,7 @@ class Piece:
 
 
 def pieces(values: Sequence[float]) -> list[Piece]:
-    """The series cut into pieces of constant level, in order; one piece where it is too short to judge."""
+    """Cuts the series into pieces of constant level, in order; a series that is too short is one piece."""
     count = len(values)
     if count < NEEDED:
         return [Piece(0, count, median(values))] if count else []
@@ -56,6 +56,6 @@ def pieces(values: Sequence[float]) -> list[Piece]:
 
 
 def _noise(values: Sequence[float]) -> float:
-    """How far neighbours are apart where nothing happened; a step is one of many differences and moves no median."""
+    """Median difference between neighbours; a step is one of many differences and hardly moves it."""
     steps = sorted(abs(late - early) for early, late in pairwise(values))
     return max(median(steps), 0.01 * abs(median(values)), 1e-9)

@@ -1,6 +1,6 @@
-"""Two runs, op by op: what is new, fixed, worse or gone, and what else changed between them.
+"""Compares two runs op by op: what is new, fixed, worse or gone, and what else changed between them.
 
-Every op of either run gets one label. Rates are told twice: over all ops, and like for like (ops attempted in both
+Every op of either run gets one label. Rates come twice: over all ops, and like for like (ops attempted in both
 runs), so that a larger set of models never reads as a regression.
 """
 
@@ -21,9 +21,9 @@ class Label(StrEnum):
     """What happened to an op between two runs, the most urgent first."""
 
     NEW = "NEW"
-    """Goes wrong now, and did not before, or was not attempted."""
+    """Goes wrong now, but was right or not attempted before."""
     REASON_CHANGED = "REASON-CHANGED"
-    """Went wrong and still does, in another way."""
+    """Still goes wrong, but in another way."""
     PCC_DROP = "PCC-DROP"
     """Right in both, but further from its golden."""
     SLOWER = "SLOWER"
@@ -31,13 +31,13 @@ class Label(StrEnum):
     PERSISTING = "PERSISTING"
     """Goes wrong as before."""
     FIXED = "FIXED"
-    """Went wrong, and is right."""
+    """Went wrong before and is right now."""
     VANISHED = "VANISHED"
-    """Stood in a model that both runs have, and stands there no more."""
+    """Is no longer in a model that both runs have."""
     NEVER_RUN = "NEVER-RUN"
     """Not attempted in the later run: deselected, stopped, not reached, or its models are not in that run."""
     ADDED = "ADDED"
-    """First attempted now, and right."""
+    """Attempted for the first time, and right."""
     SAME = "SAME"
     """Right in both."""
 
@@ -49,16 +49,16 @@ QUIET = frozenset({Label.SAME, Label.ADDED})
 """Labels that are counted and not listed."""
 
 DROP = 1e-3
-"""A PCC that fell by this much has dropped."""
+"""A fall of the PCC by this much is a drop."""
 TENFOLD, LEAST_DROP = 10.0, 1e-5
-"""So has one whose distance from 1 grew tenfold, by at least this much."""
+"""A tenfold distance from 1 is a drop too, if it grew by at least this much."""
 MORE_CYCLES = 1.05
 """Growth of an op's cycles that counts: the cycle model has no noise, but a changed tiling shifts them a little."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """One op in two runs; fields that end in `_a` are of the earlier, in `_b` of the later."""
+    """One op in two runs; fields in `_a` belong to the earlier run, fields in `_b` to the later."""
 
     label: str
     op_id: str
@@ -88,7 +88,7 @@ class Row:
     note: str
     repro: str
     owner: str = ""
-    """The team that looks after it (ci/owners.yaml); empty where no rule fits, and for rows that are no failure."""
+    """The team that owns it (ci/owners.yaml); empty if no rule fits, and for rows that are no failure."""
 
     @property
     def news(self) -> bool:
@@ -97,7 +97,7 @@ class Row:
 
 
 Slower = Callable[[Outcome, Outcome], str]
-"""Says why an op's compile time is on a higher level now; empty where it is not (reports/compare/history.py)."""
+"""Returns why an op counts as slower now, or an empty text (reports/compare/history.py)."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ class Diff:
     changes: tuple[Mapping[str, Any], ...]
     notes: tuple[str, ...]
     isolation: tuple[Artefact, ...] = ()
-    """Of a run of ops alone and one of models as one program: the ops that the two tell otherwise."""
+    """Ops whose verdicts differ, if one run has ops alone and the other models as one program."""
 
     @property
     def news(self) -> int:
@@ -122,7 +122,7 @@ class Diff:
 
 
 def compare(a: RunView, b: RunView, slower: Slower | None = None) -> Diff:
-    """Labels every op of both runs. `slower` judges compile times; without it they are shown and not judged."""
+    """Labels every op of both runs. Without `slower`, compile times are shown but get no label."""
     labelled = labelled_rows(a, b, slower)
     order = list(Label)
     rows = sorted(labelled, key=lambda row: (order.index(Label(row.label)), -len(row.models), -row.uses, row.op_id))
@@ -142,7 +142,7 @@ def compare(a: RunView, b: RunView, slower: Slower | None = None) -> Diff:
 
 
 def labelled_rows(a: RunView, b: RunView, slower: Slower | None, without: Collection[Label] = ()) -> list[Row]:
-    """A row for each op of either run, but those whose label is in `without`."""
+    """A row for each op of either run, except those whose label is in `without`."""
     rows = []
     for op_id in dict.fromkeys([*b.ops, *a.ops]):
         old, new = a.ops.get(op_id), b.ops.get(op_id)
@@ -225,7 +225,7 @@ def _reasons(old: Outcome, new: Outcome) -> str:
 
 
 def _worse(old: Outcome, new: Outcome, slower: Slower | None) -> tuple[Label, str]:
-    """Of two right results: whether the later is further off, or slower."""
+    """The label of two right results: less exact, slower, or the same."""
     if old.pcc is not None and new.pcc is not None:
         drop = old.pcc - new.pcc
         if drop >= DROP or (drop >= LEAST_DROP and 1 - new.pcc >= TENFOLD * (1 - old.pcc)):
@@ -240,7 +240,7 @@ def _worse(old: Outcome, new: Outcome, slower: Slower | None) -> tuple[Label, st
 
 
 def rates(a: RunView, b: RunView) -> list[dict[str, Any]]:
-    """Per scope and place of execution: attempted, right, and their share, in unique ops and in uses.
+    """Attempted and right ops and their share, per scope and place of execution, in unique ops and in uses.
 
     Like for like, both runs are weighed by the later run's uses. Results of one place never add to those of another.
     """
@@ -291,7 +291,7 @@ def _share(name: str, right: int, attempted: int) -> dict[str, Any]:
 
 
 def clusters(rows: Iterable[Row]) -> list[dict[str, Any]]:
-    """Failures of either run by cause, the one that holds back the most models first; flaky ops are apart."""
+    """Failures of either run by cause, sorted by the models that they block; flaky ops are separate."""
     groups: dict[tuple[str, bool], list[Row]] = {}
     for row in rows:
         if row.cluster:

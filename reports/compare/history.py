@@ -1,4 +1,4 @@
-"""Times over the runs or nights of a series: whether an op's settled on a higher level between two of them."""
+"""Histories of times in a series: whether an op's time settled on a higher level between two runs or nights."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from opscope.reports.database.schema import NIGHTS, OP_TESTS
 from opscope.reports.database.schema_nights import NIGHT_SERIES
 
 SUSPECT = 1.3
-"""Growth from one run to the other that makes an op worth its history."""
+"""Growth between the two runs from which on an op's history is read."""
 LEVEL = 1.25
 """Growth of the level that counts as slower."""
 LEAST_SECONDS = 0.005
-"""Below this growth, a compile time is the machine's mood."""
+"""Growth of a compile time below this is noise of the machine."""
 RUNS = 30
-"""How far back a history goes."""
+"""Number of runs in a history."""
 
 
 def slower_between(runs: Runs, a: RunView, b: RunView) -> Slower | None:
-    """The judge of times between `a` and `b`; None where the database has too few runs of their series.
+    """The function that finds slower ops between `a` and `b`; None if the database has too few runs of their series.
 
-    A step counts if it lies between the two runs; if they are neighbours also if it came with the earlier one, since
-    it takes a second run to confirm it.
+    A step counts if it lies between the two runs. If they are neighbours, a step that came with the earlier run counts
+    too, since it takes a second run to confirm it.
     """
     if runs.connection is None or a.series != b.series:
         return None
@@ -41,7 +41,7 @@ def slower_between(runs: Runs, a: RunView, b: RunView) -> Slower | None:
 
 
 def slower_between_nights(connection: sa.Connection, a: RunView, b: RunView) -> Slower | None:
-    """The same of two nights of one series."""
+    """The same as `slower_between`, for two nights of one series."""
     if a.series != b.series:
         return None
     nights = (
@@ -59,16 +59,16 @@ def slower_between_nights(connection: sa.Connection, a: RunView, b: RunView) -> 
 
 @dataclass(frozen=True)
 class Measure:
-    """Something whose level is watched."""
+    """A quantity whose level is watched."""
 
     what: str
     column: str
     """Of `op_tests`."""
     unit: str
     factor: float
-    """What makes the unit of a value."""
+    """Factor from a stored value to the unit."""
     least: float
-    """Growth below this is the machine's mood."""
+    """Growth below this is noise of the machine."""
     get: Callable[[Outcome], float | None]
 
     def shown(self, value: float) -> str:
@@ -87,7 +87,7 @@ def _slower_in(
     connection: sa.Connection, a: RunView, b: RunView, order: Sequence[str], key: sa.Column[str],
     which: sa.ColumnElement[bool],
 ) -> Slower | None:  # fmt: skip
-    """`order`: runs or nights up to `b`, the oldest first, told apart by the column `key`."""
+    """The function for `slower_between`. `order`: runs or nights up to `b`, oldest first, as named in column `key`."""
     if len(order) < NEEDED or a.run_id not in order:
         return None
     histories = [(measure, _histories(connection, a, b, order, key, which, measure)) for measure in MEASURES]
@@ -119,7 +119,7 @@ def _histories(
     connection: sa.Connection, a: RunView, b: RunView, order: Sequence[str], key: sa.Column[str],
     which: sa.ColumnElement[bool], measure: Measure,
 ) -> dict[str, dict[str, float]]:  # fmt: skip
-    """Op -> run or night -> its value, for the ops that took more in `b` than they used to."""
+    """Op -> run or night -> value, for the ops that took more in `b` than before."""
     common = [op_id for op_id in b.ops if op_id in a.ops]
     before = {op_id: measure.get(a.ops[op_id]) or 0.0 for op_id in common}
 

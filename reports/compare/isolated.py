@@ -16,7 +16,7 @@ ALONE, WHOLE = "split", "full"
 def labelled(diff: Diff, root: Path) -> Diff:
     """A comparison with its isolation artefacts, where one run has ops alone and the other models as one program.
 
-    They are told from run folders, which have the values inside a model: those named, or the ids below `root`.
+    They are read from the run folders, which hold the values inside a model: those named, or the ids below `root`.
     """
     runs = {view.workflow: view for view in (diff.a, diff.b)}
     if set(runs) != {ALONE, WHOLE}:

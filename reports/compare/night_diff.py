@@ -1,4 +1,4 @@
-"""Two nights compared, series by series, and the newest night as the runs that models are ranked by."""
+"""Compares two nights series by series, and finds the newest night."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from opscope.reports.database.schema_nights import NIGHT_SERIES
 
 
 def newest_night(connection: sa.Connection) -> str | None:
-    """The newest night, if no run by itself is younger; of several that started together the one of most models."""
+    """The newest night, or None if a single run is newer. Of nights that started together, the one with most models."""
     newest = sa.select(sa.func.max(NIGHTS.c.started)).scalar_subquery()
     query = sa.select(NIGHTS.c.night_id, NIGHTS.c.kind, NIGHTS.c.models).where(NIGHTS.c.started == newest)
     night = max(connection.execute(query), key=lambda row: (len(row.models), row.night_id), default=None)
@@ -25,7 +25,7 @@ def newest_night(connection: sa.Connection) -> str | None:
 
 
 def names_night(connection: sa.Connection | None, name: str) -> bool:
-    """Whether `name` is a night's id, or the label of one."""
+    """Whether `name` is the id or the label of a night."""
     if connection is None:
         return False
     if is_night(connection, name):
@@ -37,7 +37,7 @@ def names_night(connection: sa.Connection | None, name: str) -> bool:
 
 
 def diffs(runs: Runs, a: str | None, b: str | None) -> tuple[list[Diff], bool]:
-    """What `a` and `b` name, compared, and whether they are nights: one Diff per series of nights, one of runs.
+    """Compares what `a` and `b` name, and whether these are nights: one Diff per series of nights, one of two runs.
 
     Without either the newest night with the one before it, or the two newest comparable runs. Raises InputError as
     `compared_nights` and `history.compared`.
@@ -85,7 +85,7 @@ def compared_nights(connection: sa.Connection, a: str | None, b: str | None) -> 
 
 
 def compared_in(connection: sa.Connection, earlier: str, late: str, series: str) -> Diff:
-    """Two nights in one of their series."""
+    """Compares two nights in one series."""
     with gc_pause.paused():
         before, now = (night_view(connection, night_id, series) for night_id in (earlier, late))
         return compare(before, now, slower_between_nights(connection, before, now))

@@ -1,4 +1,4 @@
-"""A night as comparisons take it: its series, and the ops of one of them as a RunView."""
+"""Nights for comparisons: the series of a night, and the ops of one series as a RunView."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from opscope.reports.database.schema_nights import NIGHT_MODELS, NIGHT_SERIES
 
 
 def is_night(connection: sa.Connection, night_id: str) -> bool:
-    """Whether there is a night of that id, runs by themselves apart."""
+    """Whether there is a night with that id; single runs do not count."""
     query = sa.select(NIGHTS.c.night_id).where(NIGHTS.c.night_id == night_id, NIGHTS.c.kind == "night")
     return connection.scalar(query) is not None
 
 
 def night_named(connection: sa.Connection, name: str, where: str = "NIGHT") -> str:
-    """The id of the night that `name` is: an id, or the label of one (`2026-11-20` or `2026-11-20 02:00`).
+    """The id of the night that `name` names by its id or label (`2026-11-20` or `2026-11-20 02:00`).
 
-    Of several with one label the newest, and of several that started together the one of most models. Raises
-    InputError where there is none.
+    Of several with one label it is the newest, and of those that started together the one with most models. Raises
+    InputError if there is none.
     """
     if is_night(connection, name):
         return name
@@ -53,7 +53,7 @@ def series_of(connection: sa.Connection, night_id: str) -> list[str]:
 
 
 def night_view(connection: sa.Connection, night_id: str, series: str) -> RunView:
-    """The night in one series, by the rows that count. Its origin is that of its newest run."""
+    """The night in one series, from the rows that count. Its origin is that of its newest run."""
     newest = sa.select(RUNS).where(RUNS.c.night_id == night_id)
     runs = connection.execute(newest.order_by(RUNS.c.started.desc(), RUNS.c.run_id.desc())).mappings().all()
     run, backend = next(

@@ -1,4 +1,4 @@
-"""What the database knows of one op, of one model, or of a run whose folder is not here, as plain values."""
+"""History of an op, readiness of a model, or a published run, from the database as plain values."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from opscope.reports.records.columns import plain
 
 OP_ID = re.compile(r"[0-9a-f]{16}")
 NIGHTS = 30
-"""How far back a history goes."""
+"""Number of nights in a history."""
 MOST_IDS = 3
-"""Ids that an error names."""
+"""Most ids in an error."""
 PLACES = 10
-"""Places of an op that are told."""
+"""Most places of an op that are listed."""
 
 Details = dict[str, Any]
 
@@ -36,7 +36,7 @@ BLOCKS = ("op_id", "op_name", "signature", "uses", "status", "stage", "depth", "
 
 
 def find(connection: sa.Connection, name: str, rules: Sequence[Rule], team: str | None) -> Details:
-    """What `name` is, under `what`, and all of it. Raises InputError, with the closest names, where it is nothing."""
+    """Details of the run, op or model `name`, with its kind in `what`. Raises InputError with the closest names."""
     if OP_ID.fullmatch(name) and (details := op(connection, name, rules, team)):
         return details
     if connection.scalar(sa.select(RUNS.c.run_id).where(RUNS.c.run_id == name)) is not None:
@@ -50,7 +50,7 @@ def find(connection: sa.Connection, name: str, rules: Sequence[Rule], team: str 
 
 
 def _similar_ids(connection: sa.Connection, name: str) -> str:
-    """Ids of ops that have that name, with or without its dialect, or whose id begins so."""
+    """Ids of ops with that name, with or without its dialect, or whose id begins with it."""
     query = sa.select(OPS.c.op_id).where(
         sa.or_(OPS.c.op_name == name, OPS.c.op_name.endswith(f".{name}", autoescape=True),
                OPS.c.op_id.startswith(name, autoescape=True))
@@ -61,9 +61,9 @@ def _similar_ids(connection: sa.Connection, name: str) -> str:
 
 
 def op(connection: sa.Connection, op_id: str, rules: Sequence[Rule], team: str | None) -> Details | None:
-    """An op: what it is, where it stands, how it ended night by night, the newest first; None where nobody has it.
+    """An op: its description, its places, and its results night by night, newest first; None if no run has it.
 
-    With `team` only the nights in which it failed as something that the team looks after.
+    With `team`, only nights with a failure that the team owns are listed.
     """
     op_id = aliases(connection).get(op_id, op_id)
     row = connection.execute(sa.select(OPS).where(OPS.c.op_id == op_id)).mappings().one_or_none()
@@ -98,7 +98,7 @@ def op(connection: sa.Connection, op_id: str, rules: Sequence[Rule], team: str |
 
 
 def _places(connection: sa.Connection, ids: Sequence[str], modules: Sequence[str]) -> list[str]:
-    """Where the op stands in the sources, each place once."""
+    """Places of the op in the sources, each once."""
     query = (
         sa.select(USES.c.location)
         .where(USES.c.module_id.in_(modules[:PLACES]), USES.c.op_id.in_(ids), USES.c.location != "")
@@ -109,7 +109,7 @@ def _places(connection: sa.Connection, ids: Sequence[str], modules: Sequence[str
 
 
 def model(connection: sa.Connection, name: str, rules: Sequence[Rule], team: str | None) -> Details:
-    """A model: how far its ops are in its newest night of each series, what blocks it, and how that moved."""
+    """A model: the stages of its ops in its newest night of each series, its blockers, and its trend."""
     trend = _rows(connection, "model_readiness", ("series", *READY), {"model": name}, NIGHTS)
     of_series = []
     for series in dict.fromkeys(entry["series"] for entry in trend):
@@ -141,7 +141,7 @@ def _ladder(connection: sa.Connection, where: Mapping[str, str]) -> list[Details
 
 
 def run(view: RunView, rules: Sequence[Rule], team: str | None) -> Details:
-    """A published run: its counts by status, and the ops that go wrong."""
+    """A published run: counts by status, and the ops that go wrong."""
     bad = [
         {
             "op_id": op.op_id, "op_name": op.op_name, "types": op.types, "status": op.status, "stage": op.failed_stage,

@@ -1,4 +1,4 @@
-"""What became of each op of a run, the same whether it was read from a run folder or from the database.
+"""The outcome of each op of a run, the same from a run folder and from the database.
 
 The comparison of runs, the ranking of fixes and the sections of report.html are made from these, so that all agree.
 """
@@ -23,7 +23,7 @@ from opscope.reports.database.schema import MODELS, MODULE_OPS, OP_ALIAS, OP_TES
 from opscope.reports.records.columns import plain
 
 UNSPLITTABLE = "unsplittable"
-"""In place of a status: no module could be made of the op, so nothing was tried."""
+"""Used instead of a status if no module could be made of the op."""
 
 TAKEN = (
     "op_id", "op_name", "op_kind", "status", "stage_reached", "failed_stage", "compile_seconds", "error_signature",
@@ -46,7 +46,7 @@ class Outcome:
     status: str
     """A status of the ledger, or `unsplittable`."""
     stage: str
-    """The furthest stage that it passed."""
+    """The last stage that it passed."""
     failed_stage: str = ""
     signature: str = ""
     error: str = ""
@@ -65,36 +65,36 @@ class Outcome:
     params: Mapping[str, str] = field(default_factory=dict)
     """Its attributes; from the database only those of ops that did not come out right."""
     uses_of: Mapping[str, int] = field(default_factory=dict)
-    """Model -> how often the op stands in it."""
+    """Model -> number of uses of the op."""
 
     @property
     def uses(self) -> int:
-        """How often it stands in all models of the run."""
+        """Number of its uses in all models of the run."""
         return sum(self.uses_of.values())
 
     @property
     def attempted(self) -> bool:
-        """Whether its numbers were asked for."""
+        """Whether the op was attempted."""
         return self.status not in NOT_ATTEMPTED
 
     @property
     def bad(self) -> bool:
-        """Whether it went wrong, also where a limitation names the failure: it holds its models back either way."""
+        """Whether it went wrong. Expected failures count too, because they block their models as well."""
         return self.status in FAILED or self.status == UNSPLITTABLE
 
     @property
     def cluster(self) -> str:
-        """Ops of one cluster fail for one reason: their error's fingerprint, or what stands in for it."""
+        """The cause of the failure: the fingerprint of its error, or what stands in for it."""
         return cluster_of(self.signature, self.crash or self.status, self.failed_stage or self.stage, self.op_name)
 
     @property
     def reason(self) -> tuple[str, str, str, str]:
-        """What must be equal for two failures to be the same one."""
+        """Two failures are the same if these are equal."""
         return self.status, self.failed_stage, self.signature, self.crash
 
 
 def cluster_of(signature: str, ended: str, stage: str, op_name: str) -> str:
-    """What a failure's cause is known by: the fingerprint of its error, or what stands in for it."""
+    """The name of a failure's cause: the fingerprint of its error, or what stands in for it."""
     return signature or f"{ended} {stage} {op_name}"
 
 
@@ -103,11 +103,11 @@ class RunView:
     """One run, or one night in one series, op by op."""
 
     run_id: str
-    """Of a night its id."""
+    """Id of the run, or of the night."""
     place: str
-    """Where it was read: the run folder, `database`, or `night`."""
+    """Where it was read from: the run folder, `database`, or `night`."""
     models: tuple[str, ...]
-    """Models that it has a module of."""
+    """Models that have a module."""
     backend: str
     arch: str
     started: datetime
@@ -115,9 +115,9 @@ class RunView:
     origin: Mapping[str, Any]
     ops: Mapping[str, Outcome]
     series: str
-    """What it has in common with runs that it can be compared with."""
+    """The series: equal for runs that can be compared."""
     missing: tuple[str, ...] = ()
-    """Models and shards of a night that were expected and are not there."""
+    """Models and shards that were expected and are missing."""
 
     @property
     def workflow(self) -> str:
@@ -127,11 +127,11 @@ class RunView:
 
 ORIGIN = ("revision", "dirty", "branch", "backend_revision", "backend_dirty", "host", "python", "versions", "options",
           "compiler")  # fmt: skip
-"""What a view keeps of where a run came from."""
+"""Fields of a run's origin that a view keeps."""
 
 
 class RunFacts(NamedTuple):
-    """What a view says of its run besides the ops."""
+    """What a view holds about its run besides the ops."""
 
     run_id: str
     place: str
@@ -141,7 +141,7 @@ class RunFacts(NamedTuple):
     outcome: str
     origin: Mapping[Any, Any]
     series: str = ""
-    """Empty: what backend, board and options make it."""
+    """Empty: it follows from backend, board and options."""
     missing: tuple[str, ...] = ()
 
 
@@ -223,7 +223,7 @@ def view_of(
 
 
 def aliases(connection: sa.Connection) -> dict[str, str]:
-    """Old id of an op -> the id under which its history goes on."""
+    """Old id of an op -> the id under which its history continues."""
     return {str(row.old_id): str(row.new_id) for row in connection.execute(sa.select(OP_ALIAS))}
 
 
@@ -251,7 +251,7 @@ def _untested(connection: sa.Connection, op_ids: list[str]) -> list[Mapping[Any,
 
 
 def pieces_of(names: Sequence[str]) -> Iterator[Sequence[str]]:
-    """The names in pieces that one statement takes."""
+    """Yields the names in pieces that fit into one statement."""
     for start in range(0, len(names), LIMIT):
         yield names[start : start + LIMIT]
 
@@ -263,7 +263,7 @@ def _view(
     facts: RunFacts, models: Iterable[str], tests: Iterable[Mapping[Any, Any]], untested: Iterable[Mapping[Any, Any]],
     uses: Mapping[str, Mapping[str, int]],
 ) -> RunView:  # fmt: skip
-    """`lost`: ops without a test: no module could be made of them, or nobody got to them (yet)."""
+    """The view. `untested` ops have no test: no module could be made of them, or they were not reached (yet)."""
     outcomes = {test["op_id"]: _outcome(test, dict(uses.get(test["op_id"], {}))) for test in tests}
     for op in untested:
         fields = {

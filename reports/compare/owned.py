@@ -1,4 +1,4 @@
-"""Owners put beside failing rows: of a comparison, a ranking, a model's missing ops, a page."""
+"""Adds owners to failures in comparisons, rankings, lists of missing ops, and pages."""
 
 from __future__ import annotations
 
@@ -20,36 +20,36 @@ class Owned:
 
     rules: Sequence[Rule] = ()
     team: str | None = None
-    """None: everybody's."""
+    """None: those of all teams."""
 
     def lists(self, owner_of_row: str) -> bool:
-        """Whether the page lists what that team looks after."""
+        """Whether the page lists rows of that owner."""
         return self.team in (None, owner_of_row)
 
     def owner_of(self, test: OpTest) -> str:
-        """Who looks after an op that went wrong."""
+        """The owner of an op that went wrong."""
         stage = str(test.failed_stage or test.stage_reached)
         cluster = cluster_of(test.error_signature or "", test.crash_kind or str(test.status), stage, test.op_name)
         return owner(self.rules, [test.op_name], stage, cluster, test.models)
 
     def owner_of_model(self, row: Mapping[str, Any]) -> str:
-        """Who looks after a model that went wrong as one program, told by its row of `whole_models`."""
+        """The owner of a model that went wrong as one program, from its row of `whole_models`."""
         stage = str(row["failed_stage"] or row["stage_reached"])
         cluster = cluster_of(row["error_signature"] or "", str(row["status"]), stage, WHOLE_MODEL)
         return owner(self.rules, [WHOLE_MODEL], stage, cluster, [row["model"]])
 
     def owner_of_unsplittable(self, op_name: str, models: Iterable[str]) -> str:
-        """Who looks after an op that no module could be made of."""
+        """The owner of an op that could not be split."""
         stage = str(Stage.SPLIT)
         return owner(self.rules, [op_name], stage, cluster_of("", UNSPLITTABLE, stage, op_name), models)
 
 
 EVERYBODY = Owned()
-"""Pages of everybody's failures, where nobody has said who looks after what."""
+"""All failures, without rules of owners."""
 
 
 def own_diff(diff: Diff, rules: Sequence[Rule], team: str | None = None) -> Diff:
-    """The comparison with an owner in every row that is not quiet; with `team` only its rows and clusters are left."""
+    """Adds owners to the rows that are not quiet; with `team`, keeps only its rows and clusters."""
     rows = tuple(_owned(row, rules) for row in diff.rows)
     if team is None:
         return replace(diff, rows=rows)
@@ -73,7 +73,7 @@ def _owner(row: Row, rules: Sequence[Rule]) -> str:
 
 
 def own_plan(plan: FixPlan, rules: Sequence[Rule], team: str | None = None) -> FixPlan:
-    """The ranking with an owner beside every fix; with `team` only its fixes are left, the curve stays whole."""
+    """Adds an owner to every fix; with `team`, keeps only its fixes but the whole curve."""
     fixes = tuple(
         replace(fix, owner=owner(rules, fix.op_names, fix.stage, fix.cluster, fix.models)) for fix in plan.fixes
     )
@@ -83,7 +83,7 @@ def own_plan(plan: FixPlan, rules: Sequence[Rule], team: str | None = None) -> F
 def own_missing(
     rows: Sequence[dict[str, Any]], model: str, rules: Sequence[Rule], team: str | None = None
 ) -> list[Any]:
-    """A model's missing ops with their owners; with `team` only its rows are left."""
+    """Adds owners to a model's missing ops; with `team`, keeps only its rows."""
     owned = [
         {**row, "owner": owner(rules, [row["op_name"]], row["failed_stage"] or row["stage"], row["cluster"], [model])}
         for row in rows

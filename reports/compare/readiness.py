@@ -1,4 +1,4 @@
-"""How near each model is to running whole, and how that moved from run to run."""
+"""How near each model is to being whole, and how that changed from run to run."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from opscope.reports.compare.run_selection import Listed, Runs
 from opscope.reports.database.schema import MODELS, MODULE_OPS, NIGHTS, OP_TESTS, OPS, RUNS
 
 HISTORY = 30
-"""Runs of a model that are told, the newest ones."""
+"""Most runs in a model's history."""
 
 
 def newest_views(runs: Runs, models: Sequence[str] = ()) -> dict[str, RunView]:
     """Model -> its newest run, among the runs of the newest run's series.
 
-    Runs on another backend, board or with other options say nothing about these models here. Raises InputError for a
-    model that no run has.
+    Runs on another backend or board or with other options do not count here. Raises InputError for a model that no run
+    has.
     """
     listed = runs.listed()
     newest = listed[0] if not models else _newest_with(listed, models)
@@ -74,7 +74,7 @@ def _row(run_id: str, started: Any, revision: str, ops: int, missing: int, unatt
 
 
 def _counted(connection: sa.Connection, run_ids: Sequence[str], model: str) -> list[dict[str, Any]]:
-    """The same counts by SQL, for runs whose ops nobody needs one by one."""
+    """The same counts by SQL, without reading the ops one by one."""
     # An op without a test could not be split off, and holds the model back all the same, or was not reached.
     untested = OP_TESTS.c.op_id.is_(None)
     bad = (untested & (OPS.c.unsplittable != "")) | OP_TESTS.c.status.in_([str(status) for status in FAILED])

@@ -1,4 +1,4 @@
-"""Which runs a command is about: a folder, an id below .opscope/runs, an id in the database, or the newest ones."""
+"""Selects the runs of a command: a folder, an id below .opscope/runs, an id in the database, or the newest."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from opscope.reports.database.schema import MODELS, RUNS
 
 @dataclass(frozen=True)
 class Listed:
-    """A run that could be chosen."""
+    """A run in a list to choose from."""
 
     run_id: str
     started: datetime
@@ -30,10 +30,10 @@ class Listed:
     models: frozenset[str]
     folder: Path | None = None
     night: str = ""
-    """The night that speaks for it, where it is one of several runs (shards, runs again) of the night in its series."""
+    """The night to read instead, if the run is one of several in its series (shards, or runs again)."""
 
     def follows(self, other: Listed) -> bool:
-        """Whether a difference from `other` is news: an earlier run of the same series, with a model in common."""
+        """Whether it can be compared with `other`: an earlier run of the same series, with a model in common."""
         return other.started < self.started and other.series == self.series and bool(other.models & self.models)
 
 
@@ -45,7 +45,7 @@ class Runs:
     root: Path
 
     def folder(self, run: str) -> Path | None:
-        """The folder that `run` names: a path, or what stands below .opscope/runs and is no id of the database."""
+        """The folder that `run` names: a path, or a folder below .opscope/runs whose name is no id in the database."""
         for folder in (Path(run), self.root / run):
             if (folder / RUN_FILE).is_file() and (folder != self.root / run or not self._published(run)):
                 return folder
@@ -71,7 +71,7 @@ class Runs:
         ).all()  # fmt: skip
 
     def read(self, listed: Listed) -> RunView:
-        """The ops of a listed run; of a shard those of its whole night, since it left out what the others ran."""
+        """The ops of a listed run. A shard gives those of its whole night, since it left out what the others ran."""
         if listed.folder is not None:
             return from_folder(listed.folder)
         assert self.connection is not None
@@ -80,15 +80,15 @@ class Runs:
         return from_database(self.connection, listed.run_id)
 
     def listed(self) -> list[Listed]:
-        """Every run that has ended, the newest first; one that is going on has no result yet.
+        """Every run that has ended, newest first; a running one has no result yet.
 
-        Of several that started together the one with the most models comes first: it has the most to tell.
+        Of runs that started together, the one with the most models comes first.
         """
         runs = _in_database(self.connection) if self.connection is not None else list(_in_folders(self.root))
         return sorted(runs, key=lambda run: (run.started, len(run.models), run.run_id), reverse=True)
 
     def newest(self) -> Listed:
-        """Raises InputError where there is none."""
+        """The newest run. Raises InputError if there is none."""
         runs = self.listed()
         if not runs:
             raise InputError("RUN", "a run", "none", "pytest --model mnist_mlp --op-by-op")

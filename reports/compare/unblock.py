@@ -1,4 +1,4 @@
-"""What to fix first: failing ops and errors by what they hold back, and the fixes that make the most models whole.
+"""What to fix first: causes of failure by the models that they block, and the fixes that complete models fastest.
 
 A *fix* removes one cause of failure (an error cluster), or one op where `by` says so. A model is whole when none of its
 ops goes wrong; ops that nobody attempted are told apart, since nobody knows about them.
@@ -20,7 +20,7 @@ BY = ("cluster", "op")
 
 @dataclass(frozen=True)
 class Fix:
-    """One cause of failure, or one op, and what it holds back."""
+    """One cause of failure, or one op, and what it blocks."""
 
     fix: str
     """The cluster's name, or the op's id."""
@@ -32,14 +32,14 @@ class Fix:
     uses: int
     models: tuple[str, ...]
     alone: int
-    """Models that nothing else holds back."""
+    """Number of models that nothing else blocks."""
     known: int
-    """Ops of it that a limitation names."""
+    """Number of its ops that a limitation names."""
     repro: str
     cluster: str = ""
     """The cause; of a single op too."""
     owner: str = ""
-    """The team that looks after it (ci/owners.yaml)."""
+    """The team that owns it (ci/owners.yaml)."""
 
 
 @dataclass(frozen=True)
@@ -62,9 +62,9 @@ class FixPlan:
     runs: tuple[Mapping[str, Any], ...]
     models: tuple[str, ...]
     whole: tuple[str, ...]
-    """Models that nothing holds back today."""
+    """Models that nothing blocks today."""
     unknown: Mapping[str, int]
-    """Model -> ops that were not attempted, where there are any."""
+    """Model -> number of ops that were not attempted, if any."""
     by: str
     fixes: tuple[Fix, ...]
     curve: tuple[Step, ...]
@@ -80,7 +80,7 @@ class Placed:
 
 
 def plan(views: Mapping[str, RunView], by: str = "cluster") -> FixPlan:
-    """The ranking and the curve. `views`: model -> the run that speaks for it."""
+    """The ranking and the curve. `views` maps a model to its run."""
     views_by_id = {id(view): view for view in views.values()}
     bad = {key: [op for op in view.ops.values() if op.bad] for key, view in views_by_id.items()}
     untried = {key: [op for op in view.ops.values() if not op.attempted] for key, view in views_by_id.items()}

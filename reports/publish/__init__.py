@@ -1,4 +1,4 @@
-"""A stored run into the database: idempotent, one transaction, and all that is counted of a night at that moment.
+"""Publishes stored runs to the database: idempotent, in one transaction, with all counts of the night.
 
 Runs whose database could not be reached wait in the spool.
 """

@@ -1,4 +1,4 @@
-"""Many rows at once: COPY in PostgreSQL, one prepared statement in SQLite, both past SQLAlchemy's rows.
+"""Inserts many rows at once: COPY in PostgreSQL, one prepared statement in SQLite, both past SQLAlchemy's rows.
 
 Values are those of Python; what a column needs (JSON as text, times in UTC) is done here, once per column.
 """
@@ -18,7 +18,7 @@ from opscope.reports.records.columns import Utc, plain
 
 
 def _encodable(value: Any) -> Any:
-    """What msgspec does not know, as it does."""
+    """Converts a value that msgspec cannot encode."""
     plain_value = plain(value)
     if plain_value is value:
         raise TypeError(f"no JSON of a {type(value).__name__}")
@@ -74,7 +74,7 @@ def insert(
 
 
 def _wrapped(connection: sa.Connection, error: Exception) -> Exception:
-    """A driver's error as SQLAlchemy's, so that whoever opened the database tells it as any other."""
+    """Wraps a driver's error in SQLAlchemy's, so that it is reported like any other."""
     dbapi = connection.dialect.dbapi
     if dbapi is not None and isinstance(error, dbapi.Error):
         return DBAPIError.instance("COPY or INSERT", None, error, dbapi.Error, dialect=connection.dialect)
@@ -82,7 +82,7 @@ def _wrapped(connection: sa.Connection, error: Exception) -> Exception:
 
 
 def _converter(kind: Any, dialect: str, clean: bool) -> Callable[[Any], Any] | None:
-    """What turns a value of Python into one of the driver's; None where it is one already."""
+    """The function that converts a Python value for the driver; None if no conversion is needed."""
     if isinstance(kind, sa.JSON):
         return json_text
     if isinstance(kind, sa.Text):
@@ -95,7 +95,7 @@ def _converter(kind: Any, dialect: str, clean: bool) -> Callable[[Any], Any] | N
 
 
 def json_text(value: Any) -> str:
-    """JSON as both databases take it: no NaN, no NUL."""
+    """JSON that both databases accept: without NaN and NUL."""
     try:
         text = _ENCODE(value)
     except UnicodeEncodeError:

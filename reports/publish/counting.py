@@ -1,4 +1,4 @@
-"""Counting a night: everything that follows from its records and is too slow to count at every look.
+"""Counts a night: everything that follows from its records and is too slow to count at every query.
 
 `count_night` makes all rows of a night in schema_nights.py anew, and those of the nights that are compared with it. The
 result depends on the records in the database alone, not on the order in which they came.
@@ -25,7 +25,7 @@ Row = dict[str, Any]
 COUNTS = ("ops", "attempted_ops", "right_ops", "bad_ops", "flaky_ops", "uses", "attempted_uses", "right_uses",
           "bad_uses")  # fmt: skip
 MISSING = "missing"
-"""Outcome of a model that was expected and that no run has."""
+"""Outcome of a model that was expected but is in no run."""
 OUTCOMES = (RAN, *map(str, ModelStatus))
 """What became of a model that was asked for: with those that are missing, the ledger of models."""
 UNFINISHED = ("running", "interrupted")
@@ -33,7 +33,7 @@ UNFINISHED = ("running", "interrupted")
 
 
 def count_night(connection: sa.Connection, night_id: str, where: str = "--to") -> None:
-    """Counts the night anew, and compares those that follow it with what it is now."""
+    """Counts the night again, and compares the nights that follow it again."""
     night = connection.execute(sa.select(NIGHTS).where(NIGHTS.c.night_id == night_id)).mappings().one_or_none()
     if night is None:
         return
@@ -54,7 +54,7 @@ def count_night(connection: sa.Connection, night_id: str, where: str = "--to") -
 
 
 def _by_backend(run: Row) -> list[Row]:
-    """A run as one per backend: each is of a series of its own."""
+    """One row per backend of a run, each in a series of its own."""
     series_of_backends = series_by_backend(run["backend"], run["arch"], run["options"])
     return [{**run, "backend": backend, "series": series} for backend, series in series_of_backends.items()]
 
@@ -77,7 +77,7 @@ def _count(connection: sa.Connection, night: Row, runs: list[Row]) -> None:
 
 
 def _ops(connection: sa.Connection, night_id: str, series: str) -> RunView | None:
-    """Counts the ops of a night by themselves; the night as it was read, None where it has no run."""
+    """Counts the ops of a night; returns its view, or None if it has no run."""
     if series not in series_of(connection, night_id):
         return None
     view = night_view(connection, night_id, series)

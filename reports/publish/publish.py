@@ -1,4 +1,4 @@
-"""A stored run into the results database: idempotent, one transaction, and everything that follows from it counted.
+"""Publishes a stored run to the results database in one transaction, and counts everything that follows from it.
 
 Publishing a run again replaces its rows, or does nothing where neither the run nor this code is another than last time;
 what it writes never depends on the clock or on the machine.
@@ -40,7 +40,7 @@ from opscope.reports.records import publish_digest
 from opscope.reports.records.columns import plain
 
 TABLES = (NIGHTS, RUNS, MODELS, OPS, USES, OP_TESTS)
-"""Tables whose rows a publish tells."""
+"""Tables whose row counts a publish returns."""
 
 
 def publish(
@@ -68,7 +68,7 @@ def publish(
 
 
 def _published(url: str, run_id: str) -> dict[str, Any] | None:
-    """What the run of that name was published as; None where it is not there, or where nobody knows."""
+    """The digest and counts of the published run; None if it is not there or they are unknown."""
     if not exists(url):
         return None
     try:
@@ -105,7 +105,7 @@ def write(connection: sa.Connection, published: Published, where: str = "--to") 
 
 
 def _earlier_night(connection: sa.Connection, run: Row, where: str) -> str | None:
-    """The night that the run was in; None for one that is not there yet."""
+    """The night that the run was in; None if the run is new. Raises InputError if another run has its id."""
     query = sa.select(RUNS.c.started, RUNS.c.host, RUNS.c.night_id).where(RUNS.c.run_id == run["run_id"])
     stored = connection.execute(query).one_or_none()
     if stored is None:
@@ -150,7 +150,7 @@ def _modules(connection: sa.Connection, modules_of_models: dict[str, rows.Module
 
 
 def _remember_errors(connection: sa.Connection, published: Published) -> None:
-    """Keeps errors and limitations with when they were first and last seen."""
+    """Stores errors and limitations with the times when they were first and last seen."""
     started = published.record.started
     times = {"first_seen": started, "last_seen": started}
     errors: dict[str, Row] = {}

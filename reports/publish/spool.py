@@ -1,4 +1,4 @@
-"""Runs whose database was away: kept below .opscope/spool until a later publish delivers them.
+"""Keeps runs whose database could not be reached below .opscope/spool until a later publish delivers them.
 
     .opscope/spool/<database>/<run id>/    run.json, manifest.jsonl, night.json and the journal, as in the run's folder
 
@@ -26,7 +26,7 @@ SPOOL = Path(NAME) / "spool"
 
 
 def folder_of(url: str, root: Path) -> Path:
-    """Where the runs for that database wait, whoever delivers them: the place is neither a user's nor a password's."""
+    """The folder where the runs for that database wait; it does not depend on user and password."""
     place = shown(parse_url(url).set(username=None, password=None))
     return root / SPOOL / words_digest(place, digits=12)
 

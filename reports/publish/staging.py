@@ -1,4 +1,4 @@
-"""The ops of a run, brought to the table of all ops: new ones are added, those that are told otherwise now replaced.
+"""Merges the ops of a run into the table of all ops: new ones are added, changed ones replaced.
 
 They go into a temporary table first, whole, so that the database finds out by itself which are which.
 """

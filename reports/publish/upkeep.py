@@ -1,4 +1,4 @@
-"""Upkeep of a results database: what is too old goes, who may read it, how large it is, which op became which."""
+"""Maintains a results database: prunes old nights, creates read-only roles, measures sizes, adds aliases of ops."""
 
 from __future__ import annotations
 

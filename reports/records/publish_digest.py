@@ -1,4 +1,4 @@
-"""What a published run is known by: its records and the code that makes rows of them, as one digest."""
+"""The digest of a published run: of its records and of the code that makes rows of them."""
 
 from __future__ import annotations
 

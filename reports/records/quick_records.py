@@ -1,4 +1,4 @@
-"""The lines of manifest and journal, read quickly: what publishing 100,000 op tests takes its values from.
+"""Reads the lines of manifest and journal quickly, for publishing 100,000 op tests.
 
 msgspec reads a line a few times as fast as pydantic, into objects that the collector of garbage need not look at. Its
 types are made of the fields of the records, so that no field is written down twice. A line that they do not fit (an
