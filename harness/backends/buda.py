@@ -86,44 +86,44 @@ def _step(stage: Stage, job: Job) -> None:
             math_fidelity=job.options.math_fidelity or FIDELITY,
         )
         job.state[_KEY] = Compilation(job.module, board.board, config, "op", single_op=True)
-    found: Compilation = job.state[_KEY]
-    take_step(found, CompileDepth.of(stage))
-    if job.ir_dir is not None and found.netlist_text:
-        (job.ir_dir / "netlist.yaml").write_text(found.netlist_text, encoding="utf-8")
+    compilation: Compilation = job.state[_KEY]
+    take_step(compilation, CompileDepth.of(stage))
+    if job.ir_dir is not None and compilation.netlist_text:
+        (job.ir_dir / "netlist.yaml").write_text(compilation.netlist_text, encoding="utf-8")
 
 
 def _run(job: Job) -> None:
     from opscope.compiler.api import planned_binaries
     from opscope.simulator.api import Device
 
-    found: Compilation = job.state.pop(_KEY)
-    host, data = planned_binaries(found)
-    assert found.host is not None
-    assert found.program is not None
-    queues = found.host.queues(Device("n150").load(host).run(job.inputs).outputs)
-    inputs = [np.ascontiguousarray(queues[name], np.float32) for name in found.program.graph.sources]
-    executable = Device(found.board).load(data)
+    compilation: Compilation = job.state.pop(_KEY)
+    host, data = planned_binaries(compilation)
+    assert compilation.host is not None
+    assert compilation.program is not None
+    queues = compilation.host.queues(Device("n150").load(host).run(job.inputs).outputs)
+    inputs = [np.ascontiguousarray(queues[name], np.float32) for name in compilation.program.graph.sources]
+    executable = Device(compilation.board).load(data)
     placed, alone = executable.run(inputs, per_core=True), executable.run(inputs)
     for i, (a, b) in enumerate(zip(placed.outputs, alone.outputs, strict=True)):
         if not np.array_equal(a, b, equal_nan=True):
             raise StageError(f"result {i}: expected the same bits placed and unplaced, got others")
-    job.outputs = _outputs(found, placed.outputs, job)
+    job.outputs = _outputs(compilation, placed.outputs, job)
     job.ran_on = "simulator"
     profile = placed.profile
-    job.cycles, job.device_ns = found.plan.cycles if found.plan else None, profile.device_ns
-    job.l1_peak_bytes = max((op.l1_bytes for op in found.program.binary.plan.ops), default=None)
+    job.cycles, job.device_ns = compilation.plan.cycles if compilation.plan else None, profile.device_ns
+    job.l1_peak_bytes = max((op.l1_bytes for op in compilation.program.binary.plan.ops), default=None)
     job.dram_peak_bytes = profile.dram_peak_bytes
 
 
-def _outputs(found: Compilation, results: list[np.ndarray], job: Job) -> list[np.ndarray]:
+def _outputs(compilation: Compilation, results: list[np.ndarray], job: Job) -> list[np.ndarray]:
     """Results in the shapes and types that the module declares."""
     from opscope.harness.record.element_types import numpy_dtype
 
-    by_number = {number: results[i] for i, (number, _, _) in enumerate(found.lowering.results)}
+    by_number = {number: results[i] for i, (number, _, _) in enumerate(compilation.lowering.results)}
     if sorted(by_number) != list(range(len(job.results))):
         raise StageError("some results stay on the host, as in TT-Buda, and are not compared")
-    made: list[np.ndarray] = []
+    outputs: list[np.ndarray] = []
     for number, desc in enumerate(job.results):
         value: Any = by_number[number]
-        made.append(value.astype(numpy_dtype(desc.data_type)).reshape(desc.shape))
-    return made
+        outputs.append(value.astype(numpy_dtype(desc.data_type)).reshape(desc.shape))
+    return outputs

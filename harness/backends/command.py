@@ -43,12 +43,12 @@ class Command(Backend):
         Raises InputError for `--amp-level`, which no command is told.
         """
         refuse(self.name, options, "amp_level")
-        told = self._file.numbers
+        numbers = self._file.numbers
         return Target(
             card_type=self._file.card.replace("{arch}", options.arch),
-            float_format=options.data_format or told.get("float_format"),
-            math_fidelity=options.math_fidelity or told.get("math_fidelity", "exact"),
-            matrix_format=told.get("matrix_format"),
+            float_format=options.data_format or numbers.get("float_format"),
+            math_fidelity=options.math_fidelity or numbers.get("math_fidelity", "exact"),
+            matrix_format=numbers.get("matrix_format"),
         )
 
     def fingerprint(self) -> str:
@@ -83,8 +83,8 @@ class Command(Backend):
             job.ran_on = self._file.ran_on
             return
         if not output.is_file() or not output.stat().st_size:
-            what = "an empty" if output.is_file() else "no"
-            raise StageError(f"{step.command[0]} left with exit code 0 and wrote {what} {step.writes}", text)
+            fault = "an empty" if output.is_file() else "no"
+            raise StageError(f"{step.command[0]} left with exit code 0 and wrote {fault} {step.writes}", text)
         files.previous = output
         if job.ir_dir is not None:
             shutil.copyfile(output, job.ir_dir / f"{stage}{output.suffix}")
@@ -126,8 +126,8 @@ def _found(tool: str) -> str | None:
     """Where a tool is: on PATH, or beside the interpreter; None where it is neither."""
     if tool in ("{python}", "python"):
         return sys.executable
-    beside = Path(sys.executable).parent
-    return shutil.which(tool) or shutil.which(tool, path=str(beside))
+    folder = Path(sys.executable).parent
+    return shutil.which(tool) or shutil.which(tool, path=str(folder))
 
 
 def _contents(path: Path) -> str:

@@ -103,8 +103,8 @@ class Iree(Backend):
     def available(self) -> str | None:
         """None where compiler and runtime are installed."""
         # `find_spec` of a submodule imports its parent, which is not there without either of them.
-        there = util.find_spec("iree") and util.find_spec("iree.compiler") and util.find_spec("iree.runtime")
-        return None if there else "pip install 'opscope[iree]'"
+        packages_found = util.find_spec("iree") and util.find_spec("iree.compiler") and util.find_spec("iree.runtime")
+        return None if packages_found else "pip install 'opscope[iree]'"
 
     def _close(self) -> None:
         if self._invocation is not None:
@@ -205,8 +205,10 @@ def _run(job: Job, program: bytes) -> None:
         context.invoke(module.lookup_function("main"), arguments, results)
     except (RuntimeError, ValueError) as error:
         raise StageError(str(error).partition("\n")[0], str(error)) from error
-    found = [results.get_as_object(index, runtime.HalBufferView) for index in range(results.size)]
-    job.outputs = [_take(view, numpy_dtype(desc.data_type)) for view, desc in zip(found, job.results, strict=True)]
+    result_views = [results.get_as_object(index, runtime.HalBufferView) for index in range(results.size)]
+    job.outputs = [
+        _take(view, numpy_dtype(desc.data_type)) for view, desc in zip(result_views, job.results, strict=True)
+    ]
     # IREE may compute in place, on the buffers that it was given.
     job.inputs_after = [_take(view, array.dtype) for view, array in zip(views, job.inputs, strict=True)]
     job.ran_on = "host"

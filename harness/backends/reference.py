@@ -140,18 +140,20 @@ def observer(watch: Watch, programs: Iterable[Any]) -> Callable[[Any], None]:
     """Tells `watch` of the values that stand for one of its program: of the last kernel that carries an op's path and
     makes what the op does. What only moves a value between host and device, or loads it, does not count."""
     from opscope.compiler.api import MOVES
-    from opscope.harness.verdict.intermediates import Made, candidates
+    from opscope.harness.verdict.intermediates import CompiledOp, candidates
 
-    found: list[Any] = []
-    told: list[Made] = []
+    operations: list[Any] = []
+    made: list[CompiledOp] = []
     for number, program in enumerate(programs):
         for op in program.operations:
             if op.kernel not in MOVES and op.kernel != LOADS:
-                found.append(op)
+                operations.append(op)
                 tensors = [program.tensors[tensor] for tensor in op.outputs]
-                told.append(Made(number, op.location, [(tensor.shape, tensor.element_type) for tensor in tensors]))
-    chosen = candidates(told, watch.expected)
-    paths = {id(found[number]): path for path, number in chosen.items()}
+                made.append(
+                    CompiledOp(number, op.location, [(tensor.shape, tensor.element_type) for tensor in tensors])
+                )
+    chosen = candidates(made, watch.expected)
+    paths = {id(operations[number]): path for path, number in chosen.items()}
     watch.begin(frozenset(chosen))
 
     def observe(step: Any) -> None:
@@ -211,15 +213,15 @@ def board_of(arch: str) -> SystemDesc:
         raise InputError("--arch", expected or "a board or an arch", got or f"'{arch}'", hint) from error
 
 
-def float_format_of(board: SystemDesc, asked: str | None) -> str | None:
+def float_format_of(board: SystemDesc, requested: str | None) -> str | None:
     """The board's name of a float format asked for in any case; None: each tensor's own type."""
-    if asked is None:
+    if requested is None:
         return None
-    known = {name.lower(): name for name in board.formats if not name.startswith(("Int", "UInt"))}
-    if asked.lower() not in known:
+    format_of_name = {name.lower(): name for name in board.formats if not name.startswith(("Int", "UInt"))}
+    if requested.lower() not in format_of_name:
         expected = f"a float format of {board.board}"
-        raise InputError("--data-format", expected, f"'{asked}'", closest(asked, known.values()))
-    return known[asked.lower()]
+        raise InputError("--data-format", expected, f"'{requested}'", closest(requested, format_of_name.values()))
+    return format_of_name[requested.lower()]
 
 
 @cache

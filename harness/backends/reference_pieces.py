@@ -69,7 +69,7 @@ def take_apart(
     backend.climb(Stage.STABLEHLO_TO_TTIR, job)
     backend.climb(Stage.TTIR_TO_TTNN, job)
     try:
-        found = pieces_of(job.state[Stage.TTIR_TO_TTNN], board)
+        program_pieces = pieces_of(job.state[Stage.TTIR_TO_TTNN], board)
     except StageFailure as failure:
         raise StageError(f"{failure.op}: {failure.message}", failure.diagnostic or str(failure)) from failure
     backend.climb(Stage.TTNN_TO_FLATBUFFER, job)
@@ -79,7 +79,7 @@ def take_apart(
             tuple(map(described, piece.outputs)), piece.location, piece.attributes, piece.held_to, piece.combines,
             piece.meaning,
         )
-        for piece in found.pieces
+        for piece in program_pieces.pieces
     )  # fmt: skip
-    numbers = {(piece.program, piece.operation): number for number, piece in enumerate(found.pieces)}
-    return CompiledPieces(pieces, found.moves, job.state[Stage.TTNN_TO_FLATBUFFER], board.board, numbers)
+    numbers = {(piece.program, piece.operation): number for number, piece in enumerate(program_pieces.pieces)}
+    return CompiledPieces(pieces, program_pieces.moves, job.state[Stage.TTNN_TO_FLATBUFFER], board.board, numbers)

@@ -59,14 +59,14 @@ def names() -> list[str]:
 
 def several(backends: str) -> tuple[str, ...]:
     """The backends of one word, `xla` or `xla,iree`. Raises InputError for one that is named twice, or for none."""
-    found = tuple(word.strip().removeprefix(COMMAND + ":") for word in backends.split(",") if word.strip())
-    if not found:
+    backend_names = tuple(word.strip().removeprefix(COMMAND + ":") for word in backends.split(",") if word.strip())
+    if not backend_names:
         raise InputError("--backend", "a backend", repr(backends), closest("", names()))
-    labels = [backend_label(word) for word in found]
+    labels = [backend_label(word) for word in backend_names]
     twice = next((label for label in labels if labels.count(label) > 1), None)
     if twice is not None:
         raise InputError("--backend", "each backend once", f"'{twice}' twice", f"--backend {twice}")
-    return found
+    return backend_names
 
 
 def check_name(backend: str) -> None:
@@ -174,24 +174,24 @@ def _class_in(module: ModuleType, name: str) -> Any:
     raise InputError(f"backend {name}", f"a class with name = '{name}'", f"none in {module.__file__}")
 
 
-def _completed(found: Any, name: str) -> Any:
+def _completed(backend: Any, name: str) -> Any:
     """The class of a backend; one that does not inherit from `Backend` gets the defaults. Raises InputError."""
     from opscope.harness.backends.base import Backend
 
-    if not isinstance(found, type):
+    if not isinstance(backend, type):
         raise InputError(
-            f"backend {name}", "a class", repr(found)[:80], "a subclass of opscope.harness.backends.base.Backend"
+            f"backend {name}", "a class", repr(backend)[:80], "a subclass of opscope.harness.backends.base.Backend"
         )
-    if not issubclass(found, Backend):
-        found = type(found.__name__, (found, Backend), {})
-    missing = [part for part in _MEMBERS if part in found.__abstractmethods__ or not hasattr(found, part)]
+    if not issubclass(backend, Backend):
+        backend = type(backend.__name__, (backend, Backend), {})
+    missing = [part for part in _MEMBERS if part in backend.__abstractmethods__ or not hasattr(backend, part)]
     if missing:
         raise InputError(
             f"backend {name}",
             "the members of opscope.harness.backends.base.Backend",
             f"a class without {', '.join(missing)}",
         )
-    return found
+    return backend
 
 
 _MEMBERS = ("name", "stages", "target", "fingerprint", "climb", "available")

@@ -28,13 +28,13 @@ class Claims:
             fcntl.flock(descriptor, fcntl.LOCK_SH)
 
     def _drop(self, folder: Path) -> None:
-        """Gives one folder free, whatever lies at its place by now."""
+        """Releases one folder, whatever lies at its path by now."""
         descriptor = self._held.pop(folder, None)
         if descriptor is not None:
             os.close(descriptor)
 
     def close(self) -> None:
-        """Gives all of them free."""
+        """Releases all folders."""
         for folder in list(self._held):
             self._drop(folder)
 

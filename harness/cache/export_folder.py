@@ -35,8 +35,8 @@ JOURNAL = "evaluating"
 SOURCES = ("harness/prepare", "harness/record", "base")
 """Folders whose change makes older export folders worthless."""
 
-BESIDE = ("harness/cache", "harness/settings")
-"""Folders of which the child loads files that decide nothing of what it writes."""
+WITHOUT_EFFECT = ("harness/cache", "harness/settings")
+"""Folders of which the child loads files, none of which affects what it writes."""
 
 PACKAGES = ("jax", "jaxlib", "numpy", "ml_dtypes")
 """Packages whose version does."""
@@ -49,9 +49,9 @@ def default_cache_dir() -> Path:
     return Path(os.environ.get("OPSCOPE_CACHE_DIR") or platformdirs.user_cache_dir("opscope"))
 
 
-def cache_dir(asked: str | None) -> Path:
-    """The folder of all caches, as `cache_dir` of the settings asks for it."""
-    return Path(asked).absolute() if asked else default_cache_dir().absolute()
+def cache_dir(setting: str | None) -> Path:
+    """The folder of all caches; `setting` is the value of the setting `cache_dir`."""
+    return Path(setting).absolute() if setting else default_cache_dir().absolute()
 
 
 def sources_digest() -> str:
@@ -63,7 +63,7 @@ def sources_digest() -> str:
 def key(model_files: Iterable[Path], settings: dict[str, object], sources: str) -> str:
     """Name of the export folder for a model's files and everything asked of the export; 20 hex digits.
 
-    `sources` is what `sources_digest` said, which takes ten times as long as all of this.
+    `sources` is the result of `sources_digest`, which takes ten times as long as this function.
     """
     return words_digest(sources, *map(file_digest, model_files), json_digest(settings), digits=20)
 
@@ -88,13 +88,13 @@ def make_dir(path: Path, where: str = "cache folder") -> Path:
 
 def unwritable(where: str, path: Path, error: OSError) -> InputError:
     """The one line for a disk that does not take what we write."""
-    # NumPy tells of a file that was written in part without saying why: the disk took no more.
+    # NumPy reports a file that was written in part without the reason: the disk is full.
     reason = error.strerror or os.strerror(errno.ENOSPC if "written" in str(error) else errno.EIO)
     return InputError(where, "a writable folder", f"{path} ({reason})", "another OPSCOPE_CACHE_DIR")
 
 
 def complete(folder: Path) -> bool:
-    """Whether `folder` is there as a whole."""
+    """Whether `folder` is complete."""
     return (folder / MANIFEST).is_file()
 
 
@@ -108,7 +108,7 @@ def publish(temporary: Path, folder: Path) -> None:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def used(folder: Path) -> None:
+def mark_used(folder: Path) -> None:
     """Notes that a folder was used just now; a cache that we may only read stays as it is."""
     with contextlib.suppress(OSError):
         os.utime(folder)
@@ -132,5 +132,5 @@ def read_manifest(folder: Path) -> tuple[ManifestHeader, list[OpRow]]:
 
 
 def all_complete(header: ManifestHeader) -> bool:
-    """Whether what the ops are run from lies where the run left it."""
+    """Whether all export folders of a run are still there and complete."""
     return all(complete(Path(folder)) for folder in header.export_dirs)

@@ -15,7 +15,7 @@ from typing import Any
 from opscope.base.atomic_write import write_whole
 
 
-class Shelf:
+class JsonStore:
     """The values below one folder."""
 
     def __init__(self, root: Path) -> None:

@@ -1,7 +1,7 @@
-"""Everything that grows has a bound: what lies in the cache folder and among the runs, and what of it may go.
+"""Keeps the caches and the run folders within their size limits.
 
-Least recently used first; never what a live run holds (harness/cache/claims.py) or what was used a moment ago. A folder
-is renamed before it is emptied, so that nobody sees half of one.
+Removes the least recently used entries first, but never one that a live run claims (harness/cache/claims.py) or that
+was used a moment ago. A folder is renamed before it is emptied, so that nobody sees half of one.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ MAX_CACHE: int = BY_NAME["max_cache"].default
 """Bytes that all caches together take unless `max_cache` says otherwise."""
 
 KINDS = {"exports": 1, "modules": 1, "executables": 1, "results": 2, "javascript": 1}
-"""Folder of each cache -> at which depth below it one thing lies that is removed as a whole."""
+"""Folder of each cache -> the depth below it at which entries lie that are removed as a whole."""
 
 FRESH_SECONDS = 60.0
-"""What was used so lately stays: somebody may be about to claim it."""
+"""Age below which an entry stays: a process may be about to claim it."""
 
 EVERY_SECONDS = 3600.0
 """How often a run that adds little looks at the whole cache."""
 
-GONE, MAKING = ".gone-", ".making-"
+REMOVED, UNFINISHED = ".gone-", ".making-"
 
 
 @dataclass(frozen=True)
-class Thing:
+class CacheEntry:
     """One file or folder that is kept or removed as a whole."""
 
     kind: str
@@ -46,62 +46,62 @@ class Thing:
     """Seconds since it was last used."""
 
     @property
-    def half_made(self) -> bool:
-        """Whether it is what a process that died left behind, unless a live one claims it."""
-        return self.path.name.startswith((".", GONE, MAKING))
+    def unfinished(self) -> bool:
+        """Whether it is unfinished: left behind by a process that died, unless a live one claims it."""
+        return self.path.name.startswith((".", REMOVED, UNFINISHED))
 
 
-def cached(cache_dir: Path, now: float | None = None) -> list[Thing]:
+def cached(cache_dir: Path, now: float | None = None) -> list[CacheEntry]:
     """Everything in the caches, the longest unused first."""
     now = time.time() if now is None else now
-    found = []
+    entries = []
     for kind, depth in KINDS.items():
         for path in _at_depth(cache_dir / kind, depth):
             with contextlib.suppress(OSError):
-                found.append(Thing(kind, path, size(path), now - path.stat().st_mtime))
-    return sorted(found, key=lambda thing: -thing.age)
+                entries.append(CacheEntry(kind, path, size(path), now - path.stat().st_mtime))
+    return sorted(entries, key=lambda entry: -entry.age)
 
 
-def shrink(things: Sequence[Thing], max_bytes: int, take: Callable[[Thing], bool]) -> list[Thing]:
-    """Takes the longest unused things until the rest holds at most `max_bytes`; returns them.
+def shrink(entries: Sequence[CacheEntry], max_bytes: int, take: Callable[[CacheEntry], bool]) -> list[CacheEntry]:
+    """Removes the longest unused entries until the rest holds at most `max_bytes`, and returns them.
 
-    `take` says whether it could take one: what is claimed stays, and the next one goes in its place. What is half made
-    goes whatever there is room for. `things` come the longest unused first.
+    `take` removes one and returns whether it could: a claimed entry stays, and the next one goes in its place. An
+    unfinished entry goes in any case. `entries` come the longest unused first.
     """
-    stale = [thing for thing in things if thing.age > FRESH_SECONDS]
-    gone = [thing for thing in stale if thing.half_made and take(thing)]
-    excess = sum(thing.size for thing in things if not thing.half_made) - max_bytes
-    for thing in stale:
+    stale = [entry for entry in entries if entry.age > FRESH_SECONDS]
+    removed = [entry for entry in stale if entry.unfinished and take(entry)]
+    excess = sum(entry.size for entry in entries if not entry.unfinished) - max_bytes
+    for entry in stale:
         if excess <= 0:
             break
-        if not thing.half_made and take(thing):
-            gone.append(thing)
-            excess -= thing.size
-    return gone
+        if not entry.unfinished and take(entry):
+            removed.append(entry)
+            excess -= entry.size
+    return removed
 
 
-def old_runs(root: Path, keep: int, now: float | None = None) -> list[Thing]:
+def old_runs(root: Path, keep: int, now: float | None = None) -> list[CacheEntry]:
     """The run folders but the `keep` youngest, oldest first; one that never got its manifest counts as the oldest."""
     now = time.time() if now is None else now
-    found = []
+    runs = []
     for run in root.iterdir() if root.is_dir() else ():
         manifest = run / MANIFEST_FILE
         with contextlib.suppress(OSError):
             begun = (manifest if manifest.is_file() else run).stat().st_mtime
-            found.append((manifest.is_file(), begun, run))
-    found.sort()
-    old = found[: max(0, len(found) - keep)]
-    return [Thing("runs", run, size(run), now - begun) for _, begun, run in old]
+            runs.append((manifest.is_file(), begun, run))
+    runs.sort()
+    old = runs[: max(0, len(runs) - keep)]
+    return [CacheEntry("runs", run, size(run), now - begun) for _, begun, run in old]
 
 
-def unclaimed(thing: Thing) -> bool:
-    """Whether nobody claims a thing: `remove` would take it."""
-    with alone(thing.path) as ours:
+def unclaimed(entry: CacheEntry) -> bool:
+    """Whether nobody claims an entry, so that `remove` would remove it."""
+    with alone(entry.path) as ours:
         return ours
 
 
-def trim(cache_dir: Path, max_bytes: int = MAX_CACHE, *, every: float = 0.0) -> list[Thing]:
-    """Brings the caches down to `max_bytes`, at most once in `every` seconds; returns what went."""
+def trim(cache_dir: Path, max_bytes: int = MAX_CACHE, *, every: float = 0.0) -> list[CacheEntry]:
+    """Brings the caches down to `max_bytes`, at most once in `every` seconds; returns what was removed."""
     stamp = cache_dir / ".trimmed"
     try:
         if every and time.time() - stamp.stat().st_mtime < every:
@@ -128,9 +128,9 @@ def beyond(folders: Iterable[str], max_bytes: int) -> str:
     )
 
 
-def remove(thing: Thing) -> bool:
-    """Removes one file or folder unless it is claimed; whether it is gone."""
-    path = thing.path
+def remove(entry: CacheEntry) -> bool:
+    """Removes one file or folder unless it is claimed. Returns whether it did."""
+    path = entry.path
     with alone(path) as ours:
         if not ours:
             return False
@@ -138,9 +138,9 @@ def remove(thing: Thing) -> bool:
             if not path.is_dir():
                 path.unlink()
                 return True
-            gone = path if path.name.startswith(GONE) else path.with_name(f"{GONE}{os.getpid()}-{path.name}")
-            path.rename(gone)
-            shutil.rmtree(gone)
+            renamed = path if path.name.startswith(REMOVED) else path.with_name(f"{REMOVED}{os.getpid()}-{path.name}")
+            path.rename(renamed)
+            shutil.rmtree(renamed)
         except OSError:
             return False  # somebody was faster, or the disk is read-only
     return True
@@ -150,9 +150,9 @@ def size(path: Path) -> int:
     """Bytes of a file, or of all files of a folder; those that vanish meanwhile count nothing."""
     total = 0
     with contextlib.suppress(OSError):
-        found = path.lstat()
-        if not stat.S_ISDIR(found.st_mode):
-            return found.st_size
+        status = path.lstat()
+        if not stat.S_ISDIR(status.st_mode):
+            return status.st_size
         with os.scandir(path) as entries:
             total = sum(size(Path(entry.path)) for entry in entries)
     return total
@@ -171,17 +171,19 @@ def _at_depth(folder: Path, depth: int) -> Iterator[Path]:
             yield from _at_depth(path, depth - 1)
 
 
-def table(there: Sequence[Thing], gone: Sequence[Thing], verb: str) -> str:
-    """All things and those that are removed, per kind, with their sizes."""
+def table(entries: Sequence[CacheEntry], removed: Sequence[CacheEntry], verb: str) -> str:
+    """All entries and those that are removed, per kind, with their sizes."""
     rows = [("", "total", "", verb, "")]
     for kind in ("runs", *KINDS):
-        rows.append((kind, *_count([t for t in there if t.kind == kind]), *_count([t for t in gone if t.kind == kind])))
-    rows.append(("all", *_count(there), *_count(gone)))
+        rows.append(
+            (kind, *_count([t for t in entries if t.kind == kind]), *_count([t for t in removed if t.kind == kind]))
+        )
+    rows.append(("all", *_count(entries), *_count(removed)))
     return "\n".join(f"{a:<12}{b:>8}{c:>12}{d:>12}{e:>12}".rstrip() for a, b, c, d, e in rows)
 
 
-def _count(things: Sequence[Thing]) -> tuple[str, str]:
-    return str(len(things)), readable(sum(thing.size for thing in things))
+def _count(entries: Sequence[CacheEntry]) -> tuple[str, str]:
+    return str(len(entries)), readable(sum(entry.size for entry in entries))
 
 
 def readable(count: int) -> str:

@@ -15,8 +15,8 @@ from opscope.base.digest import SOURCE_SUFFIXES, files_digest, source_files
 from opscope.base.places import HOME, room
 from opscope.harness.cache import export_folder
 
-NO_JUDGES = ("cli", "limitations", "page", "run", "scale", "settings", "triage")
-"""Packages of this room that choose, order, count or show: no verdict follows from them. All others count."""
+NOT_IN_VERDICTS = ("cli", "limitations", "page", "run", "scale", "settings", "triage")
+"""Packages of this room that choose, order, count or show ops. No verdict depends on them; all others count."""
 
 PACKAGE_FOLDERS = (".dist-info", ".egg-info")
 """Endings of the folders that say which distributions are installed, with their versions."""
@@ -32,16 +32,21 @@ def own_file(backend: str) -> list[Path]:
     return [Path(backend)] if backend.endswith(SOURCE_SUFFIXES) and Path(backend).is_file() else []
 
 
-def judgement(backend: str) -> str:
-    """Changes with whatever turns an answer of the backend into a verdict: goldens, inputs, comparison, adapters."""
-    others = tuple(room("harness") / name for name in NO_JUDGES)
-    judges = [path for path in sources("harness") if not any(map(path.is_relative_to, others))]
-    files = [*judges, room("models") / "seeding.py", *own_file(backend)]
+def of_verdicts(backend: str) -> str:
+    """A digest that changes with whatever turns a backend's results into a verdict: goldens, inputs,
+    comparison, adapters.
+    """
+    left_out = tuple(room("harness") / name for name in NOT_IN_VERDICTS)
+    counted = [path for path in sources("harness") if not any(map(path.is_relative_to, left_out))]
+    files = [*counted, room("models") / "seeding.py", *own_file(backend)]
     return files_digest(files, export_folder.sources_digest(), *_machine(), root=HOME, digits=16)
 
 
-def everything(backend: str) -> str:
-    """Changes with any source of any room and with any installed package: what a backend said before still holds."""
+def of_all_sources(backend: str) -> str:
+    """A digest that changes with any source of any room and with any installed package.
+
+    While it stays, what a backend reported before still holds.
+    """
     files = [*sources("harness", "compiler", "simulator", "models"), *own_file(backend)]
     return files_digest(files, *_machine(), *_installed(), root=HOME, digits=16)
 
@@ -53,11 +58,11 @@ def _machine() -> tuple[str, ...]:
 @cache
 def _installed() -> tuple[str, ...]:
     """Names and versions of the installed distributions, as the folders that hold them are called."""
-    found: set[str] = set()
+    names: set[str] = set()
     for entry in sys.path:
         try:
             folders = [path.name for path in Path(entry or ".").iterdir() if path.suffix in PACKAGE_FOLDERS]
         except OSError:
             continue
-        found.update(folders)
-    return tuple(sorted(found))
+        names.update(folders)
+    return tuple(sorted(names))

@@ -107,8 +107,8 @@ def config(as_json: bool) -> None:
     if as_json:
         _print_json({s.name: {"value": values[s.name], "source": settings.sources[s.name]} for s in SETTINGS})
         return
-    shown = {name: "-" if value is None else str(value) for name, value in values.items()}
-    _print_table(("setting", "value", "from"), [[s.name, shown[s.name], settings.sources[s.name]] for s in SETTINGS])
+    texts = {name: "-" if value is None else str(value) for name, value in values.items()}
+    _print_table(("setting", "value", "from"), [[s.name, texts[s.name], settings.sources[s.name]] for s in SETTINGS])
 
 
 @click.command(short_help="Show a run, the history of an op, or the readiness of a model.")
@@ -155,9 +155,11 @@ def _run_folder(name: str) -> Path | None:
     """The run folder that `name` is, as a path or below .opscope/runs; a path that is none is told of later."""
     from opscope.harness.record import store
 
-    here = Path(name)
-    folders = (here, store.runs_root() / name)
-    return next((folder for folder in folders if (folder / store.RUN_FILE).is_file()), here if here.is_dir() else None)
+    as_path = Path(name)
+    folders = (as_path, store.runs_root() / name)
+    return next(
+        (folder for folder in folders if (folder / store.RUN_FILE).is_file()), as_path if as_path.is_dir() else None
+    )
 
 
 @click.command(short_help="Remove old runs, and caches that have been unused the longest.")
@@ -181,13 +183,13 @@ def clean(keep_runs: int, max_cache: str | None, dry_run: bool) -> None:
     runs, cached = upkeep.old_runs(store.runs_root(), 0), upkeep.cached(cache)
     take = upkeep.unclaimed if dry_run else upkeep.remove
     old = runs[: max(0, len(runs) - keep_runs)]
-    gone = [run for run in old if take(run)]
-    in_use = len(old) - len(gone)
-    gone += upkeep.shrink(cached, limit, take)
-    click.echo(upkeep.table([*runs, *cached], gone, "to remove" if dry_run else "removed"))
+    removed = [run for run in old if take(run)]
+    in_use = len(old) - len(removed)
+    removed += upkeep.shrink(cached, limit, take)
+    click.echo(upkeep.table([*runs, *cached], removed, "to remove" if dry_run else "removed"))
     if in_use:
         click.echo(f"{in_use} old runs stay: they are in use, or the disk refuses to remove them")
-    left = sum(thing.size for thing in cached) - sum(thing.size for thing in gone if thing.kind in upkeep.KINDS)
-    if left > limit:
-        click.echo(f"{upkeep.readable(left)} of caches stay: they are in use, or were used within the last minute")
+    remaining = sum(thing.size for thing in cached) - sum(thing.size for thing in removed if thing.kind in upkeep.KINDS)
+    if remaining > limit:
+        click.echo(f"{upkeep.readable(remaining)} of caches stay: they are in use, or were used within the last minute")
     click.echo(f"caches in {cache}, runs in {store.runs_root()}")

@@ -18,7 +18,7 @@ def costs(runs: tuple[Path, ...]) -> None:
     from opscope.harness.record import store
     from opscope.harness.scale import costs as figures
 
-    found: dict[str, float] = {}
+    seconds: dict[str, float] = {}
     for run in runs:
-        found |= figures.of_tests(store.load_run(run).tests)
-    click.echo(figures.text(found), nl=False)
+        seconds |= figures.of_tests(store.load_run(run).tests)
+    click.echo(figures.text(seconds), nl=False)

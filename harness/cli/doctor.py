@@ -86,14 +86,14 @@ def _backends(settings: Resolved) -> Iterator[Finding]:
         found, remedy = _tried(lambda name=name: _backend(name))
         yield Finding("backend", name, not remedy, found, remedy, needed)
     yield Finding("backend", "FILE.yaml", True, "any compiler with a command line (docs/backends.md)", needed=False)
-    asked = settings["backend"]
+    setting = settings["backend"]
     try:
-        for name in registry.several(asked):
+        for name in registry.several(setting):
             registry.check_name(name)
     except InputError as error:
         source = settings.sources["backend"]
         yield Finding(
-            "backend", asked, False, f"there is no such backend; it is set by {source}", f"--backend {error.hint}"
+            "backend", setting, False, f"there is no such backend; it is set by {source}", f"--backend {error.hint}"
         )
 
 
@@ -138,16 +138,16 @@ def _connect(url: str) -> tuple[str, str]:
     import sqlalchemy
     from sqlalchemy.exc import SQLAlchemyError
 
-    shown = mask_url(url)
+    masked = mask_url(url)
 
     try:
         engine = sqlalchemy.create_engine(url)
     except ImportError as error:
         extra = "'opscope[postgres]'" if error.name == "psycopg" else error.name
-        return f"{shown}: no driver", f"pip install {extra}"
+        return f"{masked}: no driver", f"pip install {extra}"
     try:
         with engine.connect():
-            return f"{shown} ({engine.dialect.name})", ""
+            return f"{masked} ({engine.dialect.name})", ""
     except SQLAlchemyError as error:
         # The driver's text may hold the URL: only the kind of error is told.
         return (

@@ -58,9 +58,9 @@ def check(run_dir: Path | None, given: Path | None) -> None:
     lines = [f"{row.where}: expired on {row.expires}; renew or delete it" for row in rows if row.expired(now())]
     if run_dir is not None:
         run = store.load_run(run_dir)
-        found = limitation_notes.beside(run, rows)
-        lines += limitation_notes.unmatched(found, len(run.tests))
-        lines += [_gone(row) for row in found if row.passed or (row.named and not row.excused)]
+        rows_of_run = limitation_notes.rows_with_ops(run, rows)
+        lines += limitation_notes.unmatched(rows_of_run, len(run.tests))
+        lines += [_gone(row) for row in rows_of_run if row.passed or (row.named and not row.excused)]
     for line in lines:
         click.echo(line)
     click.echo(f"{len(rows)} rows, {len(lines)} need attention")
@@ -90,7 +90,7 @@ def update(run_dir: Path, given: Path | None, kind: str, expires: str, link: str
     run = store.load_run(run_dir)
     rows = [row for file in files.values() for row in file.rows]
     proposal = limitation_update.propose(
-        run.tests, limitation_notes.beside(run, rows), kind=kind, since=now(), expires=_until(expires), link=link
+        run.tests, limitation_notes.rows_with_ops(run, rows), kind=kind, since=now(), expires=_until(expires), link=link
     )
     for path, file in files.items():
         text = limitation_update.patched(file, proposal, takes_new=path == target)
@@ -100,22 +100,22 @@ def update(run_dir: Path, given: Path | None, kind: str, expires: str, link: str
             limitation_update.write(path, text)
     for remark in proposal.remarks:
         click.echo(remark, err=True)
-    gone = sum(row is None for row in proposal.changes.values())
+    removed = sum(row is None for row in proposal.changes.values())
     done = "written" if writes else "use --write to change the files"
     new = f"{len(proposal.new)} new {'row' if len(proposal.new) == 1 else 'rows'}"
-    click.echo(f"{new}, {gone} removed, {len(proposal.changes) - gone} narrowed; {done}", err=True)
+    click.echo(f"{new}, {removed} removed, {len(proposal.changes) - removed} narrowed; {done}", err=True)
     if proposal.new and _own(given) is None:
         click.echo(f'to use the file in runs, add to pyproject.toml: [tool.opscope] limitations = "{target}"', err=True)
 
 
 def as_object(row: Limitation) -> dict[str, Any]:
     """A row for JSON."""
-    found = {}
+    rows = {}
     for name in (*limitation_file.NAMES, "where"):
         value = getattr(row, name)
         plain = sorted(value) if isinstance(value, frozenset) else value
-        found[name] = value.isoformat() if isinstance(value, date) else plain
-    return found
+        rows[name] = value.isoformat() if isinstance(value, date) else plain
+    return rows
 
 
 def scope(row: Limitation) -> str:
@@ -134,8 +134,10 @@ def scope(row: Limitation) -> str:
 
 def _gone(row: limitation_notes.Row) -> str:
     """The line of a row that no longer holds."""
-    what = f"{len(row.passed)} pass" if row.passed else f"{len(row.other) or row.named} fail in another way"
-    return f"{row.limitation.where}: of the {row.named} ops that this row names, {what}; try opscope limitations update"
+    reason = f"{len(row.passed)} pass" if row.passed else f"{len(row.other) or row.named} fail in another way"
+    return (
+        f"{row.limitation.where}: of the {row.named} ops that this row names, {reason}; try opscope limitations update"
+    )
 
 
 def _own(given: Path | None) -> Path | None:

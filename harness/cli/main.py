@@ -32,9 +32,9 @@ class Verbs(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The commands in the order of SECTIONS, then all others by name."""
-        known = [name for names in SECTIONS.values() for name in names]
+        listed = [name for names in SECTIONS.values() for name in names]
         entries = self._entries()
-        return [*(name for name in known if name in entries), *sorted(set(entries) - set(known))]
+        return [*(name for name in listed if name in entries), *sorted(set(entries) - set(listed))]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Writes the commands under the headings of SECTIONS."""

@@ -15,23 +15,23 @@ from opscope.harness.record.records import OpRow, OpTest
 from opscope.harness.record.stages import Status
 
 REASON = "budget"
-"""What the record of an op says that the budget did not reach."""
+"""Reason in the record of an op that the budget did not reach."""
 
 
 def order(
-    rows: Collection[OpRow], folder: Path, context: RunContext, kept: Callable[[OpRow], bool] = lambda row: False,
-    told: Mapping[str, history.Past] | None = None,
+    rows: Collection[OpRow], folder: Path, context: RunContext, is_kept: Callable[[OpRow], bool] = lambda row: False,
+    pasts: Mapping[str, history.Past] | None = None,
 ) -> tuple[str, ...]:  # fmt: skip
     """The ids of the ops in the order in which a budget is spent on them.
 
-    `folder` holds earlier runs; `told` is what is known otherwise, and counts before them.
+    `folder` holds earlier runs. `pasts` come from elsewhere, such as a file, and take precedence over them.
     """
-    told = told or {}
-    past = history.known(folder, context, [row.op_id for row in rows if row.op_id not in told]) | dict(told)
+    pasts = pasts or {}
+    past = history.past_of_ops(folder, context, [row.op_id for row in rows if row.op_id not in pasts]) | dict(pasts)
     cost = history.estimates(rows, past)
 
     def rank(row: OpRow) -> tuple[int, float]:
-        if kept(row):
+        if is_kept(row):
             group = 0
         elif row.op_id not in past:
             group = 2

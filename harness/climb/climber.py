@@ -1,4 +1,4 @@
-"""One process's way of getting a run's records: the journal's, an earlier run's, the budget's word, or the lane's."""
+"""Gets the records of a run's ops in one process: from the journal, an earlier run, the budget, or a lane."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from opscope.harness.record.stages import Status
 
 @dataclass(frozen=True)
 class Terms:
-    """What a process may spare itself, or must."""
+    """What decides whether an op runs: kept verdicts, earlier records, the deadline, limitations and reruns."""
 
     cache: ResultCache | None = None
-    """Kept verdicts; None: every op is run."""
+    """Kept verdicts. With None, every op is run."""
     recorded: Mapping[str, OpTest] = field(default_factory=dict)
-    """Records that the run that is resumed has already, by op."""
+    """Records that a resumed run has already, by op."""
     attempts: Mapping[str, int] = field(default_factory=dict)
     """Number of the next attempt at each op that was run before."""
     deadline: float | None = None
@@ -54,20 +54,20 @@ class Climber:
         return test, verdict
 
     def _test(self, row: OpRow, attempt: int) -> OpTest:
-        """The record of an op that this run has none of."""
+        """The record of an op that this run has no record of yet."""
         terms = self._terms
-        known = terms.cache.find(row, attempt) if terms.cache is not None else None
-        if known is not None and (self._reruns.settled(known) or not self._is_news(known)):
-            return known
-        if not self._lane.holds(row) and not self._in_time():
+        kept = terms.cache.find(row, attempt) if terms.cache is not None else None
+        if kept is not None and (self._reruns.settled(kept) or not self._is_news(kept)):
+            return kept
+        if not self._lane.has_record(row) and not self._in_time():
             unrun = unrun_test(row, self._context, Status.NOT_RUN, budget.REASON)
             return unrun.model_copy(update={"attempt": attempt})
         test = self._lane.run(row, attempt=attempt)
         if self._is_news(test):
             test = self._reruns.label(test, lambda: self._once_more(row, attempt), self._in_time)
-        if terms.cache is not None and self._lane.said is not None:
-            # What the child that ran it said: sources may have changed since the run began.
-            terms.cache.keep(row, test, self._lane.said)
+        if terms.cache is not None and self._lane.last_ready is not None:
+            # As the child that ran it reported: sources may have changed since the run began.
+            terms.cache.keep(row, test, self._lane.last_ready)
         return test
 
     def _is_news(self, test: OpTest) -> bool:
@@ -75,7 +75,7 @@ class Climber:
         return self._judged(test)[1].outcome == "fail"
 
     def _judged(self, test: OpTest) -> tuple[OpTest, Verdict]:
-        """What a record means, as far as is known today."""
+        """What a record means by today's limitations."""
         return judged(test, self._terms.limitations)
 
     def _in_time(self) -> bool:

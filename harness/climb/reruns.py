@@ -47,8 +47,8 @@ def pressure() -> str:
             return f"load {load:.1f} on {processors} processors"
     with suppress(OSError, KeyError, ValueError, IndexError):
         lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-        held = {name: int(rest.split()[0]) for name, _, rest in (line.partition(":") for line in lines)}
-        share = held["MemAvailable"] / held["MemTotal"]
+        memory = {name: int(value.split()[0]) for name, _, value in (line.partition(":") for line in lines)}
+        share = memory["MemAvailable"] / memory["MemTotal"]
         if share < SCARCE:
             return f"{share:.0%} of memory free"
     return ""

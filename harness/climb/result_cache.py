@@ -1,4 +1,4 @@
-"""Verdicts that need not be found again: kept by all that they depend on, shared by every run on this machine.
+"""Kept verdicts: stored under everything that they depend on, and shared by every run on this machine.
 
 The key holds the op's id, where its inputs come from, what the backend computes with (its fingerprint), the options
 that decide compilation and climb, and everything that judges the answer (harness/cache/verdict_fingerprint.py, with the
@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from opscope.base.digest import json_digest, words_digest
 from opscope.harness.cache import verdict_fingerprint
-from opscope.harness.cache.json_store import Shelf
+from opscope.harness.cache.json_store import JsonStore
 from opscope.harness.climb.reruns import OF_THE_MACHINE
 from opscope.harness.lanes.flight import Ready
 from opscope.harness.record.optest import RunContext, backend_label, build_test
@@ -49,18 +49,18 @@ class ResultCache:
     """The kept verdicts of one cache folder, as one run may use them."""
 
     def __init__(self, cache_dir: Path, context: RunContext, ready: Ready | None) -> None:
-        """`ready` is what the backend says; None: verdicts are kept and none is read."""
-        self._shelf, self._context = Shelf(cache_dir / FOLDER), context
+        """`ready` is what the backend reported. With None, verdicts are kept but none is read."""
+        self._store, self._context = JsonStore(cache_dir / FOLDER), context
         # IR that is to be kept must be made.
         self._ready = None if context.keep_ir else ready
 
     def has(self, row: OpRow) -> bool:
         """Whether an op's verdict is kept and may be read."""
-        return self._ready is not None and self._shelf.has(key(row, self._context, self._ready))
+        return self._ready is not None and self._store.has(key(row, self._context, self._ready))
 
     def find(self, row: OpRow, attempt: int = 1) -> OpTest | None:
-        """The record of an op as this run would write it, from an earlier run; None: it has to be run."""
-        entry = self._shelf.get(key(row, self._context, self._ready)) if self._ready is not None else None
+        """The kept record of an op, as this run would write it. Returns None if no verdict is kept."""
+        entry = self._store.get(key(row, self._context, self._ready)) if self._ready is not None else None
         if entry is None:
             return None
         try:
@@ -86,7 +86,7 @@ class ResultCache:
         return path.relative_to(self._context.run_dir).as_posix()
 
     def keep(self, row: OpRow, test: OpTest, ready: Ready) -> None:
-        """Keeps a verdict for later runs; `ready` is what the child that found it had said."""
+        """Keeps a verdict for later runs; `ready` is what the child that ran the op had reported."""
         if test.status not in KEPT or test.flaky or OF_THE_MACHINE.search(test.error_message or ""):
             return
         diagnostic = ""
@@ -99,7 +99,7 @@ class ResultCache:
             except (OSError, UnicodeDecodeError):
                 return
         entry = {"test": test.model_dump(mode="json"), "diagnostic": diagnostic}
-        self._shelf.put(key(row, self._context, ready), entry)
+        self._store.put(key(row, self._context, ready), entry)
 
 
 def key(row: OpRow, context: RunContext, ready: Ready) -> str:
@@ -127,12 +127,12 @@ def _of_the_run(context: RunContext, ready: Ready) -> dict[str, Any]:
     }
 
 
-# --- what a backend said when it was last started
+# --- what a backend reported when it was last started
 
 
 def recall(cache_dir: Path, context: RunContext) -> Ready | None:
-    """What the backend of a run said to the same request, if nothing that it could depend on has changed since."""
-    value = Shelf(cache_dir / FOLDER).get(_request(context))
+    """What the backend reported for the same options, if nothing that it could depend on has changed since."""
+    value = JsonStore(cache_dir / FOLDER).get(_request(context))
     if value is None:
         return None
     try:
@@ -142,12 +142,12 @@ def recall(cache_dir: Path, context: RunContext) -> Ready | None:
 
 
 def note(cache_dir: Path, context: RunContext, ready: Ready) -> None:
-    """Keeps what a backend said, where it declares that it follows from sources and packages alone."""
+    """Keeps what a backend reported, if it declares that this follows from sources and packages alone."""
     if ready.lasting:
-        Shelf(cache_dir / FOLDER).put(_request(context), asdict(ready))
+        JsonStore(cache_dir / FOLDER).put(_request(context), asdict(ready))
 
 
 def _request(context: RunContext) -> str:
-    asked = context.options.values(Decides.COMPILATION, Decides.CLIMB)
-    words = (VERSION, context.backend, asked, verdict_fingerprint.everything(context.backend))
+    options = context.options.values(Decides.COMPILATION, Decides.CLIMB)
+    words = (VERSION, context.backend, options, verdict_fingerprint.of_all_sources(context.backend))
     return words_digest(repr(words), digits=32)

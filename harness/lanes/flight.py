@@ -17,7 +17,7 @@ from opscope.harness.record.store import artifact_dir
 
 @dataclass(frozen=True)
 class Ready:
-    """What a child said about its backend once it had started."""
+    """What a child reports about its backend when it has started."""
 
     card_type: str
     fingerprint: str
@@ -25,7 +25,7 @@ class Ready:
     data_format: str
     """Format forced on floats; empty: each tensor's own type."""
     math_fidelity: str
-    judge: str = ""
+    verdict_fingerprint: str = ""
     """What turns the backend's answers into verdicts (harness/cache/verdict_fingerprint.py), with the version of the
     tolerance table."""
     lasting: bool = False

@@ -21,7 +21,7 @@ from opscope.harness.record.records import WHOLE_MODEL, OpRow, OpTest, ResultChe
 from opscope.harness.record.stages import Stage, Status, failed_status
 from opscope.harness.record.store import artifact_dir
 from opscope.harness.verdict.compare import compare
-from opscope.harness.verdict.overwritten_inputs import Untouched
+from opscope.harness.verdict.overwritten_inputs import InputSnapshot
 from opscope.harness.verdict.terms import term_sizes
 
 if TYPE_CHECKING:
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
 
 MEANING = ".stablehlo.mlir"
-"""Ending of the file beside a module of another level that says the same in StableHLO."""
+"""Suffix of the file that holds the StableHLO form of a module of another level."""
 
 
 @dataclass
-class _Climb:
-    """One op's way up: what it has passed, and what the record will say."""
+class _ClimbState:
+    """The state of one op's climb: the stages that it passed, and what its record will hold."""
 
     row: OpRow
     context: RunContext
@@ -62,12 +62,12 @@ class _Climb:
         return value
 
     def ended(self, status: Status, error: str | None = None, failed: Stage | None = None, **fields: Any) -> OpTest:
-        """The record of the way so far."""
+        """The record of the climb so far."""
         if self.job is not None:
             fields |= _chosen(self.row, self.job) | {"overwritten_inputs": self.overwritten}
         if self.watch is not None:
-            fields |= whole_model.told(self.watch, self.row, self.context)
-            self.times[:] = whole_model.without(self.watch, self.times)
+            fields |= whole_model.value_fields(self.watch, self.row, self.context)
+            self.times[:] = whole_model.times_without_comparing(self.watch, self.times)
         return build_test(
             self.row,
             self.context,
@@ -105,15 +105,15 @@ def climb(
 ) -> OpTest:
     """Takes `row` as far as it gets and returns its record.
 
-    `export_dir` holds the row's files. `on_stage` hears of each stage before it begins. Option `until` ends the climb
-    after that stage with `stopped`. Only what is no fault of an op is raised (KeyboardInterrupt, SystemExit).
+    `export_dir` holds the row's files. `on_stage` is called before each stage. Option `until` ends the climb
+    after that stage with `stopped`. Raises only what is not the op's fault (KeyboardInterrupt, SystemExit).
     """
     options = context.options
-    way = _Climb(row, context, backend, backend.target(options), attempt, on_stage)
+    state = _ClimbState(row, context, backend, backend.target(options), attempt, on_stage)
     if row.module is None:
-        return way.ended(Status.COMPILE_FAILED, row.unsplittable or "no single-op module", Stage.SPLIT)
+        return state.ended(Status.COMPILE_FAILED, row.unsplittable or "no single-op module", Stage.SPLIT)
     if options.until == Stage.SPLIT:
-        return way.ended(Status.STOPPED, "stopped after split")
+        return state.ended(Status.STOPPED, "stopped after split")
     stage = Stage.SPLIT
     try:
         ir_dir = artifact_dir(Path(context.run_dir), row.op_id) if context.keep_ir else None
@@ -122,25 +122,25 @@ def climb(
         module = (export_dir / row.module).read_bytes()
         if row.op_name == WHOLE_MODEL:
             module = whole_model.tagged(module)
-        way.job = job = Job(row.op_id, module, [], options, row.outputs, row.argument_types, ir_dir)
+        state.job = job = Job(row.op_id, module, [], options, row.outputs, row.argument_types, ir_dir)
         for stage in stages_from(row.level, backend.stages):
             if stage is not Stage.RUN:
-                way.timed(stage, lambda stage=stage: backend.climb(stage, job))
+                state.timed(stage, lambda stage=stage: backend.climb(stage, job))
             elif row.inputs and not row.sources:
-                return way.ended(Status.NO_GOLDEN, row.no_golden or "there are no inputs to run it on")
+                return state.ended(Status.NO_GOLDEN, row.no_golden or "there are no inputs to run it on")
             else:
-                _run(way, job, backend, export_dir)
+                _run(state, job, backend, export_dir)
             if options.until == stage:
-                return way.ended(Status.STOPPED, f"stopped after {stage}")
+                return state.ended(Status.STOPPED, f"stopped after {stage}")
     except Declined as reason:
-        return way.ended(Status.SKIPPED, f"{backend.name}: {reason}")
+        return state.ended(Status.SKIPPED, f"{backend.name}: {reason}")
     except Exception as error:  # noqa: BLE001  every refusal of a stage is the op's verdict
-        return way.failed(stage, error)
+        return state.failed(stage, error)
     if job.ran_on == "none":
-        return way.ended(Status.STOPPED, f"{backend.name} computes nothing: there are no numbers to compare")
+        return state.ended(Status.STOPPED, f"{backend.name} computes nothing: there are no numbers to compare")
     if not row.golden:
-        return way.ended(Status.NO_GOLDEN, row.no_golden or "there is no golden")
-    return _compared(way, job, export_dir)
+        return state.ended(Status.NO_GOLDEN, row.no_golden or "there is no golden")
+    return _compared(state, job, export_dir)
 
 
 def stages_from(level: str, stages: Sequence[Stage]) -> Sequence[Stage]:
@@ -148,52 +148,52 @@ def stages_from(level: str, stages: Sequence[Stage]) -> Sequence[Stage]:
     return stages[stages.index(Stage.TTNN_TO_FLATBUFFER) :] if level == "ttnn" else stages
 
 
-def _run(way: _Climb, job: Job, backend: Backend, export_dir: Path) -> None:
-    """The stage `run` on fresh copies of the inputs, and what it did to them."""
-    job.inputs = row_inputs(way.row, export_dir)
-    before = Untouched(job.inputs)
-    if way.row.op_name == WHOLE_MODEL:
-        way.watch = job.watch = whole_model.watch(way.row, export_dir, job, way.target)
-    way.timed(Stage.RUN, lambda: backend.climb(Stage.RUN, job))
+def _run(state: _ClimbState, job: Job, backend: Backend, export_dir: Path) -> None:
+    """Runs the stage `run` on fresh copies of the inputs, and notes which of them it overwrote."""
+    job.inputs = row_inputs(state.row, export_dir)
+    before = InputSnapshot(job.inputs)
+    if state.row.op_name == WHOLE_MODEL:
+        state.watch = job.watch = whole_model.watch(state.row, export_dir, job, state.target)
+    state.timed(Stage.RUN, lambda: backend.climb(Stage.RUN, job))
     after = job.inputs if job.inputs_after is None else job.inputs_after
-    way.overwritten = before.overwritten(after)
+    state.overwritten = before.overwritten(after)
     job.inputs, job.inputs_after = [], None
 
 
-def _compared(way: _Climb, job: Job, export_dir: Path) -> OpTest:
+def _compared(state: _ClimbState, job: Job, export_dir: Path) -> OpTest:
     """The verdict on the numbers."""
-    row = way.row
+    row = state.row
 
     def verdict() -> list[ResultCheck]:
         golden = row_golden(row, export_dir)
         return compare(
-            golden, job.outputs, row.held_to or row.op_name, way.target, inputs=row.inputs, outputs=row.outputs,
+            golden, job.outputs, row.held_to or row.op_name, state.target, inputs=row.inputs, outputs=row.outputs,
             params=row.op_params, term_sizes=_term_sizes(row, job, export_dir),
         )  # fmt: skip
 
-    before = way.reached
+    before = state.reached
     try:
-        checks: list[ResultCheck] = way.timed(Stage.COMPARE, verdict)
+        checks: list[ResultCheck] = state.timed(Stage.COMPARE, verdict)
     except Exception as error:  # noqa: BLE001  a result that cannot even be compared is a wrong result
-        return way.failed(Stage.COMPARE, error)
+        return state.failed(Stage.COMPARE, error)
     measured = [check.pcc for check in checks if check.pcc is not None]
     numbers = {"results": tuple(checks), "pcc": min(measured, default=None)}
     wrong = [f"result {index}: {check.reason}" for index, check in enumerate(checks) if not check.passed]
     if wrong:
-        way.reached = before
-        artifact = _store(way.context, row.op_id, "compare.txt", "\n".join(wrong) + "\n")
-        return way.ended(Status.GOLDEN_FAILED, wrong[0], Stage.COMPARE, artifact=artifact, **numbers)
-    return way.ended(Status.SUCCESS, **numbers)
+        state.reached = before
+        artifact = _store(state.context, row.op_id, "compare.txt", "\n".join(wrong) + "\n")
+        return state.ended(Status.GOLDEN_FAILED, wrong[0], Stage.COMPARE, artifact=artifact, **numbers)
+    return state.ended(Status.SUCCESS, **numbers)
 
 
 def _term_sizes(row: OpRow, job: Job, export_dir: Path) -> Callable[[], list[Any]] | None:
-    """What makes the sizes of the terms of a sum; None where no StableHLO module says what is summed."""
+    """A function that computes the sizes of the terms of a sum. None if no StableHLO module shows what is summed."""
     module = job.module
     if row.level != "stablehlo":
-        beside = (export_dir / str(row.module)).with_suffix(MEANING)
-        if not beside.is_file():
+        stablehlo = (export_dir / str(row.module)).with_suffix(MEANING)
+        if not stablehlo.is_file():
             return None
-        module = beside.read_bytes()
+        module = stablehlo.read_bytes()
     return lambda: term_sizes(module, row_inputs(row, export_dir))
 
 

@@ -28,7 +28,7 @@ _SPENT = 0.75
 
 @dataclass(frozen=True)
 class LaneConfig:
-    """What a lane needs to know before its first op."""
+    """The settings of a lane."""
 
     context: RunContext
     export_dirs: Mapping[str, str]
@@ -103,8 +103,8 @@ class Lane:
         return self._ready
 
     @property
-    def said(self) -> Ready | None:
-        """What the child in this lane said when it had started; None where there is none (any more)."""
+    def last_ready(self) -> Ready | None:
+        """What the child in this lane reported when it started. None if there is no child."""
         return self._ready
 
     def run(self, row: OpRow, *, attempt: int = 1) -> OpTest:
@@ -148,18 +148,18 @@ class Lane:
             self._stop()  # an op was in flight: its answer must never be taken for the next one's
             raise
 
-    def holds(self, row: OpRow) -> bool:
-        """Whether the record of an op is there without running it: never here."""
+    def has_record(self, row: OpRow) -> bool:
+        """Returns False: a record exists only once `run` has run the op."""
         return False
 
     def arrivals(
         self, rows: Iterable[OpRow], attempts: Mapping[str, int], in_time: Callable[[], bool] = lambda: True
     ) -> Iterator[str]:
-        """None: records come one by one, from `run`."""
+        """Returns nothing: records come one by one, from `run`."""
         return iter(())
 
     def fresh(self) -> None:
-        """Has the next op run in a child in which no other op has run."""
+        """Makes the next op run in a new child, in which no other op has run."""
         self._stop()
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""What a lane is to whoever wants records: a child of this process (`lane.py`), or a cluster (`scale/cluster.py`)."""
+"""The interface of a lane: a child of this process (`lane.py`), or a cluster (`scale/cluster.py`)."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ class AnyLane(Protocol):
     """Gives the records of ops, and never raises for what an op does."""
 
     @property
-    def said(self) -> Ready | None:
-        """What the child that made the last record had said of its backend."""
+    def last_ready(self) -> Ready | None:
+        """What the child that made the last record had reported about its backend."""
         ...
 
     def start(self) -> None:
@@ -22,11 +22,11 @@ class AnyLane(Protocol):
         ...
 
     def ready(self) -> Ready:
-        """What the backend says. Raises InputError where it refuses."""
+        """Waits for what the backend reports. Raises InputError if it refuses its options."""
         ...
 
-    def holds(self, row: OpRow) -> bool:
-        """Whether the record of an op has come already."""
+    def has_record(self, row: OpRow) -> bool:
+        """Whether the record of an op has arrived already."""
         ...
 
     def run(self, row: OpRow, *, attempt: int = 1) -> OpTest:
@@ -36,13 +36,13 @@ class AnyLane(Protocol):
     def arrivals(
         self, rows: Iterable[OpRow], attempts: Mapping[str, int], in_time: Callable[[], bool] = lambda: True
     ) -> Iterator[str]:
-        """Ids of ops in the order in which their records come, where many are under way at once; else nothing."""
+        """Ids of ops in the order in which their records arrive, if many run at once; otherwise none."""
         ...
 
     def fresh(self) -> None:
-        """Has the next op run in a child in which no other op has run."""
+        """Makes the next op run in a new child, in which no other op has run."""
         ...
 
     def close(self) -> None:
-        """Ends it."""
+        """Ends the lane."""
         ...

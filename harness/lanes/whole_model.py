@@ -1,4 +1,4 @@
-"""What a lane does besides the ladder where the row is a model as one program: its values are watched on the way."""
+"""What a lane does for a model that runs as one program: it compares the values inside the model."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def tagged(module: bytes) -> bytes:
 
 
 def watch(row: OpRow, export_dir: Path, job: Job, target: Target) -> Watch:
-    """Who compares the values of the model, whose inputs `job` has."""
+    """A watch that compares the values inside the model; `job` holds the model's inputs."""
     from opscope.harness.prepare.split import split_module
     from opscope.harness.verdict.intermediates import Watch
 
@@ -34,8 +34,8 @@ def watch(row: OpRow, export_dir: Path, job: Job, target: Target) -> Watch:
     return Watch(split, job.inputs, target, export_folder.cache_dir(None))
 
 
-def told(watch: Watch, row: OpRow, context: RunContext) -> dict[str, Any]:
-    """What a model's record says of its values; the list of them is its artifact. Ends the watch."""
+def value_fields(watch: Watch, row: OpRow, context: RunContext) -> dict[str, Any]:
+    """The fields of a model's record about its values. Writes the list of values as its artifact and ends the watch."""
     watch.close()
     if not watch.found:
         return {}
@@ -48,7 +48,7 @@ def told(watch: Watch, row: OpRow, context: RunContext) -> dict[str, Any]:
     return fields | {"artifact": path.relative_to(context.run_dir).as_posix()}
 
 
-def without(watch: Watch, times: Sequence[StageTime]) -> list[StageTime]:
-    """The times of the stages, with what comparing took inside `run` counted as `compare`."""
+def times_without_comparing(watch: Watch, times: Sequence[StageTime]) -> list[StageTime]:
+    """The times of the stages, with the time spent comparing inside `run` counted as `compare`."""
     moved = {Stage.RUN: -watch.seconds, Stage.COMPARE: watch.seconds}
-    return [one.model_copy(update={"seconds": max(0.0, one.seconds + moved.get(one.stage, 0.0))}) for one in times]
+    return [time.model_copy(update={"seconds": max(0.0, time.seconds + moved.get(time.stage, 0.0))}) for time in times]

@@ -17,7 +17,7 @@ from opscope.harness.backends import registry
 from opscope.harness.backends.base import Backend
 from opscope.harness.cache import verdict_fingerprint
 from opscope.harness.lanes.ladder import climb
-from opscope.harness.lanes.worker_hygiene import Surroundings
+from opscope.harness.lanes.worker_hygiene import WorkerState
 from opscope.harness.record.errors import InputError, closest
 from opscope.harness.record.optest import RunContext, backend_label
 from opscope.harness.record.records import OpRow
@@ -70,13 +70,13 @@ def serve(parent: Parent) -> None:
                 "stages": list(backend.stages),
                 "data_format": target.float_format or "",
                 "math_fidelity": target.math_fidelity,
-                "judge": f"{tolerance.VERSION}-{verdict_fingerprint.judgement(context.backend)}",
+                "verdict_fingerprint": f"{tolerance.VERSION}-{verdict_fingerprint.of_verdicts(context.backend)}",
                 "lasting": backend.lasting,
                 "compile_depths": dict(backend.compile_depths),
             }
         }
     )
-    surroundings = Surroundings()
+    worker_state = WorkerState()
     while (message := parent.receive()) is not None:
         test = climb(
             OpRow.model_validate_json(message["row"]),
@@ -86,14 +86,14 @@ def serve(parent: Parent) -> None:
             attempt=message["attempt"],
             on_stage=lambda stage: parent.send({"stage": stage}),
         )
-        surroundings.restore()
+        worker_state.restore()
         parent.send({"op": message["number"], "test": test.model_dump_json()})
 
 
 def _warm_up(backend: Backend) -> None:
-    """Whatever a backend does at its first op only, done before the clock of that op runs.
+    """Runs whatever a backend does at its first op only, before that op is timed.
 
-    A fault there is no reason not to start: the ops that it concerns will tell it, each with its stage.
+    An error does not stop the worker: the ops that it concerns will report it, each with its stage.
     """
     try:
         backend.warm_up()
@@ -102,12 +102,12 @@ def _warm_up(backend: Backend) -> None:
 
 
 def _check_until(context: RunContext, stages: tuple[Stage, ...]) -> None:
-    known = [Stage.SPLIT, *stages, Stage.COMPARE]
+    stages_of_run = [Stage.SPLIT, *stages, Stage.COMPARE]
     until = context.options.until
-    if until is not None and until not in known:
+    if until is not None and until not in stages_of_run:
         raise InputError(
             "--until",
             f"a stage of {backend_label(context.backend)}",
             f"'{until}'",
-            closest(until, known),
+            closest(until, stages_of_run),
         )

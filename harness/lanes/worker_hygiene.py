@@ -11,7 +11,7 @@ from pathlib import Path
 _OUTPUTS = (1, 2)
 
 
-class Surroundings:
+class WorkerState:
     """The process as it was before its first op."""
 
     def __init__(self) -> None:
@@ -36,10 +36,10 @@ class Surroundings:
             signal.setitimer(timer, 0)
 
 
-def _same(left: int, right: int) -> bool:
+def _same(first: int, second: int) -> bool:
     """Whether two descriptors are the same open file."""
     try:
-        return os.path.sameopenfile(left, right)
+        return os.path.sameopenfile(first, second)
     except OSError:
         return False
 

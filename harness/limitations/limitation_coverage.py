@@ -58,5 +58,5 @@ class Limit:
 
 def limits() -> list[Limit]:
     """The rows of the backends that compile the ops of the table, but for rows of single op ids: the table has none."""
-    shown = {name for name in registry.own_names() if registry.declares(name, "in_op_table")}
-    return [Limit(row) for row in limitation_file.project_rows() if row.backend in shown and not row.op_ids]
+    backends = {name for name in registry.own_names() if registry.declares(name, "in_op_table")}
+    return [Limit(row) for row in limitation_file.project_rows() if row.backend in backends and not row.op_ids]

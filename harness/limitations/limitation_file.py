@@ -131,7 +131,7 @@ def _row(value: object, where: str) -> Limitation:
     missing = [name for name in NEEDED if not value.get(name)]
     if missing:
         raise InputError(where, ", ".join(NEEDED), f"no {', '.join(missing)}")
-    row = Limitation(where=where, **{name: _READ[name](f"{where} {name}", given) for name, given in value.items()})
+    row = Limitation(where=where, **{name: _READ[name](f"{where} {name}", text) for name, text in value.items()})
     check(row)
     return replace(row, backend=backend_label(row.backend))
 
@@ -195,11 +195,11 @@ def check(row: Limitation, backends: Iterable[str] | None = None) -> None:
     """
     from opscope.harness.backends import registry
 
-    known = list(registry.names() if backends is None else backends)
+    backend_names = list(registry.names() if backends is None else backends)
     where = row.where or f"limitation {', '.join(row.op)}"
-    if row.backend not in known and backend_label(row.backend) == row.backend:
+    if row.backend not in backend_names and backend_label(row.backend) == row.backend:
         raise InputError(f"{where} backend", "a backend or its file", f"'{row.backend}'",
-                         closest(row.backend, known))  # fmt: skip
+                         closest(row.backend, backend_names))  # fmt: skip
     stages = {*map(str, Stage), *DEPTHS}
     if row.stage not in stages and not registry.spells(row.backend, row.stage):
         raise InputError(f"{where} stage", "a stage of a backend", f"'{row.stage}'", closest(row.stage, stages))

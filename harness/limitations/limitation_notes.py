@@ -47,16 +47,16 @@ def is_full(run: StoredRun) -> bool:
     return FULL in options.get("models", ()) and not partly and run.record.outcome == "complete"
 
 
-def beside(run: StoredRun, rows: Sequence[Limitation]) -> list[Row]:
+def rows_with_ops(run: StoredRun, rows: Sequence[Limitation]) -> list[Row]:
     """The rows that speak of the run's backend and board, each beside the ops that it names."""
     seen = [test for test in run.tests if test.status not in UNSEEN]
     unseen = [test for test in run.tests if test.status in UNSEEN]
-    here = {board for test in seen for board in boards(test)} | {run.record.arch}
+    boards_of_run = {board for test in seen for board in boards(test)} | {run.record.arch}
     labels = {backend_label(name) for name in run.record.backend.split(",")}
-    theirs = [row for row in rows if row.backend in labels and any(fnmatchcase(b, row.arch) for b in here)]
+    applicable = [row for row in rows if row.backend in labels and any(fnmatchcase(b, row.arch) for b in boards_of_run)]
     best = {(test.op_id, test.backend): match(test, rows=rows, today=date.min) for test in seen}
-    found = []
-    for row in theirs:
+    noted = []
+    for row in applicable:
         named = [test for test in seen if row.names(test, test.backend)]
         excused = [t for t in named if verdict(t, row, date.min).outcome == "xfail"]
         if not row.strict:  # the others are none of its business
@@ -64,8 +64,8 @@ def beside(run: StoredRun, rows: Sequence[Limitation]) -> list[Row]:
         passed = [t for t in named if t.status is Status.SUCCESS]
         other = [t for t in named if t not in excused and t not in passed and best[t.op_id, t.backend] is row]
         untried = sum(row.names(test, test.backend) for test in unseen)
-        found.append(Row(row, tuple(excused), tuple(passed), tuple(other), untried))
-    return found
+        noted.append(Row(row, tuple(excused), tuple(passed), tuple(other), untried))
+    return noted
 
 
 def expired(rows: Iterable[Row], today: date | None = None) -> list[str]:
@@ -77,10 +77,10 @@ def expired(rows: Iterable[Row], today: date | None = None) -> list[str]:
         if limitation.expires is None or not limitation.expired(today) or not row.excused:
             continue
         end = limitation.expires + GRACE
-        what = (
+        effect = (
             f"still excuses {len(row.excused)} failures until {end}" if limitation.excuses(today) else "excuses nothing"
         )
-        lines.append(f"{limitation.where}: limitation expired on {limitation.expires}, {what}; renew or delete it")
+        lines.append(f"{limitation.where}: limitation expired on {limitation.expires}, {effect}; renew or delete it")
     return lines
 
 
@@ -95,14 +95,14 @@ def notes(run: StoredRun, rows: Sequence[Limitation], today: date | None = None)
     Of a full sweep these are to be deleted. Of some models only the user's own rows are told of, in one line: the op
     may stand in another model, or its name be misspelt.
     """
-    found = beside(run, rows)
+    noted = rows_with_ops(run, rows)
     ops = len(run.tests)
     if is_full(run):
-        return [*expired(found, today), *unmatched(found, ops)]
-    theirs = [row for row in _without_op(found) if row.limitation.where.rpartition(":")[0] != str(OWN)]
-    more = f" (more such rows: {len(theirs) - 1})" if len(theirs) > 1 else ""
+        return [*expired(noted, today), *unmatched(noted, ops)]
+    of_the_user = [row for row in _without_op(noted) if row.limitation.where.rpartition(":")[0] != str(OWN)]
+    more = f" (more such rows: {len(of_the_user) - 1})" if len(of_the_user) > 1 else ""
     hint = "the spelling, or opscope limitations check RUN_DIR"
-    return [*expired(found, today), *(f"{_nothing(row, ops)}{more}; try {hint}" for row in theirs[:1])]
+    return [*expired(noted, today), *(f"{_nothing(row, ops)}{more}; try {hint}" for row in of_the_user[:1])]
 
 
 def _without_op(rows: Iterable[Row]) -> list[Row]:

@@ -44,9 +44,9 @@ def propose(
         if row.named and not row.excused:
             changes[limitation.where] = None
         elif row.passed and limitation.op_ids:
-            gone = {test.op_id for test in row.passed}
+            passing = {test.op_id for test in row.passed}
             changes[limitation.where] = replace(
-                limitation, op_ids=tuple(one for one in limitation.op_ids if one not in gone)
+                limitation, op_ids=tuple(op_id for op_id in limitation.op_ids if op_id not in passing)
             )
         elif row.passed:
             ids = ", ".join(test.op_id for test in row.passed[:3])

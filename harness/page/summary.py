@@ -112,7 +112,7 @@ def as_json(run: Run) -> dict[str, Any]:
             "asked": sum(run.header.by_outcome().values()),
             "failed": [failure.model_dump(mode="json") for failure in run.header.failed],
         },
-        "isolation": [asdict(one) for one in run.isolation],
+        "isolation": [asdict(artefact) for artefact in run.isolation],
         "whole_models": [test.model_dump(mode="json") for test in run.whole],
         "savings": asdict(savings(run.rows, run.tests)),
         "op_tests": [test.model_dump(mode="json") for test in run.tests],
@@ -143,8 +143,8 @@ def show(run: Run, console: Console) -> None:
 
     record = run.record
     for backend in run.ledgers:
-        what = f"{', '.join(record.models)} on {backend} ({record.arch})"
-        line(f"Furthest stage that each op passed: {what}, unique ops (uses)", "bold")
+        heading = f"{', '.join(record.models)} on {backend} ({record.arch})"
+        line(f"Furthest stage that each op passed: {heading}, unique ops (uses)", "bold")
         # Wider than a narrow terminal where it must be: numbers are better wrapped by the terminal than left out.
         table = _ladder_table([t for t in run.tests if t.backend == backend or len(run.ledgers) == 1])
         width, console.width = console.width, max(console.width, STAGE_WIDTH * len(table.columns))
@@ -167,7 +167,7 @@ def show(run: Run, console: Console) -> None:
             hanging([("", f"{result_text(test)}; attempt {test.attempt}")])
             kept = artifact_dir(Path(run.places.get("run", "")), test.op_id)
             if kept.is_dir():
-                line(f"IR and diagnostics in {here(str(kept), run.folder)}", "dim", indent=4)
+                line(f"IR and diagnostics in {with_short_paths(str(kept), run.folder)}", "dim", indent=4)
     if run.whole:
         line(f"\nModels run as one program ({len(run.whole)})", "bold")
         hanging((_time(seconds(t)), f"{t.model_name} on {t.backend}: {whole_text(t)}") for t in run.whole)
@@ -182,9 +182,9 @@ def show(run: Run, console: Console) -> None:
         for test in failing[:FAILING]:
             line(f"{title(test)} on {test.backend}" if several else title(test), indent=2)
             hanging([("", failure_text(test))])
-            line(here(test.repro, run.folder), "dim", indent=4)
+            line(with_short_paths(test.repro, run.folder), "dim", indent=4)
             if (test.op_id, test.backend) in repros:
-                line(here(f"{repros[test.op_id, test.backend]}/run.sh", run.folder), "dim", indent=4)
+                line(with_short_paths(f"{repros[test.op_id, test.backend]}/run.sh", run.folder), "dim", indent=4)
         if len(failing) > FAILING:
             line(f"and {len(failing) - FAILING} more; see the report", indent=2)
     if expected:
@@ -220,12 +220,12 @@ def show(run: Run, console: Console) -> None:
         line("the budget is spent: ops that did not run count as not_run", TERMINAL["known"])
     if record.outcome == "partial":
         line("shares are missing or unfinished: their ops count as not_run", TERMINAL["known"])
-    for told in savings(run.rows, run.tests).lines:
-        line(told, "cyan")
+    for saving in savings(run.rows, run.tests).lines:
+        line(saving, "cyan")
     for part in run.ledger_line.split("; "):
         line(part, TERMINAL["good"] if run.adds_up else TERMINAL["bad"])
     for note in run.notes:
-        line(here(note, run.folder), TERMINAL["known"])
+        line(with_short_paths(note, run.folder), TERMINAL["known"])
     if run.ledger.stability:
         labels = ", ".join(f"{count} {label}" for label, count in run.ledger.stability.items())
         line(f"failures after reruns: {labels}", TERMINAL["known"])
@@ -235,7 +235,7 @@ def show(run: Run, console: Console) -> None:
         parts = " + ".join(f"{n} {word}" for word, n in outcomes.items())
         line(f"{asked} models asked for = {parts}", TERMINAL["good"])
     for name, place in run.places.items():
-        line(f"{name:<9} {here(place, run.folder)}")
+        line(f"{name:<9} {with_short_paths(place, run.folder)}")
 
 
 def _place(failure: ModelFailure) -> str:
@@ -247,11 +247,11 @@ def failure_text(test: OpTest) -> str:
     """How, where and why an op failed, and where it stands in the model; of bounded length."""
     stage = f" at {test.failed_stage}" if test.failed_stage else ""
     reason = " ".join((test.error_message or test.crash_kind or "").split())[:200]
-    told = test.expected if test.status not in FAILED else ""
+    expectation = test.expected if test.status not in FAILED else ""
     flaky = f"{test.stability}: " if test.flaky else ""
-    said = told or f"{flaky}{test.status.value}{stage}: {reason}".removesuffix(": ")
+    text = expectation or f"{flaky}{test.status.value}{stage}: {reason}".removesuffix(": ")
     uses = f" and {test.uses - 1} more" if test.uses > 1 else ""
-    return f"{said}; from {test.locations[0]}{uses}" if test.locations else said
+    return f"{text}; from {test.locations[0]}{uses}" if test.locations else text
 
 
 def result_text(test: OpTest) -> str:
@@ -266,25 +266,25 @@ def result_text(test: OpTest) -> str:
 
 def whole_text(test: OpTest) -> str:
     """How a model as one program ended, and where its error jumps."""
-    told = result_text(test)
+    text = result_text(test)
     if test.intermediates is not None:
-        told += f"; {test.intermediates} values inside the model compared"
+        text += f"; {test.intermediates} values inside the model compared"
     jump = test.jump
     if jump is None:
-        return told + (", and in none does the error jump" if test.intermediates else "")
+        return text + (", and in none does the error jump" if test.intermediates else "")
     sure = "" if jump.confirmed else " (not certain: some of its inputs are unknown)"
     before, after = (_figures(*pair) for pair in ((jump.pcc_before, jump.error_before), (jump.pcc, jump.error)))
     place = f", {jump.location}" if jump.location else ""
     where = f"{jump.op_name} [{jump.op_id}] {jump.path}{place}"
-    return f"{told}; the error first jumps at {where}: {before} before, {after} after{sure}"
+    return f"{text}; the error first jumps at {where}: {before} before, {after} after{sure}"
 
 
 def _figures(pcc: float | None, error: float | None) -> str:
-    told = "NaN or infinities" if error is None else f"relative L2 {error:.2g}"
-    return told + (f" (PCC {pcc:.6f})" if pcc is not None else "")
+    text = "NaN or infinities" if error is None else f"relative L2 {error:.2g}"
+    return text + (f" (PCC {pcc:.6f})" if pcc is not None else "")
 
 
-def here(text: str, folder: Path | None) -> str:
+def with_short_paths(text: str, folder: Path | None) -> str:
     """`text` with paths, and SQLite's URLs, as they read from `folder`."""
     if folder is None or folder == folder.parent:
         return text
@@ -294,8 +294,8 @@ def here(text: str, folder: Path | None) -> str:
 def _votes(split: Disagreement) -> Iterator[tuple[str, str]]:
     """What each backend made of an op, the one that stands alone first and named so."""
     for name, test in sorted(split.tests.items(), key=lambda vote: vote[0] != split.alone):
-        said = failure_text(test) if test.status in FAILED else test.status.value
-        yield name, f"only on this backend: {said}" if name == split.alone else said
+        text = failure_text(test) if test.status in FAILED else test.status.value
+        yield name, f"only on this backend: {text}" if name == split.alone else text
 
 
 def _overwritten(tests: Sequence[OpTest]) -> Iterator[tuple[str, str]]:

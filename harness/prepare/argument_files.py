@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
 SUFFIXES = {"--weights": ".safetensors", "--inputs": ".npz"}
 """Option -> what the name of its file ends in."""
-MOST_SHOWN = 6
+MOST_LISTED = 6
 """Names that an error lists."""
 
 
 @dataclass(frozen=True)
-class Given:
+class FileValue:
     """The value of one argument."""
 
     file: str
@@ -47,16 +47,16 @@ class Given:
 
 def files(inputs: str, weights: str | None) -> dict[str, str]:
     """Option -> file, of the options that name one. Raises InputError where it is not there or has another suffix."""
-    found = {"--weights": weights, "--inputs": inputs if inputs.endswith(".npz") else None}
-    for option, path in found.items():
+    file_of_option = {"--weights": weights, "--inputs": inputs if inputs.endswith(".npz") else None}
+    for option, path in file_of_option.items():
         if path is not None and (not path.endswith(SUFFIXES[option]) or not Path(path).is_file()):
             raise InputError(option, f"a {SUFFIXES[option]} file", f"{path!r}")
-    return {option: path for option, path in found.items() if path is not None}
+    return {option: path for option, path in file_of_option.items() if path is not None}
 
 
 def shapes(path: Path | str) -> tuple[tuple[str, tuple[int, ...]], ...]:
     """(name, shape) of the arrays in an .npz file, from their headers. Raises InputError where it is none."""
-    found = []
+    shape_of_array = []
     try:
         with zipfile.ZipFile(path) as archive:
             for member in archive.namelist():
@@ -66,16 +66,18 @@ def shapes(path: Path | str) -> tuple[tuple[str, tuple[int, ...]], ...]:
                         raise ValueError(f"{member} is not an array")
                     size = struct.unpack("<H" if magic[6] == 1 else "<I", file.read(2 if magic[6] == 1 else 4))[0]
                     header = ast.literal_eval(file.read(size).decode())
-                    found.append((member.removesuffix(".npy"), tuple(header["shape"])))
+                    shape_of_array.append((member.removesuffix(".npy"), tuple(header["shape"])))
     except (zipfile.BadZipFile, OSError, ValueError, SyntaxError, KeyError, struct.error) as error:
         raise InputError("--inputs", "an .npz file of arrays", f"{path} ({error})") from None
-    return tuple(found)
+    return tuple(shape_of_array)
 
 
 # --- in the child that prepares
 
 
-def values(exported: Handed, descs: Sequence[TensorDesc], folder: Path, brought: Mapping[str, str]) -> dict[int, Given]:
+def values(
+    exported: Handed, descs: Sequence[TensorDesc], folder: Path, brought: Mapping[str, str]
+) -> dict[int, FileValue]:
     """The values that the model's own file and those of `brought` (option -> file) give, by argument.
 
     `descs` are the arguments of the module, in order. The values lie in the export folder afterwards, which is under
@@ -84,10 +86,10 @@ def values(exported: Handed, descs: Sequence[TensorDesc], folder: Path, brought:
     """
     from opscope.harness.record.element_types import NUMPY_NAMES, save
 
-    found = {}
+    value_of_argument = {}
     for index, spec in enumerate(exported.arguments):
         if spec.name in exported.files:
-            found[index] = _link(Path(exported.files[spec.name]), folder, index)
+            value_of_argument[index] = _link(Path(exported.files[spec.name]), folder, index)
     names = [spec.name for spec in exported.arguments] or [f"arg{index}" for index in range(len(descs))]
     expected = {
         n: (i, d.shape, NUMPY_NAMES.get(d.data_type, d.data_type))
@@ -96,11 +98,11 @@ def values(exported: Handed, descs: Sequence[TensorDesc], folder: Path, brought:
     for option, path in brought.items():
         for name, array in READERS[option](path):
             if name not in expected:
-                shown = ", ".join(names[:MOST_SHOWN]) + (
-                    f" and {len(names) - MOST_SHOWN} more" if len(names) > MOST_SHOWN else ""
+                listed = ", ".join(names[:MOST_LISTED]) + (
+                    f" and {len(names) - MOST_LISTED} more" if len(names) > MOST_LISTED else ""
                 )
                 raise InputError(
-                    f"{option} {path}", f"names of the model's arguments ({shown})", repr(name), closest(name, names)
+                    f"{option} {path}", f"names of the model's arguments ({listed})", repr(name), closest(name, names)
                 )
             index, shape, kind = expected[name]
             value = _of_kind(array, kind)
@@ -109,8 +111,8 @@ def values(exported: Handed, descs: Sequence[TensorDesc], folder: Path, brought:
                 raise InputError(f"{option} {path}: {name}", f"{tuple(shape)} of {kind}", got)
             place = _place(folder, index)
             save(place, value)
-            found[index] = Given(place.relative_to(folder).as_posix(), file_digest(place))
-    return found
+            value_of_argument[index] = FileValue(place.relative_to(folder).as_posix(), file_digest(place))
+    return value_of_argument
 
 
 def _of_kind(array: np.ndarray, kind: str) -> np.ndarray:
@@ -169,11 +171,11 @@ def _place(folder: Path, index: int) -> Path:
     return place
 
 
-def _link(source: Path, folder: Path, index: int) -> Given:
+def _link(source: Path, folder: Path, index: int) -> FileValue:
     """Has `source` lie in the export folder, without a copy where the disk allows."""
     place = _place(folder, index)
     try:
         os.link(source, place)
     except OSError:
         shutil.copyfile(source, place)
-    return Given(place.relative_to(folder).as_posix(), file_digest(place))
+    return FileValue(place.relative_to(folder).as_posix(), file_digest(place))

@@ -38,8 +38,8 @@ class Export:
     def key(self) -> str:
         """Name of the folder of the export: the model's source, the request, the exporter and its framework."""
         # The place of a model's file is not part of what it is.
-        asked = {**asdict(self.source), "path": Path(self.source.path).name}
-        request = {"framework": self.framework, "asked": asked, "versions": frontends.versions(self.framework)}
+        source = {**asdict(self.source), "path": Path(self.source.path).name}
+        request = {"framework": self.framework, "asked": source, "versions": frontends.versions(self.framework)}
         return words_digest(*(_digest(Path(file)) for file in self.files), json_digest(request), digits=20)
 
 
@@ -67,7 +67,7 @@ def exported(export: Export, cache: Path, max_cache: int, claims: Claims) -> Pat
     folder = cache / "modules" / export.key()
     while not _claimed(folder, claims):  # again where somebody clears up just now
         _make(export, folder, max_cache)
-    export_folder.used(folder)
+    export_folder.mark_used(folder)
     return folder
 
 
@@ -84,7 +84,7 @@ def _make(export: Export, folder: Path, max_cache: int) -> None:
     place = export_folder.make_dir(folder.parent)
     upkeep.trim(folder.parent.parent, max_cache, every=upkeep.EVERY_SECONDS)
     try:
-        temporary = Path(tempfile.mkdtemp(prefix=upkeep.MAKING, dir=place))
+        temporary = Path(tempfile.mkdtemp(prefix=upkeep.UNFINISHED, dir=place))
     except OSError as error:
         raise export_folder.unwritable("cache folder", place, error) from None
     claims = Claims()

@@ -107,9 +107,9 @@ def compile_module(
         _initialise_lapack()
     if cache_dir is not None:
         path = cache_dir / "executables" / _key(text)
-        if path.is_file() and (known := _deserialise(path)) is not None:
-            export_folder.used(path)
-            return known
+        if path.is_file() and (executable := _deserialise(path)) is not None:
+            export_folder.mark_used(path)
+            return executable
     return _compile(loaded, path)
 
 

@@ -83,9 +83,9 @@ class Identity:
         up the chain of calls it stands, a missing one by its name."""
         if name in self._open:
             return f"!up{len(self._open) - self._open.index(name)}"
-        known = self._functions.get(name)
-        if known is not None:
-            return known
+        function_digest = self._functions.get(name)
+        if function_digest is not None:
+            return function_digest
         op = self._symbol(name)
         if op is None:
             return f"missing:{name}"

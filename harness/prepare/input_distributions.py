@@ -1,4 +1,4 @@
-"""Laws for random inputs that stay inside an op's domain: logarithms of positive numbers, indices in range, ..."""
+"""Distributions of random inputs that stay inside an op's domain, such as positive numbers for a logarithm."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ POSITIVE = "uniform:0.1:4"
 INSIDE_ONE = "uniform:-0.9:0.9"
 AWAY_FROM_ZERO = "magnitude:0.5:2"
 
-FLOAT_LAWS: dict[str, dict[int, str]] = {
+FLOAT_DISTRIBUTIONS: dict[str, dict[int, str]] = {
     "log": {0: POSITIVE}, "sqrt": {0: POSITIVE}, "rsqrt": {0: POSITIVE}, "log_plus_one": {0: "uniform:-0.5:4"},
     "divide": {1: AWAY_FROM_ZERO}, "remainder": {1: AWAY_FROM_ZERO}, "power": {0: POSITIVE},
     "clamp": {0: "uniform:-1:-0.5", 2: "uniform:0.5:1"},
@@ -20,9 +20,9 @@ FLOAT_LAWS: dict[str, dict[int, str]] = {
     "acosh": {0: "uniform:1.1:4"}, "lgamma": {0: POSITIVE}, "digamma": {0: POSITIVE}, "polygamma": {0: "int:1:4"},
     "zeta": {0: "uniform:1.5:4", 1: POSITIVE},
 }  # fmt: skip
-"""Op (without its dialect) -> operand index -> law, for floating operands; others are `normal:1`."""
+"""Op (without its dialect) -> operand index -> distribution, for floating operands; others are `normal:1`."""
 
-INTEGER_LAWS: dict[str, dict[int, str]] = {
+INTEGER_DISTRIBUTIONS: dict[str, dict[int, str]] = {
     "divide": {1: "int:1:8"}, "remainder": {1: "int:1:8"}, "power": {0: "int:1:4", 1: "int:0:4"},
     "clamp": {0: "int:-6:-3", 2: "int:3:6"},
 }  # fmt: skip
@@ -32,13 +32,13 @@ def _numbers(params: Mapping[str, str], name: str, inside: str | None = None) ->
     """The integers of an attribute's text (`array<i64: 1, 2>`), or of the field `inside = [..]` within it."""
     text = params.get(name, "")
     if inside is not None:
-        found = re.search(rf"\b{inside}\s*=\s*\[([^\]]*)\]", text)
-        text = found.group(1) if found else ""
+        match = re.search(rf"\b{inside}\s*=\s*\[([^\]]*)\]", text)
+        text = match.group(1) if match else ""
     return [int(n) for n in re.findall(r"(?<![\w.])-?\d+", text)]
 
 
 def _room(size: int, window: int) -> str:
-    """Law of a start index at which a window of `window` still fits into `size`."""
+    """Distribution of a start index at which a window of `window` still fits into `size`."""
     return f"int:0:{max(1, size - window + 1)}"
 
 
@@ -105,8 +105,8 @@ RULES: dict[str, Rule] = {
 """Ops whose domain depends on shapes or attributes."""
 
 
-def default_law(data_type: str) -> str:
-    """The law of an operand whose op takes any value."""
+def default_distribution(data_type: str) -> str:
+    """The distribution of an operand whose op takes any value."""
     if data_type == "i1":
         return "bool:0.5"
     if data_type.startswith("ui"):
@@ -116,14 +116,17 @@ def default_law(data_type: str) -> str:
     return "uniform:1:4" if data_type == "f8E8M0FNU" else "normal:1"
 
 
-def law_of(op_name: str, index: int, inputs: Sequence[TensorDesc], params: Mapping[str, str]) -> str:
-    """The law of operand `index` of an op whose operands, constants included, and attributes (MLIR text) are given."""
+def distribution_of(op_name: str, index: int, inputs: Sequence[TensorDesc], params: Mapping[str, str]) -> str:
+    """The distribution of operand `index` of an op.
+
+    `inputs` are its operands, constants included, and `params` its attributes as MLIR text.
+    """
     word = op_name.partition(".")[2]
     data_type = inputs[index].data_type
     rule = RULES.get(word)
-    law = rule(index, inputs, params) if rule else None
-    if law is None:
+    distribution = rule(index, inputs, params) if rule else None
+    if distribution is None:
         floating = data_type.startswith(("f", "bf", "tf", "complex"))
-        table = FLOAT_LAWS if floating else INTEGER_LAWS
-        law = table.get(word, {}).get(index) if data_type != "i1" else None
-    return law or default_law(data_type)
+        table = FLOAT_DISTRIBUTIONS if floating else INTEGER_DISTRIBUTIONS
+        distribution = table.get(word, {}).get(index) if data_type != "i1" else None
+    return distribution or default_distribution(data_type)

@@ -20,16 +20,16 @@ from opscope.harness.prepare.walk import Missing, Walker, WalkTask, last_uses
 from opscope.harness.record.records import Source
 
 
-class Following(Walker):
+class LiveGolden(Walker):
     """A walk that goes as far as it is asked to, and hands out the results of the nodes that are wanted."""
 
     def __init__(
         self, split: SplitModule, inputs: Sequence[np.ndarray], wanted: frozenset[str], cache_dir: Path | None
     ) -> None:
         """`inputs` are the values of the program's arguments, `wanted` the paths of nodes whose results are kept."""
-        self._folder = Path(tempfile.mkdtemp(prefix="opscope-following-"))
+        self._folder = Path(tempfile.mkdtemp(prefix="opscope-golden-"))
         super().__init__(
-            WalkTask(split=split, laws=(), seed=0, folder=self._folder, provenance="", cache_dir=cache_dir)
+            WalkTask(split=split, distributions=(), seed=0, folder=self._folder, provenance="", cache_dir=cache_dir)
         )
         # Every op counts as met: nothing is stored.
         self.sources = dict.fromkeys(split.ops, ())
@@ -47,8 +47,8 @@ class Following(Walker):
             for value in self._last.get(self._next, ()):
                 self.free(value, self._env)
             self._next += 1
-        found = self._found.pop(path, [])
-        return [value if isinstance(value, Missing) else golden.view(value) for value in found]
+        results = self._found.pop(path, [])
+        return [value if isinstance(value, Missing) else golden.view(value) for value in results]
 
     def node(self, node: Node, env: dict[int, Any]) -> None:
         """Evaluates a node and keeps its results where they are wanted."""
@@ -71,10 +71,10 @@ class Following(Walker):
         """The buffers of a node's inputs; missing where one of them is."""
         buffers = []
         for value in node.inputs:
-            held = env[value] if value in env else self.argument(value)
-            if isinstance(held, Missing):
-                return held, ()
-            buffers.append(golden.put(held) if isinstance(held, np.ndarray) else held)
+            buffer = env[value] if value in env else self.argument(value)
+            if isinstance(buffer, Missing):
+                return buffer, ()
+            buffers.append(golden.put(buffer) if isinstance(buffer, np.ndarray) else buffer)
             env[value] = buffers[-1]
         return buffers, ()
 

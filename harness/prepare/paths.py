@@ -32,8 +32,8 @@ def moves_of(location: str) -> tuple[Move, ...] | None:
     """
     if location.startswith(PART):
         return None
-    told = location.partition(" (")[0].partition(" = ")[2]
-    return tuple((kind, tuple(map(int, filter(None, text.split(","))))) for kind, text in _MOVE.findall(told))
+    moves_text = location.partition(" (")[0].partition(" = ")[2]
+    return tuple((kind, tuple(map(int, filter(None, text.split(","))))) for kind, text in _MOVE.findall(moves_text))
 
 
 def moved(array: np.ndarray, moves: Sequence[Move]) -> np.ndarray:
@@ -46,9 +46,9 @@ def moved(array: np.ndarray, moves: Sequence[Move]) -> np.ndarray:
 def moved_back(array: np.ndarray, moves: Sequence[Move], shape: Sequence[int]) -> np.ndarray:
     """The array of that shape which some moves make `array`. Raises ValueError where there is none."""
     place = moved(np.arange(array.size).reshape(shape), moves)
-    found = np.empty(array.size, array.dtype)
-    found[place.reshape(-1)] = array.reshape(-1)
-    return found.reshape(shape)
+    original = np.empty(array.size, array.dtype)
+    original[place.reshape(-1)] = array.reshape(-1)
+    return original.reshape(shape)
 
 
 def moved_shape(shape: tuple[int, ...], moves: Sequence[Move]) -> tuple[int, ...] | None:

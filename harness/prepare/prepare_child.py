@@ -16,7 +16,7 @@ from opscope.harness.record.records import ManifestHeader
 from opscope.models.registry import TRAINING
 
 if TYPE_CHECKING:
-    from opscope.harness.prepare.argument_files import Given
+    from opscope.harness.prepare.argument_files import FileValue
     from opscope.harness.prepare.export import Exported
     from opscope.harness.prepare.program import SplitModule
 
@@ -63,22 +63,24 @@ def make(task: dict[str, Any], emit: Emit) -> None:
     split = split_module(exported.bytecode, name)
     stage("split", 1, 1)
     from opscope.harness.prepare import whole_row
-    from opscope.harness.prepare.walk import Limits, WalkTask, argument_laws, walk
+    from opscope.harness.prepare.walk import Limits, WalkTask, argument_distributions, walk
 
     limits = Limits(request["max_tensor_bytes"], max(request["max_live_bytes"], 4 * request["max_tensor_bytes"]))
     disk_space.check(split, limits, temporary, name, random=request["inputs"] == "random")
-    laws = argument_laws(split)
+    distributions = argument_distributions(split)
     if exported.arguments:
-        laws = [spec.law or law for spec, law in zip(exported.arguments, laws, strict=True)]
+        distributions = [
+            spec.law or distribution for spec, distribution in zip(exported.arguments, distributions, strict=True)
+        ]
     seed = request["seed"]
     brought = argument_files.files(request["inputs"], request["weights"])
     descs = [split.values[value] for value in split.program.arguments]
     values = argument_files.values(exported, descs, temporary, brought)
-    digest = program_digest(split, laws, values) + argument_files.label(brought)
+    digest = program_digest(split, distributions, values) + argument_files.label(brought)
     walked = walk(
         WalkTask(
             split=split,
-            laws=laws,
+            distributions=distributions,
             seed=seed,
             folder=temporary,
             given={index: value.file for index, value in values.items()},
@@ -91,7 +93,7 @@ def make(task: dict[str, Any], emit: Emit) -> None:
             on_progress=lambda done, total: stage("golden", done, total),
         )
     )
-    whole_row.write(temporary, name, split, walked.results, laws, seed, digest, exported.frontend,
+    whole_row.write(temporary, name, split, walked.results, distributions, seed, digest, exported.frontend,
                     {index: value.file for index, value in values.items()}, argument_types(name, exported))  # fmt: skip
     header = ManifestHeader(
         models=(name,),
@@ -112,18 +114,22 @@ def argument_types(name: str, exported: Exported) -> tuple[str, ...]:
     return tuple("input" if spec.role == "input" else "parameter" for spec in exported.arguments)
 
 
-def program_digest(split: SplitModule, laws: Sequence[str], given: Mapping[int, Given] | None = None) -> str:
-    """What the values of a walk depend on besides the seed: ops, wiring, types, laws, values from files; free of
-    locations; 12 digits."""
-    digest = hashlib.sha256(repr(list(laws)).encode())
-    for index, value in sorted((given or {}).items()):
+def program_digest(
+    split: SplitModule, distributions: Sequence[str], file_values: Mapping[int, FileValue] | None = None
+) -> str:
+    """A digest, 12 digits long, of what the values of a walk depend on besides the seed.
+
+    That is ops, wiring, types, distributions and values from files, but not locations.
+    """
+    digest = hashlib.sha256(repr(list(distributions)).encode())
+    for index, value in sorted((file_values or {}).items()):
         digest.update(f"{index}={value.digest};".encode())
     for node in split.program.walk():
         digest.update(f"{node.op_id}{node.inputs}{node.outputs};".encode())
         if node.value is not None:
             # A splat is a view of one element: no need to spell it out.
-            held = node.value if any(node.value.strides) else node.value[(slice(0, 1),) * node.value.ndim]
-            digest.update(f"{node.value.shape}{node.value.dtype}".encode() + held.tobytes())
+            elements = node.value if any(node.value.strides) else node.value[(slice(0, 1),) * node.value.ndim]
+            digest.update(f"{node.value.shape}{node.value.dtype}".encode() + elements.tobytes())
     for desc in split.values:
         digest.update(f"{desc.shape}{desc.data_type}".encode())
     return digest.hexdigest()[:12]

@@ -104,13 +104,13 @@ def prepare(
     if not isinstance(request, Request):
         request = Request(**{**request, **{k: tuple(request[k]) for k in ("models", "folders") if k in request}})
     report = on_event or (lambda event: None)
-    asked = tasks(request)
-    if all(task.missing for task in asked):
-        what, _, hint = asked[0].missing.partition("; try ")
-        raise InputError(f"--model {asked[0].name}", "its framework to be installed", what, hint)
+    requested = tasks(request)
+    if all(task.missing for task in requested):
+        missing, _, hint = requested[0].missing.partition("; try ")
+        raise InputError(f"--model {requested[0].name}", "its framework to be installed", missing, hint)
     manifests: list[tuple[ManifestHeader, list[OpRow]]] = []
     failed: list[ModelFailure] = []
-    for task in asked:
+    for task in requested:
         folder = Path(task.folder)
         cached = _claimed(folder, claims)
         try:
@@ -124,7 +124,7 @@ def prepare(
         except Unpreparable as error:
             failed.append(_failure(task, ModelStatus.PREPARE_FAILED, str(error), "", artifacts))
         else:
-            export_folder.used(folder)
+            export_folder.mark_used(folder)
             manifests.append(export_folder.read_manifest(folder))
             report({"event": "done", "model": task.name, "export_dir": task.folder, "cached": cached})
             continue
@@ -170,22 +170,22 @@ def tasks(request: Request) -> list[Task]:
     request = replace(request, dtype=DTYPES[request.dtype])
     cache = export_folder.cache_dir(request.cache_dir)
     request = replace(request, cache_dir=str(cache))
-    found: dict[str, Task] = {}
+    task_of_name: dict[str, Task] = {}
     sources = export_folder.sources_digest()
     for word in request.models:
         for named in _resolve(word, request):
             name, path = named.name, named.path
-            known = found.get(name)
-            if known is not None:
-                if known.path != str(path):
+            earlier = task_of_name.get(name)
+            if earlier is not None:
+                if earlier.path != str(path):
                     raise InputError("--model", "models with different names", f"two named {name!r}", "renaming a file")
                 continue
-            found[name] = _task(named, request, cache, sources)
-    if not found:
+            task_of_name[name] = _task(named, request, cache, sources)
+    if not task_of_name:
         raise InputError("--model", "at least one model", "none", ", ".join(registry.names(request.folders)))
-    if brought and len(found) > 1:
-        raise InputError(next(iter(brought)), "one model with a file of values", f"{len(found)} models")
-    return list(found.values())
+    if brought and len(task_of_name) > 1:
+        raise InputError(next(iter(brought)), "one model with a file of values", f"{len(task_of_name)} models")
+    return list(task_of_name.values())
 
 
 def _task(named: Named, request: Request, cache: Path, sources: str) -> Task:
@@ -243,12 +243,12 @@ def _resolve(word: str, request: Request) -> list[Named]:
     if looks_like_path or (path.is_file() and word not in registry.names(request.folders)):
         # A file whose own name holds a bracket or a star is that file, not a pattern.
         globbed = [] if path.is_file() else glob.glob(word)  # noqa: PTH207 - Path.glob takes no absolute pattern
-        paths = [path] if path.is_file() else sorted(found for found in map(Path, globbed) if found.is_file())
+        paths = [path] if path.is_file() else sorted(file for file in map(Path, globbed) if file.is_file())
         if not paths:
             raise InputError("--model", "the path of a StableHLO file", f"{word!r}, which is not a file")
         if request.training:
             raise InputError("--training", "a model that can be trained", f"{word!r}, a StableHLO file")
-        return [Named(found.stem, found.absolute()) for found in paths]
+        return [Named(file.stem, file.absolute()) for file in paths]
     try:
         models = registry.match(word, request.folders)
     except ValueError as error:
@@ -310,8 +310,8 @@ def merge(manifests: Sequence[tuple[ManifestHeader, list[OpRow]]]) -> tuple[Mani
     rows: dict[str, OpRow] = {}
     for _, of_model in manifests:
         for row in of_model:
-            known = rows.get(row.op_id)
-            rows[row.op_id] = row if known is None else known.model_copy(update={"uses": known.uses + row.uses})
+            earlier = rows.get(row.op_id)
+            rows[row.op_id] = row if earlier is None else earlier.model_copy(update={"uses": earlier.uses + row.uses})
     headers = [header for header, _ in manifests]
     header = ManifestHeader(
         models=tuple(m for h in headers for m in h.models),
@@ -332,7 +332,7 @@ def _make(task: Task, report: Callable[[Event], None]) -> None:
         report({"event": "stage", "model": task.name, "stage": "export", "done": 0, "total": 1})
         module = str(exporting.exported(task.export, exports.parent, task.request.max_cache, claims))
     try:
-        temporary = Path(tempfile.mkdtemp(prefix=upkeep.MAKING, dir=exports))
+        temporary = Path(tempfile.mkdtemp(prefix=upkeep.UNFINISHED, dir=exports))
     except OSError as error:
         raise export_folder.unwritable("cache folder", exports, error) from None
     guilty: dict[str, str] = {}
@@ -386,8 +386,8 @@ def _run_child(
 
     if not module:  # the child's own first word comes after seconds of imports
         report({"event": "stage", "model": task.name, "stage": "export", "done": 0, "total": 1})
-    asked = {**asdict(task), "exported": module, "temporary": str(temporary), "guilty": guilty}
-    outcome = call("opscope.harness.prepare.prepare_child:prepare", asked, on_message=take, watch=check_op)
+    arguments = {**asdict(task), "exported": module, "temporary": str(temporary), "guilty": guilty}
+    outcome = call("opscope.harness.prepare.prepare_child:prepare", arguments, on_message=take, watch=check_op)
     if error and "where" not in error:
         raise Unpreparable(error["got"])
     if error:

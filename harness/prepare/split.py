@@ -205,8 +205,8 @@ class _Splitter:
         """The function that a call expands to; empty where it has no body or is being expanded already."""
         name = op.attributes["callee"].value
         function = self.symbols.get(name)
-        known = function is not None and name not in self.calls and len(function.regions[0].blocks) == 1
-        return name if known else ""
+        inlined = function is not None and name not in self.calls and len(function.regions[0].blocks) == 1
+        return name if inlined else ""
 
     def _call(
         self, op: Any, operands: tuple[int, ...], env: dict[Any, int], path: str, place: Place, nodes: list[Node]

@@ -76,4 +76,4 @@ def _beside(path: Path) -> list[Path]:
         return []
     data = path.read_bytes()
     names = {data[m.end() : m.end() + m[1][0]].decode("utf-8", "replace") for m in _LOCATION.finditer(data)}
-    return [found for name in sorted(names) if (found := path.parent / name).is_file()]
+    return [file for name in sorted(names) if (file := path.parent / name).is_file()]

@@ -2,7 +2,7 @@
 
 The ops are evaluated in program order by the executables of `opscope.harness.prepare.golden`; values are freed at their
 last use, and what a first use needs is stored once. A value that could not be computed is *missing*: its users get
-random inputs by the law of their domain, so that the walk reaches the end and every op that can be tested is.
+random inputs by the distribution of their domain, so that the walk reaches the end and every op that can be tested is.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 
 from opscope.harness.cache.export_folder import JOURNAL, OPS, VALUES
 from opscope.harness.prepare import golden
-from opscope.harness.prepare.input_distributions import default_law, law_of
+from opscope.harness.prepare.input_distributions import default_distribution, distribution_of
 from opscope.harness.prepare.program import Node, Program, SingleOp, SplitModule
 from opscope.harness.prepare.split import KEEPS_SPLAT
 from opscope.harness.record.element_types import NUMPY_NAMES, byte_size, load, numpy_dtype, save, size_text
@@ -47,8 +47,8 @@ class WalkTask:
     """What a walk is asked to do."""
 
     split: SplitModule
-    laws: Sequence[str]
-    """Law of each argument of the program."""
+    distributions: Sequence[str]
+    """Distribution of each argument of the program."""
     seed: int
     folder: Path
     """Export folder under construction: values are stored below it."""
@@ -59,7 +59,7 @@ class WalkTask:
     guilty: Mapping[str, str] = field(default_factory=dict)
     """Ops that brought an earlier walk down -> how: they are not evaluated again."""
     given: Mapping[int, str] = field(default_factory=dict)
-    """Argument -> file below `folder` with its value, where that is not drawn by its law."""
+    """Argument -> file below `folder` with its value, where that is not drawn by its distribution."""
     random: bool = False
     """All inputs are random: no op sees what another computed."""
     frontend: str = ""
@@ -94,49 +94,55 @@ def walk(plan: WalkTask) -> Walked:
     return Walked([walker.row(op) for op in plan.split.ops.values()], results)
 
 
-def argument_laws(split: SplitModule) -> list[str]:
-    """A law for each argument of a program that brings none: what its first user's domain asks for."""
+def argument_distributions(split: SplitModule) -> list[str]:
+    """A distribution for each argument of a program that brings none: what its first user's domain asks for."""
     users: dict[int, tuple[Node, int]] = {}
     for node in split.program.walk():
         for index, value in enumerate(node.inputs):
             users.setdefault(value, (node, index))
     return [
-        _domain_law(split, *users[value]) if value in users else default_law(split.values[value].data_type)
+        _domain_distribution(split, *users[value])
+        if value in users
+        else default_distribution(split.values[value].data_type)
         for value in split.program.arguments
     ]
 
 
-def _domain_law(split: SplitModule, node: Node, index: int) -> str:
-    """The law that the domain of `node`'s op asks for its input `index`.
+def _domain_distribution(split: SplitModule, node: Node, index: int) -> str:
+    """The distribution that the domain of `node`'s op asks for its input `index`.
 
     An input of the single-op module is an operand of the op, though not always the one of that number: constants are
     embedded. What a region captures is no operand and takes any value.
     """
     value = node.inputs[index]
     if value not in node.operands:
-        return default_law(split.values[value].data_type)
+        return default_distribution(split.values[value].data_type)
     if node.name == "stablehlo.select" and value == node.operands[0] and (forced := _never_nan(split, node)):
         return forced
     # The same value twice: the first time as the first operand that it is, then as the next.
     earlier = node.inputs[:index].count(value)
     places = [place for place, operand in enumerate(node.operands) if operand == value]
     operands = [split.values[operand] for operand in node.operands]
-    return law_of(node.name, places[min(earlier, len(places) - 1)], operands, split.ops[node.op_id].op_params)
+    return distribution_of(node.name, places[min(earlier, len(places) - 1)], operands, split.ops[node.op_id].op_params)
 
 
 def _never_nan(split: SplitModule, node: Node) -> str:
-    """The law of the predicate of a selection one side of which is NaN throughout; empty where none is.
+    """The distribution of the predicate of a selection one side of which is NaN throughout; empty where none is.
 
     Such a side stands for what is out of range (a lookup that fills), which no index in its domain chooses.
     """
-    made = {value: maker for maker in split.program.walk() for value in maker.results}
-    for side, law in zip(node.operands[1:], ("bool:0", "bool:1"), strict=True):
-        maker = made.get(side)
+    maker_of_value = {value: maker for maker in split.program.walk() for value in maker.results}
+    for side, distribution in zip(node.operands[1:], ("bool:0", "bool:1"), strict=True):
+        maker = maker_of_value.get(side)
         while maker is not None and maker.name in KEEPS_SPLAT:  # the splitter embeds what a splat is spread to
-            maker = made.get(maker.operands[0])
-        held = None if maker is None else maker.value
-        if held is not None and not any(held.strides) and bool(np.isnan(held.reshape(-1)[:1].astype(np.float32)).all()):
-            return law
+            maker = maker_of_value.get(maker.operands[0])
+        array = None if maker is None else maker.value
+        if (
+            array is not None
+            and not any(array.strides)
+            and bool(np.isnan(array.reshape(-1)[:1].astype(np.float32)).all())
+        ):
+            return distribution
     return ""
 
 
@@ -248,18 +254,18 @@ class Walker:
         env.pop(value, None)
 
     def argument(self, value: int) -> Any:
-        """The buffer of an argument of the program: given, or drawn by its law."""
+        """The buffer of an argument of the program: given, or drawn by its distribution."""
         index = self.arguments[value]
         desc = self.split.values[value]
         if desc.data_type not in NUMPY_NAMES:
             return Missing(f"argument of {desc.data_type}")
         if index in self.plan.given:
             return golden.put(load(self.plan.folder / self.plan.given[index], desc.shape, desc.data_type))
-        return golden.put(self.draw(desc, self.plan.laws[index], index))
+        return golden.put(self.draw(desc, self.plan.distributions[index], index))
 
-    def draw(self, desc: TensorDesc, law: str, index: int) -> np.ndarray:
+    def draw(self, desc: TensorDesc, distribution: str, index: int) -> np.ndarray:
         """A seeded array."""
-        return draw(law, desc.shape, numpy_dtype(desc.data_type), self.plan.seed, index)
+        return draw(distribution, desc.shape, numpy_dtype(desc.data_type), self.plan.seed, index)
 
     def inputs(
         self, op: SingleOp, node: Node, env: dict[int, Any], store: bool
@@ -270,38 +276,38 @@ class Walker:
         for index, value in enumerate(node.inputs):
             if value not in env:
                 env[value] = self.argument(value)
-            held = env[value]
-            if isinstance(held, Missing):
+            buffer = env[value]
+            if isinstance(buffer, Missing):
                 reason = self.no_random(op.inputs[index])
                 if reason:
                     return Missing(reason), ()
-                source, held = self.random(op, node, index)
+                source, buffer = self.random(op, node, index)
                 sources.append(source)
-                buffers.append(held)
+                buffers.append(buffer)
                 continue
-            if isinstance(held, np.ndarray):
-                held = env[value] = golden.put(held)
-            buffers.append(held)
+            if isinstance(buffer, np.ndarray):
+                buffer = env[value] = golden.put(buffer)
+            buffers.append(buffer)
             if value in self.arguments:
                 sources.append(self.source(self.arguments[value]))
             else:
                 path = f"{VALUES}/{value}.npy"
                 sources.append(Source(kind="captured", path=path))
                 if store:
-                    self.store(value, held)
+                    self.store(value, buffer)
         return buffers, tuple(sources)
 
     def source(self, index: int) -> Source:
         """Where the value of an argument of the program comes from."""
         if index in self.plan.given:
             return Source(kind="captured", path=self.plan.given[index])
-        return Source(kind="seeded", law=self.plan.laws[index], seed=self.plan.seed, index=index)
+        return Source(kind="seeded", law=self.plan.distributions[index], seed=self.plan.seed, index=index)
 
     def random(self, op: SingleOp, node: Node, index: int) -> tuple[Source, Any]:
-        """A random input by the law of the op's domain."""
-        law = _domain_law(self.split, node, index)
-        source = Source(kind="random", law=law, seed=self.plan.seed, index=index)
-        return source, golden.put(self.draw(op.inputs[index], law, index))
+        """A random input by the distribution of the op's domain."""
+        distribution = _domain_distribution(self.split, node, index)
+        source = Source(kind="random", law=distribution, seed=self.plan.seed, index=index)
+        return source, golden.put(self.draw(op.inputs[index], distribution, index))
 
     def no_random(self, desc: TensorDesc) -> str:
         """Why no random value of that type is made; empty where one is."""
@@ -321,14 +327,14 @@ class Walker:
 
     def executable(self, op: SingleOp) -> golden.Executable | str:
         """The op's executable, or why there is none."""
-        known = self.executables.get(op.op_id)
-        if known is None:
+        executable = self.executables.get(op.op_id)
+        if executable is None:
             try:
-                known = golden.compile_module(op.bytecode, self.plan.cache_dir, widen=True)
+                executable = golden.compile_module(op.bytecode, self.plan.cache_dir, widen=True)
             except golden.GoldenError as error:
-                known = f"XLA does not compile it: {error}"
-            self.executables[op.op_id] = known
-        return known
+                executable = f"XLA does not compile it: {error}"
+            self.executables[op.op_id] = executable
+        return executable
 
     def evaluate(self, op: SingleOp, buffers: list[Any] | Missing) -> list[Any]:
         """The results of one use: buffers, or Missing."""

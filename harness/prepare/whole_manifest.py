@@ -18,5 +18,5 @@ def whole_rows(export_dirs: Sequence[str | Path]) -> list[OpRow]:
 def of_models(header: ManifestHeader) -> tuple[ManifestHeader, list[OpRow]]:
     """The manifest of workflow `full`: each model is one row, and nothing in it is structural."""
     rows = whole_rows(header.export_dirs)
-    one = {row.uses[0].model: 1 for row in rows}
-    return header.model_copy(update={"module_ops": one, "structural": dict.fromkeys(one, 0)}), rows
+    op_count = {row.uses[0].model: 1 for row in rows}
+    return header.model_copy(update={"module_ops": op_count, "structural": dict.fromkeys(op_count, 0)}), rows

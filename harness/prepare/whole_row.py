@@ -15,13 +15,14 @@ from opscope.harness.record.records import PRODUCTS_IN_A_ROW, WHOLE_MODEL, OpRow
 
 
 def write(
-    folder: Path, name: str, split: SplitModule, results: Sequence[Any], laws: Sequence[str], seed: int,
-    digest: str, frontend: str, given: Mapping[int, str], argument_types: tuple[str, ...] = (),
+    folder: Path, name: str, split: SplitModule, results: Sequence[Any], distributions: Sequence[str], seed: int,
+    digest: str, frontend: str, value_files: Mapping[int, str], argument_types: tuple[str, ...] = (),
 ) -> None:  # fmt: skip
     """Writes whole.json and the goldens of the final outputs: `results` of the walk, which equal the whole model's.
 
-    `digest` names the program; `given` holds the files of arguments whose values the user brought. A result that the
-    walk has no value for leaves the model without goldens. `argument_types` say which arguments stay from run to run.
+    `digest` names the program; `value_files` holds the files of arguments whose values the user brought. A result that
+    the walk has no value for leaves the model without goldens. `argument_types` say which arguments stay from run to
+    run.
     """
     program = split.program
     missing = next((str(value.reason) for value in results if hasattr(value, "reason")), "")
@@ -38,10 +39,10 @@ def write(
         outputs=tuple(split.values[value] for value in program.results),
         op_params={PRODUCTS_IN_A_ROW: str(products_in_a_row(program))},
         sources=tuple(
-            Source(kind="captured", path=given[index])
-            if index in given
-            else Source(kind="seeded", law=law, seed=seed, index=index)
-            for index, law in enumerate(laws)
+            Source(kind="captured", path=value_files[index])
+            if index in value_files
+            else Source(kind="seeded", law=distribution, seed=seed, index=index)
+            for index, distribution in enumerate(distributions)
         ),
         golden=() if missing else paths,
         no_golden=missing,

@@ -58,7 +58,7 @@ def count(model: Model, cache: Path, max_cache: int) -> Sizes:
     return Sizes(parameters, split.module_ops, len(split.ops))
 
 
-def recount(models: Iterable[Model], cache: Path, max_cache: int, told: Callable[[str], None]) -> dict[str, Sizes]:
+def recount(models: Iterable[Model], cache: Path, max_cache: int, report: Callable[[str], None]) -> dict[str, Sizes]:
     """The table with the rows of `models` counted anew.
 
     Models without their framework, and such as are not exported, keep their row and are told of; those that are no
@@ -66,29 +66,29 @@ def recount(models: Iterable[Model], cache: Path, max_cache: int, told: Callable
     """
     from opscope.harness.prepare.exporting import ExportFailed
 
-    known = set(registry.names())
-    sizes = {name: row for name, row in table().items() if name in known}
+    registered = set(registry.names())
+    sizes = {name: row for name, row in table().items() if name in registered}
     for model in models:
         if frontends.missing(model.framework):
-            told(f"{model.name}: {frontends.missing(model.framework)}")
+            report(f"{model.name}: {frontends.missing(model.framework)}")
             continue
         try:
             sizes[model.name] = count(model, cache, max_cache)
         except ExportFailed as error:
-            told(f"{model.name}: {error.stage}_failed: {error}")
+            report(f"{model.name}: {error.stage}_failed: {error}")
         else:
-            told(f"{model.name}: {sizes[model.name]}")
+            report(f"{model.name}: {sizes[model.name]}")
     return sizes
 
 
 def listing() -> list[dict[str, Any]]:
     """One object per model, as `opscope models --json` prints them; sizes are None where the table has none."""
     sizes = table()
-    found = []
+    models = []
     for name in registry.names():
         model = registry.get(name)
         row = sizes.get(name)
-        found.append(
+        models.append(
             {
                 "name": name,
                 "framework": model.framework,
@@ -104,7 +104,7 @@ def listing() -> list[dict[str, Any]]:
                 "file": str(model.path),
             }
         )
-    return found
+    return models
 
 
 def about(path: Path) -> str:

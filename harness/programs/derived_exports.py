@@ -50,13 +50,13 @@ def derive(
     failed: list[ModelFailure] = []
     sources = export_folder.sources_digest()
     for model, base in zip(header.models, header.export_dirs, strict=True):
-        asked = {
+        arguments = {
             "base": Path(base).name,
             "workflow": workflow,
             "backend": ready.fingerprint,
             "options": context.options.values(Decides.COMPILATION),
         }
-        folder = cache / "exports" / export_folder.key([Path(__file__).with_name("pieces.py")], asked, sources)
+        folder = cache / "exports" / export_folder.key([Path(__file__).with_name("pieces.py")], arguments, sources)
         try:
             if not export_folder.complete(folder):
                 report({"event": "stage", "model": model, "stage": workflow, "done": 0, "total": 1})
@@ -67,10 +67,10 @@ def derive(
             continue
         if claims is not None:
             claims.hold(folder)
-        export_folder.used(folder)
+        export_folder.mark_used(folder)
         manifests.append(export_folder.read_manifest(folder))
-    found, rows = merge(manifests)
-    return found.model_copy(update={"failed": (*header.failed, *failed)}), rows
+    merged_header, rows = merge(manifests)
+    return merged_header.model_copy(update={"failed": (*header.failed, *failed)}), rows
 
 
 def _make(workflow: str, model: str, base: Path, folder: Path, context: RunContext) -> None:

@@ -46,15 +46,15 @@ def derive(parent: Parent) -> None:
             collect(into, module, inputs, lambda m, types=types: backend.take_apart(m, options, types), uses, model)
         except Exception:  # noqa: BLE001  whatever refuses it: its own climb tells which stage does, and how
             kept.append(_as_it_is(row, base, temporary))
-    found = [*kept, *into.finished()]
-    split_off = sum(len(row.uses) for row in found)
-    told = ManifestHeader(
+    all_rows = [*kept, *into.finished()]
+    split_off = sum(len(row.uses) for row in all_rows)
+    header = ManifestHeader(
         models=(model,),
         export_dirs=(task["folder"],),
         module_ops={model: split_off + into.moves},
         structural={model: into.moves},
     )
-    export_folder.write_manifest(temporary, told, found)
+    export_folder.write_manifest(temporary, header, all_rows)
     export_folder.publish(temporary, Path(task["folder"]))
 
 

@@ -21,7 +21,7 @@ from opscope.harness.backends.base import Apart, Piece, StageError
 from opscope.harness.cache.export_folder import OPS, VALUES
 from opscope.harness.lanes.ladder import MEANING
 from opscope.harness.prepare import golden
-from opscope.harness.prepare.live_golden import Following
+from opscope.harness.prepare.live_golden import LiveGolden
 from opscope.harness.prepare.mlir.tagged import tagged
 from opscope.harness.prepare.paths import moved_back, moves_of, path_of
 from opscope.harness.prepare.program import SplitModule
@@ -29,7 +29,7 @@ from opscope.harness.prepare.split import split_module
 from opscope.harness.prepare.walk import Missing
 from opscope.harness.record.element_types import numpy_dtype, save
 from opscope.harness.record.records import OpRow, Source, Use
-from opscope.harness.verdict.intermediates import Made, candidates
+from opscope.harness.verdict.intermediates import CompiledOp, candidates
 
 LEVEL = "ttnn"
 """What such rows are written in; a lane takes them in at the stage after."""
@@ -63,13 +63,13 @@ def collect(
     a stage refuses the module; what comes after an op that the device refuses has no inputs.
     """
     split = split_module(module, model)
-    found = apart(tagged(module))
-    unit = _Unit(into, split, inputs, found, uses, model)
+    pieces = apart(tagged(module))
+    unit = _Unit(into, split, inputs, pieces, uses, model)
     try:
         unit.run()
     finally:
         unit.walk.close()
-    into.moves += found.moves * max(len(uses), 1)
+    into.moves += pieces.moves * max(len(uses), 1)
 
 
 class _Unit:
@@ -82,12 +82,18 @@ class _Unit:
         self.into, self.split, self.inputs, self.apart, self.uses, self.model = into, split, inputs, apart, uses, model
         nodes = {node.path: node for node in split.program.walk() if node.kind == "op" and node.outputs}
         self.nodes = nodes
-        told = [Made(p.program, p.location, [(d.shape, d.data_type) for d in p.outputs]) for p in apart.pieces]
+        operations = [
+            CompiledOp(p.program, p.location, [(d.shape, d.data_type) for d in p.outputs]) for p in apart.pieces
+        ]
         expected = {path: tuple(split.values[v] for v in node.outputs) for path, node in nodes.items()}
-        carried = candidates(told, expected)
+        carried = candidates(operations, expected)
         self.carries = {number: path for path, number in carried.items()}
-        self.alone = {path for path, count in Counter(path_of(one.location) for one in told).items() if count == 1}
-        self.walk = Following(split, inputs, frozenset(carried), into.cache_dir)
+        self.alone = {
+            path
+            for path, count in Counter(path_of(operation.location) for operation in operations).items()
+            if count == 1
+        }
+        self.walk = LiveGolden(split, inputs, frozenset(carried), into.cache_dir)
         self.met: set[int] = set()
 
     def run(self) -> None:
@@ -120,7 +126,7 @@ class _Unit:
         """What the walk has for the results of a piece, in their own types and order; empty where it has none."""
         path = self.carries.get(number)
         results = self.walk.results(path) if path is not None else []
-        found = []
+        walked_pieces = []
         moves = moves_of(piece.location)
         for result, desc in zip(results, piece.outputs, strict=False):
             if isinstance(result, Missing):
@@ -129,8 +135,8 @@ class _Unit:
             cast = value.astype(numpy_dtype(desc.data_type), copy=False)
             if cast.dtype != value.dtype and not np.array_equal(cast, value):
                 return []  # an index that 32 bits do not hold
-            found.append(cast)
-        return found
+            walked_pieces.append(cast)
+        return walked_pieces
 
     def golden(
         self, piece: Piece, number: int, arrays: Sequence[np.ndarray], walked: Sequence[np.ndarray]

@@ -11,10 +11,10 @@ from opscope.harness.record.stages import FAILED, Status
 
 @dataclass(frozen=True)
 class Disagreement:
-    """One op on which the backends are not of one mind."""
+    """One op on which the backends disagree."""
 
     tests: Mapping[str, OpTest]
-    """What each backend that took the op made of it, by its name."""
+    """The record of each backend that attempted the op, by the backend's name."""
 
     @property
     def failing(self) -> tuple[str, ...]:
@@ -23,7 +23,7 @@ class Disagreement:
 
     @property
     def alone(self) -> str:
-        """The only backend that differs from all others: of two the one that fails. Empty where none stands alone."""
+        """The one backend that differs from all others (of two, the one that fails), or an empty string."""
         passing = [name for name in self.tests if name not in self.failing]
         if len(self.failing) == 1:
             return self.failing[0]
@@ -31,16 +31,16 @@ class Disagreement:
 
     @property
     def first(self) -> OpTest:
-        """The record of the backend that is alone, else of the first that fails: it says which op this is."""
+        """The record that names the op: that of the backend that differs, else of the first that fails."""
         return self.tests[self.alone or self.failing[0]]
 
 
 def disagreements(tests: Iterable[OpTest]) -> list[Disagreement]:
-    """The ops on which backends disagree, the most used first. An op that a backend did not judge is no vote of it."""
+    """The ops on which backends disagree, the most used first. A backend without a verdict on an op does not count."""
     voters: dict[str, dict[str, OpTest]] = {}
     for test in tests:
         if test.status is Status.SUCCESS or test.status in FAILED:
             voters.setdefault(test.op_id, {})[test.backend] = test
-    found = [Disagreement(by_backend) for by_backend in voters.values()]
-    split = [each for each in found if 0 < len(each.failing) < len(each.tests)]
-    return sorted(split, key=lambda each: -each.first.uses)
+    compared = [Disagreement(by_backend) for by_backend in voters.values()]
+    split = [op for op in compared if 0 < len(op.failing) < len(op.tests)]
+    return sorted(split, key=lambda op: -op.first.uses)

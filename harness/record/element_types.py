@@ -1,4 +1,4 @@
-"""MLIR element types and NumPy's: one table, and the two forms in which arrays of them lie in .npy files."""
+"""The table of MLIR and NumPy element types, and how arrays of them are stored in .npy files."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ def numpy_dtype(name: str) -> np.dtype:
     """NumPy's dtype of an MLIR element type. Raises ValueError where NumPy and ml_dtypes have none."""
     import numpy as np
 
-    known = NUMPY_NAMES.get(name)
-    if known is None:
+    numpy_name = NUMPY_NAMES.get(name)
+    if numpy_name is None:
         raise ValueError(f"element type: expected one of {', '.join(NUMPY_NAMES)}, got {name!r}")
     try:
-        return np.dtype(known)
+        return np.dtype(numpy_name)
     except TypeError:
         import ml_dtypes
 
-        return np.dtype(getattr(ml_dtypes, known))
+        return np.dtype(getattr(ml_dtypes, numpy_name))
 
 
 def byte_size(shape: Sequence[int], name: str) -> int:
@@ -43,7 +43,7 @@ def byte_size(shape: Sequence[int], name: str) -> int:
 
 
 def size_text(size: int) -> str:
-    """A number of bytes as a reader takes it in: `15.3 GiB`."""
+    """A number of bytes as text, such as `15.3 GiB`."""
     for unit, words in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
         if size >= unit:
             return f"{size / unit:.4g} {words}"

@@ -1,6 +1,6 @@
-"""What is known of ops from earlier runs in this folder: how each ended last, and what it cost.
+"""How each op ended in earlier runs in this folder, and how long it took.
 
-Reads the newest journals line by line and forgives them everything: it decides what runs first, never what is true.
+Reads the newest journals line by line and skips whatever cannot be read, because it only decides which op runs first.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from opscope.harness.record.records import OpRow
 from opscope.harness.record.stages import FAILED, Status
 
 RUNS = 10
-"""How many runs back are read, where a newer one does not know an op."""
+"""How many runs are read at most. An older run is read only for ops that no newer one has."""
 
 DEFAULT_SECONDS = 0.1
-"""What an op is taken to cost where none was ever measured."""
+"""Assumed duration of an op while none was ever measured."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Past:
     """The last time that an op was run."""
 
     failed: bool
-    """Or risky for another reason, where somebody else tells of it: first in the order of a budget."""
+    """Whether it failed, or is risky for a reason that a history file gives. A budget runs such ops first."""
     seconds: float
 
 
@@ -38,8 +38,11 @@ FORMAT = "opscope_history"
 """First key of a file of pasts; its value is the version of the format."""
 
 
-def given(path: str | None) -> dict[str, Past]:
-    """The pasts in a file: `{"opscope_history": 1, "ops": {ID: [failed, seconds]}}`. Raises InputError for another."""
+def read_file(path: str | None) -> dict[str, Past]:
+    """Reads the pasts in a file of the form `{"opscope_history": 1, "ops": {ID: [failed, seconds]}}`.
+
+    Raises InputError for any other file.
+    """
     if path is None:
         return {}
     try:
@@ -53,22 +56,22 @@ def given(path: str | None) -> dict[str, Past]:
 
 
 def text(pasts: Mapping[str, Past]) -> str:
-    """What `given` reads."""
+    """The text of a file that `read_file` reads."""
     return json.dumps({FORMAT: 1, "ops": {op_id: [past.failed, past.seconds] for op_id, past in pasts.items()}}) + "\n"
 
 
-def known(folder: Path, context: RunContext, op_ids: Collection[str]) -> dict[str, Past]:
+def past_of_ops(folder: Path, context: RunContext, op_ids: Collection[str]) -> dict[str, Past]:
     """The past of each op that one of the last runs below `folder` ran on the same backend."""
     runs = sorted(store.runs_root(folder).glob(f"*/{store.JOURNAL_DIR}"), reverse=True)
-    found: dict[str, Past] = {}
+    pasts: dict[str, Past] = {}
     for journal in runs[:RUNS]:
         if journal.parent == Path(context.run_dir):
             continue
         for op_id, past in _in(journal, backend_label(context.backend)).items():
-            found.setdefault(op_id, past)
-        if all(op_id in found for op_id in op_ids):
+            pasts.setdefault(op_id, past)
+        if all(op_id in pasts for op_id in op_ids):
             break
-    return found
+    return pasts
 
 
 def _in(journal: Path, backend: str) -> dict[str, Past]:
@@ -103,7 +106,10 @@ def _lines(journal: Path) -> Iterator[dict[str, Any]]:
 
 
 def estimates(rows: Collection[OpRow], past: dict[str, Past]) -> dict[str, float]:
-    """Seconds that each op will take: its own last time, else the median of its name, else of all, else a default."""
+    """Seconds that each op is expected to take.
+
+    That is its own last time, else the median of its name, else of all ops, else a default.
+    """
     by_name: dict[str, list[float]] = {}
     for row in rows:
         if row.op_id in past:

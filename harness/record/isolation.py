@@ -1,7 +1,7 @@
 """Isolation artefacts: ops that go wrong alone and right inside their model, or the other way round.
 
-Alone is what `--workflow split` says of an op; inside is what `--workflow full` says of its values (harness/
-intermediates.py). The one may come from the same run, from another run folder, or from the verdicts that are kept.
+Alone is the verdict of `--workflow split` on an op; inside is the verdict of `--workflow full` on its values
+(harness/verdict/intermediates.py). The verdict alone may come from the same run, another run folder or kept verdicts.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from opscope.harness.record.records import OpTest
 from opscope.harness.record.stages import FAILED, Status
 
 FILE = "isolation.json"
-"""What a run of workflow `full` leaves, where verdicts on its ops alone are kept."""
+"""Written by a run of workflow `full` if verdicts on its ops alone are kept."""
 
 ONLY_ALONE = "fails alone, passes in the model"
 ONLY_INSIDE = "passes alone, fails in the model"
@@ -37,7 +37,7 @@ class Artefact:
     alone: str
     """Status alone, and why where it failed."""
     path: str
-    """Where inside the model it is at its worst."""
+    """The place inside the model with the worst verdict."""
     location: str
     inside: str
     """Verdict there."""
@@ -46,11 +46,12 @@ class Artefact:
 
 
 def artefacts(whole: Iterable[OpTest], run_dir: Path, alone: Mapping[tuple[str, str], OpTest]) -> list[Artefact]:
-    """The ops of models that ran whole in `run_dir` that are told otherwise `alone`, by op id and backend.
+    """The ops of whole models in `run_dir` whose verdict changes when they run alone.
 
-    An op that is not sure inside (`suspect`), or that did not run alone, is left out.
+    `alone` holds the records of ops alone, by op id and backend. Leaves out ops that are `suspect` inside their model
+    and ops that did not run alone.
     """
-    found = []
+    differing = []
     for test in whole:
         for line in _worst(run_dir, test):
             other = alone.get((line["op_id"], test.backend))
@@ -64,15 +65,15 @@ def artefacts(whole: Iterable[OpTest], run_dir: Path, alone: Mapping[tuple[str, 
             else:
                 continue
             why = f"{other.status.value}: {other.error_message}" if other.error_message else other.status.value
-            found.append(
+            differing.append(
                 Artefact(label, line["op_id"], line["op_name"], test.model_name, test.backend, why, line["path"],
                          line["location"], line["verdict"], line["error"], line["error_before"])
             )  # fmt: skip
-    return sorted(found, key=lambda one: (one.label, one.model, one.op_id))
+    return sorted(differing, key=lambda artefact: (artefact.label, artefact.model, artefact.op_id))
 
 
 def _worst(run_dir: Path, test: OpTest) -> list[dict[str, Any]]:
-    """Of each op of a model the place where it is at its worst."""
+    """For each op of a model, the place with the worst verdict."""
     if not test.intermediates or test.artifact is None:
         return []
     try:
@@ -92,24 +93,27 @@ def by_op(tests: Iterable[OpTest]) -> dict[tuple[str, str], OpTest]:
     return {(test.op_id, test.backend): test for test in tests if test.workflow == "split"}
 
 
-def write(run_dir: Path, found: Iterable[Artefact]) -> None:
-    """Writes what a run of `full` found. Raises InputError where the disk refuses it."""
-    store.write_whole(run_dir / FILE, json.dumps([asdict(one) for one in found], indent=1) + "\n")
+def write(run_dir: Path, artefacts: Iterable[Artefact]) -> None:
+    """Writes the artefacts of a run of workflow `full`. Raises InputError if the disk refuses the file."""
+    store.write_whole(run_dir / FILE, json.dumps([asdict(artefact) for artefact in artefacts], indent=1) + "\n")
 
 
 def of_run(run_dir: Path, whole: Iterable[OpTest], tests: Iterable[OpTest]) -> list[Artefact]:
     """The artefacts of a run: as written when it ended, else by its own records of ops."""
     path = run_dir / FILE
     if path.is_file():
-        return [Artefact(**one) for one in json.loads(path.read_text(encoding="utf-8"))]
+        return [Artefact(**values) for values in json.loads(path.read_text(encoding="utf-8"))]
     return artefacts(whole, run_dir, by_op(tests))
 
 
-def lines(found: Iterable[Artefact]) -> list[tuple[str, str]]:
-    """What a page tells of each: the label, and the rest."""
-    told = []
-    for one in found:
-        place = f" ({one.location})" if one.location else ""
-        told.append((one.label, f"{one.op_name} [{one.op_id}] in {one.model} on {one.backend}, {one.path}{place}: "
-                                f"alone: {one.alone}; in the model: {one.inside}"))  # fmt: skip
-    return told
+def lines(artefacts: Iterable[Artefact]) -> list[tuple[str, str]]:
+    """The label and the text of each artefact, as a run's page shows them."""
+    labelled = []
+    for artefact in artefacts:
+        place = f" ({artefact.location})" if artefact.location else ""
+        inside = (
+            f"{artefact.op_name} [{artefact.op_id}] in {artefact.model} on {artefact.backend}, {artefact.path}{place}"
+        )
+        verdicts = f"alone: {artefact.alone}; in the model: {artefact.inside}"
+        labelled.append((artefact.label, f"{inside}: {verdicts}"))
+    return labelled

@@ -1,4 +1,4 @@
-"""Making an OpTest from a manifest row: the fields that every outcome shares, whoever reports it.
+"""Makes an OpTest from a manifest row: the fields that every outcome shares, whoever reports it.
 
 Used by the ladder (what happened), the lane (crash, timeout) and the session (skipped, not run). Standard library
 and records only, because pytest processes import it.
@@ -34,10 +34,10 @@ class RunContext:
     options: ResultOptions = field(default_factory=ResultOptions)
     keep_ir: bool = False
     card_type: str = "none"
-    """Filled in by a lane once its backend has said what it targets."""
+    """Filled in by a lane once its backend has reported its target."""
 
     def as_json(self) -> dict[str, Any]:
-        """The context as another process gets it."""
+        """The context as JSON, for another process."""
         return to_jsonable_python(self)
 
     @classmethod
@@ -86,7 +86,7 @@ def build_test(
 ) -> OpTest:
     """The record of `row` with `status`; `error` is shortened and fingerprinted, `fields` set the rest.
 
-    `started` None: it took no time at all.
+    With `started` None, the op took no time.
     """
     ended = ended or now()
     models = tuple(dict.fromkeys(use.model for use in row.uses))

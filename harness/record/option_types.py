@@ -18,7 +18,7 @@ from opscope.harness.record.errors import InputError, closest
 
 
 def expects(what: str, example: str = "") -> WrapValidator:
-    """Says in our words what a type takes, with an example, where it refuses a value."""
+    """A validator that turns a refused value into an InputError, with what is expected and an example."""
 
     def checked(value: object, handler: Callable[[object], Any]) -> Any:
         try:
@@ -30,15 +30,15 @@ def expects(what: str, example: str = "") -> WrapValidator:
 
 
 def choice(value: object, choices: Mapping[str, Any] | Iterable[Any]) -> Any:
-    """The one of some words or numbers that `value` is; of a map what the word stands for. Raises InputError."""
-    known = dict(choices) if isinstance(choices, Mapping) else {str(choice): choice for choice in choices}
-    if str(value) not in known:
-        raise InputError("", f"one of {', '.join(known)}", repr(value), closest(str(value), known))
-    return known[str(value)]
+    """The choice that `value` names, or what a mapping holds for it. Raises InputError for any other value."""
+    value_of_word = dict(choices) if isinstance(choices, Mapping) else {str(choice): choice for choice in choices}
+    if str(value) not in value_of_word:
+        raise InputError("", f"one of {', '.join(value_of_word)}", repr(value), closest(str(value), value_of_word))
+    return value_of_word[str(value)]
 
 
 def one_of(choices: Mapping[str, Any] | Iterable[Any]) -> BeforeValidator:
-    """Takes one of some words or numbers, as `choice` does."""
+    """A validator that takes one of `choices`, as `choice` does."""
     return BeforeValidator(partial(choice, choices=choices))
 
 
@@ -107,7 +107,7 @@ Scheduler = Annotated[
 
 
 def read(adapter: TypeAdapter[Any], where: str, value: object) -> Any:
-    """The value in its own type. Raises InputError; `where` is the place that the value stands in."""
+    """Converts a value to the type of its option. Raises InputError; `where` is the place that it comes from."""
     try:
         return adapter.validate_python(value)
     except ValidationError as error:
@@ -115,7 +115,7 @@ def read(adapter: TypeAdapter[Any], where: str, value: object) -> Any:
 
 
 def input_error(error: ValidationError, where: Callable[[str], str]) -> InputError:
-    """The first fault that pydantic found as our one line; `where` gives the place of a field by its name."""
+    """The first error that pydantic reports, as one line; `where` returns the place of a field by its name."""
     first = error.errors(include_url=False)[0]
     place = where(".".join(map(str, first["loc"])))
     cause = first.get("ctx", {}).get("error")

@@ -1,4 +1,7 @@
-"""Where a run came from: revision, CI job, machine, versions, command line and options. Imports nothing it names."""
+"""Where a run came from: revision, CI job, machine, versions, command line and options.
+
+Reads the versions of packages without importing them.
+"""
 
 from __future__ import annotations
 
@@ -114,10 +117,10 @@ def cpu_name() -> str:
 
 def versions(packages: Iterable[str] = PACKAGES) -> dict[str, str]:
     """Installed versions by distribution, without importing any; those not installed are left out."""
-    found = {}
+    version_of_package = {}
     for package in packages:
         try:
-            found[package] = metadata.version(package)
+            version_of_package[package] = metadata.version(package)
         except metadata.PackageNotFoundError:
             continue
-    return found
+    return version_of_package

@@ -27,19 +27,19 @@ class Savings:
     @property
     def lines(self) -> list[str]:
         """The lines that a run prints; none if nothing was saved."""
-        said = []
+        texts = []
         if self.uses > self.unique:
             models = f" ({self.by_model:,} with each model alone)" if self.by_model > self.unique else ""
             share = _percent(self.uses - self.unique, self.uses)
-            said.append(f"merging: {self.uses:,} uses are {self.unique:,} unique ops{models}, {share} saved")
+            texts.append(f"merging: {self.uses:,} uses are {self.unique:,} unique ops{models}, {share} saved")
         if self.kept:
             share = _percent(self.kept, self.verdicts)
             took = f", which took {self.kept_seconds:.1f} s to run" if self.kept_seconds else ""
-            said.append(
+            texts.append(
                 f"cache: {self.kept:,} of {self.verdicts:,} verdicts come from earlier runs, {share} saved{took} "
                 "(--no-cache runs every op)"
             )
-        return said
+        return texts
 
 
 def savings(rows: Iterable[OpRow], tests: Sequence[OpTest]) -> Savings:

@@ -36,13 +36,13 @@ class Stage(StrEnum):
         """A stage that no backend of this tree has; None, and so a ValueError, where it is no such word."""
         if not isinstance(value, str) or not _WORD.fullmatch(value):
             return None
-        known = _OWN.get(value)
-        if known is None:
-            known = str.__new__(cls, value)
-            known._name_ = value.upper().replace("-", "_").replace(".", "_")
-            known._value_ = value
-            _OWN[value] = known
-        return known
+        stage = _OWN.get(value)
+        if stage is None:
+            stage = str.__new__(cls, value)
+            stage._name_ = value.upper().replace("-", "_").replace(".", "_")
+            stage._value_ = value
+            _OWN[value] = stage
+        return stage
 
 
 _OWN: dict[str, Stage] = {}
@@ -56,15 +56,15 @@ def in_order(stages: Iterable[str], climbs: Iterable[Sequence[str]]) -> list[str
     members come in the order in which they are written down.
     """
     members = [str(stage) for stage in Stage]
-    found = [word for word in members if word in set(stages)]
+    ordered = [word for word in members if word in set(stages)]
     for climb in sorted(map(tuple, climbs), key=len, reverse=True):
         words = [str(Stage.SPLIT), *map(str, climb)]
         for before, word in pairwise(words):
-            if word not in found and word in stages:
-                found.insert(found.index(before) + 1 if before in found else 0, word)
-    last = found.index(Stage.COMPARE) if Stage.COMPARE in found else len(found)
-    lost = sorted(set(stages) - set(found))
-    return [*found[:last], *lost, *found[last:]]
+            if word not in ordered and word in stages:
+                ordered.insert(ordered.index(before) + 1 if before in ordered else 0, word)
+    last = ordered.index(Stage.COMPARE) if Stage.COMPARE in ordered else len(ordered)
+    lost = sorted(set(stages) - set(ordered))
+    return [*ordered[:last], *lost, *ordered[last:]]
 
 
 class Status(StrEnum):

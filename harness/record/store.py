@@ -264,8 +264,8 @@ def whole_tests(run_dir: Path) -> list[OpTest]:
 
 def whole_models(run_dir: Path, tests: Iterable[OpTest]) -> list[OpTest]:
     """The records of all models that ran as one program: those before any op, and those of workflow `full`."""
-    found = [*whole_tests(run_dir), *(test for test in tests if test.op_name == WHOLE_MODEL)]
-    return list({(test.model_name, test.backend): test for test in found}.values())
+    records = [*whole_tests(run_dir), *(test for test in tests if test.op_name == WHOLE_MODEL)]
+    return list({(test.model_name, test.backend): test for test in records}.values())
 
 
 def next_attempt(run_dir: Path, op_id: str) -> int:

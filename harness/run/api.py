@@ -96,24 +96,25 @@ def run_op_by_op(
 ) -> list[OpTest]:
     """Takes every unique op up the ladder, each isolated in a child process, and returns one record per op.
 
-    The run folder (default: a new one below ./.opscope/runs) holds what the pytest plugin's would: `opscope show` and
-    `opscope publish` read it. `name` is what a module without a file is called; `on_test` hears of each record as it is
-    made. A verdict that an earlier run found for the same op is taken from there, unless `no_cache`; a failed op is run
-    again `reruns` times, for the label `stability`. `limitations` is a file of expected failures (docs/triage.md).
-    Failures leave repro folders, their values in `repro_size` bytes at most. `op_memory` and `golden_memory` are bytes.
-    With `backends`, several of them, each op is run on each, in the order of these. `options` are those that decide a
-    result (harness/record/result_options.py), as the command line has them: `arch`, `data_format`, `dtype`, `inputs`,
-    ... Ops that fail are records, not exceptions; InputError says what is wrong with the arguments.
+    The run folder (default: a new one below ./.opscope/runs) holds the same files as a run of the pytest plugin:
+    `opscope show` and `opscope publish` read it. `name` is the name of a module that has no file. `on_test` is called
+    with each record as it is made. A verdict that an earlier run kept for the same op is taken from there, unless
+    `no_cache` is set. A failed op is run again `reruns` times, for the label `stability`. `limitations` is a file of
+    expected failures (docs/triage.md). Failures leave repro folders, their values in `repro_size` bytes at most.
+    `op_memory` and `golden_memory` are bytes. With several `backends`, each op is run on each of them, in their order.
+    `options` are those that decide a result (harness/record/result_options.py), named as on the command line: `arch`,
+    `data_format`, `dtype`, `inputs`, ... Ops that fail are records, not exceptions; InputError says what is wrong with
+    the arguments.
     """
     names = tuple(backends) or (backend,)
-    asked = _options(options)
+    result_options = _options(options)
     stored = {
-        **asked.model_dump(), "backend": ",".join(names), "keep_ir": keep_ir, "op_timeout": op_timeout,
+        **result_options.model_dump(), "backend": ",".join(names), "keep_ir": keep_ir, "op_timeout": op_timeout,
         "op_memory": op_memory, "golden_memory": golden_memory, "cache_dir": _text(cache_dir), "no_cache": no_cache,
         "limitations": _text(limitations), "reruns": reruns, "repro_size": repro_size,
     }  # fmt: skip
-    for one in names:
-        registry.check_name(one)
+    for backend_name in names:
+        registry.check_name(backend_name)
     expected = limitation_file.all_rows(limitations)
     started = now()
     source = _source(module_or_path)
@@ -121,16 +122,18 @@ def run_op_by_op(
     label = name if in_memory else str(source)
     folder = Path(run_dir) if run_dir is not None else store.default_run_dir([label], started)
     run_id = f"{started:%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:8]}"
-    contexts = [RunContext(run_id, str(folder.absolute()), one, asked, keep_ir) for one in names]
+    contexts = [
+        RunContext(run_id, str(folder.absolute()), backend_name, result_options, keep_ir) for backend_name in names
+    ]
     models = (str(_kept(source, folder, name)) if in_memory else str(source),)
     request = prepare_models.Request(
-        models, **asked.values(Decides.PROGRAM), cache_dir=_text(cache_dir), max_tensor_bytes=golden_memory,
+        models, **result_options.values(Decides.PROGRAM), cache_dir=_text(cache_dir), max_tensor_bytes=golden_memory,
     )  # fmt: skip
     folders = {task.name: task.folder for task in prepare_models.tasks(request)}
     caches = export_folder.cache_dir(_text(cache_dir))
     with ExitStack() as stack:
         claims = stack.enter_context(Claims())
-        writers = [f"main-{backend_label(one)}" if len(names) > 1 else "main" for one in names]
+        writers = [f"main-{backend_label(backend_name)}" if len(names) > 1 else "main" for backend_name in names]
         lanes = [
             stack.enter_context(
                 Lane(LaneConfig(context, folders, op_timeout, op_memory, log=folder / "logs" / f"{writer}.txt"))
@@ -145,7 +148,7 @@ def run_op_by_op(
                              f"{failure.status.value}: {failure.error}")  # fmt: skip
         record = RunRecord(
             run_id=run_id, models=header.models, backend=",".join(map(backend_label, names)),
-            arch=asked.arch, started=started,
+            arch=result_options.arch, started=started,
             origin=origin(("opscope.harness.run.api.run_op_by_op", label), {**stored, "models": list(models)}),
         )  # fmt: skip
         store.write_manifest(folder, header, rows)
@@ -182,13 +185,13 @@ def _text(value: str | Path | None) -> str | None:
 
 
 def _loaded(lanes: Sequence[Lane]) -> Callable[[prepare_models.Event], None]:
-    """Raises InputError at the first sign of life from the export where a backend refused its options."""
+    """A listener for events of the export that raises InputError if a backend refused its options."""
 
-    def heard(event: prepare_models.Event) -> None:
+    def check_lanes(event: prepare_models.Event) -> None:
         for lane in lanes:
             lane.ready()
 
-    return heard
+    return check_lanes
 
 
 def _climb_all(
@@ -211,14 +214,14 @@ def _source(module: object) -> Any:
     """A path, a model's name, MLIR text or bytecode of whatever `module` is."""
     if isinstance(module, str | bytes | Path):
         return module
-    held: Any = module
-    if hasattr(held, "compiler_ir"):  # jax.stages.Lowered
-        held = held.compiler_ir(dialect="stablehlo")
-    if hasattr(held, "operation"):  # an MLIR module of whichever library: its text would lose the locations
+    mlir: Any = module
+    if hasattr(mlir, "compiler_ir"):  # jax.stages.Lowered
+        mlir = mlir.compiler_ir(dialect="stablehlo")
+    if hasattr(mlir, "operation"):  # an MLIR module of whichever library: its text would lose the locations
         data = io.BytesIO()
-        held.operation.write_bytecode(data)
+        mlir.operation.write_bytecode(data)
         return data.getvalue()
-    return str(held)
+    return str(mlir)
 
 
 def _is_text(source: str | Path) -> bool:

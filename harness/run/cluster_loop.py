@@ -1,4 +1,4 @@
-"""pytest's loop over the ops of a run on a cluster: each test is told when its record comes, in that order."""
+"""pytest's loop over the ops of a run on a cluster: each test ends when its record arrives, in that order."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ if TYPE_CHECKING:
 
 
 def run(session: pytest.Session, climbers: Mapping[str, Climber]) -> None:
-    """Runs every test of the session; many ops are under way at once, one test at a time is told.
+    """Runs every test of the session; many ops run at once, and one test at a time is reported.
 
     `climbers` by the tag of their backend: one backend comes after the other.
     """
     for item in [item for item in session.items if not isinstance(item, OpItem)]:
-        _tell(session, item)
+        _run_test(session, item)
     for tag, climber in climbers.items():
         items = {item.row.op_id: item for item in session.items if isinstance(item, OpItem) and item.tag == tag}
         for row in climber.arrivals([item.row for item in items.values()]):
-            _tell(session, items[row.op_id])
+            _run_test(session, items[row.op_id])
 
 
-def _tell(session: pytest.Session, item: pytest.Item) -> None:
-    """One test. Which is next is not known yet: what is set up for the model of this one is taken down."""
-    following: Any = session
-    item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+def _run_test(session: pytest.Session, item: pytest.Item) -> None:
+    """Reports one test. Which test is next is not known yet, so the set-up of this one's model is torn down."""
+    next_item: Any = session
+    item.config.hook.pytest_runtest_protocol(item=item, nextitem=next_item)
     if session.shouldfail:
         raise session.Failed(session.shouldfail)
     if session.shouldstop:

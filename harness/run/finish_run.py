@@ -32,7 +32,7 @@ WRITER = "controller"
 
 @dataclass(frozen=True)
 class Closed:
-    """A run whose books are closed; `problem` says what is wrong with them, empty: nothing."""
+    """A finished run; `problem` says what is wrong with its records, and is empty if nothing is."""
 
     run: Run | None
     problem: str = ""
@@ -84,8 +84,8 @@ def close(plan: RunPlan, selected: set[str] | None, *, interrupted: bool) -> Clo
 
 
 def _kept_alone(plan: RunPlan) -> dict[tuple[str, str], OpTest]:
-    """What is known of the ops of a run's models by themselves: kept verdicts that still hold."""
-    found: dict[tuple[str, str], OpTest] = {}
+    """Kept verdicts on the ops of a run's models by themselves."""
+    tests: dict[tuple[str, str], OpTest] = {}
     for side in plan.sides():
         orders = side.orders
         ready = orders.ready or result_cache.recall(orders.caches, orders.context)
@@ -99,10 +99,10 @@ def _kept_alone(plan: RunPlan) -> dict[tuple[str, str], OpTest]:
             for folder in plan.header.export_dirs:
                 for row in export_folder.read_manifest(Path(folder))[1]:
                     key = (row.op_id, backend_label(context.backend))
-                    test = cache.find(row) if key not in found and row.module is not None else None
+                    test = cache.find(row) if key not in tests and row.module is not None else None
                     if test is not None:
-                        found[key] = test
-    return found
+                        tests[key] = test
+    return tests
 
 
 def _rows(plan: RunPlan) -> tuple[Limitation, ...]:
@@ -145,9 +145,9 @@ def page_of(run: StoredRun, run_dir: Path) -> Run:
 
 
 def stored_page(run_dir: Path, alone: Path | None = None) -> Run:
-    """The page of a run folder; `alone` is another run whose records of ops by themselves are laid beside its models.
+    """The page of a run folder.
 
-    Raises InputError where a folder holds no run, or one of another schema.
+    `alone` is another run, whose records of ops alone are compared with the models of this one. Raises InputError where a folder holds no run, or one of another schema.
     """
     page = page_of(store.load_run(run_dir), run_dir.resolve())
     if alone is not None:

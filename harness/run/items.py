@@ -9,7 +9,7 @@ import pytest
 
 from opscope.base.op_families import op_family
 from opscope.harness.limitations.limitations import judged
-from opscope.harness.page.summary import here
+from opscope.harness.page.summary import with_short_paths
 from opscope.harness.record.optest import title
 from opscope.harness.record.records import ModelFailure, OpRow, OpTest
 from opscope.harness.record.stages import FAILED, ModelStatus, Status
@@ -23,7 +23,7 @@ PROPERTY = "opscope"
 
 
 class OpFailed(Exception):  # noqa: N818 - it is the outcome of a test, not an error of ours
-    """An op failed and no limitation says that it may, or succeeded though one says that it cannot."""
+    """An op failed and no limitation names the failure, or it passed although a limitation says that it fails."""
 
     def __init__(self, test: OpTest, why: str = "") -> None:
         super().__init__(test.error_message or test.expected or test.status.value)
@@ -68,10 +68,10 @@ class OpItem(pytest.Item):
             pytest.skip(test.error_message or test.status.value)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        """The failure on a few lines: where, why, how far off, how to see it again. Faults of ours keep their trace."""
+        """The failure in a few lines: where, why, how far off, how to run it again. Our own errors keep their trace."""
         if isinstance(excinfo.value, OpFailed):
             lines = failure_lines(excinfo.value.test, excinfo.value.why)
-            return here("\n".join(lines), self.config.invocation_params.dir)
+            return with_short_paths("\n".join(lines), self.config.invocation_params.dir)
         return super().repr_failure(excinfo)
 
     def reportinfo(self) -> tuple[Any, int | None, str]:
@@ -95,7 +95,7 @@ class WholeModel(pytest.Collector):
 
 
 class WholeItem(pytest.Item):
-    """Tells how a model as one program ended; it ran before the tests were collected."""
+    """The test of a model as one program, which ran before the tests were collected."""
 
     def __init__(self, *, test: OpTest, **kwargs: Any) -> None:
         super().__init__(nodeid=f"{kwargs['parent'].name}::{kwargs['name']}", **kwargs)
@@ -113,7 +113,7 @@ class WholeItem(pytest.Item):
         """The failure on a few lines."""
         if isinstance(excinfo.value, OpFailed):
             lines = failure_lines(excinfo.value.test, excinfo.value.why)
-            return here("\n".join(lines), self.config.invocation_params.dir)
+            return with_short_paths("\n".join(lines), self.config.invocation_params.dir)
         return super().repr_failure(excinfo)
 
     def reportinfo(self) -> tuple[Any, int | None, str]:
@@ -126,7 +126,7 @@ class ModelFailed(Exception):  # noqa: N818 - it is the outcome of a test, not a
 
 
 class FailedModel(pytest.Collector):
-    """A model of which no op could be run: one test, which says so."""
+    """A model of which no op could be run; its one test fails or is skipped."""
 
     def __init__(self, *, failure: ModelFailure, **kwargs: Any) -> None:
         super().__init__(nodeid=kwargs["name"], **kwargs)
@@ -145,12 +145,12 @@ class ModelItem(pytest.Item):
         self._failure = failure
 
     def runtest(self) -> None:
-        """Tells the failure."""
-        told = self._failure
-        if told.status is ModelStatus.FRAMEWORK_MISSING:
-            pytest.skip(told.error)
-        traceback = f"\ntraceback {told.artifact} in the run folder" if told.artifact else ""
-        raise ModelFailed(f"{told.status.value}: {told.error}{traceback}")
+        """Fails with the error of the model, or skips the test where a framework is missing."""
+        failure = self._failure
+        if failure.status is ModelStatus.FRAMEWORK_MISSING:
+            pytest.skip(failure.error)
+        traceback = f"\ntraceback {failure.artifact} in the run folder" if failure.artifact else ""
+        raise ModelFailed(f"{failure.status.value}: {failure.error}{traceback}")
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """The failure in two lines; the traceback is an artifact."""
@@ -165,8 +165,8 @@ def failure_lines(test: OpTest, why: str = "") -> list[str]:
     """What is printed for an op that failed."""
     stage = f" at {test.failed_stage}" if test.failed_stage else ""
     # The verdict first: pytest repeats the first line in its short summary.
-    said = f"{test.status.value}{stage}: {test.error_message or test.crash_kind or ''}".rstrip(": ")
-    lines = [said if test.status in FAILED else test.expected, title(test)]
+    verdict = f"{test.status.value}{stage}: {test.error_message or test.crash_kind or ''}".rstrip(": ")
+    lines = [verdict if test.status in FAILED else test.expected, title(test)]
     if why and why != test.expected:
         lines.append(why)
     for location in test.locations[:1]:
@@ -174,8 +174,10 @@ def failure_lines(test: OpTest, why: str = "") -> list[str]:
     bad = [(n, r) for n, r in enumerate(test.results) if not r.passed]
     for n, r in bad[:1]:
         numbers = (("pcc", r.pcc), ("relative L2", r.relative_l2), ("largest difference", r.max_abs))
-        told = ", ".join(f"{name} {value:.6g}" for name, value in numbers if value is not None)
-        lines.append(f"result {n}: {r.reason or 'outside its tolerance'} ({told or 'no numbers'}; row {r.tolerance})")
+        figures = ", ".join(f"{name} {value:.6g}" for name, value in numbers if value is not None)
+        lines.append(
+            f"result {n}: {r.reason or 'outside its tolerance'} ({figures or 'no numbers'}; row {r.tolerance})"
+        )
     if test.error_signature:
         lines.append(f"signature {test.error_signature}")
     if test.flaky:

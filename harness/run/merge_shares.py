@@ -54,8 +54,8 @@ def merge(folders: Sequence[Path], into: Path, *, partial: bool = False) -> RunR
     _check(parts)
     missing = sorted(set(range(1, parts[0].share.of + 1)) - {part.share.index for part in parts})
     if missing and not partial:
-        told = ", ".join(f"{index}/{parts[0].share.of}" for index in missing)
-        raise InputError(WHERE, f"all {parts[0].share.of} shares", f"no share {told}", "--partial")
+        shares = ", ".join(f"{index}/{parts[0].share.of}" for index in missing)
+        raise InputError(WHERE, f"all {parts[0].share.of} shares", f"no share {shares}", "--partial")
     cut = [part for part in parts if part.run.record.outcome != "complete"]
     if cut and not partial:
         got = f"{cut[0].folder}, which is {cut[0].run.record.outcome}"
@@ -99,22 +99,22 @@ def _check(parts: Sequence[Part]) -> None:
                              "running one of them again")  # fmt: skip
 
 
-def _difference(one: Part, other: Part) -> str:
-    """In what two shares are not of one sweep; empty: they are."""
-    a, b = one.run, other.run
-    if one.share.of != other.share.of:
-        return f"which are of {one.share.of} and of {other.share.of}"
+def _difference(first: Part, other: Part) -> str:
+    """How two shares differ that should be of one sweep. Empty if they do not."""
+    a, b = first.run, other.run
+    if first.share.of != other.share.of:
+        return f"which are of {first.share.of} and of {other.share.of}"
     if a.record.models != b.record.models:
         return f"of the models {', '.join(a.record.models)} and {', '.join(b.record.models)}"
     rows = {row.op_id: row for row in b.rows}
     odd = next((row for row in a.rows if rows.get(row.op_id) != row), None)
     if odd is not None or len(a.rows) != len(b.rows):
         return f"whose manifests differ (op {odd.op_id})" if odd else "whose manifests differ"
-    mine, theirs = a.record.origin.options, b.record.origin.options
-    for name in sorted({*mine, *theirs} - OF_THE_SHARE):
-        if mine.get(name) != theirs.get(name):
-            return f"with {name} {mine.get(name)!r} and {theirs.get(name)!r}"
-    if one.share.division != other.share.division:
+    first_options, other_options = a.record.origin.options, b.record.origin.options
+    for name in sorted({*first_options, *other_options} - OF_THE_SHARE):
+        if first_options.get(name) != other_options.get(name):
+            return f"with {name} {first_options.get(name)!r} and {other_options.get(name)!r}"
+    if first.share.division != other.share.division:
         return "which divide the ops in two ways (did each job have the same --shard-costs?)"
     return ""
 
@@ -140,17 +140,17 @@ def _record(parts: Sequence[Part], outcome: str) -> RunRecord:
 
 def _own(part: Part, record: RunRecord, into: Path) -> list[OpTest]:
     """The records of the ops that a share owned, as the whole run would have written them."""
-    mine = frozenset(part.share.ops)
+    own_ids = frozenset(part.share.ops)
     options = part.run.record.origin.options
-    found = []
+    records = []
     for test in part.run.tests:
-        if test.op_id in mine:
-            given = str(options.get("backend") or "").split(",")
-            backend = next((name for name in given if backend_label(name) == test.backend), test.backend)
+        if test.op_id in own_ids:
+            backends = str(options.get("backend") or "").split(",")
+            backend = next((name for name in backends if backend_label(name) == test.backend), test.backend)
             context = _context(record, into, backend)
             update = {"run_id": record.run_id, "repro": repro_line(test.op_id, context)}
-            found.append(test.model_copy(update=update))
-    return found
+            records.append(test.model_copy(update=update))
+    return records
 
 
 def _context(record: RunRecord, into: Path, backend: str) -> RunContext:
@@ -159,13 +159,13 @@ def _context(record: RunRecord, into: Path, backend: str) -> RunContext:
 
 
 def _lost(rows: Sequence[OpRow], tests: Sequence[OpTest], record: RunRecord, into: Path) -> list[OpTest]:
-    """`not_run` records of the ops that no share has one of."""
-    there = {(test.op_id, test.backend) for test in tests}
+    """`not_run` records for the ops of which no share has a record."""
+    recorded = {(test.op_id, test.backend) for test in tests}
     return [
         unrun_test(row, _context(record, into, backend), Status.NOT_RUN, "its shard is missing or did not get to it")
         for backend in record.backend.split(",")
         for row in rows
-        if row.module is not None and (row.op_id, backend) not in there
+        if row.module is not None and (row.op_id, backend) not in recorded
     ]
 
 
@@ -179,8 +179,10 @@ def _write(parts: Sequence[Part], record: RunRecord, tests: Sequence[OpTest], in
     store.write_whole(into / store.JOURNAL_DIR / "merged.jsonl", lines)
     models = {(test.model_name, test.backend): test for part in parts for test in store.whole_tests(part.folder)}
     if models:
-        told = [test.model_copy(update={"run_id": record.run_id}).model_dump_json() for test in models.values()]
-        store.write_whole(into / store.WHOLE_FILE, "".join(f"{line}\n" for line in told))
+        lines_of_models = [
+            test.model_copy(update={"run_id": record.run_id}).model_dump_json() for test in models.values()
+        ]
+        store.write_whole(into / store.WHOLE_FILE, "".join(f"{line}\n" for line in lines_of_models))
     for part in parts:
         for op_id in (*part.share.ops, *(test.op_id for test in store.whole_tests(part.folder))):
             source = store.artifact_dir(part.folder, op_id)

@@ -1,6 +1,6 @@
-"""The plan of a run: the ops, where they lie, and what each process of the run must know.
+"""The plan of a run: the ops, the folders of their files, and the orders for each process.
 
-Made once by the controller (harness/run/start_run.py), handed to xdist workers as JSON.
+The controller makes it once (harness/run/start_run.py) and sends it to xdist workers as JSON.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from opscope.harness.limitations import limitation_file
 from opscope.harness.record import store
 from opscope.harness.record.optest import backend_label
 from opscope.harness.record.records import ManifestHeader, OpRow
-from opscope.harness.record.selection import wanted
+from opscope.harness.record.selection import matches_globs
 from opscope.harness.run import resume
-from opscope.harness.run.process_plan import Orders, heard
+from opscope.harness.run.process_plan import Orders, orders_from_json
 from opscope.harness.scale.cluster import ClusterLane
 
 MAIN = "main"
@@ -47,11 +47,11 @@ class RunPlan:
         return Path(self.orders.context.run_dir)
 
     def sides(self) -> list[RunPlan]:
-        """The plan as each backend of the run sees it; with one backend, itself."""
+        """One plan for each backend of the run; with one backend, this plan itself."""
         if self.tag or not self.orders.others:
             return [self]
-        each = (replace(self.orders, others=()), *self.orders.others)
-        return [replace(self, orders=orders, tag=backend_label(orders.context.backend)) for orders in each]
+        every_orders = (replace(self.orders, others=()), *self.orders.others)
+        return [replace(self, orders=orders, tag=backend_label(orders.context.backend)) for orders in every_orders]
 
     def writer(self, process: str) -> str:
         """Name of the journal segment and log that a process keeps for this backend."""
@@ -59,17 +59,17 @@ class RunPlan:
 
     def by_model(self) -> dict[str, list[OpRow]]:
         """The ops that can be run, by the model of their first use."""
-        found: dict[str, list[OpRow]] = {}
+        rows_of_model: dict[str, list[OpRow]] = {}
         for row in self.rows:
             if row.module is not None:
-                found.setdefault(row.uses[0].model, []).append(row)
-        return found
+                rows_of_model.setdefault(row.uses[0].model, []).append(row)
+        return rows_of_model
 
-    def asks_for(self, row: OpRow, tag: str = "") -> bool:
-        """Whether `--ops`, `--op` and the tests named on the command line leave this op of a backend in."""
+    def selects(self, row: OpRow, tag: str = "") -> bool:
+        """Whether `--ops`, `--op` and the tests named on the command line select this op of a backend."""
         orders = self.orders
         return (
-            (not orders.globs or wanted(row, orders.globs))
+            (not orders.globs or matches_globs(row, orders.globs))
             and (not orders.op_ids or row.op_id in self._op_ids)
             and (not orders.nodeids or nodeid(row, tag) in self._nodeids)
             and self.owns(row)
@@ -104,7 +104,7 @@ class RunPlan:
         return lane_of(self.orders, folders, writer)
 
     def climber(self, lane: AnyLane, writer: str) -> Climber:
-        """What takes the ops of this run up the ladder in one process."""
+        """The climber that gets the records of this run's ops in one process."""
         orders = self.orders
         tests = store.latest(store.read_journal(self.run_dir)) if orders.resumed else ()
         label = backend_label(orders.context.backend)
@@ -118,14 +118,14 @@ class RunPlan:
         )
         return Climber(orders.context, lane, writer, terms)
 
-    def told(self) -> dict[str, Any]:
-        """The orders as JSON for an xdist worker."""
+    def as_json(self) -> dict[str, Any]:
+        """The orders as JSON, for an xdist worker."""
         return to_jsonable_python(self.orders)
 
     @classmethod
-    def heard(cls, told: dict[str, Any]) -> RunPlan:
+    def from_json(cls, values: dict[str, Any]) -> RunPlan:
         """The plan in an xdist worker."""
-        orders = heard(told)
+        orders = orders_from_json(values)
         header, rows = store.read_manifest(Path(orders.context.run_dir))
         return cls(orders, header, rows)
 

@@ -92,10 +92,12 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     """Keeps the conftest files of the folder out of an op-by-op run."""
-    known = early_config.known_args_namespace
-    known.opscope_op_by_op = known.opscope_op_by_op or known.opscope_op_by_op_on_fail or bool(known.opscope_workflow)
-    if known.opscope_op_by_op:
-        known.noconftest = True
+    options = early_config.known_args_namespace
+    options.opscope_op_by_op = (
+        options.opscope_op_by_op or options.opscope_op_by_op_on_fail or bool(options.opscope_workflow)
+    )
+    if options.opscope_op_by_op:
+        options.noconftest = True
         early_config.add_cleanup(gc_pause.restorer())  # the last of all, as they run from the last to the first
         manager = early_config.pluginmanager
         foreign_options.keep_order(manager)
@@ -121,16 +123,16 @@ def pytest_cmdline_main(config: pytest.Config) -> int | None:
         if not (option.opscope_model or option.opscope_op or option.opscope_run_dir or option.opscope_resume):
             sys.stdout.write(request.model_list())
             return 0
-        asked = config.stash[request.KEY] = request.read(config)
-        if asked.resume is not None:
+        run_request = config.stash[request.KEY] = request.read(config)
+        if run_request.resume is not None:
             from opscope.harness.run import resume
 
-            run = resume.unfinished(asked.resume)
-            resume.options(run, asked.settings.values, asked.settings.sources)  # for what it raises
-        if asked.again:
+            run = resume.unfinished(run_request.resume)
+            resume.options(run, run_request.settings.values, run_request.settings.sources)  # for what it raises
+        if run_request.again:
             from opscope.harness.run import start_run
 
-            start_run.from_run(asked)  # for what it raises
+            start_run.from_run(run_request)  # for what it raises
     except InputError as error:
         sys.stderr.write(f"{error}\n")
         return USAGE
@@ -140,9 +142,13 @@ def pytest_cmdline_main(config: pytest.Config) -> int | None:
 def _without_op_by_op(config: pytest.Config) -> None:
     """Raises InputError if an option needs an op-by-op run and there is none."""
     option = config.option
-    asked = (("--model", option.opscope_model), ("--op", option.opscope_op), ("--resume", option.opscope_resume))
-    for flag, given in asked:
-        if given:
+    options_of_a_run = (
+        ("--model", option.opscope_model),
+        ("--op", option.opscope_op),
+        ("--resume", option.opscope_resume),
+    )
+    for flag, value in options_of_a_run:
+        if value:
             expected = "--op-by-op or --workflow as well"
             raise InputError(flag, expected, f"{flag} alone", "--op-by-op, or --workflow full for the model as a whole")
 

@@ -1,4 +1,4 @@
-"""What each process of a run is told: options, deadlines, selection, and for each backend what it says."""
+"""The orders for each process of a run: options, deadlines, selection, and what each backend reported."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from opscope.harness.scale import shard
 
 @dataclass(frozen=True)
 class Orders:
-    """What a worker is told; the ops themselves it reads from the run folder's manifest."""
+    """The orders for one process. It reads the ops themselves from the run folder's manifest."""
 
     context: RunContext
     op_timeout: float
     op_memory: int | None
     cache_dir: str | None = None
     ready: Ready | None = None
-    """What the backend says, by which kept verdicts are found; None: none is used."""
+    """What the backend reported; part of the key of kept verdicts. With None, no kept verdict is used."""
     deadline: float | None = None
     """Moment (time.time) from which on no op is started."""
     limitations: str | None = None
@@ -54,7 +54,7 @@ class Orders:
     whole: tuple[str, ...] = ()
     """Models that ran as one program: their ops are left out (`--op-by-op-on-fail`)."""
     others: tuple[Orders, ...] = ()
-    """The same for each further backend of the run: another context, and what that backend says."""
+    """The orders for each further backend of the run: another context, and what that backend reported."""
 
     @property
     def caches(self) -> Path:
@@ -62,16 +62,16 @@ class Orders:
         return export_folder.cache_dir(self.cache_dir)
 
 
-def heard(told: dict[str, Any]) -> Orders:
+def orders_from_json(values: dict[str, Any]) -> Orders:
     """Orders from their JSON."""
-    words = {name: tuple(told[name]) for name in ("order", "globs", "op_ids", "nodeids", "share", "whole")
-             if told[name] is not None}  # fmt: skip
-    ready = told["ready"]
+    words = {name: tuple(values[name]) for name in ("order", "globs", "op_ids", "nodeids", "share", "whole")
+             if values[name] is not None}  # fmt: skip
+    ready = values["ready"]
     if ready is not None:
         ready = Ready(**{**ready, "stages": tuple(Stage(stage) for stage in ready["stages"])})
-    others = tuple(heard(other) for other in told["others"])
-    context = RunContext.from_json(told["context"])
-    return Orders(**{**told, **words, "ready": ready, "context": context, "others": others})
+    others = tuple(orders_from_json(other) for other in values["others"])
+    context = RunContext.from_json(values["context"])
+    return Orders(**{**values, **words, "ready": ready, "context": context, "others": others})
 
 
 def orders_of(request: Request, run_id: str, run_dir: Path, settings: dict[str, Any]) -> Orders:
@@ -105,21 +105,21 @@ def _for_backend(backend: str, request: Request, run_id: str, run_dir: Path, set
     )
 
 
-def shared(orders: Orders, mine: shard.Share | None) -> Orders:
-    """The orders for one share of the ops; None: for all."""
-    ops = None if mine is None else mine.ops
+def shared(orders: Orders, own_share: shard.Share | None) -> Orders:
+    """The orders for one share of the ops; with None, for all ops."""
+    ops = None if own_share is None else own_share.ops
     return replace(orders, share=ops, others=tuple(replace(other, share=ops) for other in orders.others))
 
 
 def settled(
     orders: Orders, request: Request, rows: Sequence[OpRow], ready: Sequence[Ready], cached: bool, started: datetime
 ) -> Orders:
-    """The orders with what only shows when the ops are known: kept verdicts, and how a budget is spent."""
-    each = [
-        _settled_one(one, request, rows, said if cached else None, started)
-        for one, said in zip((orders, *orders.others), ready, strict=True)
+    """Completes the orders once the ops are known: kept verdicts, and the order in which a budget is spent."""
+    settled_orders = [
+        _settled_one(backend_orders, request, rows, backend_ready if cached else None, started)
+        for backend_orders, backend_ready in zip((orders, *orders.others), ready, strict=True)
     ]
-    return replace(each[0], others=tuple(each[1:]))
+    return replace(settled_orders[0], others=tuple(settled_orders[1:]))
 
 
 def _settled_one(
@@ -132,6 +132,6 @@ def _settled_one(
         return orders
     cache = result_cache.ResultCache(orders.caches, orders.context, ready)
     runnable = [row for row in rows if row.module is not None]
-    told = history.given(request.settings["budget_history"])
-    order = budget.order(runnable, request.folder, orders.context, cache.has, told)
+    pasts = history.read_file(request.settings["budget_history"])
+    order = budget.order(runnable, request.folder, orders.context, cache.has, pasts)
     return replace(orders, deadline=started.timestamp() + seconds, order=order)

@@ -44,10 +44,10 @@ def unfinished(run_dir: Path) -> StoredRun:
     return run
 
 
-def options(run: StoredRun, given: Mapping[str, Any], sources: Mapping[str, str]) -> dict[str, Any]:
+def options(run: StoredRun, settings: Mapping[str, Any], sources: Mapping[str, str]) -> dict[str, Any]:
     """The values of all settings: the run's own, but those that belong to each start. Raises InputError."""
-    stored, values = run.record.origin.options, dict(given)
-    for name, value in given.items():
+    stored, values = run.record.origin.options, dict(settings)
+    for name, value in settings.items():
         if name in ANEW or (name in FREE and sources[name] == "command line"):
             continue
         if name not in stored:
@@ -66,10 +66,10 @@ def recorded(tests: Iterable[OpTest]) -> dict[str, OpTest]:
 
 def attempts(tests: Iterable[OpTest]) -> dict[str, int]:
     """The number of the next attempt at each op of a journal."""
-    found: dict[str, int] = {}
+    next_attempt: dict[str, int] = {}
     for test in tests:
-        found[test.op_id] = max(found.get(test.op_id, 1), test.attempt + 1)
-    return found
+        next_attempt[test.op_id] = max(next_attempt.get(test.op_id, 1), test.attempt + 1)
+    return next_attempt
 
 
 def select(run_dir: Path, rows: Iterable[OpRow], selected: Iterable[str]) -> None:
@@ -93,11 +93,13 @@ def selection(run_dir: Path) -> tuple[str, ...] | None:
         raise InputError(str(path), "a list of op ids", f"something else ({error})", "a new run") from error
 
 
-def prepared(run: StoredRun, asked: prepare_models.Request, make: Callable[[prepare_models.Request], Any]) -> None:
+def prepared(
+    run: StoredRun, preparation: prepare_models.Request, make: Callable[[prepare_models.Request], Any]
+) -> None:
     """Has the exports of the run made again where they were cleared away. Raises InputError where these are others."""
     if export_folder.all_complete(run.header):
         return
-    make(asked)
+    make(preparation)
     if not export_folder.all_complete(run.header):
         raise InputError(
             "--resume", "the models and the exporter that the run started with", "different ones", "a new run"

@@ -1,7 +1,7 @@
-"""An op-by-op run inside pytest: prepares, collects, climbs, keeps records, and closes the books.
+"""An op-by-op run inside pytest: prepares the models, collects the ops, climbs them, and finishes the run.
 
-The controller (or a pytest without xdist) prepares the models and owns the run folder; an xdist worker is told where it
-lies and collects from the same manifest. Every process holds at most one lane and writes its own journal segment.
+The controller (or a pytest without xdist) prepares the models and owns the run folder; an xdist worker gets its
+path and collects from the same manifest. Every process holds at most one lane and writes its own journal segment.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     from opscope.harness.climb.climber import Climber
 
 WORKER_INPUT = "opscope"
-"""Key under which the controller tells an xdist worker what it needs."""
+"""Key of the orders that the controller sends to an xdist worker."""
 
 PYTESTS_REPORTCHARS = "fE"
 """pytest's `-r` where none is given."""
 
 REFUSAL = "opscope_refusal"
-"""Key under which a worker tells the controller why it gave up."""
+"""Key of the reason why a worker gave up, which it sends to the controller."""
 
 
 class OpByOp:
@@ -54,10 +54,10 @@ class OpByOp:
         self._claims = Claims()
         self._lanes: list[plan.AnyLane] = []
         self._climbers: dict[str, Climber] = {}
-        handed = getattr(config, "workerinput", {}).get(WORKER_INPUT)
-        if handed is not None:
+        plan_text = getattr(config, "workerinput", {}).get(WORKER_INPUT)
+        if plan_text is not None:
             self.worker = config.workerinput["workerid"]  # type: ignore[attr-defined]
-            self.plan = plan.RunPlan.heard(json.loads(handed))
+            self.plan = plan.RunPlan.from_json(json.loads(plan_text))
         self.display: progress.Progress = progress.Quiet()
         reporter: Any = config.pluginmanager.getplugin("terminalreporter")
         if self.worker is None and reporter is not None:
@@ -119,27 +119,27 @@ class OpByOp:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
-        """Tells a worker where the run is."""
-        node.workerinput[WORKER_INPUT] = json.dumps(self._prepare().told())
+        """Sends a worker its orders."""
+        node.workerinput[WORKER_INPUT] = json.dumps(self._prepare().as_json())
 
     @pytest.hookimpl
     def pytest_collection(self, session: pytest.Session) -> bool | None:
         """Collects the ops, and nothing else. An xdist controller collects nothing: its workers do."""
         if self.config.pluginmanager.hasplugin("dsession"):
             return None
-        chosen = self._prepare()
+        run_plan = self._prepare()
         hook = self.config.hook
         items: list[pytest.Item] = []
         session.items = items
         try:
             collectors: list[pytest.Collector] = [
                 FailedModel.from_parent(session, name=failure.model, failure=failure)
-                for failure in ([] if chosen.again else chosen.header.failed)
+                for failure in ([] if run_plan.again else run_plan.header.failed)
             ]
-            collectors += self._whole_models(session, chosen)
+            collectors += self._whole_models(session, run_plan)
             collectors += [
                 ModelOps.from_parent(session, name=model, run=self, rows=rows)
-                for model, rows in chosen.by_model().items()
+                for model, rows in run_plan.by_model().items()
             ]
             for collector in collectors:
                 hook.pytest_collectstart(collector=collector)
@@ -148,45 +148,45 @@ class OpByOp:
                 for item in report.result:
                     hook.pytest_itemcollected(item=item)
                 items.extend(report.result)
-            self._deselect(items, chosen)
+            self._deselect(items, run_plan)
             hook.pytest_collection_modifyitems(session=session, config=self.config, items=items)
         finally:
             hook.pytest_collection_finish(session=session)
         session.testscollected = len(items)
         self.selected = {item.nodeid for item in items}
         if not (self.worker or self.config.option.collectonly):
-            self._remember_selection(chosen)
+            self._remember_selection(run_plan)
             self._begin([item.row for item in items if isinstance(item, OpItem)])
         return True
 
-    def _whole_models(self, session: pytest.Session, chosen: plan.RunPlan) -> list[pytest.Collector]:
+    def _whole_models(self, session: pytest.Session, run_plan: plan.RunPlan) -> list[pytest.Collector]:
         """The models that were run as one program, each with a test."""
         by_model: dict[str, list[OpTest]] = {}
-        for test in store.whole_tests(chosen.run_dir):
+        for test in store.whole_tests(run_plan.run_dir):
             by_model.setdefault(test.model_name, []).append(test)
         return [WholeModel.from_parent(session, name=model, tests=tests) for model, tests in by_model.items()]
 
-    def _deselect(self, items: list[pytest.Item], chosen: plan.RunPlan) -> None:
+    def _deselect(self, items: list[pytest.Item], run_plan: plan.RunPlan) -> None:
         """Leaves the ops that --ops, --op and test names on the command line ask for."""
-        keep = [i for i in items if not isinstance(i, OpItem) or chosen.asks_for(i.row, i.tag)]
+        keep = [i for i in items if not isinstance(i, OpItem) or run_plan.selects(i.row, i.tag)]
         if len(keep) < len(items):
             kept = set(map(id, keep))
             out = [item for item in items if id(item) not in kept]
             self.config.hook.pytest_deselected(items=out)
             items[:] = keep
-        if chosen.orders.order:
-            place = {op_id: position for position, op_id in enumerate(chosen.orders.order)}
+        if run_plan.orders.order:
+            place = {op_id: position for position, op_id in enumerate(run_plan.orders.order)}
             items.sort(key=lambda item: place.get(item.row.op_id, len(place)) if isinstance(item, OpItem) else -1)
 
-    def _remember_selection(self, chosen: plan.RunPlan) -> None:
+    def _remember_selection(self, run_plan: plan.RunPlan) -> None:
         """Stores which ops were chosen, for the case that the run is cut short."""
         assert self.selected is not None
         ids = [
             row.op_id
-            for row in chosen.rows
+            for row in run_plan.rows
             if row.module is not None and any(plan.nodeid(row, tag) in self.selected for tag in self.tags)
         ]
-        resume.select(chosen.run_dir, chosen.rows, ids)
+        resume.select(run_plan.run_dir, run_plan.rows, ids)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, ids: Sequence[str]) -> None:
@@ -237,7 +237,7 @@ class OpByOp:
             raise pytest.exit.Exception("no further op runs", returncode=2) from None
 
     def _begin(self, rows: Sequence[OpRow]) -> None:
-        """Opens this process's ways up; where one of `rows` needs a lane, that starts now, beside the collection."""
+        """Makes this process's climbers. If one of `rows` needs a lane, it starts now, while ops are collected."""
         assert self.plan is not None
         if self._climbers:
             return
@@ -260,9 +260,9 @@ class OpByOp:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Counts an op that ended."""
         if report.when == "call":
-            told = dict(report.user_properties).get(PROPERTY)
-            if isinstance(told, dict):
-                self.display.ended(Status(str(told["status"])), bool(told["expected"]))
+            outcome = dict(report.user_properties).get(PROPERTY)
+            if isinstance(outcome, dict):
+                self.display.ended(Status(str(outcome["status"])), bool(outcome["expected"]))
 
     @pytest.hookimpl(wrapper=True)
     def pytest_report_teststatus(self, report: Any) -> Generator[None, Any, Any]:
@@ -273,14 +273,14 @@ class OpByOp:
         return (status[0], "", status[2])
 
     def _give_up(self, line: str) -> None:
-        """Remembers why no further op is run; a worker also tells the controller, which hears only of an exit."""
+        """Remembers why no further op is run; a worker also sends it to the controller, which only sees an exit."""
         self._given_up = line
         if self.worker is not None:
             self.config.workeroutput[REFUSAL] = line  # type: ignore[attr-defined]
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
-        """Hears why a worker gave up."""
+        """Remembers why a worker gave up."""
         self._given_up = self._given_up or getattr(node, "workeroutput", {}).get(REFUSAL, "")
 
     @pytest.hookimpl(trylast=True)

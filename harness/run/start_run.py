@@ -1,4 +1,4 @@
-"""Making the plan of a run: models prepared, run folder written, lanes loading their backends meanwhile."""
+"""Makes the plan of a run: prepares the models and writes the run folder while lanes load their backends."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import backend_label, now
 from opscope.harness.record.records import ManifestHeader, OpRow, RunRecord
 from opscope.harness.record.result_options import OPTIONS, ResultOptions
-from opscope.harness.record.selection import chosen
+from opscope.harness.record.selection import find_op_ids
 from opscope.harness.record.workflows import FULL, WORKFLOWS
 from opscope.harness.run import resume, whole_models
 from opscope.harness.run.plan import MAIN, AnyLane, RunPlan, lane_of
@@ -71,9 +71,9 @@ def _from_models(
     from opscope.harness.prepare import prepare_models
 
     started = now()
-    asked = to_prepare(request)
-    tasks = prepare_models.tasks(asked)
-    measured = costs.given(request.settings["shard_costs"], request.folder)
+    preparation = to_prepare(request)
+    tasks = prepare_models.tasks(preparation)
+    measured = costs.from_option(request.settings["shard_costs"], request.folder)
     run_dir = request.run_dir or store.default_run_dir([t.name for t in tasks], started, request.folder)
     if (run_dir / store.RUN_FILE).exists():
         raise InputError("--run-dir", "a new folder with --model", f"{run_dir}, which contains a run",
@@ -87,21 +87,21 @@ def _from_models(
     lanes = [lane_of(side.orders, folders, side.writer(MAIN), dry) for side in sides]
     cached = not request.settings["no_cache"]
     try:
-        known = _said(sides, lanes, cached)
+        recalled = _recalled_ready(sides, lanes, cached)
         artifacts = None if dry else run_dir / store.ARTIFACT_DIR
-        header, rows = prepare_models.prepare(asked, _beside(lanes, known, report), claims, artifacts)
-        ready = _ready(sides, lanes, known)
+        header, rows = prepare_models.prepare(preparation, _loading_lanes(lanes, recalled, report), claims, artifacts)
+        ready = _ready(sides, lanes, recalled)
         header, rows = _by_workflow(orders, ready, header, rows, report, claims)
         folders.update(zip(header.models, header.export_dirs, strict=True))
-        mine = shard.share(rows, request.settings["shard"], measured) if request.settings["shard"] else None
-        if mine is not None:
-            orders = shared(orders, mine)
+        share = shard.share(rows, request.settings["shard"], measured) if request.settings["shard"] else None
+        if share is not None:
+            orders = shared(orders, share)
         if request.settings["op_by_op_on_fail"] and not dry:
             orders = _whole(orders, ready, header, run_dir, report, request.settings.values, cached)
         plan = RunPlan(settled(orders, request, rows, ready, cached, started), header, rows)
         if not dry:
-            if mine is not None:
-                shard.write(run_dir, mine)
+            if share is not None:
+                shard.write(run_dir, share)
             _write(plan, request, started, command_line, _fingerprint(ready))
     except BaseException:
         _close(lanes)
@@ -148,7 +148,7 @@ def _claim(run_dir: Path) -> None:
 
 
 def _abandon(run_dir: Path) -> None:
-    """Takes away the run folder of a run that did not begin, unless something lies in it."""
+    """Removes the run folder of a run that did not begin, unless it holds something."""
     with contextlib.suppress(OSError):
         run_dir.rmdir()
 
@@ -162,9 +162,9 @@ def from_run(request: Request) -> RunPlan:
     settings = dict(request.settings.values)
     for name in FROM_THE_RUN:
         stored = run.record.origin.options.get(name)
-        if stored is not None and not request.settings.given(name):
+        if stored is not None and not request.settings.is_set(name):
             settings[name] = stored
-    ids = chosen(run.rows, request.op_ids) if request.op_ids else set()
+    ids = find_op_ids(run.rows, request.op_ids) if request.op_ids else set()
     attempts = resume.attempts(store.read_journal(run_dir))
     orders = orders_of(request, run.record.run_id, run_dir, settings)
     rest: dict[str, Any] = {"attempts": attempts, "op_ids": tuple(ids)}
@@ -172,47 +172,47 @@ def from_run(request: Request) -> RunPlan:
     return RunPlan(orders, run.header, run.rows, again=True)
 
 
-def _said(sides: Sequence[RunPlan], lanes: Sequence[AnyLane], cached: bool) -> list[Ready | None]:
-    """What each backend is known to say; where it is not known, or every op will be run, its lane starts at once."""
-    found: list[Ready | None] = []
+def _recalled_ready(sides: Sequence[RunPlan], lanes: Sequence[AnyLane], cached: bool) -> list[Ready | None]:
+    """What each backend reported in an earlier run. If nothing is kept, or every op will run, its lane starts now."""
+    recalled: list[Ready | None] = []
     for side, lane in zip(sides, lanes, strict=True):
-        known = result_cache.recall(side.orders.caches, side.orders.context) if cached else None
-        if known is None:
+        ready = result_cache.recall(side.orders.caches, side.orders.context) if cached else None
+        if ready is None:
             lane.start()
-        found.append(known)
-    return found
+        recalled.append(ready)
+    return recalled
 
 
-def _beside(
-    lanes: Sequence[AnyLane], known: Sequence[Ready | None], report: Callable[[Event], None]
+def _loading_lanes(
+    lanes: Sequence[AnyLane], recalled: Sequence[Ready | None], report: Callable[[Event], None]
 ) -> Callable[[Event], None]:
-    """Hears of the export: the lanes' imports run beside it, and an option that a backend refuses ends it all."""
+    """A listener for events of the export: lanes load their backends meanwhile, and a refused option ends the run."""
 
-    def told(event: Event) -> None:
+    def on_event(event: Event) -> None:
         report(event)
-        for lane, said in zip(lanes, known, strict=True):
-            if said is None:
+        for lane, ready in zip(lanes, recalled, strict=True):
+            if ready is None:
                 lane.ready()
-            elif event["event"] == "stage":  # something is made anew: so will be its verdicts
+            elif event["event"] == "stage":  # a model is exported again, so its ops have to run
                 lane.start()
 
-    return told
+    return on_event
 
 
-def _ready(sides: Sequence[RunPlan], lanes: Sequence[AnyLane], known: Sequence[Ready | None]) -> list[Ready]:
-    """What each backend says, noted for later runs. Raises InputError where one refuses its options."""
-    found = []
-    for side, lane, said in zip(sides, lanes, known, strict=True):
-        if said is None:
-            said = lane.ready()
-            result_cache.note(side.orders.caches, side.orders.context, said)
-        found.append(said)
-    return found
+def _ready(sides: Sequence[RunPlan], lanes: Sequence[AnyLane], recalled: Sequence[Ready | None]) -> list[Ready]:
+    """What each backend reports, kept for later runs. Raises InputError if one refuses its options."""
+    answers = []
+    for side, lane, ready in zip(sides, lanes, recalled, strict=True):
+        if ready is None:
+            ready = lane.ready()
+            result_cache.note(side.orders.caches, side.orders.context, ready)
+        answers.append(ready)
+    return answers
 
 
 def _fingerprint(ready: Sequence[Ready]) -> str:
     """The fingerprint of a run's backends."""
-    return ",".join(said.fingerprint for said in ready)
+    return ",".join(answer.fingerprint for answer in ready)
 
 
 def _close(lanes: Sequence[AnyLane]) -> None:
@@ -241,11 +241,11 @@ def _resumed(
     sides = plan.sides()
     lanes = [side.lane(side.writer(MAIN)) for side in sides]
     try:
-        known = _said(sides, lanes, not settings["no_cache"])
-        ready = _ready(sides, lanes, known)
+        recalled = _recalled_ready(sides, lanes, not settings["no_cache"])
+        ready = _ready(sides, lanes, recalled)
 
-        def again(asked: prepare_models.Request) -> None:
-            header, rows = prepare_models.prepare(asked, _beside(lanes, known, report), claims)
+        def again(preparation: prepare_models.Request) -> None:
+            header, rows = prepare_models.prepare(preparation, _loading_lanes(lanes, recalled, report), claims)
             _by_workflow(orders, ready, header, rows, report, claims)
 
         resume.prepared(run, to_prepare(request, settings, run.record.origin.options["models"]), again)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from opscope.harness.run.plan import RunPlan
 
 SPARED = "its models ran whole"
-"""What the record of an op says that was left out."""
+"""Reason in the record of an op that was left out."""
 
 
 def run(
@@ -37,10 +37,10 @@ def run(
     """Runs each model whole on each backend, unless the run folder has its record. Raises InputError as a lane does.
 
     `options` are those of whole models: one may go to the host where its ops by themselves may not.
-    `ready` is what each backend said; `cached`: verdicts that still hold are taken.
+    `ready` is what each backend reported. With `cached`, kept verdicts are taken.
     """
-    there = {(test.model_name, test.backend) for test in store.whole_tests(run_dir)}
-    for side, said in zip(sides, ready, strict=True):
+    recorded = {(test.model_name, test.backend) for test in store.whole_tests(run_dir)}
+    for side, backend_ready in zip(sides, ready, strict=True):
         orders = replace(
             side.orders,
             op_timeout=WORKFLOWS[FULL].patience * side.orders.op_timeout,
@@ -48,10 +48,10 @@ def run(
         )
         patient = replace(side, orders=orders, header=header)
         rows = whole_rows(header.export_dirs)
-        rows = [row for row in rows if (row.uses[0].model, _label(side)) not in there]
+        rows = [row for row in rows if (row.uses[0].model, _label(side)) not in recorded]
         if not rows:
             continue
-        cache = result_cache.ResultCache(orders.caches, orders.context, said if cached else None)
+        cache = result_cache.ResultCache(orders.caches, orders.context, backend_ready if cached else None)
         lane = patient.lane(side.writer("whole"))
         try:
             for row in rows:
@@ -60,7 +60,7 @@ def run(
                 test = cache.find(row)
                 if test is None:
                     test = lane.run(row)
-                    cache.keep(row, test, lane.said or said)
+                    cache.keep(row, test, lane.last_ready or backend_ready)
                 test = test.model_copy(update={"repro": _repro(model, orders.context)})
                 with (run_dir / store.WHOLE_FILE).open("a", encoding="utf-8") as file:
                     file.write(test.model_dump_json() + "\n")

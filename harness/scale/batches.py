@@ -99,15 +99,15 @@ class Work:
 
     def busy(self) -> dict[str, int]:
         """How many batches each worker has."""
-        found: dict[str, int] = {}
+        batches_of_worker: dict[str, int] = {}
         for batch in self.batches.values():
-            found[batch.worker] = found.get(batch.worker, 0) + 1
-        return found
+            batches_of_worker[batch.worker] = batches_of_worker.get(batch.worker, 0) + 1
+        return batches_of_worker
 
     def orphans(self, dead: Iterable[str]) -> Iterator[tuple[Batch, Op | None]]:
         """Takes back the batches of workers that died, with the op that each was at, if it had begun."""
         for worker in dead:
-            gone = [key for key, batch in self.batches.items() if batch.worker == worker]
-            for place, key in enumerate(gone):
+            lost_keys = [key for key, batch in self.batches.items() if batch.worker == worker]
+            for place, key in enumerate(lost_keys):
                 batch = self.batches.pop(key)
                 yield batch, next(iter(batch.ops.values()), None) if place < batch.devices else None

@@ -15,8 +15,8 @@ STORE_BYTES = 8 << 30
 def mark(path: Path) -> str:
     """What tells a file from any other that lies at the same path on another machine; OSError if it cannot be read."""
     with path.open("rb") as file:
-        told = os.fstat(file.fileno())
-    return f"{told.st_ino} {told.st_size} {told.st_mtime_ns}"
+        status = os.fstat(file.fileno())
+    return f"{status.st_ino} {status.st_size} {status.st_mtime_ns}"
 
 
 class Blobs:
@@ -71,9 +71,9 @@ class Blobs:
         if self._size is not None and self._size + more <= self._limit:
             self._size += more  # thousands of files are not asked for their sizes each time that one comes
             return
-        held = sorted((p.stat().st_mtime, p.stat().st_size, p) for p in self._root.iterdir() if p.suffix != ".part")
-        self._size = sum(size for _, size, _ in held)
-        for _, size, path in held[:-1]:
+        files = sorted((p.stat().st_mtime, p.stat().st_size, p) for p in self._root.iterdir() if p.suffix != ".part")
+        self._size = sum(size for _, size, _ in files)
+        for _, size, path in files[:-1]:
             if self._size <= self._limit:
                 return
             path.unlink(missing_ok=True)

@@ -31,7 +31,7 @@ from opscope.harness.scale.connection import Connection, Slots
 AHEAD = 1
 """So many batches wait on a worker besides those that its devices are at: none idles while a message travels."""
 
-BESIDE_BYTES = 1 << 20
+SMALL_FILE_BYTES = 1 << 20
 """A file of at most this size travels with its batch; larger ones before it, in parts."""
 
 BATCH_BYTES = 8 << 20
@@ -90,11 +90,11 @@ class ClusterLane:
         return self._ready
 
     @property
-    def said(self) -> Ready | None:
+    def last_ready(self) -> Ready | None:
         """What the child that made the last record had said."""
         return self._said or self._ready
 
-    def holds(self, row: OpRow) -> bool:
+    def has_record(self, row: OpRow) -> bool:
         """Whether the record of an op has come already."""
         return row.op_id in self._arrived
 
@@ -174,31 +174,31 @@ class ClusterLane:
     def _hand(self, ops: Sequence[Op], worker: str, devices: int) -> bool:
         """Sends ops and what they need to a worker; False where that is gone: they wait again."""
         connection, work = self._connected(), self._work
-        told: list[dict[str, Any]] = []
-        beside: dict[str, bytes] = {}
+        entries: list[dict[str, Any]] = []
+        small_files: dict[str, bytes] = {}
         for op in ops:
-            files = self._files(op.row, worker, beside)
+            files = self._files(op.row, worker, small_files)
             if files is None:
                 work.back(ops)
                 return False
-            told.append({"row": op.row.model_dump_json(), "attempt": op.attempt, "fresh": op.fresh, **files})
-            if sum(map(len, beside.values())) > BATCH_BYTES:
+            entries.append({"row": op.row.model_dump_json(), "attempt": op.attempt, "fresh": op.fresh, **files})
+            if sum(map(len, small_files.values())) > BATCH_BYTES:
                 break
-        work.back(ops[len(told) :])
-        connection.note(worker, beside)
+        work.back(ops[len(entries) :])
+        connection.note(worker, small_files)
         key = f"opscope-{self.config.context.run_id}-{ops[0].row.op_id}-{time.monotonic_ns()}"
-        task = json.dumps(self._task() | {"batch": key, "ops": told})
-        batch = work.batches[key] = Batch(worker, devices, {op.row.op_id: op for op in ops[: len(told)]})
+        task = json.dumps(self._task() | {"batch": key, "ops": entries})
+        batch = work.batches[key] = Batch(worker, devices, {op.row.op_id: op for op in ops[: len(entries)]})
         self._news[key] = work.news
-        batch.future = connection.submit(cluster_worker.climb, task, beside, key, worker)
+        batch.future = connection.submit(cluster_worker.climb, task, small_files, key, worker)
         batch.future.add_done_callback(work.news.put)
         return True
 
-    def _files(self, row: OpRow, worker: str, beside: dict[str, bytes]) -> dict[str, Any] | None:
+    def _files(self, row: OpRow, worker: str, small_files: dict[str, bytes]) -> dict[str, Any] | None:
         """Where a worker finds the files of an op; None where it is gone.
 
         It is the folder itself (`folder`) where the worker sees that, else what it was sent, by content (`files`);
-        small files are put `beside` the op.
+        the content of small files is added to `small_files`.
         """
         connection, folder = self._connected(), Path(self.config.export_dirs[row.uses[0].model])
         paths = _paths(row)
@@ -206,10 +206,10 @@ class ClusterLane:
             return {"folder": str(folder)}
         files = {path: self._digest(folder / path) for path in paths}
         for path, digest in files.items():
-            if digest in beside or connection.has(worker, digest):
+            if digest in small_files or connection.has(worker, digest):
                 continue
-            if (folder / path).stat().st_size <= BESIDE_BYTES:
-                beside[digest] = (folder / path).read_bytes()
+            if (folder / path).stat().st_size <= SMALL_FILE_BYTES:
+                small_files[digest] = (folder / path).read_bytes()
             elif not connection.ship(cluster_worker.keep, worker, folder / path, digest):
                 return None
         return {"files": files}
@@ -241,14 +241,14 @@ class ClusterLane:
         op = None if batch is None else batch.ops.pop(answer["op"], None)
         if batch is None or op is None:
             return
-        said = _ready_of(answer["ready"])
-        if said.fingerprint != self.ready().fingerprint:
+        ready = _ready_of(answer["ready"])
+        if ready.fingerprint != self.ready().fingerprint:
             raise InputError(f"--cluster {self._address}", f"one backend on all workers ({self.ready().fingerprint})",
-                             f"{said.fingerprint} on {batch.worker}", "the same versions on all workers")  # fmt: skip
+                             f"{ready.fingerprint} on {batch.worker}", "the same versions on all workers")  # fmt: skip
         test = OpTest.model_validate_json(answer["test"])
         self._keep(op.row.op_id, answer["files"])
         repro = repro_line(test.op_id, self.config.context)
-        self._arrived[op.row.op_id] = test.model_copy(update={"repro": repro}), said
+        self._arrived[op.row.op_id] = test.model_copy(update={"repro": repro}), ready
         yield op.row.op_id
 
     def _ended(self, future: Any) -> Iterator[str]:

@@ -54,7 +54,7 @@ def sources() -> str:
 
 def ready(message: str) -> str:
     """JSON: what the backend of a sweep says here (`ready`), or the parts of its refusal (`input_error`)."""
-    with _here().lane(json.loads(message)) as slot:
+    with _worker_state().lane(json.loads(message)) as slot:
         try:
             return json.dumps({"ready": asdict(slot.lane.ready())})
         except InputError as error:
@@ -66,7 +66,7 @@ def keep(digest: str, offset: int, total: int, data: bytes, dask_worker: Any = N
 
     Dask fills in `dask_worker`.
     """
-    return _here(dask_worker).blobs.keep(digest, offset, total, data)
+    return _worker_state(dask_worker).blobs.keep(digest, offset, total, data)
 
 
 def sees(path: str, expected: str) -> str:
@@ -87,14 +87,16 @@ def climb(message: str, files: dict[str, bytes]) -> str:
     from distributed import get_worker
 
     for digest, data in files.items():
-        _here().blobs.keep(digest, 0, len(data), data)  # what cannot be kept is missing
+        _worker_state().blobs.keep(digest, 0, len(data), data)  # what cannot be kept is missing
     worker = get_worker()
-    return json.dumps(_here().climb(json.loads(message), lambda told: worker.log_event(RECORDS, json.dumps(told))))
+    return json.dumps(
+        _worker_state().climb(json.loads(message), lambda record: worker.log_event(RECORDS, json.dumps(record)))
+    )
 
 
 def leave(token: str, dask_worker: Any = None) -> str:
     """Ends the lanes of a sweep."""
-    _here(dask_worker).leave(token)
+    _worker_state(dask_worker).leave(token)
     return ""
 
 
@@ -104,7 +106,7 @@ class _Slot:
     def __init__(self, token: str, task: Json, folder: Path) -> None:
         self.token, self.export, self.run = token, folder / "export", folder / "run"
         self.folder = folder
-        self.where = _Anywhere(str(self.export))
+        self.where = _CurrentFolder(str(self.export))
         context = RunContext.from_json({**task["context"], "run_dir": str(self.run)})
         self.lane = Lane(
             LaneConfig(
@@ -121,7 +123,7 @@ class _Slot:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-class _Anywhere(Mapping[str, str]):
+class _CurrentFolder(Mapping[str, str]):
     """One folder for the files of every model: that of the op whose turn it is."""
 
     def __init__(self, folder: str) -> None:
@@ -137,7 +139,7 @@ class _Anywhere(Mapping[str, str]):
         return 0
 
 
-class _Here:
+class _WorkerState:
     """The lanes and the store of this worker process."""
 
     def __init__(self, folder: Path) -> None:
@@ -150,7 +152,7 @@ class _Here:
         """A lane of the task's sweep that nobody else uses; a new one where all are at work."""
         token = str(task["token"])
         with self._lock:
-            for other in [known for known in self._idle if known != token]:
+            for other in [token_of_idle for token_of_idle in self._idle if token_of_idle != token]:
                 # A controller that was killed could not say that it leaves.
                 for slot in self._idle.pop(other):
                     slot.close()
@@ -199,12 +201,12 @@ class _Here:
         if task["fresh"]:
             slot.lane.close()
         try:
-            said = slot.lane.ready()
+            ready = slot.lane.ready()
             test = slot.lane.run(row, attempt=task["attempt"])
         except InputError as error:
             return {"input_error": [error.where, error.expected, error.got, error.hint]}
-        left = _left(artifact_dir(slot.run, row.op_id))
-        return {"op": row.op_id, "test": test.model_dump_json(), "files": left, "ready": asdict(said)}
+        files = _files_left(artifact_dir(slot.run, row.op_id))
+        return {"op": row.op_id, "test": test.model_dump_json(), "files": files, "ready": asdict(ready)}
 
     def leave(self, token: str) -> None:
         """Ends the idle lanes of a sweep."""
@@ -214,19 +216,19 @@ class _Here:
             slot.close()
 
 
-def _left(folder: Path) -> dict[str, str]:
+def _files_left(folder: Path) -> dict[str, str]:
     """What an op left in its folder, smallest first: name to content in base64."""
     paths = sorted((p for p in folder.rglob("*") if p.is_file()), key=lambda p: p.stat().st_size)
-    found, total = {}, 0
+    content_of_file, total = {}, 0
     for path in paths:
         total += path.stat().st_size
         if total > ARTIFACT_BYTES:
             break
-        found[path.relative_to(folder).as_posix()] = base64.b64encode(path.read_bytes()).decode()
-    return found
+        content_of_file[path.relative_to(folder).as_posix()] = base64.b64encode(path.read_bytes()).decode()
+    return content_of_file
 
 
-def _here(worker: Any = None) -> _Here:
+def _worker_state(worker: Any = None) -> _WorkerState:
     """The state of a worker (default: of the one whose task this is)."""
     from distributed import get_worker
 
@@ -234,8 +236,8 @@ def _here(worker: Any = None) -> _Here:
 
 
 @cache
-def _state(scratch: str) -> _Here:
+def _state(scratch: str) -> _WorkerState:
     """The state that belongs to a worker's own scratch folder, which Dask removes with it."""
     folder = Path(scratch) / "opscope"
     folder.mkdir(parents=True, exist_ok=True)
-    return _Here(folder)
+    return _WorkerState(folder)

@@ -82,13 +82,13 @@ class Connection:
             return dict(slots)
         workers = self._client.scheduler_info()["workers"]
         slots = {}
-        for address, told in workers.items():
-            number = min(int(told.get("resources", {}).get(RESOURCE, 0)), int(told.get("nthreads", 1)))
+        for address, details in workers.items():
+            number = min(int(details.get("resources", {}).get(RESOURCE, 0)), int(details.get("nthreads", 1)))
             if number > 0 and self._is_same(address):
                 slots[address] = number
         self._alive = frozenset(workers)
-        for gone in set(self._shipped) - set(workers):
-            del self._shipped[gone]
+        for lost_worker in set(self._shipped) - set(workers):
+            del self._shipped[lost_worker]
         self._slots = time.monotonic(), slots
         return dict(slots)
 
@@ -189,8 +189,8 @@ class Connection:
 
     def forget(self, digests: Iterable[str]) -> None:
         """Notes that a worker did not have these: they are sent again."""
-        for there in self._shipped.values():
-            there.difference_update(digests)
+        for digests_of_worker in self._shipped.values():
+            digests_of_worker.difference_update(digests)
 
     def close(self, leave: Callable[[str], str], token: str) -> None:
         """Ends the lanes on all workers and the connection."""

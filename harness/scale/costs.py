@@ -40,26 +40,26 @@ def expected(row: OpRow) -> int:
 
 def of_rows(rows: Collection[OpRow], measured: Mapping[str, float] | None = None) -> dict[str, int]:
     """Microseconds of each op: as `measured` (seconds), else as expected at the speed that was measured elsewhere."""
-    known = measured or {}
+    measured_seconds = measured or {}
     guess = {row.op_id: expected(row) for row in rows}
-    ratios = [1e6 * known[op_id] / guess[op_id] for op_id in sorted(guess) if op_id in known]
+    ratios = [1e6 * measured_seconds[op_id] / guess[op_id] for op_id in sorted(guess) if op_id in measured_seconds]
     speed = median(ratios) if ratios else 1.0
     return {
-        op_id: max(1, round(1e6 * known[op_id] if op_id in known else speed * microseconds))
+        op_id: max(1, round(1e6 * measured_seconds[op_id] if op_id in measured_seconds else speed * microseconds))
         for op_id, microseconds in guess.items()
     }
 
 
 def of_tests(tests: Iterable[OpTest]) -> dict[str, float]:
     """Seconds that ops took, by id; over several backends together. Those that nobody ran are left out."""
-    found: dict[str, float] = {}
+    seconds: dict[str, float] = {}
     for test in tests:
         if test.status not in UNRUN and test.stages:
-            found[test.op_id] = found.get(test.op_id, 0.0) + sum(stage.seconds for stage in test.stages)
-    return found
+            seconds[test.op_id] = seconds.get(test.op_id, 0.0) + sum(stage.seconds for stage in test.stages)
+    return seconds
 
 
-def given(path: str | None, folder: Path) -> dict[str, float]:
+def from_option(path: str | None, folder: Path) -> dict[str, float]:
     """Seconds by op id, of what `--shard-costs` names, seen from `folder`; none where it names nothing."""
     return {} if path is None else read(folder / path)
 
@@ -73,7 +73,7 @@ def read(path: Path, where: str = "--shard-costs") -> dict[str, float]:
         value = json.loads(path.read_text(encoding="utf-8"))
         version, seconds = value[FORMAT], value.get("seconds")
         if version == 1:
-            return {str(op_id): float(taken) for op_id, taken in seconds.items()}
+            return {str(op_id): float(duration) for op_id, duration in seconds.items()}
     except OSError as error:
         raise InputError(where, "a file of costs", f"{path} ({error.strerror})", hint) from None
     except (ValueError, KeyError, TypeError, AttributeError):

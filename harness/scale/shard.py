@@ -58,22 +58,27 @@ def divide(microseconds: Mapping[str, int], of: int) -> list[list[str]]:
     return shares
 
 
-def share(rows: Collection[OpRow], asked: str, measured: Mapping[str, float] | None = None) -> Share:
-    """The share `asked` (`I/N`) of the ops that can be run."""
-    index, of = (int(word) for word in asked.split("/"))
+def share(rows: Collection[OpRow], text: str, measured: Mapping[str, float] | None = None) -> Share:
+    """The share that `text` (`I/N`) names, of the ops that can be run."""
+    index, of = (int(word) for word in text.split("/"))
     microseconds = costs.of_rows([row for row in rows if row.module is not None], measured)
     shares = divide(microseconds, of)
     owner = {op_id: position for position, ops in enumerate(shares, 1) for op_id in ops}
     division = json_digest([of, sorted(owner.items())], digits=16)
-    mine = tuple(row.op_id for row in rows if owner.get(row.op_id) == index)
+    own_ids = tuple(row.op_id for row in rows if owner.get(row.op_id) == index)
     return Share(
-        index, of, division, mine, sum(microseconds[op_id] for op_id in mine) / 1e6, sum(microseconds.values()) / 1e6
+        index,
+        of,
+        division,
+        own_ids,
+        sum(microseconds[op_id] for op_id in own_ids) / 1e6,
+        sum(microseconds.values()) / 1e6,
     )
 
 
-def write(run_dir: Path, mine: Share) -> None:
+def write(run_dir: Path, own_share: Share) -> None:
     """Writes RUN/shard.json. Raises InputError where the disk refuses it."""
-    store.write_whole(run_dir / SHARD_FILE, json.dumps(asdict(mine)) + "\n")
+    store.write_whole(run_dir / SHARD_FILE, json.dumps(asdict(own_share)) + "\n")
 
 
 def read(run_dir: Path) -> Share | None:

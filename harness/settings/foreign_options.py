@@ -31,10 +31,10 @@ def owned(setting: str, manager: pytest.PytestPluginManager) -> bool:
 
 def take(setting: str, config: pytest.Config) -> object:
     """What was given for a setting whose option another plugin owns; that plugin finds none, as the run is ours."""
-    given = getattr(config.option, setting, None)
-    if setting in OWNERS and given is not None:
+    value = getattr(config.option, setting, None)
+    if setting in OWNERS and value is not None:
         setattr(config.option, setting, None)
-    return given if setting in OWNERS else None
+    return value if setting in OWNERS else None
 
 
 def keep_order(manager: pytest.PytestPluginManager) -> None:

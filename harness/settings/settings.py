@@ -136,7 +136,7 @@ class Resolved:
         """The value of one setting."""
         return self.values[name]
 
-    def given(self, name: str) -> bool:
+    def is_set(self, name: str) -> bool:
         """Whether anybody set it."""
         return self.sources[name] != "default"
 
@@ -161,13 +161,13 @@ def from_pyproject(rootdir: Path) -> dict[str, Any]:
         return {}
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise InputError(str(path), "a TOML file", str(error)) from None
-    found = {}
+    values = {}
     for key, value in table.items():
         name = key.replace("-", "_")
         if name not in BY_NAME:
             raise InputError(f"{path} [tool.opscope]", "the name of a setting", repr(key), closest(name, BY_NAME))
-        found[name] = value
-    return found
+        values[name] = value
+    return values
 
 
 def project_folder(here: Path) -> Path:

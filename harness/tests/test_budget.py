@@ -61,7 +61,7 @@ def test_the_highest_attempt_of_the_newest_run_tells(tmp_path: Path, context: Ru
     past(tmp_path, "20260101-a", ("x", Status.CRASHED, 3.0))
     past(tmp_path, "20260102-b", ("x", Status.SUCCESS, 1.0), attempt=2)
     past(tmp_path, "20260102-b", ("x", Status.CRASHED, 2.0), attempt=1)
-    assert history.known(tmp_path, context, ["x", "y"]) == {"x": history.Past(failed=False, seconds=1.0)}
+    assert history.past_of_ops(tmp_path, context, ["x", "y"]) == {"x": history.Past(failed=False, seconds=1.0)}
 
 
 def test_what_is_told_counts_before_what_lies_here(tmp_path: Path, context: RunContext) -> None:
@@ -69,8 +69,8 @@ def test_what_is_told_counts_before_what_lies_here(tmp_path: Path, context: RunC
     told = tmp_path / "told.json"
     told.write_text(history.text({"x": history.Past(False, 1.0), "z": history.Past(True, 9.0)}))
     rows = [row("x"), row("y", 2), row("z")]
-    assert budget.order(rows, tmp_path, context, told=history.given(str(told))) == ("z", "y", "x")
-    assert history.given(None) == {}
+    assert budget.order(rows, tmp_path, context, pasts=history.read_file(str(told))) == ("z", "y", "x")
+    assert history.read_file(None) == {}
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_what_is_told_counts_before_what_lies_here(tmp_path: Path, context: RunC
 def test_another_file_is_no_history(tmp_path: Path, text: str) -> None:
     (tmp_path / "f").write_text(text)
     with pytest.raises(InputError, match="--budget-history: expected a file that opscope gate wrote, got"):
-        history.given(str(tmp_path / "f"))
+        history.read_file(str(tmp_path / "f"))
 
 
 def test_journals_of_any_kind_are_forgiven(tmp_path: Path, context: RunContext) -> None:
@@ -88,7 +88,7 @@ def test_journals_of_any_kind_are_forgiven(tmp_path: Path, context: RunContext) 
     good = {"op_id": "x", "backend": "null", "status": "success", "stages": [{"stage": "run", "seconds": 2}]}
     lines = [json.dumps(good), "[]", "not JSON", '{"op_id": "y"}', json.dumps(good | {"status": "odd"}), '{"torn']
     journal.write_text("\n".join(lines))
-    assert history.known(tmp_path, context, ["x"]) == {"x": history.Past(failed=False, seconds=2.0)}
+    assert history.past_of_ops(tmp_path, context, ["x"]) == {"x": history.Past(failed=False, seconds=2.0)}
 
 
 def test_what_was_never_measured_is_estimated_by_its_peers() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from opscope.harness.record import store
 from opscope.harness.record.errors import InputError
-from opscope.harness.record.selection import chosen, wanted
+from opscope.harness.record.selection import find_op_ids, matches_globs
 from opscope.harness.record.stages import Status
 from opscope.harness.run import finish_run, plan, start_run
 from opscope.harness.run.request import Request
@@ -34,20 +34,20 @@ def test_again_takes_the_newest_run_and_its_settings(run: Path, tmp_path: Path) 
     asked = made.orders.context
     assert (asked.backend, asked.options.arch, made.orders.op_timeout) == ("null", "e150", 7.0)
     assert made.orders.attempts == {FIRST: 2, SECOND: 2}
-    assert [row.op_id for row in made.rows if made.asks_for(row)] == [SECOND]
+    assert [row.op_id for row in made.rows if made.selects(row)] == [SECOND]
     anew = start_run.from_run(request(tmp_path, arch="p150"))
     assert anew.orders.context.options.arch == "p150"
 
 
 def test_ids_may_be_shortened_but_not_guessed(run: Path) -> None:
     rows = store.load_run(run).rows
-    assert chosen(rows, ["aaaa", SECOND]) == {FIRST, SECOND}
+    assert find_op_ids(rows, ["aaaa", SECOND]) == {FIRST, SECOND}
     with pytest.raises(InputError, match=r"got ''"):
-        chosen(rows, [""])
+        find_op_ids(rows, [""])
     with pytest.raises(InputError, match=rf"try {SECOND}"):
-        chosen(rows, ["bbbb000000000009"])
+        find_op_ids(rows, ["bbbb000000000009"])
     with pytest.raises(InputError, match="expected the id of an op of the run"):
-        chosen(rows, [THIRD])  # it could not be split off: there is nothing to run
+        find_op_ids(rows, [THIRD])  # it could not be split off: there is nothing to run
 
 
 def test_a_missing_run_is_told(tmp_path: Path) -> None:
@@ -67,15 +67,15 @@ def test_a_missing_run_is_told(tmp_path: Path) -> None:
     ],
 )
 def test_globs_name_ops_and_families(glob: str, hit: bool) -> None:
-    assert wanted(run_folder.row(SECOND), [glob]) is hit
+    assert matches_globs(run_folder.row(SECOND), [glob]) is hit
 
 
 def test_a_worker_hears_the_same_plan(run: Path, tmp_path: Path) -> None:
     made = start_run.from_run(request(tmp_path, ops=("dot*",)))
-    heard = plan.RunPlan.heard(made.told())
-    assert heard.orders == made.orders
-    assert heard.rows == made.rows
-    assert heard.header == made.header
+    read_back = plan.RunPlan.from_json(made.as_json())
+    assert read_back.orders == made.orders
+    assert read_back.rows == made.rows
+    assert read_back.header == made.header
 
 
 def test_ids_of_tests_are_stable() -> None:

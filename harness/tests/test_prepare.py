@@ -88,7 +88,7 @@ def test_the_key_covers_every_file_that_the_child_runs() -> None:
         "print(*{m[0] if m[0] == 'base' else '/'.join(m) for m in ours})"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert set(done.stdout.split()) == {*export_folder.SOURCES, *export_folder.BESIDE}
+    assert set(done.stdout.split()) == {*export_folder.SOURCES, *export_folder.WITHOUT_EFFECT}
 
 
 def test_a_crash_of_xla_costs_one_golden(cache: Path, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from opscope.harness.cache import verdict_fingerprint
-from opscope.harness.cache.json_store import Shelf
+from opscope.harness.cache.json_store import JsonStore
 from opscope.harness.climb import result_cache
 from opscope.harness.climb.climber import Climber, Terms
 from opscope.harness.climb.result_cache import ResultCache, key
@@ -51,7 +51,7 @@ CHANGES = {
     "fidelity": lambda row, asked, ready: (row, ask(asked, math_fidelity="LoFi"), ready),
     "until": lambda row, asked, ready: (row, ask(asked, until="run"), ready),
     "compiler": lambda row, asked, ready: (row, asked, replace(ready, fingerprint="reference-2")),
-    "judge": lambda row, asked, ready: (row, asked, replace(ready, judge="2-abc")),
+    "verdict_fingerprint": lambda row, asked, ready: (row, asked, replace(ready, verdict_fingerprint="2-abc")),
     "card": lambda row, asked, ready: (row, asked, replace(ready, card_type="sim-p150")),
 }  # fmt: skip
 
@@ -119,7 +119,7 @@ def test_a_damaged_entry_and_kept_ir_are_misses(tmp_path: Path) -> None:
     assert cache.find(row) is not None
     assert ResultCache(tmp_path, replace(asked, keep_ir=True), READY).find(row) is None
     assert ResultCache(tmp_path, asked, None).find(row) is None
-    path = Shelf(tmp_path / "results").place(key(row, asked, READY))
+    path = JsonStore(tmp_path / "results").place(key(row, asked, READY))
     whole = path.read_bytes()
     for text in (whole[:-9], b"", b"[]", b"{}", whole.replace(b'"success": true', b'"success": 7')):
         path.write_bytes(text)
@@ -236,9 +236,9 @@ def test_what_a_backend_said_holds_until_a_source_or_an_option_changes(
 HAMMER = """
 import sys
 from pathlib import Path
-from opscope.harness.cache.json_store import Shelf
+from opscope.harness.cache.json_store import JsonStore
 
-shelf, bad = Shelf(Path(sys.argv[1])), 0
+shelf, bad = JsonStore(Path(sys.argv[1])), 0
 for turn in range(150):
     name = f"ab{turn % 5}"
     shelf.put(name, {"text": "x" * 5000})
@@ -257,7 +257,7 @@ def test_two_processes_never_see_half_of_a_value(tmp_path: Path) -> None:
 
 def test_a_shelf_that_cannot_be_written_is_only_a_miss(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    shelf = Shelf(tmp_path / "file")
+    shelf = JsonStore(tmp_path / "file")
     shelf.put("abc", {"a": 1})
     assert shelf.get("abc") is None
     assert not shelf.has("abc")

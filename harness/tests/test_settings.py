@@ -20,8 +20,8 @@ def test_order_of_sources(tmp_path: Path) -> None:
     assert (got["backend"], got.sources["backend"]) == ("null", "environment")
     assert (got["op_timeout"], got.sources["op_timeout"]) == (5.0, str(root / "pyproject.toml"))
     assert (got["arch"], got.sources["arch"]) == ("n150", "default")
-    assert got.given("seed")
-    assert not got.given("arch")
+    assert got.is_set("seed")
+    assert not got.is_set("arch")
 
 
 def test_the_nearest_pyproject_counts(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from opscope.harness.verdict import overwritten_inputs
-from opscope.harness.verdict.overwritten_inputs import Untouched
+from opscope.harness.verdict.overwritten_inputs import InputSnapshot
 
 
 @pytest.mark.parametrize("copied", [1 << 20, 0])
@@ -19,7 +19,7 @@ def test_a_changed_bit_is_found_in_copies_and_in_digests(monkeypatch, copied):
         np.array(True),
         np.zeros((0, 4), np.int8),
     ]
-    before = Untouched(inputs)
+    before = InputSnapshot(inputs)
     assert before.overwritten(inputs) == ()
     assert before.overwritten([array.copy() for array in inputs]) == ()
     inputs[0][1] = 0.0  # equal as a number, another bit
@@ -30,7 +30,7 @@ def test_a_changed_bit_is_found_in_copies_and_in_digests(monkeypatch, copied):
 
 def test_a_view_that_is_not_contiguous_counts_by_its_elements():
     whole = np.arange(12).reshape(3, 4)
-    before = Untouched([whole.T])
+    before = InputSnapshot([whole.T])
     assert before.overwritten([whole.T]) == ()
     whole[1, 1] = -1
     assert before.overwritten([whole.T]) == (0,)

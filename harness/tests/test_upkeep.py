@@ -46,7 +46,7 @@ def cache(tmp_path: Path) -> Path:
     return root
 
 
-def names(things: list[upkeep.Thing]) -> list[str]:
+def names(things: list[upkeep.CacheEntry]) -> list[str]:
     return [thing.path.name for thing in things]
 
 

@@ -13,7 +13,7 @@ from opscope.harness.prepare import golden
 from opscope.harness.prepare.export import Exported, export_model
 from opscope.harness.prepare.inputs import row_golden, row_inputs
 from opscope.harness.prepare.split import split_module
-from opscope.harness.prepare.walk import Limits, Missing, Walked, WalkTask, argument_laws, walk
+from opscope.harness.prepare.walk import Limits, Missing, Walked, WalkTask, argument_distributions, walk
 from opscope.harness.record.records import OpRow
 from opscope.models import registry
 from opscope.models.seeding import draw
@@ -26,9 +26,11 @@ TOLERANCE = {"float32": 5e-6, "bfloat16": 2e-2}
 def walked(exported: Exported | str | bytes, folder: Path, **options: object) -> tuple[WalkTask, Walked]:
     module = exported.bytecode if isinstance(exported, Exported) else exported
     split = split_module(module, "m")
-    laws = [s.law for s in exported.arguments] if isinstance(exported, Exported) else argument_laws(split)
+    distributions = (
+        [s.law for s in exported.arguments] if isinstance(exported, Exported) else argument_distributions(split)
+    )
     assert split.module_ops == split.uses + split.unsplittable_uses + split.structural
-    plan = WalkTask(split, laws, 0, folder, "captured:m:0", **options)  # type: ignore[arg-type]
+    plan = WalkTask(split, distributions, 0, folder, "captured:m:0", **options)  # type: ignore[arg-type]
     return plan, walk(plan)
 
 
@@ -100,7 +102,7 @@ def test_bodies_are_evaluated_at_their_first_iteration(tmp_path: Path) -> None:
         return lax.fori_loop(0, n, body, x * 3.0)
 
     plan, found = walked(lower(program, ((4,), "float32"), ((), "int32")), tmp_path)
-    x = draw(plan.laws[0], (4,), "float32", 0, 0)
+    x = draw(plan.distributions[0], (4,), "float32", 0, 0)
     [tanh], [cos] = by_name(found.rows, "tanh"), by_name(found.rows, "cosine")
     for row, function in ((tanh, np.tanh), (cos, np.cos)):
         [value] = row_inputs(row, tmp_path)
@@ -190,7 +192,7 @@ def test_arguments_of_a_file_get_laws_of_their_users(tmp_path: Path) -> None:
       %1 = stablehlo.log %p : tensor<3x4xf32>
       %2 = stablehlo.add %0, %1 : tensor<3x4xf32>
       return %2 : tensor<3x4xf32> }"""
-    assert argument_laws(split_module(text, "m")) == ["normal:1", "int:0:50", "uniform:0.1:4"]
+    assert argument_distributions(split_module(text, "m")) == ["normal:1", "int:0:50", "uniform:0.1:4"]
     _, found = walked(text, tmp_path)
     table, indices = draw("normal:1", (50, 4), "float32", 0, 0), draw("int:0:50", (3, 1), "int32", 0, 1)
     np.testing.assert_array_equal(row_golden(found.rows[0], tmp_path)[0], table[indices[:, 0]])
@@ -204,7 +206,7 @@ def test_laws_know_operands_whose_neighbours_are_embedded_constants() -> None:
       %0 = stablehlo.divide %one, %x : tensor<4xf32>
       %1 = stablehlo.clamp %a, %i, %b : tensor<i32>
       return %0, %1 : tensor<4xf32>, tensor<i32> }"""
-    assert argument_laws(split_module(text, "m")) == ["magnitude:0.5:2", "int:-8:8"]
+    assert argument_distributions(split_module(text, "m")) == ["magnitude:0.5:2", "int:-8:8"]
 
 
 def test_an_implementations_own_random_numbers_are_no_golden(tmp_path: Path) -> None:
@@ -247,7 +249,10 @@ def test_many_kinds_of_ops_equal_jax(name: str, tmp_path: Path) -> None:
 
     function, specs = programs()[name]
     plan, found = walked(lower(function, *specs), tmp_path)
-    drawn = [draw(law, *spec, 0, i) for i, (law, spec) in enumerate(zip(plan.laws, specs, strict=True))]
+    drawn = [
+        draw(distribution, *spec, 0, i)
+        for i, (distribution, spec) in enumerate(zip(plan.distributions, specs, strict=True))
+    ]
     for ours, theirs in zip(found.results, jax.tree.leaves(jax.jit(function)(*drawn)), strict=True):
         assert isinstance(ours, np.ndarray)
         assert ours.dtype == theirs.dtype

@@ -76,16 +76,18 @@ def write_all(run_dir: Path, limit: int) -> list[str]:
 
     run = store.load_run(run_dir)
     rows = {row.op_id: row for row in run.rows}
-    known: dict[str, Path] = {}
-    left, problems = limit, []
+    known_values: dict[str, Path] = {}
+    bytes_left, problems = limit, []
     for test in ordered(failures(run)):
         folder = place(run_dir, test)
         row = rows[test.op_id]
         if row.module is None or _is_there(folder, test):
             continue
-        values = _size(row) <= left
+        values = _size(row) <= bytes_left
         try:
-            left -= bundle.write(folder, row, test, from_run.origin(run, row, test), values=values, known=known)
+            bytes_left -= bundle.write(
+                folder, row, test, from_run.origin(run, row, test), values=values, known=known_values
+            )
         except (OSError, ValueError) as error:
             problems.append(f"{test.op_id}: {' '.join(str(error).split())[:160]}")
     return problems

@@ -12,28 +12,28 @@ _ONE = re.compile(r"(-?\d+) : (i\d+)")
 
 def integers(text: str) -> tuple[int, ...]:
     """The integers of an array, a dense tensor (row by row) or a single integer; none for anything else."""
-    if found := _ARRAY.fullmatch(text):
-        return tuple(int(n) for n in found[2].split(","))
-    if found := _DENSE.fullmatch(text):
-        values = tuple(int(n) for n in re.findall(r"-?\d+", found[1]))
+    if match := _ARRAY.fullmatch(text):
+        return tuple(int(n) for n in match[2].split(","))
+    if match := _DENSE.fullmatch(text):
+        values = tuple(int(n) for n in re.findall(r"-?\d+", match[1]))
         count = 1
-        for extent in found[2].split("x")[:-1]:
+        for extent in match[2].split("x")[:-1]:
             count *= int(extent)
         return values * count if len(values) == 1 else values
-    if found := _ONE.fullmatch(text):
-        return (int(found[1]),)
+    if match := _ONE.fullmatch(text):
+        return (int(match[1]),)
     return ()
 
 
 def with_integers(text: str, values: Sequence[int]) -> str:
     """The same attribute with other integers; an array may become shorter or longer, a dense tensor may not."""
-    if found := _ARRAY.fullmatch(text):
-        return f"array<{found[1]}: {', '.join(map(str, values))}>" if values else f"array<{found[1]}>"
-    if found := _DENSE.fullmatch(text):
-        extents = [int(n) for n in found[2].split("x")[:-1]]
-        return f"dense<{_nested(list(values), extents)}> : tensor<{found[2]}{found[3]}>"
-    if found := _ONE.fullmatch(text):
-        return f"{values[0]} : {found[2]}"
+    if match := _ARRAY.fullmatch(text):
+        return f"array<{match[1]}: {', '.join(map(str, values))}>" if values else f"array<{match[1]}>"
+    if match := _DENSE.fullmatch(text):
+        extents = [int(n) for n in match[2].split("x")[:-1]]
+        return f"dense<{_nested(list(values), extents)}> : tensor<{match[2]}{match[3]}>"
+    if match := _ONE.fullmatch(text):
+        return f"{values[0]} : {match[2]}"
     raise ValueError(f"attribute: expected integers, got {text!r}")
 
 
@@ -55,9 +55,9 @@ def without_dimension(text: str, rank: int, dim: int) -> list[str]:
     if not is_array(text):
         return [text]
     values = integers(text)
-    found = [text]
+    texts = [text]
     if len(values) == rank:
-        found.insert(0, with_integers(text, [v for n, v in enumerate(values) if n != dim]))
+        texts.insert(0, with_integers(text, [v for n, v in enumerate(values) if n != dim]))
     if all(0 <= v < rank for v in values):
-        found.insert(0, with_integers(text, [v - (v > dim) for v in values if v != dim]))
-    return list(dict.fromkeys(found))
+        texts.insert(0, with_integers(text, [v - (v > dim) for v in values if v != dim]))
+    return list(dict.fromkeys(texts))

@@ -53,10 +53,10 @@ def resized(form: Form, axis: Axis, size: int) -> Iterator[Form]:
     results = tuple(
         tuple(extent(("r", n, d), old) for d, old in enumerate(shape)) for n, shape in enumerate(form.results)
     )
-    given = dataclasses.replace(form, operands=operands, results=results)
-    clipped = dataclasses.replace(given, attributes=_clipped(form, operands))
+    resized_form = dataclasses.replace(form, operands=operands, results=results)
+    clipped = dataclasses.replace(resized_form, attributes=_clipped(form, operands))
     moved = _result_guesses(form, axis, size, results)
-    for base in dict.fromkeys((given, clipped)):
+    for base in dict.fromkeys((resized_form, clipped)):
         yield base
         yield from (dataclasses.replace(base, results=guess) for guess in moved)
 
@@ -66,7 +66,7 @@ def _clipped(form: Form, operands: tuple[Shape, ...]) -> tuple[tuple[str, str], 
     if not operands:
         return form.attributes
     before, after = form.operands[0], operands[0]
-    found = []
+    kept = []
     for name, text in form.attributes:
         values = attribute_text.integers(text)
         if name in INSIDE and attribute_text.is_array(text) and len(values) == len(after):
@@ -74,8 +74,8 @@ def _clipped(form: Form, operands: tuple[Shape, ...]) -> tuple[tuple[str, str], 
             clipped = [new if value == old else min(value, new)
                        for value, old, new in zip(values, before, after, strict=True)]  # fmt: skip
             text = attribute_text.with_integers(text, clipped)
-        found.append((name, text))
-    return tuple(found)
+        kept.append((name, text))
+    return tuple(kept)
 
 
 def _result_guesses(form: Form, axis: Axis, size: int, results: tuple[Shape, ...]) -> list[tuple[Shape, ...]]:
@@ -110,11 +110,11 @@ def first_valid(module: bytes, before: Form, forms: Iterable[Form]) -> tuple[byt
     """The first of the forms that StableHLO accepts; none with an empty tensor where the op `before` had none."""
     for form in forms:
         try:
-            found = build(module, form)
+            valid = build(module, form)
         except InvalidVariantError:
             continue
-        if _empty(before) or not _empty(found[1]):
-            return found
+        if _empty(before) or not _empty(valid[1]):
+            return valid
     return None
 
 
@@ -129,19 +129,19 @@ def find(module: bytes, form: Form, exists: Callable[[bytes, Form, Axis, int], o
     ]
     places += [(("r", n, d), extent) for n, shape in enumerate(form.results) for d, extent in enumerate(shape)]
     taken: set[Place] = set()
-    found: list[Axis] = []
+    axes: list[Axis] = []
     for place, size in places:
-        if place in taken or size < 1 or (place[0] == "r" and any(_decided(form, axis, place) for axis in found)):
+        if place in taken or size < 1 or (place[0] == "r" and any(_decided(form, axis, place) for axis in axes)):
             continue
         for some in _groups(place, size, places, taken, len(form.operands)):
             group = tuple(dict.fromkeys((twin, factor) for each, factor in some for twin in _twins(form, each)))
             axis = Axis(_name(form, place), size, group)
             other = [trial for trial in (size - 1, size + 1, 2 * size, size // 2) if trial > 0]
             if any(exists(module, form, axis, trial) for trial in other):
-                found.append(axis)
+                axes.append(axis)
                 taken.update(each for each, _ in group)
                 break
-    return found
+    return axes
 
 
 def _groups(
@@ -184,9 +184,9 @@ def _name(form: Form, place: Place) -> str:
     """What a dimension is called."""
     kind, number, dim = place
     shape = (form.operands if kind == "o" else form.results)[number]
-    known = NAMES.get(form.name, ())
-    if kind == "o" and number < len(known) and len(known[number]) == len(shape):
-        return known[number][dim]
+    names = NAMES.get(form.name, ())
+    if kind == "o" and number < len(names) and len(names[number]) == len(shape):
+        return names[number][dim]
     whose = f" of operand {number}" if kind == "o" and len(form.operands) > 1 and number else ""
     return f"dim {dim}{whose}" if kind == "o" else f"dim {dim} of the result"
 

@@ -101,11 +101,11 @@ class _Trial:
             test = OpTest.model_validate_json(done.stdout)
         except ValueError:  # an exit code alone may be that of an interpreter that did not get so far
             return SKIP, (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
-        said = f"{test.status}{f' at {test.failed_stage}' if test.failed_stage else ''}"
+        outcome = f"{test.status}{f' at {test.failed_stage}' if test.failed_stage else ''}"
         if done.returncode == PASSES:
-            return GOOD, said
+            return GOOD, outcome
         bad = done.returncode == SAME or (self.any_failure and done.returncode == OTHER)
-        return (BAD, said) if bad else (SKIP, f"{said}: a different failure")
+        return (BAD, outcome) if bad else (SKIP, f"{outcome}: a different failure")
 
 
 def _search(trial: _Trial, first: str, last: str, report: Callable[[str], None]) -> Bisected:
@@ -119,12 +119,12 @@ def _search(trial: _Trial, first: str, last: str, report: Callable[[str], None])
         report(steps[-1])
         return code
 
-    for flag, revision, wanted, words in (
+    for flag, revision, expected, words in (
         ("--bad", last, BAD, "a revision at which the op fails as recorded"),
         ("--good", first, GOOD, "a revision at which the op does not fail so"),
     ):
         _git(trial.tree, "checkout", "--quiet", "--detach", revision)
-        if tried(revision) != wanted:
+        if tried(revision) != expected:
             raise InputError(flag, words, steps[-1], "another revision, or --any-failure")
     _git(trial.tree, "bisect", "start", last, first)
     try:
@@ -137,13 +137,13 @@ def _search(trial: _Trial, first: str, last: str, report: Callable[[str], None])
         log = _git(trial.tree, "bisect", "log")
     finally:
         _code(trial.tree, "bisect", "reset")
-    found = _candidates(log)
-    if not found:
+    candidates = _candidates(log)
+    if not candidates:
         raise InputError("git bisect", "a first bad commit", (done.stderr or done.stdout).strip()[:160])
     order = _git(trial.tree, "rev-list", "--reverse", last, f"^{first}").split()
-    found = sorted(found, key=order.index)
-    text = "\n".join(_git(trial.tree, "log", "-1", "--format=%h %as %an: %s", each) for each in found)
-    return Bisected(tuple(found), text, tuple(steps))
+    candidates = sorted(candidates, key=order.index)
+    text = "\n".join(_git(trial.tree, "log", "-1", "--format=%h %as %an: %s", each) for each in candidates)
+    return Bisected(tuple(candidates), text, tuple(steps))
 
 
 def _candidates(log: str) -> list[str]:
@@ -156,10 +156,10 @@ def _git(folder: Path, *words: str, refused: tuple[str, str, str] | None = None)
     """What git says. Raises InputError where it refuses."""
     done = subprocess.run(["git", *words], cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        said = " ".join(done.stderr.split())[:160]
+        message = " ".join(done.stderr.split())[:160]
         if refused is not None:
             raise InputError(*refused)
-        raise InputError(f"git {shlex.join(words)}", "to succeed", said)
+        raise InputError(f"git {shlex.join(words)}", "to succeed", message)
     return done.stdout.strip()
 
 

@@ -7,8 +7,8 @@
     run.sh, test_repro.py        run it; README.md says how, also without opscope
     backend/                     the backend's own file, where it is one
 
-Values that do not fit into the room for them are left out: inputs are then drawn again by their law and seed, and the
-golden is computed when it is needed.
+Values that do not fit into the room for them are left out: inputs are then drawn again by their distribution and seed,
+and the golden is computed when it is needed.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def write(
         store = _Values(part, origin.export_dir, known if known is not None else {}, values)
         sources = tuple(store.source(row, index) for index in range(len(row.sources)))
         golden = tuple(store.golden(path, index) for index, path in enumerate(row.golden)) if values else ()
-        held = row.model_copy(update={
+        bundled = row.model_copy(update={
             "module": MODULE, "sources": sources, "golden": golden,
             "no_golden": row.no_golden if values else "its values were left out",
             "uses": tuple(Use(model=MODEL, path=use.path, location=use.location, framework_op=use.framework_op)
@@ -131,7 +131,7 @@ def write(
         (part / MODULE).write_bytes(module)
         (part / TEXT).write_text(bundle_texts.module_text(module), encoding="utf-8")
         repro = Repro(
-            row=held, options=_own_backend(part, origin.options), failure=Failure.of(test), run_id=origin.run_id,
+            row=bundled, options=_own_backend(part, origin.options), failure=Failure.of(test), run_id=origin.run_id,
             seed=origin.seed, revision=origin.revision, backend_revision=origin.backend_revision,
             versions=dict(origin.versions or {}), note=store.note,
         )  # fmt: skip
@@ -170,10 +170,10 @@ class _Values:
                 "inputs captured from the model were too large to keep, so these are random ones in the op's domain"
             )
             try:
-                law = input_distributions.law_of(row.op_name, index, row.inputs, row.op_params)
+                distribution = input_distributions.distribution_of(row.op_name, index, row.inputs, row.op_params)
             except (IndexError, ValueError):  # constants inside the module shift the operands
-                law = input_distributions.default_law(desc.data_type)
-            return Source(kind="random", law=law, seed=0, index=index)
+                distribution = input_distributions.default_distribution(desc.data_type)
+            return Source(kind="random", law=distribution, seed=0, index=index)
         name = f"{source.law} {source.seed} {source.index} {desc.shape} {desc.data_type}"
         path = Path("inputs") / f"{index}.npy"
         if source.kind == "captured":

@@ -89,23 +89,23 @@ def reduce_command(op_id: str, run_dir: Path | None, budget: str, lanes: int, ou
     target = narrowing.replaced(folder, out or folder.with_name("reduced"))
     repro = bundle.read(folder)
     with Lab(folder, repro, lanes=lanes, budget=_seconds(budget)) as lab, _progress("reducing") as report:
-        found = reduce.reduce(lab, report)
-        assert found.tried.test is not None
+        reduced = reduce.reduce(lab, report)
+        assert reduced.tried.test is not None
         options = repro.options.model_copy(update={"backend": bundle.backend_of(folder, repro.options)})
         origin = bundle.Origin(lab.place, options, repro.run_id, repro.seed, repro.revision, repro.backend_revision,
                                repro.versions)  # fmt: skip
-        row = lab.row_of(found.tried)
-        bundle.write(target, row.model_copy(update={"uses": repro.row.uses}), found.tried.test, origin)
+        row = lab.row_of(reduced.tried)
+        bundle.write(target, row.model_copy(update={"uses": repro.row.uses}), reduced.tried.test, origin)
     if as_json:
-        told = {"folder": str(target), "module": (target / bundle.TEXT).read_text(encoding="utf-8"),
-                "before": asdict(found.before), "after": asdict(found.after), "steps": found.steps,
-                "tried": found.count, "complete": found.complete}  # fmt: skip
-        click.echo(json.dumps(told, indent=2))
+        values = {"folder": str(target), "module": (target / bundle.TEXT).read_text(encoding="utf-8"),
+                "before": asdict(reduced.before), "after": asdict(reduced.after), "steps": reduced.steps,
+                "tried": reduced.count, "complete": reduced.complete}  # fmt: skip
+        click.echo(json.dumps(values, indent=2))
         return
-    click.echo(f"before  {reduce.shown(found.before)}, {found.before.elements:,} elements")
-    click.echo(f"after   {reduce.shown(found.after)}, {found.after.elements:,} elements")
-    end = "nothing smaller fails in this way" if found.complete else "the budget is spent: try a larger --budget"
-    click.echo(f"{found.count} variants tried, {len(found.steps)} kept; {end}\n")
+    click.echo(f"before  {reduce.shown(reduced.before)}, {reduced.before.elements:,} elements")
+    click.echo(f"after   {reduce.shown(reduced.after)}, {reduced.after.elements:,} elements")
+    end = "nothing smaller fails in this way" if reduced.complete else "the budget is spent: try a larger --budget"
+    click.echo(f"{reduced.count} variants tried, {len(reduced.steps)} kept; {end}\n")
     click.echo(bundle_texts.module_text((target / bundle.MODULE).read_bytes()))
     click.echo(f"again   {target}/run.sh")
 
@@ -119,8 +119,8 @@ def _points(finding: Finding) -> list[str]:
     if set(ends) == {"fails"}:
         (values,) = ends.values()
         many = len(values) > 8 and values[0].isdecimal()
-        shown = f"{values[0]} to {values[-1]}" if many else ", ".join(values)
-        return [f"{head}; fails at all {len(values)} tried, {shown}"]
+        points = f"{values[0]} to {values[-1]}" if many else ", ".join(values)
+        return [f"{head}; fails at all {len(values)} tried, {points}"]
     return [head, *(f"  {end}: {', '.join(values)}" for end, values in ends.items())]
 
 
@@ -140,22 +140,27 @@ def probe_command(op_id: str, run_dir: Path | None, budget: str, lanes: int, as_
 
     folder = narrowing.folder_of(op_id, run_dir, "opscope probe")
     with Lab(folder, bundle.read(folder), lanes=lanes, budget=_seconds(budget)) as lab, _progress("probing") as report:
-        found = probe.probe(lab, report)
+        probed = probe.probe(lab, report)
     if as_json:
-        told = {"op": asdict(found.form), "rules": found.statements, "tried": found.count, "complete": found.complete,
-                "findings": [asdict(finding) for finding in found.findings]}  # fmt: skip
-        click.echo(json.dumps(told, indent=2))
+        values = {
+            "op": asdict(probed.form),
+            "rules": probed.statements,
+            "tried": probed.count,
+            "complete": probed.complete,
+            "findings": [asdict(finding) for finding in probed.findings],
+        }
+        click.echo(json.dumps(values, indent=2))
         return
-    click.echo(reduce.shown(found.form))
-    for line in found.statements or [
+    click.echo(reduce.shown(probed.form))
+    for line in probed.statements or [
         "no dimension, type or attribute matters: the op fails for every value that was tried"
     ]:
         click.echo(f"  {line}")
     click.echo("")
-    for finding in found.findings:
+    for finding in probed.findings:
         click.echo("\n".join(_points(finding)))
     click.echo(
-        f"{found.count} variants tried{'' if found.complete else '; the budget is spent: try a larger --budget'}"
+        f"{probed.count} variants tried{'' if probed.complete else '; the budget is spent: try a larger --budget'}"
     )
 
 
@@ -192,7 +197,7 @@ def bisect_command(
     from opscope.harness.triage import bisect
 
     folder = narrowing.folder_of(op_id, run_dir, "opscope bisect")
-    found = bisect.bisect(folder, repo, good=good, bad=bad, build=build, backend=backend, python=python,
+    bisected = bisect.bisect(folder, repo, good=good, bad=bad, build=build, backend=backend, python=python,
                           any_failure=any_failure, report=click.echo)  # fmt: skip
-    several = len(found.candidates) > 1
-    click.echo(f"\n{'one of these is the first bad commit:' if several else 'the first bad commit:'}\n{found.text}")
+    several = len(bisected.candidates) > 1
+    click.echo(f"\n{'one of these is the first bad commit:' if several else 'the first bad commit:'}\n{bisected.text}")

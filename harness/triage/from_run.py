@@ -10,7 +10,7 @@ from opscope.harness.record import store
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import backend_label
 from opscope.harness.record.records import OpRow, OpTest
-from opscope.harness.record.selection import chosen
+from opscope.harness.record.selection import find_op_ids
 from opscope.harness.record.stages import FAILED
 from opscope.harness.record.store import StoredRun
 from opscope.harness.triage import bundle
@@ -23,7 +23,7 @@ def find(word: str, run_dir: Path | None, where: str) -> tuple[Path, StoredRun, 
         raise InputError(where, "a run that contains the op", "no run in .opscope/runs", "--run DIR")
     run = store.load_run(run_dir)
     try:
-        (op_id,) = chosen(run.rows, [word], where)
+        (op_id,) = find_op_ids(run.rows, [word], where)
     except InputError as error:
         near = error.hint if not error.hint.startswith("-") else "--run DIR if another run contains it"
         raise InputError(where, f"the id of an op of {run_dir}", error.got, near) from None
@@ -47,12 +47,12 @@ def export_dir(run: StoredRun, row: OpRow) -> Path:
 
 def origin(run: StoredRun, row: OpRow, test: OpTest) -> bundle.Origin:
     """Where a failure of a run comes from: options of the run, but what the record itself says of it."""
-    given, record = run.record.origin.options, run.record
-    backends = registry.several(str(given.get("backend") or record.backend))
+    run_options, record = run.record.origin.options, run.record
+    backends = registry.several(str(run_options.get("backend") or record.backend))
     backend = next((name for name in backends if backend_label(name) == test.backend), test.backend)
-    options = bundle.Options.of({**given, "backend": backend, "arch": test.arch or record.arch})
+    options = bundle.Options.of({**run_options, "backend": backend, "arch": test.arch or record.arch})
     return bundle.Origin(
-        export_dir=export_dir(run, row), options=options, run_id=record.run_id, seed=int(given.get("seed") or 0),
+        export_dir=export_dir(run, row), options=options, run_id=record.run_id, seed=int(run_options.get("seed") or 0),
         revision=record.origin.revision, backend_revision=record.origin.backend_revision,
         versions=record.origin.versions,
     )  # fmt: skip

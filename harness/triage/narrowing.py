@@ -16,9 +16,9 @@ def folder_of(word: str, run_dir: Path | None, where: str) -> Path:
 
     Raises InputError: no such op, or one that did not fail. `where` is the command.
     """
-    given = Path(word)
-    if (given / bundle.FILE).is_file():
-        return given
+    path = Path(word)
+    if (path / bundle.FILE).is_file():
+        return path
     run_dir, run, row, test = from_run.find(word, run_dir, where)
     if test.status not in FAILED or test.status is Status.NO_GOLDEN:
         raise InputError(where, "an op that failed", f"{test.op_name} [{test.op_id}], which is {test.status}",

@@ -109,7 +109,7 @@ class _Search:
 
     def attributes(self) -> list[Finding]:
         """A finding for each integer of an attribute, and for all of one at once; then for each flag."""
-        found = []
+        attributes_found = []
         for name, text in self._form.attributes:
             values = list(attribute_text.integers(text))
             if not values or _numbers_dimensions(name):
@@ -121,10 +121,10 @@ class _Search:
                 finding = self._numbers(label, own, list(range(9)), 16,
                                         lambda size, n=name, p=place: self._with(n, p, size))  # fmt: skip
                 if len(finding.points) > 1:
-                    found.append(finding)
+                    attributes_found.append(finding)
                 if place is None and finding.rule:
                     break
-        return found + self._flags()
+        return attributes_found + self._flags()
 
     def _with(self, name: str, place: int | None, value: int) -> tuple[bytes, Form] | None:
         texts = dict(self._form.attributes)
@@ -138,7 +138,7 @@ class _Search:
 
     def _flags(self) -> list[Finding]:
         """Attributes that are true or false, or one of a few words: other than they are."""
-        found = []
+        flags = []
         for name, text in self._form.attributes:
             if text not in ("true", "false"):
                 continue
@@ -146,8 +146,8 @@ class _Search:
             texts = {**dict(self._form.attributes), name: other}
             ends = self._ends({other: self._form_of(dataclasses.replace(self._form, attributes=tuple(texts.items())))})
             rule = f"fails when {name} is {text}" if ends.get(other) == "passes" else ""
-            found.append(Finding(name, tuple({text: "fails", **ends}.items()), rule, text))
-        return found
+            flags.append(Finding(name, tuple({text: "fails", **ends}.items()), rule, text))
+        return flags
 
     def types(self) -> list[Finding]:
         """A finding for the element type of the first operand, and of whatever has it too."""
@@ -165,11 +165,11 @@ class _Search:
             rule = f"fails for {', '.join(failing)}" if few else f"fails for all types but {', '.join(passing)}"
         return [Finding("type", tuple(ends.items()), rule, own)]
 
-    def _ends(self, made: Mapping[str, tuple[bytes, Form] | None]) -> dict[str, str]:
+    def _ends(self, variant_of_name: Mapping[str, tuple[bytes, Form] | None]) -> dict[str, str]:
         """How variants end, by name; those that are no op at all are left out."""
-        there = {name: each for name, each in made.items() if each is not None}
-        tried = self._lab.try_all([refit(self._original, self._form, *each) for each in there.values()])
-        return {name: _end(one) for name, one in zip(there, tried, strict=True) if one is not None}
+        valid = {name: each for name, each in variant_of_name.items() if each is not None}
+        tried = self._lab.try_all([refit(self._original, self._form, *each) for each in valid.values()])
+        return {name: _end(end) for name, end in zip(valid, tried, strict=True) if end is not None}
 
     def _numbers(
         self, name: str, own: int, first: list[int], furthest: int,
@@ -177,16 +177,19 @@ class _Search:
     ) -> Finding:  # fmt: skip
         """The finding for an integer that `make` gives variants of."""
         points: dict[int, bool] = {own: True}
-        shown = {own: "fails"}
+        end_of_size = {own: "fails"}
 
         def ask_all(sizes: list[int]) -> None:
-            made = {size: each for size in sizes if size not in shown and (each := make(size)) is not None
-                    and each[1].elements <= LARGEST}  # fmt: skip
-            variants = [refit(self._original, self._form, *each) for each in made.values()]
-            for (size, (_, form)), tried in zip(made.items(), self._lab.try_all(variants), strict=True):
+            variant_of_size = {
+                size: variant
+                for size in sizes
+                if size not in end_of_size and (variant := make(size)) is not None and variant[1].elements <= LARGEST
+            }
+            variants = [refit(self._original, self._form, *variant) for variant in variant_of_size.values()]
+            for (size, (_, form)), tried in zip(variant_of_size.items(), self._lab.try_all(variants), strict=True):
                 if tried is None:
                     continue
-                shown[size] = _end(tried)
+                end_of_size[size] = _end(tried)
                 if tried.fails or tried.passes:
                     points[size] = tried.fails
                     if axis is not None:
@@ -207,7 +210,7 @@ class _Search:
         if axis is not None and rule is not None and _bound(rule.text):
             self._bounds += 1
         self._report(f"{self._lab.count} tried: {name}: {text or 'does not decide'}")
-        ends = tuple((str(size), shown[size]) for size in sorted(shown))
+        ends = tuple((str(size), end_of_size[size]) for size in sorted(end_of_size))
         return Finding(name, ends, text, str(own))
 
     def elements(self) -> str:

@@ -102,14 +102,14 @@ class _Search:
         """The variants that these forms of the smallest op make."""
         variant, form = self.best.variant, self.best.variant.form
         for other in forms(form):
-            made = axes.first_valid(variant.module, form, [other])
-            if made is not None and made[1] != form:
-                yield refit(variant, form, *made)
+            valid = axes.first_valid(variant.module, form, [other])
+            if valid is not None and valid[1] != form:
+                yield refit(variant, form, *valid)
 
     def _axes(self) -> None:
         form = self.best.variant.form
-        for found in sorted(axes.find(self.best.variant.module, form), key=lambda axis: -axis.size):
-            axis, below = found, 0  # no size up to `below` fails
+        for found_axis in sorted(axes.find(self.best.variant.module, form), key=lambda axis: -axis.size):
+            axis, below = found_axis, 0  # no size up to `below` fails
             while not self.lab.out_of_budget:
                 sizes = _between(below, axis.size)
                 if not self._first(f"{axis.name} smaller", self._sized(axis, sizes)):
@@ -123,9 +123,9 @@ class _Search:
     def _sized(self, axis: axes.Axis, sizes: Iterable[int]) -> Iterator[Variant]:
         variant, form = self.best.variant, self.best.variant.form
         for size in sizes:
-            made = axes.made(variant.module, form, axis, size)
-            if made is not None and made[1].elements <= form.elements:  # a smaller window may make a larger result
-                yield refit(variant, form, *made)
+            built = axes.made(variant.module, form, axis, size)
+            if built is not None and built[1].elements <= form.elements:  # a smaller window may make a larger result
+                yield refit(variant, form, *built)
 
     def _size(self, axis: axes.Axis) -> int:
         """The size of an axis in the smallest op."""
@@ -146,8 +146,8 @@ class _Search:
         for name, text in self.best.variant.form.attributes:
             # What is printed again although it was left out is not gone.
             fewer = len(self.best.variant.form.attributes)
-            gone = (v for v in self._of_forms(without(name)) if len(v.form.attributes) < fewer)
-            if self._first(f"without {name}", gone):
+            variants = (v for v in self._of_forms(without(name)) if len(v.form.attributes) < fewer)
+            if self._first(f"without {name}", variants):
                 continue
             for value in (1, 0):
                 values = attribute_text.integers(text)
@@ -176,12 +176,12 @@ class _Search:
 
 def _between(below: int, size: int) -> list[int]:
     """Sizes above `below` and under `size`, smallest first: the usual ones, then nearer and nearer to `size`."""
-    found = [usual for usual in SIZES if below < usual < size]
-    gap = size - (found[-1] if found else below)
+    sizes = [usual for usual in SIZES if below < usual < size]
+    gap = size - (sizes[-1] if sizes else below)
     while gap > 1:
         gap //= 2
-        found.append(size - gap)
-    return found
+        sizes.append(size - gap)
+    return sizes
 
 
 def _all(form: Form, name: str, value: int) -> Iterable[Form]:

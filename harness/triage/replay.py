@@ -69,8 +69,8 @@ def replay(
     repro = bundle.read(folder)
     with tempfile.TemporaryDirectory(prefix="opscope-replay-") as scratch:
         context = bundle.context_of(folder, repro, Path(scratch))
-        given = {"arch": arch, "data_format": data_format, "math_fidelity": math_fidelity}
-        changed = {name: value for name, value in given.items() if value is not None}
+        overrides = {"arch": arch, "data_format": data_format, "math_fidelity": math_fidelity}
+        changed = {name: value for name, value in overrides.items() if value is not None}
         if backend is not None and backend_label(backend) != backend_label(repro.options.backend):
             # Formats and fidelity are the recorded backend's own words.
             changed |= {"data_format": data_format, "math_fidelity": math_fidelity}
@@ -108,10 +108,10 @@ def command(
 
     Exit code 0: it passes; 1: it fails as recorded; 2: it could not be run; 3: it fails in another way.
     """
-    found = replay(folder, backend=backend, arch=arch, data_format=data_format, math_fidelity=math_fidelity,
+    replayed = replay(folder, backend=backend, arch=arch, data_format=data_format, math_fidelity=math_fidelity,
                    op_timeout=op_timeout)  # fmt: skip
-    click.echo(json.dumps(found.test.model_dump(mode="json"), indent=2) if as_json else found.text)
-    raise SystemExit(found.code)
+    click.echo(json.dumps(replayed.test.model_dump(mode="json"), indent=2) if as_json else replayed.text)
+    raise SystemExit(replayed.code)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

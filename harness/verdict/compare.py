@@ -95,8 +95,8 @@ def check_cancelling(
     error, size = np.abs(d - g)[cancelled], size[cancelled]
     relative, median = float(np.linalg.norm(error) / np.linalg.norm(size)), float(np.median(error / size))
     if not (relative <= row.relative_l2 and median <= row.single):
-        told = f"expected at most {row.relative_l2:.3g} of its terms, got {relative:.3g} (median {median:.3g})"
-        return plain.model_copy(update={"reason": f"cancelling sum: {told}"})
+        reason = f"expected at most {row.relative_l2:.3g} of its terms, got {relative:.3g} (median {median:.3g})"
+        return plain.model_copy(update={"reason": f"cancelling sum: {reason}"})
     rest = check(golden.ravel()[~cancelled], got.ravel()[~cancelled], row)
     flags = tuple(dict.fromkeys((*plain.flags, *rest.flags, "cancellation")))
     return plain.model_copy(update={"passed": rest.passed, "reason": rest.reason, "flags": flags})

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from opscope.base.op_families import PRODUCTS, op_family
-from opscope.harness.prepare.live_golden import Following
+from opscope.harness.prepare.live_golden import LiveGolden
 from opscope.harness.prepare.paths import moved_shape, moves_of, path_of
 from opscope.harness.prepare.program import Node, SplitModule
 from opscope.harness.prepare.walk import Missing
@@ -83,7 +83,7 @@ class Watch:
         self._inputs, self._cache_dir = inputs, cache_dir
         self._producer = {value: node for node in split.program.walk() for value in node.results}
         self._arguments = {value: number for number, value in enumerate(split.program.arguments)}
-        self._walk: Following | None = None
+        self._walk: LiveGolden | None = None
         self._errors: dict[int, tuple[float, float | None]] = {}
         self._values: dict[int, np.ndarray] = {}
         self._readers: dict[int, int] = {}
@@ -98,7 +98,7 @@ class Watch:
 
     def begin(self, paths: frozenset[str]) -> None:
         """Hears which nodes' values will come."""
-        self._walk = Following(self.split, self._inputs, paths, self._cache_dir)
+        self._walk = LiveGolden(self.split, self._inputs, paths, self._cache_dir)
         self._paths = paths
         for path in paths:
             for value in self._read_by(self.nodes[path]):
@@ -131,16 +131,16 @@ class Watch:
 
     def first_jump(self) -> Jump | None:
         """The first op of the program whose own error makes the model's jump."""
-        for one in self.in_order():
-            if one.verdict in ("jump", "suspect"):
-                told = asdict(one)
-                return Jump(confirmed=told.pop("verdict") == "jump", **told)
+        for intermediate in self.in_order():
+            if intermediate.verdict in ("jump", "suspect"):
+                fields = asdict(intermediate)
+                return Jump(confirmed=fields.pop("verdict") == "jump", **fields)
         return None
 
     def write(self, folder: Path) -> Path:
         """Writes the lines; the path of the file. Raises OSError."""
         folder.mkdir(parents=True, exist_ok=True)
-        lines = [json.dumps(asdict(one)) for one in self.in_order()]
+        lines = [json.dumps(asdict(intermediate)) for intermediate in self.in_order()]
         (folder / FILE).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
         return folder / FILE
 
@@ -151,14 +151,14 @@ class Watch:
         got = [_narrowed(array, golden) for array, golden in zip(got, goldens, strict=True)]
         rows = [self._row(node, number) for number in range(len(goldens))]
         checks = [check(g, d, row) for g, d, row in zip(goldens, got, rows, strict=True)]
-        errors = [_error(one, g, d) for one, g, d in zip(checks, goldens, got, strict=True)]
-        measured = [one.pcc for one in checks if one.pcc is not None]
+        errors = [_error(result_check, g, d) for result_check, g, d in zip(checks, goldens, got, strict=True)]
+        measured = [result_check.pcc for result_check in checks if result_check.pcc is not None]
         error, pcc = max(errors), min(measured, default=None)
         before = [self._error_of(value) for value in self._read_by(node)]
         error_before = max((e for e, _ in before), default=0.0)
         pcc_before = min((p for _, p in before if p is not None), default=None)
-        for value, array, own, one in zip(node.outputs, got, errors, checks, strict=True):
-            self._errors[value] = own, one.pcc
+        for value, array, own_error, result_check in zip(node.outputs, got, errors, checks, strict=True):
+            self._errors[value] = own_error, result_check.pcc
             self._keep(value, array)
         limit = min((row.relative_l2 for row in rows), default=0.0)
         verdict = "right"
@@ -179,7 +179,7 @@ class Watch:
 
     def _row(self, node: Node, number: int) -> Tolerance:
         """What one result of a node is held to: the coarsest row of the node and of what was fused into it."""
-        rows = [self._own_row(one, min(number, len(one.outputs) - 1)) for one in self._fused(node)]
+        rows = [self._own_row(fused_node, min(number, len(fused_node.outputs) - 1)) for fused_node in self._fused(node)]
         return max(rows, key=lambda row: row.relative_l2)
 
     def _own_row(self, node: Node, number: int) -> Tolerance:
@@ -202,14 +202,14 @@ class Watch:
         assert self._walk is not None
         fused = self._fused(node)
         right: list[Any] = []
-        for one in fused:
-            right = self._walk.alone(one, values)
+        for fused_node in fused:
+            right = self._walk.alone(fused_node, values)
             if any(isinstance(result, Missing) for result in right):
                 return "suspect"
-            values.update(zip(one.outputs, right, strict=True))
+            values.update(zip(fused_node.outputs, right, strict=True))
         if len(fused) > 1:
-            both = enumerate(zip(right, got, strict=True))
-            checks = [self._judge_fused(fused, values, r, d, self._row(node, number)) for number, (r, d) in both]
+            pairs = enumerate(zip(right, got, strict=True))
+            checks = [self._judge_fused(fused, values, r, d, self._row(node, number)) for number, (r, d) in pairs]
             return "amplifies" if all(one.passed for one in checks) else "jump"
         op = self.split.ops[node.op_id]
         checks = compare(
@@ -239,25 +239,25 @@ class Watch:
 
     def _fused(self, node: Node) -> list[Node]:
         """A node, last, and those before it whose values the device does not show: it makes them on the way to this."""
-        known = self._groups.get(node.path)
-        if known is None:
-            found = {node.path: node}
+        group = self._groups.get(node.path)
+        if group is None:
+            member_of_path = {node.path: node}
             waiting = [node]
-            while waiting and len(found) <= MOST_FUSED:
+            while waiting and len(member_of_path) <= MOST_FUSED:
                 for value in waiting.pop().inputs:
                     maker = self._producer.get(value)
-                    if maker is not None and maker.kind == "op" and maker.path not in {*self._paths, *found}:
-                        found[maker.path] = maker
+                    if maker is not None and maker.kind == "op" and maker.path not in {*self._paths, *member_of_path}:
+                        member_of_path[maker.path] = maker
                         waiting.append(maker)
             # Values are numbered in the program's order.
-            known = self._groups[node.path] = sorted(found.values(), key=lambda one: one.results)
-        return known
+            group = self._groups[node.path] = sorted(member_of_path.values(), key=lambda member: member.results)
+        return group
 
     def _read_by(self, node: Node) -> list[int]:
         """The values that a node, with what was fused into it, is computed from."""
         fused = self._fused(node)
-        made = {value for one in fused for value in one.results}
-        return list(dict.fromkeys(value for one in fused for value in one.inputs if value not in made))
+        made_inside = {value for member in fused for value in member.results}
+        return list(dict.fromkeys(value for member in fused for value in member.inputs if value not in made_inside))
 
     # --- values
 
@@ -275,15 +275,15 @@ class Watch:
         stack, worst, least = [value], 0.0, None
         met: set[int] = set()
         while stack:
-            one = stack.pop()
-            if one in met:
+            number = stack.pop()
+            if number in met:
                 continue
-            met.add(one)
-            if one in self._errors:
-                error, pcc = self._errors[one]
+            met.add(number)
+            if number in self._errors:
+                error, pcc = self._errors[number]
                 worst = error if not error <= worst else worst
                 least = pcc if least is None or (pcc is not None and pcc < least) else least
-            elif (maker := self._producer.get(one)) is not None:
+            elif (maker := self._producer.get(number)) is not None:
                 stack.extend(maker.operands)
         return worst, least
 
@@ -306,7 +306,7 @@ def _finite(error: float) -> float | None:
     return error if math.isfinite(error) else None
 
 
-class Made(NamedTuple):
+class CompiledOp(NamedTuple):
     """One operation of a compiled program."""
 
     program: int
@@ -316,23 +316,23 @@ class Made(NamedTuple):
     """Shape and element type of each."""
 
 
-def candidates(operations: Sequence[Made], expected: Mapping[str, tuple[TensorDesc, ...]]) -> dict[str, int]:
+def candidates(operations: Sequence[CompiledOp], expected: Mapping[str, tuple[TensorDesc, ...]]) -> dict[str, int]:
     """Path -> number of the operation that holds the value of the node there, its results of the right types: the first
     whose location says by which moves, else the last of that path; one of the entry before any other."""
-    found: dict[str, int] = {}
+    number_of_path: dict[str, int] = {}
     for number, (program, location, results) in enumerate(operations):
         path, moves = path_of(location), moves_of(location)
-        wanted = expected.get(path)
-        if wanted is None or moves is None or len(wanted) != len(results):
+        descs = expected.get(path)
+        if descs is None or moves is None or len(descs) != len(results):
             continue
-        before = operations[found[path]] if path in found else None
+        before = operations[number_of_path[path]] if path in number_of_path else None
         if before is not None and (before.program < program or moves_of(before.location)):
             continue
         if all(
-            _same(desc, moved_shape(shape, moves), kind) for desc, (shape, kind) in zip(wanted, results, strict=True)
+            _same(desc, moved_shape(shape, moves), kind) for desc, (shape, kind) in zip(descs, results, strict=True)
         ):
-            found[path] = number
-    return found
+            number_of_path[path] = number
+    return number_of_path
 
 
 def _same(desc: TensorDesc, shape: tuple[int, ...] | None, element: str) -> bool:
@@ -348,10 +348,10 @@ def _narrowed(got: np.ndarray, golden: np.ndarray) -> Any:
     return got if got.dtype == golden.dtype else got.astype(golden.dtype)
 
 
-def _error(one: ResultCheck, golden: np.ndarray, got: np.ndarray) -> float:
+def _error(result_check: ResultCheck, golden: np.ndarray, got: np.ndarray) -> float:
     """The size of the error of a result."""
-    if one.passed and one.relative_l2 is None:
+    if result_check.passed and result_check.relative_l2 is None:
         return 0.0
-    if one.max_abs is None or (one.relative_l2 is None and golden.dtype.kind not in "biu"):
+    if result_check.max_abs is None or (result_check.relative_l2 is None and golden.dtype.kind not in "biu"):
         return float("inf")  # infinities or NaN in other places
-    return float(one.relative_l2) if one.relative_l2 is not None else float(np.mean(golden != got))
+    return float(result_check.relative_l2) if result_check.relative_l2 is not None else float(np.mean(golden != got))

@@ -11,7 +11,7 @@ COPIED = 64 << 20
 """Bytes up to which inputs are copied; of larger ones only a digest is kept, so that memory does not double."""
 
 
-class Untouched:
+class InputSnapshot:
     """The inputs of one op as they were handed to the backend."""
 
     def __init__(self, inputs: Sequence[np.ndarray]) -> None:
@@ -21,12 +21,14 @@ class Untouched:
 
     def overwritten(self, inputs: Sequence[np.ndarray]) -> tuple[int, ...]:
         """Positions of the inputs whose bits are not what they were, or whose size is another."""
-        found = []
+        positions = []
         for position, (before, array) in enumerate(zip(self._before, inputs, strict=True)):
-            same = np.array_equal(before, _bytes(array)) if isinstance(before, np.ndarray) else before == _digest(array)
-            if not same:
-                found.append(position)
-        return tuple(found)
+            unchanged = (
+                np.array_equal(before, _bytes(array)) if isinstance(before, np.ndarray) else before == _digest(array)
+            )
+            if not unchanged:
+                positions.append(position)
+        return tuple(positions)
 
 
 def _bytes(array: np.ndarray) -> np.ndarray:

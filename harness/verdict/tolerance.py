@@ -207,8 +207,8 @@ def inner_size(
     shape = inputs[0].shape
     if "dot_dimension_numbers" not in params:  # `dot` sums over the last
         return max(1, *shape[-1:])
-    found = re.search(r"lhs_contracting_dimensions = \[([\d, ]*)\]", params["dot_dimension_numbers"])
-    return max(1, math.prod(shape[dim] for dim in _integers(found[1] if found else "")))
+    match = re.search(r"lhs_contracting_dimensions = \[([\d, ]*)\]", params["dot_dimension_numbers"])
+    return max(1, math.prod(shape[dim] for dim in _integers(match[1] if match else "")))
 
 
 def _integers(text: str) -> list[int]:
@@ -219,6 +219,6 @@ def _integers(text: str) -> list[int]:
 
 def _output_features(kernel: TensorDesc, numbers: str) -> int:
     """A convolution's output features, from its dimension numbers, `[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]`."""
-    found = re.search(r"x\[([^\]]*)\]->", numbers)
-    letters = found[1].split(", ") if found else []
+    match = re.search(r"x\[([^\]]*)\]->", numbers)
+    letters = match[1].split(", ") if match else []
     return kernel.shape[letters.index("o")] if "o" in letters else kernel.shape[-1]

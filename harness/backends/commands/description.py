@@ -90,13 +90,13 @@ def read(path: Path) -> CommandFile:
     import yaml
 
     try:
-        told = yaml.safe_load(path.read_text(encoding="utf-8"))
+        description = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(str(path), "a YAML file with stage commands", str(error)) from error
     except yaml.YAMLError as error:
         raise InputError(str(path), "YAML", " ".join(str(error).split())[:160]) from error
     where = str(path)
-    table = _table(told, where, _KEYS)
+    table = _table(description, where, _KEYS)
     rows = table.get("stages")
     if not isinstance(rows, list) or not rows:
         raise InputError(where, "a list `stages`", "none", "docs/backends.md")
@@ -119,12 +119,12 @@ def read(path: Path) -> CommandFile:
 
 def placeholders(word: str) -> list[str]:
     """The names between braces in a word of a command; `{{` and `}}` are braces themselves."""
-    return [found[1] for found in _BRACES.finditer(word) if found[1] is not None]
+    return [match[1] for match in _BRACES.finditer(word) if match[1] is not None]
 
 
 def filled(word: str, values: dict[str, str]) -> str:
     """The word with every placeholder replaced."""
-    return _BRACES.sub(lambda found: found[0][0] if found[1] is None else values[found[1]], word)
+    return _BRACES.sub(lambda match: match[0][0] if match[1] is None else values[match[1]], word)
 
 
 def _stage(row: Any, where: str, first: bool) -> CommandStage:
@@ -139,17 +139,19 @@ def _stage(row: Any, where: str, first: bool) -> CommandStage:
     command = _words(table, "command", where)
     if not command:
         raise InputError(where, "a `command` as a list of words", repr(table.get("command")))
-    made = CommandStage(stage, command, str(table.get("writes") or f"{stage}.out"), bool(table.get("stdout", False)))
-    if Path(made.writes).name != made.writes:
-        raise InputError(where, "a file's name after `writes`", repr(made.writes))
+    stage_command = CommandStage(
+        stage, command, str(table.get("writes") or f"{stage}.out"), bool(table.get("stdout", False))
+    )
+    if Path(stage_command.writes).name != stage_command.writes:
+        raise InputError(where, "a file's name after `writes`", repr(stage_command.writes))
     used = [name for word in command for name in placeholders(word)]
     for name in used:
-        known = PLACEHOLDERS if stage is Stage.RUN else PLACEHOLDERS.keys() - RUN_ONLY
-        if name not in known and not re.fullmatch(r"env:\w+", name):
+        allowed = PLACEHOLDERS if stage is Stage.RUN else PLACEHOLDERS.keys() - RUN_ONLY
+        if name not in allowed and not re.fullmatch(r"env:\w+", name):
             only = " (only `run` has values)" if name in RUN_ONLY else ""
-            raise InputError(where, f"a placeholder{only}", f"{{{name}}}", closest(name, known))
-    _check_used(made, set(used), where, first)
-    return made
+            raise InputError(where, f"a placeholder{only}", f"{{{name}}}", closest(name, allowed))
+    _check_used(stage_command, set(used), where, first)
+    return stage_command
 
 
 def _check_used(stage: CommandStage, used: set[str], where: str, first: bool) -> None:
@@ -181,14 +183,14 @@ def _tool(stage: CommandStage) -> str:
     return stage.command[0]
 
 
-def _table(value: Any, where: str, known: frozenset[str] | None = None) -> dict[str, Any]:
-    if value is None and known is not _KEYS:
+def _table(value: Any, where: str, allowed: frozenset[str] | None = None) -> dict[str, Any]:
+    if value is None and allowed is not _KEYS:
         return {}
     if not isinstance(value, dict):
         raise InputError(where, "a table of keys and values", repr(value)[:60])
     for key in value:
-        if known is not None and key not in known:
-            raise InputError(where, "a known key", repr(key), closest(str(key), known))
+        if allowed is not None and key not in allowed:
+            raise InputError(where, "a known key", repr(key), closest(str(key), allowed))
     return value
 
 
@@ -199,8 +201,8 @@ def _words(table: dict[str, Any], key: str, where: str) -> tuple[str, ...]:
     return tuple(str(word) for word in value)
 
 
-def _word(table: dict[str, Any], key: str, where: str, known: tuple[str, ...], default: str) -> str:
+def _word(table: dict[str, Any], key: str, where: str, allowed: tuple[str, ...], default: str) -> str:
     value = str(table.get(key) or default)
-    if value not in known:
-        raise InputError(f"{where}: {key}", f"one of {', '.join(known)}", repr(value), closest(value, known))
+    if value not in allowed:
+        raise InputError(f"{where}: {key}", f"one of {', '.join(allowed)}", repr(value), closest(value, allowed))
     return value

@@ -26,9 +26,9 @@ def run(flatbuffer: str, inputs: list[Any], numpy: Any) -> list[Any]:
     options.mesh_shape = mesh
     device = runtime.open_mesh_device(options)
     try:
-        held = util.convert_input_layouts(device, [util.create_tensor(v, mesh) for v in values], binary.fbb, 0)
+        device_inputs = util.convert_input_layouts(device, [util.create_tensor(v, mesh) for v in values], binary.fbb, 0)
         outputs = [util.create_tensor(tensor, mesh) for tensor in program.output_tensors]
-        results = runtime.submit(device, binary.fbb, 0, held)
+        results = runtime.submit(device, binary.fbb, 0, device_inputs)
         runtime.wait(results)
         for output, result in zip(outputs, results, strict=True):
             runtime.memcpy(output, runtime.to_host(result, untilize=True)[0])
@@ -53,10 +53,10 @@ def _array(torch: Any, tensor: Any, numpy: Any) -> Any:
 def main(arguments: list[str]) -> None:
     """Entry point."""
     numpy = import_module("numpy")
-    flatbuffer, given, wanted = arguments
-    with numpy.load(given, allow_pickle=False) as stored:
+    flatbuffer, input_files, output_file = arguments
+    with numpy.load(input_files, allow_pickle=False) as stored:
         inputs = [stored[name] for name in stored.files]
-    numpy.savez(wanted, *run(flatbuffer, inputs, numpy))
+    numpy.savez(output_file, *run(flatbuffer, inputs, numpy))
 
 
 if __name__ == "__main__":

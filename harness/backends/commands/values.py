@@ -32,15 +32,15 @@ class OpFiles:
         self.previous = self.module
         """What the stage before wrote."""
 
-    def words(self, command: Sequence[str], job: Job, output: Path, here: Path) -> list[str]:
+    def words(self, command: Sequence[str], job: Job, output: Path, yaml_folder: Path) -> list[str]:
         """The words of a command with everything filled in. Raises StageError for an unset environment variable."""
         values = {
             "module": str(self.module), "input": str(self.previous), "output": str(output),
-            "work_dir": str(self.folder), "here": str(here), "python": sys.executable, "arch": job.options.arch,
+            "work_dir": str(self.folder), "here": str(yaml_folder), "python": sys.executable, "arch": job.options.arch,
             "data_format": job.options.data_format or "", "math_fidelity": job.options.math_fidelity or "",
             "inputs_npz": str(self.folder / "inputs.npz"), "outputs_npz": str(self.folder / "outputs.npz"),
         }  # fmt: skip
-        found = []
+        filled_words = []
         for word in command:
             names = set(placeholders(word))
             for name in names:
@@ -54,19 +54,19 @@ class OpFiles:
                 rows = [self._of_a_result(index, desc) for index, desc in enumerate(job.results)]
             else:
                 rows = [{}]
-            found += [filled(word, {**values, **row}) for row in rows]
-        return found
+            filled_words += [filled(word, {**values, **row}) for row in rows]
+        return filled_words
 
     def write_inputs(self, job: Job, command: Sequence[str]) -> None:
         """Writes the inputs in the forms that the command asks for."""
-        asked = {name for word in command for name in placeholders(word)}
-        if "inputs_npz" in asked:
+        placeholders_used = {name for word in command for name in placeholders(word)}
+        if "inputs_npz" in placeholders_used:
             np.savez(self.folder / "inputs.npz", *map(_plain, job.inputs))
         for index, array in enumerate(job.inputs):
             row = self._of_an_input(index, _desc(array))
-            if "input_npy" in asked:
+            if "input_npy" in placeholders_used:
                 np.save(row["input_npy"], _plain(array), allow_pickle=False)
-            if "input_bin" in asked:
+            if "input_bin" in placeholders_used:
                 np.ascontiguousarray(array).tofile(row["input_bin"])
 
     def results(self, job: Job, command: Sequence[str]) -> list[np.ndarray]:
@@ -74,8 +74,8 @@ class OpFiles:
 
         Raises ValueError, in words that follow "left with exit code 0 and", where one is missing or of another size.
         """
-        asked = {name for word in command for name in placeholders(word)}
-        if "outputs_npz" in asked:
+        placeholders_used = {name for word in command for name in placeholders(word)}
+        if "outputs_npz" in placeholders_used:
             path = self.folder / "outputs.npz"
             _must_exist(path)
             with np.load(path, allow_pickle=False) as stored:
@@ -83,10 +83,10 @@ class OpFiles:
             if len(arrays) != len(job.results):
                 raise ValueError(f"wrote {len(arrays)} results into {path.name}, where {len(job.results)} are declared")
             return [_as_declared(array, desc, path) for array, desc in zip(arrays, job.results, strict=True)]
-        found = []
+        read_arrays = []
         for index, desc in enumerate(job.results):
             row = self._of_a_result(index, desc)
-            path = Path(row["output_npy" if "output_npy" in asked else "output_bin"])
+            path = Path(row["output_npy" if "output_npy" in placeholders_used else "output_bin"])
             _must_exist(path)
             dtype = numpy_dtype(desc.data_type)
             array = np.load(path, allow_pickle=False) if path.suffix == ".npy" else np.fromfile(path, np.uint8)
@@ -94,8 +94,8 @@ class OpFiles:
                 if array.nbytes != dtype.itemsize * int(np.prod(desc.shape)):
                     raise ValueError(f"wrote {array.nbytes} bytes into {path.name}, where {_word(desc)} is declared")
                 array = array.view(dtype).reshape(desc.shape)
-            found.append(_as_declared(array, desc, path))
-        return found
+            read_arrays.append(_as_declared(array, desc, path))
+        return read_arrays
 
     def _of_an_input(self, index: int, desc: TensorDesc) -> dict[str, str]:
         base = self.folder / f"input_{index}"

@@ -61,18 +61,18 @@ def legalised(module: bytes) -> ir.Module:
 
 def refusal(module: ir.Module) -> str:
     """Why the interpreter cannot take a module, as far as that is known beforehand; empty where nothing is."""
-    found = ""
+    reason = ""
 
     def visit(op: ir.Operation) -> ir.WalkResult:
-        nonlocal found
+        nonlocal reason
         if op.name in NOT_INTERPRETED:
-            found = f"the interpreter has no {op.name}"
+            reason = f"the interpreter has no {op.name}"
         elif complex_ := next((v.type for v in (*op.operands, *op.results) if "complex<" in str(v.type)), None):
-            found = f"{op.name} of {complex_}: jaxlib hands complex numbers neither to the interpreter nor back"
-        return ir.WalkResult.INTERRUPT if found else ir.WalkResult.ADVANCE
+            reason = f"{op.name} of {complex_}: jaxlib hands complex numbers neither to the interpreter nor back"
+        return ir.WalkResult.INTERRUPT if reason else ir.WalkResult.ADVANCE
 
     module.operation.walk(visit)
-    return found
+    return reason
 
 
 def evaluate(module: ir.Module, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:

@@ -24,18 +24,18 @@ def literal(array: np.ndarray) -> str:
     integers."""
     if array.size > 1 and any(array.strides):
         return str(array.tolist()).lower()
-    one = array.reshape(-1)[:1]
-    if one.dtype.kind == "c":
-        return f"({', '.join(_bits(part) for part in (np.real(one), np.imag(one)))})"
-    if one.dtype == np.bool_:
-        return str(bool(one[0])).lower()
-    return str(int(one[0])) if one.dtype.kind in "iu" or "int" in one.dtype.name else _bits(one)
+    element = array.reshape(-1)[:1]
+    if element.dtype.kind == "c":
+        return f"({', '.join(_bits(part) for part in (np.real(element), np.imag(element)))})"
+    if element.dtype == np.bool_:
+        return str(bool(element[0])).lower()
+    return str(int(element[0])) if element.dtype.kind in "iu" or "int" in element.dtype.name else _bits(element)
 
 
-def _bits(one: np.ndarray) -> str:
-    """The bits of the one float in `one` as a hex literal of its full width."""
-    width = one.dtype.itemsize
-    return f"0x{int(np.ascontiguousarray(one).view(f'u{width}')[0]):0{2 * width}X}"
+def _bits(element: np.ndarray) -> str:
+    """The bits of the one float in `element` as a hex literal of its full width."""
+    width = element.dtype.itemsize
+    return f"0x{int(np.ascontiguousarray(element).view(f'u{width}')[0]):0{2 * width}X}"
 
 
 def constant(array: np.ndarray, type_: ir.Type) -> ir.Operation:
@@ -57,7 +57,7 @@ def inner_ops(op: ir.Operation) -> Iterator[ir.Operation]:
 
 def symbols_in(op: ir.Operation) -> list[str]:
     """Names of the symbols that `op` and the ops in its regions refer to, each once, in order."""
-    found: dict[str, None] = {}
+    symbols: dict[str, None] = {}
     for each in (op, *inner_ops(op)):
         for name in each.attributes:
             if name == "sym_name":
@@ -67,10 +67,10 @@ def symbols_in(op: ir.Operation) -> list[str]:
             except TypeError:  # a complex constant: no symbol in there
                 continue
             if isinstance(attr, (ir.FlatSymbolRefAttr, ir.SymbolRefAttr)):
-                found.update(dict.fromkeys([attr.value] if isinstance(attr.value, str) else attr.value[:1]))
+                symbols.update(dict.fromkeys([attr.value] if isinstance(attr.value, str) else attr.value[:1]))
             elif isinstance(attr, (ir.ArrayAttr, ir.DictAttr)) or type(attr) is ir.Attribute:
-                found.update(dict.fromkeys(re.findall(r"@([\w.$-]+)", str(attr))))
-    return list(found)
+                symbols.update(dict.fromkeys(re.findall(r"@([\w.$-]+)", str(attr))))
+    return list(symbols)
 
 
 def build_module(
@@ -88,9 +88,9 @@ def build_module(
     tokens are returned. Raises CannotBuildError.
     """
     results = [(i, r.type) for i, r in enumerate(op.results) if str(r.type) != TOKEN]
-    for what, type_ in [*(("takes", t) for _, t in arguments), *(("gives", t) for _, t in results)]:
+    for verb, type_ in [*(("takes", t) for _, t in arguments), *(("gives", t) for _, t in results)]:
         if reason := not_a_static_tensor(type_):
-            raise CannotBuildError(f"{what} a value that no array can hold: {reason}")
+            raise CannotBuildError(f"{verb} a value that no array can hold: {reason}")
     if not results:
         raise CannotBuildError("it computes no tensor")
     place = located(op.location)
@@ -108,9 +108,9 @@ def build_module(
         point = ir.InsertionPoint(block)
         new: dict[int, ir.Value] = {number: block.arguments[i] for i, (number, _) in enumerate(arguments)}
         for number, (array, type_) in embedded.items():
-            held = constant(array, type_)
-            point.insert(held)
-            new[number] = held.results[0]
+            constant_op = constant(array, type_)
+            point.insert(constant_op)
+            new[number] = constant_op.results[0]
         for number in tokens:
             token = ir.Type.parse(TOKEN)
             new[number] = ir.Operation.create("stablehlo.create_token", results=[token], ip=point).results[0]

@@ -54,10 +54,10 @@ class _Tagger:
         part = f"{PART}{fixed.removeprefix(PART)}" if fixed else ""
         for index, op in enumerate(ops):
             spot = f"{path}/{index}"
-            mine = fixed if op in returned else part
-            op.location = ir.Location.name(mine or spot, op.location)
+            path_in_composite = fixed if op in returned else part
+            op.location = ir.Location.name(path_in_composite or spot, op.location)
             if op.name in _CALLEE:
-                self.call(op, spot, mine)
+                self.call(op, spot, path_in_composite)
             elif op.name in BODIES:
                 names = BODIES[op.name]
                 for number, region in enumerate(op.regions):

@@ -162,7 +162,7 @@ def attribute_token(attr: ir.Attribute, resolve: Resolve) -> str:
     for kind, fields in _STRUCTS:
         if kind.isinstance(attr):
             return f"{kind.__name__}<{';'.join(_field(getattr(kind(attr), field)) for field in fields)}>"
-    return "text:" + re.sub(r"@([\w.$-]+)", lambda found: f"@{resolve(found[1])}", str(attr))
+    return "text:" + re.sub(r"@([\w.$-]+)", lambda match: f"@{resolve(match[1])}", str(attr))
 
 
 def _field(value: object) -> str:

@@ -96,8 +96,8 @@ def _block(old: ir.Block, values: dict[ir.Value, ir.Value], results: list[ir.Typ
         operands = [values[v] for v in op.operands]
         if op.name in _KEPT and results is not None:
             operands = [_convert(v, t) for v, t in zip(operands, results, strict=True)]
-        made = _exact(op, operands) if _own_type(op) else list(_operation(op, operands, values).results)
-        values.update(zip(op.results, made, strict=True))
+        made_results = _exact(op, operands) if _own_type(op) else list(_operation(op, operands, values).results)
+        values.update(zip(op.results, made_results, strict=True))
 
 
 def _exact(op: ir.Operation, operands: list[ir.Value]) -> list[ir.Value]:
@@ -111,16 +111,16 @@ def _exact(op: ir.Operation, operands: list[ir.Value]) -> list[ir.Value]:
 def _operation(op: ir.Operation, operands: list[ir.Value], values: dict[ir.Value, ir.Value]) -> ir.Operation:
     """An op on wide types, its regions rebuilt; they may use outer values."""
     attributes = {name: _attribute(op.attributes[name]) for name in op.attributes}
-    made = ir.Operation.create(
+    operation = ir.Operation.create(
         op.name, [_wide(r.type) for r in op.results], operands, attributes, None, len(op.regions)
     )
-    for old, new in zip(op.regions, made.regions, strict=True):
+    for old, new in zip(op.regions, operation.regions, strict=True):
         for block in old.blocks:
             types = [_wide(a.type) for a in block.arguments]
             fresh = ir.Block.create_at_start(new, types, [ir.Location.unknown()] * len(types))
             with ir.InsertionPoint(fresh):
                 _block(block, {**values, **dict(zip(block.arguments, fresh.arguments, strict=True))})
-    return made
+    return operation
 
 
 def _attribute(attr: ir.Attribute) -> ir.Attribute:

@@ -64,8 +64,8 @@ def literal_of(op: ir.Operation) -> str:
     """The text between `dense<` and `>` of a constant whose attribute jaxlib cannot hand out (complex numbers)."""
     clone = op.clone()  # printing an op inside its function numbers the whole function
     text = str(clone.get_asm(print_generic_op_form=True, use_local_scope=True))
-    found = re.search(r"value = dense<(.*)> : tensor<", text, re.DOTALL)
-    return found[1] if found else ""
+    match = re.search(r"value = dense<(.*)> : tensor<", text, re.DOTALL)
+    return match[1] if match else ""
 
 
 def constant_array(op: ir.Operation) -> np.ndarray | None:
@@ -111,8 +111,8 @@ def _resource_array(op: ir.Operation) -> np.ndarray | None:
     give no bytes, only the printed module does: after 4 bytes of alignment, in hex."""
     module = ir.Module.create(ir.Location.unknown(op.context))
     op.clone(ir.InsertionPoint(module.body))
-    found = re.search(r':\s*"0x([0-9A-Fa-f]*)"', str(module.operation.get_asm(print_generic_op_form=True)))
-    return _from_bytes(np.frombuffer(bytes.fromhex(found[1]), np.uint8)[4:], op.results[0].type) if found else None
+    match = re.search(r':\s*"0x([0-9A-Fa-f]*)"', str(module.operation.get_asm(print_generic_op_form=True)))
+    return _from_bytes(np.frombuffer(bytes.fromhex(match[1]), np.uint8)[4:], op.results[0].type) if match else None
 
 
 def is_splat(array: np.ndarray) -> bool:

@@ -61,10 +61,10 @@ def main_op(module: Module) -> ir.Operation:
     """The op that a single-op module is about. Raises InvalidVariantError where it holds several, or none."""
     block = _main(module).regions[0].blocks[0]
     ops = [view.operation for view in block.operations]
-    found = [op for op in ops if op.name not in ("stablehlo.constant", "func.return", "stablehlo.create_token")]
-    if len(found) != 1 or len(found) + 1 + sum(op.name == "stablehlo.constant" for op in ops) != len(ops):
-        raise InvalidVariantError(f"expected one op in @main, got {len(found)}")
-    return found[0]
+    candidates = [op for op in ops if op.name not in ("stablehlo.constant", "func.return", "stablehlo.create_token")]
+    if len(candidates) != 1 or len(candidates) + 1 + sum(op.name == "stablehlo.constant" for op in ops) != len(ops):
+        raise InvalidVariantError(f"expected one op in @main, got {len(candidates)}")
+    return candidates[0]
 
 
 def _main(module: Module) -> ir.Operation:
@@ -115,10 +115,10 @@ def _inferred(message: str, form: Form) -> Form | None:
     """The form with the results that a refusal of the verifier asks for; None: it asks for none."""
     types = _INFERRED_TYPES.search(message)
     if types is not None:
-        found = re.findall(r"tensor<((?:\d+x)*)([^<>]+(?:<[^<>]*>)?)>", types[1])
-        if len(found) == len(form.results):
-            shapes = tuple(tuple(int(n) for n in dims.split("x") if n) for dims, _ in found)
-            return dataclasses.replace(form, results=shapes, result_types=tuple(kind for _, kind in found))
+        types_in_text = re.findall(r"tensor<((?:\d+x)*)([^<>]+(?:<[^<>]*>)?)>", types[1])
+        if len(types_in_text) == len(form.results):
+            shapes = tuple(tuple(int(n) for n in dims.split("x") if n) for dims, _ in types_in_text)
+            return dataclasses.replace(form, results=shapes, result_types=tuple(kind for _, kind in types_in_text))
     shape = _INFERRED.search(message)
     if shape is not None and len(form.results) == 1:
         return dataclasses.replace(form, results=(tuple(int(n) for n in re.findall(r"\d+", shape[1])),))
@@ -130,8 +130,8 @@ def _built(module: bytes, form: Form) -> bytes:
     source = load(module)
     old, old_main = main_op(source), _main(source)
     with source.context, ir.Location.unknown():
-        made = ir.Module.parse(to_bytecode(source))  # functions that the op refers to come along
-        _main(made).erase()
+        built = ir.Module.parse(to_bytecode(source))  # functions that the op refers to come along
+        _main(built).erase()
         tensors = [_tensor(shape, kind) for shape, kind in zip(form.operands, form.types, strict=True)]
         results = [_tensor(shape, kind) for shape, kind in zip(form.results, form.result_types, strict=True)]
         inputs: dict[int, ir.Type] = {
@@ -140,7 +140,7 @@ def _built(module: bytes, form: Form) -> bytes:
         inputs |= {number: tensor for number, tensor in zip(form.arguments, tensors, strict=True) if number >= 0}
         signature = ir.FunctionType.get([inputs[n] for n in sorted(inputs)], results)
         main = ir.Operation.create(
-            "func.func", regions=1, ip=ir.InsertionPoint.at_block_begin(made.body),
+            "func.func", regions=1, ip=ir.InsertionPoint.at_block_begin(built.body),
             attributes={"sym_name": ir.StringAttr.get("main"), "function_type": ir.TypeAttr.get(signature)},
         )  # fmt: skip
         block = main.regions[0].blocks.append(*signature.inputs)
@@ -155,8 +155,8 @@ def _built(module: bytes, form: Form) -> bytes:
         )
         _move_regions(old, op, form)
         ir.Operation.create("func.return", operands=list(op.results), ip=point)
-        made.operation.verify()
-        return to_bytecode(made)
+        built.operation.verify()
+        return to_bytecode(built)
 
 
 def _tensor(shape: Sequence[int], kind: str) -> ir.Type:
@@ -170,13 +170,13 @@ def _type_of(value: ir.Value) -> ir.Type:
 def _constant(value: ir.Value, tensor: ir.Type, point: ir.InsertionPoint) -> ir.Value:
     """The constant behind `value` in another shape (a splat) or as it is."""
     owner: Any = value.owner  # an op, as it is no argument
-    held = str(owner.attributes["value"])
-    splat = re.match(r"dense<([^\[\]\"]+)> : ", held)
-    text = f"dense<{splat[1]}> : {tensor}" if splat is not None else held
-    made = ir.Operation.create(
+    value_text = str(owner.attributes["value"])
+    splat = re.match(r"dense<([^\[\]\"]+)> : ", value_text)
+    text = f"dense<{splat[1]}> : {tensor}" if splat is not None else value_text
+    operation = ir.Operation.create(
         "stablehlo.constant", results=[tensor], attributes={"value": ir.Attribute.parse(text)}, ip=point
     )
-    return made.results[0]
+    return operation.results[0]
 
 
 def _move_regions(old: ir.Operation, new: ir.Operation, form: Form) -> None:

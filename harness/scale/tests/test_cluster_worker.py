@@ -14,7 +14,7 @@ from opscope.harness.record.optest import RunContext
 from opscope.harness.record.records import OpRow, OpTest
 from opscope.harness.scale import cluster_worker
 from opscope.harness.scale.blobs import mark
-from opscope.harness.scale.cluster_worker import _Here
+from opscope.harness.scale.cluster_worker import _WorkerState
 from opscope.harness.tests.ops import FAULTY, add_row
 
 Json = dict[str, Any]
@@ -34,7 +34,7 @@ def test_records_are_told_before_an_op_that_hangs_and_the_rest_is_left(
     monkeypatch.setattr(cluster_worker, "BATCH_SECONDS", 60.0)
     export = tmp_path / "export"
     rows = [add_row(export, name, b"run:sigstop" if name == "stuck" else b"fine") for name in ("a", "b", "stuck", "c")]
-    here, told = _Here(tmp_path / "worker"), []
+    here, told = _WorkerState(tmp_path / "worker"), []
     (tmp_path / "worker").mkdir()
     try:
         last = here.climb(
@@ -63,7 +63,7 @@ def test_files_are_missing_until_they_were_sent(tmp_path: Path) -> None:
     row = add_row(tmp_path / "export", "a")
     paths = ["ops/a.mlirbc", "values/left.npy", "values/right.npy", "values/sum.npy"]
     files = {path: file_digest(tmp_path / "export" / path) for path in paths}
-    here = _Here(tmp_path / "worker")
+    here = _WorkerState(tmp_path / "worker")
     (tmp_path / "worker").mkdir()
     task = batch([row], lambda row: {"files": files})
     try:

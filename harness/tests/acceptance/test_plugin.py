@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from opscope.harness.page.summary import here
+from opscope.harness.page.summary import with_short_paths
 from opscope.harness.record.records import VOLATILE
 from opscope.harness.tests.acceptance.conftest import MODEL, Place
 
@@ -154,7 +154,7 @@ def test_failures_then_last_failed_then_one_again(place: Place, picky: str, resu
     assert results(done.out)["failed"] == len(failed) > 1
     assert "Traceback" not in done.out
     for test in failed:
-        assert here(test["repro"], place.folder) in done.out
+        assert with_short_paths(test["repro"], place.folder) in done.out
         assert (place.runs()[-1] / test["artifact"]).read_text() == "no room for a dot\n\nthe whole story\n"
     assert f"compile_failed at compile: {failed[0]['error_message']}" in done.out
 

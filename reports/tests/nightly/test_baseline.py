@@ -42,7 +42,7 @@ def test_the_newest_complete_night_of_the_branch(tmp_path: Path) -> None:
         assert series_like(connection, night_id, "reference", "n150", "Float16_b") is None
         assert series_like(connection, night_id, "xla", "n150", "") is None
         path = write_history(connection, night_view(connection, night_id, series), tmp_path / "history.json")
-    pasts = history.given(str(path))
+    pasts = history.read_file(str(path))
     # What is wrong, and what changed lately, before what has long been right.
     assert {name: pasts[op_id(name)].failed for name in ("add", "tanh", "fft")} == {
         "add": False,
