@@ -1,1 +1,1 @@
-"""Backends: what takes an op up the ladder. One file each; `base.py` says what one is, `registry.py` finds them."""
+"""Backends: compilers with what runs their output, one file each. `base.py` defines them, `registry.py` finds them."""

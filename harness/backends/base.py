@@ -27,7 +27,7 @@ class StageError(Exception):
 
 
 class StageCrashError(StageError):
-    """A program that a stage started was ended by a signal: the op's record says `crashed` with this kind."""
+    """A signal ended a program that a stage started: the op's record says `crashed` with this kind."""
 
     def __init__(self, kind: str, message: str, diagnostic: str = "") -> None:
         super().__init__(message, diagnostic)
@@ -36,11 +36,11 @@ class StageCrashError(StageError):
 
 
 class Declined(Exception):  # noqa: N818 - it is no error: the op is not for this backend
-    """The backend does not take such an op, and says nothing about it: the record says `skipped` and why."""
+    """The backend does not take such an op: its record says `skipped` and why."""
 
 
 class Watch(Protocol):
-    """Wants to see the values inside a whole model while it runs (harness/verdict/intermediates.py)."""
+    """Receives the values inside a whole model while it runs (harness/verdict/intermediates.py)."""
 
     @property
     def expected(self) -> Mapping[str, tuple[TensorDesc, ...]]:
@@ -48,11 +48,11 @@ class Watch(Protocol):
         ...
 
     def begin(self, paths: frozenset[str]) -> None:
-        """Hears before the run whose results it will see."""
+        """Called before the run with the paths of the ops whose results will come."""
         ...
 
     def seen(self, path: str, fetch: Callable[[], Sequence[np.ndarray]]) -> None:
-        """Hears that the results of the op at `path` are there."""
+        """Called when the results of the op at `path` are available; `fetch` returns them."""
         ...
 
 
@@ -88,7 +88,7 @@ class Job:
     dram_peak_bytes: int | None = None
     pipeline: str = ""
     watch: Watch | None = None
-    """Of a model as one program: who wants to see its values. A backend that shows none leaves it alone."""
+    """Receives the values inside a model as one program. A backend that shows none ignores it."""
 
 
 def refuse(backend: str, options: ResultOptions, *names: str) -> None:
@@ -196,6 +196,6 @@ class Backend(ABC):
     def take_apart(self, module: bytes, options: ResultOptions, argument_types: tuple[str, ...] = ()) -> Apart:
         """Compiles a module whole and hands over its ops. Raises StageError where a stage refuses it.
 
-        `argument_types` tell which arguments of a whole model stay from run to run, as `Job` has them.
+        `argument_types` are those of `Job`: which arguments of a whole model stay from run to run.
         """
         raise NotImplementedError(f"backend {self.name} does not hand over its program")

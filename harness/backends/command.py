@@ -23,7 +23,7 @@ from opscope.harness.record.stages import Stage
 OUTPUT_HEAD, OUTPUT_TAIL = 1 << 20, 1 << 16
 """Bytes of a tool's output that are kept from its beginning and from its end."""
 _SHELL = {128 + number: number for number in (4, 6, 7, 8, 9, 11)}
-"""Exit codes by which a shell tells that its command died of a signal."""
+"""Exit codes of a shell whose command was killed by a signal."""
 
 
 class Command(Backend):
@@ -38,9 +38,9 @@ class Command(Backend):
         self._files: OpFiles | None = None
 
     def target(self, options: ResultOptions) -> Target:
-        """What the file says of the numbers that the compiler computes in; --data-format goes to the commands.
+        """The number formats that the file declares; --data-format goes to the commands.
 
-        Raises InputError for `--amp-level`, which no command is told.
+        Raises InputError for `--amp-level`, which no command takes.
         """
         refuse(self.name, options, "amp_level")
         numbers = self._file.numbers
@@ -52,14 +52,14 @@ class Command(Backend):
         )
 
     def fingerprint(self) -> str:
-        """Hash over the YAML file, the tools' files, what they say of their version, and the files it names."""
+        """Hash over the YAML file, the tools' files, the versions that they print, and the files that it names."""
         parts = [file_digest(self._file.path)]
-        parts += [_contents(Path(_found(tool) or tool)) for tool in self._file.requires]
+        parts += [_contents(Path(_tool_path(tool) or tool)) for tool in self._file.requires]
         for pattern in self._file.fingerprint:
             parts += [_contents(path) for path in sorted(Path(self._file.path.parent).glob(pattern))]
         if self._file.version:
             done = subprocess.run(
-                [_found(self._file.version[0]) or self._file.version[0], *self._file.version[1:]],
+                [_tool_path(self._file.version[0]) or self._file.version[0], *self._file.version[1:]],
                 stdin=subprocess.DEVNULL, capture_output=True, env=self._environment(), check=False,
             )  # fmt: skip
             parts.append((done.stdout + done.stderr).decode(errors="replace"))
@@ -90,8 +90,8 @@ class Command(Backend):
             shutil.copyfile(output, job.ir_dir / f"{stage}{output.suffix}")
 
     def available(self) -> str | None:
-        """None where every tool is found; else which are not, and the file's line to get them."""
-        missing = [tool for tool in self._file.requires if _found(tool) is None]
+        """None if every tool is found; otherwise the missing ones, and the file's line that installs them."""
+        missing = [tool for tool in self._file.requires if _tool_path(tool) is None]
         if not missing:
             return None
         return f"{self._file.install or 'an absolute path, or another PATH'} (not on PATH: {', '.join(missing)})"
@@ -101,7 +101,7 @@ class Command(Backend):
 
     def _called(self, step: CommandStage, words: list[str], output: Path) -> str:
         """Runs one command to its end; what it printed. Raises StageError, StageCrashError."""
-        tool = _found(words[0]) or words[0]
+        tool = _tool_path(words[0]) or words[0]
         with output.open("wb") if step.stdout else open(os.devnull, "wb") as file:  # noqa: PTH123
             try:
                 process = subprocess.Popen(
@@ -118,12 +118,12 @@ class Command(Backend):
             name = signal.Signals(code).name
             raise StageCrashError(f"signal {name}", f"{words[0]} was killed by {name}", text)
         if process.returncode:
-            raise StageError(_said(text) or f"{words[0]} left with exit code {process.returncode}", text)
+            raise StageError(_error_line(text) or f"{words[0]} left with exit code {process.returncode}", text)
         return text
 
 
-def _found(tool: str) -> str | None:
-    """Where a tool is: on PATH, or beside the interpreter; None where it is neither."""
+def _tool_path(tool: str) -> str | None:
+    """The path of a tool: on PATH, or in the interpreter's folder. None if it is in neither."""
     if tool in ("{python}", "python"):
         return sys.executable
     folder = Path(sys.executable).parent
@@ -139,7 +139,7 @@ def _contents(path: Path) -> str:
 
 
 def _read(process: subprocess.Popen[bytes]) -> str:
-    """What a tool prints, until it ends: the beginning and the end of it."""
+    """The beginning and the end of what a tool prints until it ends."""
     pipe = process.stdout or process.stderr
     head, tail, left_out = bytearray(), bytearray(), 0
     assert pipe is not None
@@ -156,7 +156,7 @@ def _read(process: subprocess.Popen[bytes]) -> str:
     return bytes(head + gap + tail).decode(errors="replace")
 
 
-def _said(text: str) -> str:
-    """The line of a tool's output that says what is wrong: the first that speaks of an error, else the last."""
+def _error_line(text: str) -> str:
+    """The line of a tool's output that explains its failure: the first with the word error, else the last."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return next((line for line in lines if "error" in line.lower()), lines[-1] if lines else "")

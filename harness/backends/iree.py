@@ -113,17 +113,17 @@ class Iree(Backend):
 
 
 class _Invocation:
-    """One module on its way through the compiler; must be closed, as the session holds it until then."""
+    """One module in the compiler; must be closed, because the session holds it until then."""
 
     def __init__(self, module: bytes) -> None:
         """Parses the module. Raises StageError where IREE cannot read it."""
         library, session = _compiler()
-        self._library, self._said = library, []
+        self._library, self._messages = library, []
         self._phase: str | None = None
-        self._listener = _LISTENER(self._hear)
-        self._held = session.invocation()
-        library.ireeCompilerInvocationEnableCallbackDiagnostics(self._held._inv_p, 0, self._listener, None)
-        if not self._held.parse_source(_api().Source.wrap_buffer(session, module, buffer_name="op.mlirbc")):
+        self._listener = _LISTENER(self._collect_message)
+        self._invocation = session.invocation()
+        library.ireeCompilerInvocationEnableCallbackDiagnostics(self._invocation._inv_p, 0, self._listener, None)
+        if not self._invocation.parse_source(_api().Source.wrap_buffer(session, module, buffer_name="op.mlirbc")):
             error = self._refusal("the module cannot be read")
             self.close()
             raise error
@@ -131,36 +131,36 @@ class _Invocation:
     def advance(self, phase: str) -> None:
         """Compiles from where it stands to the end of `phase`. Raises StageError."""
         if self._phase is not None:
-            self._library.ireeCompilerInvocationSetCompileFromPhase(self._held._inv_p, self._phase.encode())
-        self._library.ireeCompilerInvocationSetCompileToPhase(self._held._inv_p, phase.encode())
-        if not self._held.execute():
+            self._library.ireeCompilerInvocationSetCompileFromPhase(self._invocation._inv_p, self._phase.encode())
+        self._library.ireeCompilerInvocationSetCompileToPhase(self._invocation._inv_p, phase.encode())
+        if not self._invocation.execute():
             raise self._refusal(f"phase {phase} failed without a word")
         self._phase = phase
 
     def write_ir(self, path: str) -> None:
         """Writes the module as it is now."""
         with _api().Output.open_file(path) as output:
-            self._held.output_ir(output)
+            self._invocation.output_ir(output)
             output.keep()
 
     def program(self) -> bytes:
         """The compiled module, for the runtime."""
         with _api().Output.open_membuffer() as output:
-            self._held.output_vm_bytecode(output)
+            self._invocation.output_vm_bytecode(output)
             return bytes(output.map_memory())
 
     def close(self) -> None:
         """Frees the module."""
-        self._held.close()
+        self._invocation.close()
 
-    def _hear(self, severity: int, message: int, size: int, _: Any) -> None:
-        self._said.append((severity, ctypes.string_at(message, size).decode(errors="replace")))
+    def _collect_message(self, severity: int, message: int, size: int, _: Any) -> None:
+        self._messages.append((severity, ctypes.string_at(message, size).decode(errors="replace")))
 
     def _refusal(self, otherwise: str) -> StageError:
-        """What the compiler said: its first error for the record, everything for the artifact."""
-        errors = [text for severity, text in self._said if severity == _ERROR] or [otherwise]
+        """The compiler's messages as an error: the first error for the record, all messages for the artifact."""
+        errors = [text for severity, text in self._messages if severity == _ERROR] or [otherwise]
         first = errors[0].partition("\n")[0]
-        return StageError(first.partition("op.mlirbc:")[2] or first, "\n".join(text for _, text in self._said))
+        return StageError(first.partition("op.mlirbc:")[2] or first, "\n".join(text for _, text in self._messages))
 
 
 @cache
@@ -176,8 +176,8 @@ def _compiler() -> tuple[Any, Any]:
     for name in ("ireeCompilerInvocationSetCompileFromPhase", "ireeCompilerInvocationSetCompileToPhase"):
         function = getattr(library, name)
         function.restype, function.argtypes = None, [ctypes.c_void_p, ctypes.c_char_p]
-    hear = library.ireeCompilerInvocationEnableCallbackDiagnostics
-    hear.restype, hear.argtypes = None, [ctypes.c_void_p, ctypes.c_int, _LISTENER, ctypes.c_void_p]
+    set_listener = library.ireeCompilerInvocationEnableCallbackDiagnostics
+    set_listener.restype, set_listener.argtypes = None, [ctypes.c_void_p, ctypes.c_int, _LISTENER, ctypes.c_void_p]
     session = _api().Session()
     session.set_flags(*FLAGS)
     return library, session

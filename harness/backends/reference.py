@@ -137,22 +137,25 @@ def _run(job: Job, board: SystemDesc) -> None:
 
 
 def observer(watch: Watch, programs: Iterable[Any]) -> Callable[[Any], None]:
-    """Tells `watch` of the values that stand for one of its program: of the last kernel that carries an op's path and
-    makes what the op does. What only moves a value between host and device, or loads it, does not count."""
+    """A function that passes values of the running program to `watch`.
+
+    The value of an op comes from the last kernel that carries the op's path and computes what the op does. Kernels that
+    only move a value between host and device, or load it, do not count.
+    """
     from opscope.compiler.api import MOVES
     from opscope.harness.verdict.intermediates import CompiledOp, candidates
 
     operations: list[Any] = []
-    made: list[CompiledOp] = []
+    compiled_ops: list[CompiledOp] = []
     for number, program in enumerate(programs):
         for op in program.operations:
             if op.kernel not in MOVES and op.kernel != LOADS:
                 operations.append(op)
                 tensors = [program.tensors[tensor] for tensor in op.outputs]
-                made.append(
+                compiled_ops.append(
                     CompiledOp(number, op.location, [(tensor.shape, tensor.element_type) for tensor in tensors])
                 )
-    chosen = candidates(made, watch.expected)
+    chosen = candidates(compiled_ops, watch.expected)
     paths = {id(operations[number]): path for path, number in chosen.items()}
     watch.begin(frozenset(chosen))
 
@@ -201,7 +204,7 @@ def _compile_options(job: Job) -> CompileOptions:
 
 @cache
 def board_of(arch: str) -> SystemDesc:
-    """The board or arch asked for. Raises InputError."""
+    """The board of that name, or the default board of an arch. Raises InputError if there is none."""
     from opscope.compiler.api import load_board
 
     try:
@@ -214,7 +217,7 @@ def board_of(arch: str) -> SystemDesc:
 
 
 def float_format_of(board: SystemDesc, requested: str | None) -> str | None:
-    """The board's name of a float format asked for in any case; None: each tensor's own type."""
+    """The board's name for a float format, in upper or lower case. None for each tensor's own type."""
     if requested is None:
         return None
     format_of_name = {name.lower(): name for name in board.formats if not name.startswith(("Int", "UInt"))}

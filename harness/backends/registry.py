@@ -1,8 +1,8 @@
-"""Finding a backend: a file in this folder, an entry point of the group `opscope.backends`, or a path to a file.
+"""Finds backends: files in this folder, entry points of the group `opscope.backends`, or the path of a file.
 
 Adding a backend is one file: a subclass of `base.Backend` whose `name` is the file's name, or a YAML file of stage
-commands (docs/backends.md). Several are asked for as `a,b`. Only `load` imports a backend; everything else that this
-module answers, pytest processes ask, and it comes from files' names and sources.
+commands (docs/backends.md). `a,b` names several. Only `load` imports a backend. Everything else here is also
+called in pytest processes, and reads only the names and sources of files.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _NAMED = re.compile(r'^    name = "([\w-]+)"$', re.MULTILINE)
 FILES = (".py", ".yaml", ".yml")
 """Endings of the path of a backend's file: a class, or stage commands."""
 COMMAND = "command"
-"""What stands for any compiler behind commands; `command:FILE.yaml` says the same as `FILE.yaml`."""
+"""The backend's name for any compiler behind commands; `command:FILE.yaml` means the same as `FILE.yaml`."""
 
 
 def own_names() -> list[str]:
@@ -53,11 +53,11 @@ def _own_files() -> dict[str, str]:
 
 
 def names() -> list[str]:
-    """Every backend that can be asked for by name; imports none of them."""
+    """Every backend that has a name; imports none of them."""
     return sorted({*own_names(), *own_commands(), *_entry_points()})
 
 
-def several(backends: str) -> tuple[str, ...]:
+def split_names(backends: str) -> tuple[str, ...]:
     """The backends of one word, `xla` or `xla,iree`. Raises InputError for one that is named twice, or for none."""
     backend_names = tuple(word.strip().removeprefix(COMMAND + ":") for word in backends.split(",") if word.strip())
     if not backend_names:
@@ -98,8 +98,8 @@ def load(backend: str) -> Backend:
     return _completed(_entry_points()[backend].load(), backend)()
 
 
-def spells(backend: str, word: str) -> bool:
-    """Whether `word` stands in the source of a backend, which is not imported; true where no source is at hand."""
+def mentions(backend: str, word: str) -> bool:
+    """Whether the source of a backend contains `word`. Does not import it; True if there is no source."""
     try:
         text = _source(backend).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
@@ -109,7 +109,7 @@ def spells(backend: str, word: str) -> bool:
 
 @cache
 def declares(backend: str, flag: str) -> bool:
-    """Whether the class of a backend sets a flag of `base.Backend`; it is not imported. False where it does not say."""
+    """Whether the class of a backend sets a flag of `base.Backend`; it is not imported. False if it does not set it."""
     try:
         tree = ast.parse(_source(backend).read_text(encoding="utf-8"))
     except (OSError, SyntaxError, ValueError):

@@ -115,7 +115,7 @@ def mark_used(folder: Path) -> None:
 
 
 def write_manifest(folder: Path, header: ManifestHeader, rows: Iterable[OpRow]) -> None:
-    """Writes the manifest: last of all files, as its presence says that the folder is complete."""
+    """Writes the manifest. It is the last file, because its presence marks the folder as complete."""
     lines = [header.model_dump_json(), *(row.model_dump_json() for row in rows)]
     (folder / MANIFEST).write_text("\n".join(lines) + "\n")
 

@@ -19,7 +19,7 @@ NOT_IN_VERDICTS = ("cli", "limitations", "page", "run", "scale", "settings", "tr
 """Packages of this room that choose, order, count or show ops. No verdict depends on them; all others count."""
 
 PACKAGE_FOLDERS = (".dist-info", ".egg-info")
-"""Endings of the folders that say which distributions are installed, with their versions."""
+"""Suffixes of the folders that name the installed distributions, with their versions."""
 
 
 def sources(*rooms: str) -> Iterable[Path]:

@@ -14,7 +14,7 @@ from opscope.harness.record.errors import InputError
 from opscope.harness.settings.settings import BY_NAME, SETTINGS, Resolved, project_folder, resolve
 
 SHOWS = "opscope.shows"
-"""Entry points of what knows ops, models and runs by name: `(name, database, team, owners file, as JSON) -> None`."""
+"""Entry points that show ops, models and runs by name: `(name, database, team, owners file, as JSON) -> None`."""
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
@@ -152,7 +152,7 @@ def show(
 
 
 def _run_folder(name: str) -> Path | None:
-    """The run folder that `name` is, as a path or below .opscope/runs; a path that is none is told of later."""
+    """The run folder that `name` is, as a path or below .opscope/runs; another path is refused later."""
     from opscope.harness.record import store
 
     as_path = Path(name)

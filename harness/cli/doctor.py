@@ -88,7 +88,7 @@ def _backends(settings: Resolved) -> Iterator[Finding]:
     yield Finding("backend", "FILE.yaml", True, "any compiler with a command line (docs/backends.md)", needed=False)
     setting = settings["backend"]
     try:
-        for name in registry.several(setting):
+        for name in registry.split_names(setting):
             registry.check_name(name)
     except InputError as error:
         source = settings.sources["backend"]
@@ -98,7 +98,7 @@ def _backends(settings: Resolved) -> Iterator[Finding]:
 
 
 def _backend(name: str) -> tuple[str, str]:
-    """What a backend says of itself: text and remedy."""
+    """The description of a backend and its remedy."""
     from opscope.harness.backends import registry
 
     backend = registry.load(name)

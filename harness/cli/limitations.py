@@ -17,7 +17,7 @@ from opscope.harness.record import store
 from opscope.harness.record.errors import InputError
 from opscope.harness.settings.settings import project_folder, resolve
 
-FILE = click.option("--limitations", "given", type=click.Path(path_type=Path), metavar="FILE",
+FILE = click.option("--limitations", "user_file", type=click.Path(path_type=Path), metavar="FILE",
                     help="Your file of limitations; default: the setting limitations.")  # fmt: skip
 DEFAULT = "limitations.yaml"
 """Where `update` puts the first rows of a user that has no file yet."""
@@ -32,9 +32,9 @@ def limitations() -> None:
 @FILE
 @click.option("--backend", help="Only rows of this backend.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def list_rows(given: Path | None, backend: str | None, as_json: bool) -> None:
+def list_rows(user_file: Path | None, backend: str | None, as_json: bool) -> None:
     """List the expected failures, yours first."""
-    rows = [row for row in limitation_file.all_rows(_own(given)) if backend in (None, row.backend)]
+    rows = [row for row in limitation_file.all_rows(_limitations_file(user_file)) if backend in (None, row.backend)]
     if as_json:
         click.echo(json.dumps([as_object(row) for row in rows], indent=2))
         return
@@ -49,18 +49,18 @@ def list_rows(given: Path | None, backend: str | None, as_json: bool) -> None:
 @limitations.command()
 @click.argument("run_dir", required=False, type=click.Path(path_type=Path))
 @FILE
-def check(run_dir: Path | None, given: Path | None) -> None:
+def check(run_dir: Path | None, user_file: Path | None) -> None:
     """Check the files of limitations; with RUN_DIR, also compare them with the results of that run.
 
     Exit code 1 if a row has expired, names no op of the run, or no longer describes how its ops fail.
     """
-    rows = limitation_file.all_rows(_own(given))
+    rows = limitation_file.all_rows(_limitations_file(user_file))
     lines = [f"{row.where}: expired on {row.expires}; renew or delete it" for row in rows if row.expired(now())]
     if run_dir is not None:
         run = store.load_run(run_dir)
         rows_of_run = limitation_notes.rows_with_ops(run, rows)
         lines += limitation_notes.unmatched(rows_of_run, len(run.tests))
-        lines += [_gone(row) for row in rows_of_run if row.passed or (row.named and not row.excused)]
+        lines += [_outdated_line(row) for row in rows_of_run if row.passed or (row.named and not row.excused)]
     for line in lines:
         click.echo(line)
     click.echo(f"{len(rows)} rows, {len(lines)} need attention")
@@ -77,13 +77,13 @@ def check(run_dir: Path | None, given: Path | None) -> None:
 )
 @click.option("--link", default="", metavar="URL", help="Link to the issue that the new rows belong to.")
 @click.option("--write", "writes", is_flag=True, help="Change the files; without it, only the diff is printed.")
-def update(run_dir: Path, given: Path | None, kind: str, expires: str, link: str, writes: bool) -> None:
+def update(run_dir: Path, user_file: Path | None, kind: str, expires: str, link: str, writes: bool) -> None:
     """Print a diff that brings the files of limitations up to date with a run.
 
     New failures get rows in your file (--limitations, the setting, or ./limitations.yaml) that match as little else as
     possible. Rows whose ops now pass, or fail in another way, are removed.
     """
-    target = _own(given) or Path(DEFAULT)
+    target = _limitations_file(user_file) or Path(DEFAULT)
     files = {target: limitation_file.read(target) if target.exists() else LimitationFile(target)}
     if target.resolve() != limitation_file.OWN:
         files[limitation_file.OWN] = limitation_file.read(limitation_file.OWN)
@@ -104,18 +104,18 @@ def update(run_dir: Path, given: Path | None, kind: str, expires: str, link: str
     done = "written" if writes else "use --write to change the files"
     new = f"{len(proposal.new)} new {'row' if len(proposal.new) == 1 else 'rows'}"
     click.echo(f"{new}, {removed} removed, {len(proposal.changes) - removed} narrowed; {done}", err=True)
-    if proposal.new and _own(given) is None:
+    if proposal.new and _limitations_file(user_file) is None:
         click.echo(f'to use the file in runs, add to pyproject.toml: [tool.opscope] limitations = "{target}"', err=True)
 
 
 def as_object(row: Limitation) -> dict[str, Any]:
     """A row for JSON."""
-    rows = {}
+    fields = {}
     for name in (*limitation_file.NAMES, "where"):
         value = getattr(row, name)
         plain = sorted(value) if isinstance(value, frozenset) else value
-        rows[name] = value.isoformat() if isinstance(value, date) else plain
-    return rows
+        fields[name] = value.isoformat() if isinstance(value, date) else plain
+    return fields
 
 
 def scope(row: Limitation) -> str:
@@ -132,7 +132,7 @@ def scope(row: Limitation) -> str:
     return "; ".join(parts)
 
 
-def _gone(row: limitation_notes.Row) -> str:
+def _outdated_line(row: limitation_notes.Row) -> str:
     """The line of a row that no longer holds."""
     reason = f"{len(row.passed)} pass" if row.passed else f"{len(row.other) or row.named} fail in another way"
     return (
@@ -140,10 +140,10 @@ def _gone(row: limitation_notes.Row) -> str:
     )
 
 
-def _own(given: Path | None) -> Path | None:
-    """The user's file: as given, else of the settings."""
-    if given is not None:
-        return given
+def _limitations_file(user_file: Path | None) -> Path | None:
+    """The user's file of limitations: `user_file`, else the one in the settings."""
+    if user_file is not None:
+        return user_file
     folder = project_folder(Path.cwd())
     settings = resolve({}, folder)
     name = settings["limitations"]

@@ -99,7 +99,7 @@ class Climber:
         yield from waiting.values()
 
     def needs_lane(self, row: OpRow) -> bool:
-        """Whether an op will have to be run, as far as can be told without reading anything."""
+        """Whether an op will have to run, as far as is known without reading a file."""
         terms = self._terms
         return row.op_id not in terms.recorded and (terms.cache is None or not terms.cache.has(row))
 

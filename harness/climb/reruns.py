@@ -24,23 +24,23 @@ AGAIN = FAILED - {Status.NO_GOLDEN}
 """Statuses that another run might change."""
 
 KNOWN_AFTER = 3
-"""So many ops that a compiler refused with one fingerprint, each time they ran: later ones are not run again."""
+"""After so many ops that a compiler refused each time with one fingerprint, later ones are not run again."""
 
 OF_THE_MACHINE = re.compile(r"\b(MemoryError|OSError|Errno|bad_alloc|RESOURCE_EXHAUSTED|KeyboardInterrupt)\b")
-"""In an error: it says more about the machine at that moment than about the op."""
+"""Words in an error that point to the machine at that moment and not to the op."""
 
 FROM_OUTSIDE = frozenset({"signal SIGKILL", "signal SIGTERM", "signal SIGHUP", "signal SIGINT"})
 """Ends that a lane's child does not bring on itself; the harness's own kills are labelled by their reason."""
 
 LOADED = 2.0
-"""Load per processor from which on a time limit says nothing about the op."""
+"""Load per processor above which a time-out is not the op's fault."""
 
 SCARCE = 0.05
-"""Share of free memory below which a crash says nothing about the op."""
+"""Share of free memory below which a crash is not the op's fault."""
 
 
 def pressure() -> str:
-    """What this machine lacks at this moment, in words; empty: nothing, or it cannot be told here."""
+    """What this machine lacks at this moment, in words. Empty if it lacks nothing or that is unknown."""
     with suppress(OSError, AttributeError):
         load, processors = os.getloadavg()[0], os.cpu_count() or 1
         if load > LOADED * processors:

@@ -30,7 +30,7 @@ class Limit:
 
     @property
     def condition(self) -> str:
-        """Ops, board and formats that it asks for, in words."""
+        """The ops, board and formats that it names, in words."""
         row = self.row
         parts = ["any op" if row.op == ("*",) else ", ".join(row.op)]
         parts += [f"but {', '.join(row.but)}"] * bool(row.but)

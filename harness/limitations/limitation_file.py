@@ -201,7 +201,7 @@ def check(row: Limitation, backends: Iterable[str] | None = None) -> None:
         raise InputError(f"{where} backend", "a backend or its file", f"'{row.backend}'",
                          closest(row.backend, backend_names))  # fmt: skip
     stages = {*map(str, Stage), *DEPTHS}
-    if row.stage not in stages and not registry.spells(row.backend, row.stage):
+    if row.stage not in stages and not registry.mentions(row.backend, row.stage):
         raise InputError(f"{where} stage", "a stage of a backend", f"'{row.stage}'", closest(row.stage, stages))
     if row.kind not in KINDS:
         raise InputError(f"{where} kind", f"one of {', '.join(KINDS)}", f"'{row.kind}'")

@@ -1,4 +1,4 @@
-"""What a run says about the rows of expected failures: which expired, which name nothing, which no longer hold."""
+"""Compares expected failures with a run: which rows expired, which name no op, and which no longer hold."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from opscope.harness.record.stages import Status
 from opscope.harness.record.store import StoredRun
 
 FULL = "all"
-"""The word for --model that asks for a full sweep."""
+"""The value of --model for a full sweep."""
 
 UNSEEN = frozenset({Status.SKIPPED, Status.NOT_RUN, Status.STOPPED})
-"""Statuses that tell nothing of how an op would have ended."""
+"""Statuses that do not show how an op would have ended."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """One row beside the ops of a run that it names."""
+    """One row with the ops of a run that it names."""
 
     limitation: Limitation
     excused: tuple[OpTest, ...]
-    """Those that failed as it says; expiry apart."""
+    """Ops that failed as the row says, whether or not the row has expired."""
     passed: tuple[OpTest, ...]
     other: tuple[OpTest, ...]
-    """Those that failed otherwise, and that no other row excuses."""
+    """Ops that failed in another way, and that no other row excuses."""
     unseen: int = 0
     """Ops that it names and that the run did not try: deselected, of another share, stopped, not reached."""
 
     @property
     def named(self) -> int:
-        """How many of them were tried."""
+        """How many of the named ops were tried."""
         return len(self.excused) + len(self.passed) + len(self.other)
 
 
@@ -48,7 +48,7 @@ def is_full(run: StoredRun) -> bool:
 
 
 def rows_with_ops(run: StoredRun, rows: Sequence[Limitation]) -> list[Row]:
-    """The rows that speak of the run's backend and board, each beside the ops that it names."""
+    """The rows for the run's backend and board, each with the ops that it names."""
     seen = [test for test in run.tests if test.status not in UNSEEN]
     unseen = [test for test in run.tests if test.status in UNSEEN]
     boards_of_run = {board for test in seen for board in boards(test)} | {run.record.arch}
@@ -90,10 +90,10 @@ def unmatched(rows: Iterable[Row], ops: int) -> list[str]:
 
 
 def notes(run: StoredRun, rows: Sequence[Limitation], today: date | None = None) -> list[str]:
-    """What the page of a run says: expired rows, and rows without an op.
+    """The lines on the page of a run: expired rows, and rows without an op.
 
-    Of a full sweep these are to be deleted. Of some models only the user's own rows are told of, in one line: the op
-    may stand in another model, or its name be misspelt.
+    After a full sweep, rows without an op should be deleted. After a run of some models, only the user's own rows are
+    reported, in one line: the op may be in another model, or its name may be misspelt.
     """
     noted = rows_with_ops(run, rows)
     ops = len(run.tests)

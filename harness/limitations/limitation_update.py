@@ -36,7 +36,7 @@ class Proposal:
 def propose(
     tests: Iterable[OpTest], rows: Sequence[Row], *, kind: str, since: date, expires: date | None, link: str = ""
 ) -> Proposal:
-    """The rows to add for the red failures among `tests`, and what becomes of the `rows` that stand beside them."""
+    """The rows to add for the unexpected failures among `tests`, and the changes to `rows`."""
     changes: dict[str, Limitation | None] = {}
     remarks: list[str] = []
     for row in rows:
@@ -112,11 +112,11 @@ _DEFAULTS: dict[str, Any] = {
     for f in fields(Limitation)
     if f.default is not MISSING or f.default_factory is not MISSING
 }
-"""Field -> what it says where it is left out."""
+"""Field -> its value where it is left out."""
 
 
 def block(row: Limitation) -> str:
-    """A row as a block of YAML, in the order of its fields and without those that say nothing."""
+    """A row as a block of YAML, in the order of its fields, without fields at their default."""
     import yaml
 
     values: dict[str, Any] = {}

@@ -48,7 +48,7 @@ class Limitation:
     families: frozenset[str] = frozenset()
     """Families of ops (opscope/base/op_families.py). Empty: any."""
     arch: str = "*"
-    """Pattern (fnmatch) of the board, `e150`. A row that asks for one speaks of records only, not of plans."""
+    """Pattern (fnmatch) of the board, `e150`. A row with a board applies to records only, not to plans."""
     data_formats: tuple[str, ...] = ()
     """Forced float format; "" is none forced. Empty: any."""
     but: tuple[str, ...] = ()
@@ -90,7 +90,7 @@ class Limitation:
 
 
 def boards(op: OpRow | OpTest) -> tuple[str, ...]:
-    """What a row may call the board that an op ran on: as it was asked for, and as the card says."""
+    """The names of the board that an op ran on: as the options name it, and as the card reports it."""
     return (op.arch, op.card_type.removeprefix("sim-")) if isinstance(op, OpTest) else ("",)
 
 

@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 
 SLOWEST = 5
 FAILING = 30
-"""How many are listed; the rest is in the report."""
+"""How many failures are listed; the report has the rest."""
 
 STAGE_WIDTH = 13
 """Columns of a terminal that the ladder table takes for a stage: five-digit counts below a broken word."""
 
 NO_CLIMB = frozenset({Status.SKIPPED, Status.NOT_RUN})
-"""Statuses of ops that never set foot on the ladder."""
+"""Statuses of ops that never started to climb."""
 
 
 @dataclass(frozen=True)
@@ -51,13 +51,13 @@ class Run:
     again: frozenset[str] = frozenset()
     """Ids of the ops that were run once more: their results come first."""
     notes: Sequence[str] = ()
-    """What is to be done about expected failures."""
+    """Lines about expected failures that need attention."""
     whole: Sequence[OpTest] = ()
     """Models that were run as one program, on each backend."""
     isolation: Sequence[Artefact] = ()
-    """Ops that are told otherwise alone than inside a model."""
+    """Ops whose verdict changes when they run alone."""
     folder: Path | None = None
-    """The user's folder: what lies in it is shown by its path from there."""
+    """The user's folder: paths inside it are shown relative to it."""
 
     @property
     def ledger(self) -> Ledger:
@@ -71,7 +71,7 @@ class Run:
 
     @property
     def adds_up(self) -> bool:
-        """Whether every ledger does."""
+        """Whether every ledger adds up."""
         return all(books.adds_up for books in self.ledgers.values())
 
 
@@ -133,7 +133,7 @@ def show(run: Run, console: Console) -> None:
         console.print(Text(" " * indent + text, style=style), soft_wrap=True)
 
     def hanging(rows: Iterable[tuple[str, str]]) -> None:
-        """Texts that are broken at words, each beside a figure."""
+        """Prints texts that wrap at words, each after a figure."""
         grid = Table.grid(padding=(0, 2))
         grid.add_column(justify="right", no_wrap=True)
         grid.add_column(overflow="fold")
@@ -285,14 +285,14 @@ def _figures(pcc: float | None, error: float | None) -> str:
 
 
 def with_short_paths(text: str, folder: Path | None) -> str:
-    """`text` with paths, and SQLite's URLs, as they read from `folder`."""
+    """`text` with the paths inside `folder`, and SQLite's URLs of them, relative to it."""
     if folder is None or folder == folder.parent:
         return text
     return re.sub(rf"(?:(?<![\w/.-])|(?<=sqlite:///)){re.escape(str(folder))}/(?=[\w.])", "", text)
 
 
 def _votes(split: Disagreement) -> Iterator[tuple[str, str]]:
-    """What each backend made of an op, the one that stands alone first and named so."""
+    """The outcome of an op on each backend, first the backend that differs from all others."""
     for name, test in sorted(split.tests.items(), key=lambda vote: vote[0] != split.alone):
         text = failure_text(test) if test.status in FAILED else test.status.value
         yield name, f"only on this backend: {text}" if name == split.alone else text

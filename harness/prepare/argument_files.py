@@ -1,4 +1,4 @@
-"""Values of a model's arguments that come from files in place of the seed: its own, and those that the user brings.
+"""Values of a model's arguments that come from files and not from the seed: the model's own files, or the user's.
 
 `--weights` takes a safetensors file, `--inputs` an .npz; both name arguments. The parts that a pytest process calls
 import no NumPy.
@@ -42,7 +42,7 @@ class FileValue:
     """SHA-256 of the file."""
 
 
-# --- in the process that is asked
+# --- in a pytest process
 
 
 def files(inputs: str, weights: str | None) -> dict[str, str]:
@@ -159,7 +159,7 @@ READERS: dict[str, Callable[[str], Iterator[tuple[str, np.ndarray]]]] = {
 
 
 def label(brought: Mapping[str, str]) -> str:
-    """What the provenance of captured inputs says of the files that the user brought: `+weights@<12 digits>`."""
+    """The part of the provenance of captured inputs that names the user's files: `+weights@<12 digits>`."""
     return "".join(f"+{option.strip('-')}@{file_digest(Path(path))[:12]}" for option, path in sorted(brought.items()))
 
 
@@ -172,7 +172,7 @@ def _place(folder: Path, index: int) -> Path:
 
 
 def _link(source: Path, folder: Path, index: int) -> FileValue:
-    """Has `source` lie in the export folder, without a copy where the disk allows."""
+    """Links `source` into the export folder, or copies it where the disk allows no link."""
     place = _place(folder, index)
     try:
         os.link(source, place)

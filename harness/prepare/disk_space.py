@@ -1,4 +1,4 @@
-"""Room on the disk: what the values of a model will take, asked before the first is computed."""
+"""Checks that the disk has room for the values of a model, before the first is computed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Has exporters run: each model in a process of its own, its StableHLO kept by source and framework version.
+"""Runs exporters, each model in a process of its own, and keeps their StableHLO by source and framework version.
 
 A kept export is a folder `modules/<key>/` of the cache with what `opscope.models.frontends.child` wrote. Imported by
 pytest processes: no framework is imported here.
@@ -28,7 +28,7 @@ EXPORT_SECONDS = 900.0
 
 @dataclass(frozen=True)
 class Export:
-    """What an exporter is asked for."""
+    """The request for one export."""
 
     framework: str
     source: Source
@@ -52,7 +52,7 @@ class ExportFailed(Exception):  # noqa: N818 - the outcome of one model, not an 
 
 
 def _digest(path: Path) -> str:
-    """Of a file, or of all files of a folder (a SavedModel)."""
+    """The digest of a file, or of all files of a folder (a SavedModel)."""
     if not path.is_dir():
         return file_digest(path)
     return files_digest(sorted(inner for inner in path.rglob("*") if inner.is_file()), root=path)
@@ -72,7 +72,7 @@ def exported(export: Export, cache: Path, max_cache: int, claims: Claims) -> Pat
 
 
 def _claimed(folder: Path, claims: Claims) -> bool:
-    """Whether an export is there as a whole, and claimed."""
+    """Whether an export is complete, and now claimed."""
     if not (folder / ARGUMENTS).is_file():
         return False
     claims.hold(folder)
@@ -80,7 +80,7 @@ def _claimed(folder: Path, claims: Claims) -> bool:
 
 
 def _make(export: Export, folder: Path, max_cache: int) -> None:
-    """Has an exporter make `folder`."""
+    """Runs an exporter that makes `folder`."""
     place = export_folder.make_dir(folder.parent)
     upkeep.trim(folder.parent.parent, max_cache, every=upkeep.EVERY_SECONDS)
     try:
@@ -102,7 +102,7 @@ def _make(export: Export, folder: Path, max_cache: int) -> None:
 
 
 def _run(export: Export, folder: Path) -> None:
-    """One exporter at work until it ends. Raises ExportFailed or InputError."""
+    """Runs one exporter until it ends. Raises ExportFailed or InputError."""
     task = {"framework": export.framework, **asdict(export.source), "folder": str(folder)}
     last: dict[str, Any] = {"event": "stage", "stage": "build"}
     outcome = call(

@@ -1,4 +1,4 @@
-"""Makes an op's inputs and goldens again from where the manifest says they come from. NumPy and ml_dtypes only."""
+"""Makes an op's inputs and goldens again from their sources in the manifest. NumPy and ml_dtypes only."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from opscope.harness.record.records import Source
 
 
 class LiveGolden(Walker):
-    """A walk that goes as far as it is asked to, and hands out the results of the nodes that are wanted."""
+    """A walk that advances on demand and returns the results of the wanted nodes."""
 
     def __init__(
         self, split: SplitModule, inputs: Sequence[np.ndarray], wanted: frozenset[str], cache_dir: Path | None
@@ -33,33 +33,33 @@ class LiveGolden(Walker):
         )
         # Every op counts as met: nothing is stored.
         self.sources = dict.fromkeys(split.ops, ())
-        self._inputs, self._wanted = inputs, wanted
-        self._found: dict[str, list[Any]] = {}
+        self._inputs, self._wanted_paths = inputs, wanted
+        self._kept_results: dict[str, list[Any]] = {}
         self._env: dict[int, Any] = {}
         self._last = last_uses(split.program)
         self._next = 0
 
     def results(self, path: str) -> list[np.ndarray | Missing]:
-        """The results of the node at `path`, once: evaluates what stands before it in the program."""
+        """The results of the node at `path`, once. Evaluates the program up to it."""
         program = self.split.program
-        while path not in self._found and self._next < len(program.nodes):
+        while path not in self._kept_results and self._next < len(program.nodes):
             self.node(program.nodes[self._next], self._env)
             for value in self._last.get(self._next, ()):
                 self.free(value, self._env)
             self._next += 1
-        results = self._found.pop(path, [])
+        results = self._kept_results.pop(path, [])
         return [value if isinstance(value, Missing) else golden.view(value) for value in results]
 
     def node(self, node: Node, env: dict[int, Any]) -> None:
         """Evaluates a node and keeps its results where they are wanted."""
         super().node(node, env)
-        if node.kind == "op" and node.path in self._wanted:
+        if node.kind == "op" and node.path in self._wanted_paths:
             # Of a body that is evaluated several times the first values stay, as they do of the device's.
-            self._found.setdefault(node.path, [env[value] for value in node.outputs])
+            self._kept_results.setdefault(node.path, [env[value] for value in node.outputs])
 
     def enters(self, body: Program) -> bool:
         """Whether a body holds a node that is wanted."""
-        return any(inner.path in self._wanted for inner in body.walk())
+        return any(inner.path in self._wanted_paths for inner in body.walk())
 
     def argument(self, value: int) -> Any:
         """The buffer of an argument of the program."""

@@ -24,7 +24,7 @@ Emit = Callable[..., None]
 
 
 def prepare(parent: Parent) -> None:
-    """Does a task, or sends an `error` event that says why not."""
+    """Does a task, or sends an `error` event with the reason."""
 
     def emit(event: str, **fields: Any) -> None:
         parent.send({"event": event, **fields})
@@ -44,8 +44,8 @@ def prepare(parent: Parent) -> None:
 
 
 def make(task: dict[str, Any], emit: Emit) -> None:
-    """Writes the export folder that `task` (opscope.harness.prepare.prepare_models.Task and `temporary`, `guilty`) asks
-    for."""
+    """Writes the export folder for `task`, which is a `prepare_models.Task` with `exported`, `temporary` and
+    `fatal_ops`."""
     request, name, temporary = task["request"], task["name"], Path(task["temporary"])
 
     def stage(which: str, done: int, total: int) -> None:
@@ -83,11 +83,11 @@ def make(task: dict[str, Any], emit: Emit) -> None:
             distributions=distributions,
             seed=seed,
             folder=temporary,
-            given={index: value.file for index, value in values.items()},
+            value_files={index: value.file for index, value in values.items()},
             provenance=f"captured:{name}-{digest}:{seed}",
             cache_dir=Path(request["cache_dir"]),
             limits=limits,
-            guilty=task["guilty"],
+            fatal_ops=task["fatal_ops"],
             random=request["inputs"] == "random",
             frontend=exported.frontend,
             on_progress=lambda done, total: stage("golden", done, total),

@@ -77,7 +77,7 @@ class Task:
     path: str
     """The model's Python file, or the StableHLO file."""
     export: Export | None
-    """What its exporter is asked for; None for a StableHLO file."""
+    """The request to its exporter; None for a StableHLO file."""
     missing: str
     """What of its framework is not installed, with the line that installs it; empty: it is all there."""
     folder: str
@@ -145,7 +145,7 @@ def _failure(task: Task, status: ModelStatus, error: str, trace: str, artifacts:
 
 
 def _claimed(folder: Path, claims: Claims | None) -> bool:
-    """Whether an export folder is there as a whole, and claimed."""
+    """Whether an export folder is complete, and now claimed."""
     if not export_folder.complete(folder):
         return False
     if claims is not None:
@@ -258,7 +258,7 @@ def _resolve(word: str, request: Request) -> list[Named]:
 
 
 def registered_in(path: Path) -> bool:
-    """Whether a Python file holds models of the registry; one that cannot be read does, for the error to be told."""
+    """Whether a Python file holds models of the registry. An unreadable file counts too, so that it is reported."""
     try:
         return bool(registry.declared(path))
     except (ValueError, OSError):
@@ -298,7 +298,7 @@ def _named(declared: Sequence[tuple[Path, registry.Declared]], word: str, traini
 
 
 def _as_input_error(error: Exception) -> InputError:
-    """An error in our form, taken apart again."""
+    """The InputError with the text of another room's error."""
     where, _, rest = str(error).partition(": expected ")
     expected, _, rest = rest.partition(", got ")
     got, _, hint = rest.partition("; try ")
@@ -323,7 +323,7 @@ def merge(manifests: Sequence[tuple[ManifestHeader, list[OpRow]]]) -> tuple[Mani
 
 
 def _make(task: Task, report: Callable[[Event], None]) -> None:
-    """Has children make one export folder: a new one for each op that brought the last one down."""
+    """Makes one export folder in child processes, with a new child after each op that killed the last one."""
     exports = export_folder.make_dir(Path(task.folder).parent)
     upkeep.trim(exports.parent, task.request.max_cache)
     claims = Claims()
@@ -335,11 +335,11 @@ def _make(task: Task, report: Callable[[Event], None]) -> None:
         temporary = Path(tempfile.mkdtemp(prefix=upkeep.UNFINISHED, dir=exports))
     except OSError as error:
         raise export_folder.unwritable("cache folder", exports, error) from None
-    guilty: dict[str, str] = {}
+    fatal_ops: dict[str, str] = {}
     claims.hold(temporary)
     try:
         while True:
-            outcome = _run_child(task, module, temporary, guilty, report)
+            outcome = _run_child(task, module, temporary, fatal_ops, report)
             # Whole, however its maker ended afterwards.
             if outcome.ending.ok or export_folder.complete(Path(task.folder)):
                 return
@@ -347,9 +347,9 @@ def _make(task: Task, report: Callable[[Event], None]) -> None:
             late = outcome.ending.cause is Cause.TIMEOUT
             how = f"more than {task.request.op_seconds:g} s" if late else outcome.ending.kind
             line = outcome.log.last_line()[:200] or "no output"
-            if op_id is None or op_id in guilty or len(guilty) >= MAX_CRASHES:
+            if op_id is None or op_id in fatal_ops or len(fatal_ops) >= MAX_CRASHES:
                 raise Unpreparable(f"{how}: {line}")
-            guilty[op_id] = f"XLA gave no value ({how}): {line}"
+            fatal_ops[op_id] = f"XLA gave no value ({how}): {line}"
     finally:
         claims.close()
         shutil.rmtree(temporary, ignore_errors=True)
@@ -362,7 +362,7 @@ def _evaluating(temporary: Path) -> str | None:
 
 
 def _run_child(
-    task: Task, module: str, temporary: Path, guilty: Mapping[str, str], report: Callable[[Event], None]
+    task: Task, module: str, temporary: Path, fatal_ops: Mapping[str, str], report: Callable[[Event], None]
 ) -> Outcome:
     """One child at work until it ends; it is late once one op is under evaluation for more than `op_seconds`.
 
@@ -386,7 +386,7 @@ def _run_child(
 
     if not module:  # the child's own first word comes after seconds of imports
         report({"event": "stage", "model": task.name, "stage": "export", "done": 0, "total": 1})
-    arguments = {**asdict(task), "exported": module, "temporary": str(temporary), "guilty": guilty}
+    arguments = {**asdict(task), "exported": module, "temporary": str(temporary), "fatal_ops": fatal_ops}
     outcome = call("opscope.harness.prepare.prepare_child:prepare", arguments, on_message=take, watch=check_op)
     if error and "where" not in error:
         raise Unpreparable(error["got"])

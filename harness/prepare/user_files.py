@@ -1,4 +1,4 @@
-"""Models of the user's where they lie: which file is which framework's, and what else its program depends on.
+"""The user's own model files: which framework takes each, and what else its program depends on.
 
 | word | what it is |
 |---|---|
@@ -38,7 +38,7 @@ class UserFile:
 
 
 def named(word: str) -> UserFile | None:
-    """The user's model that a word names; None where it names none. Raises InputError where it does not exist."""
+    """The user's model that `word` names, or None. Raises InputError if its file does not exist."""
     path, entry = Path(word), ""
     if not path.exists() and ":" in path.name:
         head, _, entry = word.rpartition(":")
@@ -61,7 +61,7 @@ def named(word: str) -> UserFile | None:
         return _file(path, framework, entry, tuple(p for p in registry.sources_of(path.resolve()) if p.is_file()))
     if entry:
         raise InputError("--model", f"a {path.suffix} file without a name after it", repr(word), str(path))
-    return _file(path, framework, "", (path, *_beside(path)))
+    return _file(path, framework, "", (path, *_tensor_files(path)))
 
 
 def _file(path: Path, framework: str, entry: str, files: tuple[Path, ...]) -> UserFile:
@@ -70,7 +70,7 @@ def _file(path: Path, framework: str, entry: str, files: tuple[Path, ...]) -> Us
     return UserFile(name, path, framework, (*files, *frontends.sources(framework)), entry)
 
 
-def _beside(path: Path) -> list[Path]:
+def _tensor_files(path: Path) -> list[Path]:
     """The files that hold tensors of an ONNX file."""
     if path.suffix != ".onnx":
         return []

@@ -44,7 +44,7 @@ class Missing:
 
 @dataclass
 class WalkTask:
-    """What a walk is asked to do."""
+    """The input of a walk."""
 
     split: SplitModule
     distributions: Sequence[str]
@@ -56,9 +56,9 @@ class WalkTask:
     """Beginning of the provenance of captured inputs: `captured:<module>:<weights seed>`."""
     cache_dir: Path | None = None
     limits: Limits = field(default_factory=Limits)
-    guilty: Mapping[str, str] = field(default_factory=dict)
+    fatal_ops: Mapping[str, str] = field(default_factory=dict)
     """Ops that brought an earlier walk down -> how: they are not evaluated again."""
-    given: Mapping[int, str] = field(default_factory=dict)
+    value_files: Mapping[int, str] = field(default_factory=dict)
     """Argument -> file below `folder` with its value, where that is not drawn by its distribution."""
     random: bool = False
     """All inputs are random: no op sees what another computed."""
@@ -69,7 +69,7 @@ class WalkTask:
 
 @dataclass(frozen=True)
 class Walked:
-    """What a walk found."""
+    """The result of a walk."""
 
     rows: list[OpRow]
     results: list[np.ndarray | Missing]
@@ -95,7 +95,7 @@ def walk(plan: WalkTask) -> Walked:
 
 
 def argument_distributions(split: SplitModule) -> list[str]:
-    """A distribution for each argument of a program that brings none: what its first user's domain asks for."""
+    """A distribution for each argument of a program without its own: the one that suits the first op that uses it."""
     users: dict[int, tuple[Node, int]] = {}
     for node in split.program.walk():
         for index, value in enumerate(node.inputs):
@@ -109,7 +109,7 @@ def argument_distributions(split: SplitModule) -> list[str]:
 
 
 def _domain_distribution(split: SplitModule, node: Node, index: int) -> str:
-    """The distribution that the domain of `node`'s op asks for its input `index`.
+    """The distribution for input `index` of `node`, within the domain of its op.
 
     An input of the single-op module is an operand of the op, though not always the one of that number: constants are
     embedded. What a region captures is no operand and takes any value.
@@ -254,13 +254,13 @@ class Walker:
         env.pop(value, None)
 
     def argument(self, value: int) -> Any:
-        """The buffer of an argument of the program: given, or drawn by its distribution."""
+        """The buffer of an argument of the program: from its file, or drawn by its distribution."""
         index = self.arguments[value]
         desc = self.split.values[value]
         if desc.data_type not in NUMPY_NAMES:
             return Missing(f"argument of {desc.data_type}")
-        if index in self.plan.given:
-            return golden.put(load(self.plan.folder / self.plan.given[index], desc.shape, desc.data_type))
+        if index in self.plan.value_files:
+            return golden.put(load(self.plan.folder / self.plan.value_files[index], desc.shape, desc.data_type))
         return golden.put(self.draw(desc, self.plan.distributions[index], index))
 
     def draw(self, desc: TensorDesc, distribution: str, index: int) -> np.ndarray:
@@ -299,8 +299,8 @@ class Walker:
 
     def source(self, index: int) -> Source:
         """Where the value of an argument of the program comes from."""
-        if index in self.plan.given:
-            return Source(kind="captured", path=self.plan.given[index])
+        if index in self.plan.value_files:
+            return Source(kind="captured", path=self.plan.value_files[index])
         return Source(kind="seeded", law=self.plan.distributions[index], seed=self.plan.seed, index=index)
 
     def random(self, op: SingleOp, node: Node, index: int) -> tuple[Source, Any]:
@@ -338,7 +338,7 @@ class Walker:
 
     def evaluate(self, op: SingleOp, buffers: list[Any] | Missing) -> list[Any]:
         """The results of one use: buffers, or Missing."""
-        reason = self.plan.guilty.get(op.op_id) or self.too_large(op)
+        reason = self.plan.fatal_ops.get(op.op_id) or self.too_large(op)
         if not reason and isinstance(buffers, Missing):
             reason = buffers.reason
         if not reason and not isinstance(buffers, Missing):
@@ -402,7 +402,7 @@ class Walker:
         self.goldens[op.op_id] = paths
 
     def row(self, op: SingleOp) -> OpRow:
-        """The manifest's row of a unique op; its module is written beside."""
+        """The manifest's row of a unique op; also writes its module."""
         base = OpRow(
             op_id=op.op_id,
             op_name=op.op_name,

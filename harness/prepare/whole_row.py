@@ -1,4 +1,4 @@
-"""The row of a model as one program: what `--op-by-op-on-fail` runs first. Written beside the ops of an export."""
+"""The row of a model as one program: what `--op-by-op-on-fail` runs first. It is stored with the ops of an export."""
 
 from __future__ import annotations
 

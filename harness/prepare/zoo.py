@@ -61,7 +61,7 @@ def count(model: Model, cache: Path, max_cache: int) -> Sizes:
 def recount(models: Iterable[Model], cache: Path, max_cache: int, report: Callable[[str], None]) -> dict[str, Sizes]:
     """The table with the rows of `models` counted anew.
 
-    Models without their framework, and such as are not exported, keep their row and are told of; those that are no
+    Models without their framework, and those that fail to export, keep their row and are reported. Models that are no
     longer registered lose theirs.
     """
     from opscope.harness.prepare.exporting import ExportFailed

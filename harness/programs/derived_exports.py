@@ -31,7 +31,7 @@ WAIT = 3600
 
 def check(workflow: str, backends: str) -> None:
     """Raises InputError where a workflow needs the compiler's own program and the backends do not hand it over."""
-    names = registry.several(backends)
+    names = registry.split_names(backends)
     if len(names) == 1 and registry.declares(names[0], "takes_apart"):
         return
     able = [name for name in registry.own_names() if registry.declares(name, "takes_apart")]

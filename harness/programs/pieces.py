@@ -73,7 +73,7 @@ def collect(
 
 
 class _Unit:
-    """One module on its way through the device."""
+    """One module while the device runs it."""
 
     def __init__(
         self, into: Collected, split: SplitModule, inputs: Sequence[np.ndarray], apart: Apart, uses: Sequence[Use],
@@ -97,7 +97,7 @@ class _Unit:
         self.met: set[int] = set()
 
     def run(self) -> None:
-        """Runs the program and adds the rows of its pieces; what never ran has no inputs, and says so."""
+        """Runs the program and adds the rows of its pieces. One that never ran has no inputs, and a reason."""
         reason = "the program did not come to it"
         try:
             self.apart.run(self.inputs, self.on_piece)
@@ -109,7 +109,7 @@ class _Unit:
             self.note(number, piece)
 
     def on_piece(self, number: int, fetch: Callable[[], list[np.ndarray]]) -> Sequence[np.ndarray] | None:
-        """Keeps the inputs of a piece that is new; what the walk has for its results takes their place."""
+        """Keeps the inputs of a new piece, and replaces its results by those of the walk, if it has them."""
         if number in self.met:
             return None
         self.met.add(number)
@@ -123,10 +123,10 @@ class _Unit:
         return walked or None
 
     def walked(self, number: int, piece: Piece) -> list[np.ndarray]:
-        """What the walk has for the results of a piece, in their own types and order; empty where it has none."""
+        """The walk's values for the results of a piece, in their types and order. Empty if it has none."""
         path = self.carries.get(number)
         results = self.walk.results(path) if path is not None else []
-        walked_pieces = []
+        values = []
         moves = moves_of(piece.location)
         for result, desc in zip(results, piece.outputs, strict=False):
             if isinstance(result, Missing):
@@ -135,8 +135,8 @@ class _Unit:
             cast = value.astype(numpy_dtype(desc.data_type), copy=False)
             if cast.dtype != value.dtype and not np.array_equal(cast, value):
                 return []  # an index that 32 bits do not hold
-            walked_pieces.append(cast)
-        return walked_pieces
+            values.append(cast)
+        return values
 
     def golden(
         self, piece: Piece, number: int, arrays: Sequence[np.ndarray], walked: Sequence[np.ndarray]

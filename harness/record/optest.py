@@ -47,7 +47,7 @@ class RunContext:
 
 
 def backend_label(backend: str) -> str:
-    """The name under which records know a backend given by name or by file."""
+    """The name that records use for a backend given by name or by file."""
     file = backend.replace("\\", "/").rsplit("/", 1)[-1]
     return file.removesuffix(".py").removesuffix(".yaml").removesuffix(".yml")
 

@@ -43,7 +43,7 @@ class Decides(StrEnum):
 
 @dataclass(frozen=True)
 class Option:
-    """What the row of an option says besides its type."""
+    """The row of an option, apart from its type."""
 
     default: Any
     """None also where the default follows from another option."""
@@ -99,7 +99,7 @@ LastStage = Annotated[str, BeforeValidator(_stage)]
 
 
 class ResultOptions(BaseModel, frozen=True, extra="forbid", defer_build=True):
-    """What a run was asked for, on each of its backends alike; a new option is one more row."""
+    """The options of a run that decide results, the same for each of its backends. A new option is one more row."""
 
     arch: Text = row(
         "n150", "A board (n150, e150, p150), or an arch, which means its default board.", "BOARD",
@@ -155,7 +155,7 @@ class ResultOptions(BaseModel, frozen=True, extra="forbid", defer_build=True):
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Self:
-        """The options among other values, such as those that a run stored; what is missing or None is as usual."""
+        """The options among other values, such as those that a run stored; what is missing or None has its default."""
         return cls(**{name: values[name] for name in cls.model_fields if values.get(name) is not None})
 
     @classmethod
@@ -177,7 +177,7 @@ class ResultOptions(BaseModel, frozen=True, extra="forbid", defer_build=True):
                 for name, (_, default) in record_fields().items()}  # fmt: skip
 
     def flags(self, usual: ResultOptions) -> list[str]:
-        """The words of a command line that ask for these options where `usual` is had without asking."""
+        """The words of a command line that set these options where they differ from `usual`."""
         words: list[str] = []
         for name, option in OPTIONS.items():
             value = getattr(self, name)

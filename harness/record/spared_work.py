@@ -43,7 +43,7 @@ class Savings:
 
 
 def savings(rows: Iterable[OpRow], tests: Sequence[OpTest]) -> Savings:
-    """What the ops of a run, and its records, say of it."""
+    """The savings of a run, from its ops and records."""
     runnable = [row for row in rows if row.module is not None]
     kept = [test for test in tests if test.cached_from]
     return Savings(

@@ -45,7 +45,7 @@ R = TypeVar("R", bound=Record)
 
 
 class StoredRun(NamedTuple):
-    """A run as it lies on disk: tests hold the highest attempt at each op, in the manifest's order."""
+    """A run as stored on disk: `tests` holds the highest attempt at each op, in the manifest's order."""
 
     record: RunRecord
     header: ManifestHeader
@@ -73,7 +73,7 @@ def file_name(text: str) -> str:
 
 
 def runs_root(root: Path | None = None) -> Path:
-    """Where runs lie unless `--run-dir` says otherwise."""
+    """The folder of all runs without `--run-dir`."""
     return results_folder(root) / "runs"
 
 
@@ -113,7 +113,7 @@ def write_whole(path: Path, content: str | bytes, hint: str = "another --run-dir
 
 
 def refused(path: Path, error: OSError, hint: str = "another --run-dir") -> InputError:
-    """The one line about a disk that does not take a file."""
+    """The error for a disk that refuses a file."""
     return InputError(str(path), "a writable place", error.strerror or str(error), hint)
 
 
@@ -177,14 +177,17 @@ def _drop_torn_tail(descriptor: int) -> None:
 
 
 def load_run(run_dir: Path) -> StoredRun:
-    """Reads a whole run folder. Raises InputError: no run there, a file that is none of ours, another schema."""
+    """Reads a whole run folder.
+
+    Raises InputError for a folder without a run, a file that opscope did not write, or another schema.
+    """
     return load_attempts(run_dir)[0]
 
 
 def load_attempts(
     run_dir: Path, manifest: tuple[ManifestHeader, Sequence[OpRow]] | None = None
 ) -> tuple[StoredRun, list[OpTest]]:
-    """`load_run`, and every attempt beside it; the journal is read once, a `manifest` that is known not at all."""
+    """Like `load_run`, with every attempt as well. Reads the journal once, and no manifest if `manifest` is given."""
     record = read_run(run_dir)
     header, rows = manifest or read_manifest(run_dir)
     attempts = list(read_journal(run_dir))
@@ -221,7 +224,7 @@ def lines_of_manifest(run_dir: Path) -> Iterator[tuple[str, str]]:
 
 
 def header_of(run_dir: Path, first: tuple[str, str]) -> ManifestHeader:
-    """The first line of a manifest. Raises InputError where it is none."""
+    """The header in the first line of a manifest. Raises InputError if it is none."""
     where, line = first
     if not line:
         raise InputError(str(run_dir / MANIFEST_FILE), "a manifest", "an empty file", "running the models again")
@@ -288,7 +291,7 @@ def parse(kind: type[R], text: str, where: str) -> R:
 
     `where`: the place to name in it.
     """
-    # A run may have 20,000 records: what is right and of today's schema is read in one go, else it is looked at.
+    # A run may have 20,000 records: a valid one of today's schema is parsed in one go, others are examined.
     with contextlib.suppress(ValidationError):
         record = kind.model_validate_json(text)
         if getattr(record, "schema_version", SCHEMA_VERSION) == SCHEMA_VERSION:

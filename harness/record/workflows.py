@@ -1,4 +1,4 @@
-"""The workflows: what of a model is taken through the stages. One row each.
+"""The workflows: which part of a model goes through the stages. One row each.
 
 split                 each op of the StableHLO module, compiled and run by itself
 compile-split         the model compiled whole; each op of its TTNN run by itself
@@ -18,10 +18,10 @@ class Workflow:
     """One way of taking a model through the stages."""
 
     unsupported_types: str
-    """What becomes of ops of types that the device has not, where the user does not say: a model that is to run as a
-    whole has them computed by the host, an op by itself fails, so that the ladder stays honest."""
+    """Default of `unsupported_types`. In a model that runs whole, the host computes ops of types that the device lacks;
+    an op by itself fails, so that the ladder stays honest."""
     patience: int = 1
-    """So many times the time limit of one op is that of a row."""
+    """Factor from the time limit of one op to that of a row."""
     of_ttnn: bool = False
     """Whether the rows are ops of the compiler's TTNN."""
 

@@ -147,7 +147,8 @@ def page_of(run: StoredRun, run_dir: Path) -> Run:
 def stored_page(run_dir: Path, alone: Path | None = None) -> Run:
     """The page of a run folder.
 
-    `alone` is another run, whose records of ops alone are compared with the models of this one. Raises InputError where a folder holds no run, or one of another schema.
+    `alone` is another run, whose records of ops alone are compared with the models of this one. Raises InputError if a
+    folder holds no run, or one of another schema.
     """
     page = page_of(store.load_run(run_dir), run_dir.resolve())
     if alone is not None:

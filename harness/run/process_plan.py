@@ -76,7 +76,7 @@ def orders_from_json(values: dict[str, Any]) -> Orders:
 
 def orders_of(request: Request, run_id: str, run_dir: Path, settings: dict[str, Any]) -> Orders:
     """The orders of a request for a run, those of its first backend holding the others'."""
-    names = registry.several(settings["backend"])
+    names = registry.split_names(settings["backend"])
     for backend in names:
         registry.check_name(backend)
     first, *others = [_for_backend(backend, request, run_id, run_dir, settings) for backend in names]

@@ -82,7 +82,7 @@ class Lines:
         self._since = now
 
     def begin(self, total: int) -> None:
-        """Does nothing: pytest says how many tests there are."""
+        """Does nothing: pytest prints how many tests there are."""
 
     def ended(self, status: Status, expected: bool) -> None:
         """Does nothing: pytest writes its letter."""

@@ -1,4 +1,4 @@
-"""What one `pytest --op-by-op` asks for, read from the command line and checked before anything is started."""
+"""The request of one `pytest --op-by-op`, read from the command line and checked before anything starts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Request:
-    """What the user asked for."""
+    """The request of the user."""
 
     models: tuple[str, ...]
     ops: tuple[str, ...]
@@ -34,7 +34,7 @@ class Request:
     nodeids: tuple[str, ...]
     """Tests named on the command line; empty: all."""
     resume: Path | None
-    """The run to go on with."""
+    """The run to continue."""
     run_dir: Path | None
     """Where the run is to be written, or, without models, the earlier run."""
     settings: Resolved
@@ -75,7 +75,7 @@ def read(config: pytest.Config) -> Request:
     # The record's command line must find a backend's file from any folder.
     settings.values["backend"] = ",".join(
         str((folder / name).resolve()) if name.endswith(registry.FILES) else name
-        for name in registry.several(settings["backend"])
+        for name in registry.split_names(settings["backend"])
     )
     _find_limitations(settings, folder)
     _check_workflow(settings)
@@ -96,7 +96,7 @@ def read(config: pytest.Config) -> Request:
 
 
 def _check_workflow(settings: Resolved) -> None:
-    """Raises InputError if two options ask for different workflows."""
+    """Raises InputError if two options name different workflows."""
     if settings["op_by_op_on_fail"] and settings["workflow"] != SPLIT:
         got = f"--workflow {settings['workflow']}"
         raise InputError("--op-by-op-on-fail", f"--workflow {SPLIT}", got, "one of the two options")
@@ -137,7 +137,7 @@ def _check_models(request: Request) -> None:
     """Raises InputError for a model or a backend that does not exist, before any work starts."""
     from opscope.harness.prepare import prepare_models
 
-    for backend in registry.several(request.settings["backend"]):
+    for backend in registry.split_names(request.settings["backend"]):
         registry.check_name(backend)
     prepare_models.tasks(to_prepare(request))
 

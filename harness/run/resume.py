@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from opscope.harness.prepare import prepare_models
 
 SELECTION_FILE = "selection.json"
-"""Ids of the ops that the run was asked for, where these are not all."""
+"""Ids of the ops that the run was asked for, if these are not all."""
 
 ANEW = frozenset({"cluster", "publish", "no_report", "budget", "budget_history", "no_cache", "max_cache"})
 """Settings that are not the run's but of the command line that starts or resumes it."""
 
 FREE = ANEW | {"op_timeout", "op_memory", "keep_ir", "limitations", "repro_size", "reruns"}
-"""Settings that may be given beside `--resume`."""
+"""Settings that may be given with `--resume`."""
 
 
 def unfinished(run_dir: Path) -> StoredRun:
@@ -45,7 +45,7 @@ def unfinished(run_dir: Path) -> StoredRun:
 
 
 def options(run: StoredRun, settings: Mapping[str, Any], sources: Mapping[str, str]) -> dict[str, Any]:
-    """The values of all settings: the run's own, but those that belong to each start. Raises InputError."""
+    """The values of all settings: the run's own, except those that each start sets anew. Raises InputError."""
     stored, values = run.record.origin.options, dict(settings)
     for name, value in settings.items():
         if name in ANEW or (name in FREE and sources[name] == "command line"):
@@ -60,7 +60,7 @@ def options(run: StoredRun, settings: Mapping[str, Any], sources: Mapping[str, s
 
 
 def recorded(tests: Iterable[OpTest]) -> dict[str, OpTest]:
-    """The records that stay, by op: all but those that say that the op was not run."""
+    """The records that stay, by op: all except those with status `not_run`."""
     return {test.op_id: test for test in tests if test.status is not Status.NOT_RUN}
 
 
@@ -73,17 +73,17 @@ def attempts(tests: Iterable[OpTest]) -> dict[str, int]:
 
 
 def select(run_dir: Path, rows: Iterable[OpRow], selected: Iterable[str]) -> None:
-    """Stores which ops the run was asked for, unless these are all of them or it is known already."""
+    """Stores which ops the run was asked for, unless these are all ops or they are stored already."""
     chosen = set(selected)
     path = run_dir / SELECTION_FILE
     if path.exists() or chosen == {row.op_id for row in rows if row.module is not None}:
         return
-    with contextlib.suppress(InputError):  # a disk that takes nothing is told of by the journal
+    with contextlib.suppress(InputError):  # a full disk is reported by the journal
         store.write_whole(path, json.dumps(sorted(chosen)) + "\n")
 
 
 def selection(run_dir: Path) -> tuple[str, ...] | None:
-    """Ids of the ops that the run was asked for; None: all. Raises InputError for a file that is none of ours."""
+    """Ids of the ops that the run was asked for; None means all. Raises InputError for an unreadable file."""
     path = run_dir / SELECTION_FILE
     try:
         return tuple(str(op_id) for op_id in json.loads(path.read_text(encoding="utf-8")))
@@ -96,7 +96,7 @@ def selection(run_dir: Path) -> tuple[str, ...] | None:
 def prepared(
     run: StoredRun, preparation: prepare_models.Request, make: Callable[[prepare_models.Request], Any]
 ) -> None:
-    """Has the exports of the run made again where they were cleared away. Raises InputError where these are others."""
+    """Makes the exports of the run again if they were removed. Raises InputError if the new ones differ."""
     if export_folder.all_complete(run.header):
         return
     make(preparation)

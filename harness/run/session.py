@@ -167,7 +167,7 @@ class OpByOp:
         return [WholeModel.from_parent(session, name=model, tests=tests) for model, tests in by_model.items()]
 
     def _deselect(self, items: list[pytest.Item], run_plan: plan.RunPlan) -> None:
-        """Leaves the ops that --ops, --op and test names on the command line ask for."""
+        """Deselects the ops that --ops, --op and test names on the command line do not name."""
         keep = [i for i in items if not isinstance(i, OpItem) or run_plan.selects(i.row, i.tag)]
         if len(keep) < len(items):
             kept = set(map(id, keep))

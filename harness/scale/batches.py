@@ -1,4 +1,4 @@
-"""What is under way on a cluster: the ops that wait, and the batches of them that workers were handed.
+"""The work on a cluster: ops that wait, and batches of ops that were sent to workers.
 
 A batch is one task of Dask's, so that Dask's own work is done once for many ops. Their records come one by one all the
 same, each as it is made.
@@ -16,7 +16,7 @@ from opscope.harness.record.records import OpRow
 from opscope.harness.scale import costs
 
 MOST = 32
-"""So many ops are in a batch at most."""
+"""Largest number of ops in a batch."""
 
 SHARES = 3
 """A batch is at most this part of what waits for each device: the last ones are small, and all devices end together."""
@@ -31,11 +31,11 @@ class Op:
     fresh: bool = False
     """Whether its lane must be one in which no other op has run."""
     failed: int = 0
-    """How often it was handed to a worker that had no answer."""
+    """How often it was sent to a worker that gave no answer."""
     lost: int = 0
     """How many workers died at it."""
     cost: int = 0
-    """Microseconds that it is taken to cost."""
+    """Expected cost in microseconds."""
 
     def __post_init__(self) -> None:
         self.cost = costs.expected(self.row)
@@ -52,14 +52,14 @@ class Batch:
 
     worker: str
     devices: int
-    """So many batches does the worker run at once; further ones wait there."""
+    """How many batches the worker runs at once; further ones wait there."""
     ops: dict[str, Op]
     """Those whose records have not come, by id, in their order."""
     future: Any = None
 
     def __post_init__(self) -> None:
         self.size = len(self.ops)
-        """How many they were when they were handed over."""
+        """Number of ops when the batch was sent."""
 
 
 @dataclass
@@ -74,13 +74,13 @@ class Work:
     _cost: int = 0
 
     def add(self, ops: Iterable[Op]) -> None:
-        """More ops, behind those that wait."""
+        """Adds ops behind those that wait."""
         for op in ops:
             self.waiting.append(op)
             self._cost += op.cost
 
     def back(self, ops: Iterable[Op]) -> None:
-        """Ops that have to be run after all: they are the next."""
+        """Puts ops back that have to be run after all; they come next."""
         ops = list(ops)
         self.waiting.extendleft(reversed(ops))
         self._cost += sum(op.cost for op in ops)

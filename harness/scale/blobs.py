@@ -1,4 +1,4 @@
-"""Files by their content: what a worker was sent once, it has for every later op that needs it."""
+"""Files by their content: a worker that received a file has it for every later op that needs it."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path, PurePosixPath
 from opscope.base.digest import file_digest
 
 STORE_BYTES = 8 << 30
-"""So much is kept; what was used longest ago goes, and is sent again when it is needed."""
+"""Bytes that are kept. The longest unused file is removed first, and is sent again when it is needed."""
 
 
 def mark(path: Path) -> str:
-    """What tells a file from any other that lies at the same path on another machine; OSError if it cannot be read."""
+    """Distinguishes a file from one at the same path on another machine. Raises OSError if it cannot be read."""
     with path.open("rb") as file:
         status = os.fstat(file.fileno())
     return f"{status.st_ino} {status.st_size} {status.st_mtime_ns}"

@@ -1,8 +1,8 @@
-"""`--cluster`: the ops of a run on the workers of a Dask cluster, behind the face of one lane.
+"""`--cluster`: the ops of a run on the workers of a Dask cluster, behind the interface of one lane.
 
 The controller hands batches of ops to workers, sends the files that these neither see nor have, by content, and takes
 records as they come. Only bytes and JSON travel, and the names of the functions in `harness/scale/cluster_worker.py`.
-The ops of a worker that died are run elsewhere; one with which several workers died has crashed.
+The ops of a worker that died run on another. An op with which several workers died has crashed.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ from opscope.harness.scale.batches import Batch, Op, Work
 from opscope.harness.scale.connection import Connection, Slots
 
 AHEAD = 1
-"""So many batches wait on a worker besides those that its devices are at: none idles while a message travels."""
+"""Batches that wait on a worker besides those that its devices run, so that none idles while a message travels."""
 
 SMALL_FILE_BYTES = 1 << 20
 """A file of at most this size travels with its batch; larger ones before it, in parts."""
 
 BATCH_BYTES = 8 << 20
-"""With so many bytes of files a batch is full."""
+"""Bytes of files at which a batch is full."""
 
 MOST_LOST = 3
-"""An op that so many workers died with has crashed."""
+"""An op counts as crashed after so many workers died while they ran it."""
 
 MOST_FAILED = 4
-"""After so many batches without an answer the cluster is of no use."""
+"""The cluster counts as unusable after so many batches without an answer."""
 
 WORKERLESS_SECONDS = 60.0
-"""So long may a cluster be without workers before the run is given up (it can be resumed)."""
+"""How long a cluster may be without workers before the run ends (it can be resumed)."""
 
 MOST_PATIENCE = 60.0
-"""So many seconds are waited at most for what a batch ended with."""
+"""Longest wait in seconds for the answer of a batch that ended."""
 
 _POLL_SECONDS = 1.0
 
@@ -61,7 +61,7 @@ class ClusterLane:
         self._address = address
         self._connection: Connection | None = None
         self._ready: Ready | None = None
-        self._said: Ready | None = None
+        self._last_ready: Ready | None = None
         self._arrived: dict[str, tuple[OpTest, Ready]] = {}
         self._digests: dict[Path, str] = {}
         self._work = Work()
@@ -69,17 +69,17 @@ class ClusterLane:
         """Where the records of a batch go, by its key."""
         self._fresh = False
 
-    # --- the face of a lane
+    # --- the interface of a lane
 
     def start(self) -> None:
-        """Connects, and has the lanes there start. Raises InputError where there is no such cluster."""
+        """Connects, and starts the lanes there. Raises InputError where there is no such cluster."""
         if self._connection is None:
             self._connection = Connection(self._address, cluster_worker.sources())
-            self._connection.hear(cluster_worker.RECORDS, self._hear)
+            self._connection.subscribe(cluster_worker.RECORDS, self._take_record)
             self._connection.ask(cluster_worker.ready, json.dumps(self._task()))
 
     def ready(self) -> Ready:
-        """What the backend says on a worker. Raises InputError where it refuses, or no worker has a device."""
+        """What the backend reports on a worker. Raises InputError if it refuses, or no worker has a device."""
         self.start()
         assert self._connection is not None
         if self._ready is None:
@@ -91,11 +91,11 @@ class ClusterLane:
 
     @property
     def last_ready(self) -> Ready | None:
-        """What the child that made the last record had said."""
-        return self._said or self._ready
+        """What the child that made the last record had reported."""
+        return self._last_ready or self._ready
 
     def has_record(self, row: OpRow) -> bool:
-        """Whether the record of an op has come already."""
+        """Whether the record of an op has arrived already."""
         return row.op_id in self._arrived
 
     def run(self, row: OpRow, *, attempt: int = 1) -> OpTest:
@@ -107,11 +107,11 @@ class ClusterLane:
                     pass
             finally:
                 self._work = others
-        test, self._said = self._arrived.pop(row.op_id)
+        test, self._last_ready = self._arrived.pop(row.op_id)
         return test
 
     def fresh(self) -> None:
-        """Has the next op run in a child in which no other op has run."""
+        """Makes the next op run in a new child, in which no other op has run."""
         self._fresh = True
 
     def close(self) -> None:
@@ -138,7 +138,7 @@ class ClusterLane:
         workerless: float | None = None
         while work.batches or (work.waiting and in_time()):
             slots = self._connected().slots()
-            if work.news.empty():  # what the dead have said still counts
+            if work.news.empty():  # records that dead workers sent still count
                 yield from self._orphans()
             if in_time():
                 self._send(slots)
@@ -228,7 +228,7 @@ class ClusterLane:
                     yield self._crashed(begun)
             work.back(batch.ops.values())
 
-    def _hear(self, event: tuple[float, str]) -> None:
+    def _take_record(self, event: tuple[float, str]) -> None:
         """Takes the record of an op that a worker announced; in Dask's thread. It may be of another run."""
         answer = json.loads(event[1])
         news = self._news.get(answer["batch"])
@@ -323,7 +323,7 @@ class ClusterLane:
                 return
 
     def _task(self) -> dict[str, Any]:
-        """What every message says."""
+        """The parts that every message has."""
         config = self.config
         return {
             "token": config.context.run_id,

@@ -30,13 +30,13 @@ from opscope.harness.record.store import artifact_dir
 from opscope.harness.scale.blobs import Blobs, mark
 
 RECORDS = "opscope-records"
-"""Topic of Dask's under which records are told: one for all runs, so that the scheduler keeps a few of them only."""
+"""Dask's topic for records: one for all runs, so that the scheduler keeps only a few of them."""
 
 BATCH_SECONDS = 0.5
-"""After so long a worker begins no further op of a batch: another may be idle by then."""
+"""After so long a worker starts no further op of a batch, because another worker may be idle by then."""
 
 ARTIFACT_BYTES = 32 << 20
-"""Of the files that an op leaves (diagnostics, IR), so much travels back."""
+"""Bytes of the files that an op leaves (diagnostics, IR) that are sent back at most."""
 
 Json = dict[str, Any]
 
@@ -53,7 +53,7 @@ def sources() -> str:
 
 
 def ready(message: str) -> str:
-    """JSON: what the backend of a sweep says here (`ready`), or the parts of its refusal (`input_error`)."""
+    """JSON: what the backend of a sweep reports here (`ready`), or the parts of its refusal (`input_error`)."""
     with _worker_state().lane(json.loads(message)) as slot:
         try:
             return json.dumps({"ready": asdict(slot.lane.ready())})
@@ -80,9 +80,9 @@ def sees(path: str, expected: str) -> str:
 def climb(message: str, files: dict[str, bytes]) -> str:
     """Takes a batch of ops up the ladder, one after another; `files` by their digests are kept first.
 
-    Each record is told under `RECORDS` as it is made, as JSON: `batch`, `op`, `test`, `files` and `ready`. What is
+    Each record is published under `RECORDS` as it is made, as JSON: `batch`, `op`, `test`, `files` and `ready`. What is
     returned is empty, or the record of an op that left files, which ends a batch; or `missing` (digests), or
-    `input_error`. Ops of which nothing was told were not begun.
+    `input_error`. Ops without a published record were not begun.
     """
     from distributed import get_worker
 
@@ -153,7 +153,7 @@ class _WorkerState:
         token = str(task["token"])
         with self._lock:
             for other in [token_of_idle for token_of_idle in self._idle if token_of_idle != token]:
-                # A controller that was killed could not say that it leaves.
+                # A controller that was killed could not call `leave`.
                 for slot in self._idle.pop(other):
                     slot.close()
             idle = self._idle.setdefault(token, [])
@@ -170,7 +170,7 @@ class _WorkerState:
                 slot.close()  # the sweep left while this lane was at work
 
     def climb(self, task: Json, tell: Callable[[Json], None]) -> Json:
-        """What `climb` returns; `tell` is given the records that it tells."""
+        """What `climb` returns; `tell` is called with the records that it publishes."""
         digests = dict.fromkeys(digest for op in task["ops"] for digest in op.get("files", {}).values())
         if missing := [digest for digest in digests if not self.blobs.has(digest)]:
             return {"missing": missing}
@@ -181,7 +181,8 @@ class _WorkerState:
                     break
                 answer = self._climbed(slot, op) | {"batch": task["batch"]}
                 if answer.get("files") or "test" not in answer:
-                    return answer  # files go with the end of a batch: the scheduler keeps what is told under a topic
+                    # Files go with the end of a batch: the scheduler keeps what is published under a topic.
+                    return answer
                 tell(answer)
                 until = until or time.monotonic() + BATCH_SECONDS  # the lane may have been started for the first op
         return {}

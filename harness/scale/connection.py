@@ -1,4 +1,4 @@
-"""The one place that knows Dask's client: connecting, which workers have devices, sending files and ops.
+"""The only module that uses Dask's client: connecting, which workers have devices, sending files and ops.
 
 A worker's devices are its resource `device` (`dask worker tcp://... --resources device=1`).
 """
@@ -18,21 +18,21 @@ from opscope.harness.scale.blobs import mark
 
 RESOURCE = "device"
 PART_BYTES = 16 << 20
-"""So much of a file travels in one message."""
+"""Bytes of a file that travel in one message."""
 
 CONNECT_SECONDS = 10
 WORKER_SECONDS = 30.0
-"""So long is waited for the first worker with a device."""
+"""Longest wait for the first worker with a device."""
 
 FRESH_SECONDS = 0.5
-"""So long what the scheduler said of its workers is believed."""
+"""How long the scheduler's list of workers is reused."""
 
 Slots = dict[str, int]
 """Worker address to the ops that it can run at once: the least of its devices and its threads."""
 
 
 class Connection:
-    """A client of one scheduler. Raises InputError from whatever says that the cluster cannot be used."""
+    """A client of one scheduler. Its methods raise InputError if the cluster cannot be used."""
 
     def __init__(self, address: str, sources: str) -> None:
         self._where = f"--cluster {address}"
@@ -53,11 +53,11 @@ class Connection:
                 ) from None
         self._sources = sources
         self._slots: tuple[float, Slots] = (0.0, {})
-        self._same: dict[str, bool] = {}
+        self._same_code: dict[str, bool] = {}
         self._alive: frozenset[str] = frozenset()
         self._shipped: dict[str, set[str]] = {}
-        self._seen: dict[tuple[str, Path], bool] = {}
-        self._asked: list[Any] = []
+        self._sees_folder: dict[tuple[str, Path], bool] = {}
+        self._answers: list[Any] = []
         try:
             self._await_workers()
         except BaseException:
@@ -84,7 +84,7 @@ class Connection:
         slots = {}
         for address, details in workers.items():
             number = min(int(details.get("resources", {}).get(RESOURCE, 0)), int(details.get("nthreads", 1)))
-            if number > 0 and self._is_same(address):
+            if number > 0 and self._runs_same_code(address):
                 slots[address] = number
         self._alive = frozenset(workers)
         for lost_worker in set(self._shipped) - set(workers):
@@ -96,11 +96,11 @@ class Connection:
         """Whether a worker was there when the scheduler was last asked."""
         return worker in self._alive
 
-    def _is_same(self, worker: str) -> bool:
+    def _runs_same_code(self, worker: str) -> bool:
         """Whether a worker runs the same code. Raises InputError where it does not: its records would not agree."""
         from opscope.harness.scale import cluster_worker
 
-        if worker not in self._same:
+        if worker not in self._same_code:
             try:
                 answer = self._client.run(cluster_worker.hello, workers=[worker])[worker]
             except Exception as error:  # noqa: BLE001 - whatever unpickling a name there raises
@@ -110,15 +110,15 @@ class Connection:
                 raise InputError(
                     self._where, "workers with opscope", got, "installing the same opscope there"
                 ) from None
-            self._same[worker] = json.loads(answer)["sources"] == self._sources
-            if not self._same[worker]:
+            self._same_code[worker] = json.loads(answer)["sources"] == self._sources
+            if not self._same_code[worker]:
                 raise InputError(self._where, "the same opscope on every worker", f"a different one on {worker}",
                                  "installing the same revision there")  # fmt: skip
         return True
 
     def ask(self, function: Callable[[str], str], message: str) -> None:
         """Asks each device one question; `answer` has the first answer."""
-        self._asked = [
+        self._answers = [
             self._client.submit(function, message, pure=False, workers=[worker], resources={RESOURCE: 1})
             for worker, devices in self.slots().items() for _ in range(devices)
         ]  # fmt: skip
@@ -129,7 +129,7 @@ class Connection:
 
         got = "none"
         try:
-            for future in as_completed(self._asked, loop=self._client.loop, timeout=seconds):
+            for future in as_completed(self._answers, loop=self._client.loop, timeout=seconds):
                 try:
                     return json.loads(future.result())
                 except Exception as error:  # noqa: BLE001 - Dask's errors have no common base
@@ -138,8 +138,8 @@ class Connection:
             got = f"none within {seconds:g} s"
         raise InputError(self._where, "an answer from a worker", got, "the log of the worker")
 
-    def hear(self, topic: str, handler: Callable[[tuple[float, str]], None]) -> None:
-        """Has `handler` called, in Dask's thread, for each event (moment, text) that a worker logs under a topic."""
+    def subscribe(self, topic: str, handler: Callable[[tuple[float, str]], None]) -> None:
+        """Calls `handler`, in Dask's thread, for each event (moment, text) that a worker logs under a topic."""
         self._client.subscribe_topic(topic, handler)
 
     def submit(self, function: Callable[..., str], message: str, files: dict[str, bytes], key: str, worker: str) -> Any:
@@ -150,14 +150,14 @@ class Connection:
 
     def sees(self, function: Callable[[str, str], str], worker: str, folder: Path, name: str) -> bool:
         """Whether a worker sees a folder, a file of which is `name`, at the place where it lies here."""
-        if (worker, folder) not in self._seen:
+        if (worker, folder) not in self._sees_folder:
             try:
                 file = folder / name
                 answer = self._client.run(function, str(file), mark(file), workers=[worker])[worker]
             except (OSError, KeyError, ValueError):
                 return False  # it is gone
-            self._seen[worker, folder] = bool(answer)
-        return self._seen[worker, folder]
+            self._sees_folder[worker, folder] = bool(answer)
+        return self._sees_folder[worker, folder]
 
     def has(self, worker: str, digest: str) -> bool:
         """Whether a worker was sent a file."""

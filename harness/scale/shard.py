@@ -1,8 +1,8 @@
-"""`--shard I/N`: which ops of a sweep are this job's, by cost, and decided alike in every job.
+"""`--shard I/N`: the ops of a sweep that this job runs, divided by cost in the same way in every job.
 
-The share follows from the manifest and from a file of costs that all jobs are given, never from what one machine
-happens to remember. Each run folder says which ops were its own and a digest of the whole division, by which
-`opscope merge` knows shares that belong together.
+The share follows from the manifest and from a file of costs that all jobs read, never from what one machine happens to
+remember. Each run folder stores its own ops and a digest of the whole division, by which `opscope merge` recognises
+shares that belong together.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SHARD_FILE = "shard.json"
 """In the run folder of a share."""
 
 ELSEWHERE = "in another shard"
-"""What the record of an op says that another job runs."""
+"""Reason in the record of an op that another job runs."""
 
 
 @dataclass(frozen=True)
@@ -36,11 +36,11 @@ class Share:
     division: str
     """Digest of who runs what; equal in all shares of one sweep."""
     ops: tuple[str, ...]
-    """Ids of the ops that are this share's, in the order of the manifest."""
+    """Ids of the ops of this share, in the order of the manifest."""
     seconds: float
-    """What they are taken to cost."""
+    """Their expected cost."""
     all_seconds: float
-    """What all ops of the sweep are taken to cost."""
+    """The expected cost of all ops of the sweep."""
 
 
 def divide(microseconds: Mapping[str, int], of: int) -> list[list[str]]:
@@ -82,7 +82,7 @@ def write(run_dir: Path, own_share: Share) -> None:
 
 
 def read(run_dir: Path) -> Share | None:
-    """The share that a run is; None: it is a whole one. Raises InputError for a file that is none of ours."""
+    """The share that a run is, or None for a whole run. Raises InputError for a file that is not a share."""
     path = run_dir / SHARD_FILE
     try:
         value = json.loads(path.read_text(encoding="utf-8"))

@@ -120,7 +120,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("max_cache", "Largest size of all caches together; above it, what has been unused the longest is removed.",
             20 << 30, Size, "SIZE", option=False),
 )  # fmt: skip
-"""What a run can be told; what it is asked to do (--model, --op, --ops, --run-dir) is not a setting."""
+"""The settings of a run. What it runs (--model, --op, --ops, --run-dir) is not a setting."""
 
 BY_NAME = {setting.name: setting for setting in SETTINGS}
 

@@ -170,13 +170,13 @@ def test_what_the_device_has_no_type_for_runs_on_the_host_where_that_is_asked_fo
 
 
 def test_several_backends_are_named_in_one_word():
-    assert registry.several("xla, iree") == ("xla", "iree")
-    assert registry.several("command:a/mine.yaml,xla") == ("a/mine.yaml", "xla")
+    assert registry.split_names("xla, iree") == ("xla", "iree")
+    assert registry.split_names("command:a/mine.yaml,xla") == ("a/mine.yaml", "xla")
     for word in ("xla,xla", "a/mine.yaml,b/mine.py"):
         with pytest.raises(InputError, match=r"--backend: expected each backend once, got '.*' twice"):
-            registry.several(word)
+            registry.split_names(word)
     with pytest.raises(InputError, match="--backend: expected a backend, got ','"):
-        registry.several(",")
+        registry.split_names(",")
 
 
 def test_unknown_backends_offer_the_closest():

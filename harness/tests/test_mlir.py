@@ -13,7 +13,7 @@ import pytest
 from opscope.base.places import HOME
 from opscope.harness.prepare.mlir import context, load, to_bytecode
 from opscope.harness.prepare.mlir.door import ir, stablehlo
-from opscope.harness.prepare.mlir.locations import place_of, shown
+from opscope.harness.prepare.mlir.locations import place_of, short_path
 from opscope.harness.prepare.mlir.single_op import constant
 from opscope.harness.prepare.mlir.values import DTYPES, constant_array, is_splat
 from opscope.harness.prepare.split import split_module
@@ -219,7 +219,7 @@ def test_places_are_read_from_every_kind_of_location(location: str, text: str, f
     ],
 )
 def test_files_are_shown_without_what_is_this_machines_own(file: str, text: str) -> None:
-    assert shown(file) == text
+    assert short_path(file) == text
 
 
 def test_ops_of_a_text_come_from_its_file(tmp_path: Path) -> None:

@@ -135,8 +135,8 @@ def test_an_op_that_xla_refuses_does_not_end_the_walk(tmp_path: Path) -> None:
 
 def test_a_guilty_op_is_not_evaluated_again(tmp_path: Path) -> None:
     split = split_module(UNKNOWN, "m")
-    guilty = {op.op_id: "it died" for op in split.ops.values() if op.op_name == "stablehlo.exponential"}
-    _, found = walked(UNKNOWN, tmp_path, guilty=guilty)
+    fatal_ops = {op.op_id: "it died" for op in split.ops.values() if op.op_name == "stablehlo.exponential"}
+    _, found = walked(UNKNOWN, tmp_path, fatal_ops=fatal_ops)
     assert found.rows[0].no_golden == "it died"
     assert found.rows[1].sources[0].kind == "random"
 

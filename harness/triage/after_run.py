@@ -81,7 +81,7 @@ def write_all(run_dir: Path, limit: int) -> list[str]:
     for test in ordered(failures(run)):
         folder = place(run_dir, test)
         row = rows[test.op_id]
-        if row.module is None or _is_there(folder, test):
+        if row.module is None or _is_written(folder, test):
             continue
         values = _size(row) <= bytes_left
         try:
@@ -99,7 +99,7 @@ def _size(row: OpRow) -> int:
     return sum(byte_size(desc.shape, desc.data_type) for desc in (*row.inputs, *outputs))
 
 
-def _is_there(folder: Path, test: OpTest) -> bool:
+def _is_written(folder: Path, test: OpTest) -> bool:
     """Whether a folder of this very failure was written before."""
     from opscope.harness.triage import bundle
 

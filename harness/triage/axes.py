@@ -96,7 +96,7 @@ def _result_guesses(form: Form, axis: Axis, size: int, results: tuple[Shape, ...
     return [guess for guess in dict.fromkeys(guesses) if guess != results]
 
 
-def made(module: bytes, form: Form, axis: Axis, size: int) -> tuple[bytes, Form] | None:
+def with_size(module: bytes, form: Form, axis: Axis, size: int) -> tuple[bytes, Form] | None:
     """The module whose axis has this size; None where there is no such op."""
     variant = first_valid(module, form, resized(form, axis, size))
     if variant is None:
@@ -122,7 +122,7 @@ def _empty(form: Form) -> bool:
     return any(0 in shape for shape in (*form.operands, *form.results))
 
 
-def find(module: bytes, form: Form, exists: Callable[[bytes, Form, Axis, int], object] = made) -> list[Axis]:
+def find(module: bytes, form: Form, exists: Callable[[bytes, Form, Axis, int], object] = with_size) -> list[Axis]:
     """The axes of an op, those of its operands first. A dimension that nothing can change belongs to none."""
     places: list[tuple[Place, int]] = [
         (("o", n, d), extent) for n, shape in enumerate(form.operands) for d, extent in enumerate(shape)

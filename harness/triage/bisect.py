@@ -153,7 +153,7 @@ def _candidates(log: str) -> list[str]:
 
 
 def _git(folder: Path, *words: str, refused: tuple[str, str, str] | None = None) -> str:
-    """What git says. Raises InputError where it refuses."""
+    """The output of git. Raises InputError if it fails."""
     done = subprocess.run(["git", *words], cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         message = " ".join(done.stderr.split())[:160]

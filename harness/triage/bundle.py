@@ -49,21 +49,21 @@ class Failure(Record):
 
     @classmethod
     def of(cls, test: OpTest) -> Failure:
-        """The failure that a record tells of."""
+        """The failure in a record."""
         return cls(
             status=test.status, stage=test.failed_stage, message=test.error_message or "",
             signature=test.error_signature or "", crash_kind=test.crash_kind or "", stability=test.stability,
         )  # fmt: skip
 
     def same(self, test: OpTest) -> bool:
-        """Whether a record tells of this failure: status, stage, kind of crash and fingerprint are equal."""
+        """Whether a record has this failure: equal status, stage, kind of crash and fingerprint."""
         other = Failure.of(test)
         return (self.status, self.stage, self.crash_kind, self.signature) == (
             other.status, other.stage, other.crash_kind, other.signature
         )  # fmt: skip
 
     def alike(self, test: OpTest) -> bool:
-        """Whether a record tells of a failure of the same kind at the same stage, whatever its words."""
+        """Whether a record has a failure with the same status at the same stage, whatever its message."""
         return (self.status, self.stage) == (test.status, test.failed_stage)
 
 
@@ -131,17 +131,17 @@ def write(
         (part / MODULE).write_bytes(module)
         (part / TEXT).write_text(bundle_texts.module_text(module), encoding="utf-8")
         repro = Repro(
-            row=bundled, options=_own_backend(part, origin.options), failure=Failure.of(test), run_id=origin.run_id,
-            seed=origin.seed, revision=origin.revision, backend_revision=origin.backend_revision,
+            row=bundled, options=_with_backend_file(part, origin.options), failure=Failure.of(test),
+            run_id=origin.run_id, seed=origin.seed, revision=origin.revision, backend_revision=origin.backend_revision,
             versions=dict(origin.versions or {}), note=store.note,
         )  # fmt: skip
         (part / FILE).write_text(repro.model_dump_json(indent=1) + "\n", encoding="utf-8")
         bundle_texts.write(part, test, repro.options.backend, repro.note, inputs=len(sources), golden=len(golden))
         shutil.rmtree(folder, ignore_errors=True)
         part.rename(folder)
-        known_here = {name: folder / path.relative_to(part) for name, path in store.written.items()}
+        written_files = {name: folder / path.relative_to(part) for name, path in store.written.items()}
         if known is not None:
-            known.update(known_here)
+            known.update(written_files)
         return store.size
     except BaseException:
         shutil.rmtree(part, ignore_errors=True)
@@ -152,7 +152,7 @@ class _Values:
     """Puts values into a folder, each once."""
 
     def __init__(self, folder: Path, export_dir: Path, known: Mapping[str, Path], keep: bool) -> None:
-        self._folder, self._export, self._known, self._keep = folder, export_dir, known, keep
+        self._folder, self._export, self._known_files, self._keep = folder, export_dir, known, keep
         self.written: dict[str, Path] = {}
         self.size, self.note = 0, ""
 
@@ -191,7 +191,7 @@ class _Values:
     def _put(self, name: str, place: Path, *, copy: Path | None = None, make: Any = None) -> None:
         target = self._folder / place
         target.parent.mkdir(exist_ok=True)
-        before = self.written.get(name) or self._known.get(name)
+        before = self.written.get(name) or self._known_files.get(name)
         try:
             if before is not None:
                 os.link(before, target)
@@ -206,7 +206,7 @@ class _Values:
         self.size += target.stat().st_size
 
 
-def _own_backend(folder: Path, options: Options) -> Options:
+def _with_backend_file(folder: Path, options: Options) -> Options:
     """The options with the backend's file, where it is one, copied into the folder."""
     kind, colon, name = options.backend.rpartition(":")
     path = Path(name)

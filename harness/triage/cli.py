@@ -102,8 +102,8 @@ def reduce_command(op_id: str, run_dir: Path | None, budget: str, lanes: int, ou
                 "tried": reduced.count, "complete": reduced.complete}  # fmt: skip
         click.echo(json.dumps(values, indent=2))
         return
-    click.echo(f"before  {reduce.shown(reduced.before)}, {reduced.before.elements:,} elements")
-    click.echo(f"after   {reduce.shown(reduced.after)}, {reduced.after.elements:,} elements")
+    click.echo(f"before  {reduce.form_text(reduced.before)}, {reduced.before.elements:,} elements")
+    click.echo(f"after   {reduce.form_text(reduced.after)}, {reduced.after.elements:,} elements")
     end = "nothing smaller fails in this way" if reduced.complete else "the budget is spent: try a larger --budget"
     click.echo(f"{reduced.count} variants tried, {len(reduced.steps)} kept; {end}\n")
     click.echo(bundle_texts.module_text((target / bundle.MODULE).read_bytes()))
@@ -151,7 +151,7 @@ def probe_command(op_id: str, run_dir: Path | None, budget: str, lanes: int, as_
         }
         click.echo(json.dumps(values, indent=2))
         return
-    click.echo(reduce.shown(probed.form))
+    click.echo(reduce.form_text(probed.form))
     for line in probed.statements or [
         "no dimension, type or attribute matters: the op fails for every value that was tried"
     ]:

@@ -15,7 +15,7 @@ SECONDS = 120.0
 
 
 class Evaluator:
-    """A child that computes goldens, started when the first is asked for; a context manager. Safe for threads."""
+    """A child that computes goldens, started at the first request; a context manager. Safe for threads."""
 
     def __init__(self, seconds: float = SECONDS) -> None:
         self._seconds = seconds

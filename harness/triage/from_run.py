@@ -46,9 +46,9 @@ def export_dir(run: StoredRun, row: OpRow) -> Path:
 
 
 def origin(run: StoredRun, row: OpRow, test: OpTest) -> bundle.Origin:
-    """Where a failure of a run comes from: options of the run, but what the record itself says of it."""
+    """Where a failure of a run comes from. Takes the run's options, except those that the record itself holds."""
     run_options, record = run.record.origin.options, run.record
-    backends = registry.several(str(run_options.get("backend") or record.backend))
+    backends = registry.split_names(str(run_options.get("backend") or record.backend))
     backend = next((name for name in backends if backend_label(name) == test.backend), test.backend)
     options = bundle.Options.of({**run_options, "backend": backend, "arch": test.arch or record.arch})
     return bundle.Origin(

@@ -1,4 +1,4 @@
-"""Trying variants of an op: each runs in a lane, up to the stage that the failure is at, and is compared with it.
+"""Tries variants of an op: each runs in a lane up to the stage of the failure, and its outcome is compared with it.
 
 Inputs of a variant are the original's, cut or repeated to its shapes and converted to its types, so that what is in the
 values stays; a golden is computed only where the failure shows in the numbers.
@@ -50,11 +50,11 @@ class Variant:
 
 @dataclass(frozen=True)
 class Tried:
-    """What became of a variant."""
+    """The outcome of a variant."""
 
     variant: Variant
     test: OpTest | None
-    """None: it has no golden, so nothing can be said of it."""
+    """None if it has no golden and therefore no verdict."""
     fails: bool
     """Whether it fails as the original does."""
     passes: bool
@@ -71,10 +71,10 @@ class Lab:
         self._until = time.monotonic() + budget
         self._free: queue.SimpleQueue[Lane] = queue.SimpleQueue()
         self._lanes: list[Lane] = []
-        self._wanted, self._pool = lanes, ThreadPoolExecutor(lanes)
+        self._lane_count, self._pool = lanes, ThreadPoolExecutor(lanes)
         self._evaluator = Evaluator()
         self._mlir = threading.Lock()
-        self._known: dict[tuple[str, bytes], Tried] = {}
+        self._tried: dict[tuple[str, bytes], Tried] = {}
         self.count = 0
         """Variants that were run."""
 
@@ -94,14 +94,14 @@ class Lab:
         return Variant((self._folder / (row.module or "")).read_bytes(), tuple(row_inputs(row, self._folder)))
 
     def try_all(self, variants: Sequence[Variant]) -> list[Tried | None]:
-        """What becomes of each, as many at once as there are lanes; None where the time was up before."""
+        """The outcome of each, as many at once as there are lanes. None for those that the time did not suffice for."""
         futures = [self._pool.submit(self._try, variant, index) for index, variant in enumerate(variants)]
         return [future.result() for future in futures]
 
     @property
     def width(self) -> int:
         """How many are tried at once."""
-        return self._wanted
+        return self._lane_count
 
     def _try(self, variant: Variant, index: int) -> Tried | None:
         if self.out_of_budget:
@@ -109,8 +109,8 @@ class Lab:
         with self._mlir:
             (single,) = split_module(variant.module).ops.values()
         key = (single.op_id, b"".join(array.tobytes() for array in variant.inputs if array.size <= 4096))
-        if key in self._known:
-            return replace(self._known[key], variant=variant)
+        if key in self._tried:
+            return replace(self._tried[key], variant=variant)
         row = self._row(single, variant, f"{index}_{self.count}")
         self.count += 1
         if self.stage is Stage.COMPARE and not row.golden:
@@ -124,7 +124,7 @@ class Lab:
             fails = self.repro.failure.same(test)
             passes = test.status in (Status.SUCCESS, Status.STOPPED, Status.NO_GOLDEN)
             tried = Tried(variant, test, fails, passes)
-        self._known[key] = tried
+        self._tried[key] = tried
         for path in self.place.glob(f"{row.module.removesuffix('.mlirbc') if row.module else ''}[.-]*"):
             path.unlink()
         return tried
@@ -151,7 +151,7 @@ class Lab:
 
     def _open(self) -> None:
         """Makes the lanes; a fault of one variant costs that lane's child only."""
-        while len(self._lanes) < self._wanted:
+        while len(self._lanes) < self._lane_count:
             context = bundle.context_of(self._folder, self.repro, self.place / f"lane{len(self._lanes)}")
             if self.stage is not None and self.stage is not Stage.COMPARE:
                 context = replace(context, options=context.options.changed(until=str(self.stage)))

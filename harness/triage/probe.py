@@ -21,7 +21,7 @@ FIRST = (1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 31, 32, 33, 48, 63, 64, 65, 96, 127, 1
 """Sizes that every axis is tried at, besides its own, its neighbours, half and twice of it."""
 
 MORE = 24
-"""So many points more are asked for, to tell rules apart."""
+"""Further points that are tried at most, to tell rules apart."""
 
 FURTHEST = 16
 """An axis grows to this many times its size, or to 512."""
@@ -46,7 +46,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Probed:
-    """What was found."""
+    """The result of `probe`."""
 
     form: Form
     findings: tuple[Finding, ...]
@@ -104,8 +104,11 @@ class _Search:
     def _axis(self, axis: axes.Axis) -> Finding:
         near = {axis.size - 1, axis.size + 1, axis.size // 2, axis.size * 2, axis.size * 4, axis.size * 8}
         first = sorted({size for size in (*FIRST, *near) if size > 0})
-        return self._numbers(axis.name, axis.size, first, max(512, axis.size * FURTHEST),
-                             lambda size: axes.made(self._original.module, self._form, axis, size), axis)  # fmt: skip
+
+        def resized(size: int) -> tuple[bytes, Form] | None:
+            return axes.with_size(self._original.module, self._form, axis, size)
+
+        return self._numbers(axis.name, axis.size, first, max(512, axis.size * FURTHEST), resized, axis)
 
     def attributes(self) -> list[Finding]:
         """A finding for each integer of an attribute, and for all of one at once; then for each flag."""
@@ -179,7 +182,7 @@ class _Search:
         points: dict[int, bool] = {own: True}
         end_of_size = {own: "fails"}
 
-        def ask_all(sizes: list[int]) -> None:
+        def try_sizes(sizes: list[int]) -> None:
             variant_of_size = {
                 size: variant
                 for size in sizes
@@ -195,15 +198,15 @@ class _Search:
                     if axis is not None:
                         self._sizes.append((_elements(form), tried.fails))
 
-        def ask(size: int) -> bool | None:
-            ask_all([size])
+        def try_size(size: int) -> bool | None:
+            try_sizes([size])
             return points.get(size)
 
-        ask_all(first)
+        try_sizes(first)
         rule = None
         if len(set(points.values())) > 1:
             step = max(1, furthest // 4096)
-            rule = rules.settle(points, ask, range(1 if axis else 0, furthest + 1, step), MORE)
+            rule = rules.settle(points, try_size, range(1 if axis else 0, furthest + 1, step), MORE)
         text = f"fails when {rule.of(name)}" if rule is not None else ""
         if rule is None and len(set(points.values())) > 1:
             text = f"depends on {name}, by no simple rule"

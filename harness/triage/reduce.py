@@ -1,4 +1,4 @@
-"""Making a failing op small: delta debugging over its axes, its rank, its attributes, its regions and its values.
+"""Makes a failing op small by delta debugging over its axes, its rank, its attributes, its regions and its values.
 
 A step is kept where StableHLO's verifier accepts the op and the same failure (status, stage, kind of crash,
 fingerprint) is still there. The passes repeat until none finds a smaller op, or the budget is spent.
@@ -66,7 +66,7 @@ class _Search:
         self.steps: list[str] = []
 
     def round(self) -> bool:
-        """One time all passes; whether anything was found."""
+        """Runs all passes once. Returns whether any made the op smaller."""
         before = len(self.steps)
         self._axes()
         self._first("one dimension fewer", self._of_forms(axes.unit_dims_dropped))
@@ -76,26 +76,26 @@ class _Search:
             self._values()
         return len(self.steps) > before
 
-    def _first(self, what: str, variants: Iterable[Variant]) -> bool:
+    def _first(self, step: str, variants: Iterable[Variant]) -> bool:
         """Keeps the first of the variants that still fails."""
         batch: list[Variant] = []
         for variant in variants:
             batch.append(variant)
-            if len(batch) == self.lab.width and self._kept(what, batch):
+            if len(batch) == self.lab.width and self._try_batch(step, batch):
                 return True
             batch = batch if len(batch) < self.lab.width else []
             if self.lab.out_of_budget:
                 return False
-        return bool(batch) and self._kept(what, batch)
+        return bool(batch) and self._try_batch(step, batch)
 
-    def _kept(self, what: str, batch: list[Variant]) -> bool:
+    def _try_batch(self, step: str, batch: list[Variant]) -> bool:
         for tried in self.lab.try_all(batch):
             if tried is not None and tried.fails:
                 self.best = tried
-                self.steps.append(what)
-                self._report(f"{self.lab.count} tried: {what}; {shown(tried.variant.form)}")
+                self.steps.append(step)
+                self._report(f"{self.lab.count} tried: {step}; {form_text(tried.variant.form)}")
                 return True
-        self._report(f"{self.lab.count} tried; {shown(self.best.variant.form)}")
+        self._report(f"{self.lab.count} tried; {form_text(self.best.variant.form)}")
         return False
 
     def _of_forms(self, forms: Callable[[Form], Iterable[Form]]) -> Iterator[Variant]:
@@ -123,7 +123,7 @@ class _Search:
     def _sized(self, axis: axes.Axis, sizes: Iterable[int]) -> Iterator[Variant]:
         variant, form = self.best.variant, self.best.variant.form
         for size in sizes:
-            built = axes.made(variant.module, form, axis, size)
+            built = axes.with_size(variant.module, form, axis, size)
             if built is not None and built[1].elements <= form.elements:  # a smaller window may make a larger result
                 yield refit(variant, form, *built)
 
@@ -134,7 +134,7 @@ class _Search:
         return (form.operands if kind == "o" else form.results)[number][dim] // factor
 
     def _attributes(self) -> None:
-        """Away with what is not needed; what must stay becomes 1, or 0."""
+        """Removes attributes that are not needed; the integers of the others become 1 or 0."""
 
         def without(name: str) -> Callable[[Form], Iterable[Form]]:
             def forms(form: Form) -> Iterable[Form]:
@@ -193,7 +193,7 @@ def _all(form: Form, name: str, value: int) -> Iterable[Form]:
         yield dataclasses.replace(form, attributes=tuple(texts.items()))
 
 
-def shown(form: Form) -> str:
+def form_text(form: Form) -> str:
     """An op on one line: name, types, how many attributes and inner ops it has."""
     types = ", ".join("x".join([*map(str, shape), kind]) for shape, kind in zip(form.operands, form.types, strict=True))
     more = [f"{len(form.attributes)} attributes"] * bool(form.attributes)

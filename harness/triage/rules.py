@@ -34,7 +34,7 @@ def hypotheses(points: Mapping[int, bool]) -> list[Rule]:
 
 
 def agrees(rule: Rule, points: Mapping[int, bool]) -> bool:
-    """Whether a rule says of every point what was found."""
+    """Whether a rule agrees with every point."""
     return all(rule.holds(size) is fails for size, fails in points.items())
 
 
@@ -84,7 +84,7 @@ def _power(size: int) -> bool:
 
 
 def next_size(rules: Sequence[Rule], points: Mapping[int, bool], allowed: Iterable[int]) -> int | None:
-    """The size that tells most about which of the rules holds; None where none tells anything.
+    """The size that distinguishes the rules best; None if no size distinguishes them.
 
     First a threshold is made exact: the middle between the two tried sizes beside it.
     """

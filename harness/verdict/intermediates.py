@@ -1,9 +1,9 @@
-"""Every value inside a model that a device hands out while it runs the model whole, compared with its golden.
+"""Compares the values inside a model, as far as a device shows them while it runs the model whole, with their goldens.
 
 A value's error holds what it got from the values it was computed from. So an op is *suspect* where its error is above
-its own row of the tolerance table and more than `GROWTH` times that of its inputs. Of a suspect op XLA computes the
-result once more, on the inputs that the device had: an op that is right on those only passes errors on (`amplifies`),
-one that is wrong on them is where the model's error *jumps*.
+its own row of the tolerance table and more than `GROWTH` times that of its inputs. XLA computes the result of a suspect
+op once more, on the inputs that the device had: an op that is right on those only passes errors on (`amplifies`), one
+that is wrong on them is where the model's error *jumps*.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Intermediate:
 
 
 class Watch:
-    """Hears of the values of one run and judges each as it comes."""
+    """Receives the values of one run and compares each as it comes."""
 
     def __init__(
         self, split: SplitModule, inputs: Sequence[np.ndarray], target: Target, cache_dir: Path | None
@@ -97,7 +97,7 @@ class Watch:
         return {path: tuple(self.split.values[v] for v in node.outputs) for path, node in self.nodes.items()}
 
     def begin(self, paths: frozenset[str]) -> None:
-        """Hears which nodes' values will come."""
+        """Receives the paths of the nodes whose values will come."""
         self._walk = LiveGolden(self.split, self._inputs, paths, self._cache_dir)
         self._paths = paths
         for path in paths:
@@ -105,7 +105,7 @@ class Watch:
                 self._readers[value] = self._readers.get(value, 0) + 1
 
     def seen(self, path: str, fetch: Fetch) -> None:
-        """Hears of the results of the node at `path`; of a node that runs again, the first ones count."""
+        """Receives the results of the node at `path`. If a node runs again, its first results count."""
         if path in self.found or path in self.skipped or self._walk is None:
             return
         begun = time.perf_counter()

@@ -192,7 +192,7 @@ def _matrix_row(target: Target, stored: str, accumulator: str = "") -> Tolerance
 def inner_size(
     kind: str, inputs: Sequence[TensorDesc], outputs: Sequence[TensorDesc], params: Mapping[str, str]
 ) -> int:
-    """How many values are summed into one element of the result; 1 where nothing is or it cannot be told."""
+    """How many values are summed into one element of the result; 1 if nothing is summed or the number is unknown."""
     if kind not in SUMMING_KINDS or not inputs or not outputs:
         return 1
     sizes = [math.prod(desc.shape) for desc in inputs]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 DIGITS = 64
-"""Of a whole SHA-256; keys that people see are shorter."""
+"""Hex digits of a whole SHA-256; keys that people see are shorter."""
 SOURCE_SUFFIXES = (".py", ".yaml", ".yml", ".fbs")
 """Files that decide what code does."""
 NO_SOURCES = frozenset({"tests", "__pycache__"})
@@ -19,23 +19,23 @@ _PIECE = 1 << 20
 
 
 def words_digest(*words: str, digits: int = DIGITS) -> str:
-    """Of texts, each set apart from the next; of a single text just its SHA-256."""
+    """The digest of texts, each separated from the next; of a single text, its SHA-256."""
     return hashlib.sha256("\0".join(words).encode("utf-8", "surrogatepass")).hexdigest()[:digits]
 
 
 def json_digest(value: Any, digits: int = DIGITS) -> str:
-    """Of a value as JSON; the order of keys does not matter, what JSON does not know counts as its text."""
+    """The digest of a value as JSON; the order of keys does not matter, and what is not JSON counts as its text."""
     return words_digest(json.dumps(value, sort_keys=True, default=str), digits=digits)
 
 
 def file_digest(path: Path) -> str:
-    """Of a file's content. Raises OSError where it cannot be read."""
+    """The digest of a file's content. Raises OSError where it cannot be read."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def files_digest(paths: Iterable[Path], *words: str, root: Path | None = None, digits: int = DIGITS) -> str:
-    """Of texts and of the names and contents of files, in their order.
+    """The digest of texts and of the names and contents of files, in their order.
 
     A file below `root` goes by its path there, any other by its own name. Raises OSError where one cannot be read.
     """

@@ -1,4 +1,4 @@
-"""Python's collector of cycles, kept from walking very many records.
+"""Switches Python's cycle collector off while there are very many records.
 
 A large run holds millions of small objects, none of which is in a cycle: reference counts free them. Each full
 collection walks them all the same, which took a seventh of the processor time of a run of 20,000 ops and more than half
@@ -14,7 +14,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def paused() -> Iterator[None]:
-    """Nothing is collected meanwhile, unless somebody asks for it."""
+    """Switches automatic collection off for the duration of a block."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -25,12 +25,12 @@ def paused() -> Iterator[None]:
 
 
 def pause() -> None:
-    """Nothing is collected from now on, unless somebody asks for it."""
+    """Switches automatic collection off from now on."""
     gc.disable()
 
 
 def set_aside() -> None:
-    """Leaves what there is out of collections that others ask for."""
+    """Excludes all objects that exist now from later collections."""
     gc.freeze()
 
 

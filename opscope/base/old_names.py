@@ -1,4 +1,4 @@
-"""Import names from before opscope had one of its own: whoever still asks for one is told the new one.
+"""Gives an import by an old name an error that states the new name.
 
 The rooms were importable as `harness`, `models`, ... until 0.1. Those names are anybody's now, so the finder here
 stands last on `sys.meta_path` and finds nothing: it only adds a line to what Python says of a name that nobody has.
@@ -16,13 +16,13 @@ ROOMS = ("compiler", "dashboards", "harness", "models", "reports", "simulator")
 
 
 class OldNames:
-    """Answers for the rooms' old names, with the new one."""
+    """An import finder that raises an error for the rooms' old names."""
 
     @staticmethod
     def find_spec(
         fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """None for every other name. Raises ModuleNotFoundError."""
+        """Returns None for every other name. Raises ModuleNotFoundError for an old one."""
         if path is not None or fullname not in ROOMS:
             return None
         line = f"No module named '{fullname}'; opscope's own is opscope.{fullname} now"
@@ -32,6 +32,6 @@ class OldNames:
 
 
 def install() -> None:
-    """Makes it the last finder of this process; calling it twice changes nothing."""
+    """Adds the finder as the last of this process; a second call changes nothing."""
     if OldNames not in sys.meta_path:
         sys.meta_path.append(OldNames)

@@ -1,4 +1,4 @@
-"""Where the rooms lie: beside this package in a checkout, inside it where a wheel was installed."""
+"""The folders of the rooms: next to this package in a checkout, inside it in an installed wheel."""
 
 from __future__ import annotations
 

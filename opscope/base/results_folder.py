@@ -1,4 +1,4 @@
-"""`.opscope`: where the runs, nights and database of a project lie by default. It tells git to leave it alone."""
+"""`.opscope`: the default folder for the runs, nights and database of a project. Git ignores it."""
 
 from __future__ import annotations
 

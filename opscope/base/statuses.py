@@ -94,7 +94,7 @@ def tone_of(tone: Tone) -> frozenset[str]:
 
 
 FAILED, NOT_ATTEMPTED = tone_of("bad"), tone_of("idle")
-"""Statuses of ops that go wrong, and of ops that count in no rate because nobody asked for their numbers."""
+"""Statuses of ops that go wrong, and of ops that count in no rate because they were not attempted."""
 
 
 def label_colours() -> dict[str, str]:

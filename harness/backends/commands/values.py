@@ -21,7 +21,7 @@ _SUFFIX = {"text": "mlir", "bytecode": "mlirbc", "portable": "mlirbc"}
 
 
 class OpFiles:
-    """One op's folder; it goes with the next op's, or with the process."""
+    """One op's folder; the next op's folder replaces it, and it is removed with the process."""
 
     def __init__(self, job: Job, form: str) -> None:
         """Writes the module. Raises StageError where it cannot be written in that form."""
@@ -58,7 +58,7 @@ class OpFiles:
         return filled_words
 
     def write_inputs(self, job: Job, command: Sequence[str]) -> None:
-        """Writes the inputs in the forms that the command asks for."""
+        """Writes the inputs in the forms that the command uses."""
         placeholders_used = {name for word in command for name in placeholders(word)}
         if "inputs_npz" in placeholders_used:
             np.savez(self.folder / "inputs.npz", *map(_plain, job.inputs))

@@ -35,7 +35,7 @@ NOT_INTERPRETED = frozenset(f"stablehlo.{name}" for name in _UNKNOWN.split())
 
 
 class InterpreterError(Exception):
-    """The interpreter cannot take a module; the text says why."""
+    """The interpreter cannot take a module; the text is the reason."""
 
 
 @functools.cache

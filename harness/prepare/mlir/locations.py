@@ -16,12 +16,12 @@ _INSTALLED = ("site-packages", "dist-packages")
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where an op comes from, as far as its location says."""
+    """Where an op comes from, as far as its location shows."""
 
     name: str = ""
     """The exporter's path of names, e.g. `jit(resnet50)/stage1/block0/conv_general_dilated`."""
     file: str = ""
-    """As `shown` has it."""
+    """As `short_path` has it."""
     line: int = 0
 
     def inside(self, call: Place) -> Place:
@@ -47,7 +47,7 @@ def place_of(location: Any) -> Place:
         child = place_of(location.child_loc)
         return Place(location.name_str, child.file, child.line)
     if isinstance(location, ir.FileLineColLoc):
-        return Place("", shown(location.filename), location.start_line)
+        return Place("", short_path(location.filename), location.start_line)
     if isinstance(location, ir.CallSiteLoc):
         callee = place_of(location.callee)
         if callee.file:
@@ -71,10 +71,13 @@ def located(location: Any) -> Any:
 
 
 @functools.lru_cache
-def shown(file: str) -> str:
-    """`file` without what is this machine's own: relative to the project, to installed packages or to the folder that
-    the export was called in. A module's own file goes by its name wherever it lies: exports are kept by what a file
-    holds, so its folder may be another run's by the next time. Any other file keeps its path."""
+def short_path(file: str) -> str:
+    """`file` without the parts that belong to this machine.
+
+    It is relative to the project, to installed packages or to the folder that the export was called in. A StableHLO
+    file goes by its name alone: exports are kept by a file's content, so the next run may find it in another folder.
+    Any other file keeps its path.
+    """
     path = PurePath(file)
     ours = path.relative_to(HOME) if path.is_relative_to(HOME) else None
     if ours and path.suffix == ".py" and not set(ours.parts) & set(_INSTALLED):

@@ -112,7 +112,7 @@ def build(module: bytes, form: Form) -> tuple[bytes, Form]:
 
 
 def _inferred(message: str, form: Form) -> Form | None:
-    """The form with the results that a refusal of the verifier asks for; None: it asks for none."""
+    """The form with the results that the verifier's error expects, or None if it names none."""
     types = _INFERRED_TYPES.search(message)
     if types is not None:
         types_in_text = re.findall(r"tensor<((?:\d+x)*)([^<>]+(?:<[^<>]*>)?)>", types[1])

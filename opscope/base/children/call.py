@@ -14,7 +14,7 @@ from opscope.base.children.inside import RETURNED
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a call."""
+    """The outcome of a call."""
 
     ending: Ending
     log: CappedLog

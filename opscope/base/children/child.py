@@ -34,10 +34,10 @@ Message = dict[str, Any]
 
 
 class Deadline:
-    """A moment, and how long it was until then."""
+    """A deadline some seconds from now."""
 
     def __init__(self, seconds: float | None) -> None:
-        """In some seconds from now; None: never."""
+        """The deadline is in `seconds` from now. With None, there is none."""
         self.seconds = seconds
         self._at = float("inf") if seconds is None else time.monotonic() + seconds
 

@@ -34,7 +34,7 @@ class Ending:
     code: int = 0
     """The exit code, or the number of the signal."""
     traceback: str = ""
-    """Of the exception that the child's function raised; `text` names it in one line."""
+    """The traceback of the exception that the child's function raised; `text` names it in one line."""
 
     @property
     def ok(self) -> bool:

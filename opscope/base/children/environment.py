@@ -16,7 +16,7 @@ SINGLE_THREADED = {
 XLA_FLAG = "--xla_cpu_multi_thread_eigen=false"
 
 OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "DIFFUSERS_OFFLINE": "1"}
-"""No framework asks its hub for anything."""
+"""Keeps frameworks from requests to their hubs."""
 
 QUIET = {"JAX_PLATFORMS": "cpu", "TF_CPP_MIN_LOG_LEVEL": "2", "PYTHONUNBUFFERED": "1"}
 """No search for accelerators, no chatter, and what a child printed is not lost when it dies."""

@@ -51,7 +51,7 @@ class Parent:
 
 
 def last_message(parent: Parent, function: str) -> dict[str, Any]:
-    """Runs a function; what its parent should know at last."""
+    """Runs a function and returns the last message for its parent."""
     module, _, name = function.partition(":")
     try:
         return {RETURNED: getattr(importlib.import_module(module), name)(parent)}

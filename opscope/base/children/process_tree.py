@@ -64,7 +64,7 @@ def kill_group(pid: int) -> None:
 
 
 def is_stopped(pid: int) -> bool:
-    """Whether a process stands still at a signal (SIGSTOP, a debugger); False where that cannot be told."""
+    """Whether a process is stopped (SIGSTOP, a debugger). False if that is unknown."""
     try:
         return _read(f"{_PROC}/{pid}/stat").rpartition(b")")[2].split()[0] in (b"T", b"t")
     except (OSError, IndexError):
