@@ -48,10 +48,10 @@ def _width(data_type: str) -> int:
 def turn(run_dir: Path, row: OpRow, limit: int | None) -> Iterator[None]:
     """While it lasts, an op may run: alone where it may take more than half of the budget."""
     large = estimate(row) > budget(limit) // 2
-    with contextlib.ExitStack() as held:
+    with contextlib.ExitStack() as locks:
         with contextlib.ExitStack() as waiting, contextlib.suppress(OSError):  # a file system without locks: no turns
             _lock(waiting, run_dir / GATE, fcntl.LOCK_EX)
-            _lock(held, run_dir / BODY, fcntl.LOCK_EX if large else fcntl.LOCK_SH)
+            _lock(locks, run_dir / BODY, fcntl.LOCK_EX if large else fcntl.LOCK_SH)
         yield
 
 

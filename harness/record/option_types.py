@@ -17,14 +17,14 @@ from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError, WrapV
 from opscope.harness.record.errors import InputError, closest
 
 
-def expects(what: str, example: str = "") -> WrapValidator:
+def expects(expected: str, example: str = "") -> WrapValidator:
     """A validator that turns a refused value into an InputError, with what is expected and an example."""
 
     def checked(value: object, handler: Callable[[object], Any]) -> Any:
         try:
             return handler(value)
         except ValueError:
-            raise InputError("", what, repr(value), example) from None
+            raise InputError("", expected, repr(value), example) from None
 
     return WrapValidator(checked)
 

@@ -53,11 +53,11 @@ KEY = pytest.StashKey[Request]()
 def read(config: pytest.Config) -> Request:
     """The request of a command line. Raises InputError for whatever can be refused without exporting a model."""
     option = config.option
-    given = {s.name: getattr(option, s.dest, None) for s in SETTINGS}
-    given |= {
+    values = {s.name: getattr(option, s.dest, None) for s in SETTINGS}
+    values |= {
         name: value for name in foreign_options.OWNERS if (value := foreign_options.take(name, config)) is not None
     }
-    settings = resolve(given, project_folder(config.invocation_params.dir))
+    settings = resolve(values, project_folder(config.invocation_params.dir))
     paths = [str(arg) for arg in option.file_or_dir or ()]
     for path in paths:
         if "::" not in path:
@@ -120,14 +120,14 @@ def _check_resume(option: Any) -> None:
     """Raises InputError if `--resume` comes with an option that the run has decided already."""
     if option.opscope_resume is None:
         return
-    for flag, given in (
+    for flag, value in (
         ("--model", option.opscope_model),
         ("--op", option.opscope_op),
         ("--ops", option.opscope_ops),
         ("--run-dir", option.opscope_run_dir),
         ("a test's name", option.file_or_dir),
     ):
-        if given:
+        if value:
             raise InputError(
                 "--resume", "--resume alone, since the run folder has all other options", f"{flag} as well"
             )

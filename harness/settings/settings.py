@@ -170,10 +170,10 @@ def from_pyproject(rootdir: Path) -> dict[str, Any]:
     return values
 
 
-def project_folder(here: Path) -> Path:
-    """The nearest folder at or above `here` that has a pyproject.toml; `here` where there is none."""
-    here = here.resolve()
-    return next((folder for folder in (here, *here.parents) if (folder / "pyproject.toml").is_file()), here)
+def project_folder(start: Path) -> Path:
+    """The nearest folder at or above `start` that has a pyproject.toml; `start` where there is none."""
+    start = start.resolve()
+    return next((folder for folder in (start, *start.parents) if (folder / "pyproject.toml").is_file()), start)
 
 
 def resolve(command_line: Mapping[str, Any], rootdir: Path, environment: Mapping[str, str] | None = None) -> Resolved:

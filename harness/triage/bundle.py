@@ -151,8 +151,8 @@ def write(
 class _Values:
     """Puts values into a folder, each once."""
 
-    def __init__(self, folder: Path, export_dir: Path, known: Mapping[str, Path], keep: bool) -> None:
-        self._folder, self._export, self._known_files, self._keep = folder, export_dir, known, keep
+    def __init__(self, folder: Path, export_dir: Path, written_before: Mapping[str, Path], keep: bool) -> None:
+        self._folder, self._export, self._known_files, self._keep = folder, export_dir, written_before, keep
         self.written: dict[str, Path] = {}
         self.size, self.note = 0, ""
 

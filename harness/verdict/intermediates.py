@@ -210,13 +210,13 @@ class Watch:
         if len(fused) > 1:
             pairs = enumerate(zip(right, got, strict=True))
             checks = [self._judge_fused(fused, values, r, d, self._row(node, number)) for number, (r, d) in pairs]
-            return "amplifies" if all(one.passed for one in checks) else "jump"
+            return "amplifies" if all(result_check.passed for result_check in checks) else "jump"
         op = self.split.ops[node.op_id]
         checks = compare(
             right, got, op.op_name, self.target, inputs=op.inputs, outputs=op.outputs, params=op.op_params,
             term_sizes=lambda: term_sizes(op.bytecode, [values[value] for value in node.inputs]),
         )  # fmt: skip
-        return "amplifies" if all(one.passed for one in checks) else "jump"
+        return "amplifies" if all(result_check.passed for result_check in checks) else "jump"
 
     # --- what a compiler fused
 
