@@ -1,7 +1,7 @@
-"""The compiler's only public door: StableHLO in, TTIR, TTNN or a flatbuffer out, one step at a time or all at once.
+"""The compiler's public interface: StableHLO in, TTIR, TTNN or a flatbuffer out, one step at a time or all at once.
 
-Whatever is refused is a `StageFailure` with its stage, op, kind and diagnostic; bad input (no StableHLO, an unknown
-option) is a `CompilerInputError`.
+If the compiler refuses an op, it raises `StageFailure` with stage, op, kind and diagnostic. Bad input (not StableHLO,
+an unknown option) raises `CompilerInputError`.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ __all__ = [
     "vet",
 ]
 Source: TypeAlias = "bytes | str | Path | Any"
-"""StableHLO: bytecode, portable artifact or text, the path of a file of these, what JAX lowered, an MLIR module."""
+"""StableHLO as bytecode, portable artifact, text, the path of such a file, `jax.stages.Lowered`, or an MLIR module."""
 
 STAGES = ("stablehlo-to-ttir", "ttir-to-ttnn", "ttnn-to-flatbuffer")
 """The steps, in order."""
@@ -81,24 +81,24 @@ class IoDesc:
 
 
 def stablehlo_to_ttir(module: Source, options: CompileOptions | None = None) -> ModuleOp:
-    """TTIR of a StableHLO module. Raises StageFailure, CompilerInputError."""
+    """Compiles a StableHLO module to TTIR. Raises StageFailure, CompilerInputError."""
     from opscope.compiler.ir import door
     from opscope.compiler.pipelines.pipeline import run, ttir_passes
 
     options = options or CompileOptions()
     with _stage(STAGES[0]):
-        found = door.read(_bytes_or_text(module))
-        _dump(options, "0-stablehlo", lambda: found)
-        run(ttir_passes(options.unsupported_types), found)
-        _dump(options, "1-ttir", lambda: found)
-        return found
+        parsed = door.read(_bytes_or_text(module))
+        _dump(options, "0-stablehlo", lambda: parsed)
+        run(ttir_passes(options.unsupported_types), parsed)
+        _dump(options, "1-ttir", lambda: parsed)
+        return parsed
 
 
 def vet(module: bytes | str) -> None:
-    """Reads input that nobody vouches for in a child, and forgets it: `stablehlo_to_ttir` parses in this process.
+    """Parses untrusted input in a child process first, because `stablehlo_to_ttir` parses in this process.
 
-    Raises ParserCrashed, a CompilerInputError, where the native parser does not come back from it; what it refuses in
-    words is refused by `stablehlo_to_ttir`. The command lines call it; a sweep has its lanes.
+    Raises ParserCrashed, a CompilerInputError, if the native parser crashes or hangs on it. Input that the parser
+    refuses with a message passes here, and `stablehlo_to_ttir` refuses it. Commands call this; runs have their lanes.
     """
     from opscope.compiler.ir import guard
 
@@ -106,7 +106,7 @@ def vet(module: bytes | str) -> None:
 
 
 def _bytes_or_text(module: Source) -> bytes | str:
-    """What `module` holds, with its locations. Raises CompilerInputError where it is nothing of the kind."""
+    """Returns the bytes or text of `module`, with its locations. Raises CompilerInputError for any other object."""
     if isinstance(module, bytes | str):
         return module
     if isinstance(module, Path):
@@ -126,7 +126,7 @@ def _bytes_or_text(module: Source) -> bytes | str:
 
 
 def ttir_to_ttnn(ttir: ModuleOp, system_desc: SystemDesc, options: CompileOptions | None = None) -> ModuleOp:
-    """TTNN of a TTIR module, which stays as it is. Raises StageFailure, CompilerInputError."""
+    """Compiles a TTIR module, which is not changed, to TTNN. Raises StageFailure, CompilerInputError."""
     from opscope.compiler.pipelines.pipeline import run, ttir_passes, ttnn_passes
 
     options = options or CompileOptions()
@@ -138,19 +138,19 @@ def ttir_to_ttnn(ttir: ModuleOp, system_desc: SystemDesc, options: CompileOption
 
 
 def ttnn_to_flatbuffer(ttnn: ModuleOp, system_desc: SystemDesc, options: CompileOptions | None = None) -> bytes:
-    """The binary of a TTNN module. Raises StageFailure."""
+    """Writes the binary of a TTNN module. Raises StageFailure."""
     from opscope.compiler.target import binary
     from opscope.compiler.translations.ttnn_to_flatbuffer import to_binary
 
     options = options or CompileOptions()
-    with _stage(STAGES[2]), noted(lambda: _again(system_desc, options)):
+    with _stage(STAGES[2]), noted(lambda: _repro_note(system_desc, options)):
         data = binary.write(to_binary(ttnn, system_desc, _version()))
         if options.dump_dir is not None:
             (Path(options.dump_dir) / "3-program.ttnn").write_bytes(data)
         return data
 
 
-def _again(board: SystemDesc, options: CompileOptions) -> str:
+def _repro_note(board: SystemDesc, options: CompileOptions) -> str:
     words = [f"--arch {board.board}", f"--math-fidelity {options.math_fidelity}"]
     words += [f"--data-format {options.data_format}"] if options.data_format else []
     words += ["--unsupported-types fallback"] if options.unsupported_types == "fallback" else []
@@ -159,7 +159,7 @@ def _again(board: SystemDesc, options: CompileOptions) -> str:
 
 
 def take_apart(ttnn: ModuleOp, system_desc: SystemDesc) -> Pieces:
-    """Each op of a ttnn module that computes, as a module of its own. Raises StageFailure."""
+    """Splits a ttnn module: each op that computes becomes a module of its own. Raises StageFailure."""
     from opscope.compiler.pieces.pieces import take_apart as pieces_of
 
     with _stage(STAGES[2]):
@@ -167,7 +167,7 @@ def take_apart(ttnn: ModuleOp, system_desc: SystemDesc) -> Pieces:
 
 
 def piece_module(text: str) -> ModuleOp:
-    """The ttnn module of a piece, from its text. Raises StageFailure, CompilerInputError."""
+    """Parses the text of a piece's ttnn module. Raises StageFailure, CompilerInputError."""
     from opscope.compiler.pieces.pieces import module_of
 
     with _stage(STAGES[2]):
@@ -175,13 +175,13 @@ def piece_module(text: str) -> ModuleOp:
 
 
 def compile(module: Source, system_desc: SystemDesc, options: CompileOptions | None = None) -> bytes:
-    """The binary of a StableHLO module: all three steps. Raises StageFailure, CompilerInputError."""
+    """Compiles a StableHLO module to a binary, in all three steps. Raises StageFailure, CompilerInputError."""
     ttir = stablehlo_to_ttir(module, options)
     return ttnn_to_flatbuffer(ttir_to_ttnn(ttir, system_desc, options), system_desc, options)
 
 
 def pipeline(options: CompileOptions | None = None, system_desc: SystemDesc | None = None) -> str:
-    """The passes that `options` ask for, as a string that `opscope opt -p` replays."""
+    """Returns the passes that `options` select, as a pipeline string for `opscope opt -p`."""
     from opscope.compiler.pipelines.pipeline import spell, ttir_passes, ttnn_passes
 
     board, options = (system_desc or load_board("n150")).board, options or CompileOptions()
@@ -189,9 +189,9 @@ def pipeline(options: CompileOptions | None = None, system_desc: SystemDesc | No
 
 
 def planned_binaries(compilation: Compilation) -> tuple[bytes, bytes]:
-    """The host's part and the placed program, as bytes, of a compilation that has a netlist.
+    """Returns two binaries for a compilation that has a netlist: the host's part and the placed program.
 
-    The host's part is a binary for the board `n150`, whose formats hold float32 and integers.
+    The host's part is compiled for the board `n150`, whose formats hold float32 and integers.
     """
     from opscope.compiler.buda.netlist.to_binary import to_binary
     from opscope.compiler.target import binary
@@ -204,7 +204,7 @@ def planned_binaries(compilation: Compilation) -> tuple[bytes, bytes]:
 
 
 def describe_io(compiled: ModuleOp | bytes) -> IoDesc:
-    """Where and how inputs and outputs lie on the device: of a ttnn module or of a binary's entry.
+    """Describes where and how the inputs and outputs of a ttnn module, or of a binary's entry, lie on the device.
 
     An input that no kernel reads stays on the host and is described there.
     """
@@ -232,7 +232,7 @@ def _follow(program: Program, moves: dict[int, int], tensor: int) -> TensorDesc:
 
 
 def ran_on(compiled: bytes) -> str:
-    """Where a binary's work is done: `simulator` (the device), `host` (host ops alone) or `mixed`."""
+    """Returns where a binary computes: `simulator` (the device), `host` (host ops alone) or `mixed`."""
     from opscope.compiler.target import binary
 
     kernels = {op.kernel for program in binary.read(compiled).programs for op in program.operations}
@@ -242,13 +242,16 @@ def ran_on(compiled: bytes) -> str:
 
 
 def op_table() -> tuple[OpRow, ...]:
-    """Every row of the op table."""
+    """Returns every row of the op table."""
     return tuple(TABLE)
 
 
 @cache
 def fingerprint() -> str:
-    """Changes whenever the compiler's output could: SHA-256 over its sources and the versions of what it rests on."""
+    """Returns a SHA-256 over the compiler's sources and the versions of its dependencies.
+
+    It changes whenever the compiler's output could change.
+    """
     versions = (f"{name}={metadata.version(name)}" for name in ("xdsl", "jaxlib"))
     return files_digest(source_files(HOME / "compiler"), *versions, root=HOME)
 
@@ -273,9 +276,9 @@ def _dump(options: CompileOptions, name: str, module: Callable[[], ModuleOp]) ->
 
 @contextmanager
 def _stage(stage: str) -> Iterator[None]:
-    """Turns whatever goes wrong inside into a StageFailure of this stage.
+    """Turns any exception inside into a StageFailure of this stage.
 
-    Its diagnostic is the traceback, if any, and the notes: which pass it was, and the command that fails the same way.
+    Its diagnostic is the traceback, if any, and the notes: the pass that failed, and the command that reproduces it.
     """
     try:
         yield

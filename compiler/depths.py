@@ -1,7 +1,7 @@
 """TT-Buda's fifteen compile depths, for programs that are planned (tt-buda: pybuda/compile.py, CompileDepth).
 
-Depths 0 to 12 are steps of the compiler and in `STEPS`; 13 runs the netlist and 14 is reached when its numbers are
-right, so that both are left to who has a device.
+Depths 0 to 12 are steps of the compiler, listed in `STEPS`. Depth 13 runs the netlist and depth 14 is reached when its
+numbers are right, so both need a device and are left to the backend.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ class CompileDepth(IntEnum):
 
     @property
     def stage(self) -> str:
-        """Its word as a stage of the ladder: `generate-netlist`."""
+        """Its name as a stage of the ladder, such as `generate-netlist`."""
         return self.name.lower().replace("_", "-")
 
     @classmethod
     def of(cls, word: str) -> CompileDepth:
-        """The depth of a name or stage, in any case. Raises CompilerInputError."""
+        """Returns the depth of that name or stage; case is ignored. Raises CompilerInputError."""
         key = word.upper().replace("-", "_")
         if key not in cls.__members__:
             import difflib
@@ -64,7 +64,7 @@ class CompileDepth(IntEnum):
 
 @dataclass
 class Compilation:
-    """A program on its way down: each step reads what earlier ones left."""
+    """A program and everything that the steps so far have produced; each step reads the results of earlier ones."""
 
     source: bytes
     """StableHLO, text or bytecode."""
@@ -96,7 +96,7 @@ class Compilation:
 
 
 def _init(c: Compilation) -> None:
-    """Resolves the board and what was set for it."""
+    """Resolves the board and its settings."""
     from opscope.compiler.buda.planner import budget_of
 
     board, mask = c.configuration.device
@@ -108,7 +108,7 @@ def _init(c: Compilation) -> None:
 
 
 def _initial(c: Compilation) -> None:
-    """Reads StableHLO: the graph as the framework gave it."""
+    """Reads StableHLO: the graph as the framework wrote it."""
     from opscope.compiler.ir import door
 
     c.initial = door.read(c.source)
@@ -124,7 +124,7 @@ def _decomposed(c: Compilation) -> None:
 
 
 def _consteval(c: Compilation) -> None:
-    """What the host works out: of parameters alone once, of integers for each input."""
+    """Chooses the ops that the host computes: those of parameters alone once, those of integers for each input."""
     from opscope.compiler.translations.ttir_to_graph.arguments import parameters
     from opscope.compiler.translations.ttir_to_graph.hosts import host_ops
 
@@ -133,14 +133,14 @@ def _consteval(c: Compilation) -> None:
 
 
 def _patterns(c: Compilation) -> None:
-    """Finds layers that are alike."""
+    """Finds repeated layers."""
     from opscope.compiler.ir.repeated_layers import repetition
 
     c.repeats = repetition(c.entry.body.block)
 
 
 def _optimized(c: Compilation) -> None:
-    """Takes out movements that cancel."""
+    """Removes data movements that cancel."""
     from opscope.compiler.pipelines.buda import optimizing
     from opscope.compiler.pipelines.pipeline import run
 
@@ -149,7 +149,7 @@ def _optimized(c: Compilation) -> None:
 
 
 def _autograd(c: Compilation) -> None:
-    """Marks what JAX's differentiation made: forward, backward and optimizer ops, in this order."""
+    """Marks forward, backward and optimizer ops, from the locations that JAX's differentiation leaves."""
     from opscope.compiler.pipelines.buda import marking
     from opscope.compiler.pipelines.pipeline import run
 
@@ -158,7 +158,7 @@ def _autograd(c: Compilation) -> None:
 
 
 def _post_autograd(c: Compilation) -> None:
-    """Decomposes what TT-Buda has no op for, most of it in backward passes; movements that cancel now go."""
+    """Decomposes ops that TT-Buda lacks, mostly of backward passes, and removes movements that cancel now."""
     from opscope.compiler.pipelines.buda import decomposing
     from opscope.compiler.pipelines.pipeline import run
 
@@ -167,7 +167,7 @@ def _post_autograd(c: Compilation) -> None:
 
 
 def _lowered(c: Compilation) -> None:
-    """Buda's ops: data movement on edges, convolutions as gather and product; the host's part apart."""
+    """Lowers to Buda's ops: data movement on edges, convolutions as gather and product. Splits off the host's part."""
     from opscope.compiler.translations.ttir_to_graph.host import host_part
     from opscope.compiler.translations.ttir_to_graph.lowering import lowered
 
@@ -180,14 +180,14 @@ def _lowered(c: Compilation) -> None:
 
 
 def _pre_placer(c: Compilation) -> None:
-    """The graph in tiles, in the formats and with the fidelity that were asked for, small ops fused."""
+    """Makes the graph in tiles, with the configured formats and fidelity, and fuses small ops."""
     from opscope.compiler.buda.planner import budget_of
 
     c.graph = c.configuration.applied(c.lowering.builder.graph(), budget_of(c.board).arch)
 
 
 def _balanced(c: Compilation) -> None:
-    """Op models, policy, placer: every op on its cores."""
+    """Plans the cores of every op: op models, policy, placer."""
     from opscope.compiler.buda.planner import budget_of, plan
 
     assert c.graph is not None
@@ -200,7 +200,7 @@ def _balanced(c: Compilation) -> None:
 
 
 def _pre_netlist(c: Compilation) -> None:
-    """The program, and room in DRAM for its queues."""
+    """Makes the program and allocates its queues in DRAM."""
     from opscope.compiler.buda.plan_to_binary import to_binary
     from opscope.compiler.target.system_desc import load_board
 
@@ -210,7 +210,7 @@ def _pre_netlist(c: Compilation) -> None:
 
 
 def _netlist(c: Compilation) -> None:
-    """The netlist, checked as if somebody else had written it."""
+    """Writes the netlist, parses it again and checks it like one from elsewhere."""
     from opscope.compiler.buda.netlist.check import check
     from opscope.compiler.buda.netlist.emit import netlist_of, to_yaml
     from opscope.compiler.buda.netlist.parse import parse
@@ -241,14 +241,14 @@ STEPS: dict[CompileDepth, Callable[[Compilation], None]] = {
 
 
 def step(compilation: Compilation, depth: CompileDepth) -> None:
-    """Takes a compilation one step further. Raises StageFailure, CompilerInputError."""
+    """Runs one step of a compilation. Raises StageFailure, CompilerInputError."""
     STEPS[depth](compilation)
     compilation.reached = depth
 
 
 def compile_to(compilation: Compilation, depth: CompileDepth = CompileDepth.GENERATE_NETLIST) -> Compilation:
-    """All steps down to a depth. Raises StageFailure, CompilerInputError."""
-    for one in STEPS:
-        if one <= depth and (compilation.reached is None or one > compilation.reached):
-            step(compilation, one)
+    """Runs all remaining steps up to a depth. Raises StageFailure, CompilerInputError."""
+    for next_depth in STEPS:
+        if next_depth <= depth and (compilation.reached is None or next_depth > compilation.reached):
+            step(compilation, next_depth)
     return compilation

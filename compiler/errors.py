@@ -1,4 +1,4 @@
-"""The two ways in which the compiler says no."""
+"""The errors of the compiler: a stage that cannot lower an op, and bad input."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 
 class StageFailure(Exception):  # noqa: N818  (the outcome of a stage, not a fault)
-    """A stage cannot lower an op. `kind` says whether we could one day: notimpl, notyet, never, or error."""
+    """Raised if a stage cannot lower an op. `kind` tells whether it could one day: notimpl, notyet, never or error."""
 
     def __init__(self, stage: str, op: str, message: str, *, kind: str = "error", diagnostic: str = "") -> None:
         self.stage, self.op, self.message, self.kind, self.diagnostic = stage, op, message, kind, diagnostic
@@ -17,12 +17,12 @@ class StageFailure(Exception):  # noqa: N818  (the outcome of a stage, not a fau
 
 
 class CompilerInputError(ValueError):
-    """Bad input to the compiler, as `<where>: expected X, got Y; try Z`; the command line exits with 2."""
+    """Bad input to the compiler, with the message `<where>: expected X, got Y; try Z`; commands exit with 2."""
 
 
 @contextmanager
 def noted(note: Callable[[], str]) -> Iterator[None]:
-    """Adds a note to whatever is raised inside; a `StageFailure` ends up with it in its diagnostic."""
+    """Adds a note to any exception raised inside; the diagnostic of a `StageFailure` shows it."""
     try:
         yield
     except Exception as error:

@@ -1,1 +1,1 @@
-"""Models to sweep: a registry of callables, the laws of their arguments, and the seeded draw of values."""
+"""The models that runs use: their registry, the specs of their arguments, and seeded random values."""

@@ -1,4 +1,4 @@
-"""What a model is made of: the specs of its arguments, and the function that takes them."""
+"""The parts of a model: the specs of its arguments, and the function that takes them."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ ROLES = ("parameter", "state", "input")
 
 @dataclass(frozen=True)
 class ArgSpec:
-    """One argument of a model: shape, type, and the law that draws its value (`opscope.models.seeding`)."""
+    """One argument of a model: its shape, its type, and the distribution that its value is drawn from."""
 
     name: str
     shape: tuple[int, ...]
     dtype: str
     """NumPy's name of the element type: `float32`, `bfloat16`, `int32`, ..."""
     law: str
+    """The distribution of its values, such as `normal:0.02` (`opscope.models.seeding` lists them)."""
     role: str = "parameter"
     """`parameter` (counted in the published size), `state` (batch-norm running statistics), `input`."""
 
@@ -40,7 +41,8 @@ class Built:
     arguments: tuple[ArgSpec, ...]
     """In the order in which the exported function takes them; the index seeds the draw."""
     loss: Callable[[Any], Any] | None = None
-    """For `--training`: from the results of `forward` to a scalar; None: the mean square of the first floating one."""
+    """The loss for `--training`: turns the results of `forward` into a scalar. None stands for the mean square of the
+    first floating result."""
 
     def __post_init__(self) -> None:
         names = [spec.name for spec in self.arguments]

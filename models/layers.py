@@ -1,7 +1,7 @@
 """Layers in plain `jax.numpy`: each is a function of the named weights, beside the function that lists its arguments.
 
-`w` maps argument names to arrays; a layer called `name` finds its own as `name.weight`, `name.bias`, ... The scope
-named after the layer is what an op's location shows. Imports jax: to be imported inside a model's `build`.
+`w` maps argument names to arrays; a layer called `name` reads `name.weight`, `name.bias`, ... Each layer opens a scope
+with its name, which the locations of its ops show. Imports jax, so import it inside a model's `build`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def dense(w: Weights, name: str, x: jax.Array) -> jax.Array:
 
 
 def layer_norm_arguments(name: str, width: int, dtype: str) -> list[ArgSpec]:
-    """Arguments of `layer_norm`, near its neutral values but not at them, so that leaving one out is seen."""
+    """Arguments of `layer_norm`, near its neutral values but not at them, so that leaving one out is noticed."""
     return [
         ArgSpec(f"{name}.weight", (width,), dtype, "normal:1:0.1"),
         ArgSpec(f"{name}.bias", (width,), dtype, "normal:0.05"),
@@ -102,7 +102,7 @@ def rms_norm(w: Weights, name: str, x: jax.Array, epsilon: float) -> jax.Array:
 
 
 def causal_mask(tokens: int, dtype: jnp.dtype) -> jax.Array:
-    """What is added to scores so that no token sees a later one: 0 or -1e4, (tokens, tokens)."""
+    """The mask that is added to scores so that no token attends to a later one: 0 or -1e4, (tokens, tokens)."""
     with jax.named_scope("causal_mask"):
         rows, columns = (jax.lax.broadcasted_iota("int32", (tokens, tokens), d) for d in (0, 1))
         return jnp.where(columns <= rows, 0.0, -10000.0).astype(dtype)

@@ -50,7 +50,7 @@ UNARY: dict[str, str] = {
     "acosh": ABOVE, "atanh": INSIDE, "log": POSITIVE, "log1p": POSITIVE, "sqrt": POSITIVE, "rsqrt": POSITIVE,
     "lgamma": POSITIVE, "digamma": POSITIVE, "bessel_i1e": "",
 }  # fmt: skip
-"""`jax.lax` name -> law of the operand, empty: normal."""
+"""`jax.lax` name -> distribution of the operand; empty for a normal one."""
 UNARY_INT = ("neg", "sign", "square", "population_count", "clz", "bitwise_not")
 BINARY: dict[str, tuple[str, str]] = {
     "add": ("", ""), "sub": ("", ""), "mul": ("", ""), "div": ("", AWAY), "rem": ("", AWAY), "max": ("", ""),
@@ -61,13 +61,16 @@ BINARY_INT: dict[str, str] = {
     "bitwise_or": "", "bitwise_xor": "", "shift_left": "int:0:7", "shift_right_logical": "int:0:7",
     "shift_right_arithmetic": "int:0:7",
 }  # fmt: skip
-"""Name -> law of the second operand."""
+"""Name -> distribution of the second operand."""
 BOOLEAN = ("bitwise_and", "bitwise_or", "bitwise_xor", "max", "min")
 COMPARE = ("eq", "ne", "lt", "le", "gt", "ge")
 
 
-def law_of(dtype: str) -> str:
-    """The law of a type where an op says nothing: small integers, so that no product leaves 32 bits."""
+def default_distribution(dtype: str) -> str:
+    """Returns the distribution for operands of a type, unless the op needs another one.
+
+    Integers are small, so that no product leaves 32 bits.
+    """
     if dtype == "bool":
         return "bool:0.5"
     if dtype in INTS:
@@ -78,8 +81,8 @@ def law_of(dtype: str) -> str:
 def case(
     name: str, function: Function, *operands: tuple[tuple[int, ...], str] | tuple[tuple[int, ...], str, str]
 ) -> Case:
-    """A case of operands given as (shape, type) or (shape, type, law); an empty law is the type's own."""
-    made = (Operand(o[0], o[1], (o[2] if len(o) > 2 else "") or law_of(o[1])) for o in operands)
+    """A case of operands given as (shape, type) or (shape, type, distribution); empty stands for the type's default."""
+    made = (Operand(o[0], o[1], (o[2] if len(o) > 2 else "") or default_distribution(o[1])) for o in operands)
     return Case(name, function, tuple(made))
 
 

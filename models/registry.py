@@ -31,7 +31,7 @@ FRAMEWORK_FOLDERS = tuple(sorted(p.parent for p in ROOT.glob("*/__init__.py") if
 
 SIZES = ("full", "reduced")
 TRAINING = "+training"
-"""What the name of a model ends in where its training step is meant."""
+"""Suffix of a model's name that stands for its training step."""
 
 Build = Callable[[str], Any]
 
@@ -44,14 +44,14 @@ class Model:
     family: str
     framework: str
     size: str
-    """`full`, or `reduced`; why it is that is in the model's docstring."""
+    """`full` or `reduced`; the model's docstring gives the reason."""
     build: Build
     """Takes NumPy's name of the float type (`float32`, `bfloat16`) and returns what the framework's frontend exports:
     for JAX the callable and its arguments."""
     path: Path
-    """The file that holds the model: what it is cached by."""
+    """The file that holds the model; its exports are cached by this file."""
     giant: bool = False
-    """Its weights fit in no memory here: each op gets random inputs of its own, and `all` leaves the model out."""
+    """Whether its weights are too large for memory: each op then gets random inputs, and `all` leaves the model out."""
     trainable: bool = True
     """Whether `--training` makes sense for it."""
 
@@ -75,7 +75,7 @@ def model(
 ) -> Callable[[Build], Build]:
     """Decorator that registers a `build(dtype)` function.
 
-    Raises ValueError where another file took the name, or framework or size is none of those there are.
+    Raises ValueError if another file already has the name, or if there is no such framework or size.
     """
     frontends.get(framework)
     if size not in SIZES:
@@ -94,7 +94,7 @@ def model(
 
 @dataclass(frozen=True)
 class Declared:
-    """What a file says of a model of its own, without being imported."""
+    """A model of a file, as its `@model` decorator declares it; the file is not imported."""
 
     name: str
     framework: str = "jax"
@@ -103,9 +103,9 @@ class Declared:
 
 
 def declared(path: Path) -> list[Declared]:
-    """The models in a file, from its `@model(name="...")` decorators; nothing is executed.
+    """Returns the models in a file, from its `@model(name="...")` decorators; nothing is executed.
 
-    Raises ValueError where the file is no Python.
+    Raises ValueError if the file is not Python.
     """
     try:
         return list(_declared(path.read_bytes(), path))
@@ -113,29 +113,29 @@ def declared(path: Path) -> list[Declared]:
         raise ValueError(f"{path}: expected Python, got a syntax error: {error}") from None
 
 
-# Each model of a folder asks this of all its neighbours.
+# `sources_of` calls this for every file of a folder, for each model in it.
 @lru_cache(maxsize=1024)
 def _declared(text: bytes, path: Path) -> tuple[Declared, ...]:
     tree = ast.parse(text, str(path))
-    found = []
+    models = []
     for node in tree.body:
         for decorator in getattr(node, "decorator_list", []):
             if isinstance(decorator, ast.Call) and _called(decorator) == "model":
                 words = {
                     k.arg: k.value.value for k in decorator.keywords if k.arg and isinstance(k.value, ast.Constant)
                 }
-                said = {key: words[key] for key in ("framework", "giant", "trainable") if key in words}
-                found.append(Declared(str(words.get("name", path.stem)), **said))  # type: ignore[arg-type]
-    return tuple(found)
+                fields = {key: words[key] for key in ("framework", "giant", "trainable") if key in words}
+                models.append(Declared(str(words.get("name", path.stem)), **fields))  # type: ignore[arg-type]
+    return tuple(models)
 
 
 def _called(call: ast.Call) -> str:
-    """The last word of what a call calls: `model` in `model(...)` and `registry.model(...)`."""
+    """Returns the last word of a call's function: `model` in `model(...)` and `registry.model(...)`."""
     return getattr(call.func, "id", getattr(call.func, "attr", ""))
 
 
 def sources_of(path: Path, framework: str = "jax") -> list[Path]:
-    """The files that a model's program depends on: its own, those that its folder shares, and its exporter's.
+    """Returns the files that a model's program depends on: its own, those that its folder shares, its exporter's.
 
     A folder's other models are left out, so that editing one model does not export all again.
     """
@@ -145,7 +145,7 @@ def sources_of(path: Path, framework: str = "jax") -> list[Path]:
 
 
 def _is_model(path: Path) -> bool:
-    """Whether a file is known to hold a model; one that is no Python is not."""
+    """Whether a file holds a model; False for a file that is not Python."""
     try:
         return bool(declared(path))
     except ValueError:
@@ -155,7 +155,7 @@ def _is_model(path: Path) -> bool:
 def add_folder(folder: Path | str) -> list[str]:
     """Registers the models of `folder` (its own `*.py`, not deeper); returns their names, sorted.
 
-    Raises ValueError where there is no such folder, or a file in it cannot be imported.
+    Raises ValueError if there is no such folder, or if a file in it cannot be imported.
     """
     folder = Path(folder).resolve()
     if not folder.is_dir():
@@ -169,17 +169,17 @@ def add_folder(folder: Path | str) -> list[str]:
 
 
 def _load(path: Path) -> None:
-    """Imports one model file. Ours keep their dotted name; a user's file gets one that clashes with nothing."""
-    ours = path.parent in FRAMEWORK_FOLDERS
+    """Imports one model file. Files of opscope keep their dotted name; a user's file gets a unique one."""
+    is_ours = path.parent in FRAMEWORK_FOLDERS
     name = (
         f"opscope.models.{path.parent.name}.{path.stem}"
-        if ours
+        if is_ours
         else f"opscope_model_{path.stem}_{zlib.crc32(str(path).encode()):08x}"
     )
     if name in sys.modules:
         return
-    if not ours and str(path.parent) not in sys.path:
-        sys.path.insert(0, str(path.parent))  # it may import what lies beside it, as a program may
+    if not is_ours and str(path.parent) not in sys.path:
+        sys.path.insert(0, str(path.parent))  # it may import files beside it, as a script may
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise ValueError(f"models: expected a Python file, got {path}")
@@ -193,7 +193,7 @@ def _load(path: Path) -> None:
 
 
 def add_file(path: Path | str) -> list[Model]:
-    """Registers the models of one Python file. Raises ValueError where it holds none or cannot be imported."""
+    """Registers the models of one Python file. Raises ValueError if it holds none or cannot be imported."""
     path = Path(path).resolve()
     if not path.is_file() or not declared(path):
         raise ValueError(f"--model: expected a Python file with a function that has the decorator @model, got {path}")
@@ -202,22 +202,22 @@ def add_file(path: Path | str) -> list[Model]:
 
 
 def add_file_model(path: Path | str, name: str) -> Model:
-    """The model `name` of one Python file. Raises ValueError where the file holds no such model."""
-    found = {model.name: model for model in add_file(path)}
-    if name not in found:
-        raise ValueError(f"{path}: expected a model {name!r}, got {', '.join(found)}")
-    return found[name]
+    """Returns the model `name` of one Python file. Raises ValueError if the file holds no such model."""
+    models = {model.name: model for model in add_file(path)}
+    if name not in models:
+        raise ValueError(f"{path}: expected a model {name!r}, got {', '.join(models)}")
+    return models[name]
 
 
 def names(folders: Iterable[Path | str] = ()) -> list[str]:
-    """All registered names, sorted; `folders` are searched besides our own."""
+    """Returns all registered names, sorted; `folders` are searched besides opscope's own."""
     for folder in (*FRAMEWORK_FOLDERS, *folders):
         add_folder(folder)
     return sorted(_models)
 
 
 def get(name: str, folders: Iterable[Path | str] = ()) -> Model:
-    """The model of that name. Raises ValueError with the closest names where there is none."""
+    """Returns the model of that name. Raises ValueError with the closest names if there is none."""
     known = names(folders)
     if name not in _models:
         raise ValueError(_unknown(name, known))
@@ -225,21 +225,21 @@ def get(name: str, folders: Iterable[Path | str] = ()) -> Model:
 
 
 def _unknown(word: str, known: Sequence[str]) -> str:
-    """The text of the error for a word that names no model."""
+    """Returns the error text for a word that names no model."""
     near = difflib.get_close_matches(word, known, n=3, cutoff=0.4) or list(known)
     expected = "the name of a model, a glob, `all` or the path of a model file"
     return f"--model: expected {expected}, got {word!r}; try {', '.join(near)}"
 
 
 def match(pattern: str, folders: Iterable[Path | str] = ()) -> list[Model]:
-    """The models that `pattern` (a name, a glob, or `all`) names, sorted; giants are not among `all`.
+    """Returns the models that match `pattern` (a name, a glob, or `all`), sorted; `all` leaves giants out.
 
-    Raises ValueError where it names none.
+    Raises ValueError if none matches.
     """
     known = names(folders)
     if pattern == "all":
         return [_models[n] for n in known if not _models[n].giant]
-    found = [n for n in known if fnmatch.fnmatchcase(n, pattern)]
-    if not found:
+    matches = [n for n in known if fnmatch.fnmatchcase(n, pattern)]
+    if not matches:
         raise ValueError(_unknown(pattern, known))
-    return [_models[n] for n in found]
+    return [_models[n] for n in matches]

@@ -1,8 +1,8 @@
-"""Seeded values: `draw` turns a law, a seed and an index into an array, the same one on every machine.
+"""Seeded values: `draw` turns a distribution, a seed and an index into an array, the same one on every machine.
 
-A law is a word and its numbers, joined by colons:
+A distribution (the field `law` of an `ArgSpec`) is a word and its numbers, joined by colons:
 
-| law | value |
+| distribution | value |
 |---|---|
 | `normal:STD`, `normal:MEAN:STD` | normal distribution |
 | `uniform:LOW:HIGH` | uniform in [LOW, HIGH) |
@@ -49,7 +49,7 @@ def _magnitude(rng: np.random.Generator, shape: Sequence[int], numbers: Sequence
 
 
 # word -> (how many numbers it takes, function)
-LAWS: dict[str, tuple[tuple[int, ...], Drawer]] = {
+DISTRIBUTIONS: dict[str, tuple[tuple[int, ...], Drawer]] = {
     "normal": ((1, 2), _normal),
     "uniform": ((2,), _uniform),
     "magnitude": ((2,), _magnitude),
@@ -62,12 +62,12 @@ LAWS: dict[str, tuple[tuple[int, ...], Drawer]] = {
 }
 
 
-def parse_law(law: str) -> tuple[Drawer, tuple[float, ...]]:
-    """The drawing function and the numbers of a law. Raises ValueError where there is no such law."""
+def parse_distribution(law: str) -> tuple[Drawer, tuple[float, ...]]:
+    """Returns the function that draws from a distribution, and its numbers. Raises ValueError if `law` is not valid."""
     word, *rest = law.split(":")
-    if word not in LAWS:
-        raise ValueError(f"law: expected one of {', '.join(LAWS)}, got {law!r}")
-    counts, drawer = LAWS[word]
+    if word not in DISTRIBUTIONS:
+        raise ValueError(f"law: expected one of {', '.join(DISTRIBUTIONS)}, got {law!r}")
+    counts, drawer = DISTRIBUTIONS[word]
     try:
         numbers = tuple(float(text) for text in rest)
     except ValueError:
@@ -93,11 +93,11 @@ def dtype_of(name: str) -> np.dtype:
 
 
 def draw(law: str, shape: Sequence[int], dtype: str | np.dtype, seed: int, index: int) -> np.ndarray:
-    """The array of `shape` and `dtype` that `law` gives for (`seed`, `index`); C order, owned by the caller.
+    """Draws the array of (`seed`, `index`) from the distribution `law`; C order, owned by the caller.
 
-    Raises ValueError where the law is not known or its numbers are wrong.
+    Raises ValueError if the distribution is not known or its numbers are wrong.
     """
-    drawer, numbers = parse_law(law)
+    drawer, numbers = parse_distribution(law)
     kind = dtype_of(dtype) if isinstance(dtype, str) else dtype
     mask = (1 << 64) - 1
     rng = np.random.Generator(np.random.Philox(key=np.array([seed & mask, index & mask], np.uint64)))

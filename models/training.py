@@ -18,10 +18,10 @@ STEP = "optimizer.step"
 
 
 def step(built: Built) -> Built:
-    """The training step of `built`: from weights, moments, step count and inputs to the loss and what follows them.
+    """Returns the training step of `built`, a function of weights, moments, step count and inputs.
 
     Its results are the loss, then the new weights, first and second moments, in the order of the weights. Raises
-    ValueError where the model has no floating weights or no floating result.
+    ValueError if the model has no floating weights or no floating result.
     """
     import jax
     import jax.numpy as jnp

@@ -51,7 +51,7 @@ def body_passes(
             count = 2 * stages(inputs[0].shape[-1])
         case _:
             return None
-    found = [
+    passes = [
         (step, programs[name])
         for name in programs_of(op.params)
         for step in programs[name].operations
@@ -61,8 +61,8 @@ def body_passes(
     if named:
         # A body that is one kernel has no program: that kernel on the result.
         step = Operation("maximum" if named == "update" else named, (), (0,), EltwiseParams())
-        found.append((step, Program("", (outputs[0],), (), (), ())))
-    return Passes(tuple(found), count)
+        passes.append((step, Program("", (outputs[0],), (), (), ())))
+    return Passes(tuple(passes), count)
 
 
 def stages(size: int) -> float:

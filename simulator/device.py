@@ -165,7 +165,7 @@ class Executable:
         results: list[RunResult | None] = [None] * len(inputs)
         failed: list[DeviceError] = []
 
-        def one(chip: int) -> None:
+        def run_chip(chip: int) -> None:
             try:
                 results[chip] = self._on(Chip(chip, mesh), inputs[chip])
                 mesh.meet(chip, END, None)
@@ -173,7 +173,7 @@ class Executable:
                 failed.append(error)
                 mesh.fail()
 
-        threads = [threading.Thread(target=one, args=(chip,), daemon=True) for chip in range(len(inputs))]
+        threads = [threading.Thread(target=run_chip, args=(chip,), daemon=True) for chip in range(len(inputs))]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -239,8 +239,8 @@ class _Run:
             return tuple(self.executable.scalar(name) for name in names)
         if op.kernel == "load_cached":
             return (self.cached(self.executable.programs[names[0]]),)
-        asked = names[:1] if op.kernel == "while" else names
-        return tuple(self.body(self.executable.programs[name], cost if name in asked else None) for name in names)
+        needed = names[:1] if op.kernel == "while" else names
+        return tuple(self.body(self.executable.programs[name], cost if name in needed else None) for name in names)
 
     def cached(self, program: Program) -> Body:
         """A program that is run for inputs that it was not run for last; what it takes counts apart, in `once`."""

@@ -28,16 +28,16 @@ class Mesh:
         self._given[chip] = (what, image)
         try:
             self._barrier.wait()
-            given = list(self._given)
+            images = list(self._given)
             self._barrier.wait()
         except threading.BrokenBarrierError as error:
             raise MeshError(
                 f"mesh: expected all {self.chips} chips at {what}, got one that failed or is late"
             ) from error
-        if len({place for place, _ in given}) > 1:
-            places = ", ".join(place for place, _ in given)
+        if len({place for place, _ in images}) > 1:
+            places = ", ".join(place for place, _ in images)
             raise MeshError(f"mesh: expected all chips at the same collective, got {places}; try the same predicates")
-        return [image for _, image in given]
+        return [image for _, image in images]
 
     def fail(self) -> None:
         """Releases the chips that wait for one that failed."""

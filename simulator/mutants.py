@@ -346,30 +346,30 @@ def mutations_for(kernel: str, params: Params | None = None) -> list[Mutation]:
     known = KERNELS[kernel]
     if kernel in NO_MUTANTS:
         return []
-    found = list(_BY_KERNEL.get(kernel, ()))
-    found += [(f"{other}_instead", _instead(other)) for other in OTHER.get(kernel, ())]
+    mutations = list(_BY_KERNEL.get(kernel, ()))
+    mutations += [(f"{other}_instead", _instead(other)) for other in OTHER.get(kernel, ())]
     if kernel in NOT_COMMUTATIVE:
-        found.append(("operand_order", _on_inputs(_swap)))
+        mutations.append(("operand_order", _on_inputs(_swap)))
     if isinstance(params, ReshapeParams) and sum(size > 1 for size in params.shape) > 1:
-        found.append(("column_major", _on_result(_fortran)))
+        mutations.append(("column_major", _on_result(_fortran)))
     if issubclass(known.params, Pool2dParams):
-        found += [
+        mutations += [
             ("off_by_one_pad_columns", _on_params(_shift_padding)),
             ("off_by_one_pad_rows", _on_params(_shift_rows)),
         ]
     if issubclass(known.params, ReduceParams):
-        found.append(("wrong_axis", _wrong_axis))
-    found += [("skipped_face", _on_result(_skip_face)), ("stale_tile", _on_result(_stale_tile))]
+        mutations.append(("wrong_axis", _wrong_axis))
+    mutations += [("skipped_face", _on_result(_skip_face)), ("stale_tile", _on_result(_stale_tile))]
     moves = known.unit == "move" or issubclass(known.params, GatherParams)
     if not moves:
-        found.append(("wrong_scale", _on_result(_scale)))
+        mutations.append(("wrong_scale", _on_result(_scale)))
         if kernel in _FLOATING:
-            found.append(("wrong_epsilon", _on_result(_offset)))
+            mutations.append(("wrong_epsilon", _on_result(_offset)))
         if known.unit == "matrix":
-            found.append(("lost_fidelity", _in_lofi))
+            mutations.append(("lost_fidelity", _in_lofi))
         else:
-            found += _FINE
-    return [Mutation(name, kernel, wrap) for name, wrap in found]
+            mutations += _FINE
+    return [Mutation(name, kernel, wrap) for name, wrap in mutations]
 
 
 def changes_result(mutation: Mutation, executable: Executable, inputs: Images) -> bool:

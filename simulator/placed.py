@@ -29,7 +29,7 @@ def check_plan(plan: Plan, program: Program, system: SystemDesc) -> None:
     waiting = {queue.source for queue in plan.queues}
     epochs = {(epoch.number, epoch.chip) for epoch in plan.epochs}
     for op in plan.ops:
-        known = all(0 <= one < len(program.operations) for one in (*op.steps, op.operation))
+        known = all(0 <= number < len(program.operations) for number in (*op.steps, op.operation))
         if not known or (op.epoch, op.chip) not in epochs:
             raise BadBinary(f"plan: expected {op.name} to name an operation and an epoch of the program, got neither")
         for row, col in op.cores():
@@ -41,7 +41,7 @@ def check_plan(plan: Plan, program: Program, system: SystemDesc) -> None:
             taken[key] = op.name
         allocate(op, system)
     for op in plan.ops:
-        for producer in (p for one in (*op.steps, op.operation) for p in _producers(program, where, one)):
+        for producer in (p for number in (*op.steps, op.operation) for p in _producers(program, where, number)):
             if (producer.epoch, producer.chip) != (op.epoch, op.chip) and producer.name not in waiting:
                 raise BadBinary(f"plan: expected a queue between {producer.name} and {op.name}, got none")
             if producer.epoch > op.epoch:
@@ -50,20 +50,20 @@ def check_plan(plan: Plan, program: Program, system: SystemDesc) -> None:
 
 def planned_operations(plan: Plan) -> dict[int, PlacedOp]:
     """Operation of the entry -> the op that does it: a fused op does one per step."""
-    return {one: op for op in plan.ops for one in (*op.steps, op.operation)}
+    return {number: op for op in plan.ops for number in (*op.steps, op.operation)}
 
 
 def allocate(op: PlacedOp, system: SystemDesc) -> tuple[int, ...]:
     """Address in L1 of each of an op's buffers. Raises OutOfMemory where they do not fit beside the firmware."""
     profile = system.buda
-    address, found = profile.l1_unreserved_base, []
+    address, allocations = profile.l1_unreserved_base, []
     for buffer in op.buffers:
-        found.append(address)
+        allocations.append(address)
         address += -(-buffer.bytes // profile.l1_alignment) * profile.l1_alignment
     if address > profile.l1_bytes:
         base = profile.l1_unreserved_base
         raise OutOfMemory(f"plan: {op.name}", "l1", address - base, profile.l1_bytes - base)
-    return tuple(found)
+    return tuple(allocations)
 
 
 def _producers(program: Program, where: dict[int, PlacedOp], operation: int) -> Iterator[PlacedOp]:
@@ -112,8 +112,8 @@ def run_placed(kernel: Kernel, images: Images, call: Call, op: PlacedOp) -> np.n
 
 
 def _gathered(image: np.ndarray, rows: np.ndarray, out: Rectangle) -> np.ndarray:
-    mine = rows[out[1]]
-    return np.where((mine >= 0)[:, None], image[:, np.maximum(mine, 0), out[2]], np.float32(0))
+    row = rows[out[1]]
+    return np.where((row >= 0)[:, None], image[:, np.maximum(row, 0), out[2]], np.float32(0))
 
 
 def _computed(kernel: Kernel, images: Images, call: Call, out: Rectangle) -> np.ndarray:

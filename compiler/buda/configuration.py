@@ -52,10 +52,10 @@ def _flag(value: Any) -> bool:
 
 def _one_of(*choices: str) -> Callable[[Any], str]:
     def read(value: Any) -> str:
-        found = next((choice for choice in choices if choice.lower() == str(value).rpartition(".")[2].lower()), None)
-        if found is None:
+        match = next((choice for choice in choices if choice.lower() == str(value).rpartition(".")[2].lower()), None)
+        if match is None:
             raise ValueError(", ".join(choices))
-        return found
+        return match
 
     return read
 
@@ -75,11 +75,11 @@ def _integer(low: int, high: int) -> Callable[[Any], int]:
 
 def _rows(value: Any) -> tuple[int, ...]:
     """Rows of one chip: `[[1, 11]]`, `[1, 11]` or `1,11`."""
-    found = [int(number) for number in re.findall(r"-?\d+", str(value))]
-    for row in found:
+    rows = [int(number) for number in re.findall(r"-?\d+", str(value))]
+    for row in rows:
         if row not in HARVESTABLE_ROWS:
             raise ValueError("rows 1-5 and 7-11")
-    return tuple(found)
+    return tuple(rows)
 
 
 def _names(value: Any) -> tuple[str, ...]:

@@ -81,13 +81,13 @@ class _Group:
             left = [name for name in left if name in cone]
 
     def _cone(self, name: str, within: Collection[str]) -> set[str]:
-        found, open_ = {name}, [name]
+        producers, open_ = {name}, [name]
         while open_:
             for edge in self.graph.operands(open_.pop()):
-                if edge.producer in within and edge.producer not in found:
-                    found.add(edge.producer)
+                if edge.producer in within and edge.producer not in producers:
+                    producers.add(edge.producer)
                     open_.append(edge.producer)
-        return found
+        return producers
 
 
 def _fusable(graph: BudaGraph, node: Node) -> bool:
@@ -125,10 +125,10 @@ def _groups(graph: BudaGraph, apart: frozenset[str]) -> Iterator[tuple[Node, ...
             if not group.members:  # It alone has more edges than a group may.
                 tried.add(node.name)
                 break
-            found = group.settle(order)
-            tried |= {one.name for one in found}
-            if len(found) > 1:
-                yield found
+            members = group.settle(order)
+            tried |= {member.name for member in members}
+            if len(members) > 1:
+                yield members
 
 
 def _grow(group: _Group, start: Node, tried: Collection[str]) -> None:
@@ -167,7 +167,7 @@ def _replaced(graph: BudaGraph, groups: list[tuple[Node, ...]], arch: str) -> Bu
         )  # fmt: skip
         made = replace(last, name=f"_fused_op_{len(nodes)}", op=spec)
         nodes[last.name] = made
-        into.update(dict.fromkeys((one.name for one in members), made))
+        into.update(dict.fromkeys((member.name for member in members), made))
         edges += [Edge(e.producer, made.name, i, tms) for i, (e, tms) in enumerate(entering)]
     kept = tuple(nodes.get(n.name, n) for n in graph.nodes if n.name not in into or n.name in nodes)
     edges += [e for e in graph.edges if e.consumer not in into]

@@ -76,20 +76,20 @@ class _Scheduler:
                 self.steps[-1] = replace(self.steps[-1], output=DEST)
                 freed.remove(before)
             last = node is self.members[-1]
-            mine = -1
+            buffer = -1
             if not last:
-                mine = next(i for i in range(len(self.members)) if i not in held.values())
-                held[node.name] = mine
+                buffer = next(i for i in range(len(self.members)) if i not in held.values())
+                held[node.name] = buffer
             self.steps.append(Step(
-                f"{node.spec.type}.{len(self.steps)}", node.spec, tuple(inputs), OUTPUT if last else _buffer(mine),
+                f"{node.spec.type}.{len(self.steps)}", node.spec, tuple(inputs), OUTPUT if last else _buffer(buffer),
                 tuple(tms) if any(tms) else (), tuple(_buffer(i) for i in freed), node.elements, node.name,
             ))  # fmt: skip
-            before = -1 if node.spec.relu or node.spec.type == "maximum" else mine
+            before = -1 if node.spec.relu or node.spec.type == "maximum" else buffer
         steps, count = _numbered(self.steps)
         return Fused(len(self.entering), count, (steps,)), self.entering
 
     def _reads_dest(self, node: Node, inputs: list[str], tms: list[tuple[Tm, ...]], name: str) -> bool:
-        at = [i for i, one in enumerate(inputs) if one == name]
+        at = [i for i, source in enumerate(inputs) if source == name]
         if node.spec.type in NOT_FROM_DEST or len(at) != 1 or tms[at[0]]:
             return False
         return at[0] == 0 or not self.dest_first

@@ -73,10 +73,10 @@ class Tm:
     @classmethod
     def parse(cls, text: str) -> Tm:
         """A TM as it prints. Raises CompilerInputError."""
-        found = _TM.fullmatch(text.strip())
-        args = [a.strip() for a in (found[2] or "").split(",") if a.strip()] if found else []
+        parsed = _TM.fullmatch(text.strip())
+        args = [a.strip() for a in (parsed[2] or "").split(",") if a.strip()] if parsed else []
         try:
-            match (found[1] if found else "", args):
+            match (parsed[1] if parsed else "", args):
                 case ("hslice" | "vslice" | "hstack" | "vstack") as name, [n]:
                     return cls(name, int(n))
                 case "transpose", []:

@@ -14,7 +14,7 @@ from opscope.compiler.buda.planner import BudaPlan
 
 def as_json(plan: BudaPlan, op: str = "") -> dict[str, Any]:
     """The whole plan, or with every candidate of one op."""
-    found: dict[str, Any] = {
+    report: dict[str, Any] = {
         "graph": plan.graph.name,
         "arch": plan.budget.arch,
         "grid": [plan.budget.grid.r, plan.budget.grid.c],
@@ -25,11 +25,11 @@ def as_json(plan: BudaPlan, op: str = "") -> dict[str, Any]:
         "dram_cuts": [[edge.producer, edge.consumer] for edge in plan.cuts],
     }
     if op:
-        return found | {"op": _op_json(plan, op)}
+        return report | {"op": _op_json(plan, op)}
     crossing, switch = plan.crossing_bytes(), plan.switch_cycles()
     loads, loading = plan.load_bytes(), plan.load_cycles()
-    found["ops"] = [_op_summary(plan, node.name) for node in plan.graph.ops]
-    found["epochs"] = [
+    report["ops"] = [_op_summary(plan, node.name) for node in plan.graph.ops]
+    report["epochs"] = [
         {
             "epoch": epoch.number,
             "chip": epoch.chip,
@@ -47,7 +47,7 @@ def as_json(plan: BudaPlan, op: str = "") -> dict[str, Any]:
         }
         for i, epoch in enumerate(plan.epochs)
     ]
-    return found
+    return report
 
 
 def _op_summary(plan: BudaPlan, name: str) -> dict[str, Any]:

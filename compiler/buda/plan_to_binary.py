@@ -122,13 +122,13 @@ def queues(
             continue
         last = max(p.epoch for p in readers)
         if node.kind is NodeKind.OP:
-            mine = placed[node.name]
-            leaves = any((p.epoch, p.chip) != (mine.epoch, mine.chip) for p in readers)
+            placement = placed[node.name]
+            leaves = any((p.epoch, p.chip) != (placement.epoch, placement.chip) for p in readers)
             if not leaves and node.name not in cut:
                 continue
             model = models[node.name]
-            queue = _queue(node, node.name, program, "queue", model.grid, model.block, "dram", mine.chip)
-            request = Request(queue.name, queue.entry_bytes, tuple(_cores(mine)), False, mine.epoch, last)
+            queue = _queue(node, node.name, program, "queue", model.grid, model.block, "dram", placement.chip)
+            request = Request(queue.name, queue.entry_bytes, tuple(_cores(placement)), False, placement.epoch, last)
         else:
             first = readers[0]
             operand = next(e.operand for e in graph.users(node.name) if e.consumer == first.op.name)
@@ -149,16 +149,16 @@ def queues(
 def _placed_queues(
     made: list[QueuePlan], requests: Mapping[int, list[Request]], planned: BudaPlan, dram: str
 ) -> list[QueuePlan]:
-    found = {}
-    for asked in requests.values():
-        found.update(place_queues(asked, planned.budget, dram))
+    allocations = {}
+    for requests_of_chip in requests.values():
+        allocations.update(place_queues(requests_of_chip, planned.budget, dram))
     address, done = 0, []
     for queue in made:
         if queue.location == "host":
             done.append(replace(queue, allocations=(Allocation(0, address),)))
             address += queue.entry_bytes * queue.entries
         else:
-            done.append(replace(queue, allocations=found[queue.name]))
+            done.append(replace(queue, allocations=allocations[queue.name]))
     return done
 
 

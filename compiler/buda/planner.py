@@ -49,12 +49,12 @@ class BudaPlan:
     def crossing_bytes(self) -> tuple[int, ...]:
         """Per epoch, the bytes of activations that a later one reads: written to DRAM at the switch."""
         where = {p.op.name: epoch.number for epoch in self.epochs for p in epoch.placements}
-        found = [0] * len(self.epochs)
+        crossing = [0] * len(self.epochs)
         for node in self.graph.ops:
             later = [where[e.consumer] for e in self.graph.users(node.name) if e.consumer in where]
             if any(epoch > where[node.name] for epoch in later):
-                found[where[node.name]] += node.shape.tiles * node.tile_bytes
-        return tuple(found)
+                crossing[where[node.name]] += node.shape.tiles * node.tile_bytes
+        return tuple(crossing)
 
     def load_bytes(self) -> tuple[int, ...]:
         """Per epoch, the bytes of programs and routes that its cores are loaded with: TT-Buda's room for both."""
@@ -99,8 +99,8 @@ def plan(
     legal = legalize_graph(graph, budget, legalizer)
     models = {}
     known: dict[int, tuple] = {}
-    for name, found in legal.items():
-        models[name] = known.setdefault(id(found.candidates), found.models)
+    for name, legal_of_op in legal.items():
+        models[name] = known.setdefault(id(legal_of_op.candidates), legal_of_op.models)
     solver = Solver(graph, models)
     choices = chosen.choose(solver, budget)
     ops = [

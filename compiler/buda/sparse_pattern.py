@@ -70,8 +70,8 @@ class SparsePattern:
         for row, col in entries:
             inside.setdefault((row // TILE, col // TILE), []).append(row % TILE * TILE + col % TILE)
         known: dict[tuple[int, ...], int] = {}
-        found = [(r, c, known.setdefault(tuple(sorted(ones)), len(known) + 1)) for (r, c), ones in inside.items()]
-        return cls(rows // TILE, cols // TILE, tuple(sorted(found)), taps)
+        tiles = [(r, c, known.setdefault(tuple(sorted(ones)), len(known) + 1)) for (r, c), ones in inside.items()]
+        return cls(rows // TILE, cols // TILE, tuple(sorted(tiles)), taps)
 
     @classmethod
     @cache
@@ -86,8 +86,8 @@ class SparsePattern:
         """The picker of a 2-D convolution over `size` pixels; the same object for equal ones."""
         entries, per_tap = picked_pixels(size, kernel, stride, padding, dilation)
         taps = prod(kernel)
-        found = cls.of(entries, taps * per_tap, -(-prod(size) // TILE) * TILE, taps)
-        return replace(found, windows=Windows(size, kernel, stride, padding, dilation))
+        pattern = cls.of(entries, taps * per_tap, -(-prod(size) // TILE) * TILE, taps)
+        return replace(pattern, windows=Windows(size, kernel, stride, padding, dilation))
 
     @cached_property
     def unique_tiles(self) -> int:

@@ -30,20 +30,20 @@ def netlist_command(file: Path, op: str, loops: int, output: Path | None, board:
     from opscope.compiler.buda.netlist.parse import read
 
     try:
-        found = read(file)
-        check(found)
-        if op and op not in found.ops:
+        netlist = read(file)
+        check(netlist)
+        if op and op not in netlist.ops:
             raise CompilerInputError(
-                f"--op: expected an op of {file}, got {op!r}; try {', '.join(list(found.ops)[:4])}"
+                f"--op: expected an op of {file}, got {op!r}; try {', '.join(list(netlist.ops)[:4])}"
             )
         if output is not None:
-            _write(found, output, board, loops)
+            _write(netlist, output, board, loops)
     except (CompilerInputError, ValueError) as error:
         raise InputProblem(" ".join(str(error).split())) from error
     if as_json:
-        click.echo(json.dumps(_as_json(found, op)))
+        click.echo(json.dumps(_as_json(netlist, op)))
     else:
-        _show(found, op, loops)
+        _show(netlist, op, loops)
 
 
 def _write(netlist: Netlist, output: Path, board: str, loops: int) -> None:
@@ -81,7 +81,7 @@ def _as_json(netlist: Netlist, op: str) -> dict[str, Any]:
             {
                 "name": graph.name,
                 "chip": graph.target_device,
-                "ops": [one.name for one in graph.ops],
+                "ops": [node.name for node in graph.ops],
                 "cores": _used(netlist, graph),
                 "l1_bytes": _l1(netlist, graph),
             }

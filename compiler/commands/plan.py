@@ -110,7 +110,7 @@ def plan_command(
             graph = config.applied(graph, budget.arch)
             if op:
                 op_named(graph, op)
-            found = planner.plan(
+            planned = planner.plan(
                 graph,
                 budget,
                 config.get("balancer_policy", policy),
@@ -119,35 +119,35 @@ def plan_command(
                 config.placer(graph, chips),
             )
             folder = backend_output or (Path(value) if (value := config.get("backend_output_dir")) else None)
-            _write(found, board or arch, config, netlist, picture, folder, output)
+            _write(planned, board or arch, config, netlist, picture, folder, output)
     except (StageFailure, CompilerInputError, ValueError) as error:
         raise InputProblem(" ".join(str(error).split())) from error
-    for one in caught:
-        click.echo(f"warning: {one.message}", err=True)
+    for warning in caught:
+        click.echo(f"warning: {warning.message}", err=True)
     if as_json:
-        click.echo(json.dumps(plan_report.as_json(found, op)))
+        click.echo(json.dumps(plan_report.as_json(planned, op)))
         return
-    for line in plan_report.op_lines(found, op) if op else plan_report.plan_lines(found):
+    for line in plan_report.op_lines(planned, op) if op else plan_report.plan_lines(planned):
         click.echo(line)
 
 
-def _graph(what: str) -> BudaGraph:
+def _graph(source: str) -> BudaGraph:
     from opscope.compiler.buda.graph_file import matmul_graph, read_graph
 
-    if what.startswith("matmul:"):
-        return matmul_graph(what)
-    path = Path(what)
+    if source.startswith("matmul:"):
+        return matmul_graph(source)
+    path = Path(source)
     if path.suffix in (".yaml", ".yml"):
         return read_graph(path)
     from opscope.compiler import api
     from opscope.compiler.pipelines.buda import lower
 
-    return lower(api.stablehlo_to_ttir(_stablehlo(what)), path.stem)
+    return lower(api.stablehlo_to_ttir(_stablehlo(source)), path.stem)
 
 
-def _stablehlo(what: str) -> bytes:
+def _stablehlo(source: str) -> bytes:
     """The bytes of a StableHLO file, or of a model that an entry point of `opscope.sources` knows by name."""
-    path = Path(what)
+    path = Path(source)
     if path.exists() or path.suffix or path.parent != Path():
         try:
             data = path.read_bytes()
@@ -162,11 +162,11 @@ def _stablehlo(what: str) -> bytes:
 
     for entry in entry_points(group="opscope.sources"):
         try:
-            return entry.load()(what)
+            return entry.load()(source)
         except ValueError as error:
             raise CompilerInputError(f"MODEL: {str(error).removeprefix('--model: ')}") from error
     raise CompilerInputError(
-        f"{what}: expected a file, got none; try installing a package that registers models (opscope.sources)"
+        f"{source}: expected a file, got none; try installing a package that registers models (opscope.sources)"
     )
 
 

@@ -43,8 +43,10 @@ class RowOp(IRDLOperation):
         expected = (row.shape_rule or shapes.eltwise)(self, self.read())
         got = shapes.shape_of(self.results[0])
         if expected is not None and tuple(expected) != got:
-            given = ", ".join("x".join(map(str, shapes.shape_of(v))) or "scalar" for v in self.operands)
-            raise VerifyException(f"{self.name}: expected result shape {list(expected)} from {given}, got {list(got)}")
+            operands = ", ".join("x".join(map(str, shapes.shape_of(v))) or "scalar" for v in self.operands)
+            raise VerifyException(
+                f"{self.name}: expected result shape {list(expected)} from {operands}, got {list(got)}"
+            )
 
 
 class Canonical(HasCanonicalizationPatternsTrait):

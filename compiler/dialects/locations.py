@@ -49,8 +49,8 @@ def moved(loc: Any, move: str, numbers: Sequence[int]) -> Any:
         steps[:2] = [(move, [first[i] for i in second] if move == "permute" else second)]
     if steps[0][0] == "permute" and steps[0][1] == sorted(steps[0][1]):
         steps = steps[1:]
-    told = " ".join(f"{kind}[{','.join(map(str, values))}]" for kind, values in steps)
-    return NameLoc(StringAttr(f"{name}{EQUALS}{told}" if told else name), loc.location)
+    suffix = " ".join(f"{kind}[{','.join(map(str, values))}]" for kind, values in steps)
+    return NameLoc(StringAttr(f"{name}{EQUALS}{suffix}" if suffix else name), loc.location)
 
 
 def tell_value(value: SSAValue, op: Operation) -> None:

@@ -40,13 +40,13 @@ class Canonicalization(RewritePattern):
         """Replaces the op, if a rule applies."""
         assert isinstance(op, RowOp)
         for rule in self.rules:
-            found = rule(op)
-            if isinstance(found, RowOp):
-                rewriter.replace(op, found)
+            replacement = rule(op)
+            if isinstance(replacement, RowOp):
+                rewriter.replace(op, replacement)
                 return
-            if found is not None:
-                tell_value(found, op)
-                rewriter.replace(op, [], [found])
+            if replacement is not None:
+                tell_value(replacement, op)
+                rewriter.replace(op, [], [replacement])
                 return
 
 

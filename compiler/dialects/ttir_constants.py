@@ -33,8 +33,8 @@ def of_numbers(op: RowOp) -> RowOp | None:
         return None
     with np.errstate(all="ignore"):
         first, second = (np.float32(n) for n in numbers)  # type: ignore[arg-type]
-        found = float(COMPUTED[op.ROW.ttir](first, second))  # type: ignore[arg-type]
-    return full(shape_of(op.results[0]), element(op.results[0]), found, op) if math.isfinite(found) else None
+        number = float(COMPUTED[op.ROW.ttir](first, second))  # type: ignore[arg-type]
+    return full(shape_of(op.results[0]), element(op.results[0]), number, op) if math.isfinite(number) else None
 
 
 EXACT = {"f32": 2**24, "f16": 2**11, "bf16": 2**8}
@@ -68,8 +68,8 @@ def chosen(op: RowOp) -> SSAValue | None:
     predicate = splat(op.operands[0])
     if predicate is None:
         return None
-    found = op.operands[1 if predicate else 2]
-    return found if found.type == op.results[0].type else None
+    side = op.operands[1 if predicate else 2]
+    return side if side.type == op.results[0].type else None
 
 
 @canonicalizes("maximum", "minimum")

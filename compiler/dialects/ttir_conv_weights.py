@@ -31,10 +31,10 @@ def prepares_weights(op: Operation) -> bool:
             continue
         seen.add(value)
         for use in value.uses:
-            found = _follow(use, load)
-            if found is None:
+            followed = _follow(use, load)
+            if followed is None:
                 return False
-            todo += found
+            todo += followed
         if not value.uses:
             return False
     return True

@@ -39,23 +39,23 @@ class TtnnOp(RowOp):
         for value in [*self.operands, *self.results]:
             if isinstance(value.type, DeviceType):
                 continue
-            found = layout.layout_of(value)
-            if found is None:
+            encoding = layout.layout_of(value)
+            if encoding is None:
                 raise VerifyException(f"{self.name}: expected tensors with a ttnn layout, got {value.type}")
             shape = shape_of(value)
-            if found.layout == "tile" and found.spread != "interleaved":
-                fitting = layout.sharded_layout(shape, found.data_type, found.spread, found.grid.pair)
-            elif found.layout == "tile":
-                fitting = layout.tile_layout(shape, found.data_type, found.buffer_type)
+            if encoding.layout == "tile" and encoding.spread != "interleaved":
+                fitting = layout.sharded_layout(shape, encoding.data_type, encoding.spread, encoding.grid.pair)
+            elif encoding.layout == "tile":
+                fitting = layout.tile_layout(shape, encoding.data_type, encoding.buffer_type)
             else:
-                fitting = layout.host_layout(shape, found.memref.element_type)
-            if found != fitting:
-                raise VerifyException(f"{self.name}: expected layout {fitting} for its shape, got {found}")
-            place = (found.layout, found.buffer_type == "system_memory")
+                fitting = layout.host_layout(shape, encoding.memref.element_type)
+            if encoding != fitting:
+                raise VerifyException(f"{self.name}: expected layout {fitting} for its shape, got {encoding}")
+            place = (encoding.layout, encoding.buffer_type == "system_memory")
             if self.ROW.group == "host" and place != ("row_major", True):
-                raise VerifyException(f"{self.name}: expected rows on the host, got {found}")
+                raise VerifyException(f"{self.name}: expected rows on the host, got {encoding}")
             if self.ROW.group not in ("layout", "host") and place != ("tile", False):
-                raise VerifyException(f"{self.name}: expected tiles on the device, got {found}")
+                raise VerifyException(f"{self.name}: expected tiles on the device, got {encoding}")
 
 
 CLASSES: dict[str, type[RowOp]] = {}

@@ -1,1 +1,1 @@
-"""In and out of IR: the door for StableHLO, generic text, the shared context."""
+"""Reads and writes IR: the StableHLO reader, generic text, the shared context."""

@@ -1,4 +1,4 @@
-"""The one xDSL Context: every dialect that the compiler knows, registered once."""
+"""The shared xDSL Context, with every dialect of the compiler registered."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ from opscope.compiler.ops.row import TABLE, OpRow
 
 @cache
 def context() -> Context:
-    """The shared Context (two contexts give different classes for equal unregistered ops). Rows added later join."""
+    """Returns the shared Context; ops of rows that are registered later are added to it.
+
+    It is shared because two contexts give different classes for equal unregistered ops.
+    """
     ctx = Context(allow_unregistered=True)
     for dialect in (
         Builtin,

@@ -1,8 +1,8 @@
-"""The door through which StableHLO enters: jaxlib parses and verifies it, we walk its objects into xDSL.
+"""Reads StableHLO: jaxlib parses and verifies it, and this module converts jaxlib's objects to xDSL.
 
-The only file that imports jaxlib.mlir, beside `legalise.py`, which rewrites what the table has no row for. Text,
-bytecode and portable artifacts come in, with the functions that calls and composites name; tuples are taken apart and
-tokens dropped; locations are kept; floats travel as bit patterns.
+Only this file and `legalise.py`, which rewrites ops without a row in the table, import jaxlib.mlir. It reads text,
+bytecode and portable artifacts, and keeps the functions that calls and composites name. Tuples are taken apart, tokens
+are dropped, locations are kept, and floats are passed on as bit patterns.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from opscope.compiler.ops.ccl import COLLECTIVES, IDS
 STAGE = "stablehlo-to-ttir"
 _ENUM = re.compile(r"#(?:stablehlo|chlo)<\w+ (\w+)>")
 CALLS = {"func.call": "callee", "stablehlo.composite": "decomposition"}
-"""Ops that mean a function's body, and the attribute that names the function."""
+"""Ops that stand for a function's body -> the attribute that names the function."""
 ACROSS_CHIPS = frozenset(f"stablehlo.{name}" for name in (*COLLECTIVES, *IDS))
 LARGEST_CONSTANT = 2**29
 """Elements: 2 GiB of float32, of which text needs to write only one."""
 TOKEN = None
-"""In place of a value that only orders side effects, of which a program here has none."""
+"""Stands for a token, a value that only orders side effects; programs here have none."""
 _DIMENSIONS: dict[str, tuple[type, tuple[str, ...]]] = {
     "#stablehlo.dot<": (
         stablehlo.DotDimensionNumbers,
@@ -92,7 +92,7 @@ def _context() -> mlir.Context:
     registry = mlir.DialectRegistry()
     _jax_mlir_ext.register_dialects(registry)
     ctx = mlir.Context()
-    # A module is parsed by one thread anyway, and a child that is forked (guard.py) would wait for threads it has not.
+    # One thread parses a module anyway, and a forked child (guard.py) would wait for threads that it does not have.
     ctx.enable_multithreading(False)
     ctx.append_dialect_registry(registry)
     ctx.load_all_available_dialects()
@@ -108,7 +108,7 @@ def _context() -> mlir.Context:
 
 
 def parses(source: str) -> bool:
-    """Whether jaxlib reads `source` with unregistered dialects allowed: what we print must be MLIR."""
+    """Returns True if jaxlib can read `source` with unregistered dialects allowed; raises MLIRError otherwise."""
     with mlir.Context() as ctx:
         ctx.allow_unregistered_dialects = True
         mlir.Module.parse(source)
@@ -116,7 +116,7 @@ def parses(source: str) -> bool:
 
 
 def bytecode(source: str) -> bytes:
-    """MLIR bytecode of a StableHLO module in generic text. Raises CompilerInputError where it is none."""
+    """Returns the MLIR bytecode of a StableHLO module in generic text. Raises CompilerInputError if it is not one."""
     ctx = _context()
     with ctx, mlir.Location.unknown():
         data = io.BytesIO()
@@ -125,10 +125,10 @@ def bytecode(source: str) -> bytes:
 
 
 def read(module: bytes | str, every: bool = False) -> b.ModuleOp:
-    """A StableHLO module as xDSL ops: a function `main`, and as private ones those that it calls.
+    """Reads a StableHLO module as xDSL ops: a function `main`, and the functions that it calls as private ones.
 
-    `every`: each public function under its own name, for passes that are looked at rather than a program that runs.
-    Raises CompilerInputError where it is no StableHLO, StageFailure where it holds an op of another dialect.
+    `every` keeps each public function under its own name, to look at passes rather than to run a program. Raises
+    CompilerInputError if the input is not StableHLO, StageFailure if it holds an op of another dialect.
     """
     ctx = _context()
     with ctx, mlir.Location.unknown():
@@ -151,28 +151,28 @@ def _parse(ctx: mlir.Context, module: bytes | str) -> mlir.Module:
 
 def _first_line(error: Exception) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    told = [line for line in lines if line.startswith("error:")]
-    return (told or lines or [type(error).__name__])[0].removeprefix("error:").strip()[:300]
+    errors = [line for line in lines if line.startswith("error:")]
+    return (errors or lines or [type(error).__name__])[0].removeprefix("error:").strip()[:300]
 
 
 class _Walk:
-    """One pass over a module's objects. Types and attributes are converted once each."""
+    """Converts one module in one pass over its objects. Types and attributes are converted once each."""
 
     def __init__(self, module: mlir.Module) -> None:
         self.functions: dict[str, Any] = {}
         self.called: set[str] = set()
         self.wanted: list[str] = []
-        """The same names of functions, in the order of their first calls."""
+        """The names in `called`, in the order of their first calls."""
         self.types: dict[Any, Attribute] = {}
         self.attributes: dict[Any, Attribute] = {}
-        self.mesh = tuple(_count(module, f"mhlo.num_{what}") for what in ("replicas", "partitions"))
+        self.mesh = tuple(_count(module, f"mhlo.num_{count}") for count in ("replicas", "partitions"))
         for wrapper in module.body.operations:
             op: Any = wrapper.operation
             if op.name == "func.func":
                 self.functions[op.attributes["sym_name"].value] = op
 
     def module(self, every: bool) -> b.ModuleOp:
-        """The module with its entry function, or with `every` public one, and what those call."""
+        """Converts the module: its entry function, or `every` public one, and the functions that these call."""
         public = {n: f for n, f in self.functions.items() if _text(f.attributes, "sym_visibility") != "private"}
         if every and public:
             self.called.update(public)
@@ -185,7 +185,7 @@ class _Walk:
         return b.ModuleOp(made)
 
     def entry(self, public: dict[str, Any]) -> Any:
-        """The function `main`, or the only public one."""
+        """Returns the function `main`, or the only public one."""
         if (main := self.functions.get("main")) is not None:
             return main
         if len(public) != 1:
@@ -195,7 +195,7 @@ class _Walk:
         return next(iter(public.values()))
 
     def function(self, name: str, entry: Any, visibility: str | None = None) -> FuncOp:
-        """One function under a name."""
+        """Converts one function and gives it a name."""
         old = _only_block(name, entry)
         block = Block(arg_types=[self.type(a.type) for a in old.arguments])
         values: dict[Any, Any] = dict(zip(old.arguments, block.args, strict=True))
@@ -205,10 +205,10 @@ class _Walk:
         return FuncOp(name, types, Region(block), visibility=visibility)
 
     def body(self, old: Any, block: Block, values: dict[Any, Any]) -> list[Any]:
-        """Appends the ops of `old` to `block`; what its terminator returns."""
+        """Appends the ops of `old` to `block`; returns the operands of its terminator."""
         for wrapper in old.operations:
             op = wrapper.operation
-            operands = [found for v in op.operands if (found := values[v]) is not TOKEN]
+            operands = [operand for v in op.operands if (operand := values[v]) is not TOKEN]
             if op.name in ("func.return", "stablehlo.return"):
                 return operands
             if op.name in CALLS:
@@ -232,7 +232,7 @@ class _Walk:
         raise CompilerInputError("module: expected a return at the end of a block, got none")
 
     def call(self, op: Any, operands: list[Any], block: Block) -> list[Any]:
-        """A call or composite as it is; where tuples or tokens go in or out, the callee's body in its place."""
+        """Converts a call or composite; if tuples or tokens go in or out, the callee's body takes its place."""
         callee = op.attributes[CALLS[op.name]].value
         old = _only_block(callee, self.functions[callee])
         (*_, end) = old.operations
@@ -249,15 +249,15 @@ class _Walk:
         else:
             made = self.op(op, operands, {})
             made.attributes[CALLS[op.name]] = name
-            if (given := op.attributes.get("composite_attributes")) is not None:
+            if (composite := op.attributes.get("composite_attributes")) is not None:
                 made.attributes["composite_attributes"] = b.DictionaryAttr(
-                    {one.name: self.attribute(one.attr) for one in given}
+                    {attribute.name: self.attribute(attribute.attr) for attribute in composite}
                 )
         block.add_op(made)
         return list(made.results)
 
     def op(self, op: Any, operands: list[SSAValue], outer: dict[Any, SSAValue]) -> Operation:
-        """One op with its regions, attributes and location."""
+        """Converts one op with its regions, attributes and location."""
         cls = CLASSES.get(op.name)
         if cls is None:
             raise StageFailure(
@@ -284,7 +284,7 @@ class _Walk:
         )
 
     def type(self, old: Any) -> Attribute:
-        """A type; ranked tensors are built, all others parsed from their text."""
+        """Converts a type; ranked tensors are built, all others are parsed from their text."""
         new = self.types.get(old)
         if new is None:
             if isinstance(old, mlir.RankedTensorType):
@@ -296,19 +296,19 @@ class _Walk:
         return new
 
     def attribute_of(self, op: Any, name: str) -> Attribute:
-        """An attribute of `op`; jaxlib cannot hand out dense complex ones, which are kept as text."""
+        """Converts an attribute of `op`; jaxlib cannot return dense complex ones, which are kept as text."""
         try:
             old = op.attributes[name]
         except TypeError as error:
-            found = re.search(r"\(Attribute\((.*)\)\)$", str(error), re.DOTALL)
-            return spec_attr(found.group(1) if found else "unit", {})
+            match = re.search(r"\(Attribute\((.*)\)\)$", str(error), re.DOTALL)
+            return spec_attr(match.group(1) if match else "unit", {})
         new = self.attributes.get(old)
         if new is None:
             new = self.attributes[old] = self.attribute(old)
         return new
 
     def attribute(self, old: Any) -> Attribute:
-        """An attribute by its kind; dense elements by their bytes."""
+        """Converts an attribute by its kind; dense elements by their bytes."""
         if isinstance(old, mlir.DenseI64ArrayAttr):
             return b.DenseArrayBase.from_list(b.i64, list(old))
         if isinstance(old, mlir.DenseBoolArrayAttr):
@@ -320,8 +320,8 @@ class _Walk:
         if isinstance(old, mlir.StringAttr):
             return b.StringAttr(old.value)
         words = str(old)
-        if found := _ENUM.fullmatch(words):
-            return spec_attr(words, {"value": found.group(1)})
+        if match := _ENUM.fullmatch(words):
+            return spec_attr(words, {"value": match.group(1)})
         for start, (cls, fields) in _DIMENSIONS.items():
             if words.startswith(start):
                 numbers = cls(old)
@@ -331,9 +331,9 @@ class _Walk:
         return text.parse_attribute(words)
 
     def dense(self, old: Any) -> Attribute:
-        """Dense elements: bytes through NumPy where it knows the type, else from the text, where floats are exact.
+        """Converts dense elements: through NumPy if it has the type, else from the text, where floats are exact.
 
-        Raises StageFailure for a constant that no board could hold: one element may be written for any number of them.
+        Raises StageFailure for a constant that no board could hold: text may write one element for any number of them.
         """
         kind: Any = self.type(old.type)
         if math.prod(kind.get_shape()) > LARGEST_CONSTANT:
@@ -346,13 +346,13 @@ class _Walk:
                 return text.parse_attribute(str(old))
         # One element is read as text and repeated: xDSL would unpack and pack every one of them.
         shape = tuple(old.type.shape)
-        one: Any = text.parse_attribute(f"{str(old).rpartition(' : ')[0]} : tensor<{old.type.element_type}>")
-        return b.DenseIntOrFPElementsAttr(kind, b.BytesAttr(one.data.data * math.prod(shape)))
+        element: Any = text.parse_attribute(f"{str(old).rpartition(' : ')[0]} : tensor<{old.type.element_type}>")
+        return b.DenseIntOrFPElementsAttr(kind, b.BytesAttr(element.data.data * math.prod(shape)))
 
 
 @cache
 def _element(words: str) -> Attribute:
-    """A scalar type from its text; one that xDSL does not know stays text."""
+    """Parses a scalar type from its text. Raises StageFailure for a type that xDSL cannot hold."""
     try:
         return text.BitParser(text.context(), words).parse_type()
     except Exception as error:
@@ -376,7 +376,7 @@ def _text(attributes: Any, name: str) -> str:
 
 
 def _location(loc: Any) -> Any:
-    """Name and the innermost file position of a location."""
+    """Returns a location's name and its innermost file position."""
     name, place = "", None
     while loc is not None:
         if isinstance(loc, mlir.NameLoc):

@@ -1,4 +1,4 @@
-"""The functions of a module, and what each is for."""
+"""The functions of a module and their kinds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CONST_EVAL = "const_eval"
 """Computed once for the same arguments, which are device tensors, as its results are."""
 
 SOURCE = "ttcore.source"
-"""Number of the StableHLO op that a ttir op comes from, where somebody numbered them."""
+"""Number of the StableHLO op that a ttir op comes from, if the ops of the module are numbered."""
 MESH = "ttcore.mesh"
 """Attribute of a collective: how many replicas and partitions its module is for."""
 FALLBACK = "ttcore.host_fallback"

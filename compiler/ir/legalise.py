@@ -1,6 +1,6 @@
-"""What jaxlib's own passes rewrite before we walk a module: quantised types, dynamic shapes, chlo ops without a row.
+"""Rewrites by jaxlib's own passes before conversion: quantised types, dynamic shapes, chlo ops without a row.
 
-Each runs only where a module has something for it.
+Each pass runs only if the module has something for it.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ _BOUNDED = re.compile(r"tensor<([^,]*), #stablehlo\.bounds<([^>]*)>>")
 
 
 def legalised(module: mlir.Module) -> mlir.Module:
-    """`module` rewritten, in place where that is possible. Raises StageFailure where a pass refuses it."""
-    names, types = _survey(module.operation)
+    """Rewrites `module`, in place if that is possible, and returns it. Raises StageFailure if a pass refuses it."""
+    names, types = _names_and_types(module.operation)
     if any("!quant" in word for word in types):
         module = _without_quantised(module)
-        names, types = _survey(module.operation)
+        names, types = _names_and_types(module.operation)
     if "arith.constant" in names:
         _constants(module)
-        names, types = _survey(module.operation)
+        names, types = _names_and_types(module.operation)
     if any(name.startswith("chlo.") and not TABLE.stablehlo(name) for name in names):
         _scans_forward(module)
         _run(module, CHLO, "chlo")
-        names, types = _survey(module.operation)
+        names, types = _names_and_types(module.operation)
     if "stablehlo.set_dimension_size" in names:
         _without_full_sizes(module)
     if any("?" in word for word in types) or any(DYNAMIC.match(name) for name in names):
@@ -52,16 +52,19 @@ def legalised(module: mlir.Module) -> mlir.Module:
 
 
 def _constants(module: mlir.Module) -> None:
-    """torch-mlir leaves some constants to MLIR's own op: StableHLO's, and in f32 at once where only that is read."""
-    found: list[Any] = []
+    """Turns `arith.constant`, which torch-mlir leaves in places, into `stablehlo.constant`.
+
+    An f64 constant that is only read as f32 becomes an f32 one at once.
+    """
+    constants: list[Any] = []
 
     def visit(op: Any) -> Any:
         if op.name == "arith.constant" and isinstance(op.results[0].type, mlir.RankedTensorType):
-            found.append(op)
+            constants.append(op)
         return mlir.WalkResult.ADVANCE
 
     module.operation.walk(visit)
-    for op in found:
+    for op in constants:
         value = op.attributes["value"]
         with mlir.InsertionPoint(op), op.location:
             for use in list(op.results[0].uses):
@@ -80,8 +83,8 @@ def _is_f32(value: Any) -> bool:
     return isinstance(mlir.RankedTensorType(value.type).element_type, mlir.F32Type)
 
 
-def _survey(op: Any) -> tuple[set[str], set[str]]:
-    """Names of all ops, and all types as text, those of signatures included."""
+def _names_and_types(op: Any) -> tuple[set[str], set[str]]:
+    """Returns the names of all ops, and all types as text, those of signatures included."""
     names: set[str] = set()
     types: dict[Any, str] = {}
 
@@ -99,8 +102,8 @@ def _survey(op: Any) -> tuple[set[str], set[str]]:
 
 
 def _scans_forward(module: mlir.Module) -> None:
-    """A scan from the end is one over reversed tensors; jaxlib's pass does not look at `is_reverse`."""
-    found: list[Any] = []
+    """Turns a scan from the end into one over reversed tensors, because jaxlib's pass ignores `is_reverse`."""
+    scans: list[Any] = []
 
     def visit(op: Any) -> Any:
         if (
@@ -108,11 +111,11 @@ def _scans_forward(module: mlir.Module) -> None:
             and "is_reverse" in op.attributes
             and mlir.BoolAttr(op.attributes["is_reverse"]).value
         ):
-            found.append(op)
+            scans.append(op)
         return mlir.WalkResult.ADVANCE
 
     module.operation.walk(visit)
-    for op in found:
+    for op in scans:
         dim = mlir.IntegerAttr(op.attributes["dimension"]).value
         inputs, outputs = (
             mlir.DenseI32ArrayAttr(op.attributes[name])[0] for name in ("operandSegmentSizes", "resultSegmentSizes")
@@ -128,8 +131,8 @@ def _scans_forward(module: mlir.Module) -> None:
 
 
 def _static_slices(module: mlir.Module) -> None:
-    """Slices from a place that is computed, of a size that is known, are dynamic slices."""
-    found: list[Any] = []
+    """Turns slices with computed starts and known sizes into dynamic slices."""
+    slices: list[Any] = []
 
     def visit(op: Any) -> Any:
         if (
@@ -137,37 +140,37 @@ def _static_slices(module: mlir.Module) -> None:
             and "?" not in str(op.results[0].type)
             and _is_ones(op.operands[3])
         ):
-            found.append(op)
+            slices.append(op)
         return mlir.WalkResult.ADVANCE
 
     module.operation.walk(visit)
-    for op in found:
+    for op in slices:
         shape = mlir.RankedTensorType(op.results[0].type).shape
         element = mlir.RankedTensorType(op.operands[1].type).element_type
         with mlir.InsertionPoint(op), op.location:
             starts = []
             for dim in range(len(shape)):
-                one = stablehlo.slice(op.operands[1], [dim], [dim + 1], [1])
-                starts.append(stablehlo.reshape(mlir.RankedTensorType.get([], element), one))
+                start = stablehlo.slice(op.operands[1], [dim], [dim + 1], [1])
+                starts.append(stablehlo.reshape(mlir.RankedTensorType.get([], element), start))
             made = stablehlo.dynamic_slice(op.operands[0], starts, shape)
         op.results[0].replace_all_uses_with(made)
         op.erase()
 
 
 def _without_full_sizes(module: mlir.Module) -> None:
-    """A dim that is set to the size that it has stays as it is: TensorFlow sets all of top_k's."""
-    found: list[Any] = []
+    """Drops ops that set a dim to the size that it already has; TensorFlow does this to all dims of top_k."""
+    ops: list[Any] = []
 
     def visit(op: Any) -> Any:
         if op.name == "stablehlo.set_dimension_size" and op.operands[0].type == op.results[0].type:
             dim = mlir.IntegerAttr(op.attributes["dimension"]).value
             full = mlir.RankedTensorType(op.operands[0].type).shape[dim]
             if _is_all(op.operands[1], full):
-                found.append(op)
+                ops.append(op)
         return mlir.WalkResult.ADVANCE
 
     module.operation.walk(visit)
-    for op in found:
+    for op in ops:
         op.results[0].replace_all_uses_with(op.operands[0])
         op.erase()
 
@@ -177,12 +180,12 @@ def _is_ones(value: Any) -> bool:
 
 
 def _is_all(value: Any, number: int) -> bool:
-    """Whether a value is a constant of that number alone."""
+    """Whether a value is a constant whose elements all equal that number."""
     owner = value.owner
     if getattr(owner, "name", "") != "stablehlo.constant":
         return False
     dense = mlir.DenseIntElementsAttr(owner.attributes["value"])
-    return all(one == number for one in dense)
+    return all(element == number for element in dense)
 
 
 def _without_quantised(module: mlir.Module) -> mlir.Module:
@@ -196,10 +199,10 @@ def _without_quantised(module: mlir.Module) -> mlir.Module:
 
 
 def _at_its_bounds(module: mlir.Module) -> mlir.Module:
-    """The module with every bounded size at its bound: a program's buffers are placed when it is compiled."""
+    """Sets every bounded size to its bound, because buffers are placed when a program is compiled."""
     source = str(module.operation.get_asm(enable_debug_info=True, print_generic_op_form=True))
     try:
-        return mlir.Module.parse(_BOUNDED.sub(lambda found: f"tensor<{_sized(*found.groups())}>", source))
+        return mlir.Module.parse(_BOUNDED.sub(lambda match: f"tensor<{_sized(*match.groups())}>", source))
     except mlir.MLIRError as error:
         raise StageFailure(
             STAGE, "dynamic shape", "expected ops that are valid at the bounds of their shapes, got one that is not",
@@ -214,10 +217,10 @@ def _sized(shape: str, bounds: str) -> str:
     return "x".join([*(limit if size == "?" else size for size, limit in zip(sizes, limits, strict=True)), element])
 
 
-def _run(module: mlir.Module, passes: str, what: str, kind: str = "notimpl") -> None:
+def _run(module: mlir.Module, passes: str, construct: str, kind: str = "notimpl") -> None:
     try:
         passmanager.PassManager.parse(f"builtin.module({passes})").run(module.operation)
     except mlir.MLIRError as error:
-        told = [line.strip() for line in str(error).splitlines() if line.strip().startswith("error:")]
-        words = (told or str(error).splitlines() or [passes])[0].removeprefix("error:").strip()[:300]
-        raise StageFailure(STAGE, what, words, kind=kind, diagnostic=str(error)) from error
+        errors = [line.strip() for line in str(error).splitlines() if line.strip().startswith("error:")]
+        words = (errors or str(error).splitlines() or [passes])[0].removeprefix("error:").strip()[:300]
+        raise StageFailure(STAGE, construct, words, kind=kind, diagnostic=str(error)) from error

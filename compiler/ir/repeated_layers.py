@@ -1,4 +1,4 @@
-"""Repeated parts of a program: layers that are alike, found by how their ops are written."""
+"""Finds repeated layers of a program: runs of ops that have equal names, attributes and types."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Repetition:
 
 
 def repetition(block: Block) -> Repetition | None:
-    """The repetition that covers most ops of a function; None where nothing comes twice in a row."""
+    """Returns the repetition that covers most ops of a function; None if nothing repeats."""
     signs = [_sign(op) for op in block.ops]
     best: Repetition | None = None
     for length in _periods(signs):
@@ -34,13 +34,13 @@ def repetition(block: Block) -> Repetition | None:
 
 
 def _sign(op: Operation) -> tuple:
-    """What of an op is alike in equal layers: name, attributes, types."""
+    """Returns the parts of an op that agree in equal layers: name, attributes, types."""
     types = tuple(str(value.type) for value in (*op.operands, *op.results))
     return op.name, tuple(sorted((key, str(value)) for key, value in op.properties.items())), types
 
 
 def _periods(signs: Sequence[tuple]) -> list[int]:
-    """Distances between neighbours that are alike, the commonest first: only these can be lengths of layers."""
+    """Returns the commonest distances between equal ops, the only candidates for the length of a layer."""
     last: dict[tuple, int] = {}
     counted: dict[int, int] = {}
     for at, sign in enumerate(signs):

@@ -1,4 +1,4 @@
-"""MLIR text of our modules: print, parse, and the cure for hexadecimal floats in dense literals."""
+"""Prints and parses MLIR text, including hexadecimal floats in dense literals, which xDSL's parser gets wrong."""
 
 from __future__ import annotations
 
@@ -23,11 +23,12 @@ _DIALECT_PREFIX = re.compile(r"^( *)(?:builtin\.(?=module\b)|func\.(?=return\b))
 
 
 class BitParser(Parser):
-    """xDSL's parser, but `dense<0xFF800000> : tensor<f32>` is -inf: hexadecimal literals of float type are bits."""
+    """xDSL's parser, except that hexadecimal literals of float type are bits: `dense<0xFF800000> : tensor<f32>` is
+    -inf."""
 
     class _TensorLiteralElement(Parser._TensorLiteralElement):  # pyright: ignore[reportPrivateUsage]
         def to_type(self, parser: Any, type: Any) -> Any:
-            """The element's value in `type`; a literal spelled 0x... is its bit pattern."""
+            """Returns the element's value in `type`; a literal spelled 0x... is its bit pattern."""
             spelled = self.span.text.lstrip("-")
             if isinstance(type, AnyFloat) and spelled[:2].lower() == "0x":
                 return bits_to_float(int(spelled, 16), type)
@@ -35,12 +36,12 @@ class BitParser(Parser):
 
 
 def bits_to_float(bits: int, element: Any) -> float:
-    """The value of a bit pattern in a float type."""
+    """Returns the value of a bit pattern in a float type."""
     return element.unpack(bits.to_bytes(element.compile_time_size, "little"), 1)[0]
 
 
 def parse(source: str, name: str = "<input>", ctx: Context | None = None) -> ModuleOp:
-    """Reads a module in generic (or xDSL's) syntax. Raises CompilerInputError, one line, naming line and column."""
+    """Parses a module in generic (or xDSL's) syntax. Raises CompilerInputError, in one line with line and column."""
     try:
         return BitParser(ctx or context(), source, name).parse_module()
     except ParseError as error:
@@ -54,15 +55,15 @@ def parse(source: str, name: str = "<input>", ctx: Context | None = None) -> Mod
 
 
 def parse_attribute(source: str) -> Attribute:
-    """Reads one attribute."""
+    """Parses one attribute."""
     return BitParser(context(), source).parse_attribute()
 
 
 def to_text(module: Any, locations: bool = False, generic: bool = True) -> str:
-    """The module (or op) in generic syntax, which MLIR reads with unregistered dialects allowed.
+    """Prints the module (or op) in generic syntax, which MLIR reads with unregistered dialects allowed.
 
-    Otherwise as MLIR's tools write it: attributes by name, and functions, alone of our ops, in a form of their own,
-    which MLIR reads where it knows dialect func.
+    With `generic=False`, prints as MLIR's tools do: attributes sorted by name, and functions in the custom syntax of
+    dialect func.
     """
     if not generic:
         _as_tools_do(module)
@@ -73,7 +74,7 @@ def to_text(module: Any, locations: bool = False, generic: bool = True) -> str:
 
 
 def _as_tools_do(module: Any) -> None:
-    """Arguments of functions that have no name are `%arg0`, `%arg1`, ...; attributes are sorted."""
+    """Names unnamed arguments of functions `%arg0`, `%arg1`, ... and sorts attributes."""
     for op in module.walk():
         op.properties = dict(sorted(op.properties.items()))
         op.attributes = dict(sorted(op.attributes.items()))
@@ -83,7 +84,7 @@ def _as_tools_do(module: Any) -> None:
 
 
 def _with_aliases(source: str) -> str:
-    """`source` with each layout written once, above it: `#ttnn_layout`, `#ttnn_layout1`, ... as tt-mlir names them."""
+    """Replaces layouts by aliases defined once at the top: `#ttnn_layout`, `#ttnn_layout1`, ... as tt-mlir does."""
     names: dict[str, str] = {}
     parts: list[str] = []
     done = 0
@@ -97,7 +98,7 @@ def _with_aliases(source: str) -> str:
 
 
 def _closing(source: str, start: int) -> int:
-    """Where the angle bracket that was opened just before `start` has been closed; those of arrows do not count."""
+    """Returns the end of the angle bracket that opens just before `start`; those of arrows do not count."""
     depth, at = 1, start
     while depth:
         at += 1

@@ -13,8 +13,8 @@ from opscope.compiler.target.program import Conv2dParams, Conv3dParams, Params, 
 
 def _fields(attrs: dict[str, Any]) -> dict[str, Any]:
     names = ("stride", "padding", "dilation", "input_dilation", "groups", "batch_groups")
-    given = {"input_dilation": (1,) * len(attrs["stride"]), "batch_groups": 1} | attrs
-    return {name: given[name] for name in names}
+    fields = {"input_dilation": (1,) * len(attrs["stride"]), "batch_groups": 1} | attrs
+    return {name: fields[name] for name in names}
 
 
 def _device(

@@ -1,7 +1,7 @@
-"""The coverage table: which op of which type class is lowered, by what, and why not.
+"""The coverage table: which op of which type class is lowered, how, and why not.
 
-It is the op table seen from outside, so it is always true of this compiler: `opscope ops` prints it, docs/ops.md is
-written from it.
+It is computed from the op table, so it always agrees with the compiler. `opscope ops` prints it, and docs/ops.md is
+generated from it.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ KINDS: dict[Lowering, str] = {
     "notyet": "not lowered: the target lacks it",
     "never": "not lowered: the hardware cannot do it",
 }
-"""Each kind, and what it says."""
+"""Kind -> its meaning."""
 CLASS_OF = {"f": "float", "b": "float", "i": "int", "u": "int", "c": "complex", "!": "quant"}
 """First letter of an element type -> its class; i1 is a bool."""
 LIMITS = "opscope.limits"
-"""Entry points that know of ops which the table takes and some type or board does not."""
+"""Entry points that list expected failures: ops of the table that some type or board refuses."""
 LIMIT_HEAD = ("ops", "types", "fails at", "kind", "reason")
 HEAD = ("op", "types", "ttir", "ttnn", "kernel", "kind", "reason")
 
 
 @dataclass(frozen=True)
 class Coverage:
-    """One op in the type classes that share a row. Where it is not lowered, names of later stages are empty."""
+    """One op in the type classes that share a row. If it is not lowered, the names of later stages are empty."""
 
     op: str
     """Full name; `ttir.<name>` where StableHLO has no such op."""
@@ -47,11 +47,11 @@ class Coverage:
     kind: Lowering
     reason: str
     family: str
-    """As in records; an op that only the device has is listed under what passes treat it as."""
+    """The op's family as in records; for an op that only the device has, its group."""
     dtypes: tuple[str, ...]
     """Type classes of the first operand."""
     ttir: str
-    """Empty for a pattern too: its reason says what comes of the op."""
+    """Empty for a pattern too: its reason tells what becomes of the op."""
     ttnn: str
     kernel: str
     limits: tuple[str, ...] = ()
@@ -64,16 +64,16 @@ class Coverage:
 
 
 def coverage(names: Iterable[str] = (), families: Iterable[str] = (), kinds: Iterable[str] = ()) -> list[Coverage]:
-    """The table by family and name; each filter that is given holds. A name may be a glob, and lack its dialect."""
+    """Returns the rows that pass every given filter, by family and name. A name may be a glob, without its dialect."""
     names, families, kinds = tuple(names), set(families), set(kinds)
-    found = [
+    rows = [
         entry
         for entry in map(_entry, TABLE)
         if (not names or any(fnmatch(entry.op, n) or fnmatch(entry.op.partition(".")[2], n) for n in names))
         and (not families or entry.family in families)
         and (not kinds or entry.kind in kinds)
     ]
-    return sorted(found, key=lambda entry: (entry.family, entry.op, entry.dtypes))
+    return sorted(rows, key=lambda entry: (entry.family, entry.op, entry.dtypes))
 
 
 def _entry(row: OpRow) -> Coverage:
@@ -103,13 +103,13 @@ def known_limits() -> tuple[Any, ...]:
 
 
 def _meet(types: Iterable[str], classes: Iterable[str]) -> bool:
-    """Whether one of the element types (none given: any) is of one of the classes."""
-    found = {"bool" if each == "i1" else CLASS_OF.get(each[:1], "") for each in types}
-    return not found or not found.isdisjoint(classes)
+    """Whether one of the element types is of one of the classes; no types stand for any type."""
+    classes_of_types = {"bool" if each == "i1" else CLASS_OF.get(each[:1], "") for each in types}
+    return not classes_of_types or not classes_of_types.isdisjoint(classes)
 
 
 def summary(table: Iterable[Coverage]) -> str:
-    """How many ops of StableHLO and chlo are in `table`, and how many of them reach the device."""
+    """Returns one line: how many ops of StableHLO and chlo are in `table`, and how many of them are lowered."""
     lowered: dict[str, bool] = {}
     for entry in table:
         if not entry.op.startswith("ttir."):
@@ -118,7 +118,7 @@ def summary(table: Iterable[Coverage]) -> str:
 
 
 def to_text(table: list[Coverage]) -> str:
-    """For a terminal: aligned columns, then the summary."""
+    """Formats the table for a terminal: aligned columns, then the summary."""
     rows = [HEAD, *(entry.cells() for entry in table)]
     widths = [max(len(row[i]) for row in rows) for i in range(len(HEAD) - 1)]
     lines = ["  ".join([*(c.ljust(w) for c, w in zip(row, widths, strict=False)), row[-1]]).rstrip() for row in rows]
@@ -135,7 +135,7 @@ def _limit_rows(limits: Iterable[Any]) -> list[tuple[str, ...]]:
 
 
 def to_markdown(table: list[Coverage]) -> str:
-    """The page docs/ops.md: what the words mean, counts, and a table per family."""
+    """Returns the page docs/ops.md: the meaning of its words, counts, and a table per family."""
     counts = Counter(entry.kind for entry in table)
     parts = [
         "# What the compiler covers",

@@ -1,7 +1,7 @@
-"""The row: everything that the compiler knows about one regular op, in one place.
+"""The op table: one row holds everything that the compiler needs to know about one regular op.
 
-From a row follow the op's classes in the stablehlo, ttir and ttnn dialects, its 1:1 lowerings, its verifier, the
-kernel that the flatbuffer names, and its cell in the coverage page. `register` adds a row.
+From a row come the op's classes in the stablehlo, ttir and ttnn dialects, its 1:1 lowerings, its verifier, the kernel
+that the flatbuffer names, and its line in the coverage page. `register` adds a row.
 """
 
 from __future__ import annotations
@@ -31,10 +31,11 @@ Group = Literal[
     "layout",
     "host",
 ]
-"""What passes go by: ops that they treat alike. The family of an op, as users see it, is `op_families.op_family`."""
+"""Ops that passes treat alike. The family of an op that users see is `op_families.op_family`."""
 Lowering = Literal["row", "pattern", "device", "notimpl", "notyet", "never"]
-"""How StableHLO gets to TTIR: by this row alone; by a pattern in passes/stablehlo_to_ttir/; `device`: the row has no
-StableHLO op, patterns emit it; or not at all, for `reason`: we have not, the target has not, it cannot be."""
+"""How an op gets from StableHLO to TTIR: `row`: by its row alone; `pattern`: by a pattern in passes/stablehlo_to_ttir/;
+`device`: the row has no StableHLO op, patterns emit it. The others are not lowered, for `reason`: this compiler lacks
+the op (`notimpl`), the target lacks it (`notyet`), or the hardware cannot do it (`never`)."""
 
 FLOAT = frozenset({"float"})
 INT = frozenset({"int"})
@@ -44,28 +45,28 @@ PLAIN = NUMBER | BOOL
 ANY = PLAIN | {"complex", "quant"}
 
 ShapeRule = Callable[[Any, dict[str, Any]], "tuple[int, ...] | None"]
-"""(op, attributes as Python values) -> shape of result 0, or None where the rule has no opinion."""
+"""(op, attributes as Python values) -> shape of result 0, or None if the rule does not determine it."""
 
 
 def eltwise_params(attrs: dict[str, Any], op: Any) -> Params:
-    """The parameters of an elementwise kernel: its float attributes, in the row's order."""
+    """Returns the parameters of an elementwise kernel: its float attributes, in the row's order."""
     return EltwiseParams(tuple(float(v) for v in attrs.values() if isinstance(v, float)))
 
 
 @dataclass(frozen=True)
 class OpRow:
-    """One op. Names come without dialect prefix, but for `stablehlo`, which may be `chlo.erf`."""
+    """One op. Names have no dialect prefix, except `stablehlo`, which may be `chlo.erf`."""
 
     stablehlo: str
     """Full name of the StableHLO or chlo op; empty for an op of the device that only patterns emit."""
     ttir: str = ""
     group: Group = "eltwise"
     ttnn: str = ""
-    """Empty: as `ttir`."""
+    """Empty: the same as `ttir`."""
     kernel: str = ""
-    """Empty: as `ttnn`."""
+    """Empty: the same as `ttnn`."""
     arity: int | None = 1
-    """Operands; None: any number."""
+    """Number of operands; None: any number."""
     dtypes: frozenset[str] = FLOAT
     """Type classes of operand 0 that this row lowers (float, int, bool, complex, quant)."""
     shape_rule: ShapeRule | None = None
@@ -75,7 +76,7 @@ class OpRow:
     params: Callable[[dict[str, Any], Any], Params] = eltwise_params
     """(attributes, ttnn op) -> the kernel's parameters."""
     matrix: bool = False
-    """Whether the kernel uses the matrix unit, so that operands narrow to Tf32 and fidelity matters."""
+    """Whether the kernel uses the matrix unit; its operands are then narrowed to Tf32, and fidelity matters."""
     lowering: Lowering = "row"
     reason: str = ""
 
@@ -105,7 +106,7 @@ class OpTable:
         self._listeners: list[Callable[[OpRow], None]] = []
 
     def add(self, row: OpRow) -> OpRow:
-        """Adds a row. Raises ValueError where another row already lowers the same op and type class."""
+        """Adds a row. Raises ValueError if another row already lowers the same op and type class."""
         if row.stablehlo:
             rows = self._by_stablehlo.setdefault(row.stablehlo, [])
             for other in rows:
@@ -117,15 +118,15 @@ class OpTable:
         if row.ttir and row.lowering in ("row", "device"):
             self._by_ttir.setdefault(row.ttir, row)
             self._by_ttnn.setdefault(row.ttnn_name, row)
-        for tell in self._listeners:
-            tell(row)
+        for listener in self._listeners:
+            listener(row)
         return row
 
-    def listen(self, tell: Callable[[OpRow], None]) -> None:
-        """Calls `tell` for every row, now and whenever one is added."""
-        self._listeners.append(tell)
+    def listen(self, listener: Callable[[OpRow], None]) -> None:
+        """Calls `listener` for every row, now and whenever one is added."""
+        self._listeners.append(listener)
         for row in list(self):
-            tell(row)
+            listener(row)
 
     def __iter__(self) -> Iterator[OpRow]:
         """All rows: StableHLO ones first, then those of the device only."""
@@ -134,7 +135,7 @@ class OpTable:
         yield from (r for r in self._by_ttir.values() if not r.stablehlo)
 
     def stablehlo(self, name: str) -> tuple[OpRow, ...]:
-        """Rows of a StableHLO op (full name), one per type class; empty where the table has none."""
+        """Rows of a StableHLO op (full name), one per type class; empty if the table has none."""
         return tuple(self._by_stablehlo.get(name, ()))
 
     def ttir(self, name: str) -> OpRow | None:

@@ -28,8 +28,8 @@ def broadcast(*shapes: Shape) -> Shape | None:
 
 def eltwise(op: Any, attrs: dict[str, Any]) -> Shape | None:
     """Result of an elementwise op. An impossible broadcast gives (-1,), which no result has."""
-    found = broadcast(*(shape_of(v) for v in op.operands))
-    return (-1,) if found is None else found
+    shape = broadcast(*(shape_of(v) for v in op.operands))
+    return (-1,) if shape is None else shape
 
 
 def declared(op: Any, attrs: dict[str, Any]) -> Shape | None:

@@ -22,8 +22,8 @@ OF_XDSL = {
 
 def names() -> tuple[str, ...]:
     """The names of all passes, in alphabetical order; imports none of them."""
-    ours = (module.name.replace("_", "-") for module in iter_modules(__path__))
-    return tuple(sorted((*ours, *OF_XDSL)))
+    modules = (module.name.replace("_", "-") for module in iter_modules(__path__))
+    return tuple(sorted((*modules, *OF_XDSL)))
 
 
 def load(name: str) -> type[ModulePass]:
@@ -32,4 +32,4 @@ def load(name: str) -> type[ModulePass]:
         raise ValueError(f"no pass {name}")
     place = f"xdsl.transforms.{OF_XDSL[name]}" if name in OF_XDSL else f"{__name__}.{name.replace('-', '_')}"
     module = import_module(place)
-    return next(thing for thing in vars(module).values() if getattr(thing, "name", None) == name)
+    return next(value for value in vars(module).values() if getattr(value, "name", None) == name)

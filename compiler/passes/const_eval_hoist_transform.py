@@ -62,8 +62,8 @@ def _hoist(func: FuncOp) -> list[FuncOp]:
 
 def _may_move(op: Operation) -> bool:
     """Whether an op is one of ttir that calls no other function."""
-    ours = isinstance(op, RowOp) and op.name.startswith("ttir.") and op.ROW.group not in NEVER
-    return ours and "programs" not in op.properties
+    is_ttir = isinstance(op, RowOp) and op.name.startswith("ttir.") and op.ROW.group not in NEVER
+    return is_ttir and "programs" not in op.properties
 
 
 def _parts(ops: list[Operation]) -> list[list[Operation]]:
@@ -82,12 +82,12 @@ def _parts(ops: list[Operation]) -> list[list[Operation]]:
             if isinstance(value.owner, Operation) and value.owner in part and not _is_constant(value.owner):
                 low, high = sorted((find(op), find(value.owner)))
                 part[ops[high]] = low
-    found: dict[int, list[Operation]] = {}
+    parts: dict[int, list[Operation]] = {}
     for op in ops:
         if _is_constant(op) and all(use.operation in part for value in op.results for use in value.uses):
             continue
-        found.setdefault(find(op), []).append(op)
-    return list(found.values())
+        parts.setdefault(find(op), []).append(op)
+    return list(parts.values())
 
 
 def _is_constant(op: Operation) -> bool:

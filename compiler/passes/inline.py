@@ -66,7 +66,7 @@ def callee_of(call: CallOp) -> str:
 
 
 def _calls(func: FuncOp) -> list[CallOp]:
-    return [one for one in func.walk() if isinstance(one, CallOp)]
+    return [op for op in func.walk() if isinstance(op, CallOp)]
 
 
 def _callees_first(by_name: dict[str, FuncOp], chosen: Callable[[str], bool]) -> list[FuncOp]:
@@ -75,30 +75,30 @@ def _callees_first(by_name: dict[str, FuncOp], chosen: Callable[[str], bool]) ->
     done: set[str] = set()
     for start in by_name:
         # No recursion: a chain of calls may be longer than Python's stack.
-        way: dict[str, list[str]] = {}
+        callees_of: dict[str, list[str]] = {}
         pending = [start]
         while pending:
             name = pending[-1]
             if name in done:
                 pending.pop()
                 continue
-            if name not in way:
-                way[name] = [callee for call in _calls(by_name[name]) if chosen(callee := callee_of(call))]
-                _check(name, way, by_name)
-                pending += [callee for callee in way[name] if callee not in done]
+            if name not in callees_of:
+                callees_of[name] = [callee for call in _calls(by_name[name]) if chosen(callee := callee_of(call))]
+                _check(name, callees_of, by_name)
+                pending += [callee for callee in callees_of[name] if callee not in done]
                 continue
             pending.pop()
-            del way[name]
+            del callees_of[name]
             done.add(name)
             order.append(by_name[name])
     return order
 
 
-def _check(name: str, way: dict[str, list[str]], by_name: dict[str, FuncOp]) -> None:
+def _check(name: str, callees_of: dict[str, list[str]], by_name: dict[str, FuncOp]) -> None:
     """Refuses calls of what is not there, and of a function whose own calls are being followed."""
-    for callee in way[name]:
-        got = "itself" if callee == name else f"@{callee}, which calls it" if callee in way else f"@{callee}"
-        if callee in way or callee not in by_name:
+    for callee in callees_of[name]:
+        got = "itself" if callee == name else f"@{callee}, which calls it" if callee in callees_of else f"@{callee}"
+        if callee in callees_of or callee not in by_name:
             raise CompilerInputError(f"@{name}: expected calls of other functions of the module, got {got}")
 
 

@@ -39,25 +39,25 @@ class LegalizeStablehloCompositeToTtir(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Changes the module in place; functions that only composites named go. Raises CompilerInputError."""
-        found = [one for func in functions(op) for one in func.walk() if one.name == COMPOSITE]
+        composites = [composite for func in functions(op) for composite in func.walk() if composite.name == COMPOSITE]
         decomposed: set[str] = set()
         meanings: set[str] = set()
-        for one in found:
-            meaning = one.attributes[DECOMPOSITION]
+        for composite in composites:
+            meaning = composite.attributes[DECOMPOSITION]
             assert isinstance(meaning, SymbolRefAttr)
             meanings.add(meaning.root_reference.data)
-            made = _as_op(one)
+            made = _as_op(composite)
             if made is None:
                 decomposed.add(meaning.root_reference.data)
-                made = CallOp(meaning, list(one.operands), [r.type for r in one.results])
-                made.location = one.location
-            block = one.parent
+                made = CallOp(meaning, list(composite.operands), [r.type for r in composite.results])
+                made.location = composite.location
+            block = composite.parent
             assert block is not None
-            block.insert_op_before(made, one)
-            for old, new in zip(one.results, made.results, strict=True):
+            block.insert_op_before(made, composite)
+            for old, new in zip(composite.results, made.results, strict=True):
                 old.replace_all_uses_with(new)
-            one.detach()
-            one.erase()
+            composite.detach()
+            composite.erase()
         inline_calls(op, decomposed.__contains__)
         drop(op, meanings)
 
@@ -66,8 +66,8 @@ def _as_op(composite: Operation) -> Operation | None:
     """The op that the composite's name means; None where only its decomposition is known."""
     called = composite.attributes["name"]
     name = called.data if isinstance(called, StringAttr) else ""
-    given = composite.attributes.get("composite_attributes")
-    attrs: Attrs = dict(given.data) if isinstance(given, DictionaryAttr) else {}
+    attributes = composite.attributes.get("composite_attributes")
+    attrs: Attrs = dict(attributes.data) if isinstance(attributes, DictionaryAttr) else {}
     types = [result.type for result in composite.results]
     if name.startswith("chlo.") and name in CLASSES:
         return CLASSES[name].create(
@@ -96,8 +96,8 @@ def _gelu(form: str) -> Read:
         if len(composite.operands) != 1 or attrs.keys() - {"approximate"}:
             return None
         word = attrs.get("approximate")
-        asked = word.data if isinstance(word, StringAttr) else form
-        return {"approximate": "tanh" if asked == "tanh" else None} if asked in ("none", "tanh") else None
+        approximate = word.data if isinstance(word, StringAttr) else form
+        return {"approximate": "tanh" if approximate == "tanh" else None} if approximate in ("none", "tanh") else None
 
     return read
 

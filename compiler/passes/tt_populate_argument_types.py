@@ -40,13 +40,13 @@ class TtPopulateArgumentTypes(ModulePass):
             raise CompilerInputError(
                 f"argument types: expected FUNCTION=TYPE,..., got {self.argument_types!r}; try {known}="
             )
-        given, count = words.split(","), len(func.body.blocks[0].args)
-        if len(given) != count:
-            raise CompilerInputError(f"argument types: expected {count} of @{name}, got {len(given)}")
-        for word in given:
+        types, count = words.split(","), len(func.body.blocks[0].args)
+        if len(types) != count:
+            raise CompilerInputError(f"argument types: expected {count} of @{name}, got {len(types)}")
+        for word in types:
             if word not in ARGUMENT_TYPES:
                 raise CompilerInputError(f"argument types: expected {', '.join(ARGUMENT_TYPES)}, got {word!r}")
-        func.arg_attrs = ArrayAttr([DictionaryAttr({KEY: ArgumentTypeAttr.of(word)}) for word in given])
+        func.arg_attrs = ArrayAttr([DictionaryAttr({KEY: ArgumentTypeAttr.of(word)}) for word in types])
 
 
 def stays(func: FuncOp) -> list[bool]:
@@ -54,5 +54,5 @@ def stays(func: FuncOp) -> list[bool]:
     count = len(func.body.blocks[0].args)
     if func.arg_attrs is None:
         return [False] * count
-    found = [attrs.data.get(KEY) for attrs in func.arg_attrs.data]
-    return [isinstance(word, ArgumentTypeAttr) and word.word.data != "input" for word in found]
+    kinds = [attrs.data.get(KEY) for attrs in func.arg_attrs.data]
+    return [isinstance(word, ArgumentTypeAttr) and word.word.data != "input" for word in kinds]

@@ -61,9 +61,9 @@ def _decompose(func: FuncOp, all_inputs: bool) -> None:
         elif isinstance(op, RowOp) and len(op.results) == 1 and op.results[0] not in on_host:
             rule = RULES.get(op.ROW.ttir)
             sums = _Sums(op, on_host)
-            found = rule(sums) if rule is not None else sums.retyped()
-            if found is not None:
-                op.results[0].replace_all_uses_with(found)
+            replacement = rule(sums) if rule is not None else sums.retyped()
+            if replacement is not None:
+                op.results[0].replace_all_uses_with(replacement)
                 block.erase_op(op)
 
 
@@ -106,10 +106,10 @@ class _Sums:
     def number(self, value: float) -> SSAValue:
         """One number everywhere."""
         shape = self.kind.get_shape()
-        one = self.put(full((1,) * len(shape), self.kind.element_type, value, self.op))
+        constant = self.put(full((1,) * len(shape), self.kind.element_type, value, self.op))
         if all(size == 1 for size in shape):
-            return one
-        return self.put(broadcast(one, shape, self.op))
+            return constant
+        return self.put(broadcast(constant, shape, self.op))
 
     def read(self, index: int) -> SSAValue:
         """An operand; a truth value as a number."""

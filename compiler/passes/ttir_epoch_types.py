@@ -35,14 +35,14 @@ class TtirEpochTypes(ModulePass):
 
 def _mark(block: Block) -> None:
     *ops, end = block.ops
-    told = {op: _by_location(op) for op in ops}
-    if EPOCH_TYPES.index("backward") not in told.values():
+    kinds_by_location = {op: _by_location(op) for op in ops}
+    if EPOCH_TYPES.index("backward") not in kinds_by_location.values():
         return
-    found = _by_dataflow(ops, told, end)
+    kinds = _by_dataflow(ops, kinds_by_location, end)
     for op in ops:
-        op.attributes[EPOCH_TYPE] = StringAttr(EPOCH_TYPES[found[op]])
+        op.attributes[EPOCH_TYPE] = StringAttr(EPOCH_TYPES[kinds[op]])
         op.detach()
-    block.insert_ops_before(sorted(ops, key=lambda op: found[op]), end)
+    block.insert_ops_before(sorted(ops, key=lambda op: kinds[op]), end)
 
 
 def _by_location(op: Operation) -> int | None:
@@ -52,22 +52,24 @@ def _by_location(op: Operation) -> int | None:
     return EPOCH_TYPES.index("forward") if _FORWARD.search(name) else None
 
 
-def _by_dataflow(ops: Sequence[Operation], told: dict[Operation, int | None], end: Operation) -> dict[Operation, int]:
+def _by_dataflow(
+    ops: Sequence[Operation], by_location: dict[Operation, int | None], end: Operation
+) -> dict[Operation, int]:
     """The place of each op in `EPOCH_TYPES`; none before one that it reads from, whatever locations say."""
-    found: dict[Operation, int] = {}
+    kinds: dict[Operation, int] = {}
     backward = EPOCH_TYPES.index("backward")
     for op in ops:
-        before = max((found[made] for made in _makers(op) if made in found), default=0)
-        where = told[op]
+        before = max((kinds[made] for made in _makers(op) if made in kinds), default=0)
+        where = by_location[op]
         if where is None and before >= backward:
             where = EPOCH_TYPES.index("optimizer")
         if where is not None:
-            found[op] = max(where, before)
+            kinds[op] = max(where, before)
     for op in reversed(ops):
-        if op not in found:
+        if op not in kinds:
             readers = {use.operation for result in op.results for use in result.uses} - {end}
-            found[op] = min((found[_outermost(reader, op)] for reader in readers), default=0)
-    return found
+            kinds[op] = min((kinds[_outermost(reader, op)] for reader in readers), default=0)
+    return kinds
 
 
 def _makers(op: Operation) -> Iterable[Operation]:

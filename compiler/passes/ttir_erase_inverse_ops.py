@@ -64,9 +64,9 @@ class _Sink(RewritePattern):
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
         """The ops that the rule gives instead, the last of which has the op's result."""
         if isinstance(op, RowOp) and op.name.startswith("ttir.") and len(op.results) == 1:
-            found = self.rule(op)
-            if found:
-                rewriter.replace(op, found)
+            ops = self.rule(op)
+            if ops:
+                rewriter.replace(op, ops)
 
 
 def sunk_permute(op: RowOp) -> list[RowOp] | None:
@@ -76,17 +76,17 @@ def sunk_permute(op: RowOp) -> list[RowOp] | None:
     single element moves nowhere.
     """
     shape = shape_of(op.results[0])
-    found = _moved(op, "permute", lambda value: sum(n != 1 for n in shape_of(value)) < 2)
-    if found is None:
+    permuted = _moved(op, "permute", lambda value: sum(n != 1 for n in shape_of(value)) < 2)
+    if permuted is None:
         return None
-    orders = {value.owner.read()["permutation"] for value in found}  # type: ignore[union-attr]
-    if len(orders) != 1 or any(len(shape_of(v)) != len(shape) for v in found):
+    orders = {value.owner.read()["permutation"] for value in permuted}  # type: ignore[union-attr]
+    if len(orders) != 1 or any(len(shape_of(v)) != len(shape) for v in permuted):
         return None
     (order,) = orders
     made: list[RowOp] = []
     operands: list[SSAValue] = []
-    for value, source in zip(op.operands, _sources(op, found), strict=True):
-        if value not in found and prod(shape_of(value)) != 1:
+    for value, source in zip(op.operands, _sources(op, permuted), strict=True):
+        if value not in permuted and prod(shape_of(value)) != 1:
             wide = _turned_back((*[1] * (len(shape) - len(shape_of(value))), *shape_of(value)), order)
             made.append(make("reshape", [value], like(value, wide), op, shape=wide))
             source = made[-1].results[0]
@@ -107,16 +107,16 @@ def sunk_reshape(op: RowOp) -> list[RowOp] | None:
 
     One that another movement follows may meet it there; any other stays where it is.
     """
-    found = _moved(op, "reshape")
-    if found is None or any(shape_of(v) != shape_of(op.results[0]) for v in found):
+    reshaped = _moved(op, "reshape")
+    if reshaped is None or any(shape_of(v) != shape_of(op.results[0]) for v in reshaped):
         return None
-    shapes = {shape_of(value.owner.operands[0]) for value in found}  # type: ignore[union-attr]
-    if len(shapes) != 1 or (len(found) == 1 and not _moves_on(op.results[0])):
+    shapes = {shape_of(value.owner.operands[0]) for value in reshaped}  # type: ignore[union-attr]
+    if len(shapes) != 1 or (len(reshaped) == 1 and not _moves_on(op.results[0])):
         return None
     (before,) = shapes
-    if any(len(shape_of(v)) > len(before) for v in op.operands if v not in found):
+    if any(len(shape_of(v)) > len(before) for v in op.operands if v not in reshaped):
         return None  # one element of more dims would give the result these dims
-    inner = make(op.ROW.ttir, _sources(op, found), like(op.results[0], before), op, **op.read())
+    inner = make(op.ROW.ttir, _sources(op, reshaped), like(op.results[0], before), op, **op.read())
     inner.location = moved(op.location, "reshape", shape_of(op.results[0]))
     return [inner, make("reshape", inner.results, op.results[0].type, op, shape=shape_of(op.results[0]))]
 
@@ -127,21 +127,21 @@ def _moved(
     """The operands that a movement makes for this op alone; None where one that may not stay is made otherwise."""
     if not broadcasts(op):
         return None
-    found: list[SSAValue] = []
+    moved: list[SSAValue] = []
     for value in dict.fromkeys(op.operands):
         source = maker(value, move)
         if source is not None and all(use.operation is op for use in value.uses) and not prepares_weights(source):
-            found.append(value)
+            moved.append(value)
         elif not may_stay(value):
             return None
-    return found or None
+    return moved or None
 
 
-def _sources(op: RowOp, found: list[SSAValue]) -> list[SSAValue]:
+def _sources(op: RowOp, moved: list[SSAValue]) -> list[SSAValue]:
     """The operands of an op, where a movement made one what that moved."""
-    for value in found:
+    for value in moved:
         tell_source(value)
-    return [v.owner.operands[0] if v in found else v for v in op.operands]  # type: ignore[union-attr]
+    return [v.owner.operands[0] if v in moved else v for v in op.operands]  # type: ignore[union-attr]
 
 
 def _moves_on(value: SSAValue) -> bool:

@@ -72,14 +72,14 @@ def forced_format(name: str | None) -> NumberFormat | None:
     if name is None:
         return None
     try:
-        found = number_format(name)
+        data_format = number_format(name)
     except ValueError as error:
         raise CompilerInputError(str(error)) from error
-    if not (found.is_float and found.on_device and found.ttcore):
+    if not (data_format.is_float and data_format.on_device and data_format.ttcore):
         raise CompilerInputError(
             f"data format: expected a float format that tensors can have, got {name!r}; try Float16_b, Bfp8_b, Float32"
         )
-    return found
+    return data_format
 
 
 @dataclass(frozen=True)
@@ -101,15 +101,15 @@ class _Formats:
         if row.data_format is None:
             message = f"expected an element type that the device has, got {element}: {row.why_not}{WAY_OUT}"
             raise StageFailure(STAGE, user, message, kind="never")
-        found = number_format(row.data_format)
-        if register and found.is_float and self.system.has_fp32_dst:
-            found = number_format("Float32")
-        elif self.forced is not None and found.is_float:
-            found = self.forced
-        if found.name not in self.system.formats:
-            message = f"expected a format that {self.system.arch} has, got {found.name} for {element}"
+        data_format = number_format(row.data_format)
+        if register and data_format.is_float and self.system.has_fp32_dst:
+            data_format = number_format("Float32")
+        elif self.forced is not None and data_format.is_float:
+            data_format = self.forced
+        if data_format.name not in self.system.formats:
+            message = f"expected a format that {self.system.arch} has, got {data_format.name} for {element}"
             raise StageFailure(STAGE, user, message, kind="never")
-        return found
+        return data_format
 
     def holds(self, value: SSAValue) -> bool:
         """Whether the device has a format for the elements of a value."""
@@ -121,12 +121,14 @@ class _Formats:
 
         What is only moved goes from L1 to L1 and may be wider.
         """
-        found = self.of(element, user)
-        wide = "Float32" if found.is_float else "Int32"
-        if found.bits > 16 and wide not in self.system.dst_formats:
+        data_format = self.of(element, user)
+        wide = "Float32" if data_format.is_float else "Int32"
+        if data_format.bits > 16 and wide not in self.system.dst_formats:
             held = f"a datum of at most 16 bits in Dst of {self.system.arch}"
-            way_out = "; try --data-format Float16_b" if found.is_float else ""
-            raise StageFailure(STAGE, user, f"expected {held}, got {found.name} for {element}{way_out}", kind="never")
+            way_out = "; try --data-format Float16_b" if data_format.is_float else ""
+            raise StageFailure(
+                STAGE, user, f"expected {held}, got {data_format.name} for {element}{way_out}", kind="never"
+            )
 
 
 @cache
@@ -238,8 +240,8 @@ class _Function:
     def tiled(self, value: SSAValue, buffer_type: str = "dram") -> TensorType:
         """Tiles in the value's device format."""
         kind = cast(TensorType, value.type)
-        found = self.formats.of(str(kind.element_type), _user(value), self.kind == SCALAR)
-        return _shape_type(kind, layout.tile_layout(shape_of(value), found.ttcore, buffer_type))
+        data_format = self.formats.of(str(kind.element_type), _user(value), self.kind == SCALAR)
+        return _shape_type(kind, layout.tile_layout(shape_of(value), data_format.ttcore, buffer_type))
 
     def add(self, name: str, operands: list[SSAValue], result: TensorType, source: Any, **properties: Any) -> SSAValue:
         """Appends a ttnn op with the location of `source`."""
@@ -272,8 +274,8 @@ class _Function:
 
     def download(self, value: SSAValue, new: SSAValue) -> SSAValue:
         """DRAM to host tiles to host rows. An argument that is returned untouched never left the host."""
-        found = layout.layout_of(new)
-        if found is not None and found.buffer_type == "system_memory":
+        encoding = layout.layout_of(new)
+        if encoding is not None and encoding.buffer_type == "system_memory":
             return new
         source = value.owner if isinstance(value.owner, Operation) else self.func
         if isinstance(source, Operation) and source.name == "ttir.join_words":

@@ -47,8 +47,8 @@ class TtnnComputeConfig(ModulePass):
         for inner in op.walk():
             if not isinstance(inner, RowOp) or not inner.name.startswith("ttnn.") or inner.ROW.group in NO_KERNEL:
                 continue
-            found = [layout.layout_of(v) for v in [*inner.operands, *inner.results]]
-            formats = [number_format(x.data_type) for x in found if x is not None]
+            encodings = [layout.layout_of(v) for v in [*inner.operands, *inner.results]]
+            formats = [number_format(x.data_type) for x in encodings if x is not None]
             if any(f.is_float for f in formats):
                 # 16 bits of Dst are either 5 or 8 bits of exponent: a kernel between the two needs all 32.
                 mixed = len({f.exponent_bits for f in formats if f.is_float}) > 1
@@ -73,9 +73,9 @@ def _enough(op: RowOp, asked: str) -> str:
     return order[min(order.index(asked), order.index(needed))]
 
 
-def _bits(found: layout.TTNNLayoutAttr) -> int:
+def _bits(encoding: layout.TTNNLayoutAttr) -> int:
     """Bits of a format's mantissa, the leading one among them."""
-    held = number_format(found.data_type)
+    held = number_format(encoding.data_type)
     if held.kind == "block":
         return int("".join(filter(str.isdigit, held.name))) - 1
     return held.bits - held.exponent_bits if held.is_float else held.bits

@@ -37,8 +37,8 @@ def _free(block: Block) -> None:
         if op.name == "ttnn.deallocate":
             return
         for value in [*op.operands, *op.results]:
-            found = layout.layout_of(value)
-            if found is not None and found.buffer_type != "system_memory":
+            encoding = layout.layout_of(value)
+            if encoding is not None and encoding.buffer_type != "system_memory":
                 last[value] = op
     for value, op in last.items():
         if isinstance(op, ReturnOp) or value in block.args or isinstance(value.owner, LoadCachedOp):

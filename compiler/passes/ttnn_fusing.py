@@ -52,5 +52,5 @@ def _activation(op: RowOp) -> str:
 
 
 def _is_float(op: Operation) -> bool:
-    found = layout.layout_of(op.results[0])
-    return found is not None and number_format(found.data_type).is_float
+    encoding = layout.layout_of(op.results[0])
+    return encoding is not None and number_format(encoding.data_type).is_float

@@ -43,10 +43,10 @@ class TtnnMixedPrecision(ModulePass):
         """
         if self.level not in LEVELS:
             raise CompilerInputError(f"mixed precision: expected level {', '.join(map(str, LEVELS))}, got {self.level}")
-        found = functions(op)
-        if self.level and not any(kind_of(func) == PROGRAM for func in found):
-            once = {func.sym_name.data: func for func in found if kind_of(func) == CONST_EVAL}
-            for func in found:
+        funcs = functions(op)
+        if self.level and not any(kind_of(func) == PROGRAM for func in funcs):
+            once = {func.sym_name.data: func for func in funcs if kind_of(func) == CONST_EVAL}
+            for func in funcs:
                 if not kind_of(func):
                     _convert(func, once, *FORMATS[self.level], everything=self.level == 2)
 

@@ -64,8 +64,8 @@ def _has_kernel(op: Operation) -> bool:
 
 def _circular_buffers(op: Operation, profile: Profile) -> int:
     """Two tiles for each tensor of a kernel."""
-    found = [describe(v) for v in (*op.operands, *op.results) if layout.layout_of(v) is not None]
-    on_device = [d for d in found if d.buffer_type != "system_memory"]
+    descs = [describe(v) for v in (*op.operands, *op.results) if layout.layout_of(v) is not None]
+    on_device = [d for d in descs if d.buffer_type != "system_memory"]
     return sum(2 * (FORMATS[d.data_format].tile_bytes + profile.tile_header_bytes) for d in on_device)
 
 
@@ -92,8 +92,8 @@ class _Chooser:
 
     def may_move(self, value: SSAValue) -> bool:
         """Whether only kernels of this function read a value."""
-        found = layout.layout_of(value)
-        if found is None or found.buffer_type != "dram" or found.layout != "tile" or not value.uses:
+        encoding = layout.layout_of(value)
+        if encoding is None or encoding.buffer_type != "dram" or encoding.layout != "tile" or not value.uses:
             return False
         readers = [use.operation for use in value.uses]
         return not any(isinstance(op, ReturnOp) or _group(op) in IN_DRAM for op in readers)
@@ -135,13 +135,13 @@ class _Chooser:
         """Shardings that the op's kernel can write."""
         if op.ROW.group in LOCAL:
             for value in op.operands:
-                found = layout.layout_of(value)
+                encoding = layout.layout_of(value)
                 if (
-                    found is not None
-                    and found.spread != "interleaved"
+                    encoding is not None
+                    and encoding.spread != "interleaved"
                     and tile_matrix(shape_of(value)) == (rows, columns)
                 ):
-                    yield found.spread, found.grid.pair
+                    yield encoding.spread, encoding.grid.pair
         whole_rows = op.ROW.group == "norm"
         if op.ROW.group in LOCAL or op.ROW.ttir in PRODUCTS:
             yield from spreads(rows, columns, self.profile, whole_rows)
@@ -150,11 +150,11 @@ class _Chooser:
 def spreads(rows: int, columns: int, profile: Profile, whole_rows: bool = False) -> list[Spread]:
     """Ways to shard a matrix of tiles, the one on most cores first; `whole_rows`: no row is cut."""
     cores, (grid_rows, grid_columns) = profile.cores, profile.grid
-    found: list[Spread] = [("height_sharded", (_parts(rows, cores), 1))]
+    choices: list[Spread] = [("height_sharded", (_parts(rows, cores), 1))]
     if not whole_rows:
-        found.append(("block_sharded", (_parts(rows, grid_rows), _parts(columns, grid_columns))))
-        found.append(("width_sharded", (1, _parts(columns, cores))))
-    return sorted(found, key=lambda way: -way[1][0] * way[1][1])
+        choices.append(("block_sharded", (_parts(rows, grid_rows), _parts(columns, grid_columns))))
+        choices.append(("width_sharded", (1, _parts(columns, cores))))
+    return sorted(choices, key=lambda choice: -choice[1][0] * choice[1][1])
 
 
 def _parts(tiles: int, cores: int) -> int:

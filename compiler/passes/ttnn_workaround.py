@@ -68,15 +68,15 @@ def _keeps_rows(op: RowOp) -> bool:
 
 def _widen(value: SSAValue) -> None:
     """A moved tensor of a block format in 16 bits; its readers unpack either."""
-    found, kind = layout.layout_of(value), value.type
-    if found is None or found.layout != "tile" or not isinstance(kind, TensorType):
+    encoding, kind = layout.layout_of(value), value.type
+    if encoding is None or encoding.layout != "tile" or not isinstance(kind, TensorType):
         return
-    held = number_format(found.data_type)
+    held = number_format(encoding.data_type)
     shared = any(isinstance(use.operation, ReturnOp) or _hands_on(use.operation) for use in value.uses)
     if held.kind != "block" or shared:
         return
     wide = number_format(WIDENED[held.exponent_bits]).ttcore
-    new = layout.tile_layout(shape_of(value), wide, found.buffer_type)
+    new = layout.tile_layout(shape_of(value), wide, encoding.buffer_type)
     Rewriter.replace_value_with_new_type(value, TensorType(kind.element_type, shape_of(value), new))
 
 
@@ -96,9 +96,9 @@ def _in_parts(op: RowOp) -> None:
         group = values[start : start + MOST_OPERANDS]
         shape = list(shape_of(group[0]))
         shape[dim] = sum(shape_of(v)[dim] for v in group)
-        found = layout.layout_of(op.results[0])
-        assert found is not None
-        encoding = layout.tile_layout(tuple(shape), found.data_type, found.buffer_type)
+        old = layout.layout_of(op.results[0])
+        assert old is not None
+        encoding = layout.tile_layout(tuple(shape), old.data_type, old.buffer_type)
         made = ttnn.CLASSES["concat"].create(
             operands=group,
             result_types=[TensorType(kind.element_type, shape, encoding)],

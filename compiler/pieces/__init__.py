@@ -1,4 +1,4 @@
-"""A compiled program taken apart: each op that computes as a program of its own, and what it means in StableHLO.
+"""Splits a compiled program: each op that computes becomes a program of its own, with its meaning in StableHLO.
 
 The workflows `compile-split` and `split-compile-split` run these.
 """

@@ -1,4 +1,4 @@
-"""What an op of ttnn means in StableHLO: the name of the op that it is held to, and, where that is the whole of it, a
+"""The meaning of a ttnn op in StableHLO: the op whose tolerance applies, and, if one module can express the op, a
 module that another compiler can compute."""
 
 from __future__ import annotations
@@ -44,18 +44,18 @@ BODIES = {
     "min": "minimum", "min_pool2d": "minimum", "prod": "multiply", "reduce_and": "and", "reduce_or": "or",
     "reduce_xor": "xor",
 }  # fmt: skip
-"""Kernel of a reduction -> what it combines with."""
+"""Kernel of a reduction -> the op of its body."""
 
 
-def held_to(row: OpRow) -> tuple[str, dict[str, str]]:
-    """The StableHLO op whose tolerance is that of a ttnn op, and what a reduction combines with; empty: none is."""
+def tolerance_op(row: OpRow) -> tuple[str, dict[str, str]]:
+    """Returns the StableHLO op whose tolerance applies to a ttnn op ("" if none does), and a reduction's body."""
     kernel = row.kernel_name
     name = OF_KERNEL.get(kernel) or (row.stablehlo if row.lowering == "row" else "") or OF_GROUP.get(row.group, "")
     return name, {"body": f"stablehlo.{BODIES[kernel]}"} if kernel in BODIES else {}
 
 
 def module(operation: Operation, inputs: Sequence[TensorDesc], outputs: Sequence[TensorDesc]) -> str:
-    """StableHLO text of an operation on its own operands, with broadcasts written out; empty where that is not all."""
+    """Returns StableHLO text of an operation on its operands, with broadcasts written out; empty if there is none."""
     if len(outputs) != 1:
         return ""
     (out,) = outputs
@@ -68,12 +68,12 @@ def module(operation: Operation, inputs: Sequence[TensorDesc], outputs: Sequence
     *before, last = [lines] if isinstance(lines, str) else lines
     body = "\n  ".join([*before, f"%0 = {last}", f"return %0 : {_type(out)}"])
     # An operand that is read twice is one argument.
-    body = re.sub(r"%a(\d+)\b", lambda found: f"%a{first[tensors[int(found[1])]]}", body)
+    body = re.sub(r"%a(\d+)\b", lambda match: f"%a{first[tensors[int(match[1])]]}", body)
     return f"func.func @main({arguments}) -> {_type(out)} {{\n  {body}\n}}"
 
 
 Writer = Callable[[Operation, Sequence[TensorDesc], TensorDesc], "str | list[str]"]
-"""Writes what makes the result; lines before the last name values that it reads."""
+"""Returns the text that computes the result; lines before the last one define values that it reads."""
 
 
 def _type(desc: TensorDesc) -> str:
@@ -92,7 +92,7 @@ def _array(values: Sequence[int]) -> str:
 
 
 def _spread(inputs: Sequence[TensorDesc], shape: tuple[int, ...]) -> list[str]:
-    """Lines that make `%b0`, `%b1`, ... of the operands, in the shape of the result."""
+    """Returns lines that broadcast the operands to the shape of the result, as `%b0`, `%b1`, ..."""
     lines = []
     for number, desc in enumerate(inputs):
         dims = _array(range(len(shape) - len(desc.shape), len(shape)))
@@ -124,28 +124,28 @@ def _compare(op: Operation, inputs: Sequence[TensorDesc], out: TensorDesc) -> li
 
 
 STARTS = {"sum": (0.0, 0), "mean": (0.0, 0), "prod": (1.0, 1), "max": (-math.inf, None), "min": (math.inf, None)}
-"""Kernel of a reduction -> what it starts from, of floats and of integers."""
+"""Kernel of a reduction -> its initial value, for floats and for integers."""
 
 
 def _reduce(op: Operation, inputs: Sequence[TensorDesc], out: TensorDesc) -> list[str]:
-    found, (operand,) = op.params, inputs[:1]
+    params, (operand,) = op.params, inputs[:1]
     floats = operand.element_type.startswith(("f", "bf"))
     start = STARTS[op.kernel][0 if floats else 1]
-    if not isinstance(found, ReduceParams) or len(inputs) != 1 or start is None or operand.element_type == "i1":
+    if not isinstance(params, ReduceParams) or len(inputs) != 1 or start is None or operand.element_type == "i1":
         return []
     if operand.element_type != out.element_type:
         return []
-    kept = replace(operand, shape=tuple(n for d, n in enumerate(operand.shape) if d not in found.dims))
-    one = replace(operand, shape=())
+    kept = replace(operand, shape=tuple(n for d, n in enumerate(operand.shape) if d not in params.dims))
+    scalar = replace(operand, shape=())
     words = {math.inf: "0x7F800000", -math.inf: "0xFF800000"}
     literal = words.get(start, repr(start))
     if operand.element_type != "f32" and start in words:
         return []
-    dims = ", ".join(map(str, found.dims))
+    dims = ", ".join(map(str, params.dims))
     lines = [
-        f'%s = "stablehlo.constant"() {{value = dense<{literal}> : {_type(one)}}} : () -> {_type(one)}',
+        f'%s = "stablehlo.constant"() {{value = dense<{literal}> : {_type(scalar)}}} : () -> {_type(scalar)}',
         f"%r = stablehlo.reduce(%a0 init: %s) applies stablehlo.{BODIES[op.kernel]} across dimensions = [{dims}] "
-        f": ({_type(operand)}, {_type(one)}) -> {_type(kept)}",
+        f": ({_type(operand)}, {_type(scalar)}) -> {_type(kept)}",
     ]
     last = f"stablehlo.reshape %r : ({_type(kept)}) -> {_type(out)}"
     if op.kernel != "mean":
@@ -183,9 +183,9 @@ def _broadcast(op: Operation, inputs: Sequence[TensorDesc], out: TensorDesc) -> 
 
 
 def _slice(op: Operation, inputs: Sequence[TensorDesc], out: TensorDesc) -> str:
-    found = op.params
-    assert isinstance(found, SliceParams)
-    starts, limits, steps = (_array(part) for part in (found.begins, found.ends, found.steps))
+    params = op.params
+    assert isinstance(params, SliceParams)
+    starts, limits, steps = (_array(part) for part in (params.begins, params.ends, params.steps))
     return _generic(
         "stablehlo.slice", f"start_indices = {starts}, limit_indices = {limits}, strides = {steps}", inputs, out
     )
@@ -203,13 +203,13 @@ def _reverse(op: Operation, inputs: Sequence[TensorDesc], out: TensorDesc) -> st
 
 def _matmul(op: Operation, inputs: Sequence[TensorDesc], out: TensorDesc) -> str:
     """Leading dims that are equal are batches; others, and what is fused into the product, are left alone."""
-    found, (a, b) = op.params, (desc.shape for desc in inputs[:2])
-    if not isinstance(found, MatmulParams) or found != MatmulParams(found.transpose_a, found.transpose_b):
+    params, (a, b) = op.params, (desc.shape for desc in inputs[:2])
+    if not isinstance(params, MatmulParams) or params != MatmulParams(params.transpose_a, params.transpose_b):
         return ""
     if len(inputs) != 2 or len(a) != len(b) or a[:-2] != b[:-2]:
         return ""
     batch = ", ".join(map(str, range(len(a) - 2)))
-    left, right = len(a) - (2 if found.transpose_a else 1), len(b) - (1 if found.transpose_b else 2)
+    left, right = len(a) - (2 if params.transpose_a else 1), len(b) - (1 if params.transpose_b else 2)
     numbers = (
         f"#stablehlo.dot<lhs_batching_dimensions = [{batch}], rhs_batching_dimensions = [{batch}], "
         f"lhs_contracting_dimensions = [{left}], rhs_contracting_dimensions = [{right}]>"

@@ -1,8 +1,8 @@
-"""A ttnn module taken apart: each op that computes as a module of its own, with device tensors as its arguments.
+"""Splits a ttnn module into pieces: each op that computes, as a module of its own with device tensors as arguments.
 
-What moves tensors between host and device, or frees them, is no piece: a device does that for each piece by itself.
-The ops of programs that control flow calls are pieces too, besides the op that calls them; those of what is computed
-once are, in place of what loads its results.
+Ops that move tensors between host and device, or free them, are not pieces: the device does that for each piece by
+itself. Ops of programs that control flow calls are pieces too, besides the op that calls them. Ops that are computed
+once are pieces in place of the op that loads their results.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from opscope.compiler.dialects.locations import location
 from opscope.compiler.ir.functions import SCALAR, functions, kind_of
 from opscope.compiler.ir.text import parse, to_text
 from opscope.compiler.ops.layout import MOVES
-from opscope.compiler.pieces.meaning import held_to
 from opscope.compiler.pieces.meaning import module as meaning
+from opscope.compiler.pieces.meaning import tolerance_op
 from opscope.compiler.target.program import TensorDesc, programs_of
 from opscope.compiler.target.system_desc import SystemDesc
 from opscope.compiler.translations.ttnn_to_flatbuffer import to_binary
@@ -32,7 +32,7 @@ from opscope.compiler.translations.ttnn_to_flatbuffer import to_binary
 ID_VERSION = "1"
 """Raised when pieces that were equal before would get other ids."""
 SHOWN = 200
-"""Characters of an attribute that are told; constants are longer."""
+"""Characters of an attribute that a piece keeps; constants are longer."""
 
 
 @dataclass(frozen=True)
@@ -53,11 +53,11 @@ class Piece:
     location: str
     attributes: dict[str, str]
     held_to: str
-    """The StableHLO op whose tolerance is its own; empty: none is known."""
+    """The StableHLO op whose tolerance applies to it; empty if none is known."""
     combines: dict[str, str]
-    """What a reduction combines with."""
+    """The op of a reduction's body, under the key `body`; empty for other ops."""
     meaning: str
-    """StableHLO text that means the same on the same operands; empty where no one op does."""
+    """StableHLO text that computes the same of the same operands; empty if there is none."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class Pieces:
 
 def take_apart(ttnn: ModuleOp, system_desc: SystemDesc) -> Pieces:
     """The pieces of a ttnn module, in its binary's order. Raises StageFailure as the translation to a binary does."""
-    found: list[Piece] = []
+    pieces: list[Piece] = []
     moves = 0
     callees = {func.sym_name.data: func for func in functions(ttnn)}
     for program, func in enumerate(functions(ttnn)):
@@ -83,8 +83,8 @@ def take_apart(ttnn: ModuleOp, system_desc: SystemDesc) -> Pieces:
             if not isinstance(op, RowOp) or isinstance(op, LoadCachedOp) or op.ROW.kernel_name in MOVES:
                 moves += 1
             else:
-                found.append(_piece(op, program, number, callees, system_desc))
-    return Pieces(tuple(found), moves)
+                pieces.append(_piece(op, program, number, callees, system_desc))
+    return Pieces(tuple(pieces), moves)
 
 
 def module_of(text: str) -> ModuleOp:
@@ -103,7 +103,7 @@ def _piece(op: RowOp, program: int, number: int, callees: dict[str, FuncOp], sys
     module = ModuleOp([FuncOp("main", types, Region(block)), *_called(op, callees)])
     programs = to_binary(module, system_desc).programs
     entry = programs[0]
-    told, combines = held_to(op.ROW)
+    stablehlo_op, combines = tolerance_op(op.ROW)
     inputs = tuple(entry.tensors[t] for t in entry.inputs)
     outputs = tuple(entry.tensors[t] for t in entry.outputs)
     call = entry.operations[0]
@@ -111,21 +111,21 @@ def _piece(op: RowOp, program: int, number: int, callees: dict[str, FuncOp], sys
     return Piece(
         program, number, _digest(programs), op.name, to_text(module),
         inputs, outputs, location(op), {name: str(value)[:SHOWN] for name, value in sorted(op.properties.items())},
-        told, combines, meant,
+        stablehlo_op, combines, meant,
     )  # fmt: skip
 
 
 def _called(op: RowOp, callees: dict[str, FuncOp]) -> list[FuncOp]:
     """Copies of the functions that an op names, and of those that these name."""
     waiting = [op]
-    found: dict[str, FuncOp] = {}
+    called: dict[str, FuncOp] = {}
     while waiting:
-        one = waiting.pop()
-        for name in programs_of(one.ROW.params(one.read(), one)):
-            if name not in found:
-                found[name] = callees[name].clone()
+        caller = waiting.pop()
+        for name in programs_of(caller.ROW.params(caller.read(), caller)):
+            if name not in called:
+                called[name] = callees[name].clone()
                 waiting += [inner for inner in callees[name].body.blocks[0].ops if isinstance(inner, RowOp)]
-    return list(found.values())
+    return list(called.values())
 
 
 def _digest(programs: Any) -> str:

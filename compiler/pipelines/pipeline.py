@@ -67,7 +67,7 @@ def ttnn_passes(board: str, options: CompileOptions, runs: dict[str, bool] | Non
         known = ", ".join(map(str, OPTIMIZATION_LEVELS))
         raise CompilerInputError(f"optimization level: expected {known}, got {options.optimization_level!r}")
     runs, optimized = runs or {}, options.optimization_level > 0
-    graph = tuple(one for one in graph_passes() if runs.get(one.name, optimized))
+    graph = tuple(module_pass for module_pass in graph_passes() if runs.get(module_pass.name, optimized))
     return (
         *(_argument_types(options) if graph else ()),
         *graph,
@@ -114,7 +114,7 @@ def spell(passes: tuple[ModulePass, ...]) -> str:
 def parse(spec: str) -> tuple[ModulePass, ...]:
     """Passes of a string. Raises CompilerInputError for an unknown pass or option."""
     try:
-        return tuple(one for part in parse_pipeline(spec) for one in _passes(part))
+        return tuple(module_pass for part in parse_pipeline(spec) for module_pass in _passes(part))
     except CompilerInputError:
         raise
     except (Exception, ArgSpecParseError) as error:  # xDSL's own is no Exception
@@ -129,7 +129,9 @@ def _passes(spec: ArgSpec) -> tuple[ModulePass, ...]:
     """The pass of that name, or all passes of a pipeline that tt-mlir names so."""
     if spec.name == FRONT:
         no_options(spec)
-        return tuple(one for one in ttir_passes() if not isinstance(one, TtirToTtirDecomposition))
+        return tuple(
+            module_pass for module_pass in ttir_passes() if not isinstance(module_pass, TtirToTtirDecomposition)
+        )
     if spec.name == BACKEND:
         return (TtirToTtirDecomposition(), *ttnn_passes(*backend_options(spec)))
     return (passes.load(spec.name).from_spec(spec),)
@@ -140,9 +142,9 @@ def run(passes: tuple[ModulePass, ...], module: ModuleOp, before: tuple[ModulePa
 
     What a pass raises has a note of its name and of the pipeline, `before` included, that fails the same way.
     """
-    for count, one in enumerate(passes, 1):
-        with noted(lambda one=one, count=count: _again(one, (*before, *passes[:count]))):
-            one.apply(context(), module)
+    for count, module_pass in enumerate(passes, 1):
+        with noted(lambda module_pass=module_pass, count=count: _again(module_pass, (*before, *passes[:count]))):
+            module_pass.apply(context(), module)
             module.verify()
 
 

@@ -46,8 +46,8 @@ def backend_options(spec: ArgSpec) -> tuple[str, CompileOptions, dict[str, bool]
 
     Raises CompilerInputError for what we have not.
     """
-    given = {name.replace("_", "-"): ",".join(map(_spelled, v)) for name, v in spec.parameters.items()}
-    for name, value in given.items():
+    values = {name.replace("_", "-"): ",".join(map(_spelled, v)) for name, v in spec.parameters.items()}
+    for name, value in values.items():
         if name not in FIXED and name not in CHOICES:
             known = ", ".join((*CHOICES, *FIXED))
             raise CompilerInputError(f"{spec.name}: expected an option that exists, got {name!r}; try {known}")
@@ -55,22 +55,24 @@ def backend_options(spec: ArgSpec) -> tuple[str, CompileOptions, dict[str, bool]
             expected = " or ".join(word or "nothing" for word in FIXED[name])
             hint = f"; try {BOARD}" if name == "system-desc-path" else ""
             raise CompilerInputError(f"{spec.name}: {name}: expected {expected}, got {value!r}{hint}")
-    flags = {name: _flag(spec.name, name, given[name]) for name in (OPTIMIZER, MEMORY, *SWITCHES) if name in given}
+    flags = {name: _flag(spec.name, name, values[name]) for name in (OPTIMIZER, MEMORY, *SWITCHES) if name in values}
     older = flags.get(OPTIMIZER, False) + (flags.get(OPTIMIZER, False) and flags.get(MEMORY, False))
-    level = given.get(LEVEL, str(older))
+    level = values.get(LEVEL, str(older))
     if level not in map(str, OPTIMIZATION_LEVELS):
         raise CompilerInputError(f"{spec.name}: {LEVEL}: expected 0, 1 or 2, got {level!r}")
-    if LEVEL in given and any(flags.get(name, int(level) >= at) != (int(level) >= at) for name, at in LEVEL_OF.items()):
+    if LEVEL in values and any(
+        flags.get(name, int(level) >= at) != (int(level) >= at) for name, at in LEVEL_OF.items()
+    ):
         raise CompilerInputError(f"{spec.name}: expected {LEVEL} or {OPTIMIZER}, got both, which differ")
-    types = given.get(TYPES, "").partition("=")[2]
+    types = values.get(TYPES, "").partition("=")[2]
     options = CompileOptions(
-        given.get(FORMAT),
-        given.get(FIDELITY, "HiFi4"),
+        values.get(FORMAT),
+        values.get(FIDELITY, "HiFi4"),
         optimization_level=int(level),
         argument_types=tuple(types.split(",")) if types else (),
     )
-    runs = {one: flags[name] for name, passes in SWITCHES.items() if name in flags for one in passes}
-    return given.get(BOARD, "n150"), options, runs
+    runs = {pass_name: flags[name] for name, passes in SWITCHES.items() if name in flags for pass_name in passes}
+    return values.get(BOARD, "n150"), options, runs
 
 
 def _flag(pipeline: str, name: str, value: str) -> bool:

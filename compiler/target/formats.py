@@ -105,12 +105,12 @@ _ALIASES |= {"rawuint32": "UInt32", "rawuint8": "UInt8", "bfloat16": "Float16_b"
 
 def number_format(name: str) -> NumberFormat:
     """The format called `name` in either vocabulary, case ignored. Raises ValueError with the closest names."""
-    found = _ALIASES.get(name.lower())
-    if found is None:
+    alias = _ALIASES.get(name.lower())
+    if alias is None:
         near = difflib.get_close_matches(name.lower(), _ALIASES, n=3, cutoff=0.4)
         hint = ", ".join(dict.fromkeys(_ALIASES[n] for n in near)) or ", ".join(FORMATS)
         raise ValueError(f"data format: expected a known format, got {name!r}; try {hint}")
-    return FORMATS[found]
+    return FORMATS[alias]
 
 
 @dataclass(frozen=True)
@@ -192,8 +192,8 @@ _ON_HOST = {
 
 def host_format(name: str) -> NumberFormat:
     """The format in which the host holds MLIR element type `name`. Raises ValueError for an unknown one."""
-    if (found := default_format(name)) is not None:
-        return found
+    if (data_format := default_format(name)) is not None:
+        return data_format
     return FORMATS[_ON_HOST.get(name, "Byte")]
 
 

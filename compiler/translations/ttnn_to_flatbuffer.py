@@ -33,20 +33,20 @@ def to_binary(module: ModuleOp, system_desc: SystemDesc, version: str = "") -> B
 
 def describe(value: SSAValue) -> TensorDesc:
     """A ttnn value as the flatbuffer names it. Raises StageFailure where it has no layout."""
-    found = layout.layout_of(value)
-    if found is None:
+    encoding = layout.layout_of(value)
+    if encoding is None:
         raise StageFailure(STAGE, "tensor", f"expected a tensor with a ttnn layout, got {value.type}")
     kind: Any = value.type
     element = str(kind.element_type)
-    spread = found.memory_layout
+    spread = encoding.memory_layout
     return TensorDesc(
         shape=shape_of(value),
         element_type=element,
-        data_format=number_format(found.data_type).name if found.layout == "tile" else _host_format(element),
-        layout=found.layout,
-        buffer_type=found.buffer_type,
+        data_format=number_format(encoding.data_type).name if encoding.layout == "tile" else _host_format(element),
+        layout=encoding.layout,
+        buffer_type=encoding.buffer_type,
         memory_layout=spread.word.data if isinstance(spread, layout.TensorMemoryLayoutAttr) else "interleaved",
-        grid=found.grid.pair,
+        grid=encoding.grid.pair,
     )
 
 
@@ -116,7 +116,7 @@ def _numerics(op: Operation) -> Numerics:
         return Numerics()
     dst = "Float32"
     if config.fp32_dest_acc_en.data != "true":
-        found = [layout.layout_of(v) for v in [*op.operands, *op.results]]
-        exponents = {number_format(x.data_type).exponent_bits for x in found if x is not None}
+        encodings = [layout.layout_of(v) for v in [*op.operands, *op.results]]
+        exponents = {number_format(x.data_type).exponent_bits for x in encodings if x is not None}
         dst = "Float16" if 5 in exponents and 8 not in exponents else "Float16_b"
     return Numerics(fidelity=layout.FIDELITIES[config.math_fidelity.data], dst_format=dst)

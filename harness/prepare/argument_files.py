@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from opscope.harness.record.records import TensorDesc
-    from opscope.models.frontends.base import Handed
+    from opscope.models.frontends.base import ExportResult
 
 SUFFIXES = {"--weights": ".safetensors", "--inputs": ".npz"}
 """Option -> what the name of its file ends in."""
@@ -76,7 +76,7 @@ def shapes(path: Path | str) -> tuple[tuple[str, tuple[int, ...]], ...]:
 
 
 def values(
-    exported: Handed, descs: Sequence[TensorDesc], folder: Path, brought: Mapping[str, str]
+    exported: ExportResult, descs: Sequence[TensorDesc], folder: Path, brought: Mapping[str, str]
 ) -> dict[int, FileValue]:
     """The values that the model's own file and those of `brought` (option -> file) give, by argument.
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from opscope.models import frontends
 from opscope.models.frontends import child
-from opscope.models.frontends.base import Handed, Source
+from opscope.models.frontends.base import ExportResult, Source
 from opscope.models.registry import Model
 
-Exported = Handed
+Exported = ExportResult
 """A model as StableHLO, and its arguments: none for a file, whose arguments have no law."""
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from opscope.harness.prepare.input_distributions import FLOAT_DISTRIBUTIONS, INTEGER_DISTRIBUTIONS, distribution_of
 from opscope.harness.record.records import TensorDesc
-from opscope.models.seeding import draw, parse_law
+from opscope.models.seeding import draw, parse_distribution
 
 
 def descs(*pairs: tuple[tuple[int, ...], str]) -> list[TensorDesc]:
@@ -51,4 +51,4 @@ def test_every_law_in_the_tables_can_be_drawn() -> None:
     for table in (FLOAT_DISTRIBUTIONS, INTEGER_DISTRIBUTIONS):
         for distributions in table.values():
             for distribution in distributions.values():
-                parse_law(distribution)
+                parse_distribution(distribution)

@@ -1,8 +1,8 @@
-"""Exporters: from what a framework calls a model to StableHLO bytecode, each in a process of its own.
+"""Exporters turn the models of a framework into StableHLO bytecode, each in a process of its own.
 
-A file `models/frontends/<framework>.py` holds one `FRONTEND` (see `base.Frontend`); what it needs besides is in
-`<framework>_<what>.py`. Importing the former imports no framework, so that a listing, and a pytest process, can ask
-which frontends there are and what they need.
+A file `models/frontends/<framework>.py` holds one `FRONTEND` (see `base.Frontend`); its helpers are in
+`<framework>_<what>.py`. Importing the former imports no framework, so that listings and pytest processes can find out
+cheaply which frontends exist and what they need.
 """
 
 from __future__ import annotations
@@ -33,43 +33,43 @@ def get(framework: str) -> Frontend:
 
 
 def versions(framework: str) -> dict[str, str]:
-    """The packages that decide what the frontend exports, with their versions; what is absent has none ('')."""
+    """Returns the packages that decide what the frontend exports, with their versions ('' if not installed)."""
     frontend = get(framework)
-    found = {}
+    installed = {}
     for package in (*frontend.packages, *frontend.optional):
         try:
-            found[package] = metadata.version(package)
+            installed[package] = metadata.version(package)
         except metadata.PackageNotFoundError:
-            found[package] = ""
-    return found
+            installed[package] = ""
+    return installed
 
 
 def missing(framework: str) -> str:
-    """What of the framework is not installed, and the line that installs it; empty where all is there."""
+    """Returns which packages of the framework are missing and the command that installs them; empty if none is."""
     optional = get(framework).optional
     absent = [package for package, version in versions(framework).items() if not version and package not in optional]
     return f"{', '.join(absent)} not installed; try {install(framework)}" if absent else ""
 
 
 def install(framework: str) -> str:
-    """The command that installs what a frontend needs."""
+    """Returns the command that installs what a frontend needs."""
     extra = get(framework).extra
     return f"pip install -e '.[{extra}]'" if extra else "pip install -e ."
 
 
 @cache
 def sources(framework: str) -> tuple[Path, ...]:
-    """The files whose change makes what the frontend exported worthless: its own, and what these import from here."""
-    found: list[Path] = []
+    """Returns the files that cached exports of the framework depend on: its own, and what these import from here."""
+    paths: list[Path] = []
     todo = [HERE / f"{name}.py" for name in (*SHARED, framework)]
     while todo:
         path = todo.pop()
-        if path in found:
+        if path in paths:
             continue
-        found.append(path)
+        paths.append(path)
         for node in ast.walk(ast.parse(path.read_bytes())):
             if isinstance(node, ast.ImportFrom) and f"{node.module}.".startswith(f"{__name__}."):
-                here = HERE.joinpath(*str(node.module).removeprefix(__name__).split("."))
-                imported = [here.with_suffix(".py"), *(here / f"{alias.name}.py" for alias in node.names)]
+                module = HERE.joinpath(*str(node.module).removeprefix(__name__).split("."))
+                imported = [module.with_suffix(".py"), *(module / f"{alias.name}.py" for alias in node.names)]
                 todo += [file for file in imported if file.is_file()]
-    return tuple(sorted(found))
+    return tuple(sorted(paths))

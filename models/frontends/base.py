@@ -1,4 +1,4 @@
-"""What an exporter is: two steps from a model's source to StableHLO, run in a process of its own."""
+"""The protocol of exporters: two steps from a model's source to StableHLO, in a process of their own."""
 
 from __future__ import annotations
 
@@ -11,64 +11,64 @@ from opscope.models.arguments import ArgSpec
 
 @dataclass(frozen=True)
 class Source:
-    """The model that an exporter is asked for."""
+    """The model that an exporter has to export."""
 
     name: str
-    """What records call it."""
+    """Its name in records."""
     path: str
     """Its file: Python with a `@model`, or whatever else the frontend reads."""
     dtype: str
     """NumPy's name of the float type, where the model leaves it open."""
     training: bool = False
-    """Forward, backward and optimizer as one module, in place of the forward pass."""
+    """Whether to export forward, backward and optimizer as one module instead of the forward pass alone."""
     entry: str = ""
     """Which of several models in the file: the registered name, or the name of a callable."""
     shapes: tuple[tuple[str, tuple[int, ...]], ...] = ()
-    """Shapes of inputs that the user brings values for: they fix what the model's own file leaves open."""
+    """Shapes of inputs for which the user gives values. They fix dimensions that the model's own file leaves open."""
 
 
 @dataclass(frozen=True)
-class Handed:
-    """What an exporter hands over."""
+class ExportResult:
+    """What an exporter produces for one model."""
 
     bytecode: bytes
     """The StableHLO module, with locations; its entry function is the only public one."""
     arguments: tuple[ArgSpec, ...]
-    """One per argument of the entry function, in its order; their laws make the seeded values. A law that is empty is
-    left to the op that reads the argument."""
+    """One per argument of the entry function, in its order. Seeded values are drawn from their distributions (`law`);
+    where that is empty, the op that reads the argument decides."""
     frontend: str
-    """Who exported it, with versions: `jax 0.10.2`, `torch 2.13.0, torchax 0.0.13`."""
+    """The exporting packages with their versions: `jax 0.10.2`, `torch 2.13.0, torchax 0.0.13`."""
     values: Mapping[str, Any] = field(default_factory=dict)
-    """Argument -> array, where the model's own file brings the value (the weights of a user's model)."""
+    """Argument -> array, if the model's own file holds the value (the weights of a user's model)."""
     files: Mapping[str, str] = field(default_factory=dict)
-    """Argument -> .npy file with such a value, once it has been handed over."""
+    """Argument -> .npy file with such a value, once `values` have been written to files."""
 
 
 class Frontend(Protocol):
-    """One exporter. What a step raises becomes the model's row: `build_failed` or `export_failed`, with traceback."""
+    """One exporter. If a step raises, the model's row is `build_failed` or `export_failed`, with the traceback."""
 
     name: str
-    """The framework, which is the name of the file too."""
+    """The framework. The file has the same name."""
     packages: tuple[str, ...]
-    """Distributions that it needs, and whose versions decide what it exports."""
+    """Python packages that it needs. Their versions decide what it exports."""
     optional: tuple[str, ...]
-    """Distributions that it does without, and whose versions decide what it exports where they are installed."""
+    """Python packages that it can do without. If they are installed, their versions decide what it exports too."""
     extra: str
-    """The extra in pyproject.toml that installs them; empty: they are always there."""
+    """The extra in pyproject.toml that installs them; empty if they are always installed."""
     environment: Mapping[str, str]
-    """Variables that its process is started with."""
+    """Environment variables of its process."""
 
     def build(self, source: Source) -> Any:
-        """The model as its author wrote it. Raises `Refused` for what is no such model, else what the model raises."""
+        """Builds the model as its author wrote it. Raises `Refused` if there is no such model, else what it raises."""
         ...
 
-    def export(self, built: Any, source: Source) -> Handed:
-        """StableHLO of what `build` returned. Raises what the framework raises."""
+    def export(self, built: Any, source: Source) -> ExportResult:
+        """Exports what `build` returned as StableHLO. Raises what the framework raises."""
         ...
 
 
-class Refused(ValueError):  # noqa: N818 - an answer to wrong input, told in one line and without a traceback
-    """Input that is not what it should be: `<where>: expected X, got Y; try Z`."""
+class Refused(ValueError):  # noqa: N818 - an answer to wrong input, shown in one line and without a traceback
+    """Wrong input, with the message `<where>: expected X, got Y; try Z`."""
 
     def __init__(self, where: str, expected: str, got: str, hint: str = "") -> None:
         super().__init__(f"{where}: expected {expected}, got {got}" + (f"; try {hint}" if hint else ""))

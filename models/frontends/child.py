@@ -1,4 +1,4 @@
-"""One exporter at work, in a child process of its own (`export`).
+"""Runs one exporter in a child process of its own (`export`).
 
 Its task is `framework`, the fields of `base.Source`, and `folder`. It writes `module.mlirbc`, `arguments.json` and
 `values/` into the folder, and sends one message per event:
@@ -7,7 +7,7 @@ Its task is `framework`, the fields of `base.Source`, and `folder`. It writes `m
     {"event": "failed", "stage", "error", "traceback"}    the model or its framework raised
     {"event": "refused", "where", "expected", "got", "hint"}
 
-A process that ends before `export` returned failed in the stage that it had begun.
+If the process ends before `export` returns, the stage that it began last has failed.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from typing import Any
 from opscope.base.children.inside import Parent
 from opscope.models import frontends
 from opscope.models.arguments import ArgSpec
-from opscope.models.frontends.base import Handed, Refused, Source
+from opscope.models.frontends.base import ExportResult, Refused, Source
 
 MODULE, ARGUMENTS, VALUES = "module.mlirbc", "arguments.json", "values"
 
 
 def export(parent: Parent) -> None:
-    """Does a task; returns whatever becomes of it, as the last event says."""
+    """Carries out one task. Returns normally however the task ends; the last event tells how."""
 
     def emit(event: str, **fields: Any) -> None:
         parent.send({"event": event, **fields})
@@ -43,7 +43,7 @@ def export(parent: Parent) -> None:
         built = frontend.build(source)
         stage = "export"
         emit("stage", stage=stage)
-        hand_over(frontend.export(built, source), folder)
+        write_result(frontend.export(built, source), folder)
     except Refused as error:
         emit("refused", where=error.where, expected=error.expected, got=error.got, hint=error.hint)
     except Exception as error:  # noqa: BLE001 - whatever a model or a framework raises is the model's row
@@ -52,37 +52,40 @@ def export(parent: Parent) -> None:
         emit("failed", stage=stage, error=f"{type(error).__name__}: {first}"[:300], traceback=traceback.format_exc())
 
 
-def hand_over(handed: Handed, folder: Path) -> None:
-    """Writes what `read` reads."""
-    (folder / MODULE).write_bytes(handed.bytecode)
-    told = {
-        "frontend": handed.frontend,
-        "arguments": [asdict(spec) for spec in handed.arguments],
-        "files": _write_values(handed, folder),
+def write_result(result: ExportResult, folder: Path) -> None:
+    """Writes the result into `folder`, where `read` finds it."""
+    (folder / MODULE).write_bytes(result.bytecode)
+    document = {
+        "frontend": result.frontend,
+        "arguments": [asdict(spec) for spec in result.arguments],
+        "files": _write_values(result, folder),
     }
-    (folder / ARGUMENTS).write_text(json.dumps(told) + "\n")
+    (folder / ARGUMENTS).write_text(json.dumps(document) + "\n")
 
 
-def _write_values(handed: Handed, folder: Path) -> dict[str, str]:
-    """Writes the values that the model brings; argument -> file. Types that are not NumPy's own go as their bits."""
-    if not handed.values:
+def _write_values(result: ExportResult, folder: Path) -> dict[str, str]:
+    """Writes the values that the model's file holds; returns argument -> file.
+
+    Values of types that NumPy does not have are written as their bits.
+    """
+    if not result.values:
         return {}
     import numpy as np
 
     (folder / VALUES).mkdir()
     files = {}
-    for index, spec in enumerate(handed.arguments):
-        if spec.name in handed.values:
-            array = np.ascontiguousarray(handed.values[spec.name]).reshape(spec.shape)
+    for index, spec in enumerate(result.arguments):
+        if spec.name in result.values:
+            array = np.ascontiguousarray(result.values[spec.name]).reshape(spec.shape)
             array = array if array.dtype.isbuiltin == 1 else array.view(f"u{array.dtype.itemsize}")
             files[spec.name] = f"{VALUES}/{index}.npy"
             np.save(folder / files[spec.name], array, allow_pickle=False)
     return files
 
 
-def read(folder: Path) -> Handed:
-    """What an exporter left in `folder`. Raises OSError or ValueError where that is not whole."""
-    told = json.loads((folder / ARGUMENTS).read_text())
-    specs = tuple(ArgSpec(**{**spec, "shape": tuple(spec["shape"])}) for spec in told["arguments"])
-    files = {name: str(folder / file) for name, file in told["files"].items()}
-    return Handed((folder / MODULE).read_bytes(), specs, told["frontend"], files=files)
+def read(folder: Path) -> ExportResult:
+    """Reads what an exporter wrote into `folder`. Raises OSError or ValueError if that is incomplete."""
+    document = json.loads((folder / ARGUMENTS).read_text())
+    specs = tuple(ArgSpec(**{**spec, "shape": tuple(spec["shape"])}) for spec in document["arguments"])
+    files = {name: str(folder / file) for name, file in document["files"].items()}
+    return ExportResult((folder / MODULE).read_bytes(), specs, document["frontend"], files=files)

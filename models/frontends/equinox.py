@@ -4,4 +4,6 @@ from __future__ import annotations
 
 from opscope.models.frontends.jax import Jax
 
-FRONTEND = Jax(name="equinox", packages=("jax", "jaxlib", "equinox"), extra="flax", told=("jax", "equinox"))
+FRONTEND = Jax(
+    name="equinox", packages=("jax", "jaxlib", "equinox"), extra="flax", recorded_packages=("jax", "equinox")
+)

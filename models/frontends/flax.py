@@ -4,4 +4,4 @@ from __future__ import annotations
 
 from opscope.models.frontends.jax import Jax
 
-FRONTEND = Jax(name="flax", packages=("jax", "jaxlib", "flax"), extra="flax", told=("jax", "flax"))
+FRONTEND = Jax(name="flax", packages=("jax", "jaxlib", "flax"), extra="flax", recorded_packages=("jax", "flax"))

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from opscope.models.frontends.base import Handed, Source
-from opscope.models.frontends.tf import ENVIRONMENT, handed
+from opscope.models.frontends.base import ExportResult, Source
+from opscope.models.frontends.tf import ENVIRONMENT, export_result
 
 if TYPE_CHECKING:
     from opscope.models.frontends.through_tf.lower import TfBuilt
@@ -40,9 +40,9 @@ class GraphDef:
             file.write_bytes(written)
             return graph_def.as_function(graph_def.read(file), source.name, {})
 
-    def export(self, built: TfBuilt, source: Source) -> Handed:
+    def export(self, built: TfBuilt, source: Source) -> ExportResult:
         """The graph as StableHLO."""
-        return handed(built, source, self.packages)
+        return export_result(built, source, self.packages)
 
 
 FRONTEND = GraphDef()

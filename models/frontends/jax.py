@@ -1,4 +1,4 @@
-"""JAX: `jax.jit(...).lower(...)` on shapes alone; no weight is made."""
+"""The exporter for JAX: `jax.jit(...).lower(...)` on shapes alone, so that no weight is ever allocated."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from importlib import metadata
 from typing import TYPE_CHECKING
 
 from opscope.models.arguments import Built
-from opscope.models.frontends.base import Handed, Source
+from opscope.models.frontends.base import ExportResult, Source
 
 if TYPE_CHECKING:
     import jax
@@ -24,31 +24,31 @@ class Jax:
     optional: tuple[str, ...] = ()
     extra: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
-    told: tuple[str, ...] = ("jax",)
-    """The packages that records name."""
+    recorded_packages: tuple[str, ...] = ("jax",)
+    """The packages whose versions records show."""
 
     def build(self, source: Source) -> Built:
-        """What the registered `build` returns."""
+        """Returns what the registered `build` returns."""
         from opscope.models import registry
 
         return registry.add_file_model(source.path, source.entry or source.name).build(source.dtype)
 
-    def export(self, built: Built, source: Source) -> Handed:
-        """The module of the forward pass, or of a whole training step."""
+    def export(self, built: Built, source: Source) -> ExportResult:
+        """Exports the forward pass, or a whole training step."""
         if source.training:
             from opscope.models.training import step
 
             built = step(built)
-        return Handed(lower(built, source.name), built.arguments, said(self.told))
+        return ExportResult(lower(built, source.name), built.arguments, package_versions(self.recorded_packages))
 
 
-def said(packages: tuple[str, ...]) -> str:
-    """The packages with their versions, as records tell them."""
+def package_versions(packages: tuple[str, ...]) -> str:
+    """Returns the packages with their versions, as records show them."""
     return ", ".join(f"{package} {metadata.version(package)}" for package in packages)
 
 
 def lower(built: Built, name: str) -> bytes:
-    """Bytecode of a model that JAX can trace.
+    """Returns the bytecode of a model that JAX can trace.
 
     `keep_unused` keeps the arguments of the module in the order of the specs. Raises what the model raises.
     """

@@ -29,7 +29,7 @@ def of_tree(
         words = [word for word in words if word not in ("params", "value", "batch_stats")]
         role = "state" if words[-1] in STATE else "parameter"
         kind = dtype if jax.numpy.issubdtype(leaf.dtype, jax.numpy.floating) else str(leaf.dtype)
-        law = STATE.get(words[-1]) or weight_law(words, leaf.shape, outputs_first=outputs_first)
+        law = STATE.get(words[-1]) or weight_distribution(words, leaf.shape, outputs_first=outputs_first)
         specs.append(ArgSpec(".".join(words), tuple(leaf.shape), kind, law, role))
 
     def forward(w: Mapping[str, Any]) -> Any:
@@ -39,8 +39,9 @@ def of_tree(
     return Built(forward, (*specs, *inputs))
 
 
-def weight_law(words: Sequence[str], shape: Sequence[int], *, outputs_first: bool) -> str:
-    """The law of a weight at the path `words`: products keep the variance, convolutions as before a ReLU."""
+def weight_distribution(words: Sequence[str], shape: Sequence[int], *, outputs_first: bool) -> str:
+    """Returns the distribution of the weight at path `words`: products keep the variance, convolutions as before a
+    ReLU."""
     if "embed" in "".join(words[-2:]).lower():
         return "normal:0.5"
     if len(shape) < 2:

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from opscope.models.arguments import ArgSpec, Built
-from opscope.models.frontends.base import Handed, Source
-from opscope.models.frontends.jax import lower, said
+from opscope.models.frontends.base import ExportResult, Source
+from opscope.models.frontends.jax import lower, package_versions
 
 
 @dataclass(frozen=True)
@@ -33,34 +33,34 @@ class Keras:
         keras.config.set_dtype_policy(source.dtype)
         return registry.add_file_model(source.path, source.entry or source.name).build(source.dtype)
 
-    def export(self, built: Built, source: Source) -> Handed:
+    def export(self, built: Built, source: Source) -> ExportResult:
         """The module of the forward pass, or of a whole training step."""
         if source.training:
             from opscope.models.training import step
 
             built = step(built)
-        return Handed(lower(built, source.name), built.arguments, said(self.packages[:2]))
+        return ExportResult(lower(built, source.name), built.arguments, package_versions(self.packages[:2]))
 
 
 FRONTEND = Keras()
 
-Laws = Sequence[tuple[str, str]]
-"""(glob over a variable's name, law), the first that matches wins."""
+Distributions = Sequence[tuple[str, str]]
+"""Pairs of a glob over variable names and a distribution; the first that matches counts."""
 
 BY_LAST_WORD = {
     "gamma": "normal:1:0.1", "beta": "normal:0.05", "bias": "normal:0.05", "moving_mean": "normal:0.1",
     "moving_variance": "uniform:0.5:1.5", "mean": "normal:0.1", "variance": "uniform:0.5:1.5",
     "embeddings": "normal:0.5", "scale": "normal:1:0.1",
 }  # fmt: skip
-"""Last word of a variable's name -> law: near the neutral value but not at it, so that leaving one out is seen."""
+"""Last word of a variable's name -> distribution, near the neutral value but not at it: leaving one out is noticed."""
 
 
-def functional(make: Callable[[], Any], inputs: Sequence[ArgSpec], laws: Laws = ()) -> Built:
+def functional(make: Callable[[], Any], inputs: Sequence[ArgSpec], laws: Distributions = ()) -> Built:
     """What `make` returns (a keras.Model) as a function of its variables and of `inputs`, in inference mode.
 
     The variables are declared and never filled: no weight is made. A model of several inputs takes them by name where
-    it is called with a mapping, else in the order of `inputs`. Variables that no law of `laws` names get one by kind
-    (`law_of`).
+    it is called with a mapping, else in the order of `inputs`. `laws` are pairs of a glob over variable names and a
+    distribution; other variables get one by their kind (`default_distribution`).
     """
     from keras import StatelessScope
 
@@ -69,7 +69,7 @@ def functional(make: Callable[[], Any], inputs: Sequence[ArgSpec], laws: Laws = 
     return as_function(model, inputs, laws)
 
 
-def as_function(model: Any, inputs: Sequence[ArgSpec], laws: Laws = ()) -> Built:
+def as_function(model: Any, inputs: Sequence[ArgSpec], laws: Distributions = ()) -> Built:
     """A keras.Model as a function of its variables and of `inputs` (see `functional`)."""
     from keras import StatelessScope
 
@@ -79,8 +79,8 @@ def as_function(model: Any, inputs: Sequence[ArgSpec], laws: Laws = ()) -> Built
     specs += [_spec(name, v, laws, "state") for name, v in fixed.items()]
 
     def forward(w: Mapping[str, Any]) -> Any:
-        given = [w[spec.name] for spec in inputs]
-        called = given[0] if len(given) == 1 else given
+        arguments = [w[spec.name] for spec in inputs]
+        called = arguments[0] if len(arguments) == 1 else arguments
         if isinstance(getattr(model, "input", None), Mapping):
             called = {spec.name: w[spec.name] for spec in inputs}
         # The outer scope keeps the inner one from filling variables that were only declared.
@@ -108,14 +108,14 @@ def _named(variables: Sequence[Any], taken: Mapping[str, Any] | None = None) -> 
     return named
 
 
-def _spec(name: str, variable: Any, laws: Laws, role: str) -> ArgSpec:
+def _spec(name: str, variable: Any, laws: Distributions, role: str) -> ArgSpec:
     shape, dtype = tuple(variable.shape), str(variable.dtype)
-    law = next((law for glob, law in laws if fnmatch.fnmatchcase(name, glob)), law_of(name, shape, dtype))
+    law = next((law for glob, law in laws if fnmatch.fnmatchcase(name, glob)), default_distribution(name, shape, dtype))
     return ArgSpec(name, shape, dtype, law, role)
 
 
-def law_of(name: str, shape: tuple[int, ...], dtype: str) -> str:
-    """The law of a variable by the last word of its name: He's scale for kernels, Xavier's for matrices."""
+def default_distribution(name: str, shape: tuple[int, ...], dtype: str) -> str:
+    """Returns the distribution of a variable by its name and shape: He's scale for kernels, Xavier's for matrices."""
     if "int" in dtype or dtype == "bool":
         return "zeros"
     word = name.rsplit("/", 1)[-1]

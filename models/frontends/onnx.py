@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from opscope.models.frontends.base import Handed, Refused, Source
-from opscope.models.frontends.jax import said
+from opscope.models.frontends.base import ExportResult, Refused, Source
+from opscope.models.frontends.jax import package_versions
 
 if TYPE_CHECKING:
     from opscope.models.frontends.through_onnx.built import OnnxBuilt
@@ -32,7 +32,7 @@ class Onnx:
 
         return registry.add_file_model(source.path, source.entry or source.name).build(source.dtype)
 
-    def export(self, built: OnnxBuilt, source: Source) -> Handed:
+    def export(self, built: OnnxBuilt, source: Source) -> ExportResult:
         """The graph as StableHLO. Raises Refused for a training step, which only JAX functions have."""
         if source.training:
             raise Refused("--training", "a model whose frontend makes a JAX function of it", source.name)
@@ -40,7 +40,7 @@ class Onnx:
         from opscope.models.frontends.through_onnx.lower import lower
 
         bytecode = lower(expand(built.proto))
-        return Handed(bytecode, built.arguments, said(self.packages), built.values)
+        return ExportResult(bytecode, built.arguments, package_versions(self.packages), built.values)
 
 
 def from_file(path: Path, shapes: Mapping[str, Any], where: str = "") -> OnnxBuilt:

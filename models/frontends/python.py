@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from opscope.base.old_names import ROOMS
-from opscope.models.frontends.base import Handed, Refused, Source
-from opscope.models.frontends.jax import lower, said
+from opscope.models.frontends.base import ExportResult, Refused, Source
+from opscope.models.frontends.jax import lower, package_versions
 
 if TYPE_CHECKING:
     from opscope.models.frontends.through_python.convert import Converted
@@ -62,15 +62,15 @@ class Python:
             raise Refused(where, "the modules that the file imports", f"no module {name!r}", hint) from None
         return convert(loaded)
 
-    def export(self, built: Converted, source: Source) -> Handed:
+    def export(self, built: Converted, source: Source) -> ExportResult:
         """The module of the forward pass, or of a whole training step."""
         function = built.built
         if source.training:
             from opscope.models.training import step
 
             function = step(function)
-        versions = said(PACKAGES[built.framework])
-        return Handed(lower(function, source.name), function.arguments, versions, built.values)
+        versions = package_versions(PACKAGES[built.framework])
+        return ExportResult(lower(function, source.name), function.arguments, versions, built.values)
 
 
 FRONTEND = Python()

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from opscope.models.frontends.base import Handed, Refused, Source
-from opscope.models.frontends.jax import said
+from opscope.models.frontends.base import ExportResult, Refused, Source
+from opscope.models.frontends.jax import package_versions
 
 if TYPE_CHECKING:
     from opscope.models.frontends.through_tf.lower import TfBuilt
@@ -43,19 +43,19 @@ class Tf:
 
         return TfBuilt(call, built.arguments)
 
-    def export(self, built: TfBuilt, source: Source) -> Handed:
+    def export(self, built: TfBuilt, source: Source) -> ExportResult:
         """The function as StableHLO."""
-        return handed(built, source, self.packages)
+        return export_result(built, source, self.packages)
 
 
-def handed(built: TfBuilt, source: Source, packages: tuple[str, ...]) -> Handed:
+def export_result(built: TfBuilt, source: Source, packages: tuple[str, ...]) -> ExportResult:
     """What TensorFlow makes of a function. Raises Refused for a training step, which only JAX functions have."""
     from opscope.models.frontends.through_tf.lower import lower
 
     if source.training:
         raise Refused("--training", "a model whose frontend makes a JAX function of it", source.name)
     bytecode, arguments, values = lower(built, source.name)
-    return Handed(bytecode, arguments, said(packages), values)
+    return ExportResult(bytecode, arguments, package_versions(packages), values)
 
 
 FRONTEND = Tf()

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from opscope.base.children.call import call
 from opscope.models.frontends import onnx
-from opscope.models.frontends.base import Handed, Refused, Source
-from opscope.models.frontends.jax import said
+from opscope.models.frontends.base import ExportResult, Refused, Source
+from opscope.models.frontends.jax import package_versions
 from opscope.models.frontends.tf import ENVIRONMENT
 
 if TYPE_CHECKING:
@@ -47,10 +47,10 @@ class TfLite:
                 raise RuntimeError(f"tf2onnx: {outcome.log.last_line() or outcome.ending.kind}"[:300])
             return onnx.from_file(output, dict(source.shapes), where=str(path))
 
-    def export(self, built: OnnxBuilt, source: Source) -> Handed:
+    def export(self, built: OnnxBuilt, source: Source) -> ExportResult:
         """The graph as StableHLO."""
-        handed = onnx.FRONTEND.export(built, source)
-        return Handed(handed.bytecode, handed.arguments, said(self.packages), handed.values)
+        result = onnx.FRONTEND.export(built, source)
+        return ExportResult(result.bytecode, result.arguments, package_versions(self.packages), result.values)
 
 
 FRONTEND = TfLite()

@@ -1,8 +1,8 @@
 """PyTorch, traced by JAX through torchax: parameters have shapes and no values, so that a model of any size exports.
 
 A module is built with its parameters on PyTorch's meta device. They, and the running statistics of batch norms, become
-arguments with laws by `weight_laws`; every other buffer (position tables, masks) is computed by the module itself and
-stays inside as a constant.
+arguments, with distributions from `weight_distribution`. Every other buffer (position tables, masks) is computed by
+the module itself and stays inside as a constant.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from opscope.models.arguments import ArgSpec, Built
-from opscope.models.frontends.base import Handed, Source
-from opscope.models.frontends.jax import lower, said
+from opscope.models.frontends.base import ExportResult, Source
+from opscope.models.frontends.jax import lower, package_versions
 
 if TYPE_CHECKING:
     import torch
@@ -34,7 +34,8 @@ class TorchBuilt:
     positional: bool = False
     """Whether `forward` takes the inputs in order and not by name."""
     laws: Mapping[str, str] = field(default_factory=dict)
-    """Laws of parameters that `weight_laws` cannot know: glob over names -> law; the first that matches counts."""
+    """Distributions of parameters, in place of those of `weight_distribution`: glob over names -> distribution. The
+    first glob that matches counts."""
     dtype: str = ""
     """Its float type, whatever is asked for: published weights of that size come in no other; empty: as asked."""
     loss: Callable[[Any], Any] | None = None
@@ -57,14 +58,14 @@ class Torch:
 
         return registry.add_file_model(source.path, source.entry or source.name).build(source.dtype)
 
-    def export(self, built: TorchBuilt, source: Source) -> Handed:
+    def export(self, built: TorchBuilt, source: Source) -> ExportResult:
         """The module of the forward pass, or of a whole training step."""
         function = to_jax(built, source.dtype)
         if source.training:
             from opscope.models.training import step
 
             function = step(function)
-        return Handed(lower(function, source.name), function.arguments, said(self.packages[:2]))
+        return ExportResult(lower(function, source.name), function.arguments, package_versions(self.packages[:2]))
 
 
 def to_jax(built: TorchBuilt, dtype: str) -> Built:

@@ -1,4 +1,7 @@
-"""How a PyTorch module becomes a function of JAX arrays, and the laws of its parameters. Imports torch and torchax."""
+"""Turns a PyTorch module into a function of JAX arrays, and chooses the distributions of its parameters.
+
+Imports torch and torchax.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ def _renamed_overloads() -> Iterator[None]:
     op stands in for them, as no module can reach them."""
     original = OpOverloadPacket.__getattr__
 
-    def found(self: Any, key: str) -> Any:
+    def get_overload(self: Any, key: str) -> Any:
         try:
             return original(self, key)
         except AttributeError:
@@ -36,7 +39,7 @@ def _renamed_overloads() -> Iterator[None]:
                 return getattr(self, self.overloads()[0])
             raise
 
-    OpOverloadPacket.__getattr__ = found  # type: ignore[method-assign]
+    OpOverloadPacket.__getattr__ = get_overload  # type: ignore[method-assign]
     try:
         yield
     finally:
@@ -83,7 +86,7 @@ def without_memory(make: Callable[[], torch.nn.Module], dtype: str) -> torch.nn.
     return module
 
 
-# --- laws
+# --- distributions of parameters
 
 EMBEDDING = "normal:0.5"
 BIAS = "normal:0.05"
@@ -109,15 +112,15 @@ def parameter_specs(module: torch.nn.Module, laws: Mapping[str, str]) -> tuple[l
             seen.add(id(tensor))
             name = f"{owner_name}.{short}" if owner_name else short
             law = next((law for glob, law in laws.items() if fnmatch.fnmatchcase(name, glob)), None)
-            law = law or (STATE[short] if role == "state" else weight_law(owner, short, tuple(tensor.shape)))
+            law = law or (STATE[short] if role == "state" else weight_distribution(owner, short, tuple(tensor.shape)))
             kind = str(tensor.dtype).removeprefix("torch.")
             specs.append(ArgSpec(name, tuple(tensor.shape), kind, law, role))
             names.append(name)
     return specs, names
 
 
-def weight_law(owner: torch.nn.Module, name: str, shape: tuple[int, ...]) -> str:
-    """The law of a parameter: products keep the variance, so that no output vanishes or overflows.
+def weight_distribution(owner: torch.nn.Module, name: str, shape: tuple[int, ...]) -> str:
+    """Returns the distribution of a parameter: products keep the variance, so that no output vanishes or overflows.
 
     Convolutions, mostly before a ReLU, have He's deviation sqrt(2 / inputs), other products 1 / sqrt(inputs).
     """
@@ -182,9 +185,9 @@ def by_trace(module: torch.nn.Module, built: TorchBuilt) -> Call:
     parameters = set(jittable.params)
 
     def call(weights: Mapping[str, Any], inputs: Sequence[Any]) -> tuple[Any, ...]:
-        given = {f"module.{name}": value for name, value in weights.items()}
-        params = {name: value for name, value in given.items() if name in parameters}
-        buffers = constants | {name: value for name, value in given.items() if name not in parameters}
+        named = {f"module.{name}": value for name, value in weights.items()}
+        params = {name: value for name, value in named.items() if name in parameters}
+        buffers = constants | {name: value for name, value in named.items() if name not in parameters}
         p, b, a = cast("tuple[Any, Any, Any]", environment.j2t_iso((params, buffers, list(inputs))))
         with environment, _scopes(module):
             results = jittable.functional_call("forward", p, b, *a)

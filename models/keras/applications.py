@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from opscope.models.arguments import ArgSpec, Built
-from opscope.models.frontends.keras import Laws, functional
+from opscope.models.frontends.keras import Distributions, functional
 
 
-def application(name: str, side: int, dtype: str, *, laws: Laws = (), image: str = "normal:1", **options: Any) -> Built:
-    """The network `name` with its published input size, one image, logits as result; `image` is the image's law."""
+def application(
+    name: str, side: int, dtype: str, *, laws: Distributions = (), image: str = "normal:1", **options: Any
+) -> Built:
+    """The network `name` for one image of its published size; returns logits. `image` is the image's distribution."""
     import keras
 
     make = getattr(keras.applications, name)

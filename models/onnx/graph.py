@@ -1,4 +1,4 @@
-"""An ONNX graph as it is written down: nodes in order, weights as named arguments with laws instead of values.
+"""An ONNX graph as it is written down: nodes in order, and weights as named arguments without values.
 
 `Graph` is what the models of this folder are built with. It holds no weight: a full-size model takes kilobytes.
 """

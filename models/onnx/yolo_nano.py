@@ -69,8 +69,8 @@ def _sppf(g: Graph, name: str, x: str, width: int) -> str:
 
 def _joined(g: Graph, name: str, deep: str, shallow: str) -> str:
     scales = g.constant([1.0, 1.0, 2.0, 2.0], "float32")
-    how = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
-    return g.op("Concat", g.op("Resize", deep, "", scales, name=f"{name}.upsample", **how), shallow, axis=1)
+    mode = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    return g.op("Concat", g.op("Resize", deep, "", scales, name=f"{name}.upsample", **mode), shallow, axis=1)
 
 
 def _head(g: Graph, name: str, x: str, width: int) -> str:

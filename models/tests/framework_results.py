@@ -17,19 +17,19 @@ import numpy as np
 
 from opscope.models import registry
 from opscope.models.frontends import child
-from opscope.models.frontends.base import Handed
+from opscope.models.frontends.base import ExportResult
 from opscope.models.seeding import draw
 
 Arrays = Mapping[str, np.ndarray]
 
 
-def values(handed: Handed) -> dict[str, np.ndarray]:
+def values(result: ExportResult) -> dict[str, np.ndarray]:
     """A value for each argument, by name: the file's own, else drawn by the argument's law and place."""
     return {
-        spec.name: np.load(handed.files[spec.name])
-        if spec.name in handed.files
+        spec.name: np.load(result.files[spec.name])
+        if spec.name in result.files
         else draw(spec.law or "normal:1", spec.shape, spec.dtype, 0, index)
-        for index, spec in enumerate(handed.arguments)
+        for index, spec in enumerate(result.arguments)
     }
 
 

@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from opscope.models.seeding import LAWS, draw, parse_law
+from opscope.models.seeding import DISTRIBUTIONS, draw, parse_distribution
 
 SAMPLES = ["normal:2", "normal:3:0.5", "uniform:-1:4", "magnitude:0.5:2", "int:-3:9", "bool:0.3", "ones", "zeros",
            "const:2.5", "range"]  # fmt: skip
@@ -27,7 +27,7 @@ def test_same_again_and_other_with_another_key(law: str) -> None:
 
 
 def test_every_law_has_a_sample() -> None:
-    assert {s.split(":")[0] for s in SAMPLES} == set(LAWS)
+    assert {s.split(":")[0] for s in SAMPLES} == set(DISTRIBUTIONS)
 
 
 def test_distributions() -> None:
@@ -69,7 +69,7 @@ def test_scalars_and_complex() -> None:
 @pytest.mark.parametrize("law", ["gauss:1", "normal:x", "normal", "int:4:4", "uniform:1"])
 def test_wrong_laws(law: str) -> None:
     with pytest.raises(ValueError, match="expected"):
-        parse_law(law)
+        parse_distribution(law)
 
 
 def test_equal_in_another_process() -> None:

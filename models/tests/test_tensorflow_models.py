@@ -27,12 +27,12 @@ def test_the_export_computes_what_the_framework_computes(name: str, tmp_path: Pa
     needed = [frontends.missing(one) for one in (registry.get(name).framework, "tf")]  # Keras on TensorFlow
     if any(needed):
         pytest.skip("; ".join(filter(None, needed)))
-    handed = child.read(exported(name, tmp_path))
+    result = child.read(exported(name, tmp_path))
     run([sys.executable, "-P", "-m", "opscope.models.tests.framework_results", name, str(tmp_path),
          str(tmp_path / "own.npz")],
         tmp_path)  # fmt: skip
     expected = list(np.load(tmp_path / "own.npz").values())
-    got = golden.compile_module(handed.bytecode)(list(values(handed).values()))
+    got = golden.compile_module(result.bytecode)(list(values(result).values()))
     assert [g.shape for g in got] == [e.shape for e in expected]
     for ours, theirs in zip(got, expected, strict=True):
         scale = np.abs(theirs).max()

@@ -65,16 +65,16 @@ def test_the_export_computes_what_torch_computes(name: str, tmp_path: Path) -> N
     from opscope.models.frontends import child
     from opscope.models.seeding import draw
 
-    handed = child.read(exported(name, tmp_path))
+    result = child.read(exported(name, tmp_path))
     run([sys.executable, "-P", "-c", EAGER, name, str(tmp_path / "eager.npz")], tmp_path)
     expected = list(np.load(tmp_path / "eager.npz").values())
-    executable = golden.compile_module(handed.bytecode)
-    values = [draw(s.law, s.shape, s.dtype, 0, i) for i, s in enumerate(handed.arguments)]
+    executable = golden.compile_module(result.bytecode)
+    values = [draw(s.law, s.shape, s.dtype, 0, i) for i, s in enumerate(result.arguments)]
     got = executable(values)
     assert [g.shape for g in got] == [e.shape for e in expected]
     # Other inputs, same weights.
     others = [draw(s.law, s.shape, s.dtype, 1, i) if s.role == "input" else v
-              for i, (s, v) in enumerate(zip(handed.arguments, values, strict=True))]  # fmt: skip
+              for i, (s, v) in enumerate(zip(result.arguments, values, strict=True))]  # fmt: skip
     moved = executable(others)
     for ours, theirs, elsewhere in zip(got, expected, moved, strict=True):
         assert np.isfinite(ours).all()

@@ -73,10 +73,10 @@ def test_published_models_have_a_step(name: str, tmp_path: Path) -> None:
     from opscope.models.frontends.jax import FRONTEND
 
     source = Source(f"{name}+training", str(registry.get(name).path), "float32", training=True, entry=name)
-    handed = FRONTEND.export(FRONTEND.build(source), source)
-    assert b"optimizer" in handed.bytecode
-    trained = sum(s.role == "parameter" for s in handed.arguments)
-    assert sum(s.name.startswith("optimizer.") for s in handed.arguments) == 2 * trained + 1
+    result = FRONTEND.export(FRONTEND.build(source), source)
+    assert b"optimizer" in result.bytecode
+    trained = sum(s.role == "parameter" for s in result.arguments)
+    assert sum(s.name.startswith("optimizer.") for s in result.arguments) == 2 * trained + 1
 
 
 @pytest.mark.slow

@@ -26,8 +26,8 @@ def to_tiles(x: np.ndarray) -> np.ndarray:
 
 def manipulate(x: np.ndarray, tm: str) -> np.ndarray:
     """One manipulation of whole tiles, named as it prints. Raises ValueError for one that it does not know."""
-    found = _TM.fullmatch(tm)
-    name, first, second = (str(part) for part in found.groups()) if found else ("", "", "")
+    match = _TM.fullmatch(tm)
+    name, first, second = (str(part) for part in match.groups()) if match else ("", "", "")
     z, r, c = x.shape
     match name:
         case "transpose":

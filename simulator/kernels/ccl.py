@@ -17,10 +17,10 @@ def _group(params: CollectiveParams, chip: int) -> list[int]:
     """The chips of this chip's group, itself among them. Raises ValueError where it is in none."""
     size = max(params.group_size, 1)
     rows = [params.groups[i : i + size] for i in range(0, len(params.groups), size)]
-    found = next((row for row in rows if chip in row), None)
-    if found is None:
+    group = next((row for row in rows if chip in row), None)
+    if group is None:
         raise ValueError(f"chip {chip} to be in one of the groups {rows}")
-    return [other for other in found if other >= 0]
+    return [other for other in group if other >= 0]
 
 
 def _members(images: Images, call: Call) -> tuple[CollectiveParams, list[int], list[np.ndarray]]:

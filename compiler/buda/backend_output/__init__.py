@@ -87,11 +87,11 @@ def _buffers(plan: BudaPlan, placement: Any) -> dict[str, Any]:
 
 
 def _by_core(pipes: list[Pipe]) -> dict[tuple[int, int], list[dict[str, Any]]]:
-    found: dict[tuple[int, int], list[dict[str, Any]]] = {}
+    pipes_of_core: dict[tuple[int, int], list[dict[str, Any]]] = {}
     for pipe in pipes:
         for core in pipe.readers:
-            found.setdefault(core, []).append({"pipe": pipe.name, "receives_tiles": pipe.tiles})
+            pipes_of_core.setdefault(core, []).append({"pipe": pipe.name, "receives_tiles": pipe.tiles})
         for core in {run.core for run in pipe.runs if run.core is not None}:
             sent = sum(run.tiles for run in pipe.runs if run.core == core)
-            found.setdefault(core, []).append({"pipe": pipe.name, "sends_tiles": sent})
-    return dict(sorted(found.items()))
+            pipes_of_core.setdefault(core, []).append({"pipe": pipe.name, "sends_tiles": sent})
+    return dict(sorted(pipes_of_core.items()))

@@ -89,25 +89,27 @@ def tile_numbers(shape: TensorShape, tms: tuple[Tm, ...]) -> np.ndarray:
 
 def pipes_of(plan: BudaPlan, placed: dict[str, PlacedOp], node: Node) -> list[Pipe]:
     """Every pipe into an op; none for a picker, which each core has in L1."""
-    found = []
+    pipes = []
     for edge in plan.graph.operands(node.name):
         if node.spec.sparse is not None and edge.operand == 0:
             continue
-        found += _edge_pipes(plan, placed, node, edge)
-    return found
+        pipes += _edge_pipes(plan, placed, node, edge)
+    return pipes
 
 
 def _edge_pipes(plan: BudaPlan, placed: dict[str, PlacedOp], node: Node, edge: Edge) -> Iterator[Pipe]:
-    graph, model, mine = plan.graph, plan.choices[node.name].model, placed[node.name]
+    graph, model, placement = plan.graph, plan.choices[node.name].model, placed[node.name]
     numbers = tile_numbers(graph.node(edge.producer).shape, edge.tms)
     sender = placed.get(edge.producer)
-    through_queue = sender is None or (sender.epoch, sender.chip) != (mine.epoch, mine.chip) or edge in plan.cuts
+    through_queue = (
+        sender is None or (sender.epoch, sender.chip) != (placement.epoch, placement.chip) or edge in plan.cuts
+    )
     where = None if through_queue else _owners(graph.node(edge.producer), plan.choices[edge.producer].model)
-    cores = list(mine.cores())
-    rows, cols = mine.grid
+    cores = list(placement.cores())
+    rows, cols = placement.grid
     inside = "".join(tm.dim for tm in edge.tms if tm.name == "tile_broadcast")
     for readers, tiles in _shares(graph, node, model, edge, numbers):
-        at = tuple(cores[_index(r, c, rows, cols, mine.transposed)] for r, c in readers)
+        at = tuple(cores[_index(r, c, rows, cols, placement.transposed)] for r, c in readers)
         runs = tuple(_runs(tiles, where, sender))
         source = next((run.core for run in runs if run.core is not None), None)
         route = _route(plan.budget.arch, source, at[0]) if source is not None else ()
@@ -218,14 +220,14 @@ def _route(arch: str, source: Core, target: Core) -> tuple[Core, ...]:
     columns, rows = WORKERS[arch]
     width, height = SIZE[arch]
     (x, y), (tx, ty) = (columns[source[1]], rows[source[0]]), (columns[target[1]], rows[target[0]])
-    way = [(x, y)]
+    hops = [(x, y)]
     while x != tx:
         x = (x + 1) % width
-        way.append((x, y))
+        hops.append((x, y))
     while y != ty:
         y = (y + 1) % height
-        way.append((x, y))
-    return tuple(way)
+        hops.append((x, y))
+    return tuple(hops)
 
 
 __all__ = ["Pipe", "Run", "pipes_of", "tile_numbers"]

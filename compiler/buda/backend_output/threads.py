@@ -242,10 +242,10 @@ def _reduce(graph: BudaGraph, node: Node, model: OpModel) -> tuple[Steps, Steps,
 
 def total(steps: Steps, word: str, buffer: str) -> int:
     """Tiles that a program's steps of that name have in all for a buffer: what it waits for, pops or pushes."""
-    found = 0
+    tiles = 0
     for step in steps:
         if "loop" in step:
-            found += step["loop"] * total(step["steps"], word, buffer)
+            tiles += step["loop"] * total(step["steps"], word, buffer)
         elif word in step and isinstance(step[word], dict) and step[word].get("buffer") == buffer:
-            found += step[word]["tiles"]
-    return found
+            tiles += step[word]["tiles"]
+    return tiles

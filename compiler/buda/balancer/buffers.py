@@ -47,16 +47,16 @@ def intermediate_buffers(node: Node, output: BufferModel) -> tuple[BufferModel, 
 
 def parameter_buffers(graph: BudaGraph, node: Node, grid: Grid) -> tuple[BufferModel | None, ...]:
     """Per operand, a parameter's or constant's share of each core when it stays in L1; None for other operands."""
-    found: list[BufferModel | None] = []
+    buffers: list[BufferModel | None] = []
     for edge in graph.operands(node.name):
         source = graph.node(edge.producer)
         if not source.kind.is_resident or is_picker(node, edge.operand):
-            found.append(None)
+            buffers.append(None)
             continue
         over = Grid(largest_divisor(source.shape.rt, grid.r), largest_divisor(source.shape.ct, grid.c))
         block = BlockShape.of(source.shape, over, StreamFactor(), UBlock(1, 1))
-        found.append(BufferModel.whole(block, 1, source.data_format))
-    return tuple(found)
+        buffers.append(BufferModel.whole(block, 1, source.data_format))
+    return tuple(buffers)
 
 
 def is_picker(node: Node, operand: int) -> bool:
@@ -95,12 +95,12 @@ def _eltwise(
     graph: BudaGraph, node: Node, grid: Grid, stream: StreamFactor, output: BlockShape, space: int, u_kt: int
 ) -> tuple[BufferModel, ...]:
     """Two micro blocks of each operand."""
-    found = []
+    buffers = []
     for edge in graph.operands(node.name):
         shape = _streamed(graph.operand_shape(edge), stream.r, stream.c, stream.t)
         block = BlockShape.of(shape, grid, StreamFactor(), output.ublock)
-        found.append(BufferModel(block, output.ublock.tiles, DOUBLE, node_format(graph, edge)))
-    return tuple(found)
+        buffers.append(BufferModel(block, output.ublock.tiles, DOUBLE, node_format(graph, edge)))
+    return tuple(buffers)
 
 
 def _matmul(

@@ -25,7 +25,7 @@ def parallelization(node: Node) -> tuple[int, int]:
 def grids(node: Node, budget: Budget, options: LegalizerOptions) -> tuple[Grid, ...]:
     """Grids that divide the op and fit on the chip, rows first. Raises CompilerInputError for an illegal override."""
     rows, cols = parallelization(node)
-    found = tuple(
+    fitting = tuple(
         Grid(r, c)
         for r in divisors(rows)
         if r <= (1 if options.one_row else budget.grid.r)
@@ -34,11 +34,11 @@ def grids(node: Node, budget: Budget, options: LegalizerOptions) -> tuple[Grid, 
     )  # fmt: skip
     fixed = options.override(node.name).grid
     if fixed is None:
-        return found
-    if fixed not in found:
+        return fitting
+    if fixed not in fitting:
         raise CompilerInputError(
             f"{node.name}: expected a grid that divides {rows}x{cols} tiles and fits {budget.grid}, got {fixed}; "
-            f"try {', '.join(str(g) for g in found[-4:])}"
+            f"try {', '.join(str(g) for g in fitting[-4:])}"
         )
     return (fixed,)
 
@@ -93,13 +93,13 @@ def stream_factors(
         return (StreamFactor(direction),)
     rows, cols = parallelization(node)
     if direction == "C":
-        found = [StreamFactor(direction, 1, c) for c in divisors(cols // grid.c)]
+        factors = [StreamFactor(direction, 1, c) for c in divisors(cols // grid.c)]
     else:
-        found = [StreamFactor(direction, r, 1) for r in divisors(rows // grid.r)]
+        factors = [StreamFactor(direction, r, 1) for r in divisors(rows // grid.r)]
         if spec.sparse is not None:
             inner = divisors(spec.sparse.cols)
-            found = [s for s in found if s.none or spec.sparse.legal_inner_tiles(grid.r, s.r, s.z_major, inner)]
-    return tuple(s for s in found if fixed.stream_shape is None or (s.r, s.c) == fixed.stream_shape)
+            factors = [s for s in factors if s.none or spec.sparse.legal_inner_tiles(grid.r, s.r, s.z_major, inner)]
+    return tuple(s for s in factors if fixed.stream_shape is None or (s.r, s.c) == fixed.stream_shape)
 
 
 def candidates(
@@ -119,5 +119,5 @@ def micro_block(node: Node, block_rt: int, block_ct: int, dst_tiles: int) -> UBl
     """The largest block of at most `dst_tiles` tiles that divides the core's share; of equal ones the wider."""
     max_rt = largest_divisor(block_rt, 1 if node.spec.type in ONE_ROW_OPS else dst_tiles)
     max_ct = largest_divisor(block_ct, dst_tiles)
-    found = [UBlock(r, c) for r in divisors(max_rt) for c in divisors(max_ct) if r * c <= dst_tiles]
-    return max(found, key=lambda block: (block.tiles, block.ct))
+    fitting = [UBlock(r, c) for r in divisors(max_rt) for c in divisors(max_ct) if r * c <= dst_tiles]
+    return max(fitting, key=lambda block: (block.tiles, block.ct))

@@ -52,11 +52,11 @@ def legalize(graph: BudaGraph, name: str, budget: Budget, options: LegalizerOpti
     """Every candidate of the op `name`. Raises CompilerInputError for an unknown op or an override that is illegal."""
     options = options or LegalizerOptions()
     node = graph.node(name)
-    found = [
+    models = [
         _candidate(graph, node, budget, options, grid, stream)
         for grid, stream in candidates(graph, node, budget, options)
     ]
-    return LegalModels(node, tuple(found))
+    return LegalModels(node, tuple(models))
 
 
 def legalize_graph(graph: BudaGraph, budget: Budget, options: LegalizerOptions | None = None) -> dict[str, LegalModels]:
@@ -66,7 +66,7 @@ def legalize_graph(graph: BudaGraph, budget: Budget, options: LegalizerOptions |
     """
     options = options or LegalizerOptions()
     known: dict[Hashable, LegalModels] = {}
-    found: dict[str, LegalModels] = {}
+    legal_models: dict[str, LegalModels] = {}
     for node in graph.ops:
         key = (surroundings(graph, node), options.override(node.name))
         if key not in known:
@@ -78,8 +78,8 @@ def legalize_graph(graph: BudaGraph, budget: Budget, options: LegalizerOptions |
                 f"{node.name}: expected a legal op model on {budget.arch} for {node.spec.type} of {node.shape}, "
                 f"got none: {reasons}"
             )
-        found[node.name] = LegalModels(node, legal.candidates)
-    return found
+        legal_models[node.name] = LegalModels(node, legal.candidates)
+    return legal_models
 
 
 def surroundings(graph: BudaGraph, node: Node) -> Hashable:
@@ -138,9 +138,9 @@ def _shrinking(
     """The op model; as long as memory is short, with micro blocks of half as many tiles."""
     tiles = dst_tiles(node.spec.acc_format)
     while True:
-        found = _model(graph, node, budget, options, grid, stream, u_kt, tiles)
-        if isinstance(found, OpModel) or not found.reason.is_memory or tiles == 1:
-            return found
+        candidate = _model(graph, node, budget, options, grid, stream, u_kt, tiles)
+        if isinstance(candidate, OpModel) or not candidate.reason.is_memory or tiles == 1:
+            return candidate
         tiles //= 2
 
 

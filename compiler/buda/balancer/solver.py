@@ -34,7 +34,7 @@ class Solver:
         self.models = dict(models)
         self.cuts: list[Edge] = []
         """Edges whose data rests in DRAM, in the order in which they were cut."""
-        self._domains = {name: (1 << len(found)) - 1 for name, found in self.models.items()}
+        self._domains = {name: (1 << len(legal)) - 1 for name, legal in self.models.items()}
         self._edges: dict[str, list[Edge]] = {name: [] for name in self.models}
         self._undo: list[dict[str, int] | Edge] = []
         """What to restore, newest last: former domains, or an edge that was cut."""
@@ -58,7 +58,7 @@ class Solver:
 
     def set(self, name: str, model: OpModel) -> None:
         """Chooses a model that is still possible. Raises CompilerInputError for another."""
-        index = next((i for i, one in enumerate(self.models[name]) if one is model), -1)
+        index = next((i for i, candidate in enumerate(self.models[name]) if candidate is model), -1)
         if index < 0 or not self._domains[name] >> index & 1:
             raise CompilerInputError(f"{name}: expected one of {len(self.at(name))} possible op models, got another")
         while True:
@@ -108,13 +108,13 @@ class Solver:
         """
         queue = deque(changed)
         while queue:
-            edge, since = queue.popleft()
-            other = edge.consumer if since == edge.producer else edge.producer
+            edge, changed_op = queue.popleft()
+            other = edge.consumer if changed_op == edge.producer else edge.producer
             relation = self._of_edge[edge]
-            groups = relation.forward if since == edge.producer else relation.backward
+            groups = relation.forward if changed_op == edge.producer else relation.backward
             before, allowed = self._domains[other], 0
             for members, partners in groups:
-                if members & self._domains[since]:
+                if members & self._domains[changed_op]:
                     allowed |= partners
             after = before & allowed
             if not after:
@@ -122,7 +122,7 @@ class Solver:
             if after != before:
                 trail.setdefault(other, before)
                 self._domains[other] = after
-                queue.extend((one, other) for one in self._edges[other])
+                queue.extend((neighbour, other) for neighbour in self._edges[other])
         return None
 
     def _relation(self, edge: Edge) -> Relation:

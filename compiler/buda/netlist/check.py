@@ -83,7 +83,7 @@ def _check_cores(graph: Graph, board: SystemDesc) -> None:
 
 def _check_inputs(netlist: Netlist, graph: Graph, op: Op, local: set[str]) -> None:
     where = f"graphs.{graph.name}.{op.name}.inputs"
-    elsewhere = {other.name for one in netlist.graphs for other in one.ops} - local
+    elsewhere = {other.name for other_graph in netlist.graphs for other in other_graph.ops} - local
     for name in op.inputs:
         if name in elsewhere:
             raise CompilerInputError(f"{where}: expected a queue between graphs, got {name!r} of another graph")
@@ -129,8 +129,8 @@ def core_buffers(netlist: Netlist, graph: Graph, op: Op) -> tuple[CoreBuffer, ..
         held.append(CoreBuffer("intermediate", 0, op.intermed_df, op.mblock_tiles, _bytes(op.intermed_df)))
     if op.type == "fused_op" and (count := fused_of(netlist, op).intermediates):
         rows, cols = op.ublock
-        one = CoreBuffer("intermediate", 0, op.intermed_df, rows * cols, _bytes(op.intermed_df))
-        held += [replace(one, operand=i) for i in range(count)]
+        intermediate = CoreBuffer("intermediate", 0, op.intermed_df, rows * cols, _bytes(op.intermed_df))
+        held += [replace(intermediate, operand=i) for i in range(count)]
     resident = {
         name
         for program in netlist.programs
@@ -214,8 +214,8 @@ def _near(parts: list) -> Iterator[tuple]:
     """Pairs of parts that share bytes of a channel."""
     open_: list = []
     for part in parts:
-        open_ = [one for one in open_ if one[:2] == part[:2] and one[3] > part[2]]
-        yield from ((one, part) for one in open_)
+        open_ = [other for other in open_ if other[:2] == part[:2] and other[3] > part[2]]
+        yield from ((other, part) for other in open_)
         open_.append(part)
 
 

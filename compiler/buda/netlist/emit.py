@@ -156,9 +156,9 @@ def _programs(queues: dict[str, Queue], graphs: list[Graph]) -> tuple[Program, .
     kinds = {kind: [g for g in graphs if g.name.startswith(f"{kind}_")] for kind in KINDS.values()}
     trains = bool(kinds["bwd"] or kinds["opt"])
     return tuple(
-        Program(f"run_{kind}_0", tuple(_instructions(queues, mine, loops=not trains)))
-        for kind, mine in kinds.items()
-        if mine
+        Program(f"run_{kind}_0", tuple(_instructions(queues, graphs_of_kind, loops=not trains)))
+        for kind, graphs_of_kind in kinds.items()
+        if graphs_of_kind
     )
 
 

@@ -74,9 +74,9 @@ def _check(fused: FusedOp, dest_first: bool) -> None:
         for step in schedule:
             _check_step(f"{where}.{step.name}", step, held, in_dest, dest_first)
             if step.output not in (DEST, OUTPUT, *buffers):
-                told = ", ".join(sorted(buffers)) or "no intermediate"
+                names = ", ".join(sorted(buffers)) or "no intermediate"
                 raise CompilerInputError(
-                    f"{where}.{step.name}.output: expected dest, output or {told}, got {step.output!r}"
+                    f"{where}.{step.name}.output: expected dest, output or {names}, got {step.output!r}"
                 )
             held = (held - set(step.pop)) | ({step.output} & buffers)
             in_dest = step.output == DEST

@@ -30,7 +30,7 @@ def executions(program: Program, parameters: dict[str, int] | None = None) -> It
     """
     where, ends = f"programs.{program.name}", _loops(program)
     values: dict[str, int] = {}
-    given = parameters or {}
+    arguments = parameters or {}
     counters: dict[int, int] = {}
     at = steps = 0
     while at < len(program.instructions):
@@ -43,7 +43,7 @@ def executions(program: Program, parameters: dict[str, int] | None = None) -> It
         here = f"{where}[{at}]"
         match name:
             case "param":
-                values.update({str(word): given.get(str(word).lstrip("$"), 1) for word in argument or ()})
+                values.update({str(word): arguments.get(str(word).lstrip("$"), 1) for word in argument or ()})
             case "var" | "staticvar":
                 values.update(_declared(here, argument))
             case "varinst":

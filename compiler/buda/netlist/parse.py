@@ -101,7 +101,7 @@ class _Reader:
         value = self.raw.get(key)
         if not isinstance(value, list):
             raise self.fail(key, "a list of number formats")
-        return tuple(_format(f"{self.where}.{key}", one) for one in value)
+        return tuple(_format(f"{self.where}.{key}", name) for name in value)
 
 
 def _format(where: str, name: Any) -> str:
@@ -180,7 +180,7 @@ def _queue(where: str, name: str, raw: Any) -> Queue:
     ):
         raise row.fail(loc, "a list of [channel, address]")
     elements = row.numbers("elements", 3) if "elements" in row.raw else None
-    tms = tuple(_tm(f"{where}.input_tms", one) for one in _list(row, "input_tms")) if "input_tms" in row.raw else ()
+    tms = tuple(_tm(f"{where}.input_tms", tm) for tm in _list(row, "input_tms")) if "input_tms" in row.raw else ()
     return Queue(
         name, row.word("input"), row.word("type", ("queue", "ram")), row.count("entries"), row.pair("grid_size"),
         row.count("t"), row.pair("mblock"), row.pair("ublock"), row.format("df"), row.count("target_device", 0), loc,
@@ -204,7 +204,7 @@ def _op(where: str, name: str, raw: Any) -> Op:
     row = _Reader(where, raw)
     row.known(OP_KEYS)
     inputs = row.raw.get("inputs")
-    if not isinstance(inputs, list) or not inputs or not all(isinstance(one, str) for one in inputs):
+    if not isinstance(inputs, list) or not inputs or not all(isinstance(name, str) for name in inputs):
         raise row.fail("inputs", "a list of ops and queues")
     tms = {}
     for key in row.raw:
@@ -212,7 +212,7 @@ def _op(where: str, name: str, raw: Any) -> Op:
             number = key.removeprefix("input_").removesuffix("_tms")
             if not number.isdecimal() or int(number) >= len(inputs):
                 raise CompilerInputError(f"{where}: expected TMs of inputs 0 to {len(inputs) - 1}, got {key}")
-            tms[int(number)] = tuple(_tm(f"{where}.{key}", one) for one in _list(row, key))
+            tms[int(number)] = tuple(_tm(f"{where}.{key}", tm) for tm in _list(row, key))
     sizes = row.numbers("input_buf_min_size_tiles") if "input_buf_min_size_tiles" in row.raw else ()
     attributes = _Reader(f"{where}.attributes", row.raw.get("attributes") or {}).raw
     return Op(
@@ -244,10 +244,10 @@ def _fused(number: Any, raw: Any) -> FusedOp:
 def _step(where: str, name: str, raw: Any) -> SubOp:
     row = _Reader(where, raw)
     inputs = row.raw.get("inputs")
-    if not isinstance(inputs, list) or not inputs or not all(isinstance(one, str) for one in inputs):
+    if not isinstance(inputs, list) or not inputs or not all(isinstance(name, str) for name in inputs):
         raise row.fail("inputs", "a list of inputs, intermediates or dest")
     tms = {
-        i: tuple(_tm(f"{where}.{key}", one) for one in _list(row, key))
+        i: tuple(_tm(f"{where}.{key}", tm) for tm in _list(row, key))
         for i in range(len(inputs))
         for key in (f"input_{i}_tms",)
         if key in row.raw
@@ -256,7 +256,7 @@ def _step(where: str, name: str, raw: Any) -> SubOp:
     row.known(STEP_KEYS)
     for key in row.raw.keys() - STEP_KEYS - {f"input_{i}_tms" for i in range(len(inputs))}:
         raise CompilerInputError(f"{where}: expected TMs of inputs 0 to {len(inputs) - 1}, got {key}")
-    pop = tuple(str(one) for key in ("pop", "pop_last") if key in row.raw for one in _list(row, key))
+    pop = tuple(str(buffer) for key in ("pop", "pop_last") if key in row.raw for buffer in _list(row, key))
     mblock, ublock = (row.pair(key) if key in row.raw else None for key in ("mblock", "ublock"))
     return SubOp(name, row.word("type"), tuple(inputs), row.word("output"), tms, dict(attributes), mblock, ublock, pop)
 

@@ -50,7 +50,7 @@ def panels(plan: BudaPlan) -> tuple[Panel, ...]:
     """Every epoch, with its ops' rectangles."""
     switches, moved, loading = plan.switch_cycles(), plan.crossing_bytes(), plan.load_cycles()
     hues = {node.name: int(i * GOLDEN_ANGLE % 360) for i, node in enumerate(plan.graph.ops)}
-    found = []
+    drawn = []
     for i, epoch in enumerate(plan.epochs):
         boxes = []
         for p in epoch.placements:
@@ -75,7 +75,7 @@ def panels(plan: BudaPlan) -> tuple[Panel, ...]:
                 )
             )
         share = round(100 * epoch.cores / plan.budget.grid.volume)
-        found.append(
+        drawn.append(
             Panel(
                 epoch.number,
                 epoch.chip,
@@ -89,7 +89,7 @@ def panels(plan: BudaPlan) -> tuple[Panel, ...]:
                 tuple(boxes),
             )
         )
-    return tuple(found)
+    return tuple(drawn)
 
 
 def page(plan: BudaPlan) -> str:

@@ -137,9 +137,9 @@ def _closest(arch: str) -> Picker:
         if len(taken) == len(channels):
             taken.clear()
         # Channels share their bandwidth among an epoch's queues: one that is in use comes last.
-        found = min(range(len(channels)), key=lambda i: (i in taken, hops(request.cores[part], i), i))
-        taken.add(found)
-        return found
+        channel = min(range(len(channels)), key=lambda i: (i in taken, hops(request.cores[part], i), i))
+        taken.add(channel)
+        return channel
 
     return pick
 
@@ -177,12 +177,12 @@ def place_queues(
         raise CompilerInputError(f"dram placement: expected {', '.join(PICKERS)}, got {algorithm!r}")
     channels, halves = channels_of(budget), HALVES.get(budget.arch, 1)
     pick = PICKERS[algorithm](budget.arch)
-    found: dict[str, tuple[Allocation, ...]] = {}
+    allocations: dict[str, tuple[Allocation, ...]] = {}
     held: list[tuple[int, int, int, int]] = []
     """(last epoch, channel, address, bytes) of queues between epochs."""
-    asked = list(requests)
-    lasting = sorted((r for r in asked if r.stays), key=lambda r: -r.part_bytes * len(r.cores))
-    passing = sorted((r for r in asked if not r.stays), key=lambda r: (r.first_epoch, r.last_epoch))
+    waiting = list(requests)
+    lasting = sorted((r for r in waiting if r.stays), key=lambda r: -r.part_bytes * len(r.cores))
+    passing = sorted((r for r in waiting if not r.stays), key=lambda r: (r.first_epoch, r.last_epoch))
     for request in (*lasting, *passing):
         if not request.stays:
             for gone in [h for h in held if h[0] < request.first_epoch]:
@@ -205,5 +205,5 @@ def place_queues(
             parts.append(Allocation(channel // halves, address))
             if not request.stays:
                 held.append((request.last_epoch, channel, address, size))
-        found[request.name] = tuple(parts)
-    return found
+        allocations[request.name] = tuple(parts)
+    return allocations

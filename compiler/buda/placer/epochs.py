@@ -128,14 +128,14 @@ def place(ops: Iterable[OpToPlace], grid: Grid, options: PlacerOptions | None = 
             chip = order[turns % options.chips]
         if not epochs or turn or op.name in options.epoch_breaks or op.epoch_type != kind:
             cores = _start(epochs, chip, grid)
-        found = try_place(op, cores, chip, len(epochs) - 1, options.transpose)
-        if found is None:
+        placement = try_place(op, cores, chip, len(epochs) - 1, options.transpose)
+        if placement is None:
             cores = _start(epochs, chip, grid)
-            found = try_place(op, cores, chip, len(epochs) - 1, options.transpose)
-        if found is None:
+            placement = try_place(op, cores, chip, len(epochs) - 1, options.transpose)
+        if placement is None:
             raise CompilerInputError(f"{op.name}: expected a grid within {grid} cores, got {op.grid}")
-        cores.take(found)
-        epochs[-1][1].append(found)
+        cores.take(placement)
+        epochs[-1][1].append(placement)
         kind = op.epoch_type
     return tuple(Epoch(i, on, tuple(placements)) for i, (on, placements) in enumerate(epochs) if placements)
 

@@ -38,9 +38,9 @@ def choose(module: ModuleOp, func: FuncOp, outline: Outline) -> set[int]:
     chosen = {number for number, op in enumerate(ops) if _needs_host(op)}
     wide = {number for number, op in enumerate(ops) if not is_collective(op) and any(_is_wide(v) for v in _values(op))}
     trials = 0
-    while wide - chosen and (found := _left_on_trial(module, chosen, outline) & wide - chosen):
+    while wide - chosen and (left := _left_on_trial(module, chosen, outline) & wide - chosen):
         # What only reads the first of them may be narrowed once those have gone.
-        chosen |= _first(ops, found) if trials < PATIENCE else found
+        chosen |= _first(ops, left) if trials < PATIENCE else left
         trials += 1
     return chosen | _sources_only(ops, chosen)
 

@@ -138,10 +138,10 @@ def lower_ops(
 
 def _since(block: Block, op: Operation | None) -> Iterator[Operation]:
     """The ops that were appended after `op`; all where there was none."""
-    one = block.first_op if op is None else op.next_op
-    while one is not None:
-        yield one
-        one = one.next_op
+    current = block.first_op if op is None else op.next_op
+    while current is not None:
+        yield current
+        current = current.next_op
 
 
 def _lower(op: Operation, emit: Emit) -> Any:

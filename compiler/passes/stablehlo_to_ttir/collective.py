@@ -29,8 +29,8 @@ DIMS = {
 
 def _mesh(e: Emit) -> tuple[int, int]:
     """Replicas and partitions of the module."""
-    found = e.attr(MESH)
-    replicas, partitions = found.get_values() if isinstance(found, DenseArrayBase) else (1, 1)
+    mesh = e.attr(MESH)
+    replicas, partitions = mesh.get_values() if isinstance(mesh, DenseArrayBase) else (1, 1)
     return int(replicas), int(partitions)
 
 
@@ -43,8 +43,8 @@ def _rows(e: Emit, name: str) -> list[list[int]]:
 
 
 def _channel(e: Emit) -> int:
-    found = re.search(r"handle = (-?\d+)", str(getattr(e.attr("channel_handle"), "text", "")))
-    return int(found[1]) if found else 0
+    match = re.search(r"handle = (-?\d+)", str(getattr(e.attr("channel_handle"), "text", "")))
+    return int(match[1]) if match else 0
 
 
 def groups_of(e: Emit, name: str) -> list[list[int]]:

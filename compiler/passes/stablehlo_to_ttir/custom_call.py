@@ -45,9 +45,9 @@ def custom_call(e: Emit) -> list[SSAValue]:
 def _number(e: Emit, key: str, *places: str) -> int | None:
     """The integer `key = n` of the first of these attributes that has one."""
     for place in places:
-        found = re.search(rf"\b{key} = (-?\d+)", str(e.attr(place) or ""))
-        if found:
-            return int(found[1])
+        match = re.search(rf"\b{key} = (-?\d+)", str(e.attr(place) or ""))
+        if match:
+            return int(match[1])
     return None
 
 

@@ -48,10 +48,10 @@ def _is_bitcast(op: Operation) -> bool:
 
 def read_around(e: Emit, regions: Sequence[Region]) -> list[SSAValue]:
     """Scalars around the op that its bodies read; constants are copied into them. Raises StageFailure for a tensor."""
-    found = [v for v in captured(regions) if not _is_constant(v)]
-    if any(shape_of(v) != () for v in found):
+    scalars = [v for v in captured(regions) if not _is_constant(v)]
+    if any(shape_of(v) != () for v in scalars):
         raise e.refuse("expected a body that reads scalars, got one that reads a tensor around it")
-    return found
+    return scalars
 
 
 def lowered(e: Emit, values: Sequence[SSAValue]) -> list[SSAValue]:

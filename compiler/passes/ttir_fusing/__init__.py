@@ -47,8 +47,8 @@ class _Fuse(RewritePattern):
         if not isinstance(op, RowOp) or not op.name.startswith("ttir."):
             return
         for rule in RULES.get(op.ROW.ttir, ()):
-            found = rule(op)
-            if found:
-                tell_parts((one for one in found[:-1] if one.location == op.location), ())
-                rewriter.replace(op, found)
+            ops = rule(op)
+            if ops:
+                tell_parts((part for part in ops[:-1] if part.location == op.location), ())
+                rewriter.replace(op, ops)
                 return

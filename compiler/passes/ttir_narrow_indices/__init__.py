@@ -99,8 +99,8 @@ def _narrow(func: FuncOp) -> None:
     wide = [v for v in _values(block) if _width(v) == 64]
     if not wide:
         return
-    found = _indices(block)
-    narrowed = [v for v in wide if v in found]
+    indices = _indices(block)
+    narrowed = [v for v in wide if v in indices]
     for value in narrowed:
         if _on_host(value):
             kind = TensorType(_half(value), shape_of(value))
@@ -126,22 +126,22 @@ def _values(block: Block) -> list[SSAValue]:
 
 def _indices(block: Block) -> set[SSAValue]:
     """Integers and booleans that can be narrowed, or only lead to an index: what is left when all others are struck."""
-    found = {v for v in _values(block) if _width(v) and not all(_reads_host(u) for u in v.uses)}
+    indices = {v for v in _values(block) if _width(v) and not all(_reads_host(u) for u in v.uses)}
     ranges, saturated = Ranges(), Ranges(saturated=True)
     struck = True
     while struck:
         bad = {
             v
-            for v in found
+            for v in indices
             if not all(
-                _is_index(u) or (_on_host(v) and _reads_host(u)) or _carries(u.operation, found, ranges, saturated)
+                _is_index(u) or (_on_host(v) and _reads_host(u)) or _carries(u.operation, indices, ranges, saturated)
                 for u in v.uses
             )
         }
-        bad |= {v for v in found if _width(v) == 64 and not _makes(v, found, ranges, saturated)}
+        bad |= {v for v in indices if _width(v) == 64 and not _makes(v, indices, ranges, saturated)}
         struck = bool(bad)
-        found -= bad
-    return found
+        indices -= bad
+    return indices
 
 
 def _keeps(op: Operation, ranges: Ranges, saturated: Ranges) -> bool:
@@ -153,15 +153,15 @@ def _keeps(op: Operation, ranges: Ranges, saturated: Ranges) -> bool:
     return saturated.fits(op.results[0]) and (exact or name not in FOLDING)
 
 
-def _carries(op: Operation, found: set[SSAValue], ranges: Ranges, saturated: Ranges) -> bool:
+def _carries(op: Operation, indices: set[SSAValue], ranges: Ranges, saturated: Ranges) -> bool:
     """Whether an op hands indices on, or loses nothing: all 64 bits that it takes and gives can be narrowed, and what
     else it gives is an index too, or the same as before.
     """
     if op.name.removeprefix("ttir.") not in CHAIN and op.name != "ttir.gather":
         return False
-    if not all(v in found for v in op.operands if _width(v) == 64) or not _keeps(op, ranges, saturated):
+    if not all(v in indices for v in op.operands if _width(v) == 64) or not _keeps(op, ranges, saturated):
         return False
-    return all(r in found or (_width(r) != 64 and _exact(op, ranges)) for r in op.results)
+    return all(r in indices or (_width(r) != 64 and _exact(op, ranges)) for r in op.results)
 
 
 def _exact(op: Operation, ranges: Ranges) -> bool:
@@ -178,10 +178,10 @@ def _exact(op: Operation, ranges: Ranges) -> bool:
     return all(known) or (any(known) and all(ranges.within_limit(v) or is_source(v) for v in wide))
 
 
-def _makes(value: SSAValue, found: set[SSAValue], ranges: Ranges, saturated: Ranges) -> bool:
+def _makes(value: SSAValue, indices: set[SSAValue], ranges: Ranges, saturated: Ranges) -> bool:
     """Whether a 64-bit value can be made narrow where it comes from."""
     owner = value.owner
-    return not isinstance(owner, Operation) or _on_host(value) or _carries(owner, found, ranges, saturated)
+    return not isinstance(owner, Operation) or _on_host(value) or _carries(owner, indices, ranges, saturated)
 
 
 def _half(value: SSAValue) -> IntegerType:

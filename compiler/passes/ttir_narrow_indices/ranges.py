@@ -30,18 +30,18 @@ class Ranges:
 
     def within_limit(self, value: SSAValue) -> bool:
         """Whether every element is nearer to 0 than what saturates."""
-        found = self.of(value)
-        return found is not None and found[0] > -INDEX_LIMIT and found[1] < INDEX_LIMIT
+        bounds = self.of(value)
+        return bounds is not None and bounds[0] > -INDEX_LIMIT and bounds[1] < INDEX_LIMIT
 
     def fits(self, value: SSAValue) -> bool:
         """Whether every element fits 32 bits of the value's signedness."""
-        found = self.of(value)
-        if found is None:
+        bounds = self.of(value)
+        if bounds is None:
             return False
         element: Any = value.type
         unsigned = element.element_type.signedness.data == Signedness.UNSIGNED
         low, high = (0, 2**32 - 1) if unsigned else (-(2**31), 2**31 - 1)
-        return low <= found[0] and found[1] <= high
+        return low <= bounds[0] and bounds[1] <= high
 
     def of(self, value: SSAValue) -> Range:
         """The range of a value."""
@@ -74,10 +74,10 @@ class Ranges:
         known = [r for r in ranges if r is not None]
         if len(known) < len(ranges) or not known:
             return None
-        found = _computed(name, known)
-        if name == "typecast" and self._saturated and found is not None and found[1] > 2**31 - 1:
-            return found[0], INDEX_LIMIT  # from 32 bits without a sign
-        return found
+        bounds = _computed(name, known)
+        if name == "typecast" and self._saturated and bounds is not None and bounds[1] > 2**31 - 1:
+            return bounds[0], INDEX_LIMIT  # from 32 bits without a sign
+        return bounds
 
 
 def is_source(value: SSAValue) -> bool:

@@ -42,14 +42,14 @@ def host_part(entry: FuncOp, contents: Mapping[str, Content]) -> HostPart:
 
 
 def _needed(values: Sequence[SSAValue]) -> set[Operation]:
-    found: set[Operation] = set()
+    needed: set[Operation] = set()
     left = list(values)
     while left:
         owner = left.pop().owner
-        if isinstance(owner, Operation) and owner not in found:
-            found.add(owner)
+        if isinstance(owner, Operation) and owner not in needed:
+            needed.add(owner)
             left += owner.operands
-    return found
+    return needed
 
 
 def _laid_out(content: Content, value: np.ndarray) -> np.ndarray:

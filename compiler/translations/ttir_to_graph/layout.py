@@ -70,7 +70,7 @@ def permuted(layout: Layout, order: tuple[int, ...]) -> tuple[Layout, tuple[Tm, 
     dims = tuple(layout.dims[i] for i in order)
     moved = [i for i in order if layout.dims[i] != 1]
     if moved == sorted(moved):
-        return (found, ()) if (found := layout.reshaped(dims)) else None
+        return (result_layout, ()) if (result_layout := layout.reshaped(dims)) else None
     axes = [i for i in range(len(order)) if layout.dims[i] != 1]
     z, r, c = ([i for i in axes if layout.group(i) == g] for g in "zrc")
     once = _movements(layout, z, r, c)
@@ -78,9 +78,9 @@ def permuted(layout: Layout, order: tuple[int, ...]) -> tuple[Layout, tuple[Tm, 
     for tms, result in (*once, *twice):
         if [i for group in result for i in group] == moved:
             sizes = tuple(prod(layout.dims[i] for i in group) for group in result)
-            found = _grouped(dims, sizes)
-            if found is not None:
-                return found, tms
+            result_layout = _grouped(dims, sizes)
+            if result_layout is not None:
+                return result_layout, tms
     return None
 
 
@@ -108,14 +108,14 @@ def _movements(
     def size(axes: list[int]) -> int:
         return prod(layout.dims[i] for i in axes)
 
-    found = [((Tm("transpose"),), (z, c, r))]
+    movements = [((Tm("transpose"),), (z, c, r))]
     for k in range(1, len(c)):
         if size(c[k:]) % TILE == 0:
-            found.append(((Tm("hslice", size(c[:k])),), (z + c[:k], r, c[k:])))
+            movements.append(((Tm("hslice", size(c[:k])),), (z + c[:k], r, c[k:])))
     for k in range(1, len(z) + 1):
         if size(c) % TILE == 0:
-            found.append(((Tm("hstack", size(z[-k:])),), (z[:-k], r, z[-k:] + c)))
-    return found
+            movements.append(((Tm("hstack", size(z[-k:])),), (z[:-k], r, z[-k:] + c)))
+    return movements
 
 
 def _grouped(dims: Dims, sizes: tuple[int, ...]) -> Layout | None:

@@ -107,9 +107,9 @@ class Lowering:
     def finish(self, results: list[SSAValue]) -> None:
         """Adds the outputs; a result that the host has already is none."""
         for i, value in enumerate(results):
-            found = self.values[value]
-            if isinstance(found, DeviceValue):
-                self.builder.output(f"output{i}", found.operand, found.layout.sizes)
+            result = self.values[value]
+            if isinstance(result, DeviceValue):
+                self.builder.output(f"output{i}", result.operand, result.layout.sizes)
                 self.results.append((i, f"output{i}", dims_of(value)))
 
     def fresh(self, kind: str) -> str:
@@ -203,16 +203,16 @@ class Lowering:
         return layouts[0] if layouts else Layout.matrix(dims)
 
     def _matmul(self, op: Operation, name: str, operands: list[Value], dims: Dims) -> Value:
-        found = []
+        factors = []
         for value, key in zip(operands, ("transpose_a", "transpose_b"), strict=True):
             source = value.layout.dims if isinstance(value, DeviceValue) else value.dims
             operand = self.on_device(value, Layout.matrix(source))
             turned = op.properties.get(key)
             if isinstance(turned, IntegerAttr) and turned.value.data:
                 operand = Operand(operand.producer, (*operand.tms, Tm("transpose")))
-            found.append(operand)
+            factors.append(operand)
         layout = Layout.matrix(dims)
-        return DeviceValue(self.node("matmul", found, layout.sizes), layout)
+        return DeviceValue(self.node("matmul", factors, layout.sizes), layout)
 
     def _reduce(self, op: Operation, name: str, operands: list[Value], dims: Dims) -> Value:
         layout = self._common(operands, dims_of(op.operands[0]))
@@ -222,8 +222,8 @@ class Lowering:
         kept = Layout(tuple(1 if d in reduced else n for d, n in enumerate(layout.dims)), layout.rows, layout.cols)
         sizes = list(layout.sizes)
         for group in "rcz":
-            mine = [d for d in reduced if layout.group(d) == group and layout.dims[d] > 1]
-            if not mine:
+            dims_of_group = [d for d in reduced if layout.group(d) == group and layout.dims[d] > 1]
+            if not dims_of_group:
                 continue
             if any(layout.group(d) == group and layout.dims[d] > 1 for d in rest):
                 raise StageFailure(
@@ -253,10 +253,10 @@ class Lowering:
     def _permute(self, op: Operation, name: str, operands: list[Value], dims: Dims) -> Value:
         (value,) = operands
         assert isinstance(value, DeviceValue)
-        found = permuted(value.layout, ints(op.properties["permutation"]))
-        if found is None:
+        permutation = permuted(value.layout, ints(op.properties["permutation"]))
+        if permutation is None:
             raise StageFailure(STAGE, op.name, f"no TM takes {value.layout.dims} to {dims}", kind="notimpl")
-        layout, tms = found
+        layout, tms = permutation
         return DeviceValue(Operand(value.operand.producer, (*value.operand.tms, *tms)), layout)
 
     def _broadcast(self, op: Operation, name: str, operands: list[Value], dims: Dims) -> Value:

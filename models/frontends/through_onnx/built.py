@@ -20,7 +20,7 @@ class OnnxBuilt:
     proto: ModelProto
     arguments: tuple[ArgSpec, ...]
     values: Mapping[str, np.ndarray] = field(default_factory=dict)
-    """Values of arguments that come from a file; the others are drawn by their laws."""
+    """Values of arguments that come from a file; the others are drawn from their distributions."""
 
     @property
     def parameters(self) -> int:

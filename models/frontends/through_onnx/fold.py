@@ -33,12 +33,12 @@ def fold(model: ModelProto, scope: Scope) -> ModelProto:
     out.CopyFrom(model)
     del out.graph.node[:]
     for node in model.graph.node:
-        found = None if wanted.intersection(node.output) else _value(node, known, scope, model)
-        if found is None:
+        folded = None if wanted.intersection(node.output) else _value(node, known, scope, model)
+        if folded is None:
             out.graph.node.append(node)
             continue
-        known |= found
-        out.graph.initializer.extend(numpy_helper.from_array(value, name) for name, value in found.items())
+        known |= folded
+        out.graph.initializer.extend(numpy_helper.from_array(value, name) for name, value in folded.items())
     return out
 
 
@@ -50,34 +50,34 @@ def _value(
         return None
     if any(a.type in (AttributeProto.GRAPH, AttributeProto.GRAPHS) for a in node.attribute):
         return None
-    given: dict[str, np.ndarray] = {}
+    operands: dict[str, np.ndarray] = {}
     for name in filter(None, node.input):
         if name in known:
-            given[name] = known[name]
+            operands[name] = known[name]
         elif node.op_type in OF_SHAPES and name in scope.shapes:
             kind = helper.tensor_dtype_to_np_dtype(scope.types[name])
-            given[name] = np.broadcast_to(np.zeros((), kind), scope.shapes[name])
+            operands[name] = np.broadcast_to(np.zeros((), kind), scope.shapes[name])
         else:
             return None
-        if given[name].dtype.kind not in "iub" and node.op_type not in OF_SHAPES:
+        if operands[name].dtype.kind not in "iub" and node.op_type not in OF_SHAPES:
             return None
     if any(np.prod(scope.shapes.get(name, ()), dtype=np.int64) > MOST for name in node.output):
         return None
     try:
-        values = _run(node, given, model)
+        values = _run(node, operands, model)
     except RuntimeImplementationError:  # the reference has not every version of every op
         return None
     return values if all(value.size <= MOST for value in values.values()) else None
 
 
-def _run(node: NodeProto, given: Mapping[str, np.ndarray], model: ModelProto) -> dict[str, np.ndarray]:
+def _run(node: NodeProto, operands: Mapping[str, np.ndarray], model: ModelProto) -> dict[str, np.ndarray]:
     """What the standard's reference makes of one node."""
     inputs = [
         helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
-        for name, value in given.items()
+        for name, value in operands.items()
     ]
     names = [name for name in node.output if name]
     graph = helper.make_graph([node], "folded", inputs, [helper.make_empty_tensor_value_info(name) for name in names])
     alone = helper.make_model(graph, opset_imports=model.opset_import, ir_version=model.ir_version)
-    results: Iterable[object] = ReferenceEvaluator(alone).run(None, dict(given))  # type: ignore[assignment]
+    results: Iterable[object] = ReferenceEvaluator(alone).run(None, dict(operands))  # type: ignore[assignment]
     return {name: np.asarray(value) for name, value in zip(names, results, strict=True)}

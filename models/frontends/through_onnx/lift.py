@@ -40,9 +40,9 @@ def fix_inputs(model: ModelProto, where: str, shapes: Mapping[str, Sequence[int]
         tensor = info.type.tensor_type
         if not info.type.HasField("tensor_type") or not tensor.HasField("shape"):
             raise Refused(where, "inputs that are tensors of known rank", f"{info.name!r}, which is none")
-        given = shapes.get(info.name)
-        if given is not None and len(given) == len(tensor.shape.dim):
-            for dim, extent in zip(tensor.shape.dim, given, strict=True):
+        shape = shapes.get(info.name)
+        if shape is not None and len(shape) == len(tensor.shape.dim):
+            for dim, extent in zip(tensor.shape.dim, shape, strict=True):
                 if not dim.HasField("dim_value") or dim.dim_value <= 0:
                     dim.dim_value = extent
         if any(not d.HasField("dim_value") or d.dim_value <= 0 for d in tensor.shape.dim):
@@ -79,7 +79,7 @@ def lift(
 
 
 def spec_of(info: ValueInfoProto, role: str) -> ArgSpec:
-    """A graph input as an argument; its law is left to the op that reads it."""
+    """A graph input as an argument; the op that reads it decides its distribution."""
     tensor = info.type.tensor_type
     dtype: Any = helper.tensor_dtype_to_np_dtype(tensor.elem_type)
     return ArgSpec(info.name, tuple(d.dim_value for d in tensor.shape.dim), dtype.name, "", role)

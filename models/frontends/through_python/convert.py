@@ -59,15 +59,15 @@ def _with_weights(loaded: Loaded, weights: Any, call: Callable[..., Any]) -> tup
     trees = {name: _leaves(tree, name, "input") for name, tree in loaded.inputs.items()}
 
     def forward(w: Mapping[str, Any]) -> Any:
-        def rebuilt(found: Any, shape: Any) -> Any:
-            return jax.tree_util.tree_unflatten(shape, [w[spec.name] for spec in found])
+        def rebuilt(specs: Any, shape: Any) -> Any:
+            return jax.tree_util.tree_unflatten(shape, [w[spec.name] for spec in specs])
 
-        given = {name: rebuilt(found, shape) for name, (found, _, shape) in trees.items()}
+        inputs_by_name = {name: rebuilt(specs_of_input, shape) for name, (specs_of_input, _, shape) in trees.items()}
         held = rebuilt(specs, structure)
-        return call(held, *given.values()) if loaded.positional else call(held, **given)
+        return call(held, *inputs_by_name.values()) if loaded.positional else call(held, **inputs_by_name)
 
-    inputs = [spec for found, _, _ in trees.values() for spec in found]
-    brought = {name: value for _, found, _ in trees.values() for name, value in found.items()}
+    inputs = [spec for specs_of_input, _, _ in trees.values() for spec in specs_of_input]
+    brought = {name: value for _, specs_of_input, _ in trees.values() for name, value in specs_of_input.items()}
     return Built(forward, (*specs, *inputs)), {**values, **brought}
 
 
@@ -102,8 +102,8 @@ def _keras(loaded: Loaded) -> tuple[Built, dict[str, np.ndarray]]:
 
     specs, values = [], {}
     for name, tree in loaded.inputs.items():
-        found, held, _ = _leaves(tree, name, "input")
-        specs += found
+        specs_of_input, held, _ = _leaves(tree, name, "input")
+        specs += specs_of_input
         values |= held
     built = as_function(loaded.model, specs)
     return built, {**{n: np.asarray(v.value) for n, v in named_variables(loaded.model).items()}, **values}

@@ -47,14 +47,14 @@ def load(path: Path, name: str) -> Loaded:
         own = [n for n, v in vars(module).items() if callable(v) and getattr(v, "__module__", "") == spec.name]
         hint = f"{path.name}:{own[0]}" if own else f"a function {DEFAULT}() that returns (model, inputs)"
         raise Refused(f"--model {path}", f"an object {wanted!r} in the file", f"{', '.join(own) or 'none'}", hint)
-    found = getattr(module, wanted)
+    value = getattr(module, wanted)
     inputs: Any = None
-    if inspect.isclass(found) or (inspect.isfunction(found) and not _required(found)):
-        found = found()
-        if isinstance(found, tuple) and len(found) == 2:
-            found, inputs = found
-    if not callable(found):
-        raise Refused(f"--model {path}", "a model that can be called", f"{type(found).__name__} from {wanted!r}")
+    if inspect.isclass(value) or (inspect.isfunction(value) and not _required(value)):
+        value = value()
+        if isinstance(value, tuple) and len(value) == 2:
+            value, inputs = value
+    if not callable(value):
+        raise Refused(f"--model {path}", "a model that can be called", f"{type(value).__name__} from {wanted!r}")
     if inputs is None:
         inputs = getattr(module, EXAMPLES, None)
         inputs = inputs() if inspect.isfunction(inputs) else inputs
@@ -62,9 +62,9 @@ def load(path: Path, name: str) -> Loaded:
         hint = f"{EXAMPLES} = (array, ...) in the file, or return (model, inputs)"
         raise Refused(f"--model {path}", "example inputs of the model", "none", hint)
     if isinstance(inputs, Mapping):
-        return Loaded(found, dict(inputs), positional=False)
+        return Loaded(value, dict(inputs), positional=False)
     values = inputs if isinstance(inputs, tuple | list) else (inputs,)
-    return Loaded(found, dict(zip(_names(found, len(values)), values, strict=True)), positional=True)
+    return Loaded(value, dict(zip(_names(value, len(values)), values, strict=True)), positional=True)
 
 
 def _required(function: Any) -> list[str]:

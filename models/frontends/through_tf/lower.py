@@ -19,7 +19,7 @@ class TfBuilt:
     function: Callable[..., Any]
     arguments: tuple[ArgSpec, ...]
     values: Mapping[str, np.ndarray] = field(default_factory=dict)
-    """Values of arguments that come from a file; the others are drawn by their laws."""
+    """Values of arguments that come from a file; the others are drawn from their distributions."""
     alive: Any = None
     """What must not be collected while the function is traced: a loaded SavedModel."""
 

@@ -44,9 +44,9 @@ def spec_of(name: str, spec: Any, shapes: Mapping[str, Sequence[int]], where: st
     """An input as an argument, open extents taken from `shapes`. Raises Refused where some stay open."""
     if spec.shape.rank is None:
         raise Refused(where, "inputs of known rank", f"{name!r}, which has none")
-    given = shapes.get(name, ())
+    shape = shapes.get(name, ())
     extents: list[Any] = [
-        given[i] if e is None and len(given) == spec.shape.rank else e for i, e in enumerate(spec.shape)
+        shape[i] if e is None and len(shape) == spec.shape.rank else e for i, e in enumerate(spec.shape)
     ]
     if None in extents:
         shown = ", ".join("?" if e is None else str(e) for e in extents)

@@ -32,7 +32,7 @@ def estimate(
     spec = node.spec
     if spec.fused is not None:
         return _fused(arch, node, spec.fused, grid, stream, block)
-    found = _conditions(node)
+    conditions = _conditions(node)
     step = inputs[1].block_shape if spec.is_matmul else None
     work = formulas.Work(
         block.t,
@@ -44,13 +44,13 @@ def estimate(
         FIDELITIES[spec.math_fidelity],
     )
     if spec.type == "reduce" and spec.reduce_dim == "z":
-        return formulas.reduce_z(work, weights(arch, "reduce_z", found), reduced_z)
+        return formulas.reduce_z(work, weights(arch, "reduce_z", conditions), reduced_z)
     if spec.sparse is not None:
         share = spec.sparse.share(grid.r, stream.r if stream.by_rows else 1, stream.z_major, work.u_rt, work.u_kt)
         return sparse.estimate(
             arch, spec.math_fidelity, node.data_format, work, block.mblock_n, share, len(spec.sparse.tiles) // grid.r
         )
-    constants = weights(arch, spec.type, found)
+    constants = weights(arch, spec.type, conditions)
     if spec.type == "matmul" and arch == "grayskull":
         return formulas.matmul_grayskull(work, constants)
     if spec.is_matmul:

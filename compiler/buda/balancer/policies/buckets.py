@@ -29,11 +29,11 @@ class Pick:
 
 def pick(models: tuple[OpModel, ...], target_rows: int, target_cycles: int | None, min_volume: int) -> Pick:
     """The slowest model within the target in the best bucket that is not empty; the fastest where all are too slow."""
-    found: dict[str, list[OpModel]] = {}
+    buckets: dict[str, list[OpModel]] = {}
     for model in models:
-        found.setdefault(_bucket(model, target_rows, target_cycles, min_volume), []).append(model)
-    bucket = next(name for name in BUCKETS if name in found)
-    members = found[bucket]
+        buckets.setdefault(_bucket(model, target_rows, target_cycles, min_volume), []).append(model)
+    bucket = next(name for name in BUCKETS if name in buckets)
+    members = buckets[bucket]
     best = min if bucket.startswith("too_slow") else max
     return Pick(best(members, key=lambda m: m.cycles), bucket, len(members))
 

@@ -36,8 +36,8 @@ class Cnn:
             rows = max(model.grid.r for model in possible)
             operands = solver.graph.operands(node.name)
             volume = volumes.get(operands[1].producer, 0) if len(operands) > 1 else 0
-            found = pick(possible, rows, None, volume)
-            solver.set(node.name, found.model)
-            why = f"slowest of {found.size} models in bucket {found.bucket!r} ({rows} rows of cores)"
-            chosen[node.name] = Choice(found.model, why)
+            picked = pick(possible, rows, None, volume)
+            solver.set(node.name, picked.model)
+            why = f"slowest of {picked.size} models in bucket {picked.bucket!r} ({rows} rows of cores)"
+            chosen[node.name] = Choice(picked.model, why)
         return chosen

@@ -41,14 +41,14 @@ class Nlp:
         for node in solver.graph.ops:
             possible = solver.at(node.name)
             rows = target_rows(node)
-            found = pick(possible, rows, target, volumes.get(_parameter(solver.graph, node), 0))
-            solver.set(node.name, found.model)
-            best = "fastest" if found.bucket.startswith("too_slow") else "slowest"
+            picked = pick(possible, rows, target, volumes.get(_parameter(solver.graph, node), 0))
+            solver.set(node.name, picked.model)
+            best = "fastest" if picked.bucket.startswith("too_slow") else "slowest"
             why = (
-                f"{best} of {found.size} models in bucket {found.bucket!r} "
+                f"{best} of {picked.size} models in bucket {picked.bucket!r} "
                 f"(target {target} cycles, {rows} rows of cores; {len(possible)} models)"
             )
-            chosen[node.name] = Choice(found.model, why)
+            chosen[node.name] = Choice(picked.model, why)
         return chosen
 
 

@@ -71,10 +71,10 @@ class Ribbon:
             if node.spec.epoch_type != ops[0].spec.epoch_type:
                 break
             model, limit = self._pick(solver, budget, node, height)
-            found = try_place(OpToPlace(node.name, model.grid), cores, 0, 0, transpose=True)
-            if found is None:
+            placement = try_place(OpToPlace(node.name, model.grid), cores, 0, 0, transpose=True)
+            if placement is None:
                 break
-            cores.take(found)
+            cores.take(placement)
             solver.set(node.name, model)
             placed.append((node.name, model))
             useful = theoretical(budget.arch, node, model.block, model.inputs) or model.cycles
@@ -100,9 +100,9 @@ class Ribbon:
 
 def _better(candidate: tuple[OpModel, int], current: tuple[OpModel, int], height: int, target: int) -> bool:
     """Whether the candidate is preferred: rows near the band's, few columns if fast enough, near the target, large."""
-    ours, theirs = _shape(candidate[0], height), _shape(current[0], height)
-    if ours != theirs:
-        return ours < theirs
+    shape, best_shape = _shape(candidate[0], height), _shape(current[0], height)
+    if shape != best_shape:
+        return shape < best_shape
     both_fast = candidate[1] <= target and current[1] <= target
     if both_fast and candidate[0].grid.c != current[0].grid.c:
         return candidate[0].grid.c < current[0].grid.c
