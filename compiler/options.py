@@ -1,4 +1,4 @@
-"""What a caller may ask of the compiler."""
+"""The options of the compiler."""
 
 from __future__ import annotations
 

@@ -120,7 +120,7 @@ def _declared(text: bytes, path: Path) -> tuple[Declared, ...]:
     models = []
     for node in tree.body:
         for decorator in getattr(node, "decorator_list", []):
-            if isinstance(decorator, ast.Call) and _called(decorator) == "model":
+            if isinstance(decorator, ast.Call) and _function_name(decorator) == "model":
                 words = {
                     k.arg: k.value.value for k in decorator.keywords if k.arg and isinstance(k.value, ast.Constant)
                 }
@@ -129,7 +129,7 @@ def _declared(text: bytes, path: Path) -> tuple[Declared, ...]:
     return tuple(models)
 
 
-def _called(call: ast.Call) -> str:
+def _function_name(call: ast.Call) -> str:
     """Returns the last word of a call's function: `model` in `model(...)` and `registry.model(...)`."""
     return getattr(call.func, "id", getattr(call.func, "attr", ""))
 

@@ -35,7 +35,7 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
 
 
 def load_arrays(path: Path | None, executable: Executable) -> list[np.ndarray]:
-    """The archive's arrays, raw elements read as the program's declared types."""
+    """Returns the archive's arrays; raw elements are read as the program's declared types."""
     if path is None:
         return []
     with np.load(path, allow_pickle=False) as archive:
@@ -53,7 +53,7 @@ def _save(path: Path, outputs: list[np.ndarray]) -> None:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Exit code 0, or 2 with one line on standard error where the device or the files say no."""
+    """Runs the command. Returns 0, or 2 with one line on standard error if the device or a file gives an error."""
     args = _arguments(argv)
     try:
         data = args.binary.read_bytes()

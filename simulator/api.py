@@ -1,4 +1,4 @@
-"""The simulator's only door: a `Device`, what it loads, what it returns, and what it refuses.
+"""The simulator's public interface: `Device`, the programs that it loads, their results, and its errors.
 
 Example:
     device = Device("n150")
@@ -44,10 +44,13 @@ __all__ = [
 
 
 def kernels() -> tuple[str, ...]:
-    """Names of all kernels, sorted."""
+    """Returns the names of all kernels, sorted."""
     return tuple(sorted(KERNELS))
 
 
 def error_bound(kernel: str) -> float:
-    """Bound of a kernel's error in units in the last place of float32; 0: exact. Raises KeyError if unknown."""
+    """Returns the bound of a kernel's error in units in the last place of float32; 0 if it is exact.
+
+    Raises KeyError for an unknown kernel.
+    """
     return KERNELS[kernel].max_ulp

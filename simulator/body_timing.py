@@ -1,6 +1,6 @@
-"""How often a kernel applies its body, and what the body's operations are: what `timing.py` charges for them.
+"""Counts how often a kernel applies the operations of its body, for `timing.py`.
 
-The count is in passes over the tiles that the kernel's cores hold: a reduction meets every tile of its operand once,
+The count is in passes over the tiles that the kernel's cores hold: a reduction visits every tile of its operand once,
 a window reduction every tile of its result once per place in the window, a sorting network both sides of every pair
 once per stage.
 """
@@ -28,7 +28,7 @@ from opscope.compiler.target.program import (
 
 @dataclass(frozen=True)
 class Passes:
-    """Operations of the bodies, each with the program that it stands in, and how often they are applied."""
+    """Operations of the bodies, each with its program, and how often they are applied."""
 
     steps: tuple[tuple[Operation, Program], ...]
     count: float
@@ -37,7 +37,7 @@ class Passes:
 def body_passes(
     op: Operation, inputs: Sequence[TensorDesc], outputs: Sequence[TensorDesc], programs: Mapping[str, Program]
 ) -> Passes | None:
-    """The passes of an operation that applies bodies; None for any other."""
+    """Returns the passes of an operation that applies bodies; None for any other operation."""
     match op.params:
         case BodyReduceParams():
             count = 1.0

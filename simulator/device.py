@@ -40,12 +40,12 @@ from opscope.simulator.scalar import Scalar, applies_to_scalars
 from opscope.simulator.timing import operation_cost
 
 MOVING = ("move", "control", "host")
-"""Units that hand data on as they are, or make it elsewhere."""
+"""Units that pass data on unchanged, or compute it elsewhere."""
 
 
 @dataclass(frozen=True)
 class RunResult:
-    """Outputs in the program's declared element types, and what the run took."""
+    """Outputs in the program's declared element types, and the cost of the run."""
 
     outputs: list[np.ndarray]
     profile: Profile
@@ -60,11 +60,11 @@ class Device:
 
     @property
     def card_type(self) -> str:
-        """`sim-n150` and the like: never the name of the real card."""
+        """The name of the simulated card, such as `sim-n150`; never that of the real card."""
         return f"sim-{self.system.board}"
 
     def load(self, binary: bytes) -> Executable:
-        """The binary's programs, checked; the first is the entry.
+        """Checks a binary and loads its programs; the first is the entry.
 
         Raises BadBinary, WrongBoard, UnsupportedKernel, UnsupportedFormat.
         """
@@ -89,26 +89,26 @@ class Device:
 
 
 class Executable:
-    """A loaded program and those that it calls; it may run any number of times."""
+    """A loaded program and the programs that it calls; it can run any number of times."""
 
     def __init__(self, programs: Sequence[Program], device: Device, plan: Plan | None = None) -> None:
         self.program, self.device = programs[0], device
         self.placed = planned_operations(plan or Plan())
-        """Operation of the entry -> where the plan has it."""
+        """Operation of the entry -> its place in the plan."""
         self.programs = {program.name: program for program in programs}
         self.kept: dict[str, tuple[bytes, Images]] = {}
-        """Program that is computed once -> digest of its inputs, and results."""
+        """Program that is computed once -> the digest of its inputs, and its results."""
         self._costs: dict[str, list[OpCost]] = {}
         self._scalars: dict[str, Scalar] = {}
 
     @functools.cached_property
     def memory(self) -> MemoryPlan:
-        """Where its tensors lie. Raises OutOfMemory where they do not fit."""
+        """The memory that its tensors take. Raises OutOfMemory if they do not fit."""
         return plan_memory(self.program, self.device.profile, self.programs)
 
     @functools.cached_property
     def profile(self) -> Profile:
-        """What a run takes where every program that it calls runs once; without control flow, what every run takes."""
+        """The cost of a run in which every called program runs once; without control flow, the cost of every run."""
         costs: list[OpCost] = []
 
         def visit(program: Program) -> None:
@@ -122,7 +122,7 @@ class Executable:
         return self.summary(costs, 0)
 
     def costs(self, program: Program) -> list[OpCost]:
-        """Cost of each operation of a program, control flow without what it calls."""
+        """Returns the cost of each operation of a program; that of control flow excludes the programs it calls."""
         if program.name not in self._costs:
             system, profile = self.device.system, self.device.profile
             self._costs[program.name] = [
@@ -131,14 +131,14 @@ class Executable:
         return self._costs[program.name]
 
     def summary(self, costs: Sequence[OpCost], predicates: int, once: Sequence[OpCost] = ()) -> Profile:
-        """The profile of a run that took `costs` and read back so many predicates."""
+        """Returns the profile of a run from the costs of its operations and the number of predicates read back."""
         memory = self.memory
         return Profile(
             tuple(costs), self.device.system.clock_ghz, memory.l1_peak, memory.dram_peak, predicates, tuple(once)
         )
 
     def scalar(self, name: str) -> Scalar:
-        """A body that a kernel applies to whole arrays."""
+        """Returns a body that a kernel applies to whole arrays."""
         if name not in self._scalars:
             self._scalars[name] = Scalar(self.programs[name])
         return self._scalars[name]
@@ -146,21 +146,21 @@ class Executable:
     def run(
         self, inputs: Sequence[np.ndarray], *, per_core: bool = False, observe: Observer | None = None
     ) -> RunResult:
-        """Outputs and profile. Raises OutOfMemory before any data is touched, BadInput, KernelError.
+        """Runs the program. Raises OutOfMemory before any data is touched, BadInput, KernelError.
 
-        `per_core` makes each result rectangle by rectangle, as the cores do: slower, and the same. `observe` is told
-        of every operation that ends, in order, also of those in the programs of control flow and of what is computed
-        once, when it is; and it may change the results.
+        `per_core` computes each result rectangle by rectangle, as the cores do, which is slower and gives the same
+        values. `observe` is called after every operation, in order, also in programs of control flow and in those that
+        are computed once, when they are computed. It may change the results.
         """
         return self._on(Chip(), inputs, self.device.profile if per_core else None, observe)
 
     def run_mesh(self, inputs: Sequence[Sequence[np.ndarray]]) -> list[RunResult]:
-        """One result per chip of a mesh, each of which runs the program on its own inputs; collectives join them.
+        """Runs the program on each chip of a mesh with inputs of its own; returns one result per chip.
 
-        Raises what `run` raises on the first chip that fails, and MeshError where the chips do not meet. The time
-        that links take is not counted.
+        Collectives exchange data between the chips. Raises what `run` raises on the first chip that fails, and
+        MeshError if the chips do not reach the same collective. The time of the links is not counted.
         """
-        _ = self.profile  # found once, before there are threads
+        _ = self.profile  # computed once, before there are threads
         mesh = Mesh(len(inputs))
         results: list[RunResult | None] = [None] * len(inputs)
         failed: list[DeviceError] = []
@@ -168,7 +168,7 @@ class Executable:
         def run_chip(chip: int) -> None:
             try:
                 results[chip] = self._on(Chip(chip, mesh), inputs[chip])
-                mesh.meet(chip, END, None)
+                mesh.gather(chip, END, None)
             except DeviceError as error:
                 failed.append(error)
                 mesh.fail()
@@ -204,7 +204,7 @@ class Executable:
 
 
 class _Run:
-    """One run: what was executed, in order, and how often the host read a predicate back."""
+    """The state of one run: the costs of its operations so far, in order, and the number of predicates read back."""
 
     def __init__(
         self, executable: Executable, cores: CoreProfile | None, chip: Chip, observe: Observer | None = None
@@ -215,7 +215,7 @@ class _Run:
         self.predicates = 0
 
     def call(self, program: Program, images: Images) -> Images:
-        """Images of a program's outputs."""
+        """Runs a program and returns the images of its outputs."""
         values = dict(zip(program.inputs, images, strict=True))
         placed = self.executable.placed if program is self.executable.program and self.cores else {}
         for number, (op, cost) in enumerate(zip(program.operations, self.executable.costs(program), strict=True)):
@@ -233,7 +233,10 @@ class _Run:
         return [_value(values, t, "outputs") for t in program.outputs]
 
     def bodies(self, op: Operation, cost: OpCost) -> tuple[Body, ...]:
-        """What the programs that an operation names do. Control flow's run on the device, one operation at a time."""
+        """Returns the programs that an operation names, as functions.
+
+        Those of control flow run on the device, one operation at a time.
+        """
         names = programs_of(op.params)
         if not isinstance(op.params, ControlParams):
             return tuple(self.executable.scalar(name) for name in names)
@@ -243,7 +246,10 @@ class _Run:
         return tuple(self.body(self.executable.programs[name], cost if name in needed else None) for name in names)
 
     def cached(self, program: Program) -> Body:
-        """A program that is run for inputs that it was not run for last; what it takes counts apart, in `once`."""
+        """Returns a program as a function that only runs it if its inputs differ from those of the last time.
+
+        Its costs are counted separately, in `once`.
+        """
 
         def run(*images: np.ndarray) -> Images:
             digest = hashlib.sha256()
@@ -261,7 +267,7 @@ class _Run:
         return run
 
     def body(self, program: Program, predicate: OpCost | None) -> Body:
-        """A program as a kernel calls it; `predicate` is what reading one back costs, where each call has one."""
+        """Returns a program as a function for kernels; `predicate` is the cost of reading one back at each call."""
 
         def run(*images: np.ndarray) -> Images:
             if predicate is not None:
@@ -281,9 +287,10 @@ def execute(
     placed: PlacedOp | None = None,
     chip: Chip | None = None,
 ) -> Images:
-    """Images of one operation's results, made core by core where `cores` is given, by the plan's where it has any.
+    """Executes one operation and returns the images of its results.
 
-    Raises KernelError where they are not what the program declares.
+    They are computed core by core if `cores` is given, and by the cores of the plan if it is `placed`. Raises
+    KernelError if they are not what the program declares.
     """
     where = f"{op.kernel} ({op.location})" if op.location else op.kernel
     call = Call(
@@ -327,7 +334,7 @@ def _value(values: dict[int, np.ndarray], tensor: int, where: str) -> np.ndarray
 
 
 def _check_program(program: Program, system: SystemDesc) -> None:
-    """Raises UnsupportedKernel or UnsupportedFormat for what the board cannot do at all."""
+    """Checks that the board can run a program. Raises UnsupportedKernel or UnsupportedFormat."""
     for desc in program.tensors:
         _check_tensor(desc, system)
     for op in program.operations:
@@ -357,7 +364,7 @@ def _check_program(program: Program, system: SystemDesc) -> None:
 
 
 def _check_bodies(programs: Sequence[Program]) -> None:
-    """Raises UnsupportedKernel where a kernel is to apply a program that is not elementwise."""
+    """Checks that kernels apply only elementwise programs. Raises UnsupportedKernel."""
     by_name = {program.name: program for program in programs}
     for program in programs:
         for op in program.operations:

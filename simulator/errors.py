@@ -1,4 +1,4 @@
-"""What a device refuses, as typed errors: `<where>: expected X, got Y; try Z`."""
+"""The errors of a device, with messages such as `<where>: expected X, got Y; try Z`."""
 
 # ruff: noqa: N818 - these name what happened, as in tt-metal's own messages
 
@@ -10,7 +10,7 @@ class DeviceError(Exception):
 
 
 class BadBinary(DeviceError):
-    """The bytes are no program that this device's loader can read."""
+    """The bytes are not a program that this device's loader can read."""
 
 
 class WrongBoard(DeviceError):
@@ -18,15 +18,15 @@ class WrongBoard(DeviceError):
 
 
 class UnsupportedKernel(DeviceError):
-    """The program names a kernel that the device has not, or calls one with parameters it does not take."""
+    """The program names a kernel that the device lacks, or calls one with the wrong parameters."""
 
 
 class UnsupportedFormat(DeviceError):
-    """A tensor or the Dst register is to have a number format that the device has not."""
+    """A tensor or the Dst register needs a number format that the device lacks."""
 
 
 class BadInput(DeviceError):
-    """The arrays given to `run` are not what the program declares."""
+    """The arrays passed to `run` are not what the program declares."""
 
 
 class KernelError(DeviceError):
@@ -34,11 +34,11 @@ class KernelError(DeviceError):
 
 
 class HostOpError(DeviceError):
-    """The host could not compute what the program leaves to it."""
+    """The host could not compute an op that the program leaves to it."""
 
 
 class MeshError(DeviceError):
-    """The chips of a mesh did not meet at a collective."""
+    """The chips of a mesh did not reach the same collective."""
 
 
 class OutOfMemory(DeviceError):

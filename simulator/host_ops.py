@@ -1,6 +1,6 @@
 """Runs host ops: StableHLO modules on XLA's CPU, with 64-bit types as they are.
 
-The only file of the simulator that knows XLA, and only once a program with a host op runs.
+The only file of the simulator that imports XLA, and only if a program with a host op runs.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from opscope.simulator.errors import HostOpError
 
 @functools.cache
 def _client() -> Any:
-    """The client of this process: the host, synchronous, one thread where nobody has asked for more."""
+    """Returns the XLA client of this process: the host, synchronous, one thread unless NPROC is set."""
     os.environ.setdefault("NPROC", "1")
     import jax  # noqa: F401  registers what XLA's arrays need to become NumPy's
     from jaxlib import xla_client
@@ -59,7 +59,7 @@ def _put(array: np.ndarray) -> Any:
 
 
 def run(module: bytes, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Fresh arrays that `module` (MLIR bytecode) makes of `inputs`. Raises HostOpError where XLA refuses it."""
+    """Runs `module` (MLIR bytecode) on `inputs` and returns fresh arrays. Raises HostOpError if XLA refuses it."""
     try:
         results = _compiled(module).execute_sharded([_put(array) for array in inputs])
         shards = results.disassemble_into_single_device_arrays()

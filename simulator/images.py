@@ -1,4 +1,4 @@
-"""Between host arrays and device images, and packing of results into their data formats.
+"""Converts between host arrays and device images, and packs results into their data formats.
 
 An image is how the simulator holds a tensor: float32 for every float format, the integer itself for integers, uint8
 0/1 for booleans. Its shape is the logical one; padding to tiles exists in sizes and times only.
@@ -14,7 +14,10 @@ from opscope.compiler.target.rounding import quantise
 
 
 def from_host(array: np.ndarray, desc: TensorDesc) -> np.ndarray:
-    """Image of a host array of the declared element type; float bits are kept, denormals and NaN included."""
+    """Returns the image of a host array of the declared element type.
+
+    Float bits are kept, denormals and NaN included.
+    """
     fmt = FORMATS[desc.data_format]
     if fmt.kind == "host":
         return array.reshape(desc.shape)
@@ -32,7 +35,7 @@ def from_host(array: np.ndarray, desc: TensorDesc) -> np.ndarray:
 
 
 def to_host(image: np.ndarray, desc: TensorDesc) -> np.ndarray:
-    """Fresh host array, in the declared element type, of an image."""
+    """Returns an image as a fresh host array of the declared element type."""
     dtype = host_dtype(desc.element_type)
     if dtype.name == "bfloat16" and desc.data_format == "Float16_b":
         packed = (np.ascontiguousarray(image).view(np.uint32) >> np.uint32(16)).astype(np.uint16)
@@ -41,7 +44,7 @@ def to_host(image: np.ndarray, desc: TensorDesc) -> np.ndarray:
 
 
 def pack(value: np.ndarray, desc: TensorDesc, *, moved: bool = False, dst_format: str = "Float32") -> np.ndarray:
-    """Image of a kernel's result in its tensor's data format.
+    """Returns the image of a kernel's result in its tensor's data format.
 
     `moved`: the bits come from a tensor of the same format and stay as they are. `dst_format`: the format of the
     register that a computed float passes first. Integers wrap to the element type's own width; booleans are 0 or 1.

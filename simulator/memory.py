@@ -1,5 +1,4 @@
-"""Where a program's tensors lie: allocated in order before any data is touched, by the rules of
-opscope.compiler.target."""
+"""Allocates a program's tensors in order, before any data is touched, by the rules of opscope.compiler.target."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ from opscope.simulator.kernels.registry import KERNELS, Call
 
 
 def circular_buffer_bytes(call: Call, kernel_name: str, profile: Profile) -> int:
-    """Bytes of L1 per core that a running kernel needs: two tiles per operand, or what the kernel says."""
+    """Returns the bytes of L1 per core that a running kernel needs: two tiles per operand, or its own `l1_bytes`."""
     kernel = KERNELS[kernel_name]
     if kernel.l1_bytes is not None:
         return kernel.l1_bytes(call)
@@ -38,8 +37,8 @@ class MemoryPlan:
 def plan_memory(program: Program, profile: Profile, programs: Mapping[str, Program] | None = None) -> MemoryPlan:
     """Allocates the program's tensors in order. Raises OutOfMemory for the first buffer that does not fit.
 
-    A program that control flow calls allocates its own on top, and gives them back when it returns; its arguments
-    are its caller's.
+    A program that control flow calls allocates its own tensors on top, and frees them when it returns; its arguments
+    belong to its caller.
     """
     allocator = _Allocator(profile, programs or {})
     addresses = allocator.run(program)
@@ -48,7 +47,7 @@ def plan_memory(program: Program, profile: Profile, programs: Mapping[str, Progr
 
 
 class _Allocator:
-    """The banks while programs are walked."""
+    """The banks of memory during the walk over the programs."""
 
     def __init__(self, profile: Profile, programs: Mapping[str, Program]) -> None:
         self.profile, self.programs = profile, programs
@@ -56,7 +55,7 @@ class _Allocator:
         self.l1_peak = 0
 
     def run(self, program: Program, called: bool = False) -> dict[int, tuple[str, int]]:
-        """Addresses of all tensors of a program. Of one that is called, the inputs are its caller's."""
+        """Allocates a program's tensors and returns their addresses. Inputs of a called program are its caller's."""
         addresses: dict[int, tuple[str, int]] = {}
         live: dict[int, tuple[str, int]] = {}
         for tensor in program.inputs if not called else ():
@@ -94,14 +93,14 @@ class _Allocator:
         self.l1_peak = max(self.l1_peak, tensors + buffers)
 
     def free(self, live: dict[int, tuple[str, int]], tensor: int) -> None:
-        """Gives a tensor's buffer back."""
+        """Frees a tensor's buffer."""
         if tensor in live:
             kind, address = live.pop(tensor)
             self.banks[kind].free(address)
 
 
 _NO_CORES = frozenset({"to_device", "from_device", "deallocate", "if", "case", "while", "host_op", "load_cached"})
-"""Kernels that the host's DMA does, or nobody."""
+"""Kernels that no core runs: the host's DMA does their work, or there is none."""
 
 
 def _place(

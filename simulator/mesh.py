@@ -1,4 +1,4 @@
-"""Where the chips of a mesh meet: each runs the same program in a thread of its own, and collectives wait for all."""
+"""A mesh of chips: each chip runs the same program in a thread of its own, and collectives wait for all of them."""
 
 from __future__ import annotations
 
@@ -10,32 +10,33 @@ import numpy as np
 from opscope.simulator.errors import MeshError
 
 END = "end"
-"""What a chip hands in when its program has ended."""
+"""The place of a chip whose program has ended."""
 
 
 class Mesh:
-    """A meeting place of so many chips. One chip alone meets nobody and waits for nobody."""
+    """Exchanges images between the threads of `chips` chips. A single chip never waits."""
 
     def __init__(self, chips: int, seconds: float = 600.0) -> None:
         self.chips = chips
         self._barrier = threading.Barrier(chips, timeout=seconds)
-        self._given: list[tuple[str, np.ndarray | None]] = [("", None)] * chips
+        self._images: list[tuple[str, np.ndarray | None]] = [("", None)] * chips
+        """Per chip, the place at which it waits and its image."""
 
-    def meet(self, chip: int, what: str, image: np.ndarray | None) -> list[np.ndarray | None]:
-        """What every chip hands in, once all have. Raises MeshError where they are not at the same op."""
+    def gather(self, chip: int, place: str, image: np.ndarray | None) -> list[np.ndarray | None]:
+        """Waits for all chips and returns their images. Raises MeshError if they are not at the same place."""
         if self.chips == 1:
             return [image]
-        self._given[chip] = (what, image)
+        self._images[chip] = (place, image)
         try:
             self._barrier.wait()
-            images = list(self._given)
+            images = list(self._images)
             self._barrier.wait()
         except threading.BrokenBarrierError as error:
             raise MeshError(
-                f"mesh: expected all {self.chips} chips at {what}, got one that failed or is late"
+                f"mesh: expected all {self.chips} chips at {place}, got one that failed or is late"
             ) from error
-        if len({place for place, _ in images}) > 1:
-            places = ", ".join(place for place, _ in images)
+        if len({at for at, _ in images}) > 1:
+            places = ", ".join(at for at, _ in images)
             raise MeshError(f"mesh: expected all chips at the same collective, got {places}; try the same predicates")
         return [image for _, image in images]
 
@@ -51,8 +52,8 @@ class Chip:
     chip: int = 0
     mesh: Mesh = field(default_factory=lambda: Mesh(1))
     at: str = ""
-    """The op that it is at."""
+    """The op that it is executing."""
 
     def exchange(self, image: np.ndarray) -> list[np.ndarray]:
-        """What every chip hands in at this op, in the order of the chips."""
-        return [part for part in self.mesh.meet(self.chip, self.at, image) if part is not None]
+        """Returns the images of all chips at this op, in the order of the chips."""
+        return [part for part in self.mesh.gather(self.chip, self.at, image) if part is not None]

@@ -109,7 +109,7 @@ def _on_float32(change: Callable[[np.ndarray], np.ndarray]) -> Callable[[KernelF
     return wrap
 
 
-def _instead(other: str) -> Callable[[KernelFunction], KernelFunction]:
+def _other_kernel(other: str) -> Callable[[KernelFunction], KernelFunction]:
     """Another kernel in the kernel's place."""
     return lambda function: lambda images, call: KERNELS[other].function(images, call)
 
@@ -347,7 +347,7 @@ def mutations_for(kernel: str, params: Params | None = None) -> list[Mutation]:
     if kernel in NO_MUTANTS:
         return []
     mutations = list(_BY_KERNEL.get(kernel, ()))
-    mutations += [(f"{other}_instead", _instead(other)) for other in OTHER.get(kernel, ())]
+    mutations += [(f"{other}_instead", _other_kernel(other)) for other in OTHER.get(kernel, ())]
     if kernel in NOT_COMMUTATIVE:
         mutations.append(("operand_order", _on_inputs(_swap)))
     if isinstance(params, ReshapeParams) and sum(size > 1 for size in params.shape) > 1:

@@ -1,4 +1,4 @@
-"""What an observer of a run is shown, operation by operation, and what it may change."""
+"""Observers of a run, which are called after each operation and may change its results."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from opscope.simulator.images import to_host
 
 @dataclass(frozen=True)
 class Step:
-    """An operation that has just ended, in the entry or in a program that control flow calls."""
+    """An operation that has just been executed, in the entry or in a program that control flow calls."""
 
     operation: Operation
     program: Program
     _values: Mapping[int, np.ndarray]
 
     def inputs(self) -> list[np.ndarray]:
-        """Its operands as the host would get them: fresh arrays of the declared element types."""
+        """Returns its operands as the host would get them: fresh arrays of the declared element types."""
         return [to_host(self._values[tensor], self.program.tensors[tensor]) for tensor in self.operation.inputs]
 
     def results(self) -> list[np.ndarray]:
-        """Its results, likewise."""
+        """Returns its results in the same form."""
         return [to_host(self._values[tensor], self.program.tensors[tensor]) for tensor in self.operation.outputs]
 
 
 Observer = Callable[[Step], Sequence[np.ndarray] | None]
-"""Hears of each operation that has ended. Arrays that it returns take the place of its results from then on."""
+"""Called after each operation. If it returns arrays, they replace the results of the operation."""

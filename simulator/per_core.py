@@ -1,7 +1,7 @@
-"""Runs a kernel core by core: the result is cut into rectangles, one per core, and the same kernel makes each.
+"""Runs a kernel core by core: the result is cut into rectangles, one per core, and the same kernel computes each.
 
-This is the proof that results do not depend on placement, not how a program normally runs. A kernel whose result at
-one place needs the whole operand in another order (a reshape, a gather) is left whole.
+This shows that results do not depend on placement; programs normally run whole. A kernel whose result at one place
+needs the whole operand in another order (a reshape, a gather) is not cut.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def rectangles(shape: tuple[int, ...], dims: tuple[int, int], grid: tuple[int, i
 
 
 def operand_parts(call: Call, out: Rectangle) -> list[Rectangle] | None:
-    """The part of each operand that a core needs to make `out`; None where the kernel cannot be cut."""
+    """Returns the part of each operand that a core needs to compute `out`; None if the kernel cannot be cut."""
     shape = call.outputs[0].shape
     match call.params:
         case EltwiseParams():
@@ -88,7 +88,7 @@ def _broadcast_part(desc: TensorDesc, out: Rectangle) -> Rectangle:
 
 
 def cut_dims(call: Call) -> tuple[int, int] | None:
-    """The two dims of the result that are dealt to rows and columns of cores."""
+    """Returns the two dims of the result that are distributed over rows and columns of cores."""
     rank = len(call.outputs[0].shape)
     if isinstance(call.params, Conv2dParams | Pool2dParams):
         return 0, 3
@@ -96,7 +96,7 @@ def cut_dims(call: Call) -> tuple[int, int] | None:
 
 
 def run_per_core(kernel: Kernel, images: Images, call: Call, profile: Profile) -> np.ndarray | Images:
-    """The kernel's result, made core by core where it can be cut, else whole."""
+    """Returns the kernel's result, computed core by core if it can be cut, else at once."""
     dims = cut_dims(call) if len(call.outputs) == 1 else None
     if dims is None:
         return kernel.function(images, call)

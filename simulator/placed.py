@@ -1,7 +1,7 @@
-"""A planned program: its plan is checked before it runs, and each result can be made as the planned cores make it.
+"""Planned programs: checks the plan before a run, and computes results as the planned cores do.
 
-A core makes, for each piece in time, one rectangle of each matrix of its op's result, from the parts of the operands
-that the network brings it. Which core that is never changes a bit: `run(per_core=True)` is the test that it is true.
+A core computes, for each piece in time, one rectangle of each matrix of its op's result, from the parts of the operands
+that the network sends it. The choice of the core never changes a bit, which `run(per_core=True)` tests.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from opscope.simulator.per_core import Rectangle, operand_parts
 
 
 def check_plan(plan: Plan, program: Program, system: SystemDesc) -> None:
-    """Raises BadBinary for a plan that no chip can follow, OutOfMemory where a core's buffers do not fit."""
+    """Checks a plan. Raises BadBinary if no chip can execute it, OutOfMemory if a core's buffers do not fit."""
     rows, cols = system.buda.grid
     taken: dict[tuple[int, int, int, int], str] = {}
     where = planned_operations(plan)

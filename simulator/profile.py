@@ -42,11 +42,6 @@ class Profile:
         return sum(op.cycles for op in self.ops)
 
     @property
-    def once_cycles(self) -> int:
-        """Cycles of what was computed for this run and those after it."""
-        return sum(op.cycles for op in self.once)
-
-    @property
     def device_ns(self) -> float:
         """Time on the device in nanoseconds."""
         return self.total_cycles / self.clock_ghz

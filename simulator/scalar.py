@@ -1,7 +1,7 @@
-"""Programs of scalars, applied to whole arrays at once: what a kernel calls for every element, in one go.
+"""Programs of scalars, which a kernel calls for every element, applied to whole arrays at once.
 
-A body's ops are elementwise, so that a value may have any shape in place of none; constants stay scalars. Values are
-held as the Dst register holds them: their descriptions say in which format.
+A body's ops are elementwise, so a value may have any shape instead of being a scalar; constants stay scalars. Values
+are held as the Dst register holds them, in the format of their descriptions.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from opscope.simulator.kernels.registry import KERNELS, Call, Images, Kernel
 
 
 def applies_to_scalars(op: Operation) -> bool:
-    """Whether a body may hold this operation: an elementwise kernel, or a constant."""
+    """Whether a body may contain this operation: an elementwise kernel, or a constant."""
     return isinstance(op.params, EltwiseParams | FullParams | ConstantParams) and len(op.outputs) == 1
 
 
@@ -29,7 +29,7 @@ class Scalar:
         self.steps = [_step(op, program) for op in program.operations]
 
     def __call__(self, *images: np.ndarray) -> Images:
-        """Images of the results; every argument has the shape of the whole, or none."""
+        """Returns the images of the results; every argument is a scalar or has the shape of the whole array."""
         values = dict(zip(self.program.inputs, images, strict=True))
         for op, run in zip(self.program.operations, self.steps, strict=True):
             values[op.outputs[0]] = run([values[t] for t in op.inputs])

@@ -4,9 +4,9 @@
     config.set_configuration_options(balancer_policy="Ribbon", amp_level=1)
     config.set_epoch_break("matmul_7")
     config.override_op_size("matmul_3", (4, 8))
-    found = config.plan(graph, "wormhole_b0")
+    plan = config.plan(graph, "wormhole_b0")
 
-An option whose job nothing here has says so when it is set: a warning of class `NoEffect`.
+Setting an option that nothing here implements gives a warning of class `NoEffect`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ DEVICE_CONFIGS: dict[str, tuple[str, int]] = {
 
 
 class NoEffect(UserWarning):
-    """An option was set whose job nothing here has."""
+    """An option was set that has no effect here."""
 
 
 def _flag(value: Any) -> bool:

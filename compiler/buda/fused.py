@@ -1,6 +1,6 @@
-"""Fused ops: several elementwise steps that one op's cores do, micro block by micro block.
+"""Fused ops: several elementwise steps that the cores of one op compute, micro block by micro block.
 
-What a step makes stays in Dst for the next one (`dest`) or goes to a small buffer (`intermed0` and so on); only the
+The result of a step stays in Dst for the next one (`dest`) or goes to a small buffer (`intermed0` and so on); only the
 last step's result (`output`) leaves the cores. Names and limits are TT-Buda's (tt-budabackend: src/net2hlks/README.md).
 """
 

@@ -1,4 +1,4 @@
-"""The Buda graph: what the balancer and the placer see of a program. Frozen dataclasses, no IR.
+"""The Buda graph: the form of a program that the balancer and the placer work on. Frozen dataclasses, no IR.
 
 A tensor has four dimensions `w, z, r, c`, the last two counted in 32x32 tiles. An op computes; whatever only moves
 data (slice, stack, transpose, broadcast, pad) is a *TM* on the edge from producer to consumer, done by the network

@@ -1,4 +1,4 @@
-"""A plan as a device follows it: each op's cores, blocks and buffers, and each queue's place in DRAM."""
+"""Turns a plan into the form that a device executes: cores, blocks and buffers of ops, places of queues in DRAM."""
 
 from __future__ import annotations
 

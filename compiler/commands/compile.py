@@ -175,7 +175,7 @@ def opt(
         chosen = passes.parse(",".join(pipelines))
         printed = []
         for part in parts:
-            module = text.parse(_decode(file, part), str(file)) if _is_ours(part) else _vetted(part)
+            module = text.parse(_decode(file, part), str(file)) if _is_ours(part) else _read_vetted(part)
             passes.run(chosen, module)
             printed.append(text.to_text(module, locations, not custom_form))
         _emit("// -----\n".join(printed), output)
@@ -189,7 +189,7 @@ def opt(
         raise
 
 
-def _vetted(data: bytes) -> ModuleOp:
+def _read_vetted(data: bytes) -> ModuleOp:
     from opscope.compiler.ir import door, guard
 
     read = partial(door.read, every=True)

@@ -1,8 +1,8 @@
-"""What a location says of its op: the name of what it makes, where that is written, and how it lies.
+"""Locations of ops: the name of the value that an op makes, its place in the source, and its order of dims.
 
-A pass that has an op make its result in another order of dims says so in the name, so that whoever looks for the value
-of `net/relu` knows how to read it: `net/relu = permute[0,3,1,2]` is a value of which that permutation is `net/relu`.
-Several moves stand in the order in which they are applied. A step on the way to that value is `part of net/relu`.
+If a pass makes an op produce its result in another order of dims, it notes that in the name, so that readers of
+`net/relu` know how to get it: `net/relu = permute[0,3,1,2]` is a value of which that permutation is `net/relu`. Several
+moves are listed in the order in which they are applied. A step on the way to that value is `part of net/relu`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PART = "part of "
 
 
 def location(op: Operation) -> str:
-    """`name (file:line)` of an op; what is not known is left out."""
+    """Returns `name (file:line)` of an op, without the parts that are not known."""
     loc: Any = op.location
     name = ""
     if isinstance(loc, NameLoc):
@@ -34,12 +34,15 @@ def location(op: Operation) -> str:
 
 
 def name_of(op: Operation) -> str:
-    """The name of the value that an op makes or is made for; empty where its location has none."""
+    """Returns the name of the value that an op makes or is a part of; empty if its location has none."""
     return op.location.desc.data.removeprefix(PART).partition(EQUALS)[0] if isinstance(op.location, NameLoc) else ""
 
 
 def moved(loc: Any, move: str, numbers: Sequence[int]) -> Any:
-    """The location of a value that `move` makes what `loc` says: a `permute` by an order, a `reshape` to a shape."""
+    """Returns the location of a value that `move` turns into the value named by `loc`.
+
+    `numbers` are the order of a `permute` or the shape of a `reshape`.
+    """
     if not isinstance(loc, NameLoc) or loc.desc.data.startswith(PART):
         return loc
     name, _, after = loc.desc.data.partition(EQUALS)
@@ -53,22 +56,25 @@ def moved(loc: Any, move: str, numbers: Sequence[int]) -> Any:
     return NameLoc(StringAttr(f"{name}{EQUALS}{suffix}" if suffix else name), loc.location)
 
 
-def tell_value(value: SSAValue, op: Operation) -> None:
-    """Before `value` takes the place of an op's result: where it is a step to that, it is the result from now on."""
+def take_over_location(value: SSAValue, op: Operation) -> None:
+    """Gives the maker of `value` the location of `op`, before `value` replaces the op's result.
+
+    Does so only if the maker was a step on the way to that result.
+    """
     source = value.owner
     if isinstance(source, Operation) and len(source.results) == 1 and name_of(op) and name_of(source) == name_of(op):
         source.location = op.location
 
 
 def reshaped(op: Operation, reshape: Operation) -> Any:
-    """The location of an op that makes the result of a `reshape` of `op`, and is still told as what `op` made."""
+    """Returns the location of an op that makes the result of a `reshape` of `op`, under the name of `op`'s value."""
     if name_of(op) == name_of(reshape):
         return reshape.location
     return moved(op.location, "reshape", shape_of(op.results[0]))
 
 
-def tell_parts(ops: Iterable[Operation], results: Collection[SSAValue]) -> None:
-    """Of ops that were made for one: those that make none of its results are parts of it."""
+def mark_parts(ops: Iterable[Operation], results: Collection[SSAValue]) -> None:
+    """Marks those of `ops`, which replace one op, that make none of its `results` as parts of it."""
     for op in ops:
         loc: Any = op.location
         if isinstance(loc, NameLoc) and loc.desc.data and not any(value in results for value in op.results):

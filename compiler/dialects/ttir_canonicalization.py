@@ -12,17 +12,17 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 
 from opscope.compiler.dialects.from_row import RowOp
-from opscope.compiler.dialects.locations import reshaped, tell_value
+from opscope.compiler.dialects.locations import reshaped, take_over_location
 from opscope.compiler.dialects.ttir_values import (
     element,
     full,
     like,
     make,
     maker,
+    move_name_to_source,
     read_once,
     shape_of,
     splat,
-    tell_source,
 )
 
 Rule = Callable[[RowOp], "SSAValue | RowOp | None"]
@@ -45,7 +45,7 @@ class Canonicalization(RewritePattern):
                 rewriter.replace(op, replacement)
                 return
             if replacement is not None:
-                tell_value(replacement, op)
+                take_over_location(replacement, op)
                 rewriter.replace(op, [], [replacement])
                 return
 
@@ -99,7 +99,7 @@ def reshape_of_a_reshape(op: RowOp) -> RowOp | None:
     before = maker(op.operands[0], "reshape")
     if before is None:
         return None
-    tell_source(op.operands[0])
+    move_name_to_source(op.operands[0])
     return make("reshape", [before.operands[0]], op.results[0].type, op, shape=shape_of(op.results[0]))
 
 
@@ -130,7 +130,7 @@ def permute_of_a_permute(op: RowOp) -> SSAValue | RowOp | None:
     before = maker(op.operands[0], "permute")
     if before is None:
         return None
-    tell_source(op.operands[0])
+    move_name_to_source(op.operands[0])
     first = before.read()["permutation"]
     return make("permute", [before.operands[0]], op.results[0].type, op, permutation=[first[i] for i in order])
 

@@ -1,4 +1,4 @@
-"""Which permutations bring a convolution's weights into their order: the host does those, before there are tiles.
+"""Finds permutations that bring a convolution's weights into their order; the host does those before tiling.
 
 On the device PyTorch's (out, in, 3, 3) would be tiles of 1,024 words that hold 9.
 """

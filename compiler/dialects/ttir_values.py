@@ -1,4 +1,4 @@
-"""What rewrites of ttir ask about a value, and how they make one."""
+"""Helpers for rewrites of ttir: questions about values, and ways to make new ones."""
 
 from __future__ import annotations
 
@@ -71,9 +71,11 @@ def make(name: str, operands: Sequence[SSAValue], result: Attribute, source: Ope
     )
 
 
-def tell_source(value: SSAValue) -> None:
-    """Before the movement that makes `value` goes away: where it was the last of the ops that an op of the program
-    became, what it read is told as that op's value, moved."""
+def move_name_to_source(value: SSAValue) -> None:
+    """Gives the source of the movement that makes `value` its name, before that movement is removed.
+
+    Does so only if both are steps of the same op of the program; the name then notes the movement.
+    """
     move = maker(value, "permute", "reshape")
     source = move.operands[0].owner if move is not None else None
     if move is None or not isinstance(source, Operation) or len(source.results) != 1:
@@ -101,10 +103,10 @@ __all__ = [
     "like",
     "make",
     "maker",
+    "move_name_to_source",
     "read_once",
     "readers",
     "shape_of",
     "splat",
-    "tell_source",
     "without_ones",
 ]

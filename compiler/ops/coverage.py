@@ -91,7 +91,7 @@ def _entry(row: OpRow) -> Coverage:
         limits=tuple(
             f"{', '.join(limit.types) or 'any type'} ({limit.condition}): {limit.kind}: {limit.reason}"
             for limit in known_limits()
-            if row.lowered and limit.covers(row.stablehlo) and _meet(limit.types, row.dtypes)
+            if row.lowered and limit.covers(row.stablehlo) and _types_in_classes(limit.types, row.dtypes)
         ),
     )
 
@@ -102,7 +102,7 @@ def known_limits() -> tuple[Any, ...]:
     return tuple(limit for point in entry_points(group=LIMITS) for limit in point.load()())
 
 
-def _meet(types: Iterable[str], classes: Iterable[str]) -> bool:
+def _types_in_classes(types: Iterable[str], classes: Iterable[str]) -> bool:
     """Whether one of the element types is of one of the classes; no types stand for any type."""
     classes_of_types = {"bool" if each == "i1" else CLASS_OF.get(each[:1], "") for each in types}
     return not classes_of_types or not classes_of_types.isdisjoint(classes)

@@ -1,4 +1,4 @@
-"""Rows of ops that make tensors out of nothing."""
+"""Rows of ops that make tensors without operands."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The registry of custom calls: what becomes of each target that frameworks emit.
+"""The registry of custom calls: how the compiler treats each target that frameworks emit.
 
-`hand_on`: its operands are its results. `lower`: a pattern in passes/stablehlo_to_ttir/custom_call.py. `host`: only the
-host computes it, where `--unsupported-types=fallback` allows that. `never`: no compiler could, for the reason.
-A target without a row is `notimpl`: another library's symbol.
+`hand_on`: its operands are its results. `lower`: a pattern in passes/stablehlo_to_ttir/custom_call.py lowers it.
+`host`: only the host computes it, if `--unsupported-types=fallback` allows that. `never`: no compiler could, for the
+reason. A target without a row is `notimpl`: a symbol of some other library.
 """
 
 from __future__ import annotations
@@ -88,5 +88,5 @@ TARGETS: tuple[Target, ...] = (
 
 
 def find(name: str) -> Target | None:
-    """The first row that names a target; None where none does."""
+    """Returns the first row that matches a target; None if none does."""
     return next((row for row in TARGETS if fnmatchcase(name, row.pattern)), None)

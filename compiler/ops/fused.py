@@ -1,4 +1,4 @@
-"""Rows of ops that fusing makes: no StableHLO op of their own, one kernel for what several ops did."""
+"""Rows of ops that fusing makes: they have no StableHLO op, and one kernel computes several ops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The row of what the host computes: a StableHLO module inside one op, between tensors that never leave the host.
+"""The row of host ops: a StableHLO module inside one op, whose operands and results never leave the host.
 
 Its parameters are the module's text; `translations/ttnn_to_flatbuffer.py` makes bytecode of it.
 """

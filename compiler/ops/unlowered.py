@@ -1,6 +1,6 @@
-"""Rows of ops that are not lowered, each with its kind and reason: with them the table is total.
+"""Rows of ops that are not lowered, each with its kind and reason, so that the table has every op.
 
-`notimpl`: this compiler has not; `notyet`: the target has not; `never`: the hardware cannot.
+`notimpl`: this compiler lacks it; `notyet`: the target lacks it; `never`: the hardware cannot do it.
 """
 
 from __future__ import annotations

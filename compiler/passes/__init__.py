@@ -1,6 +1,6 @@
-"""The passes, one file or folder each, called as the pass is with `_` for `-`; a new file is a new pass.
+"""The passes, one file or folder each, named after the pass with `_` for `-`; a new file is a new pass.
 
-`load` imports the one that is asked for. What puts passes in order lies in `compiler/pipelines`.
+`load` imports one of them. `compiler/pipelines` puts passes in order.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ OF_XDSL = {
 
 
 def names() -> tuple[str, ...]:
-    """The names of all passes, in alphabetical order; imports none of them."""
+    """Returns the names of all passes, in alphabetical order, without importing them."""
     modules = (module.name.replace("_", "-") for module in iter_modules(__path__))
     return tuple(sorted((*modules, *OF_XDSL)))
 
 
 def load(name: str) -> type[ModulePass]:
-    """The class of the pass `name`. Raises ValueError where there is none."""
+    """Returns the class of the pass `name`. Raises ValueError if there is none."""
     if name not in names():
         raise ValueError(f"no pass {name}")
     place = f"xdsl.transforms.{OF_XDSL[name]}" if name in OF_XDSL else f"{__name__}.{name.replace('-', '_')}"

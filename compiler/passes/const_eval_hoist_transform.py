@@ -1,8 +1,8 @@
-"""Pass `const-eval-hoist-transform`: what is computed of parameters and constants alone is computed once.
+"""Pass `const-eval-hoist-transform`: ops that depend on parameters and constants alone are computed once.
 
-Such ops go to functions of their own, one per connected part; `ttcore.load_cached` in their place has their results,
-and the runtime computes them again only for other parameters. A convolution's weights are brought into their order
-before: the host does that (`ttir_conv_weights.py`).
+Such ops move to functions of their own, one per connected part. `ttcore.load_cached` in their place returns their
+results, and the runtime computes them again only if the parameters change. The host brings a convolution's weights
+into their order before (`ttir_conv_weights.py`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from opscope.compiler.dialects.from_row import RowOp
 from opscope.compiler.dialects.load_cached import LoadCachedOp
 from opscope.compiler.dialects.ttir_conv_weights import prepares_weights
 from opscope.compiler.ir.functions import CONST_EVAL, KIND, functions, kind_of
-from opscope.compiler.passes.tt_populate_argument_types import stays
+from opscope.compiler.passes.tt_populate_argument_types import constant_arguments
 
 NEVER = frozenset({"control", "collective", "host", "random", "layout"})
 """Families whose ops stay where they are."""
@@ -32,7 +32,7 @@ class ConstEvalHoistTransform(ModulePass):
     name = "const-eval-hoist-transform"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        """Changes the module in place; a second time finds nothing more."""
+        """Changes the module in place; running it again changes nothing."""
         for func in functions(op):
             if not kind_of(func):
                 for made in _hoist(func):
@@ -41,7 +41,7 @@ class ConstEvalHoistTransform(ModulePass):
 
 def _hoist(func: FuncOp) -> list[FuncOp]:
     block = func.body.blocks[0]
-    known: set[SSAValue] = {arg for arg, kept in zip(block.args, stays(func), strict=True) if kept}
+    known: set[SSAValue] = {arg for arg, kept in zip(block.args, constant_arguments(func), strict=True) if kept}
     hoisted: dict[Operation, None] = {}
     for op in block.ops:
         if not _may_move(op) or not all(value in known for value in op.operands):
@@ -61,13 +61,14 @@ def _hoist(func: FuncOp) -> list[FuncOp]:
 
 
 def _may_move(op: Operation) -> bool:
-    """Whether an op is one of ttir that calls no other function."""
+    """Whether an op is a ttir op that calls no function."""
     is_ttir = isinstance(op, RowOp) and op.name.startswith("ttir.") and op.ROW.group not in NEVER
     return is_ttir and "programs" not in op.properties
 
 
 def _parts(ops: list[Operation]) -> list[list[Operation]]:
-    """The ops in connected parts, each in order. What only makes a constant connects nothing: each part has its own."""
+    """Groups the ops into connected parts, each in order. Ops that only make a constant connect nothing: each part has
+    its own copy."""
     part = {op: number for number, op in enumerate(ops)}
 
     def find(op: Operation) -> int:
@@ -95,7 +96,7 @@ def _is_constant(op: Operation) -> bool:
 
 
 def _function(func: FuncOp, number: int, ops: list[Operation]) -> FuncOp:
-    """The function of one part; the part's place has what loads its results."""
+    """Makes the function of one part, and replaces the part by an op that loads its results."""
     inside = set(ops)
     copies: dict[SSAValue, Operation] = {}
     for op in ops:

@@ -1,4 +1,4 @@
-"""Pass `inline`: a called function's ops in place of the call, of StableHLO and of ttir."""
+"""Pass `inline`: replaces calls by the ops of the called function, in StableHLO and in ttir."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DECOMPOSITION = "decomposition"
 
 @dataclass(frozen=True)
 class Inline(ModulePass):
-    """Inlines every `func.call`, and drops functions that were only called so."""
+    """Inlines every `func.call`, and drops private functions that nothing names any more."""
 
     name = "inline"
 
@@ -32,7 +32,7 @@ class Inline(ModulePass):
 
 
 def inline_calls(module: ModuleOp, chosen: Callable[[str], bool]) -> set[str]:
-    """Puts bodies in place of the calls of chosen functions; the names of those. Raises CompilerInputError."""
+    """Replaces calls of chosen functions by their bodies; returns their names. Raises CompilerInputError."""
     by_name = {func.sym_name.data: func for func in functions(module)}
     called: set[str] = set()
     sizes: dict[str, int] = {}
@@ -51,7 +51,7 @@ def inline_calls(module: ModuleOp, chosen: Callable[[str], bool]) -> set[str]:
 
 
 def drop(module: ModuleOp, names: Iterable[str]) -> None:
-    """Drops those of the functions that are private, and that nothing names any more."""
+    """Drops those of the functions that are private and that nothing names any more."""
     candidates = set(names)
     while gone := [func for func in functions(module) if _is_spare(func, candidates) and not _named(module, func)]:
         for func in gone:
@@ -61,7 +61,7 @@ def drop(module: ModuleOp, names: Iterable[str]) -> None:
 
 
 def callee_of(call: CallOp) -> str:
-    """Name of the function that is called."""
+    """Returns the name of the called function."""
     return call.callee.root_reference.data
 
 
@@ -70,7 +70,7 @@ def _calls(func: FuncOp) -> list[CallOp]:
 
 
 def _callees_first(by_name: dict[str, FuncOp], chosen: Callable[[str], bool]) -> list[FuncOp]:
-    """All functions, each behind those that it calls. Raises CompilerInputError where that cannot be."""
+    """Returns all functions, each after those that it calls. Raises CompilerInputError if that is impossible."""
     order: list[FuncOp] = []
     done: set[str] = set()
     for start in by_name:
@@ -95,7 +95,7 @@ def _callees_first(by_name: dict[str, FuncOp], chosen: Callable[[str], bool]) ->
 
 
 def _check(name: str, callees_of: dict[str, list[str]], by_name: dict[str, FuncOp]) -> None:
-    """Refuses calls of what is not there, and of a function whose own calls are being followed."""
+    """Raises CompilerInputError for calls of a function that does not exist or whose own calls are being followed."""
     for callee in callees_of[name]:
         got = "itself" if callee == name else f"@{callee}, which calls it" if callee in callees_of else f"@{callee}"
         if callee in callees_of or callee not in by_name:
@@ -103,7 +103,7 @@ def _check(name: str, callees_of: dict[str, list[str]], by_name: dict[str, FuncO
 
 
 def _replace(call: CallOp, callee: FuncOp) -> None:
-    """Puts the callee's ops in place of one call."""
+    """Replaces one call by the callee's ops."""
     block = callee.body.blocks[0]
     values: dict[SSAValue, SSAValue] = dict(zip(block.args, call.operands, strict=True))
     parent = call.parent

@@ -1,6 +1,6 @@
-"""Pass `tt-populate-argument-types`: says which arguments of the entry are parameters and constants.
+"""Pass `tt-populate-argument-types`: marks the arguments of the entry that are parameters or constants.
 
-What is computed of those alone is the same in every run (`const_eval_hoist_transform.py`).
+Ops that depend on those alone have the same results in every run (`const_eval_hoist_transform.py`).
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class TtPopulateArgumentTypes(ModulePass):
         func.arg_attrs = ArrayAttr([DictionaryAttr({KEY: ArgumentTypeAttr.of(word)}) for word in types])
 
 
-def stays(func: FuncOp) -> list[bool]:
+def constant_arguments(func: FuncOp) -> list[bool]:
     """Per argument, whether it is a parameter or a constant."""
     count = len(func.body.blocks[0].args)
     if func.arg_attrs is None:

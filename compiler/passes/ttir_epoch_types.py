@@ -1,9 +1,8 @@
 """Pass `ttir-epoch-types`: each op of a training step belongs to the forward pass, the backward pass or the optimizer.
 
-TT-Buda makes the backward pass itself, and knows. Ours comes from JAX, which says so in locations:
-`transpose(jvp(...))` is backward, `jvp(...)` forward. What has no such location is the optimizer's where it depends on
-the backward pass, else it belongs to the first that reads it. Ops are marked, and put in that order. Without a backward
-pass nothing is marked.
+TT-Buda makes the backward pass itself. Here it comes from JAX, which leaves it in locations: `transpose(jvp(...))` is
+backward, `jvp(...)` forward. An op without such a location belongs to the optimizer if it depends on the backward pass,
+else to the kind of its first reader. Ops are marked and sorted in that order. Without a backward pass none is marked.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ def _by_location(op: Operation) -> int | None:
 def _by_dataflow(
     ops: Sequence[Operation], by_location: dict[Operation, int | None], end: Operation
 ) -> dict[Operation, int]:
-    """The place of each op in `EPOCH_TYPES`; none before one that it reads from, whatever locations say."""
+    """Returns the place of each op in `EPOCH_TYPES`; an op never comes before one that it reads from."""
     kinds: dict[Operation, int] = {}
     backward = EPOCH_TYPES.index("backward")
     for op in ops:

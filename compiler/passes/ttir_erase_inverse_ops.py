@@ -1,8 +1,9 @@
-"""Pass `ttir-erase-inverse-ops`: data movement that undoes what moved data before it is taken out.
+"""Pass `ttir-erase-inverse-ops`: removes data movements that cancel each other.
 
-A movement sinks below the elementwise ops and products that read it, where that costs no other movement, until it meets
-its inverse; two movements in a row are one, and none where they cancel (`ttir_canonicalization.py`). Runs until nothing
-changes. An op that makes its result in another order says so in its location (`compiler/dialects/locations.py`).
+A movement sinks below the elementwise ops and products that read it, if that costs no other movement, until it meets
+its inverse. Two movements in a row become one, or none if they cancel (`ttir_canonicalization.py`). The pass runs until
+nothing changes. If an op then makes its result in another order, its location notes that
+(`compiler/dialects/locations.py`).
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ from xdsl.pattern_rewriter import (
 from xdsl.transforms.dead_code_elimination import region_dce
 
 from opscope.compiler.dialects.from_row import RowOp
-from opscope.compiler.dialects.locations import moved, reshaped, tell_parts
+from opscope.compiler.dialects.locations import mark_parts, moved, reshaped
 from opscope.compiler.dialects.ttir_canonicalization import patterns_of
 from opscope.compiler.dialects.ttir_conv_weights import prepares_weights
-from opscope.compiler.dialects.ttir_values import like, make, maker, read_once, shape_of, tell_source
+from opscope.compiler.dialects.ttir_values import like, make, maker, move_name_to_source, read_once, shape_of
 from opscope.compiler.ops.shapes import Shape
 from opscope.compiler.passes.ttir_implicit_broadcast_fold import broadcasts
 
@@ -92,13 +93,13 @@ def sunk_permute(op: RowOp) -> list[RowOp] | None:
             source = made[-1].results[0]
         operands.append(source)
     inner = make(op.ROW.ttir, operands, like(op.results[0], _turned_back(shape, order)), op, **op.read())
-    tell_parts(made, ())
+    mark_parts(made, ())
     inner.location = moved(op.location, "permute", order)
     return [*made, inner, make("permute", inner.results, op.results[0].type, op, permutation=order)]
 
 
 def _turned_back(shape: Shape, order: Sequence[int]) -> Shape:
-    """What a permutation by `order` makes `shape` of."""
+    """Returns the shape that a permutation by `order` turns into `shape`."""
     return tuple(shape[order.index(dim)] for dim in range(len(shape)))
 
 
@@ -140,7 +141,7 @@ def _moved(
 def _sources(op: RowOp, moved: list[SSAValue]) -> list[SSAValue]:
     """The operands of an op, where a movement made one what that moved."""
     for value in moved:
-        tell_source(value)
+        move_name_to_source(value)
     return [v.owner.operands[0] if v in moved else v for v in op.operands]  # type: ignore[union-attr]
 
 

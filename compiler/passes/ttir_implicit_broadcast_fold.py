@@ -1,7 +1,7 @@
 """Pass `ttir-implicit-broadcast-fold`: elementwise kernels repeat dims of size 1 themselves, as NumPy does.
 
-An operand that a `broadcast` makes is read from where that reads it, one that only got leading dims of size 1 from
-before, and a constant of one number is a scalar.
+If a `broadcast` makes an operand, the op reads the broadcast's operand instead. The same holds for reshapes that only
+add leading dims of size 1. A constant of one number becomes a scalar.
 """
 
 from __future__ import annotations

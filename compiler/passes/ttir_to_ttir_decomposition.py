@@ -1,4 +1,4 @@
-"""Pass `ttir-to-ttir-decomposition`: ops that no kernel does, in ops that one does.
+"""Pass `ttir-to-ttir-decomposition`: rewrites ops that have no kernel in ops that have one.
 
 `dot_general` becomes [batch, rows, inner] x [batch, inner, columns]: permutations and reshapes around a `matmul`.
 """
@@ -15,7 +15,7 @@ from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
 from opscope.compiler.dialects.from_row import RowOp
-from opscope.compiler.dialects.locations import tell_parts
+from opscope.compiler.dialects.locations import mark_parts
 from opscope.compiler.dialects.ttir_values import like, make, shape_of
 from opscope.compiler.dialects.unlowered import DotGeneralOp
 
@@ -64,7 +64,7 @@ class _Contraction:
         kind = like(self.op.results[0], [*batch, m, n])
         product = self.emit("matmul", [left, right], kind, transpose_a=turn_left, transpose_b=turn_right)
         result = self.reshape(product, shape_of(self.op.results[0]))
-        tell_parts(self.made, [result])
+        mark_parts(self.made, [result])
         block = self.op.parent
         assert block is not None
         block.insert_ops_before(self.made, self.op)

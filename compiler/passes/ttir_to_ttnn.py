@@ -1,7 +1,7 @@
 """Pass `ttir-to-ttnn`: every value gets a place and a format, every ttir op becomes its ttnn op.
 
-Inputs come as row-major host tensors, become tiles, move to the device's DRAM; kernels read and write tiles there;
-results come back and become row-major again. Ops that nobody reads are dropped.
+Inputs arrive as row-major host tensors, are tiled and move to the device's DRAM. Kernels read and write tiles there.
+Results move back and become row-major again. Ops without readers are dropped.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def forced_format(name: str | None) -> NumberFormat | None:
 
 @dataclass(frozen=True)
 class _Formats:
-    """Which number format a tensor is held in on this board."""
+    """Chooses the number formats of tensors on this board."""
 
     system: SystemDesc
     forced: NumberFormat | None
@@ -137,7 +137,7 @@ def _shape_type(kind: TensorType, encoding: layout.TTNNLayoutAttr) -> TensorType
 
 
 class _Function:
-    """One function on its way to ttnn."""
+    """Converts one function to ttnn."""
 
     def __init__(self, func: FuncOp, formats: _Formats, fallback: bool = False) -> None:
         self.func, self.formats, self.kind = func, formats, kind_of(func)
@@ -167,7 +167,7 @@ class _Function:
         results: list[SSAValue] = []
         for op in self.old.ops:
             if isinstance(op, ReturnOp):
-                results = [self.taken(v, values) for v in op.operands]
+                results = [self.on_host(v, values) for v in op.operands]
                 self.block.add_op(ReturnOp(*results))
             elif op.name == HOST_OP:
                 self.host_op(op, values)
@@ -194,8 +194,8 @@ class _Function:
         # A value that no kernel reads stays where it is.
         values[value] = self.upload(value, host) if others and not stays else host
 
-    def taken(self, value: SSAValue, values: dict[SSAValue, SSAValue]) -> SSAValue:
-        """A value on the host: where it is already, or brought back."""
+    def on_host(self, value: SSAValue, values: dict[SSAValue, SSAValue]) -> SSAValue:
+        """Returns a value on the host, downloaded if it is not there yet."""
         return self.hosted[value] if values[value] is self.hosted.get(value) else self.download(value, values[value])
 
     def host_op(self, op: Operation, values: dict[SSAValue, SSAValue]) -> None:
@@ -324,7 +324,7 @@ def _in_dst(op: Operation, row: OpRow) -> Sequence[SSAValue]:
 
 
 def _user(value: SSAValue) -> str:
-    """The op to blame for a value: the one that makes it, else the first that reads it."""
+    """Returns the op to name in errors about a value: the one that makes it, else the first that reads it."""
     if isinstance(value.owner, Operation):
         return value.owner.name
     return next((use.operation.name for use in value.uses), "func.func")

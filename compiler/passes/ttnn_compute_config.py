@@ -53,24 +53,24 @@ class TtnnComputeConfig(ModulePass):
                 # 16 bits of Dst are either 5 or 8 bits of exponent: a kernel between the two needs all 32.
                 mixed = len({f.exponent_bits for f in formats if f.is_float}) > 1
                 wide = inner.ROW.matrix or mixed or any(f.name == "Float32" for f in formats)
-                enough = _enough(inner, fidelity) if self.fewest_phases else fidelity
+                enough = _sufficient_fidelity(inner, fidelity) if self.fewest_phases else fidelity
                 inner.properties["compute_config"] = configs[wide and wide_dst, enough]
 
 
-def _enough(op: RowOp, asked: str) -> str:
-    """The fidelity of fewest phases, at most the one asked for, that reads all bits of a product's operands.
+def _sufficient_fidelity(op: RowOp, highest: str) -> str:
+    """The fidelity of fewest phases, at most `highest`, that reads all bits of a product's operands.
 
     Phases are Lh.Rh, Lh.Rl, Ll.Rh, Ll.Rl: where an operand has no low bits its later phases add nothing.
     """
     if op.ROW.group not in ("matmul", "conv"):
-        return asked
+        return highest
     left, right = (layout.layout_of(v) for v in op.operands[:2])
     if left is None or right is None or op.ROW.ttir == "scaled_dot_product_attention":
-        return asked  # attention multiplies exponentials too, which have all bits
+        return highest  # attention multiplies exponentials too, which have all bits
     left_fits, right_fits = _bits(left) <= LEFT_HIGH, _bits(right) <= RIGHT_HIGH
     needed = "lofi" if left_fits and right_fits else "hifi2" if left_fits else "hifi3" if right_fits else "hifi4"
     order = list(FIDELITIES)
-    return order[min(order.index(asked), order.index(needed))]
+    return order[min(order.index(highest), order.index(needed))]
 
 
 def _bits(encoding: layout.TTNNLayoutAttr) -> int:

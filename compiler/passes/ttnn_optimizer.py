@@ -105,7 +105,7 @@ class _Chooser:
         shape = shape_of(value)
         in_dram, kind = describe(value), value.type
         assert isinstance(kind, TensorType)
-        for spread, grid in self.ways(op, shape):
+        for spread, grid in self.spread_choices(op, shape):
             held = replace(in_dram, buffer_type="l1", memory_layout=spread, grid=grid)
             address = self.bank.fit(bank_bytes(held, self.profile))
             if address is None:
@@ -122,7 +122,7 @@ class _Chooser:
             )
             return
 
-    def ways(self, op: RowOp, shape: tuple[int, ...]) -> Iterator[Spread]:
+    def spread_choices(self, op: RowOp, shape: tuple[int, ...]) -> Iterator[Spread]:
         """How a kernel's result may lie, the best first."""
         rows, columns = tile_matrix(shape)
         wanted = SHARE * min(self.profile.cores, max(rows * columns, 1))

@@ -72,7 +72,7 @@ def _widen(value: SSAValue) -> None:
     if encoding is None or encoding.layout != "tile" or not isinstance(kind, TensorType):
         return
     held = number_format(encoding.data_type)
-    shared = any(isinstance(use.operation, ReturnOp) or _hands_on(use.operation) for use in value.uses)
+    shared = any(isinstance(use.operation, ReturnOp) or _passes_through(use.operation) for use in value.uses)
     if held.kind != "block" or shared:
         return
     wide = number_format(WIDENED[held.exponent_bits]).ttcore
@@ -80,7 +80,7 @@ def _widen(value: SSAValue) -> None:
     Rewriter.replace_value_with_new_type(value, TensorType(kind.element_type, shape_of(value), new))
 
 
-def _hands_on(op: object) -> bool:
+def _passes_through(op: object) -> bool:
     """Whether an op's result has the format of its operand."""
     return isinstance(op, RowOp) and op.ROW.group in ("layout", "control") and op.ROW.ttir != "deallocate"
 

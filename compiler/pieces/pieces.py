@@ -100,7 +100,7 @@ def _piece(op: RowOp, program: int, number: int, callees: dict[str, FuncOp], sys
     block.add_op(copy)
     block.add_op(ReturnOp(*copy.results))
     types = ([v.type for v in operands], [r.type for r in copy.results])
-    module = ModuleOp([FuncOp("main", types, Region(block)), *_called(op, callees)])
+    module = ModuleOp([FuncOp("main", types, Region(block)), *_copies_of_callees(op, callees)])
     programs = to_binary(module, system_desc).programs
     entry = programs[0]
     stablehlo_op, combines = tolerance_op(op.ROW)
@@ -115,7 +115,7 @@ def _piece(op: RowOp, program: int, number: int, callees: dict[str, FuncOp], sys
     )  # fmt: skip
 
 
-def _called(op: RowOp, callees: dict[str, FuncOp]) -> list[FuncOp]:
+def _copies_of_callees(op: RowOp, callees: dict[str, FuncOp]) -> list[FuncOp]:
     """Copies of the functions that an op names, and of those that these name."""
     waiting = [op]
     called: dict[str, FuncOp] = {}

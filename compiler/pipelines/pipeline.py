@@ -1,4 +1,4 @@
-"""The pipeline that an option set asks for, and how a pipeline string is read and run."""
+"""Builds the pipeline for a set of options, and parses and runs pipeline strings."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 def ttir_passes(unsupported_types: str = "fail") -> tuple[ModulePass, ...]:
-    """The passes of stage `stablehlo-to-ttir`. Raises CompilerInputError for an unknown word."""
+    """Returns the passes of stage `stablehlo-to-ttir`. Raises CompilerInputError for an unknown word."""
     if unsupported_types not in UNSUPPORTED_TYPES:
         raise CompilerInputError(
             f"unsupported types: expected {' or '.join(UNSUPPORTED_TYPES)}, got {unsupported_types!r}"
@@ -90,7 +90,7 @@ def _argument_types(options: CompileOptions) -> tuple[ModulePass, ...]:
 
 
 def graph_passes() -> tuple[ModulePass, ...]:
-    """What level 1 does to ttir: fewer ops that compute the same."""
+    """Returns the passes of level 1 on ttir, which leave fewer ops that compute the same."""
     return (
         Inline(),
         CanonicalizePass(),
@@ -107,12 +107,12 @@ def graph_passes() -> tuple[ModulePass, ...]:
 
 
 def spell(passes: tuple[ModulePass, ...]) -> str:
-    """Passes as a string that `parse` reads: `a,b{x=1}`; options at their default are left out."""
+    """Returns passes as a string that `parse` reads, such as `a,b{x=1}`; options at their defaults are left out."""
     return ",".join(str(p.pipeline_pass_spec()) for p in passes)
 
 
 def parse(spec: str) -> tuple[ModulePass, ...]:
-    """Passes of a string. Raises CompilerInputError for an unknown pass or option."""
+    """Parses a pipeline string. Raises CompilerInputError for an unknown pass or option."""
     try:
         return tuple(module_pass for part in parse_pipeline(spec) for module_pass in _passes(part))
     except CompilerInputError:
@@ -126,7 +126,7 @@ def parse(spec: str) -> tuple[ModulePass, ...]:
 
 
 def _passes(spec: ArgSpec) -> tuple[ModulePass, ...]:
-    """The pass of that name, or all passes of a pipeline that tt-mlir names so."""
+    """Returns the pass of that name, or all passes of the tt-mlir pipeline of that name."""
     if spec.name == FRONT:
         no_options(spec)
         return tuple(
@@ -143,10 +143,10 @@ def run(passes: tuple[ModulePass, ...], module: ModuleOp, before: tuple[ModulePa
     What a pass raises has a note of its name and of the pipeline, `before` included, that fails the same way.
     """
     for count, module_pass in enumerate(passes, 1):
-        with noted(lambda module_pass=module_pass, count=count: _again(module_pass, (*before, *passes[:count]))):
+        with noted(lambda module_pass=module_pass, count=count: _repro_note(module_pass, (*before, *passes[:count]))):
             module_pass.apply(context(), module)
             module.verify()
 
 
-def _again(failed: ModulePass, passes: tuple[ModulePass, ...]) -> str:
+def _repro_note(failed: ModulePass, passes: tuple[ModulePass, ...]) -> str:
     return f"pass {failed.name} failed; to reproduce: opscope opt -p {shlex.quote(spell(passes))} FILE"

@@ -1,1 +1,1 @@
-"""What compiler and device share: the program, its file, boards and number formats. No xDSL, no jaxlib."""
+"""The parts that compiler and device share: the program, its file, boards, number formats. Needs no xDSL or jaxlib."""

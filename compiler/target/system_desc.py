@@ -76,11 +76,6 @@ class SystemDesc:
     buda: Profile
 
     @property
-    def harvest_mask(self) -> int:
-        """Harvested rows as a bit mask."""
-        return sum(1 << row for row in self.harvested_rows)
-
-    @property
     def has_fp32_dst(self) -> bool:
         """Whether Dst can hold 32 bits per datum."""
         return "Float32" in self.dst_formats

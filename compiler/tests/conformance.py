@@ -166,12 +166,12 @@ def _denormal(array: np.ndarray) -> np.ndarray:
     return (array != 0) & (np.abs(array.astype(np.float64)) < float(ml_dtypes.finfo(array.dtype).tiny))
 
 
-def per_op(found: Iterable[Score]) -> dict[str, collections.Counter[str]]:
+def per_op(rated: Iterable[Score]) -> dict[str, collections.Counter[str]]:
     """Op -> counts of `device`, `device right`, `by row`, `host`, `host right`, `never`. A constant is no op here
     unless it is all that a case has.
     """
     table: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
-    for score in found:
+    for score in rated:
         names = [op for op in score.ops if op not in _FILLING] or list(score.ops) or ["stablehlo.constant"]
         for op in names:
             counts = table[op]
@@ -184,11 +184,11 @@ def per_op(found: Iterable[Score]) -> dict[str, collections.Counter[str]]:
 _FILLING = ("stablehlo.constant", "stablehlo.return")
 
 
-def to_markdown(found: list[Score]) -> str:
+def to_markdown(rated: list[Score]) -> str:
     """The page docs/conformance.md."""
-    total = collections.Counter(score.kind for score in found)
-    right = collections.Counter(score.kind for score in found if score.right)
-    by_row = sum(score.verdict == "row" for score in found)
+    total = collections.Counter(score.kind for score in rated)
+    right = collections.Counter(score.kind for score in rated if score.right)
+    by_row = sum(score.verdict == "row" for score in rated)
     lines = [
         "# The specification's cases",
         "",
@@ -199,19 +199,19 @@ def to_markdown(found: list[Score]) -> str:
         "computes; the table at the end gives the reason. `by row`: right within the row of the tolerance table,",
         "because the device's number format cannot keep the tolerance of the case itself.",
         "",
-        f"{len(found)} cases: device {right['device']} of {total['device']} right ({by_row} by row), "
+        f"{len(rated)} cases: device {right['device']} of {total['device']} right ({by_row} by row), "
         f"host {right['host']} of {total['host']} right, never {total['never']}.",
         "",
         "| op | device | by row | host | never | right |",
         "|---|---|---|---|---|---|",
     ]
-    for op, c in per_op(found).items():
+    for op, c in per_op(rated).items():
         ran = c["device"] + c["host"]
         share = f"{100 * (c['device right'] + c['host right']) / ran:.0f} %" if ran else ""
         cells = [_of(c["device right"], c["device"]), str(c["by row"] or ""), _of(c["host right"], c["host"])]
         lines.append(f"| `{op}` | {' | '.join(cells)} | {c['never'] or ''} | {share} |")
     lines += ["", "## Never, and wrong", "", "| case | ops | class | why |", "|---|---|---|---|"]
-    for score in found:
+    for score in rated:
         if not score.right:
             ops = ", ".join(op.split(".")[1] for op in score.ops[:4])
             lines.append(f"| {score.number} | {ops} | {score.kind} | {score.why[:120]} |")
@@ -227,10 +227,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m opscope.compiler.tests.conformance", description=main.__doc__)
     parser.add_argument("--every", type=int, default=1, metavar="N")
     parser.add_argument("--optimization-level", type=int, default=0, choices=OPTIMIZATION_LEVELS)
-    asked = parser.parse_args()
+    options = parser.parse_args()
     if not programs.has_conformance():
         sys.exit("conformance: expected stablehlo_cases.zip beside the checkout, got none")
-    sys.stdout.write(to_markdown(list(scores(lambda number: number % asked.every == 0, asked.optimization_level))))
+    sys.stdout.write(to_markdown(list(scores(lambda number: number % options.every == 0, options.optimization_level))))
 
 
 if __name__ == "__main__":

@@ -71,10 +71,10 @@ def _mutate(text: str, rng: random.Random, texts: list[str]) -> str:
 
 
 def _replace(text: str, pattern: re.Pattern[str], new: str, rng: random.Random) -> str:
-    found = list(pattern.finditer(text))
-    if not found:
+    matches = list(pattern.finditer(text))
+    if not matches:
         return text
-    place = rng.choice(found)
+    place = rng.choice(matches)
     return text[: place.start()] + new + text[place.end() :]
 
 
@@ -126,13 +126,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m opscope.compiler.tests.mutations", description=main.__doc__)
     parser.add_argument("--count", type=int, default=500)
     parser.add_argument("--seed", type=int, default=1)
-    asked = parser.parse_args()
+    options = parser.parse_args()
     if not programs.has_conformance():
         print("no stablehlo_cases.zip beside the checkout: there is nothing to change")
         return 0
-    counts, bad = run(asked.count, asked.seed)
-    for what, number in counts.most_common():
-        print(f"{number:6} {what}")
+    counts, bad = run(options.count, options.seed)
+    for outcome, number in counts.most_common():
+        print(f"{number:6} {outcome}")
     for text in bad[:5]:
         print(f"--- untyped\n{text}", file=sys.stderr)
     return 1 if bad else 0

@@ -48,18 +48,18 @@ def test_one_without_effect_says_so(name: str) -> None:
 
 
 def test_formats_fidelity_and_dst() -> None:
-    found = planned(default_df_override="Bfp8_b", accumulate_df="Float32", math_fidelity="LoFi")
-    (op,) = (node for node in found.graph.ops if node.spec.type == "matmul")
+    buda_plan = planned(default_df_override="Bfp8_b", accumulate_df="Float32", math_fidelity="LoFi")
+    (op,) = (node for node in buda_plan.graph.ops if node.spec.type == "matmul")
     assert (op.data_format, op.spec.acc_format, op.spec.math_fidelity) == ("Bfp8_b", "Float32", "LoFi")
     # A Dst of 32 bits holds half as many tiles.
-    assert all(c.model.block.ublock.tiles <= 4 for c in found.choices.values())
+    assert all(c.model.block.ublock.tiles <= 4 for c in buda_plan.choices.values())
 
 
 def test_one_row_and_no_streaming() -> None:
-    found = planned("attention", place_on_one_row=True, enable_t_streaming=False, balancer_policy="Random")
-    assert {choice.model.grid.r for choice in found.choices.values()} == {1}
-    assert all(choice.model.stream.none for choice in found.choices.values())
-    assert found.policy == "Random"
+    buda_plan = planned("attention", place_on_one_row=True, enable_t_streaming=False, balancer_policy="Random")
+    assert {choice.model.grid.r for choice in buda_plan.choices.values()} == {1}
+    assert all(choice.model.stream.none for choice in buda_plan.choices.values())
+    assert buda_plan.policy == "Random"
     assert all(c.model.stream.none for c in planned(manual_t_streaming=True, balancer_policy="Random").choices.values())
 
 
@@ -70,11 +70,11 @@ def test_smaller_inner_blocks_are_left_out() -> None:
 
 
 def test_mixed_precision_narrows_products_alone_and_still_computes() -> None:
-    found = planned("attention", amp_level=1)
-    formats = {node.spec.type: node.data_format for node in found.graph.ops}
+    buda_plan = planned("attention", amp_level=1)
+    formats = {node.spec.type: node.data_format for node in buda_plan.graph.ops}
     assert formats["matmul"] == "Bfp8_b"
     assert formats["fused_op"] == "Float16_b"
-    program = to_binary(found, load_board("n150"))
+    program = to_binary(buda_plan, load_board("n150"))
     (out,) = run(program, model("attention").queues)
     (exact,) = run(to_binary(planned("attention"), load_board("n150")), model("attention").queues)
     golden = model("attention").golden[0]
@@ -83,17 +83,17 @@ def test_mixed_precision_narrows_products_alone_and_still_computes() -> None:
 
 
 def test_saved_intermediates_are_outputs() -> None:
-    found = planned(op_intermediates_to_save=["matmul_0"])
-    outs = run(to_binary(found, load_board("n150")), model("layer").queues)
+    buda_plan = planned(op_intermediates_to_save=["matmul_0"])
+    outs = run(to_binary(buda_plan, load_board("n150")), model("layer").queues)
     assert len(outs) == 2
     x, w = (next(q for n, q in model("layer").queues.items() if n == name)[0] for name in ("arg0", "arg1"))
     assert pcc(outs[1], x @ w) > 0.999
 
 
 def test_queues_lie_where_they_were_asked_to() -> None:
-    found = planned()
+    buda_plan = planned()
     for host in (True, False):
-        plan = to_binary(found, load_board("n150"), host_inputs=host, host_outputs=host).binary.plan
+        plan = to_binary(buda_plan, load_board("n150"), host_inputs=host, host_outputs=host).binary.plan
         places = {q.location for q in plan.queues if q.kind == "queue"}
         assert places == ({"host"} if host else {"dram"})
 
@@ -110,8 +110,8 @@ def test_chips_are_filled_in_the_order_asked_for() -> None:
         warnings.simplefilter("error")
         config.set_configuration_options(chip_placement_policy="MMIO_LAST")
     config.set_chip_break("add_0")
-    found = config.plan(model("layer").graph, "wormhole_b0", chips=2)
-    assert [epoch.chip for epoch in found.epochs] == [1, 0]
+    buda_plan = config.plan(model("layer").graph, "wormhole_b0", chips=2)
+    assert [epoch.chip for epoch in buda_plan.epochs] == [1, 0]
 
 
 @pytest.mark.parametrize(
@@ -158,10 +158,10 @@ def test_the_command_takes_options_and_lists_them(tmp_path: Path) -> None:
 
 
 def test_signature_is_the_published_one() -> None:
-    found = list(SEED.glob("003_*.txt")) if SEED.exists() else []
-    if not found:
+    files = list(SEED.glob("003_*.txt")) if SEED.exists() else []
+    if not files:
         pytest.skip("the documentation of TT-Buda's options is not here")
-    text = found[0].read_text(encoding="utf-8")
+    text = files[0].read_text(encoding="utf-8")
     signature = text[text.index("set_configuration_options(") :].split(")", 1)[0]
     published = [part.split(":")[0].strip() for part in signature.split("(", 1)[1].split(", ")]
     assert [name for name in published if "|" not in name] == list(OPTIONS)
@@ -169,7 +169,7 @@ def test_signature_is_the_published_one() -> None:
 
 
 def test_numbers_do_not_depend_on_where_queues_lie() -> None:
-    found = planned()
-    a = run(to_binary(found, load_board("n150"), dram="CLOSEST"), model("layer").queues)
-    b = run(to_binary(found, load_board("n150"), host_inputs=False, host_outputs=False), model("layer").queues)
+    buda_plan = planned()
+    a = run(to_binary(buda_plan, load_board("n150"), dram="CLOSEST"), model("layer").queues)
+    b = run(to_binary(buda_plan, load_board("n150"), host_inputs=False, host_outputs=False), model("layer").queues)
     np.testing.assert_array_equal(a[0], b[0])

@@ -14,39 +14,41 @@ DEVICE, NEVER = 885, 20
 """Cases that run without a host op, and that the hardware's formats cannot: a case that leaves its class is news."""
 
 
-def told(found: list[Score]) -> list[str]:
-    return [f"{score.number} {score.ops}: {score.why}" for score in found if score.kind != "never" and not score.right]
+def wrong_cases(all_scores: list[Score]) -> list[str]:
+    return [
+        f"{score.number} {score.ops}: {score.why}" for score in all_scores if score.kind != "never" and not score.right
+    ]
 
 
 def test_a_sample():
-    found = list(scores(lambda number: number % 30 == 3))
-    assert not told(found)
-    assert sum(score.kind == "device" for score in found) > 20
-    assert sum(score.kind == "host" for score in found) > 10
+    sample = list(scores(lambda number: number % 30 == 3))
+    assert not wrong_cases(sample)
+    assert sum(score.kind == "device" for score in sample) > 20
+    assert sum(score.kind == "host" for score in sample) > 10
 
 
 def test_a_sample_at_the_highest_level():
-    found = list(scores(lambda number: number % 250 == 3, 2))
-    assert found
-    assert not told(found)
+    sample = list(scores(lambda number: number % 250 == 3, 2))
+    assert sample
+    assert not wrong_cases(sample)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("level", [0, 2])
 def test_all_cases(level):
-    found = list(scores(level=level))
-    wrong = told(found)
-    assert all(score.right for score in found if score.kind == "device"), wrong
-    host = [score for score in found if score.kind == "host"]
+    all_scores = list(scores(level=level))
+    wrong = wrong_cases(all_scores)
+    assert all(score.right for score in all_scores if score.kind == "device"), wrong
+    host = [score for score in all_scores if score.kind == "host"]
     assert sum(score.right for score in host) >= 0.99 * len(host), wrong
-    assert sum(score.kind == "device" for score in found) >= DEVICE
-    assert sum(score.kind == "never" for score in found) <= NEVER
-    for op, counts in per_op(found).items():
+    assert sum(score.kind == "device" for score in all_scores) >= DEVICE
+    assert sum(score.kind == "never" for score in all_scores) <= NEVER
+    for op, counts in per_op(all_scores).items():
         ran = counts["device"] + counts["host"]
         assert counts["device right"] + counts["host right"] >= 0.9 * ran, op
     if not level:
         page = PAGE.read_text(encoding="utf-8")
-        assert page == to_markdown(found), "expected the current page; try `make conformance`"
+        assert page == to_markdown(all_scores), "expected the current page; try `make conformance`"
 
 
 def test_a_case_is_judged_by_its_own_check():

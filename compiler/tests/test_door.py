@@ -70,10 +70,10 @@ def test_what_calls_and_composites_name_comes_along_once_and_nothing_else_does()
       %0 = call @twice(%a) : (tensor<2xf32>) -> tensor<2xf32>
       %1 = stablehlo.composite "x.y" %0 {decomposition = @inner, version = 1 : i32} : (tensor<2xf32>) -> tensor<2xf32>
       return %1 : tensor<2xf32> }"""
-    found = door.read(source)
-    found.verify()
-    assert [func.sym_name.data for func in functions(found)] == ["main", "twice", "inner"]
-    assert programs.op_names(found) == ["stablehlo.composite", "stablehlo.tanh"]
+    module = door.read(source)
+    module.verify()
+    assert [func.sym_name.data for func in functions(module)] == ["main", "twice", "inner"]
+    assert programs.op_names(module) == ["stablehlo.composite", "stablehlo.tanh"]
 
 
 def test_what_takes_tuples_is_inlined_here_for_they_are_no_values():
@@ -90,8 +90,8 @@ def test_what_takes_tuples_is_inlined_here_for_they_are_no_values():
 
 def test_locations_survive():
     lowered = jax.jit(softmax).lower(np.ones((3, 4), np.float32)).compiler_ir("stablehlo")
-    found = door.read(lowered.operation.get_asm(enable_debug_info=True))
-    (dot,) = [op for op in found.walk() if op.name == "stablehlo.dot_general"]
+    module = door.read(lowered.operation.get_asm(enable_debug_info=True))
+    (dot,) = [op for op in module.walk() if op.name == "stablehlo.dot_general"]
     assert "dot_general" in str(dot.location)
     assert "test_door.py" in str(dot.location)
 

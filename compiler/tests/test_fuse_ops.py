@@ -45,9 +45,9 @@ def graph(*ops: tuple[str, str, str], outputs: str = "", columns: int = 2) -> Bu
     return builder.graph()
 
 
-def fused(found: BudaGraph) -> list[list[str]]:
+def fused(buda_graph: BudaGraph) -> list[list[str]]:
     """Of each fused op, the ops of which it was made."""
-    return [[step.origin for step in node.spec.fused.steps] for node in found.ops if node.spec.fused is not None]
+    return [[step.origin for step in node.spec.fused.steps] for node in buda_graph.ops if node.spec.fused is not None]
 
 
 CHAIN = (("a", "add", "x; y"), ("b", "tanh", "a"), ("c", "multiply", "b; z"))
@@ -55,15 +55,15 @@ COLUMN = "v | tile_broadcast(c) | broadcast(c, 2)"
 
 
 def test_a_chain_is_one_op_whose_results_stay_in_dst() -> None:
-    found = fuse_ops(graph(*CHAIN), "wormhole_b0")
-    (op,) = found.ops
+    fused_graph = fuse_ops(graph(*CHAIN), "wormhole_b0")
+    (op,) = fused_graph.ops
     assert op.spec.fused is not None
     assert [(s.name, s.inputs, s.output) for s in op.spec.fused.steps] == [
         ("add.0", ("input0", "input1"), "dest"),
         ("tanh.1", ("dest",), "dest"),
         ("multiply.2", ("dest", "input2"), "output"),
     ]
-    assert [edge.producer for edge in found.operands(op.name)] == ["x", "y", "z"]
+    assert [edge.producer for edge in fused_graph.operands(op.name)] == ["x", "y", "z"]
     assert op.spec.fused.intermediates == 0
 
 
@@ -98,9 +98,9 @@ def test_what_breaks_an_epoch_stays_alone() -> None:
     assert fused(fuse_ops(graph(*CHAIN), "wormhole_b0", {"b"})) == []
     config = Configuration()
     config.set_epoch_break("c")
-    found = config.plan(graph(*CHAIN), "wormhole_b0")
-    assert fused(found.graph) == [["a", "b"]]
-    assert [[p.op.name for p in epoch.placements] for epoch in found.epochs] == [["_fused_op_0"], ["c"]]
+    buda_plan = config.plan(graph(*CHAIN), "wormhole_b0")
+    assert fused(buda_plan.graph) == [["a", "b"]]
+    assert [[p.op.name for p in epoch.placements] for epoch in buda_plan.epochs] == [["_fused_op_0"], ["c"]]
 
 
 def test_the_option_turns_it_off() -> None:
@@ -114,25 +114,25 @@ def test_grayskull_reads_dst_only_first_and_a_maximum_never_does() -> None:
     steps = {arch: fuse_ops(source, arch).ops[0].spec.fused.steps for arch in ("grayskull", "wormhole_b0")}  # type: ignore[union-attr]
     assert steps["grayskull"][1].inputs == ("input2", "intermed0")
     assert steps["wormhole_b0"][1].inputs == ("input2", "dest")
-    for found in steps.values():
-        assert "dest" not in (*found[2].inputs, *found[3].inputs)
-        assert found[-1].pop == (found[2].output,)
+    for group in steps.values():
+        assert "dest" not in (*group[2].inputs, *group[3].inputs)
+        assert group[-1].pop == (group[2].output,)
 
 
 def test_a_buffer_is_used_again_when_its_readers_are_through() -> None:
     source = graph(
         ("a", "tanh", "x"), ("b", "tanh", "y"), ("c", "multiply", "a; b"), ("d", "tanh", "z"), ("e", "add", "c; d")
     )
-    found = fuse_ops(source, "wormhole_b0").ops[0].spec.fused
-    assert found is not None
-    assert [(s.inputs, s.pop, s.output) for s in found.steps] == [
+    fused_op = fuse_ops(source, "wormhole_b0").ops[0].spec.fused
+    assert fused_op is not None
+    assert [(s.inputs, s.pop, s.output) for s in fused_op.steps] == [
         (("input0",), (), "intermed0"),
         (("input1",), (), "dest"),
         (("intermed0", "dest"), ("intermed0",), "intermed0"),
         (("input2",), (), "dest"),
         (("intermed0", "dest"), ("intermed0",), "output"),
     ]
-    assert found.intermediates == 1
+    assert fused_op.intermediates == 1
 
 
 def test_cycles_are_the_sum_of_the_steps_less_what_dst_saves() -> None:
@@ -144,15 +144,15 @@ def test_cycles_are_the_sum_of_the_steps_less_what_dst_saves() -> None:
             op.spec.fused.steps, without_fused(fuse_ops(graph(*CHAIN), "wormhole_b0")).ops, strict=True
         )  # type: ignore[union-attr]
     }
-    found = estimate("wormhole_b0", op, Grid(1, 1), StreamFactor(), block, ())
-    assert found == int(alone["add"] * 0.5 + alone["tanh"] + alone["multiply"] * 0.5)
+    cycles = estimate("wormhole_b0", op, Grid(1, 1), StreamFactor(), block, ())
+    assert cycles == int(alone["add"] * 0.5 + alone["tanh"] + alone["multiply"] * 0.5)
 
 
 def test_a_step_is_asked_for_by_name() -> None:
-    found = fuse_ops(graph(*CHAIN), "grayskull")
+    fused_graph = fuse_ops(graph(*CHAIN), "grayskull")
     with pytest.raises(CompilerInputError, match="'b', a step of _fused_op_0; try _fused_op_0"):
-        op_named(found, "b")
-    assert op_named(found, "_fused_op_0").spec.type == "fused_op"
+        op_named(fused_graph, "b")
+    assert op_named(fused_graph, "_fused_op_0").spec.type == "fused_op"
 
 
 @pytest.mark.parametrize(("every", "forks"), [(1, 0), (2, 1), (4, 7), (7, 7), (15, 7)])
@@ -167,21 +167,21 @@ def test_limits_hold_on_tt_budas_own_cases(every: int, forks: int) -> None:
             other = builder.source(f"f{i}_{f}", NodeKind.INPUT, TensorShape(1, 1, 2, 2))
             builder.output(f"o{i}_{f}", builder.op(f"a{i}_{f}", OpSpec("add"), [value, other]))
     builder.output("out", value)
-    found = fuse_ops(builder.graph(), "grayskull")
-    assert fused(found)
-    for node in found.ops:
+    fused_graph = fuse_ops(builder.graph(), "grayskull")
+    assert fused(fused_graph)
+    for node in fused_graph.ops:
         if node.spec.fused is not None:
-            assert len(found.operands(node.name)) <= MOST_INPUTS
-            assert len(found.operands(node.name)) + len(found.users(node.name)) <= 17
+            assert len(fused_graph.operands(node.name)) <= MOST_INPUTS
+            assert len(fused_graph.operands(node.name)) + len(fused_graph.users(node.name)) <= 17
 
 
 def test_equal_fused_ops_are_one_entry_of_the_netlist() -> None:
     twins = graph(("a", "add", "x; y"), ("b", "tanh", "a"), ("c", "add", "y; z"), ("d", "tanh", "c"))
     other = graph(("a", "add", "x; y"), ("b", "tanh", "a"), ("c", "add", "y; z"), ("d", "sqrt", "c"))
     for source, entries in ((twins, 1), (other, 2)):
-        found = netlist_of(*planned(source, "n150", "MinimizeGrid"))
-        assert len([op for op in found.ops.values() if op.type == "fused_op"]) == 2
-        assert len(found.fused_ops) == entries
+        netlist = netlist_of(*planned(source, "n150", "MinimizeGrid"))
+        assert len([op for op in netlist.ops.values() if op.type == "fused_op"]) == 2
+        assert len(netlist.fused_ops) == entries
 
 
 def any_graph(seed: int) -> BudaGraph:
@@ -200,17 +200,17 @@ def any_graph(seed: int) -> BudaGraph:
     return graph(*ops)
 
 
-def values(found: BudaGraph) -> dict[str, np.ndarray]:
+def values(buda_graph: BudaGraph) -> dict[str, np.ndarray]:
     rng = np.random.default_rng(1)
-    sources = [n for n in found.nodes if n.kind in (NodeKind.INPUT, NodeKind.PARAMETER)]
+    sources = [n for n in buda_graph.nodes if n.kind in (NodeKind.INPUT, NodeKind.PARAMETER)]
     return {n.name: (rng.standard_normal(n.extent) / 4).astype(np.float32) for n in sources}
 
 
-def planned(found: BudaGraph, board: str, policy: str, fusing: bool = True) -> tuple[BudaPlan, PlannedProgram]:
+def planned(buda_graph: BudaGraph, board: str, policy: str, fusing: bool = True) -> tuple[BudaPlan, PlannedProgram]:
     config = Configuration()
     # With all phases a product's operands may be turned round without another bit.
     config.set_configuration_options(balancer_policy=policy, enable_auto_fusing=fusing, math_fidelity="HiFi4")
-    plan = config.plan(found, board)
+    plan = config.plan(buda_graph, board)
     return plan, to_binary(plan, load_board(board))
 
 
@@ -227,8 +227,8 @@ def test_any_graph_keeps_its_bits_placed_unplaced_core_by_core_and_from_its_netl
             assert node.spec.fused.intermediates <= MOST_INTERMEDIATES
             assert len(node.spec.fused.steps) <= MOST_STEPS
     expected = run(alone, held, placed=False)
-    for found in (run(program, held, placed=False), run(program, held, per_core=True)):
-        for one, other in zip(found, expected, strict=True):
+    for outputs in (run(program, held, placed=False), run(program, held, per_core=True)):
+        for one, other in zip(outputs, expected, strict=True):
             np.testing.assert_array_equal(one, other)
     text = to_yaml(netlist_of(plan, program))
     again = parse(text, "test")

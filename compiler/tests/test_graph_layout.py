@@ -43,9 +43,9 @@ def moved(array: np.ndarray, tms: tuple[Tm, ...]) -> np.ndarray:
     ],
 )
 def test_permutations_against_numpy(layout: Layout, order: tuple[int, ...], expected: str) -> None:
-    found = permuted(layout, order)
-    assert found is not None
-    after, tms = found
+    permutation = permuted(layout, order)
+    assert permutation is not None
+    after, tms = permutation
     assert "; ".join(map(str, tms)) == expected
     array = np.arange(np.prod(layout.dims)).reshape(layout.dims)
     got = moved(array.reshape(layout.sizes), tms)
@@ -72,10 +72,10 @@ def test_permutations_that_no_tm_does() -> None:
     ],
 )
 def test_rows_are_cut_and_stacked_in_whole_tiles(have: Sizes, want: Sizes, expected: str | None) -> None:
-    found = regrouped(have, want)
-    assert (found if found is None else "; ".join(map(str, found))) == expected
+    tms = regrouped(have, want)
+    assert (tms if tms is None else "; ".join(map(str, tms))) == expected
     array = np.arange(np.prod(have)).reshape(have)
-    for tm in found or ():
+    for tm in tms or ():
         array = manipulate(array, str(tm))
     assert expected is None or np.array_equal(array, np.arange(np.prod(have)).reshape(want))
 

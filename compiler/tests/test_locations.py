@@ -44,8 +44,8 @@ def test_of_the_ops_that_one_became_the_last_is_told_as_its_value(level: int):
     board = api.load_board("n150")
     options = api.CompileOptions(optimization_level=level)
     ttnn = api.ttir_to_ttnn(api.stablehlo_to_ttir(CONV), board, options)
-    told = [(op.name, location(op).partition(" (")[0]) for op in ttnn.walk() if op.name.startswith("ttnn.")]
-    conv, exp = dict(told)["ttnn.conv2d"], dict(told)["ttnn.exp"]
+    locations = [(op.name, location(op).partition(" (")[0]) for op in ttnn.walk() if op.name.startswith("ttnn.")]
+    conv, exp = dict(locations)["ttnn.conv2d"], dict(locations)["ttnn.exp"]
     assert (conv, exp) == (("conv = permute[0,3,1,2]", "exp = permute[0,3,1,2]") if level else ("part of conv", "exp"))
-    assert ("ttnn.permute", "part of conv") in told, "the input's"
-    assert ("ttnn.permute", "exp" if level else "conv") in told, "the result's"
+    assert ("ttnn.permute", "part of conv") in locations, "the input's"
+    assert ("ttnn.permute", "exp" if level else "conv") in locations, "the result's"

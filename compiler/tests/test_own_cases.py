@@ -25,9 +25,9 @@ def test_it_is_right_on_the_device(op):
     assert not host_ops(data)
     got = Device("n150").load(data).run(list(case.inputs)).outputs
     expected = case.formula(*case.inputs)
-    for one, wanted in zip(got, expected if isinstance(expected, tuple) else (expected,), strict=True):
-        assert one.dtype.kind == np.asarray(wanted).dtype.kind
-        np.testing.assert_allclose(one, wanted, rtol=4e-3, atol=4e-3)
+    for result, wanted in zip(got, expected if isinstance(expected, tuple) else (expected,), strict=True):
+        assert result.dtype.kind == np.asarray(wanted).dtype.kind
+        np.testing.assert_allclose(result, wanted, rtol=4e-3, atol=4e-3)
 
 
 def test_every_op_that_counts_as_lowered_has_a_device_case():

@@ -71,21 +71,21 @@ def test_fused_ops_are_shown_and_can_be_turned_off(tmp_path: Path) -> None:
     assert any(line.split() == ["=", "add,", "gelu"] for line in lines)
     assert "fused_ops:" in netlist.read_text()
     assert "fused_op (add, gelu)" in page.read_text()
-    found = json.loads(call(file, "--op", "_fused_op_0", "--json").output)["op"]
-    assert [step["op"] for step in found["fused_steps"]] == ["add", "act"]
-    asked = call(file, "--op", "act")
-    assert (asked.exit_code, len(asked.output.splitlines())) == (2, 1)
-    assert "a step of _fused_op_0" in asked.output
+    shown = json.loads(call(file, "--op", "_fused_op_0", "--json").output)["op"]
+    assert [step["op"] for step in shown["fused_steps"]] == ["add", "act"]
+    output = call(file, "--op", "act")
+    assert (output.exit_code, len(output.output.splitlines())) == (2, 1)
+    assert "a step of _fused_op_0" in output.output
     assert call(file, "--op", "act", "--set", "enable_auto_fusing=false").exit_code == 0
     assert "fused_op" not in call(file, "--op-size", "act=2x2").output
 
 
 def test_a_plan_lists_epochs_and_cores() -> None:
-    found = json.loads(call(CONVOLUTION, "--policy", "ribbon", "--epoch-break", "matmul", "--json").output)
-    assert [len(epoch["placements"]) for epoch in found["epochs"]] == [1, 1]
-    assert found["epochs"][0]["bytes_to_dram"] == 1568 * 2080
-    assert found["epochs"][1]["bytes_to_dram"] == 0
-    assert found["cycles_per_input"] == sum(epoch["cycles"] for epoch in found["epochs"])
+    shown = json.loads(call(CONVOLUTION, "--policy", "ribbon", "--epoch-break", "matmul", "--json").output)
+    assert [len(epoch["placements"]) for epoch in shown["epochs"]] == [1, 1]
+    assert shown["epochs"][0]["bytes_to_dram"] == 1568 * 2080
+    assert shown["epochs"][1]["bytes_to_dram"] == 0
+    assert shown["cycles_per_input"] == sum(epoch["cycles"] for epoch in shown["epochs"])
     assert "epoch 1 chip 0:" in call(CONVOLUTION, "--epoch-break", "matmul").output
 
 

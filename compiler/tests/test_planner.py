@@ -14,26 +14,26 @@ from opscope.compiler.buda.placer.epochs import PlacerOptions
 from opscope.compiler.buda.planner import BudaPlan, budget_of, plan
 
 
-def check(found: BudaPlan) -> None:
+def check(buda_plan: BudaPlan) -> None:
     """What holds for every plan."""
-    graph, budget = found.graph, found.budget
-    placed = [p.op.name for epoch in found.epochs for p in epoch.placements]
+    graph, budget = buda_plan.graph, buda_plan.budget
+    placed = [p.op.name for epoch in buda_plan.epochs for p in epoch.placements]
     assert placed == [node.name for node in graph.ops]
-    for name, choice in found.choices.items():
+    for name, choice in buda_plan.choices.items():
         model = choice.model
-        assert model in found.legal[name].models
+        assert model in buda_plan.legal[name].models
         assert model.l1_bytes <= budget.l1_usable
         assert model.block.t * model.block.tiles * model.grid.volume == graph.node(name).shape.tiles
         assert choice.why
     for edge in graph.edges:
-        if edge.producer in found.choices and edge.consumer in found.choices and edge not in found.cuts:
-            made = End.of_producer(found.choices[edge.producer].model)
-            taken = End.of_consumer(found.choices[edge.consumer].model, edge.operand)
+        if edge.producer in buda_plan.choices and edge.consumer in buda_plan.choices and edge not in buda_plan.cuts:
+            made = End.of_producer(buda_plan.choices[edge.producer].model)
+            taken = End.of_consumer(buda_plan.choices[edge.consumer].model, edge.operand)
             assert edge_failure(graph, edge, made, taken) is None
-    for epoch in found.epochs:
+    for epoch in buda_plan.epochs:
         cores = [core for p in epoch.placements for core in p.cores()]
         assert len(set(cores)) == len(cores) == epoch.cores <= budget.grid.volume
-        assert epoch.cycles == max(found.choices[p.op.name].model.cycles for p in epoch.placements)
+        assert epoch.cycles == max(buda_plan.choices[p.op.name].model.cycles for p in epoch.placements)
 
 
 @pytest.mark.filterwarnings("ignore:policy CNN:DeprecationWarning")
@@ -55,9 +55,9 @@ def test_only_what_a_later_epoch_reads_goes_to_dram() -> None:
 
 
 def test_harvested_rows_are_not_used() -> None:
-    found = plan(graphs.matmul(64, 4, 64), budget_of("grayskull", 2050), "Ribbon")
-    assert found.budget.grid.r == 8
-    check(found)
+    buda_plan = plan(graphs.matmul(64, 4, 64), budget_of("grayskull", 2050), "Ribbon")
+    assert buda_plan.budget.grid.r == 8
+    check(buda_plan)
 
 
 def test_planning_grows_no_faster_than_the_graph() -> None:
@@ -85,7 +85,7 @@ def test_models_are_planned_within_a_minute(model: str, arch: str, policy: str) 
     config = Configuration()
     config.set_configuration_options(balancer_policy=policy)
     started = time.process_time()
-    found = config.plan(graph, arch)
+    buda_plan = config.plan(graph, arch)
     assert time.process_time() - started < 60
-    check(found)
-    assert any(node.spec.fused is not None for node in found.graph.ops)
+    check(buda_plan)
+    assert any(node.spec.fused is not None for node in buda_plan.graph.ops)

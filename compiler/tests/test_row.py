@@ -14,8 +14,8 @@ def generated_names(module: str) -> set[str]:
     """Op names that jaxlib's generated classes have."""
     import importlib
 
-    found = importlib.import_module(f"jaxlib.mlir.dialects.{module}")
-    return {c.OPERATION_NAME for c in vars(found).values() if hasattr(c, "OPERATION_NAME")}
+    generated = importlib.import_module(f"jaxlib.mlir.dialects.{module}")
+    return {c.OPERATION_NAME for c in vars(generated).values() if hasattr(c, "OPERATION_NAME")}
 
 
 UNREAD = {"stablehlo.collective_reduce"}

@@ -68,8 +68,8 @@ def test_an_op_alone_is_that_op() -> None:
     source = jax.jit(tempting).lower(*(jnp.zeros(shape) for shape in shapes)).as_text()
     ops = singles(source)
     assert len(ops) >= 15
-    found = [f"{op.op_name}: {what}" for op in ops if (what := changed(op.bytecode, level=2))]
-    assert not found
+    changes = [f"{op.op_name}: {change}" for op in ops if (change := changed(op.bytecode, level=2))]
+    assert not changes
 
 
 @pytest.mark.slow
@@ -78,16 +78,16 @@ def test_each_op_of_the_suite_alone_is_that_op(level: int) -> None:
     from opscope.harness.prepare.export import export_model
     from opscope.models import registry
 
-    found: dict[str, str] = {}
+    changes: dict[str, str] = {}
     tried = 0
     for op in singles(export_model(registry.get("suite:ops")).bytecode):
         try:
-            what = changed(op.bytecode, level)
+            change = changed(op.bytecode, level)
         except StageFailure:  # types that the device has not
             continue
         tried += 1
-        if what:
-            found[op.op_name] = what
+        if change:
+            changes[op.op_name] = change
     assert tried > 900
-    assert {name: what for name, what in found.items() if name not in FEWER} == {}
-    assert set(found) == set(FEWER), "each exception is still one"
+    assert {name: change for name, change in changes.items() if name not in FEWER} == {}
+    assert set(changes) == set(FEWER), "each exception is still one"

@@ -33,8 +33,8 @@ def left(function) -> list[str]:
     ],
 )
 def test_what_is_left(function, names) -> None:
-    found = left(function)
-    assert [name for name in found if name != "ttir.full" or "ttir.full" in names] == names
+    ops = left(function)
+    assert [name for name in ops if name != "ttir.full" or "ttir.full" in names] == names
 
 
 def test_results_stay() -> None:

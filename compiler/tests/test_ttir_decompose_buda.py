@@ -46,23 +46,23 @@ def test_all_at_once_are_exact() -> None:
         x, y = x + x, y + y  # Comparisons of arguments stay on the host.
         return [case(x, y) for name, case in CASES.items() if name != "where"] + [jnp.where(x > y, x, y)]
 
-    found = lowered_function(every, a.shape, b.shape)
+    graph = lowered_function(every, a.shape, b.shape)
     assert not any(
-        node.spec.type not in {"abs", "add", "maximum", "multiply", "nop", "subtract"} for node in found.graph.ops
+        node.spec.type not in {"abs", "add", "maximum", "multiply", "nop", "subtract"} for node in graph.graph.ops
     )
     sources = {"arg0": a, "arg1": b}
-    queues = {name: sources.get(name, held).reshape(held.shape) for name, held in found.queues.items()}
-    outs = run(to_binary(plan(found.graph, budget_of("n150"), "MinimizeGrid"), load_board("n150")), queues)
-    expected = [np.asarray(one) for one in every(a, b)]
+    queues = {name: sources.get(name, held).reshape(held.shape) for name, held in graph.queues.items()}
+    outs = run(to_binary(plan(graph.graph, budget_of("n150"), "MinimizeGrid"), load_board("n150")), queues)
+    expected = [np.asarray(result) for result in every(a, b)]
     assert len(outs) == len(expected)
     for name, out, golden in zip([*list(CASES)[:-1], "where"], outs, expected, strict=True):
         np.testing.assert_array_equal(out.reshape(golden.shape), golden, err_msg=name)
 
 
 def test_small_differences_count() -> None:
-    found = lowered_function(lambda x, y: (x + x > y + y).astype(jnp.float32), (4, 32), (4, 32))
+    graph = lowered_function(lambda x, y: (x + x > y + y).astype(jnp.float32), (4, 32), (4, 32))
     a = np.full((4, 32), 1e-30, np.float32) * 2.0 ** np.arange(-20, 12, dtype=np.float32)
     sources = {"arg0": a, "arg1": a * np.float32(0.9921875)}
-    queues = {name: sources.get(name, held).reshape(held.shape) for name, held in found.queues.items()}
-    (out,) = run(to_binary(plan(found.graph, budget_of("n150")), load_board("n150")), queues)
+    queues = {name: sources.get(name, held).reshape(held.shape) for name, held in graph.queues.items()}
+    (out,) = run(to_binary(plan(graph.graph, budget_of("n150")), load_board("n150")), queues)
     np.testing.assert_array_equal(out.reshape(4, 32), np.ones((4, 32)))

@@ -141,8 +141,8 @@ def test_a_models_training_step_is_planned_run_and_right() -> None:
     inputs = [np.ascontiguousarray(queues[name], np.float32) for name in c.program.graph.sources]
     outs, by_core = executable.run(inputs).outputs, executable.run(inputs, per_core=True).outputs
     built = training_step(model.build("float32"))
-    told = [spec.name for spec in built.arguments]
-    golden = jax.tree.leaves(jax.jit(lambda *a: built.forward(dict(zip(told, a, strict=True))))(*args))
+    names = [spec.name for spec in built.arguments]
+    golden = jax.tree.leaves(jax.jit(lambda *a: built.forward(dict(zip(names, a, strict=True))))(*args))
     for (number, _, _), out, placed in zip(c.lowering.results, outs, by_core, strict=True):
         np.testing.assert_array_equal(out, placed)
         expected = np.asarray(golden[number])

@@ -67,9 +67,9 @@ def fused(source: str) -> list[str]:
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_it_is_one_op(name: str) -> None:
     function, expected = FUNCTIONS[name]
-    found = fused(programs.stablehlo(function, *inputs()))
-    assert [op for op in found if op in FUSED] == expected
-    assert not {"exp", "rsqrt", "sqrt", "erf", "erfc", "tanh", "sum", "div"} & set(found)
+    names = fused(programs.stablehlo(function, *inputs()))
+    assert [op for op in names if op in FUSED] == expected
+    assert not {"exp", "rsqrt", "sqrt", "erf", "erfc", "tanh", "sum", "div"} & set(names)
 
 
 @pytest.mark.parametrize(
@@ -109,8 +109,8 @@ def test_the_kernels_are_what_xla_computes() -> None:
         return [function(x, w, b) for function, _ in FUNCTIONS.values()]
 
     source = programs.stablehlo(every, *inputs())
-    found = programs.simulate(source, *inputs(), optimization_level=1)
-    for name, ours, theirs in zip(FUNCTIONS, found, programs.xla(source, *inputs()), strict=True):
+    results = programs.simulate(source, *inputs(), optimization_level=1)
+    for name, ours, theirs in zip(FUNCTIONS, results, programs.xla(source, *inputs()), strict=True):
         assert np.linalg.norm(ours - theirs) <= 3e-3 * np.linalg.norm(theirs), name
 
 

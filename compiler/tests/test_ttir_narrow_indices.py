@@ -121,8 +121,8 @@ def test_values_are_never_narrowed(function):
 def test_the_binary_says_so():
     source, _ = wide(lambda t, i: t[i], random((5, 2)), np.array([1], np.int64))
     main = binary.read(api.compile(source, programs.BOARD)).programs[0]
-    (given,) = [main.tensors[t] for t in main.inputs if main.tensors[t].element_type == "i64"]
-    assert given.data_format == "Int64"
+    (narrowed,) = [main.tensors[t] for t in main.inputs if main.tensors[t].element_type == "i64"]
+    assert narrowed.data_format == "Int64"
     assert {d.data_format for d in main.tensors if d.buffer_type != "system_memory"} <= {"Float32", "Int32", "UInt8"}
 
 

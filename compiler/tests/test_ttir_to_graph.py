@@ -106,9 +106,9 @@ def test_what_is_not_lowered_says_so() -> None:
 def test_the_plan_of_an_attention_block_on_both_chips() -> None:
     graph = graph_of(attention, (1, 128, 256), *[(256, 256)] * 4)
     for arch in ("grayskull", "wormhole_b0"):
-        found = plan(graph, budget_of(arch))
-        assert [p.op.name for e in found.epochs for p in e.placements] == [node.name for node in graph.ops]
-        assert found.cuts == ()
+        buda_plan = plan(graph, budget_of(arch))
+        assert [p.op.name for e in buda_plan.epochs for p in e.placements] == [node.name for node in graph.ops]
+        assert buda_plan.cuts == ()
 
 
 def test_opscope_plan_takes_stablehlo(tmp_path) -> None:  # type: ignore[no-untyped-def]

@@ -68,14 +68,14 @@ def test_formats_follow_the_element_type(dtype, expected):
 
 def test_data_format_applies_to_floats_only():
     module = to_ttnn(lambda a, i: a[i], np.ones((8, 4), np.float32), np.int32(1), data_format="Bfp8_b")
-    found = {
+    formats = {
         (str(v.type.element_type), layout_of(v).data_type)
         for op in module.walk()
         for v in op.results
         if layout_of(v) is not None and layout_of(v).buffer_type == "dram"
     }
-    assert ("f32", "bfp_bf8") in found
-    assert not any(data == "bfp_bf8" for element, data in found if element == "i32")
+    assert ("f32", "bfp_bf8") in formats
+    assert not any(data == "bfp_bf8" for element, data in formats if element == "i32")
 
 
 @pytest.mark.parametrize("element", ["f64", "i64", "ui64", "f8E4M3FN", "i4"])

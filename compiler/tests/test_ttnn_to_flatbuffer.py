@@ -72,9 +72,9 @@ def test_fill_values_keep_their_bits(element, literal, raw):
 def test_locations_and_target_are_in_the_binary():
     lowered = jax.jit(lambda a: a @ a).lower(np.ones((3, 3), np.float32)).compiler_ir("stablehlo")
     data = api.compile(lowered.operation.get_asm(enable_debug_info=True), programs.BOARD)
-    found = binary.read(data)
-    assert (found.board, found.arch) == ("n150", "wormhole_b0")
-    (op,) = [op for op in found.programs[0].operations if op.kernel == "matmul"]
+    decoded = binary.read(data)
+    assert (decoded.board, decoded.arch) == ("n150", "wormhole_b0")
+    (op,) = [op for op in decoded.programs[0].operations if op.kernel == "matmul"]
     assert "dot_general" in op.location
     assert "test_ttnn_to_flatbuffer.py:" in op.location
 

@@ -12,10 +12,10 @@ from ci.benchmarks.bench_placed import measured
 @pytest.mark.parametrize(("arch", "acc"), [("n150", "Float32"), ("e150", "Float16_b")])
 @pytest.mark.parametrize("model", ["resnet50", "bert_base"])
 def test_a_placed_model_is_the_same_model(model: str, arch: str, acc: str) -> None:
-    found = measured(model, arch, "NLP", acc)
-    assert found.epochs > 1
-    assert found.fused > 40
-    assert found.placed_bits
-    assert found.core_bits
-    assert min(found.ttnn) >= 0.999
-    assert min(found.xla) >= 0.998
+    scores = measured(model, arch, "NLP", acc)
+    assert scores.epochs > 1
+    assert scores.fused > 40
+    assert scores.placed_bits
+    assert scores.core_bits
+    assert min(scores.ttnn) >= 0.999
+    assert min(scores.xla) >= 0.998

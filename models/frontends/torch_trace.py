@@ -142,10 +142,6 @@ def weight_distribution(owner: torch.nn.Module, name: str, shape: tuple[int, ...
 # --- calls
 
 
-def _aval(spec: ArgSpec) -> torch.Tensor:
-    return torch.zeros(spec.shape, dtype=getattr(torch, spec.dtype))
-
-
 def _results(result: Any, outputs: Sequence[str]) -> list[Any]:
     """The tensors of a result that count, in order."""
     if outputs:

@@ -33,7 +33,7 @@ def values(result: ExportResult) -> dict[str, np.ndarray]:
     }
 
 
-def of_keras(name: str, given: Arrays) -> Sequence[Any]:
+def of_keras(name: str, arrays: Arrays) -> Sequence[Any]:
     """On the TensorFlow backend, with variables that are set one by one."""
     import keras
 
@@ -49,21 +49,21 @@ def of_keras(name: str, given: Arrays) -> Sequence[Any]:
     registry.get(name).build("float32")
     model = made["make"]()
     for label, variable in route.named_variables(model).items():
-        variable.assign(given[label])
-    inputs = [given[spec.name] for spec in made["inputs"]]
+        variable.assign(arrays[label])
+    inputs = [arrays[spec.name] for spec in made["inputs"]]
     result = model(inputs[0] if len(inputs) == 1 else inputs, training=False)
     return result if isinstance(result, list | tuple) else [result]
 
 
-def of_tf(name: str, given: Arrays) -> Sequence[Any]:
+def of_tf(name: str, arrays: Arrays) -> Sequence[Any]:
     """Op by op."""
     import tensorflow as tf
 
-    result = registry.get(name).build("float32").forward({key: tf.constant(value) for key, value in given.items()})
+    result = registry.get(name).build("float32").forward({key: tf.constant(value) for key, value in arrays.items()})
     return tf.nest.flatten(result)
 
 
-def of_graphdef(name: str, given: Arrays) -> Sequence[Any]:
+def of_graphdef(name: str, arrays: Arrays) -> Sequence[Any]:
     """In a session of the old kind."""
     import tensorflow as tf
 
@@ -72,13 +72,13 @@ def of_graphdef(name: str, given: Arrays) -> Sequence[Any]:
     definition = tf.compat.v1.GraphDef.FromString(registry.get(name).build("float32"))
     read = {word.lstrip("^").partition(":")[0] for node in definition.node for word in node.input}
     last = [n.name for n in definition.node if n.name not in read and n.op not in NO_RESULT]
-    fed = {f"{n.name}:0": given[n.name] for n in definition.node if n.op == "Placeholder"}
+    fed = {f"{n.name}:0": arrays[n.name] for n in definition.node if n.op == "Placeholder"}
     with tf.Graph().as_default() as graph, tf.compat.v1.Session(graph=graph) as session:
         tf.import_graph_def(definition, name="")
         return session.run([f"{label}:0" for label in last], fed)
 
 
-def of_tflite(name: str, given: Arrays) -> Sequence[Any]:
+def of_tflite(name: str, arrays: Arrays) -> Sequence[Any]:
     """In TFLite's interpreter, by its reference kernels."""
     import tensorflow as tf
 
@@ -89,8 +89,8 @@ def of_tflite(name: str, given: Arrays) -> Sequence[Any]:
     )
     interpreter.allocate_tensors()
     for place in interpreter.get_input_details():
-        found = [value for value in given.values() if value.shape == tuple(place["shape"])]
-        interpreter.set_tensor(place["index"], found[0])
+        inputs = [value for value in arrays.values() if value.shape == tuple(place["shape"])]
+        interpreter.set_tensor(place["index"], inputs[0])
     interpreter.invoke()
     return [interpreter.get_tensor(place["index"]) for place in interpreter.get_output_details()]
 

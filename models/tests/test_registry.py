@@ -51,10 +51,10 @@ def test_adding_a_model_is_adding_one_file(tmp_path: Path) -> None:
     (tmp_path / "added.py").write_text(ADDED.format(name="added_by_test"))
     (tmp_path / "shared.py").write_text("raise RuntimeError('not a model: never imported')")
     assert registry.add_folder(tmp_path) == ["added_by_test"]
-    found = registry.get("added_by_test", [tmp_path])
-    assert found.build("float32").arguments[0].shape == (2, 3)
+    added = registry.get("added_by_test", [tmp_path])
+    assert added.build("float32").arguments[0].shape == (2, 3)
     exporter = {"__init__.py", "base.py", "child.py", "jax.py", "jax_tree.py"}
-    assert {p.name for p in found.sources()} == {"added.py", "shared.py", *exporter}
+    assert {p.name for p in added.sources()} == {"added.py", "shared.py", *exporter}
 
 
 def test_two_files_cannot_take_one_name(tmp_path: Path) -> None:

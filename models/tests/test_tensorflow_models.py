@@ -24,7 +24,7 @@ def test_the_export_computes_what_the_framework_computes(name: str, tmp_path: Pa
     from opscope.harness.prepare import golden
     from opscope.models.frontends import child
 
-    needed = [frontends.missing(one) for one in (registry.get(name).framework, "tf")]  # Keras on TensorFlow
+    needed = [frontends.missing(framework) for framework in (registry.get(name).framework, "tf")]  # Keras on TensorFlow
     if any(needed):
         pytest.skip("; ".join(filter(None, needed)))
     result = child.read(exported(name, tmp_path))

@@ -66,7 +66,7 @@ def _round_afz(x: np.ndarray) -> np.ndarray:
     return np.where(np.abs(x - whole) >= np.float32(0.5), whole + np.sign(x), whole)
 
 
-def _truth(function: Function) -> Function:
+def _on_truth_values(function: Function) -> Function:
     return lambda *args: function(*(arg != 0 for arg in args))
 
 
@@ -112,7 +112,7 @@ UNARY: tuple[tuple[str, Function | None, Function | None, float], ...] = (
     ("softsign", lambda x: x / (np.float32(1) + np.abs(x)), None, 2),
     ("isfinite", np.isfinite, None, 0),
     ("signbit", np.signbit, None, 0),
-    ("logical_not", _truth(np.logical_not), _truth(np.logical_not), 0),
+    ("logical_not", _on_truth_values(np.logical_not), _on_truth_values(np.logical_not), 0),
     ("popcnt", None, integer.popcnt, 0),
     ("count_leading_zeros", None, integer.count_leading_zeros, 0),
 )
@@ -133,9 +133,9 @@ BINARY: tuple[tuple[str, Function | None, Function | None, float, str], ...] = (
     ("le", np.less_equal, np.less_equal, 0, "sfpu"),
     ("gt", np.greater, np.greater, 0, "sfpu"),
     ("ge", np.greater_equal, np.greater_equal, 0, "sfpu"),
-    ("logical_and", _truth(np.logical_and), _truth(np.logical_and), 0, "sfpu"),
-    ("logical_or", _truth(np.logical_or), _truth(np.logical_or), 0, "sfpu"),
-    ("logical_xor", _truth(np.logical_xor), _truth(np.logical_xor), 0, "sfpu"),
+    ("logical_and", _on_truth_values(np.logical_and), _on_truth_values(np.logical_and), 0, "sfpu"),
+    ("logical_or", _on_truth_values(np.logical_or), _on_truth_values(np.logical_or), 0, "sfpu"),
+    ("logical_xor", _on_truth_values(np.logical_xor), _on_truth_values(np.logical_xor), 0, "sfpu"),
     ("bitwise_and", None, np.bitwise_and, 0, "sfpu"),
     ("bitwise_or", None, np.bitwise_or, 0, "sfpu"),
     ("bitwise_xor", None, np.bitwise_xor, 0, "sfpu"),

@@ -23,7 +23,7 @@ Body = Callable[..., Images]
 
 @dataclass(frozen=True)
 class Call:
-    """One kernel call: parameters, numerics, and what its tensors are declared to be."""
+    """One kernel call: parameters, numerics, and the declared types of its tensors."""
 
     params: Params
     numerics: Numerics
@@ -32,7 +32,7 @@ class Call:
     bodies: tuple[Body, ...] = ()
     """The programs that the parameters name, in their order."""
     mesh: Chip = field(default_factory=Chip)
-    """Where the chip stands that runs it; alone, where nobody says."""
+    """The chip that runs it, with its mesh; by default a mesh of one chip."""
 
 
 KernelFunction = Callable[[Images, Call], "np.ndarray | Images"]
@@ -40,7 +40,7 @@ KernelFunction = Callable[[Images, Call], "np.ndarray | Images"]
 
 @dataclass(frozen=True)
 class Kernel:
-    """A kernel and what is known of it."""
+    """A kernel and its properties."""
 
     name: str
     function: KernelFunction
@@ -54,7 +54,7 @@ class Kernel:
 
     For the matrix unit it has no meaning: there the operands' formats and the fidelity decide."""
     l1_bytes: Callable[[Call], int] | None = None
-    """Bytes of circular buffers per core, where they are not two tiles per operand."""
+    """Bytes of circular buffers per core, if they are not two tiles per operand."""
 
 
 KERNELS: dict[str, Kernel] = {}
@@ -70,7 +70,7 @@ def kernel(
     max_ulp: float = 0.0,
     l1_bytes: Callable[[Call], int] | None = None,
 ) -> Callable[[KernelFunction], KernelFunction]:
-    """Registers the decorated function as kernel `name`. Raises ValueError where the name is taken."""
+    """Registers the decorated function as kernel `name`. Raises ValueError if the name is taken."""
     if name in KERNELS:
         raise ValueError(f"kernel {name!r}: expected a new name, got one that is registered; try another name")
     bounds = (arity, arity) if isinstance(arity, int) else arity
@@ -83,13 +83,13 @@ def kernel(
 
 
 def bodies_of(call: Call, images: Images, own: int) -> tuple[Body, ...]:
-    """The call's bodies, each given the scalars that come after the kernel's `own` inputs."""
+    """Returns the call's bodies, each called with the scalars that follow the kernel's first `own` inputs."""
     around = images[own:]
     return tuple(lambda *args, body=body: body(*args, *around) for body in call.bodies)
 
 
 def params_of(call: Call, cls: type) -> Any:
-    """The call's parameters as `cls`. Raises TypeError where they are of another class."""
+    """Returns the call's parameters as `cls`. Raises TypeError if they are of another class."""
     if not isinstance(call.params, cls):
         raise TypeError(f"params: expected {cls.__name__}, got {type(call.params).__name__}")
     return call.params

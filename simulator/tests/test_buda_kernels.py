@@ -48,9 +48,9 @@ def test_rows_that_do_not_fill_tiles_are_zeros_on_the_way() -> None:
     desc = TensorDesc(x.shape, "f32", "Float32", "tile", "dram")
     out = TensorDesc((2, 32, 20), "f32", "Float32", "tile", "dram")
     call = Call(TmsParams(("vslice(2)",), (2, 32, 20)), Numerics(), (desc,), (out,))
-    found = KERNELS["tms"].function([x], call)
-    assert np.asarray(found).sum() == 40 * 20
-    assert not np.asarray(found)[1, 8:].any()
+    result = KERNELS["tms"].function([x], call)
+    assert np.asarray(result).sum() == 40 * 20
+    assert not np.asarray(result)[1, 8:].any()
 
 
 @pytest.mark.parametrize("stride", [1, 2])

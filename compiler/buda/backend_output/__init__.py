@@ -1,4 +1,4 @@
-"""What the back end makes of a netlist, for people to look into: kernels, per-thread programs, pipes with their routes.
+"""Writes what the back end makes of a netlist, for inspection: kernels, per-thread programs, pipes with their routes.
 
 The folder is laid out as TT-Buda's output folder:
 

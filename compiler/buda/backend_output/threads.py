@@ -1,4 +1,4 @@
-"""What the three threads of a core do for an op: tile by tile, in loops.
+"""The programs of a core's three threads for an op: tile by tile, in loops.
 
 Thread 0 unpacks tiles from L1 into the source registers, thread 1 computes in Dst, thread 2 packs Dst to L1. They wait
 for each other through buffers of tiles. Steps are mappings `{step: arguments}`; a loop is `{loop: count, of: what,

@@ -68,7 +68,7 @@ def _user_access(graph: BudaGraph, node: Node, edge: Edge, stream: StreamFactor,
     shape, slices, stacks, waits_slice, waits_stack = node.shape, 1, 1, False, False
     for tm in edge.tms:
         if tm.is_slice or tm.is_stack:
-            waits = _waits(tm, shape, stream, ublock_order)
+            waits = _needs_whole_line(tm, shape, stream, ublock_order)
             waits_slice |= waits and tm.is_slice
             waits_stack |= waits and tm.is_stack
             blocked = waits_slice if tm.is_slice else waits_stack
@@ -91,7 +91,7 @@ def _user_access(graph: BudaGraph, node: Node, edge: Edge, stream: StreamFactor,
     return streams and stack_factor <= 1 and slice_factor <= 1, max(1, stack_factor)
 
 
-def _waits(tm: Tm, shape: TensorShape, stream: StreamFactor, ublock_order: str) -> bool:
+def _needs_whole_line(tm: Tm, shape: TensorShape, stream: StreamFactor, ublock_order: str) -> bool:
     """Whether the TM runs against the order of tiles, so that a whole row or column of blocks must be there first."""
     if tm.name.startswith("h"):
         return (ublock_order == "r" or stream.by_rows) and shape.rt > 1

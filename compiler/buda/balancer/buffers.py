@@ -109,7 +109,7 @@ def _matmul(
     """Left: two micro blocks; right: two rows of them; both as deep along the inner dimension as space allows."""
     edges = graph.operands(node.name)
     left, right = (graph.operand_shape(edge) for edge in edges[:2])
-    extra = tuple(_beside(graph, edge, grid, output) for edge in edges[2:])
+    extra = tuple(_fused_bias(graph, edge, grid, output) for edge in edges[2:])
     for buffer in extra:
         space -= buffer.l1_bytes if buffer.l1_bytes <= space else 0
     ublock = output.ublock
@@ -179,11 +179,11 @@ def _depthwise(
     return (
         BufferModel(block0, output.ublock.tiles, DOUBLE, node_format(graph, edges[0])),
         BufferModel(block1, output.mblock_n * output.ublock.ct, DOUBLE, node_format(graph, edges[1])),
-        *(_beside(graph, edge, grid, output) for edge in edges[2:]),
+        *(_fused_bias(graph, edge, grid, output) for edge in edges[2:]),
     )
 
 
-def _beside(graph: BudaGraph, edge: Edge, grid: Grid, output: BlockShape) -> BufferModel:
+def _fused_bias(graph: BudaGraph, edge: Edge, grid: Grid, output: BlockShape) -> BufferModel:
     """A fused bias: two micro blocks of it."""
     shape = graph.operand_shape(edge)
     block = BlockShape.of(shape, Grid(1, grid.c), StreamFactor(), output.ublock)

@@ -1,4 +1,4 @@
-"""Why a candidate is no legal op model: TT-Buda's reasons, in the order in which they are looked for."""
+"""Reasons why a candidate is not a legal op model: TT-Buda's, in the order in which they are checked."""
 
 from __future__ import annotations
 

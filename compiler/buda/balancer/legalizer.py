@@ -83,7 +83,7 @@ def legalize_graph(graph: BudaGraph, budget: Budget, options: LegalizerOptions |
 
 
 def surroundings(graph: BudaGraph, node: Node) -> Hashable:
-    """All that the legalizer looks at: ops for which it is equal have equal models."""
+    """Returns everything that the legalizer reads of an op: ops with equal surroundings have equal models."""
     operands = tuple(
         (edge.tms, source.shape, source.data_format, source.kind.is_resident, consumes_z_major(graph, edge))
         for edge in graph.operands(node.name)
@@ -135,7 +135,7 @@ def _shrinking(
     stream: StreamFactor,
     u_kt: int,
 ) -> OpModel | Illegal:
-    """The op model; as long as memory is short, with micro blocks of half as many tiles."""
+    """Returns the op model; halves the tiles of a micro block as long as memory is too small."""
     tiles = dst_tiles(node.spec.acc_format)
     while True:
         candidate = _model(graph, node, budget, options, grid, stream, u_kt, tiles)

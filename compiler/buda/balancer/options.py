@@ -1,4 +1,4 @@
-"""What a caller may ask of the legalizer: TT-Buda's switches, and overrides per op."""
+"""Options of the legalizer: TT-Buda's switches, and overrides per op."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from opscope.compiler.buda.balancer.shapes import Grid
 
 @dataclass(frozen=True)
 class OpOverride:
-    """What is fixed for one op."""
+    """Choices that the user has fixed for one op."""
 
     grid: Grid | None = None
     stream_dir: str = ""
@@ -40,5 +40,5 @@ class LegalizerOptions:
     overrides: Mapping[str, OpOverride] = field(default_factory=dict)
 
     def override(self, name: str) -> OpOverride:
-        """What is fixed for the op of that name."""
+        """Returns the overrides of the op of that name."""
         return self.overrides.get(name, OpOverride())

@@ -1,4 +1,4 @@
-"""What a chip or the interpreter would refuse of a netlist, found without the placer that made it."""
+"""Checks a netlist for everything that a chip or the interpreter would refuse, without the placer that made it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MOST_BUFFERED = 2
 
 
 def check(netlist: Netlist) -> None:
-    """Raises CompilerInputError for the first thing that is wrong."""
+    """Checks a netlist. Raises CompilerInputError for the first error."""
     board = load_board(netlist.arch)
     order = _order(netlist)
     _check_names(netlist)

@@ -1,4 +1,4 @@
-"""Fused ops of a netlist: checked against what a core can do (tt-budabackend: src/net2hlks/README.md), and read."""
+"""Checks fused ops of a netlist against a core's limits (tt-budabackend: src/net2hlks/README.md), and reads them."""
 
 from __future__ import annotations
 

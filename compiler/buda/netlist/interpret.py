@@ -96,11 +96,11 @@ def _value(where: str, word: Any, values: dict[str, int]) -> int:
     if isinstance(word, int) and not isinstance(word, bool):
         return word
     if str(word) not in values:
-        raise CompilerInputError(f"{where}: expected a variable that is declared, got {word!r}; try {_some(values)}")
+        raise CompilerInputError(f"{where}: expected a variable that is declared, got {word!r}; try {_names(values)}")
     return values[str(word)]
 
 
-def _some(values: dict[str, int]) -> str:
+def _names(values: dict[str, int]) -> str:
     return ", ".join(list(values)[:4]) or "var: {$c_zero: 0}"
 
 

@@ -1,4 +1,4 @@
-"""YAML -> a netlist. Whatever is not one is a single line: the place, what was expected, what is there."""
+"""Parses a netlist from YAML. Each error is one line: the place, what was expected, what was found."""
 
 from __future__ import annotations
 

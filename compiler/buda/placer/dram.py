@@ -62,7 +62,7 @@ class Channel:
         self.free = {self.start: self.size}
 
     @property
-    def room(self) -> int:
+    def free_bytes(self) -> int:
         """Free bytes."""
         return sum(self.free.values())
 
@@ -77,7 +77,7 @@ class Channel:
             self.free[address + size] = have - size
         return address
 
-    def give(self, address: int, size: int) -> None:
+    def release(self, address: int, size: int) -> None:
         """Frees a stretch, joined with those beside it."""
         merged: dict[int, int] = {}
         last = None
@@ -118,7 +118,7 @@ def _flip_flop(arch: str) -> Picker:
 
 
 def _greatest_capacity(arch: str) -> Picker:
-    return lambda request, part, channels: max(range(len(channels)), key=lambda i: (channels[i].room, -i))
+    return lambda request, part, channels: max(range(len(channels)), key=lambda i: (channels[i].free_bytes, -i))
 
 
 def _closest(arch: str) -> Picker:
@@ -187,7 +187,7 @@ def place_queues(
         if not request.stays:
             for gone in [h for h in held if h[0] < request.first_epoch]:
                 held.remove(gone)
-                channels[gone[1]].give(gone[2], gone[3])
+                channels[gone[1]].release(gone[2], gone[3])
         parts = []
         size = -(-request.part_bytes // ALIGNMENT) * ALIGNMENT
         for part in range(len(request.cores)):

@@ -1,8 +1,7 @@
-"""Pass `stablehlo-host-fallback`: ops whose element types the device has not become host ops.
+"""Pass `stablehlo-host-fallback`: ops whose element types the device lacks become host ops.
 
-Neighbours are gathered: ops between which no value passes through the device are one `ttir.host_op`, which holds them
-as a StableHLO module of its own. All other ops stay as they are and run on the device. Which ops go is decided in
-`choice.py`.
+Neighbours are grouped: ops between which no value passes through the device become one `ttir.host_op`, which holds them
+as a StableHLO module of its own. All other ops stay as they are and run on the device. `choice.py` chooses the ops.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from opscope.compiler.passes.stablehlo_to_ttir.regions import captured
 
 @dataclass(frozen=True)
 class StablehloHostFallback(ModulePass):
-    """Outlines what the device has no types for."""
+    """Outlines ops whose types the device lacks."""
 
     name = "stablehlo-host-fallback"
 
@@ -42,7 +41,7 @@ class StablehloHostFallback(ModulePass):
 
 
 def _check(func: FuncOp) -> None:
-    """A host op holds no functions. Raises CompilerInputError where one is called."""
+    """Raises CompilerInputError if an op calls a function, because a host op cannot hold functions."""
     called = next((op.name for op in func.walk() if op.name in ("func.call", "stablehlo.composite")), None)
     if called is not None:
         raise CompilerInputError(

@@ -1,8 +1,8 @@
-"""Which ops of a function the host must compute, because the device has no format for their types.
+"""Chooses the ops of a function that the host must compute, because the device has no format for their types.
 
-A type that no part of the device can hold decides at once. A 64-bit integer does not: most only say where to read, and
-`ttir-narrow-indices` makes them 32 bits. So the function is lowered on trial, numbered op by op; an op of which 64 bits
-are left goes to the host, and the trial is repeated with what it leaves behind.
+A type that no part of the device can hold decides at once. A 64-bit integer does not: most are only indices, and
+`ttir-narrow-indices` makes them 32 bits. So the function is lowered on trial, numbered op by op. An op that still has
+64 bits afterwards goes to the host, and the trial is repeated with the rest.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ PATIENCE = 8
 
 
 def choose(module: ModuleOp, func: FuncOp, outline: Outline) -> set[int]:
-    """Numbers (places in the function's block) of the ops that the host must compute; nothing is changed."""
+    """Returns the numbers (places in the function's block) of the ops that the host must compute; changes nothing."""
     (*ops, _) = func.body.blocks[0].ops
     chosen = {number for number, op in enumerate(ops) if _needs_host(op)}
     wide = {number for number, op in enumerate(ops) if not is_collective(op) and any(_is_wide(v) for v in _values(op))}
@@ -45,10 +45,10 @@ def choose(module: ModuleOp, func: FuncOp, outline: Outline) -> set[int]:
     return chosen | _sources_only(ops, chosen)
 
 
-def _first(ops: list[Operation], found: set[int]) -> set[int]:
-    """Those of `found` that read no other of them."""
-    members = {ops[number] for number in found}
-    return {n for n in found if not any(v.owner in members for v in (*ops[n].operands, *captured(ops[n].regions)))}
+def _first(ops: list[Operation], numbers: set[int]) -> set[int]:
+    """Returns those of `numbers` whose ops read no other op of them."""
+    members = {ops[number] for number in numbers}
+    return {n for n in numbers if not any(v.owner in members for v in (*ops[n].operands, *captured(ops[n].regions)))}
 
 
 def _values(op: Operation) -> list[SSAValue]:
@@ -88,7 +88,7 @@ def _needs_host(op: Operation) -> bool:
 
 
 def _left_on_trial(module: ModuleOp, chosen: set[int], outline: Outline) -> set[int]:
-    """Numbers of the ops that still have 64 bits after lowering, or that were refused."""
+    """Returns the numbers of the ops that still have 64 bits after lowering, or that were refused."""
     trial = module.clone()
     (func, *_) = functions(trial)
     for number, op in enumerate(func.body.blocks[0].ops):
@@ -113,7 +113,7 @@ def _touched(op: Operation) -> list[SSAValue]:
 
 
 def _sources_only(ops: list[Operation], chosen: set[int]) -> set[int]:
-    """Ops without operands that only chosen ops read: what makes a value for the host is made there."""
+    """Returns ops without operands that only chosen ops read, so that the host makes these values itself."""
     numbers = {op: number for number, op in enumerate(ops)}
     readers: dict[Operation, set[int | None]] = {}
     for op in (*ops, *(o.next_op for o in ops[-1:] if o.next_op is not None)):

@@ -1,6 +1,6 @@
-"""Pass `stablehlo-to-ttir`: 1:1 by rows, the rest by patterns, and a typed refusal for all that is left.
+"""Pass `stablehlo-to-ttir`: lowers ops 1:1 by their rows, others by patterns, and refuses the rest with a reason.
 
-One sweep per block in program order; every op is replaced by ops in front of it, so nothing is visited twice.
+It takes one sweep per block in program order. Every op is replaced by ops in front of it, so none is visited twice.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
 from opscope.compiler.dialects import ttir
-from opscope.compiler.dialects.locations import tell_parts
+from opscope.compiler.dialects.locations import mark_parts
 from opscope.compiler.errors import StageFailure
 from opscope.compiler.ir.functions import SOURCE, functions
 from opscope.compiler.ops.row import TABLE, OpRow
@@ -60,7 +60,7 @@ def type_class(value: SSAValue) -> str:
 
 
 def choose(op: Operation) -> OpRow:
-    """The row that lowers `op`. Raises StageFailure with the kind and reason where none does."""
+    """Returns the row that lowers `op`. Raises StageFailure with kind and reason if there is none."""
     rows = TABLE.stablehlo(op.name)
     if not rows:
         raise StageFailure(STAGE, op.name, "expected an op with a row in compiler/ops, got none", kind="notimpl")
@@ -110,7 +110,7 @@ def _lower_function(func: FuncOp, made: Functions) -> None:
 def lower_ops(
     ops: Iterable[Operation], block: Block, values: dict[SSAValue, SSAValue], made: Functions
 ) -> list[SSAValue]:
-    """Appends `ops`, lowered, to `block`, and enters their results in `values`; what their terminator returns."""
+    """Lowers `ops` into `block` and adds their results to `values`; returns the operands of their terminator."""
     for op in ops:
         operands = [values[v] for v in op.operands]
         if isinstance(op, ReturnOp) or op.name == "stablehlo.return":
@@ -129,15 +129,15 @@ def lower_ops(
             except StageFailure as refused:
                 refused.source = _number(op) if refused.source is None else refused.source
                 raise
-            tell_parts(_since(block, before), [results] if isinstance(results, SSAValue) else results)
+            mark_parts(_ops_after(block, before), [results] if isinstance(results, SSAValue) else results)
         if isinstance(results, SSAValue):
             results = [results]
         values.update(zip(op.results, results, strict=True))
     return []
 
 
-def _since(block: Block, op: Operation | None) -> Iterator[Operation]:
-    """The ops that were appended after `op`; all where there was none."""
+def _ops_after(block: Block, op: Operation | None) -> Iterator[Operation]:
+    """Yields the ops that were appended after `op`; all ops if `op` is None."""
     current = block.first_op if op is None else op.next_op
     while current is not None:
         yield current

@@ -1,4 +1,4 @@
-"""What a pattern works with: the op that it replaces, and one method per ttir op that it may emit."""
+"""The interface of patterns: the op that is replaced, and methods that emit ttir ops."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class Emit:
         return attr
 
     def refuse(self, message: str, kind: str = "notimpl") -> StageFailure:
-        """The typed refusal of this op, to be raised."""
+        """Returns the StageFailure that refuses this op, to be raised."""
         return StageFailure(STAGE, self.op.name, message, kind=kind)
 
     # --- emission

@@ -1,8 +1,8 @@
-"""Pass `ttir-fusing`: ops that together are one kernel become that kernel's op.
+"""Pass `ttir-fusing`: replaces ops that one kernel can compute together by that kernel's op.
 
-A file per pattern; each is a rule from the last op of what it looks for to the ops in its place. A rule looks for what
-is left after `canonicalize` and `ttir-implicit-broadcast-fold`. No rule matches a single op; a fused kernel leaves in
-Dst what the ops would have rounded to their formats on the way.
+There is one file per pattern. Each is a rule that starts at the pattern's last op and returns the ops in its place.
+Rules expect the forms that `canonicalize` and `ttir-implicit-broadcast-fold` leave. No rule matches a single op. A
+fused kernel keeps values in Dst that the single ops would have rounded to their formats on the way.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from xdsl.pattern_rewriter import PatternRewriter, PatternRewriteWalker, Rewrite
 from xdsl.transforms.dead_code_elimination import region_dce
 
 from opscope.compiler.dialects.from_row import RowOp
-from opscope.compiler.dialects.locations import tell_parts
+from opscope.compiler.dialects.locations import mark_parts
 from opscope.compiler.ir.functions import SCALAR, functions, kind_of
 from opscope.compiler.passes.ttir_fusing import attention, bias, conv_batch_norm, gelu, mean, norm, relu, silu, softmax
 from opscope.compiler.passes.ttir_fusing.matching import RULES
@@ -49,6 +49,6 @@ class _Fuse(RewritePattern):
         for rule in RULES.get(op.ROW.ttir, ()):
             ops = rule(op)
             if ops:
-                tell_parts((part for part in ops[:-1] if part.location == op.location), ())
+                mark_parts((part for part in ops[:-1] if part.location == op.location), ())
                 rewriter.replace(op, ops)
                 return

@@ -13,18 +13,20 @@ from xdsl.ir import SSAValue
 
 from opscope.compiler.dialects.from_row import RowOp
 from opscope.compiler.dialects.ttir_values import like, make, maker, read_once, shape_of
-from opscope.compiler.passes.tt_populate_argument_types import stays
+from opscope.compiler.passes.tt_populate_argument_types import constant_arguments
 from opscope.compiler.passes.ttir_fusing.matching import fuses, orders
 
 
-def lasting(value: SSAValue) -> bool:
+def is_computed_once(value: SSAValue) -> bool:
     """Whether a value is computed of parameters and constants alone."""
     op = maker(value)
     if op is not None:
-        return op.ROW.group not in ("random", "collective", "control", "host") and all(lasting(v) for v in op.operands)
+        return op.ROW.group not in ("random", "collective", "control", "host") and all(
+            is_computed_once(v) for v in op.operands
+        )
     block = value.owner
     func = block.parent_op() if not isinstance(block, RowOp) and hasattr(block, "args") else None
-    return isinstance(func, FuncOp) and value in block.args and stays(func)[list(block.args).index(value)]  # type: ignore[union-attr]
+    return isinstance(func, FuncOp) and value in block.args and constant_arguments(func)[list(block.args).index(value)]  # type: ignore[union-attr]
 
 
 def _channels(op: RowOp, value: SSAValue, vector: SSAValue) -> RowOp | None:
@@ -34,7 +36,7 @@ def _channels(op: RowOp, value: SSAValue, vector: SSAValue) -> RowOp | None:
         return None
     size = shape_of(value)[-1]
     fits = shape_of(vector)[-1:] in ((size,), (1,), ()) and prod(shape_of(vector)) in (size, 1)
-    return conv if fits and lasting(vector) else None
+    return conv if fits and is_computed_once(vector) else None
 
 
 def _row(vector: SSAValue, source: RowOp, made: list[RowOp]) -> SSAValue:
@@ -51,7 +53,7 @@ def scaled(op: RowOp) -> list[RowOp] | None:
     """conv(x, W) s is conv(x, W s), its bias is b s."""
     for value, vector in orders(op):
         conv = _channels(op, value, vector)
-        if conv is None or not lasting(conv.operands[1]):
+        if conv is None or not is_computed_once(conv.operands[1]):
             continue
         made: list[RowOp] = []
         row = _row(vector, op, made)

@@ -1,4 +1,4 @@
-"""What fusing rules ask: operands in either order, factors of a product, splats, and where a rule is noted."""
+"""Helpers for fusing rules: operands in either order, factors of a product, splats, and the registry of rules."""
 
 from __future__ import annotations
 

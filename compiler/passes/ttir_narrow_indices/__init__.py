@@ -1,12 +1,11 @@
 """Pass `ttir-narrow-indices`: 64-bit integers that need no 64 bits are held in 32.
 
-The device has no 64-bit datum. Two kinds of values do not need one: those whose range, as `ranges.py` finds it, fits
-32 bits, which lose nothing; and those that only say where to read or write, which saturate (`formats.INDEX_LIMIT`): no
-dim of a tensor on the device is so long that a start beyond it is not clamped or dropped just the same. On the way
-there they may be compared, chosen among, and shifted by a number that is known, as far as 32 bits go; a product or a
-remainder of what saturated would be another. A value that is computed with for any other purpose stays, and is refused
-later. What was narrowed is noted on the function
-(`ttcore.narrowed_indices`), and in the binary by the tensors' own types.
+The device has no 64-bit datum. Two kinds of values do not need one. Values whose range, as `ranges.py` computes it,
+fits 32 bits lose nothing. Indices, which only choose where to read or write, saturate (`formats.INDEX_LIMIT`): no dim
+of a tensor on the device is so long that a start beyond the limit would not be clamped or dropped all the same. On the
+way to their use, indices may be compared, selected, and shifted by a known number, as far as 32 bits go; a product or
+a remainder of a saturated value would be another. Values with any other use keep 64 bits and are refused later. The
+function notes what was narrowed (`ttcore.narrowed_indices`), and the binary does by the types of the tensors.
 """
 
 from __future__ import annotations

@@ -44,24 +44,24 @@ def model(name: str) -> Lowered:
 def made(name: str, policy: str, board: str) -> tuple[BudaPlan, PlannedProgram]:
     config = Configuration()
     config.set_configuration_options(balancer_policy=policy)
-    found = config.plan(model(name).graph, board)
-    return found, to_binary(found, load_board(board))
+    planned = config.plan(model(name).graph, board)
+    return planned, to_binary(planned, load_board(board))
 
 
 @pytest.mark.parametrize(("name", "policy"), [("attention", "Random"), ("convnet", "Ribbon"), ("layer", "NLP")])
 def test_what_pipes_deliver_is_what_threads_take(name: str, policy: str) -> None:
-    found, program = made(name, policy, "e150")
+    planned, program = made(name, policy, "e150")
     placed = {op.name: op for op in program.binary.plan.ops}
-    for node in found.graph.ops:
-        chosen = found.choices[node.name].model
-        unpack, _, pack = threads(found.graph, node, chosen)
+    for node in planned.graph.ops:
+        chosen = planned.choices[node.name].model
+        unpack, _, pack = threads(planned.graph, node, chosen)
         assert total(pack, "push", "output") * chosen.grid.volume == node.shape.tiles
         if node.spec.sparse is not None or node.spec.type == "splice":
             continue
-        for edge in found.graph.operands(node.name):
+        for edge in planned.graph.operands(node.name):
             taken = total(unpack, "wait", f"input_{edge.operand}")
             assert taken == total(unpack, "pop", f"input_{edge.operand}")
-            pipes = [p for p in pipes_of(found, placed, node) if f".input_{edge.operand}." in p.name]
+            pipes = [p for p in pipes_of(planned, placed, node) if f".input_{edge.operand}." in p.name]
             assert sorted(core for pipe in pipes for core in pipe.readers) == sorted(placed[node.name].cores())
             for pipe in pipes:
                 # A product streamed by rows takes its right operand again for every piece.
@@ -69,24 +69,24 @@ def test_what_pipes_deliver_is_what_threads_take(name: str, policy: str) -> None
 
 
 def test_a_pipe_names_the_core_that_made_each_tile() -> None:
-    found, program = made("layer", "MaximizeTMinimizeGrid", "n150")
+    planned, program = made("layer", "MaximizeTMinimizeGrid", "n150")
     placed = {op.name: op for op in program.binary.plan.ops}
-    node = next(n for n in found.graph.ops if str(n.spec.fused) == "add, tanh")
-    (sender,) = {e.producer for e in found.graph.operands(node.name) if e.operand == 0}
-    pipes = [p for p in pipes_of(found, placed, node) if ".input_0." in p.name]
+    node = next(n for n in planned.graph.ops if str(n.spec.fused) == "add, tanh")
+    (sender,) = {e.producer for e in planned.graph.operands(node.name) if e.operand == 0}
+    pipes = [p for p in pipes_of(planned, placed, node) if ".input_0." in p.name]
     cores = set(placed[sender].cores())
     assert {run.core for pipe in pipes for run in pipe.runs} <= cores
-    assert sum(pipe.tiles for pipe in pipes) == found.graph.node(sender).shape.tiles
+    assert sum(pipe.tiles for pipe in pipes) == planned.graph.node(sender).shape.tiles
     for pipe in pipes:
         steps = zip(pipe.route, pipe.route[1:], strict=False)
         assert all(abs(a[0] - b[0]) % 8 <= 1 and abs(a[1] - b[1]) % 10 <= 1 for a, b in steps)
 
 
 def test_the_folder_is_laid_out_as_tt_budas(tmp_path: Path) -> None:
-    found, program = made("layer", "MinimizeGrid", "e150")
-    write_folder(tmp_path, found, program, to_yaml(netlist_of(found, program)))
+    planned, program = made("layer", "MinimizeGrid", "e150")
+    write_folder(tmp_path, planned, program, to_yaml(netlist_of(planned, program)))
     assert (tmp_path / "test_netlist.yaml").exists()
-    ops = [node.name for node in found.graph.ops]
+    ops = [node.name for node in planned.graph.ops]
     assert sorted(p.stem for p in (tmp_path / "hlks").iterdir()) == sorted(ops)
     graph = tmp_path / "graph_fwd_0_0"
     assert len(list(graph.glob("op_*/tensix_thread[012].yaml"))) == 3 * len(ops)

@@ -1,4 +1,4 @@
-"""What a policy is."""
+"""The protocol of policies, which choose an op model for each op."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from opscope.compiler.buda.balancer.solver import Solver
 
 @dataclass(frozen=True)
 class PolicyOptions:
-    """What a caller may ask of a policy."""
+    """Options of policies."""
 
     seed: int = 0
     """Of the policy that draws lots."""

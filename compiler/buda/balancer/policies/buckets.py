@@ -19,7 +19,7 @@ BUCKETS = (
 
 @dataclass(frozen=True)
 class Pick:
-    """What came out of the buckets."""
+    """The model that was picked, and the bucket it came from."""
 
     model: OpModel
     bucket: str

@@ -80,7 +80,9 @@ def least_prologue_volumes(solver: Solver) -> dict[str, int]:
 def target_cycles(solver: Solver, volumes: Mapping[str, int]) -> int:
     """Cycles that all ops should stay within: what the fastest of the matmuls that matter needs on a small grid."""
     matmuls = _dense_matmuls(solver.graph)
-    fastest = [min(cycles) for node in matmuls if (cycles := _roomy(solver.at(node.name), target_rows(node)))]
+    fastest = [
+        min(cycles) for node in matmuls if (cycles := _cycles_of_large_shares(solver.at(node.name), target_rows(node)))
+    ]
     least = FILTER * max(fastest, default=0)
     small = []
     for node in matmuls:
@@ -93,6 +95,6 @@ def target_cycles(solver: Solver, volumes: Mapping[str, int]) -> int:
     return int(min(max(SLACK * min(slow, default=LEAST_TARGET), LEAST_TARGET), MOST_TARGET))
 
 
-def _roomy(models: tuple[OpModel, ...], rows: int) -> list[int]:
+def _cycles_of_large_shares(models: tuple[OpModel, ...], rows: int) -> list[int]:
     """Cycles of models with the rows wanted and at least 4 x 3 tiles on each core."""
     return [m.cycles for m in models if m.grid.r == rows and m.block.ct >= 3 and m.block.rt >= 4]

@@ -34,8 +34,8 @@ def test_divisors(n: int) -> None:
 def test_micro_block_is_the_largest_that_fits(rt: int, ct: int, dst: int) -> None:
     node = graphs.unary(rt, ct).node("op")
     block = micro_block(node, rt, ct, dst)
-    found = [(r * c, c) for r in range(1, rt + 1) for c in range(1, ct + 1) if rt % r == ct % c == 0 and r * c <= dst]
-    assert (block.tiles, block.ct) == max(found)
+    fitting = [(r * c, c) for r in range(1, rt + 1) for c in range(1, ct + 1) if rt % r == ct % c == 0 and r * c <= dst]
+    assert (block.tiles, block.ct) == max(fitting)
 
 
 @pytest.mark.parametrize(("rt", "ct"), [(1, 1), (8, 12), (392, 2), (30, 7)])

@@ -74,8 +74,8 @@ def test_texts_are_those_of_the_published_list() -> None:
 
 def test_details_count_bytes() -> None:
     graph, op, options = CASES[Reason.L1UsageOverMaxLimit]
-    found = legalize(graph, op, Budget.of(load_board("grayskull")), options).candidates
-    details = [c.detail for c in found if c.failure is Reason.L1UsageOverMaxLimit]
+    candidates = legalize(graph, op, Budget.of(load_board("grayskull")), options).candidates
+    details = [c.detail for c in candidates if c.failure is Reason.L1UsageOverMaxLimit]
     assert details
     assert all(d.startswith("L1 Usage[") and d.endswith("] > L1 Max[577408]") for d in details)
 
@@ -98,8 +98,8 @@ def test_parameters_in_l1_move_to_dram_when_they_do_not_fit() -> None:
 
 def test_every_core_makes_more_than_is_cut_off() -> None:
     graph, op, _ = CASES[Reason.PaddingConstraintsNotSatisfied]
-    found = legalize(graph, op, Budget.of(load_board("grayskull"))).candidates
-    shares = {8 // (c.grid.r * c.stream.r): c.failure for c in found if c.stream.by_rows}
+    candidates = legalize(graph, op, Budget.of(load_board("grayskull"))).candidates
+    shares = {8 // (c.grid.r * c.stream.r): c.failure for c in candidates if c.stream.by_rows}
     assert shares == {
         8: None,
         4: None,

@@ -32,17 +32,17 @@ def test_names_are_those_of_tt_buda() -> None:
 
 
 def test_minimize_grid_takes_the_smallest() -> None:
-    found = single("MinimizeGrid")
-    best = min(m.grid.perimeter for m in found.legal["mm"].models)
-    assert found.choices["mm"].model.grid.perimeter == best
+    planned = single("MinimizeGrid")
+    best = min(m.grid.perimeter for m in planned.legal["mm"].models)
+    assert planned.choices["mm"].model.grid.perimeter == best
 
 
 def test_maximize_t_takes_the_largest_t() -> None:
-    found = single("MaximizeTMinimizeGrid")
-    models = found.legal["mm"].models
+    planned = single("MaximizeTMinimizeGrid")
+    models = planned.legal["mm"].models
     most = max(m.block.t for m in models)
-    assert found.choices["mm"].model.block.t == most
-    assert found.choices["mm"].model.grid.perimeter == min(m.grid.perimeter for m in models if m.block.t == most)
+    assert planned.choices["mm"].model.block.t == most
+    assert planned.choices["mm"].model.grid.perimeter == min(m.grid.perimeter for m in models if m.block.t == most)
 
 
 def test_random_repeats_with_its_seed_and_only_then() -> None:
@@ -53,18 +53,18 @@ def test_random_repeats_with_its_seed_and_only_then() -> None:
 
 @pytest.mark.parametrize("target", [60_000, 100_000, 400_000])
 def test_nlp_takes_the_slowest_within_its_target(target: int) -> None:
-    found = single("NLP", target_cycles=target)
-    chosen = found.choices["mm"].model
-    within = [m for m in found.legal["mm"].models if m.cycles <= target]
+    planned = single("NLP", target_cycles=target)
+    chosen = planned.choices["mm"].model
+    within = [m for m in planned.legal["mm"].models if m.cycles <= target]
     of_two_rows = [m for m in within if m.grid.r == 2]
     assert chosen.cycles == max(m.cycles for m in of_two_rows or within)
-    assert str(target) in found.choices["mm"].why
+    assert str(target) in planned.choices["mm"].why
 
 
 def test_nlp_takes_the_fastest_where_all_are_too_slow() -> None:
-    found = single("NLP", target_cycles=1)
-    assert found.choices["mm"].model.cycles == min(m.cycles for m in found.legal["mm"].models)
-    assert "too_slow" in found.choices["mm"].why
+    planned = single("NLP", target_cycles=1)
+    assert planned.choices["mm"].model.cycles == min(m.cycles for m in planned.legal["mm"].models)
+    assert "too_slow" in planned.choices["mm"].why
 
 
 def test_nlp_leaves_out_matmuls_that_could_be_much_faster() -> None:
@@ -77,21 +77,21 @@ def test_nlp_leaves_out_matmuls_that_could_be_much_faster() -> None:
 
 def test_nlp_works_its_target_out_within_bounds() -> None:
     for m, k, n in ((1, 1, 1), (16, 32, 32), (128, 128, 128)):
-        found = plan(graphs.matmul(m, k, n), BUDGET, "NLP")
-        target = int(found.choices["mm"].why.split("target ")[1].split()[0])
+        planned = plan(graphs.matmul(m, k, n), BUDGET, "NLP")
+        target = int(planned.choices["mm"].why.split("target ")[1].split()[0])
         assert 45_000 <= target <= 125_000
 
 
 def test_cnn_warns_that_it_is_deprecated() -> None:
     with pytest.warns(DeprecationWarning, match="policy CNN is deprecated"):
-        found = single("CNN")
-    assert found.choices["mm"].model.grid.r == max(m.grid.r for m in found.legal["mm"].models)
+        planned = single("CNN")
+    assert planned.choices["mm"].model.grid.r == max(m.grid.r for m in planned.legal["mm"].models)
 
 
 def test_ribbon_gives_all_ops_of_an_epoch_one_height() -> None:
-    found = plan(graphs.chain(8, 20, 8), BUDGET, "Ribbon")
-    for epoch in found.epochs:
-        assert len({found.choices[p.op.name].model.grid.r for p in epoch.placements}) == 1
+    planned = plan(graphs.chain(8, 20, 8), BUDGET, "Ribbon")
+    for epoch in planned.epochs:
+        assert len({planned.choices[p.op.name].model.grid.r for p in epoch.placements}) == 1
 
 
 def test_ribbon_is_at_least_as_fast_as_the_policies_that_do_not_look_at_cycles() -> None:

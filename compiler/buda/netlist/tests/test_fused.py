@@ -46,9 +46,9 @@ fused_ops:
 def test_a_fused_op_is_its_steps() -> None:
     import jax
 
-    found = parse(netlist())
-    assert parse(to_yaml(found)) == found
-    program = to_binary(found)
+    parsed = parse(netlist())
+    assert parse(to_yaml(parsed)) == parsed
+    program = to_binary(parsed)
     rng = np.random.default_rng(0)
     arrays = {name: rng.standard_normal((1, 128, 128)).astype(np.float32) for name in "xy"}
     executable = Device("n150").load(binary.write(program.binary))

@@ -33,9 +33,9 @@ def model(name: str) -> Lowered:
 
 
 def planned(name: str, policy: str, board: str, breaks: tuple[str, ...] = ()) -> tuple[PlannedProgram, Netlist]:
-    found = plan(model(name).graph, budget_of(board), policy, placer=PlacerOptions(epoch_breaks=breaks))
-    program = planned_binary(found, load_board(board))
-    return program, netlist_of(found, program)
+    buda_plan = plan(model(name).graph, budget_of(board), policy, placer=PlacerOptions(epoch_breaks=breaks))
+    program = planned_binary(buda_plan, load_board(board))
+    return program, netlist_of(buda_plan, program)
 
 
 CASES = [
@@ -75,9 +75,9 @@ def text_of(board: str = "e150") -> str:
 def changed(path: str, value: object, board: str = "e150") -> str:
     """The netlist of a layer with one value replaced: `graphs.fwd_0_0.matmul_0.grid_loc`."""
     raw = yaml.safe_load(text_of(board))
-    *way, last = path.split(".")
+    *keys, last = path.split(".")
     at = raw
-    for key in way:
+    for key in keys:
         at = at[int(key) if isinstance(at, list) else key]
     if value is None:
         del at[last]
@@ -152,8 +152,8 @@ def test_the_command_shows_checks_and_writes(tmp_path) -> None:  # type: ignore[
     assert shown.exit_code == 0, shown.output
     assert re.search(r"fwd_0_0 +│ 0 +│ 1", shown.output)
     assert out.stat().st_size > 1000
-    one = CliRunner().invoke(netlist_command, [str(file), "--op", "matmul_0"])
-    assert one.output.startswith("matmul_0: {type: matmul, grid_loc: [0, 0]")
+    result = CliRunner().invoke(netlist_command, [str(file), "--op", "matmul_0"])
+    assert result.output.startswith("matmul_0: {type: matmul, grid_loc: [0, 0]")
     file.write_text(changed("graphs.fwd_0_1.tanh_0.grid_loc", [0, 0]))
     refused = CliRunner().invoke(netlist_command, [str(file)])
     assert refused.exit_code == 2

@@ -18,47 +18,47 @@ def queue(name: str, parts: int = 8, size: int = 4 * KB, stays: bool = False, fi
 
 
 def test_round_robin_takes_one_channel_after_the_other() -> None:
-    found = place_queues([queue("a"), queue("b", 4)], budget_of("grayskull"))
-    assert [part.channel for part in found["a"]] == list(range(8))
-    assert [part.channel for part in found["b"]] == [0, 1, 2, 3]
-    assert {part.address for part in found["a"]} == {FIRST["grayskull"]}
+    allocations = place_queues([queue("a"), queue("b", 4)], budget_of("grayskull"))
+    assert [part.channel for part in allocations["a"]] == list(range(8))
+    assert [part.channel for part in allocations["b"]] == [0, 1, 2, 3]
+    assert {part.address for part in allocations["a"]} == {FIRST["grayskull"]}
 
 
 def test_wormhole_fills_both_halves_of_a_channel() -> None:
-    found = place_queues([queue("a", 4)], budget_of("wormhole_b0"))
-    assert [part.channel for part in found["a"]] == [0, 0, 1, 1]
-    low, high = found["a"][0].address, found["a"][1].address
+    allocations = place_queues([queue("a", 4)], budget_of("wormhole_b0"))
+    assert [part.channel for part in allocations["a"]] == [0, 0, 1, 1]
+    low, high = allocations["a"][0].address, allocations["a"][1].address
     assert low < (1 << 30) <= high
 
 
 def test_flip_flop_gives_each_epoch_the_other_half() -> None:
-    asked = [queue("a", 2), queue("b", 2, first=1, last=1), queue("c", 2, first=2, last=2)]
-    found = place_queues(asked, budget_of("grayskull"), "ROUND_ROBIN_FLIP_FLOP")
-    assert [[part.channel for part in found[name]] for name in "abc"] == [[0, 1], [4, 5], [2, 3]]
+    requests = [queue("a", 2), queue("b", 2, first=1, last=1), queue("c", 2, first=2, last=2)]
+    allocations = place_queues(requests, budget_of("grayskull"), "ROUND_ROBIN_FLIP_FLOP")
+    assert [[part.channel for part in allocations[name]] for name in "abc"] == [[0, 1], [4, 5], [2, 3]]
 
 
 def test_greatest_capacity_goes_where_most_is_free() -> None:
-    asked = [queue("big", 1, 64 * KB, stays=True), queue("a", 7, stays=True), queue("b", 1, stays=True)]
-    found = place_queues(asked, budget_of("grayskull"), "GREATEST_CAPACITY")
-    assert found["big"][0].channel == 0
-    assert [part.channel for part in found["a"]] == [1, 2, 3, 4, 5, 6, 7]
-    assert found["b"][0].channel == 1
+    requests = [queue("big", 1, 64 * KB, stays=True), queue("a", 7, stays=True), queue("b", 1, stays=True)]
+    allocations = place_queues(requests, budget_of("grayskull"), "GREATEST_CAPACITY")
+    assert allocations["big"][0].channel == 0
+    assert [part.channel for part in allocations["a"]] == [1, 2, 3, 4, 5, 6, 7]
+    assert allocations["b"][0].channel == 1
 
 
 def test_closest_is_the_nearest_free_port() -> None:
     # Core (0, 0) of Grayskull is at NoC (1, 1), beside channel 0's port at (1, 0); (0, 11) at (12, 1), one hop from it
     # too, by the link that wraps round.
     near = Request("near", KB, ((0, 0), (0, 0)), True)
-    found = place_queues([near], budget_of("grayskull"), "CLOSEST")
-    assert [part.channel for part in found["near"]] == [0, 2]
+    allocations = place_queues([near], budget_of("grayskull"), "CLOSEST")
+    assert [part.channel for part in allocations["near"]] == [0, 2]
     far = place_queues([Request("far", KB, ((9, 9),), True)], budget_of("grayskull"), "CLOSEST")
     assert far["far"][0].channel == 6
 
 
 def test_room_is_given_on_to_later_epochs() -> None:
-    asked = [queue(f"e{i}", 8, 768 << 20, first=i, last=i + 1) for i in range(0, 8, 2)]
-    found = place_queues(asked, budget_of("grayskull"))
-    assert len({found[f"e{i}"][0].address for i in range(0, 8, 2)}) == 1
+    requests = [queue(f"e{i}", 8, 768 << 20, first=i, last=i + 1) for i in range(0, 8, 2)]
+    allocations = place_queues(requests, budget_of("grayskull"))
+    assert len({allocations[f"e{i}"][0].address for i in range(0, 8, 2)}) == 1
 
 
 def test_what_does_not_fit_is_one_line() -> None:
@@ -74,15 +74,15 @@ def test_what_does_not_fit_is_one_line() -> None:
     st.sampled_from(["grayskull", "wormhole_b0", "blackhole"]),
 )
 def test_queues_that_live_at_once_lie_apart(rows: list[tuple[int, int, int, int]], algorithm: str, arch: str) -> None:
-    asked = [
+    requests = [
         Request(str(i), size * 100, tuple((0, c) for c in range(parts)), first == 0, first, first + span)
         for i, (size, parts, first, span) in enumerate(rows)
     ]
-    found = place_queues(asked, budget_of(arch), algorithm)
+    allocations = place_queues(requests, budget_of(arch), algorithm)
     held = [
         (part.channel, part.address, part.address + request.part_bytes, request)
-        for request in asked
-        for part in found[request.name]
+        for request in requests
+        for part in allocations[request.name]
     ]
     for i, (channel, start, stop, one) in enumerate(held):
         assert start % 32 == 0
