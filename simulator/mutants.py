@@ -118,7 +118,7 @@ def _other_kernel(other: str) -> Callable[[KernelFunction], KernelFunction]:
 
 
 LEFT_OVER = 0.5
-"""What lay in a buffer before it was written: not 0, so that a tensor of zeros shows it too. Integers: 1."""
+"""The old content of a buffer: not 0, so that a tensor of zeros shows it too. Integers: 1."""
 
 
 def _left_over(dtype: np.dtype) -> float | int:
@@ -338,7 +338,7 @@ _BY_KERNEL: dict[str, tuple[tuple[str, Callable[[KernelFunction], KernelFunction
 }
 
 NO_MUTANTS = frozenset({"deallocate", "to_device", "from_device", "to_memory_config", "to_layout"})
-"""Kernels without a result of their own, or that only say where a tensor lies."""
+"""Kernels without a result of their own, or that only choose where a tensor lies."""
 
 
 def mutations_for(kernel: str, params: Params | None = None) -> list[Mutation]:

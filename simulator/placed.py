@@ -54,7 +54,7 @@ def planned_operations(plan: Plan) -> dict[int, PlacedOp]:
 
 
 def allocate(op: PlacedOp, system: SystemDesc) -> tuple[int, ...]:
-    """Address in L1 of each of an op's buffers. Raises OutOfMemory where they do not fit beside the firmware."""
+    """Address in L1 of each of an op's buffers. Raises OutOfMemory if they do not fit beside the firmware."""
     profile = system.buda
     address, allocations = profile.l1_unreserved_base, []
     for buffer in op.buffers:

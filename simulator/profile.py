@@ -1,4 +1,4 @@
-"""What a run took: cycles per operation and peaks of memory."""
+"""The cost of a run: cycles per operation and peaks of memory."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class OpCost:
-    """Cycles of one operation. The parts overlap or add up as `timing.py` says; `cycles` is the whole."""
+    """Cycles of one operation. The parts overlap or add up (see `timing.py`); `cycles` is the total."""
 
     kernel: str
     location: str

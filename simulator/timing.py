@@ -1,4 +1,4 @@
-"""The first cycle model: what one operation takes, from physical figures with their sources.
+"""The first cycle model: cycles of one operation, from physical figures with their sources.
 
 An operation's tiles are dealt to the cores of the grid. An elementwise op streams, so that it takes the larger of
 compute and transfer; a matrix product reads from DRAM, multicasts operands along rows and columns of cores and
@@ -91,7 +91,8 @@ SFPU_DEFAULT = "abs"
 
 
 READBACK_NS = 10_000.0
-"""Time in which the host reads a predicate and launches what it chooses: the floor of a small op without a trace."""
+"""Time in which the host reads a predicate and launches the chosen program: the least time of a small op without a
+trace."""
 
 
 def operation_cost(

@@ -77,7 +77,7 @@ def step_nodes(
     """A fused op's steps as nodes, the last under the op's own name, each with its edges.
 
     `operands` are the fused op's, `shapes` what they are in tiles after their manipulations. What stays in Dst is in
-    Dst's format. Raises CompilerInputError where shapes do not go together.
+    Dst's format. Raises CompilerInputError if shapes do not go together.
     """
     fused = node.spec.fused
     assert fused is not None
@@ -106,7 +106,7 @@ def _held_as(node: Node, step: Step) -> str:
 
 
 def without_fused(graph: BudaGraph) -> BudaGraph:
-    """The graph with each fused op as its steps. Raises CompilerInputError where shapes do not go together."""
+    """The graph with each fused op as its steps. Raises CompilerInputError if shapes do not go together."""
     if all(node.spec.fused is None for node in graph.ops):
         return graph
     nodes: list[Node] = []
@@ -129,7 +129,7 @@ def _fused_of(graph: BudaGraph, name: str) -> Fused | None:
 
 
 def inside(graph: BudaGraph, name: str) -> str:
-    """The fused op of which the op `name` has become a step; empty where it is none."""
+    """Returns the fused op of which the op `name` has become a step; empty if it is not a step."""
     for node in graph.ops:
         if node.spec.fused is not None and any(step.origin == name for step in node.spec.fused.steps):
             return node.name

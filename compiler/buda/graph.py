@@ -117,7 +117,7 @@ class Tm:
         return self.name in ("hstack", "vstack")
 
     def apply(self, shape: TensorShape) -> TensorShape:
-        """The shape after it. Raises CompilerInputError where it does not divide."""
+        """The shape after it. Raises CompilerInputError if it does not divide."""
         if self.is_slice or self.is_stack:
             axis = _AXIS[self.name[0]]
             size = getattr(shape, axis)

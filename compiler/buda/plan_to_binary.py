@@ -38,7 +38,7 @@ def to_binary(
     host_outputs: bool = True,
     version: str = "",
 ) -> PlannedProgram:
-    """The binary of a planned graph. Raises CompilerInputError where a kernel or room in DRAM is missing."""
+    """The binary of a planned graph. Raises CompilerInputError if a kernel or room in DRAM is missing."""
     models = {name: choice.model for name, choice in planned.choices.items()}
     graph = planned.graph
     program = to_program(graph, {name: model.u_kt for name, model in models.items()})

@@ -155,7 +155,7 @@ class SparsePattern:
         return {}
 
     def _cut_rows(self, grid_r: int, t: int, z_major: bool) -> list[list[list[tuple[int, int, int]]]] | None:
-        """[piece][core] -> its tiles, rows counted inside the piece; None where the rows do not divide.
+        """[piece][core] -> its tiles, rows counted inside the piece; None if the rows do not divide.
 
         In z-major order a piece is the same rows of every tap, otherwise rows are dealt out from the top.
         """

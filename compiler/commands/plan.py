@@ -179,7 +179,7 @@ def _write(
     backend: Path | None,
     out: Path | None,
 ) -> None:
-    """The files that were asked for. Raises CompilerInputError where one cannot be written or made."""
+    """The files that were asked for. Raises CompilerInputError if one cannot be written or made."""
     wanted = [path for path in (netlist, picture, backend, out) if path is not None]
     if not wanted:
         return

@@ -30,7 +30,7 @@ class SpecAttr(ParametrizedAttribute, BuiltinAttribute):
         printer.print_string(self.text.data)
 
     def ints(self, field: str) -> tuple[int, ...]:
-        """A field that is a list of integers; empty where it is not set."""
+        """A field that is a list of integers; empty if it is not set."""
         value = self.fields_.data.get(field)
         return tuple(int(v.value.data) for v in value.data) if isinstance(value, ArrayAttr) else ()
 

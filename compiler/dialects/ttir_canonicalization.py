@@ -1,7 +1,8 @@
-"""What xDSL's `canonicalize` does to ttir ops: moves that move nothing, two moves that are one, moves of constants.
+"""Patterns of xDSL's `canonicalize` for ttir ops: moves that move nothing, two moves that are one, moves of constants.
 
-A pattern belongs to its op by `@canonicalizes`; `dialects/from_row.py` hands it to xDSL as the op's trait. None changes
-a bit of any result, but that a product with one that is not computed (`ttir_constants.by_one`) rounds nothing either.
+A pattern belongs to its op by `@canonicalizes`; `dialects/from_row.py` passes it to xDSL as the op's trait. No pattern
+changes a bit of any result, except that a product with one that is no longer computed (`ttir_constants.by_one`) no
+longer rounds either.
 """
 
 from __future__ import annotations

@@ -252,6 +252,6 @@ def sharded_layout(shape: tuple[int, ...], data_type: str, spread: str, grid: tu
 
 
 def layout_of(value: Any) -> TTNNLayoutAttr | None:
-    """The layout of a tensor value; None where its type has none."""
+    """The layout of a tensor value; None if its type has none."""
     encoding = value.type.encoding if isinstance(value.type, TensorType) else None
     return encoding if isinstance(encoding, TTNNLayoutAttr) else None

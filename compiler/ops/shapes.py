@@ -15,7 +15,7 @@ def shape_of(value: Any) -> Shape:
 
 
 def broadcast(*shapes: Shape) -> Shape | None:
-    """NumPy's broadcast of `shapes`; None where they do not fit."""
+    """NumPy's broadcast of `shapes`; None if they do not fit."""
     rank = max((len(s) for s in shapes), default=0)
     result = []
     for i in range(rank):

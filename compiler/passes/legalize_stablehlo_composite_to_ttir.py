@@ -28,7 +28,7 @@ FLOATS = ("f32", "bf16", "f16")
 """Element types of which the device has the fused kernels; others are decomposed, and may go to the host."""
 Attrs = dict[str, Attribute]
 Read = Callable[[Operation, Attrs], "dict[str, Any] | None"]
-"""(composite, its attributes) -> the ttir op's; None where they say something that the op cannot do."""
+"""(composite, its attributes) -> the ttir op's; None if they say something that the op cannot do."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class LegalizeStablehloCompositeToTtir(ModulePass):
 
 
 def _as_op(composite: Operation) -> Operation | None:
-    """The op that the composite's name means; None where only its decomposition is known."""
+    """The op that the composite's name means; None if only its decomposition is known."""
     called = composite.attributes["name"]
     name = called.data if isinstance(called, StringAttr) else ""
     attributes = composite.attributes.get("composite_attributes")

@@ -125,7 +125,7 @@ def sunk_reshape(op: RowOp) -> list[RowOp] | None:
 def _moved(
     op: RowOp, move: str, may_stay: Callable[[SSAValue], bool] = lambda value: prod(shape_of(value)) == 1
 ) -> list[SSAValue] | None:
-    """The operands that a movement makes for this op alone; None where one that may not stay is made otherwise."""
+    """The operands that a movement makes for this op alone; None if one that may not stay is made otherwise."""
     if not broadcasts(op):
         return None
     moved: list[SSAValue] = []

@@ -50,7 +50,7 @@ class TtirToTtnn(ModulePass):
     """Format in which floats are held and computed; None: the default of each element type."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        """Rewrites every function. Raises StageFailure where the device has no format for a tensor."""
+        """Rewrites every function. Raises StageFailure if the device has no format for a tensor."""
         formats = _Formats(board(self.board), forced_format(self.data_format))
         for func in functions(op):
             new = _Function(func, formats, FALLBACK in op.attributes).convert()
@@ -92,7 +92,7 @@ class _Formats:
     def of(self, element: str, user: str, register: bool = False) -> NumberFormat:
         """The format of MLIR element type `element`; `register`: in the widest Dst that the board has.
 
-        Raises StageFailure (never) where the device has none.
+        Raises StageFailure (never) if the device has none.
         """
         try:
             row = element_type(element)
@@ -117,7 +117,7 @@ class _Formats:
         return row is not None and row.data_format is not None
 
     def check_dst(self, element: str, user: str) -> None:
-        """Raises StageFailure (never) where the board's Dst cannot hold a datum of `element` that is computed with.
+        """Raises StageFailure (never) if the board's Dst cannot hold a datum of `element` that is computed with.
 
         What is only moved goes from L1 to L1 and may be wider.
         """

@@ -88,7 +88,7 @@ def take_apart(ttnn: ModuleOp, system_desc: SystemDesc) -> Pieces:
 
 
 def module_of(text: str) -> ModuleOp:
-    """The module of a piece again. Raises CompilerInputError where it is none."""
+    """The module of a piece again. Raises CompilerInputError if it is none."""
     return parse(text, "piece")
 
 

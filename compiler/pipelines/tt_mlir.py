@@ -82,7 +82,7 @@ def _flag(pipeline: str, name: str, value: str) -> bool:
 
 
 def no_options(spec: ArgSpec) -> None:
-    """Raises CompilerInputError where a pipeline without options is given some."""
+    """Raises CompilerInputError if a pipeline without options is given some."""
     if spec.parameters:
         raise CompilerInputError(f"{spec.name}: expected no options, got {', '.join(spec.parameters)}")
 

@@ -76,7 +76,7 @@ class Bank:
         return max(*gaps, self.capacity - address)
 
     def fit(self, size: int) -> int | None:
-        """Address of `size` new bytes; None where no gap holds them."""
+        """Address of `size` new bytes; None if no gap holds them."""
         address = 0
         for start in sorted(self.used):
             if start - address >= size:

@@ -171,7 +171,7 @@ def read(data: bytes) -> Binary:
 
 
 def _check(binary: Binary) -> None:
-    """Raises ValueError where a tensor has no type that the host can hold, or an id or a call points nowhere."""
+    """Raises ValueError if a tensor has no type that the host can hold, or an id or a call points nowhere."""
     names = [prog.name for prog in binary.programs]
     if len(set(names)) != len(names):
         raise ValueError(f"programs: expected names that differ, got {names}")

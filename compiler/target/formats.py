@@ -29,7 +29,7 @@ class NumberFormat:
 
     name: str
     ttcore: str
-    """tt-mlir's name; empty where it has none."""
+    """tt-mlir's name; empty if it has none."""
     kind: str
     """`float`, `block` (16 datums share an exponent), `int`, `uint`, or `host` (the element type itself, in NumPy)."""
     bits: int
@@ -121,7 +121,7 @@ class ElementType:
     numpy: np.dtype | None
     """None where neither NumPy nor ml_dtypes has it."""
     data_format: str | None
-    """Default device format; None where the device has none."""
+    """Default device format; None if the device has none."""
     why_not: str = ""
     """The hardware fact, where `data_format` is None."""
 
@@ -170,7 +170,7 @@ ELEMENT_TYPES: dict[str, ElementType] = _element_types()
 
 
 def element_type(name: str) -> ElementType:
-    """The row of MLIR element type `name`. Raises ValueError where there is none."""
+    """The row of MLIR element type `name`. Raises ValueError if there is none."""
     if name not in ELEMENT_TYPES:
         near = difflib.get_close_matches(name, ELEMENT_TYPES, n=3, cutoff=0.4)
         raise ValueError(
@@ -198,7 +198,7 @@ def host_format(name: str) -> NumberFormat:
 
 
 def host_dtype(name: str) -> np.dtype:
-    """The NumPy type in which the host holds MLIR element type `name`. Raises ValueError where there is none."""
+    """The NumPy type in which the host holds MLIR element type `name`. Raises ValueError if there is none."""
     dtype = element_type(name).numpy
     if dtype is None:
         raise ValueError(f"element type: expected one that NumPy can hold, got {name!r}")

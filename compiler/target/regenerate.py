@@ -24,7 +24,7 @@ def digest() -> str:
 
 
 def main() -> None:
-    """Runs flatc and replaces `generated/`. Raises FileNotFoundError where flatc is missing."""
+    """Runs flatc and replaces `generated/`. Raises FileNotFoundError if flatc is missing."""
     flatc = shutil.which("flatc")
     if flatc is None:
         raise FileNotFoundError(

@@ -103,7 +103,7 @@ def host_ops(data: bytes) -> int:
 
 
 def own(got: np.ndarray, want: np.ndarray, kind: str, options: dict[str, float]) -> str:
-    """What is wrong by the case's own check; empty where nothing is."""
+    """What is wrong by the case's own check; empty if nothing is."""
     if got.dtype != want.dtype:
         return f"type {got.dtype}, not {want.dtype}"
     if kind == "expect_eq" or want.dtype.kind in "biu":
@@ -146,7 +146,7 @@ def loosest(ops: Iterable[str], results: Sequence[np.ndarray], target: Target) -
 
 
 def _fact(got: np.ndarray, want: np.ndarray, row: Tolerance, inputs: Sequence[np.ndarray]) -> str | None:
-    """The hardware's facts by which a result differs; empty where it is right, None where they do not explain it."""
+    """The hardware's facts by which a result differs; empty if it is right, None where they do not explain it."""
     if check(want, got, row).passed:
         return ""
     if want.dtype.name not in ("bfloat16", "float16", "float32"):

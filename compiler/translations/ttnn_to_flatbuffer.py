@@ -32,7 +32,7 @@ def to_binary(module: ModuleOp, system_desc: SystemDesc, version: str = "") -> B
 
 
 def describe(value: SSAValue) -> TensorDesc:
-    """A ttnn value as the flatbuffer names it. Raises StageFailure where it has no layout."""
+    """A ttnn value as the flatbuffer names it. Raises StageFailure if it has no layout."""
     encoding = layout.layout_of(value)
     if encoding is None:
         raise StageFailure(STAGE, "tensor", f"expected a tensor with a ttnn layout, got {value.type}")

@@ -26,7 +26,7 @@ def names() -> list[str]:
 
 
 def get(framework: str) -> Frontend:
-    """The frontend of a framework. Raises ValueError where there is none."""
+    """The frontend of a framework. Raises ValueError if there is none."""
     if framework not in names():
         raise ValueError(f"framework: expected one of {', '.join(names())}, got {framework!r}")
     return importlib.import_module(f"opscope.models.frontends.{framework}").FRONTEND

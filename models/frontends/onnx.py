@@ -44,7 +44,7 @@ class Onnx:
 
 
 def from_file(path: Path, shapes: Mapping[str, Any], where: str = "") -> OnnxBuilt:
-    """A user's `.onnx` file, named `where` in errors. Raises Refused where it is none, or an input's shape is open."""
+    """A user's `.onnx` file, named `where` in errors. Raises Refused if it is none, or an input's shape is open."""
     from opscope.models.frontends.through_onnx import lift
     from opscope.models.frontends.through_onnx.built import OnnxBuilt
 

@@ -1,4 +1,4 @@
-"""Collectives: kernels that see what every chip of the mesh hands in at the same place of the program."""
+"""Collectives: kernels that read the tensors of all chips of the mesh at the same place of the program."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TWO_CHIPS = 2
 
 
 def _group(params: CollectiveParams, chip: int) -> list[int]:
-    """The chips of this chip's group, itself among them. Raises ValueError where it is in none."""
+    """The chips of this chip's group, itself among them. Raises ValueError if it is in none."""
     size = max(params.group_size, 1)
     rows = [params.groups[i : i + size] for i in range(0, len(params.groups), size)]
     group = next((row for row in rows if chip in row), None)

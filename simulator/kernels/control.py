@@ -1,4 +1,4 @@
-"""Control flow: kernels that call programs. The host reads each predicate back and launches what it chooses."""
+"""Control flow: kernels that call programs. The host reads each predicate back and launches the chosen program."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def if_(images: Images, call: Call) -> Images:
 
 @kernel("case", ControlParams, unit="control", arity=(1, 1024))
 def case(images: Images, call: Call) -> Images:
-    """The program of that number; the last one where there is none of that number."""
+    """The program of that number; the last one if there is none of that number."""
     index, *rest = images
     number, last = int(index.reshape(())), len(call.bodies) - 1
     return call.bodies[number if 0 <= number <= last else last](*rest)
@@ -23,7 +23,7 @@ def case(images: Images, call: Call) -> Images:
 
 @kernel("load_cached", ControlParams, unit="control", arity=(0, 1024))
 def load_cached(images: Images, call: Call) -> Images:
-    """What the program computes of these inputs; the device asks it once for the same ones."""
+    """The program's results for these inputs; the device runs it only once for equal inputs."""
     return call.bodies[0](*images)
 
 

@@ -1,4 +1,4 @@
-"""The kernel that is none: what the host computes between two programs of the device."""
+"""The kernel of host ops, which the host computes between two programs of the device."""
 
 from __future__ import annotations
 

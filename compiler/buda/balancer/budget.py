@@ -1,4 +1,4 @@
-"""What a chip has for one op: cores, L1, Dst, DRAM channels, and how fast data moves (the board's `buda` profile)."""
+"""The resources of a chip for one op: cores, L1, Dst, DRAM channels and bandwidths (the board's `buda` profile)."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class End:
 
 
 def edge_failure(graph: BudaGraph, edge: Edge, producer: End, consumer: End) -> EdgeFailureReason | None:
-    """Why the two do not fit together; None where they do. Both ends of the edge are ops."""
+    """Why the two do not fit together; None if they do. Both ends of the edge are ops."""
     made, taken = producer.stream, consumer.stream
     if made.none and taken.none:
         return None

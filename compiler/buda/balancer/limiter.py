@@ -1,4 +1,4 @@
-"""What limits an op in a pipeline: its kernel, or the bandwidth of an operand or of its output.
+"""The bottleneck of an op in a pipeline: its kernel, or the bandwidth of an operand or of its output.
 
 Source: tt-buda, balancer/policies/policy_utils.cpp: the NoC at half its width, a DRAM channel shared by its readers,
 parameters that stay in L1 counted as nothing.

@@ -59,7 +59,7 @@ class Candidate:
     grid: Grid
     stream: StreamFactor
     models: tuple[OpModel, ...]
-    """First the primary model, then the same with smaller inner blocks; empty where it is illegal."""
+    """First the primary model, then the same with smaller inner blocks; empty if it is illegal."""
     failure: OpModelFailureReason | None = None
     detail: str = ""
     rejected: OpModel | None = None

@@ -1,4 +1,4 @@
-"""What padding and unpadding on an op's edges ask of its block shape."""
+"""The constraints that padding and unpadding on an op's edges put on its block shape."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The host's interpreter: in which order a program executes graphs, and where its pointers stand. It always ends."""
+"""The host's interpreter: the order in which a program executes graphs, and its queue pointers. It always ends."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def _executed(netlist: Netlist, parameters: dict[str, int] | None) -> dict[str, 
 
 
 def graph_of(netlist: Netlist) -> BudaGraph:
-    """The graph that a netlist describes. Raises CompilerInputError where shapes do not go together."""
+    """The graph that a netlist describes. Raises CompilerInputError if shapes do not go together."""
     builder = GraphBuilder(netlist.name)
     outputs = []
     pickers = {op.inputs[0]: _spec(netlist, op).pattern for op in netlist.ops.values() if op.attributes.get("identity")}

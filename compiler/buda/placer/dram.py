@@ -67,7 +67,7 @@ class Channel:
         return sum(self.free.values())
 
     def take(self, size: int) -> int | None:
-        """Address of `size` bytes in the smallest stretch that holds them; None where none does."""
+        """Address of `size` bytes in the smallest stretch that holds them; None if none does."""
         fits = [(have, address) for address, have in self.free.items() if have >= size]
         if not fits:
             return None

@@ -146,7 +146,7 @@ def _start(epochs: list[tuple[int, list[Placement]]], chip: int, grid: Grid) -> 
 
 
 def try_place(op: OpToPlace, cores: CoreGrid, chip: int, epoch: int, transpose: bool) -> Placement | None:
-    """Where the op would go among what is placed already; None where it does not fit."""
+    """Where the op would go among what is placed already; None if it does not fit."""
     upright = cores.first_free(op.grid)
     lying = Grid(op.grid.c, op.grid.r)
     tall = transpose and op.grid.r > op.grid.c and bool(cores.taken)

@@ -88,7 +88,7 @@ def _levels(ops: list[Operation], host: set[Operation]) -> dict[Operation, int]:
 
 
 def _host_op(group: list[Operation]) -> Operation | None:
-    """One host op of a group, in whose place it stands; None where nobody reads what the group computes."""
+    """One host op of a group, in whose place it stands; None if nobody reads what the group computes."""
     inside = {result for op in group for result in op.results}
     read = dict.fromkeys(value for op in group for value in _reads(op) if value not in inside)
     constants = [v.owner for v in read if isinstance(v.owner, Operation) and v.owner.name == "stablehlo.constant"]

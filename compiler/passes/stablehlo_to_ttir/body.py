@@ -43,7 +43,7 @@ def is_bool(element: Any) -> bool:
 
 
 def recognise(region: Region, element: Any) -> Fold | None:
-    """The fold of a region that joins two scalars of type `element` by one known op; None where it is anything else."""
+    """The fold of a region that joins two scalars of type `element` by one known op; None if it is anything else."""
     block = region.blocks[0]
     ops = list(block.ops)
     table = BOOLEAN if is_bool(element) else NUMERIC

@@ -12,7 +12,7 @@ from opscope.compiler.passes.stablehlo_to_ttir.emit import Emit, lowers
 
 
 def splat_value(attr: Any) -> float | int | None:
-    """The one value of a dense attribute; None where elements differ, or it has none."""
+    """The one value of a dense attribute; None if elements differ, or it has none."""
     if not isinstance(attr, DenseIntOrFPElementsAttr):
         return None
     data, element = attr.data.data, attr.get_element_type()

@@ -25,7 +25,7 @@ def target_of(op: Operation) -> str:
 
 @lowers("stablehlo.custom_call")
 def custom_call(e: Emit) -> list[SSAValue]:
-    """By the target's row. Raises StageFailure where it has none, or only the host has its code."""
+    """By the target's row. Raises StageFailure if it has none, or only the host has its code."""
     name = target_of(e.op)
     row = find(name)
     if row is None:

@@ -44,7 +44,7 @@ class Emit:
     """Already lowered."""
     block: Block
     functions: Functions | None = None
-    """Takes the op's regions; None where the op has none."""
+    """Takes the op's regions; None if the op has none."""
     values: dict[SSAValue, SSAValue] = field(default_factory=dict)
     """What every StableHLO value of the function is in ttir: regions may read any of them."""
 
@@ -64,7 +64,7 @@ class Emit:
         return shape_of(self.op.results[0])
 
     def attr(self, name: str) -> Any:
-        """An attribute of the StableHLO op; None where it is not set."""
+        """An attribute of the StableHLO op; None if it is not set."""
         return self.op.attributes.get(name)
 
     def ints(self, name: str, default: Sequence[int] | None = None) -> tuple[int, ...]:

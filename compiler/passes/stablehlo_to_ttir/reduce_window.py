@@ -40,7 +40,7 @@ def _by_body(e: Emit) -> list[SSAValue]:
 
 
 def _pool(e: Emit) -> SSAValue | None:
-    """Window dims become H and W, the last other dim C, all others N; None where that is not what the op is."""
+    """Window dims become H and W, the last other dim C, all others N; None if that is not what the op is."""
     element: Any = e.result_type.element_type
     fold = recognise(e.op.regions[0], element) if len(e.operands) == 2 else None
     value, start = e.operands[0], e.operands[-1]

@@ -73,7 +73,7 @@ class Functions:
     def scalar(self, e: Emit, region: Region, outside: Sequence[SSAValue] = ()) -> str:
         """Name of the function of a region that kernels apply element by element; `outside` as `read_around` found it.
 
-        Raises StageFailure where it does more than elementwise ops on scalars.
+        Raises StageFailure if it does more than elementwise ops on scalars.
         """
         constants = [v.owner for v in captured([region]) if _is_constant(v)]
         name = self._make(e, region, list(outside), SCALAR, [op for op in constants if isinstance(op, Operation)])

@@ -1,4 +1,4 @@
-"""What the sources of a graph hold: a TTIR value that the host has, laid out as z, rows, columns."""
+"""The contents of a graph's sources: a TTIR value that the host has, laid out as z, rows, columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The host's part of a program: what TT-Buda leaves to the CPU, and how it fills the graph's queues."""
+"""The host's part of a program: the ops that TT-Buda leaves to the CPU, which fill the graph's queues."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stays on the host: integers, embeddings, moves of what it has, and whatever is made of parameters alone."""
+"""Chooses the ops that stay on the host: integers, embeddings, moves of host values, and ops on parameters alone."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from opscope.compiler.translations.ttir_to_graph.values import RANK
 
 
 def host_ops(block: Block, weights: Set[int]) -> dict[Operation, NodeKind]:
-    """The ops of a function that the host does -> how often: once (of parameters, constants) or for each input."""
+    """Returns the ops that the host computes -> how often: once (parameters, constants) or for each input."""
     return {value.owner: kind for value, kind in host_values(block, weights).items() if isinstance(value, OpResult)}
 
 
 def host_values(block: Block, weights: Set[int]) -> dict[SSAValue, NodeKind]:
-    """What the host has before the device runs, arguments included -> how often it changes."""
+    """Returns the values that the host has before the device runs, arguments included -> how often they change."""
     kinds: dict[SSAValue, NodeKind] = {
         arg: NodeKind.PARAMETER if i in weights else NodeKind.INPUT for i, arg in enumerate(block.args)
     }

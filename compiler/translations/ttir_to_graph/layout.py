@@ -66,7 +66,7 @@ class Layout:
 
 
 def permuted(layout: Layout, order: tuple[int, ...]) -> tuple[Layout, tuple[Tm, ...]] | None:
-    """The layout after a permutation and the TMs that do it, one or two; None where it takes more."""
+    """The layout after a permutation and the TMs that do it, one or two; None if it takes more."""
     dims = tuple(layout.dims[i] for i in order)
     moved = [i for i in order if layout.dims[i] != 1]
     if moved == sorted(moved):
@@ -85,7 +85,7 @@ def permuted(layout: Layout, order: tuple[int, ...]) -> tuple[Layout, tuple[Tm, 
 
 
 def regrouped(have: tuple[int, int, int], want: tuple[int, int, int]) -> tuple[Tm, ...] | None:
-    """The TM that takes sizes of z, rows and columns to others and keeps the order of elements; None where none does.
+    """The TM that takes sizes of z, rows and columns to others and keeps the order of elements; None if none does.
 
     Rows are cut into z or laid out of it, whole tiles at a time.
     """
@@ -128,7 +128,7 @@ def _grouped(dims: Dims, sizes: tuple[int, ...]) -> Layout | None:
 
 
 def broadcast(source: Layout, target: Layout) -> tuple[Tm, ...] | None:
-    """The TMs that repeat `source` over `target`, of the same rank; None where a group is repeated in part."""
+    """The TMs that repeat `source` over `target`, of the same rank; None if a group is repeated in part."""
     tms: list[Tm] = []
     for group, before, after in zip("zrc", source.sizes, target.sizes, strict=True):
         if before == after:

@@ -1,4 +1,4 @@
-"""The walk: each TTIR op, in order, becomes host work, TMs or graph nodes."""
+"""Lowers TTIR ops, in order, to host work, TMs or graph nodes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def lowered(
     acc_format: str = "Float16_b",
     all_inputs: bool = False,
 ) -> Lowering:
-    """The walk over a TTIR module's entry function, done: graph, and what its sources hold. Raises StageFailure.
+    """Lowers a TTIR module's entry function to a graph and the contents of its sources. Raises StageFailure.
 
     `all_inputs`: no argument is taken for a parameter.
     """
@@ -69,7 +69,7 @@ def ints(attr: Attribute) -> tuple[int, ...]:
 
 
 class Lowering:
-    """The state of one walk: a graph that grows, and what each TTIR value is."""
+    """The state of a lowering: the graph so far, and the value of each TTIR value in it."""
 
     def __init__(
         self, builder: GraphBuilder, fidelity: str, acc_format: str, on_host: dict[Operation, NodeKind]
@@ -77,11 +77,11 @@ class Lowering:
         self.on_host = on_host
         self.builder, self.fidelity, self.acc_format = builder, fidelity, acc_format
         self.epoch_type = EPOCH_TYPES[0]
-        """Of the op that is lowered."""
+        """The location of the op that is being lowered."""
         self.contents: dict[str, Content] = {}
-        """Source of the graph -> what it holds."""
+        """Source of the graph -> its contents."""
         self.results: list[tuple[int, str, Dims]] = []
-        """Results that the device makes: their number, the output's name, their dims."""
+        """Results that the device computes: their number, the output's name, their dims."""
         self.values: dict[SSAValue, Value] = {}
         self._sources: dict[tuple[str, Dims, tuple[int, int, int]], Operand] = {}
         self._count: dict[str, int] = {}
@@ -105,7 +105,7 @@ class Lowering:
         self.values[result] = maker(op, name, operands, dims)
 
     def finish(self, results: list[SSAValue]) -> None:
-        """Adds the outputs; a result that the host has already is none."""
+        """Adds the outputs; a result that the host already has is not one."""
         for i, value in enumerate(results):
             result = self.values[value]
             if isinstance(result, DeviceValue):
@@ -113,7 +113,7 @@ class Lowering:
                 self.results.append((i, f"output{i}", dims_of(value)))
 
     def fresh(self, kind: str) -> str:
-        """A name for a node: its kind, counted."""
+        """Returns a new name for a node: its kind and a number."""
         self._count[kind] = self._count.get(kind, 0) + 1
         return f"{kind}_{self._count[kind] - 1}"
 
@@ -130,7 +130,7 @@ class Lowering:
         return self.builder.op(self.fresh(kind), OpSpec(kind, **options), operands, shape=shape, elements=elements)
 
     def on_device(self, value: Value, layout: Layout) -> Operand:
-        """The value as an operand of that layout. Raises StageFailure where no TM gets it there."""
+        """The value as an operand of that layout. Raises StageFailure if no TM gets it there."""
         if isinstance(value, DeviceValue):
             tms = regrouped(value.layout.sizes, layout.sizes)
             if tms is None:

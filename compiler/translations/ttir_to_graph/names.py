@@ -1,4 +1,4 @@
-"""TTIR op -> TT-Buda ops. What is in no table is not lowered."""
+"""TTIR op -> TT-Buda ops. Ops that are in no table are not lowered."""
 
 from __future__ import annotations
 

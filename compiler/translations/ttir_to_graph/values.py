@@ -1,4 +1,4 @@
-"""What a TTIR value is while it is lowered: on the host, or an operand of the graph with a layout."""
+"""TTIR values during lowering: on the host, or an operand of the graph with a layout."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the ONNX exporter takes: a graph whose inputs are the model's arguments."""
+"""The input of the ONNX exporter: a graph whose inputs are the model's arguments."""
 
 from __future__ import annotations
 

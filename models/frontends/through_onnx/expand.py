@@ -114,7 +114,7 @@ EXPANSIONS: dict[str, Expansion] = {
     "DepthToSpace": _depth_to_space,
     "RotaryEmbedding": _rotary,
 }
-"""op type -> what writes its nodes; one that writes none leaves the node as it is."""
+"""Op type -> the function that writes its nodes; if it writes none, the node stays as it is."""
 
 BY_THE_STANDARD = ("Attention", "GroupNormalization", "Swish")
 """Ops that are inlined by the standard's own function bodies."""
@@ -149,7 +149,7 @@ def expand(model: ModelProto) -> ModelProto:
 
 
 def _folded(model: ModelProto) -> ModelProto:
-    """`model` with what its inputs' shapes fix: known shapes bring out constants, and those more shapes."""
+    """Returns `model` with folded constants; these make more shapes known, and those more constants."""
     before = -1
     while len(model.graph.node) != before:
         before = len(model.graph.node)

@@ -1,4 +1,4 @@
-"""What an ONNX graph computes from shapes and from integer constants alone, computed before it is lowered.
+"""Computes nodes of an ONNX graph that depend on shapes and integer constants alone, before it is lowered.
 
 torch-mlir leaves a Range, or the extents of a mask, to the run: a program with such sizes can be placed on no device.
 What is computed from floats stays: it may be a weight that is stored in another form.
@@ -45,7 +45,7 @@ def fold(model: ModelProto, scope: Scope) -> ModelProto:
 def _value(
     node: NodeProto, known: Mapping[str, np.ndarray], scope: Scope, model: ModelProto
 ) -> dict[str, np.ndarray] | None:
-    """The results of a node by name; None where they are not to be had, or are too large."""
+    """Returns the results of a node by name; None if they cannot be computed or are too large."""
     if node.op_type == "Constant" or node.op_type in OF_CHANCE or node.domain not in ("", "ai.onnx"):
         return None
     if any(a.type in (AttributeProto.GRAPH, AttributeProto.GRAPHS) for a in node.attribute):
@@ -71,7 +71,7 @@ def _value(
 
 
 def _run(node: NodeProto, operands: Mapping[str, np.ndarray], model: ModelProto) -> dict[str, np.ndarray]:
-    """What the standard's reference makes of one node."""
+    """Runs one node with the reference implementation of the ONNX standard."""
     inputs = [
         helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
         for name, value in operands.items()

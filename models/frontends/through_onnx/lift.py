@@ -18,7 +18,7 @@ FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorPr
 
 
 def read(path: Path) -> ModelProto:
-    """The model in a file, with data that lies in files beside it. Raises Refused where it is no ONNX."""
+    """The model in a file, with data that lies in files beside it. Raises Refused if it is no ONNX."""
     try:
         model = onnx.load(path)
         onnx.checker.check_model(model if model.ByteSize() < 1 << 30 else str(path))
@@ -33,7 +33,7 @@ def read(path: Path) -> ModelProto:
 
 
 def fix_inputs(model: ModelProto, where: str, shapes: Mapping[str, Sequence[int]]) -> list[ValueInfoProto]:
-    """The graph's own inputs, open extents taken from `shapes`. Raises Refused where some stay open."""
+    """The graph's own inputs, open extents taken from `shapes`. Raises Refused if some stay open."""
     held = {t.name for t in model.graph.initializer}
     inputs = [info for info in model.graph.input if info.name not in held]
     for info in inputs:

@@ -1,4 +1,4 @@
-"""ONNX's recurrent ops written out step by step: what torch-mlir's StableHLO pipeline cannot lower itself.
+"""Writes out ONNX's recurrent ops step by step, because torch-mlir's StableHLO pipeline cannot lower them.
 
 Equations: the operators' pages of the ONNX standard; gates in ONNX's order (LSTM: i o f c; GRU: z r h).
 """
@@ -17,7 +17,7 @@ PLAIN = ("Sigmoid", "Tanh", "Relu")
 
 
 def expand(write: Writer) -> None:
-    """Replaces one LSTM, GRU or RNN node. Raises ValueError for what it does not know (see `_refuse`)."""
+    """Replaces one LSTM, GRU or RNN node. Raises ValueError for unsupported forms (see `_refuse`)."""
     kind, node = write.node.op_type, write.attributes()
     _refuse(write, node)
     directions = 2 if node.get("direction") == "bidirectional" else 1

@@ -12,7 +12,7 @@ from onnx import NodeProto, TensorProto, helper, numpy_helper
 
 @dataclass
 class Scope:
-    """What is known of the graph around the node."""
+    """Shapes, types and constants of the graph around the node."""
 
     shapes: Mapping[str, tuple[int, ...]]
     types: Mapping[str, int]
@@ -48,14 +48,14 @@ class Writer:
         return self.node.input[index]
 
     def shape(self, index: int) -> tuple[int, ...]:
-        """The shape of an input. Raises ValueError where it is not fixed."""
+        """The shape of an input. Raises ValueError if it is not fixed."""
         name = self.input(index)
         if name not in self.scope.shapes:
             raise self.refusal("a fixed shape", f"none known of {name!r}")
         return self.scope.shapes[name]
 
     def constant_input(self, index: int) -> np.ndarray:
-        """The value of an input that must be a constant. Raises ValueError where it is none."""
+        """The value of an input that must be a constant. Raises ValueError if it is none."""
         name = self.input(index)
         if name not in self.scope.constants:
             raise self.refusal("a constant", f"{name!r}, which is computed")
@@ -102,6 +102,6 @@ class Writer:
         return self.op("Squeeze", out, self.ints([axis])) if squeeze else out
 
     def finish(self, index: int, value: str) -> None:
-        """Gives the node's result of that number its name; a result that nobody asked for is left out."""
+        """Gives the node's result of that number its name; an unused result is left out."""
         if index < len(self.node.output) and self.node.output[index]:
             self.op("Identity", value, outputs=[self.node.output[index]])

@@ -1,1 +1,1 @@
-"""A user's own Python file: the object it names, and what that object is as a function of named arrays."""
+"""Loads a user's own Python file, and turns the model in it into a function of named arrays."""

@@ -150,4 +150,4 @@ CONVERTERS: dict[str, Callable[[Loaded], tuple[Built, dict[str, np.ndarray]]]] =
     "keras": _keras,
     "torch": _torch,
 }
-"""Framework -> what makes a function of a model of it, with values."""
+"""Framework -> the function that converts its models."""

@@ -17,11 +17,11 @@ from opscope.models.frontends.through_tf.saved_model import spec_of
 
 VARIABLES = ("VarHandleOp", "VariableV2", "Variable")
 NO_RESULT = ("NoOp", "Assert", "Const", "Placeholder")
-"""Ops whose node is no output of the graph though nobody reads it."""
+"""Ops whose nodes are not outputs of the graph, although no other node reads them."""
 
 
 def read(path: Path) -> Any:
-    """The GraphDef in a file, binary. Raises Refused where it is none."""
+    """The GraphDef in a file, binary. Raises Refused if it is none."""
     graph = tf.compat.v1.GraphDef()
     try:
         graph.ParseFromString(path.read_bytes())

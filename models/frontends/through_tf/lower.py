@@ -14,14 +14,14 @@ from opscope.models.arguments import ArgSpec
 
 @dataclass(frozen=True)
 class TfBuilt:
-    """A function of positional tensors, and what it needs to be traced."""
+    """A function of positional tensors, with everything that tracing it needs."""
 
     function: Callable[..., Any]
     arguments: tuple[ArgSpec, ...]
     values: Mapping[str, np.ndarray] = field(default_factory=dict)
     """Values of arguments that come from a file; the others are drawn from their distributions."""
     alive: Any = None
-    """What must not be collected while the function is traced: a loaded SavedModel."""
+    """An object that must not be garbage collected while the function is traced: a loaded SavedModel."""
 
     @property
     def parameters(self) -> int:

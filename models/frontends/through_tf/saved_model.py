@@ -13,7 +13,7 @@ from opscope.models.frontends.base import Refused
 from opscope.models.frontends.through_tf.lower import TfBuilt
 
 DEFAULT = "serving_default"
-"""The signature that is taken where none is named."""
+"""The default signature."""
 
 
 def load(path: Path, signature: str, shapes: Mapping[str, Sequence[int]]) -> TfBuilt:
@@ -41,7 +41,7 @@ def load(path: Path, signature: str, shapes: Mapping[str, Sequence[int]]) -> TfB
 
 
 def spec_of(name: str, spec: Any, shapes: Mapping[str, Sequence[int]], where: str) -> ArgSpec:
-    """An input as an argument, open extents taken from `shapes`. Raises Refused where some stay open."""
+    """An input as an argument, open extents taken from `shapes`. Raises Refused if some stay open."""
     if spec.shape.rank is None:
         raise Refused(where, "inputs of known rank", f"{name!r}, which has none")
     shape = shapes.get(name, ())
