@@ -96,20 +96,20 @@ def _each(types: Iterable[str], wide: tuple[str, ...] = (FLOAT, "int32")) -> Ite
 def elementwise(lax: Any) -> Iterator[Case]:
     """Cases of the elementwise rows; `lax` is `jax.lax`."""
 
-    def row(name: str, types: Iterable[str], *laws: str) -> Iterator[Case]:
+    def row(name: str, types: Iterable[str], *distributions: str) -> Iterator[Case]:
         for dtype, shape in _each(types):
             label = f"{name}.{dtype}.{len(shape)}"
-            yield case(label, getattr(lax, name), *((shape, dtype, law) for law in laws))
+            yield case(label, getattr(lax, name), *((shape, dtype, distribution) for distribution in distributions))
 
-    for name, law in UNARY.items():
-        yield from row(name, FLOATS, law)
+    for name, distribution in UNARY.items():
+        yield from row(name, FLOATS, distribution)
     for name in UNARY_INT:
         yield from row(name, INTS, "")
     yield from row("abs", SIGNED, "")
-    for name, laws in BINARY.items():
-        yield from row(name, (FLOAT,) if name == "nextafter" else FLOATS, *laws)
-    for name, law in BINARY_INT.items():
-        yield from row(name, INTS, "", law)
+    for name, distributions in BINARY.items():
+        yield from row(name, (FLOAT,) if name == "nextafter" else FLOATS, *distributions)
+    for name, distribution in BINARY_INT.items():
+        yield from row(name, INTS, "", distribution)
     yield from row("mulhi", ("int32", "uint32"), "int:0:2147483647", "int:0:2147483647")
     for name in BOOLEAN:
         yield from row(name, ("bool",), "", "")
@@ -120,8 +120,8 @@ def elementwise(lax: Any) -> Iterator[Case]:
         label = f"{dtype}.{len(shape)}"
         yield case(f"select.{label}", lax.select, (shape, "bool"), (shape, dtype), (shape, dtype))
         if dtype != "bool":
-            laws = ("uniform:-1:-0.5", "uniform:0.5:1") if dtype in FLOATS else ("int:0:3", "int:3:6")
-            operands = ((shape, dtype, laws[0]), (shape, dtype), (shape, dtype, laws[1]))
+            distributions = ("uniform:-1:-0.5", "uniform:0.5:1") if dtype in FLOATS else ("int:0:3", "int:3:6")
+            operands = ((shape, dtype, distributions[0]), (shape, dtype), (shape, dtype, distributions[1]))
             yield case(f"clamp.{label}", lax.clamp, *operands)
 
 

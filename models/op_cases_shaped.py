@@ -62,8 +62,8 @@ def moves(lax: Any, numpy: Any) -> Iterator[Case]:
         yield case(f"dynamic_update_slice.{dtype}", put, (x, dtype), ((2, 3, 32), dtype), *places)
         for other in PLAIN:
             if other != dtype:
-                law = "uniform:0:100" if dtype in FLOATS else ""
-                yield case(f"convert.{dtype}.{other}", convert, (x, dtype, law), ((1,), other))
+                distribution = "uniform:0:100" if dtype in FLOATS else ""
+                yield case(f"convert.{dtype}.{other}", convert, (x, dtype, distribution), ((1,), other))
     for dtype, dimension in itertools.product(("float32", "int32"), (0, 1)):
         yield case(f"iota.{dtype}.{dimension}", lambda d=dtype, n=dimension: lax.broadcasted_iota(d, (5, 40), n))
     yield case("bitcast.to_int", lambda x: lax.bitcast_convert_type(x, "int32"), (x, "float32"))
@@ -90,13 +90,15 @@ def reductions(lax: Any, numpy: Any) -> Iterator[Case]:
     for name, types in names.items():
         axes = (0, 1, 2) if name.startswith("arg") else (0, 2, (0, 1), (0, 1, 2))
         for dtype, axis in ((dtype, axis) for dtype in types for axis in axes):
-            law = "uniform:0.5:1.5" if name == "prod" and dtype == FLOAT else "int:1:3" if name == "prod" else ""
+            distribution = (
+                "uniform:0.5:1.5" if name == "prod" and dtype == FLOAT else "int:1:3" if name == "prod" else ""
+            )
             size = (3, 2, 5) if name == "prod" else (3, 5, 40)
             reduce = partial(getattr(numpy, name), axis=axis)
             label = "".join(map(str, axis)) if isinstance(axis, tuple) else str(axis)
             if name == "sum" and dtype == "int32":
                 reduce = partial(numpy.sum, axis=axis, dtype="int32")
-            yield case(f"{name}.{label}.{dtype}", reduce, (size, dtype, law))
+            yield case(f"{name}.{label}.{dtype}", reduce, (size, dtype, distribution))
     for name, body, start in (("max", lax.max, -numpy.inf), ("min", lax.min, numpy.inf), ("sum", lax.add, 0.0)):
         for kind, (window, strides, pads) in {
             "plain": ((1, 2, 2, 1), (1, 2, 2, 1), ((0, 0),) * 4),
@@ -112,10 +114,10 @@ def reductions(lax: Any, numpy: Any) -> Iterator[Case]:
     yield case("cummax", lambda x: lax.cummax(x, axis=1), ((3, 17), FLOAT))
     for name in ("add", "multiply", "max", "min", "set"):
         for dtype in (FLOAT, "int32"):
-            law = "uniform:0.5:1.5" if name == "multiply" and dtype == FLOAT else ""
+            distribution = "uniform:0.5:1.5" if name == "multiply" and dtype == FLOAT else ""
             update = partial(_update, name)
             at = ((6,), "int32", "range" if name == "set" else "int:0:20")
-            yield case(f"scatter.{name}.{dtype}", update, ((20, 33), dtype), at, ((6, 33), dtype, law))
+            yield case(f"scatter.{name}.{dtype}", update, ((20, 33), dtype), at, ((6, 33), dtype, distribution))
 
 
 def products(lax: Any) -> Iterator[Case]:

@@ -62,20 +62,24 @@ DISTRIBUTIONS: dict[str, tuple[tuple[int, ...], Drawer]] = {
 }
 
 
-def parse_distribution(law: str) -> tuple[Drawer, tuple[float, ...]]:
-    """Returns the function that draws from a distribution, and its numbers. Raises ValueError if `law` is not valid."""
-    word, *rest = law.split(":")
+def parse_distribution(distribution: str) -> tuple[Drawer, tuple[float, ...]]:
+    """Returns the function that draws from a distribution, and its numbers. Raises ValueError if it is invalid."""
+    word, *rest = distribution.split(":")
     if word not in DISTRIBUTIONS:
-        raise ValueError(f"law: expected one of {', '.join(DISTRIBUTIONS)}, got {law!r}")
+        raise ValueError(f"law: expected one of {', '.join(DISTRIBUTIONS)}, got {distribution!r}")
     counts, drawer = DISTRIBUTIONS[word]
     try:
         numbers = tuple(float(text) for text in rest)
     except ValueError:
-        raise ValueError(f"law {word}: expected numbers after the colon, got {law!r}; try {word}:0:1") from None
+        raise ValueError(
+            f"law {word}: expected numbers after the colon, got {distribution!r}; try {word}:0:1"
+        ) from None
     if len(numbers) not in counts:
-        raise ValueError(f"law {word}: expected {' or '.join(map(str, counts))} numbers, got {len(numbers)} in {law!r}")
+        raise ValueError(
+            f"law {word}: expected {' or '.join(map(str, counts))} numbers, got {len(numbers)} in {distribution!r}"
+        )
     if word == "int" and int(numbers[0]) >= int(numbers[1]):
-        raise ValueError(f"law int: expected LOW < HIGH, got {law!r}")
+        raise ValueError(f"law int: expected LOW < HIGH, got {distribution!r}")
     return drawer, numbers
 
 
@@ -92,12 +96,12 @@ def dtype_of(name: str) -> np.dtype:
         return np.dtype(kind)
 
 
-def draw(law: str, shape: Sequence[int], dtype: str | np.dtype, seed: int, index: int) -> np.ndarray:
-    """Draws the array of (`seed`, `index`) from the distribution `law`; C order, owned by the caller.
+def draw(distribution: str, shape: Sequence[int], dtype: str | np.dtype, seed: int, index: int) -> np.ndarray:
+    """Draws the array of (`seed`, `index`) from `distribution`; C order, owned by the caller.
 
     Raises ValueError if the distribution is not known or its numbers are wrong.
     """
-    drawer, numbers = parse_distribution(law)
+    drawer, numbers = parse_distribution(distribution)
     kind = dtype_of(dtype) if isinstance(dtype, str) else dtype
     mask = (1 << 64) - 1
     rng = np.random.Generator(np.random.Philox(key=np.array([seed & mask, index & mask], np.uint64)))

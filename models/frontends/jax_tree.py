@@ -29,8 +29,8 @@ def of_tree(
         words = [word for word in words if word not in ("params", "value", "batch_stats")]
         role = "state" if words[-1] in STATE else "parameter"
         kind = dtype if jax.numpy.issubdtype(leaf.dtype, jax.numpy.floating) else str(leaf.dtype)
-        law = STATE.get(words[-1]) or weight_distribution(words, leaf.shape, outputs_first=outputs_first)
-        specs.append(ArgSpec(".".join(words), tuple(leaf.shape), kind, law, role))
+        distribution = STATE.get(words[-1]) or weight_distribution(words, leaf.shape, outputs_first=outputs_first)
+        specs.append(ArgSpec(".".join(words), tuple(leaf.shape), kind, distribution, role))
 
     def forward(w: Mapping[str, Any]) -> Any:
         whole = jax.tree_util.tree_unflatten(structure, [w[spec.name] for spec in specs])

@@ -108,10 +108,13 @@ def _named(variables: Sequence[Any], taken: Mapping[str, Any] | None = None) -> 
     return named
 
 
-def _spec(name: str, variable: Any, laws: Distributions, role: str) -> ArgSpec:
+def _spec(name: str, variable: Any, distributions: Distributions, role: str) -> ArgSpec:
     shape, dtype = tuple(variable.shape), str(variable.dtype)
-    law = next((law for glob, law in laws if fnmatch.fnmatchcase(name, glob)), default_distribution(name, shape, dtype))
-    return ArgSpec(name, shape, dtype, law, role)
+    distribution = next(
+        (distribution for glob, distribution in distributions if fnmatch.fnmatchcase(name, glob)),
+        default_distribution(name, shape, dtype),
+    )
+    return ArgSpec(name, shape, dtype, distribution, role)
 
 
 def default_distribution(name: str, shape: tuple[int, ...], dtype: str) -> str:

@@ -95,7 +95,7 @@ STATE = {"running_mean": "normal:0.1", "running_var": "uniform:0.5:1.5", "weight
 """Buffers that are arguments, of batch norms and of frozen ones; any other holds what the module computed."""
 
 
-def parameter_specs(module: torch.nn.Module, laws: Mapping[str, str]) -> tuple[list[ArgSpec], list[str]]:
+def parameter_specs(module: torch.nn.Module, distributions: Mapping[str, str]) -> tuple[list[ArgSpec], list[str]]:
     """One argument per parameter and running statistic, in the module's order, and the names that torch has for them.
 
     Parameters that are one tensor under two names are one argument.
@@ -111,10 +111,14 @@ def parameter_specs(module: torch.nn.Module, laws: Mapping[str, str]) -> tuple[l
                 continue
             seen.add(id(tensor))
             name = f"{owner_name}.{short}" if owner_name else short
-            law = next((law for glob, law in laws.items() if fnmatch.fnmatchcase(name, glob)), None)
-            law = law or (STATE[short] if role == "state" else weight_distribution(owner, short, tuple(tensor.shape)))
+            distribution = next(
+                (distribution for glob, distribution in distributions.items() if fnmatch.fnmatchcase(name, glob)), None
+            )
+            distribution = distribution or (
+                STATE[short] if role == "state" else weight_distribution(owner, short, tuple(tensor.shape))
+            )
             kind = str(tensor.dtype).removeprefix("torch.")
-            specs.append(ArgSpec(name, tuple(tensor.shape), kind, law, role))
+            specs.append(ArgSpec(name, tuple(tensor.shape), kind, distribution, role))
             names.append(name)
     return specs, names
 
