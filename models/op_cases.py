@@ -82,8 +82,8 @@ def case(
     name: str, function: Function, *operands: tuple[tuple[int, ...], str] | tuple[tuple[int, ...], str, str]
 ) -> Case:
     """A case of operands given as (shape, type) or (shape, type, distribution); empty stands for the type's default."""
-    made = (Operand(o[0], o[1], (o[2] if len(o) > 2 else "") or default_distribution(o[1])) for o in operands)
-    return Case(name, function, tuple(made))
+    described = (Operand(o[0], o[1], (o[2] if len(o) > 2 else "") or default_distribution(o[1])) for o in operands)
+    return Case(name, function, tuple(described))
 
 
 def _each(types: Iterable[str], wide: tuple[str, ...] = (FLOAT, "int32")) -> Iterator[tuple[str, tuple[int, ...]]]:

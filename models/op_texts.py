@@ -158,8 +158,8 @@ def text_call(name: str, text: str) -> Any:
     primitive.def_abstract_eval(lambda *_: shapes)
 
     def lower(context: Any, *operands: Any) -> Any:
-        made = ir.Module.parse(text, context.module_context.context)
-        called = mlir.merge_mlir_modules(context.module_context.module, f"suite_{name}", made)
+        parsed = ir.Module.parse(text, context.module_context.context)
+        called = mlir.merge_mlir_modules(context.module_context.module, f"suite_{name}", parsed)
         types = [mlir.aval_to_ir_type(context.module_context, shape) for shape in shapes]
         return func.CallOp(types, ir.FlatSymbolRefAttr.get(called), list(operands)).results
 

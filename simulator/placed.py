@@ -68,10 +68,10 @@ def allocate(op: PlacedOp, system: SystemDesc) -> tuple[int, ...]:
 
 def _producers(program: Program, where: dict[int, PlacedOp], operation: int) -> Iterator[PlacedOp]:
     """The planned ops whose results an operation reads, however moved on the way."""
-    made = {tensor: i for i, op in enumerate(program.operations[:operation]) for tensor in op.outputs}
+    producer_of_tensor = {tensor: i for i, op in enumerate(program.operations[:operation]) for tensor in op.outputs}
     left = list(program.operations[operation].inputs)
     while left:
-        maker = made.get(left.pop())
+        maker = producer_of_tensor.get(left.pop())
         if maker is None:
             continue
         if maker in where:

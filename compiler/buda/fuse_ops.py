@@ -165,10 +165,10 @@ def _replaced(graph: BudaGraph, groups: list[tuple[Node, ...]], arch: str) -> Bu
             "fused_op", last.spec.math_fidelity, last.spec.acc_format, last.spec.intermediate_format,
             epoch_type=last.spec.epoch_type, fused=fused,
         )  # fmt: skip
-        made = replace(last, name=f"_fused_op_{len(nodes)}", op=spec)
-        nodes[last.name] = made
-        into.update(dict.fromkeys((member.name for member in members), made))
-        edges += [Edge(e.producer, made.name, i, tms) for i, (e, tms) in enumerate(entering)]
+        fused_node = replace(last, name=f"_fused_op_{len(nodes)}", op=spec)
+        nodes[last.name] = fused_node
+        into.update(dict.fromkeys((member.name for member in members), fused_node))
+        edges += [Edge(e.producer, fused_node.name, i, tms) for i, (e, tms) in enumerate(entering)]
     kept = tuple(nodes.get(n.name, n) for n in graph.nodes if n.name not in into or n.name in nodes)
     edges += [e for e in graph.edges if e.consumer not in into]
     made_by = {name: node.name for name, node in into.items()}

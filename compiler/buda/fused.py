@@ -89,7 +89,7 @@ def step_nodes(
             operand, shape = held[key]
             inputs.append(Operand(operand.producer, (*operand.tms, *step.tms_of(i))))
             seen.append(apply_tms(shape, step.tms_of(i)))
-        made = Node(
+        step_node = Node(
             node.name if last else f"{node.name}.{step.name}",
             node.kind,
             result_shape(step.name, step.spec, seen),
@@ -97,8 +97,8 @@ def step_nodes(
             replace(step.spec, epoch_type=node.spec.epoch_type),
             node.elements if last else step.elements,
         )
-        yield made, [Edge(o.producer, made.name, i, o.tms) for i, o in enumerate(inputs)]
-        held[step.output] = Operand(made.name), made.shape
+        yield step_node, [Edge(o.producer, step_node.name, i, o.tms) for i, o in enumerate(inputs)]
+        held[step.output] = Operand(step_node.name), step_node.shape
 
 
 def _held_as(node: Node, step: Step) -> str:
@@ -117,9 +117,9 @@ def without_fused(graph: BudaGraph) -> BudaGraph:
             continue
         into = graph.operands(node.name)
         operands = [Operand(edge.producer, edge.tms) for edge in into]
-        for made, own in step_nodes(node, operands, [graph.operand_shape(edge) for edge in into]):
-            nodes.append(made)
-            edges += own
+        for step_node, step_edges in step_nodes(node, operands, [graph.operand_shape(edge) for edge in into]):
+            nodes.append(step_node)
+            edges += step_edges
     return BudaGraph(graph.name, tuple(nodes), tuple(edges))
 
 

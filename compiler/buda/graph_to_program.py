@@ -158,9 +158,9 @@ class _Builder:
         held = self.tensor[edge.producer]
         if not edge.tms and producer.extent == wanted:
             return held
-        made = self.on_device(wanted, producer.data_format)
+        tensor = self.on_device(wanted, producer.data_format)
         params = TmsParams(tuple(str(tm) for tm in edge.tms), wanted)
-        return self.call("tms", [held], made, params, f"{edge.consumer}.input_{edge.operand}_tms")
+        return self.call("tms", [held], tensor, params, f"{edge.consumer}.input_{edge.operand}_tms")
 
     def op(self, node: Node) -> int:
         """The op's result."""

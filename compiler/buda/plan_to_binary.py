@@ -105,16 +105,16 @@ def queues(
     models = {name: choice.model for name, choice in planned.choices.items()}
     placed = {p.op.name: p for epoch in planned.epochs for p in epoch.placements}
     cut = {edge.producer for edge in planned.cuts}
-    made: list[QueuePlan] = []
+    plans: list[QueuePlan] = []
     requests: dict[int, list[Request]] = {}
     for node in graph.nodes:
         if node.kind is NodeKind.OUTPUT:
             (edge,) = graph.operands(node.name)
             grid, block = Grid(1, 1), BlockShape.of(node.shape, Grid(1, 1), StreamFactor(), UBlock(1, 1))
             where = "host" if host_outputs else "dram"
-            made.append(_queue(node, edge.producer, program, "queue", grid, block, where, 0))
+            plans.append(_queue(node, edge.producer, program, "queue", grid, block, where, 0))
             if not host_outputs:
-                size = made[-1].entry_bytes * made[-1].entries
+                size = plans[-1].entry_bytes * plans[-1].entries
                 requests.setdefault(0, []).append(Request(node.name, size, ((0, 0),), True))
             continue
         readers = [placed[e.consumer] for e in graph.users(node.name) if e.consumer in placed]
@@ -140,20 +140,20 @@ def queues(
             )  # fmt: skip
             cores = tuple(_cores(first))[: queue.grid[0] * queue.grid[1]]
             request = Request(queue.name, queue.entry_bytes * queue.entries, cores, True, first.epoch, last)
-        made.append(queue)
+        plans.append(queue)
         if queue.location == "dram":
             requests.setdefault(queue.chip, []).append(request)
-    return tuple(_placed_queues(made, requests, planned, dram))
+    return tuple(_placed_queues(plans, requests, planned, dram))
 
 
 def _placed_queues(
-    made: list[QueuePlan], requests: Mapping[int, list[Request]], planned: BudaPlan, dram: str
+    plans: list[QueuePlan], requests: Mapping[int, list[Request]], planned: BudaPlan, dram: str
 ) -> list[QueuePlan]:
     allocations = {}
     for requests_of_chip in requests.values():
         allocations.update(place_queues(requests_of_chip, planned.budget, dram))
     address, done = 0, []
-    for queue in made:
+    for queue in plans:
         if queue.location == "host":
             done.append(replace(queue, allocations=(Allocation(0, address),)))
             address += queue.entry_bytes * queue.entries

@@ -104,9 +104,9 @@ def device_op_class(dialect: str, name: str, row: OpRow, base: type[RowOp] = Row
     if dialect == "ttnn":
         fields["compute_config"] = opt_prop_def(Attribute)
         fields["memory_config"] = opt_prop_def(Attribute)
-    made = cast(type[RowOp], irdl_op_definition(type(_class_name(name), (base,), fields)))
-    made.ROW = row
-    return made
+    op_class = cast(type[RowOp], irdl_op_definition(type(_class_name(name), (base,), fields)))
+    op_class.ROW = row
+    return op_class
 
 
 def spec_op_class(name: str) -> type[IRDLOperation]:

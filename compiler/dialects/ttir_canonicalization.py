@@ -89,9 +89,9 @@ def of_a_constant(op: RowOp) -> RowOp | None:
     number = splat(op.operands[0]) if source is not None else None
     if source is None or number is None:
         return None
-    made = full(shape_of(op.results[0]), element(op.results[0]), number, op)
-    made.properties["fill_value"] = source.properties["fill_value"]
-    return made
+    constant = full(shape_of(op.results[0]), element(op.results[0]), number, op)
+    constant.properties["fill_value"] = source.properties["fill_value"]
+    return constant
 
 
 @canonicalizes("reshape")
@@ -117,9 +117,9 @@ def reshape_of_a_reduction(op: RowOp) -> RowOp | None:
     kept = tuple(1 if i in dims else n for i, n in enumerate(shape_of(before.operands[0])))
     if kept != shape_of(op.results[0]):
         return None
-    made = make(before.ROW.ttir, before.operands, op.results[0].type, before, **{**attrs, "keep_dim": True})
-    made.location = reshaped(before, op)
-    return made
+    reduction = make(before.ROW.ttir, before.operands, op.results[0].type, before, **{**attrs, "keep_dim": True})
+    reduction.location = reshaped(before, op)
+    return reduction
 
 
 @canonicalizes("permute")

@@ -176,13 +176,13 @@ class _Walk:
         public = {n: f for n, f in self.functions.items() if _text(f.attributes, "sym_visibility") != "private"}
         if every and public:
             self.called.update(public)
-            made = [self.function(n, f, _text(f.attributes, "sym_visibility") or None) for n, f in public.items()]
+            functions = [self.function(n, f, _text(f.attributes, "sym_visibility") or None) for n, f in public.items()]
         else:
-            made = [self.function("main", self.entry(public))]
+            functions = [self.function("main", self.entry(public))]
         # The list grows while its functions call others.
         for name in self.wanted:
-            made.append(self.function(name, self.functions[name], "private"))
-        return b.ModuleOp(made)
+            functions.append(self.function(name, self.functions[name], "private"))
+        return b.ModuleOp(functions)
 
     def entry(self, public: dict[str, Any]) -> Any:
         """Returns the function `main`, or the only public one."""
@@ -225,9 +225,9 @@ class _Walk:
             elif op.name == "stablehlo.async_done":
                 results = operands[0]
             else:
-                made = self.op(op, operands, values)
-                block.add_op(made)
-                results = made.results
+                new_op = self.op(op, operands, values)
+                block.add_op(new_op)
+                results = new_op.results
             values.update(zip(op.results, results, strict=True))
         raise CompilerInputError("module: expected a return at the end of a block, got none")
 
@@ -242,19 +242,19 @@ class _Walk:
             self.called.add(callee)
             self.wanted.append(callee)
         name, types = b.SymbolRefAttr(callee), [self.type(r.type) for r in op.results]
-        made: Operation
+        new_op: Operation
         if op.name == "func.call":
-            made = CallOp(name, operands, types)
-            made.location = _location(op.location)
+            new_op = CallOp(name, operands, types)
+            new_op.location = _location(op.location)
         else:
-            made = self.op(op, operands, {})
-            made.attributes[CALLS[op.name]] = name
+            new_op = self.op(op, operands, {})
+            new_op.attributes[CALLS[op.name]] = name
             if (composite := op.attributes.get("composite_attributes")) is not None:
-                made.attributes["composite_attributes"] = b.DictionaryAttr(
+                new_op.attributes["composite_attributes"] = b.DictionaryAttr(
                     {attribute.name: self.attribute(attribute.attr) for attribute in composite}
                 )
-        block.add_op(made)
-        return list(made.results)
+        block.add_op(new_op)
+        return list(new_op.results)
 
     def op(self, op: Any, operands: list[SSAValue], outer: dict[Any, SSAValue]) -> Operation:
         """Converts one op with its regions, attributes and location."""

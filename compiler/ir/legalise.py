@@ -152,8 +152,8 @@ def _static_slices(module: mlir.Module) -> None:
             for dim in range(len(shape)):
                 start = stablehlo.slice(op.operands[1], [dim], [dim + 1], [1])
                 starts.append(stablehlo.reshape(mlir.RankedTensorType.get([], element), start))
-            made = stablehlo.dynamic_slice(op.operands[0], starts, shape)
-        op.results[0].replace_all_uses_with(made)
+            dynamic_slice = stablehlo.dynamic_slice(op.operands[0], starts, shape)
+        op.results[0].replace_all_uses_with(dynamic_slice)
         op.erase()
 
 

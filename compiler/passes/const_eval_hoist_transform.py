@@ -35,8 +35,8 @@ class ConstEvalHoistTransform(ModulePass):
         """Changes the module in place; running it again changes nothing."""
         for func in functions(op):
             if not kind_of(func):
-                for made in _hoist(func):
-                    op.body.block.add_op(made)
+                for hoisted in _hoist(func):
+                    op.body.block.add_op(hoisted)
 
 
 def _hoist(func: FuncOp) -> list[FuncOp]:
@@ -52,12 +52,12 @@ def _hoist(func: FuncOp) -> list[FuncOp]:
     if all(op in hoisted or isinstance(op, ReturnOp) or prepares_weights(op) for op in block.ops):
         return []  # a function of constants alone: what is asked for is computed where it is asked for
     parts = _parts(list(hoisted))
-    made = [_function(func, number, part) for number, part in enumerate(parts)]
+    new_functions = [_function(func, number, part) for number, part in enumerate(parts)]
     for op in hoisted:
         if op.parent is block and not any(value.uses for value in op.results):
             op.detach()
             op.erase()
-    return made
+    return new_functions
 
 
 def _may_move(op: Operation) -> bool:
@@ -129,9 +129,11 @@ def _function(func: FuncOp, number: int, ops: list[Operation]) -> FuncOp:
             if value in operands:
                 op.operands[index] = body.args[operands.index(value)]
     body.add_op(ReturnOp(*results))
-    made = FuncOp(name, ([v.type for v in body.args], [v.type for v in results]), Region(body), visibility="private")
-    made.attributes[KIND] = StringAttr(CONST_EVAL)
-    return made
+    new_function = FuncOp(
+        name, ([v.type for v in body.args], [v.type for v in results]), Region(body), visibility="private"
+    )
+    new_function.attributes[KIND] = StringAttr(CONST_EVAL)
+    return new_function
 
 
 __all__ = ["ConstEvalHoistTransform"]

@@ -46,15 +46,15 @@ class LegalizeStablehloCompositeToTtir(ModulePass):
             meaning = composite.attributes[DECOMPOSITION]
             assert isinstance(meaning, SymbolRefAttr)
             meanings.add(meaning.root_reference.data)
-            made = _as_op(composite)
-            if made is None:
+            new_op = _as_op(composite)
+            if new_op is None:
                 decomposed.add(meaning.root_reference.data)
-                made = CallOp(meaning, list(composite.operands), [r.type for r in composite.results])
-                made.location = composite.location
+                new_op = CallOp(meaning, list(composite.operands), [r.type for r in composite.results])
+                new_op.location = composite.location
             block = composite.parent
             assert block is not None
-            block.insert_op_before(made, composite)
-            for old, new in zip(composite.results, made.results, strict=True):
+            block.insert_op_before(new_op, composite)
+            for old, new in zip(composite.results, new_op.results, strict=True):
                 old.replace_all_uses_with(new)
             composite.detach()
             composite.erase()

@@ -71,9 +71,9 @@ def _return(op: ReturnOp, func: FuncOp) -> None:
     """Results in the types that the function declares."""
     for i, (value, declared) in enumerate(zip(op.operands, func.function_type.outputs, strict=True)):
         if value.type != declared:
-            made = make("typecast", [value], declared, op)
-            func.body.blocks[0].insert_op_before(made, op)
-            op.operands[i] = made.results[0]
+            typecast = make("typecast", [value], declared, op)
+            func.body.blocks[0].insert_op_before(typecast, op)
+            op.operands[i] = typecast.results[0]
 
 
 class _Sums:
@@ -91,17 +91,17 @@ class _Sums:
 
     def do(self, name: str, *operands: SSAValue) -> SSAValue:
         """An elementwise op."""
-        made = make(name, operands, self.kind, self.op)
-        return self.put(made)
+        new_op = make(name, operands, self.kind, self.op)
+        return self.put(new_op)
 
-    def put(self, made: Operation) -> SSAValue:
+    def put(self, new_op: Operation) -> SSAValue:
         """An op that is made already."""
         block = self.op.parent
         assert block is not None
-        block.insert_op_before(made, self.op)
-        if made.operands and all(value in self.on_host for value in made.operands):
-            self.on_host[made.results[0]] = max(self.on_host[v] for v in made.operands)
-        return made.results[0]
+        block.insert_op_before(new_op, self.op)
+        if new_op.operands and all(value in self.on_host for value in new_op.operands):
+            self.on_host[new_op.results[0]] = max(self.on_host[v] for v in new_op.operands)
+        return new_op.results[0]
 
     def number(self, value: float) -> SSAValue:
         """One number everywhere."""

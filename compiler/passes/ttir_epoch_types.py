@@ -58,7 +58,7 @@ def _by_dataflow(
     kinds: dict[Operation, int] = {}
     backward = EPOCH_TYPES.index("backward")
     for op in ops:
-        before = max((kinds[made] for made in _makers(op) if made in kinds), default=0)
+        before = max((kinds[producer] for producer in _makers(op) if producer in kinds), default=0)
         where = by_location[op]
         if where is None and before >= backward:
             where = EPOCH_TYPES.index("optimizer")

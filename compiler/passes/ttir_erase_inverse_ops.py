@@ -84,18 +84,18 @@ def sunk_permute(op: RowOp) -> list[RowOp] | None:
     if len(orders) != 1 or any(len(shape_of(v)) != len(shape) for v in permuted):
         return None
     (order,) = orders
-    made: list[RowOp] = []
+    new_ops: list[RowOp] = []
     operands: list[SSAValue] = []
     for value, source in zip(op.operands, _sources(op, permuted), strict=True):
         if value not in permuted and prod(shape_of(value)) != 1:
             wide = _turned_back((*[1] * (len(shape) - len(shape_of(value))), *shape_of(value)), order)
-            made.append(make("reshape", [value], like(value, wide), op, shape=wide))
-            source = made[-1].results[0]
+            new_ops.append(make("reshape", [value], like(value, wide), op, shape=wide))
+            source = new_ops[-1].results[0]
         operands.append(source)
     inner = make(op.ROW.ttir, operands, like(op.results[0], _turned_back(shape, order)), op, **op.read())
-    mark_parts(made, ())
+    mark_parts(new_ops, ())
     inner.location = moved(op.location, "permute", order)
-    return [*made, inner, make("permute", inner.results, op.results[0].type, op, permutation=order)]
+    return [*new_ops, inner, make("permute", inner.results, op.results[0].type, op, permutation=order)]
 
 
 def _turned_back(shape: Shape, order: Sequence[int]) -> Shape:
@@ -185,9 +185,9 @@ def product_of_reshaped(op: RowOp) -> list[RowOp] | None:
         operands = [left.operands[0], right.operands[0]] if right is not None else []
     if not fits:
         return None
-    made = make("matmul", operands, like(op.results[0], out), product, **attrs)
-    made.location = reshaped(product, op)
-    return [made]
+    new_product = make("matmul", operands, like(op.results[0], out), product, **attrs)
+    new_product.location = reshaped(product, op)
+    return [new_product]
 
 
 def _folded(before: Shape, after: Shape) -> bool:

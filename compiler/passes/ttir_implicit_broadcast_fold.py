@@ -66,10 +66,10 @@ def _narrower(
     if source.ROW.ttir == "full":
         if broadcast((), *others) != shape:
             return None
-        made = full((), element(value), 0, reader)
-        made.properties["fill_value"] = source.properties["fill_value"]
-        rewriter.insert(made)
-        return made.results[0]
+        scalar = full((), element(value), 0, reader)
+        scalar.properties["fill_value"] = source.properties["fill_value"]
+        rewriter.insert(scalar)
+        return scalar.results[0]
     before = source.operands[0]
     if source.ROW.ttir == "reshape":
         extra = len(shape_of(value)) - len(shape_of(before))

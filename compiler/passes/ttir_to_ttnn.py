@@ -201,14 +201,14 @@ class _Function:
     def host_op(self, op: Operation, values: dict[SSAValue, SSAValue]) -> None:
         """What the host computes: its operands are brought to it, its results stay until a kernel reads them."""
         operands = [self.hosted[v] if v in self.hosted else self.download(v, values[v]) for v in op.operands]
-        made = ttnn.CLASSES["host_op"].create(
+        new_op = ttnn.CLASSES["host_op"].create(
             operands=operands,
             result_types=[self.host(r) for r in op.results],
             properties=dict(op.properties),
             location=op.location,
         )
-        self.block.add_op(made)
-        for old, new in zip(op.results, made.results, strict=True):
+        self.block.add_op(new_op)
+        for old, new in zip(op.results, new_op.results, strict=True):
             self.enter(old, new, values)
 
     def callee(self) -> FuncOp:
@@ -224,9 +224,9 @@ class _Function:
             else:
                 values.update(zip(op.results, self.kernel(op, [values[v] for v in op.operands]), strict=True))
         types = ([a.type for a in self.block.args], [r.type for r in results])
-        made = FuncOp(self.func.sym_name.data, types, Region(self.block), visibility="private")
-        made.attributes[KIND] = self.func.attributes[KIND]
-        return made
+        function = FuncOp(self.func.sym_name.data, types, Region(self.block), visibility="private")
+        function.attributes[KIND] = self.func.attributes[KIND]
+        return function
 
     def host(self, value: SSAValue) -> TensorType:
         """Row-major on the host."""
@@ -269,8 +269,8 @@ class _Function:
         """Weights of a convolution on the device, in their order before they are tiled."""
         (value,) = op.results
         name = f"prepare_conv{3 if len(shape_of(value)) == 5 else 2}d_weights"
-        made = self.add(name, [host], self.host(value), op, permutation=op.properties["permutation"])
-        return self.upload(value, made)
+        permuted = self.add(name, [host], self.host(value), op, permutation=op.properties["permutation"])
+        return self.upload(value, permuted)
 
     def download(self, value: SSAValue, new: SSAValue) -> SSAValue:
         """DRAM to host tiles to host rows. An argument that is returned untouched never left the host."""
@@ -287,14 +287,14 @@ class _Function:
     def kernel(self, op: Operation, operands: list[SSAValue]) -> list[SSAValue]:
         """The ttnn op of a ttir op's row."""
         if isinstance(op, LoadCachedOp):
-            made = LoadCachedOp.create(
+            new_op = LoadCachedOp.create(
                 operands=operands,
                 result_types=[self.tiled(r) for r in op.results],
                 properties=dict(op.properties),
                 location=op.location,
             )
-            self.block.add_op(made)
-            return list(made.results)
+            self.block.add_op(new_op)
+            return list(new_op.results)
         row = TABLE.ttir(op.name.removeprefix("ttir.")) if op.name.startswith("ttir.") else None
         if row is None:
             name = op.op_name.data if isinstance(op, UnregisteredOp) else op.name
@@ -303,14 +303,14 @@ class _Function:
         results = [self.tiled(r) for r in op.results]
         for value in _in_dst(op, row):
             self.formats.check_dst(str(cast(TensorType, value.type).element_type), op.name)
-        made = ttnn.CLASSES[row.ttnn_name].create(
+        new_op = ttnn.CLASSES[row.ttnn_name].create(
             operands=operands,
             result_types=results,
             properties=dict(op.properties),
             location=op.location,
         )
-        self.block.add_op(made)
-        return list(made.results)
+        self.block.add_op(new_op)
+        return list(new_op.results)
 
 
 def _in_dst(op: Operation, row: OpRow) -> Sequence[SSAValue]:

@@ -99,12 +99,12 @@ def _in_parts(op: RowOp) -> None:
         old = layout.layout_of(op.results[0])
         assert old is not None
         encoding = layout.tile_layout(tuple(shape), old.data_type, old.buffer_type)
-        made = ttnn.CLASSES["concat"].create(
+        concat = ttnn.CLASSES["concat"].create(
             operands=group,
             result_types=[TensorType(kind.element_type, shape, encoding)],
             properties=dict(op.properties),
             location=op.location,
         )
-        Rewriter.insert_op(made, InsertPoint.before(op))
-        parts.append(made.results[0])
+        Rewriter.insert_op(concat, InsertPoint.before(op))
+        parts.append(concat.results[0])
     op.operands = parts

@@ -32,9 +32,9 @@ def main() -> None:
         )
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([flatc, "--python", "--gen-object-api", "-o", folder, str(SCHEMA)], check=True)
-        made = Path(folder) / "opscope" / "compiler" / "target" / "generated"
+        generated = Path(folder) / "opscope" / "compiler" / "target" / "generated"
         shutil.rmtree(GENERATED, ignore_errors=True)
-        shutil.copytree(made, GENERATED)
+        shutil.copytree(generated, GENERATED)
     DIGEST.write_text(digest() + "\n", encoding="ascii")
 
 

@@ -19,12 +19,12 @@ def cholesky(images: Images, call: Call) -> np.ndarray:
     (a,) = operands(images, call)
     a = a if lower else a.swapaxes(-1, -2)
     size = a.shape[-1]
-    made = np.zeros_like(a)
+    factor = np.zeros_like(a)
     for j in range(size):
-        done = made[..., j:, :j] @ made[..., j, :j, np.newaxis]
+        done = factor[..., j:, :j] @ factor[..., j, :j, np.newaxis]
         column = a[..., j:, j] - done[..., 0]
-        made[..., j:, j] = column / np.sqrt(column[..., :1])
-    return made if lower else made.swapaxes(-1, -2)
+        factor[..., j:, j] = column / np.sqrt(column[..., :1])
+    return factor if lower else factor.swapaxes(-1, -2)
 
 
 @kernel("triangular_solve", TriangularSolveParams, arity=2)

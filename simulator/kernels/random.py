@@ -83,9 +83,9 @@ def rng_bit_generator(images: Images, call: Call) -> Images:
     if params.algorithm not in ("THREE_FRY", "PHILOX"):
         raise ValueError(f"algorithm THREE_FRY or PHILOX, not {params.algorithm}")
     make = _threefry_bits if params.algorithm == "THREE_FRY" else _philox_bits
-    made, blocks = make(state, shape, params.wide)
+    bits, blocks = make(state, shape, params.wide)
     before = state[1]
     state[1] += U64(blocks)
     if len(state) > 2 and state[1] < before:
         state[2] += U64(1)
-    return [state.view(U32).reshape(-1, 2), made]
+    return [state.view(U32).reshape(-1, 2), bits]

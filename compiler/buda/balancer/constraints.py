@@ -49,33 +49,33 @@ class End:
 
 def edge_failure(graph: BudaGraph, edge: Edge, producer: End, consumer: End) -> EdgeFailureReason | None:
     """Why the two do not fit together; None if they do. Both ends of the edge are ops."""
-    made, taken = producer.stream, consumer.stream
-    if made.none and taken.none:
+    produced, taken = producer.stream, consumer.stream
+    if produced.none and taken.none:
         return None
     if edge.has_tm("transpose"):
-        made = made.transposed
+        produced = produced.transposed
     spec, source = graph.node(edge.consumer).spec, graph.node(edge.producer).spec
     dense = spec.is_matmul and spec.sparse is None
     z_to_rows = _turns_z_to_rows(graph, edge)
-    if not _compatible(made, taken, spec.sparse is not None, z_to_rows):
+    if not _compatible(produced, taken, spec.sparse is not None, z_to_rows):
         return EdgeFailureReason.TStreamIncompatibleConsumer
     # The consumer's input counts z after streaming: more of it than pieces means that the tensor has z of its own.
     has_z = graph.operand_shape(edge).z > 1
-    if not _directions_fit(made, taken, has_z, z_to_rows):
+    if not _directions_fit(produced, taken, has_z, z_to_rows):
         return EdgeFailureReason.TStreamIllegalTStreamDir
     order = graph.read_order(edge)
-    if not made.none and not _blocks_fit(graph, edge, made, producer.stream, consumer, order, dense):
+    if not produced.none and not _blocks_fit(graph, edge, produced, producer.stream, consumer, order, dense):
         return EdgeFailureReason.TStreamBlockIncompatible
-    if not made.none and taken.none and not producer.stream.follows(order):
+    if not produced.none and taken.none and not producer.stream.follows(order):
         return EdgeFailureReason.TStreamAntiUblockOrderStacking
-    if dense and not made.none and not taken.none and taken.by_rows != (edge.operand == 0) and edge.operand < 2:
+    if dense and not produced.none and not taken.none and taken.by_rows != (edge.operand == 0) and edge.operand < 2:
         return EdgeFailureReason.TStreamMatmulStreamingSide
-    rows, cols = made.r // taken.r, made.c // taken.c
+    rows, cols = produced.r // taken.r, produced.c // taken.c
     if not (spec.is_matmul and edge.operand == 1) and rows and not either_divides(rows, consumer.grid.r):
         return EdgeFailureReason.TStreamNotDivisableRow
     if not (spec.is_matmul and edge.operand == 0) and cols and not either_divides(cols, consumer.grid.c):
         return EdgeFailureReason.TStreamNotDivisableColumn
-    if made.none and not taken.none and source.sparse is not None and dense:
+    if produced.none and not taken.none and source.sparse is not None and dense:
         return EdgeFailureReason.ConvSliceStackMatmulStreamingHang
     return None
 
@@ -87,27 +87,27 @@ def _turns_z_to_rows(graph: BudaGraph, edge: Edge) -> bool:
     return any(consumes_z_major(graph, operand) for operand in graph.operands(edge.consumer))
 
 
-def _compatible(made: StreamFactor, taken: StreamFactor, into_sparse: bool, z_to_rows: bool) -> bool:
-    if (made.none and not z_to_rows) or (not made.z_major and made.dir != "CZ" and taken.none):
+def _compatible(produced: StreamFactor, taken: StreamFactor, into_sparse: bool, z_to_rows: bool) -> bool:
+    if (produced.none and not z_to_rows) or (not produced.z_major and produced.dir != "CZ" and taken.none):
         return True
-    same_axis = made.by_rows == taken.by_rows
-    return same_axis and (made.r == taken.r or into_sparse) and made.c == taken.c
+    same_axis = produced.by_rows == taken.by_rows
+    return same_axis and (produced.r == taken.r or into_sparse) and produced.c == taken.c
 
 
-def _directions_fit(made: StreamFactor, taken: StreamFactor, has_z: bool, z_to_rows: bool) -> bool:
+def _directions_fit(produced: StreamFactor, taken: StreamFactor, has_z: bool, z_to_rows: bool) -> bool:
     if z_to_rows:
-        return made.dir == "RZ" and taken.dir == "R"
-    if made.dir == taken.dir:
+        return produced.dir == "RZ" and taken.dir == "R"
+    if produced.dir == taken.dir:
         return True
-    if has_z and made.dir in ("RZ", "CZ"):
+    if has_z and produced.dir in ("RZ", "CZ"):
         return False
-    return made.none or taken.none or made.by_rows == taken.by_rows
+    return produced.none or taken.none or produced.by_rows == taken.by_rows
 
 
 def _blocks_fit(
     graph: BudaGraph,
     edge: Edge,
-    made: StreamFactor,
+    produced: StreamFactor,
     untransposed: StreamFactor,
     consumer: End,
     order: str,
@@ -117,13 +117,13 @@ def _blocks_fit(
     ublock, block = consumer.block.ublock, consumer.block
     if piece.rt % ublock.rt or piece.ct % ublock.ct:
         return False
-    if not made.follows(order) or dense:
+    if not produced.follows(order) or dense:
         if order == "r":
             return piece.rt == ublock.rt or piece.ct == block.ct * consumer.grid.c
         return piece.ct == ublock.ct or piece.rt == block.rt * consumer.grid.r
     if order == "r":
-        return piece.rt == ublock.rt or made.c == 1
-    return piece.ct == ublock.ct or made.r == 1
+        return piece.rt == ublock.rt or produced.c == 1
+    return piece.ct == ublock.ct or produced.r == 1
 
 
 def piece_shape(graph: BudaGraph, edge: Edge, stream: StreamFactor) -> TensorShape:

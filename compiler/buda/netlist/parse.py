@@ -144,11 +144,11 @@ def parse(text: str, name: str = "netlist") -> Netlist:
     programs = top.raw["programs"]
     if not isinstance(programs, list):
         raise top.fail("programs", "a list")
-    made = tuple(_program(entry) for entry in programs)
+    parsed_programs = tuple(_program(entry) for entry in programs)
     fused = (
         {number: _fused(number, row) for number, row in _items(top, "fused_ops")} if top.raw.get("fused_ops") else {}
     )
-    return Netlist(_arch(top.raw["devices"]), queues, graphs, made, name, fused)
+    return Netlist(_arch(top.raw["devices"]), queues, graphs, parsed_programs, name, fused)
 
 
 def _items(top: _Reader, key: str) -> list[tuple[Any, Any]]:
@@ -293,15 +293,15 @@ def _program(raw: Any) -> Program:
     ((name, lines),) = entry.raw.items()
     if not isinstance(lines, list):
         raise entry.fail(str(name), "a list of instructions")
-    made: list[tuple[str, Any]] = []
+    instructions: list[tuple[str, Any]] = []
     for number, line in enumerate(lines):
         word, argument = (line, None) if isinstance(line, str) else next(iter(dict(line or {}).items()), ("", None))
         if word not in INSTRUCTIONS:
             raise CompilerInputError(
                 f"programs.{name}[{number}]: expected {', '.join(sorted(INSTRUCTIONS))}, got {_shown(line)}"
             )
-        made.append((str(word), argument))
-    return Program(str(name), tuple(made))
+        instructions.append((str(word), argument))
+    return Program(str(name), tuple(instructions))
 
 
 __all__ = ["HOST", "parse", "read"]

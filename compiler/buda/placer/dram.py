@@ -158,12 +158,12 @@ def channels_of(budget: Budget) -> list[Channel]:
     halves = HALVES.get(budget.arch, 1)
     size = budget.dram_channel_bytes // halves
     first = FIRST[budget.arch]
-    made = []
+    channels = []
     for number in range(budget.dram_channels * halves):
         base = (number % halves) * size
         start = max(base, first)
-        made.append(Channel(start, base + size - start))
-    return made
+        channels.append(Channel(start, base + size - start))
+    return channels
 
 
 def place_queues(

@@ -107,15 +107,15 @@ def _host_op(group: list[Operation]) -> Operation | None:
     body.add_op(ReturnOp(*(values[v] for v in outputs)))
     types = ([value.type for value in inputs], [value.type for value in outputs])
     module = ModuleOp([FuncOp("main", types, Region(body))])
-    made = ttir.CLASSES["host_op"].create(
+    host_op = ttir.CLASSES["host_op"].create(
         operands=inputs,
         result_types=[value.type for value in outputs],
         properties={"module": StringAttr(to_text(module))},
         location=_owner(outputs).location,
     )
-    for old, new in zip(outputs, made.results, strict=True):
+    for old, new in zip(outputs, host_op.results, strict=True):
         old.replace_uses_with_if(new, lambda use: _top(use.operation) not in members)
-    return made
+    return host_op
 
 
 def _owner(outputs: Sequence[SSAValue]) -> Operation:

@@ -27,9 +27,9 @@ def append(op: Operation, block: Block) -> list[SSAValue]:
 
 
 def _make(block: Block, name: str, operands: list[SSAValue], result: Any, **attributes: Any) -> SSAValue:
-    made = CLASSES[f"stablehlo.{name}"].create(operands=operands, result_types=[result], attributes=attributes)
-    block.add_op(made)
-    return made.results[0]
+    new_op = CLASSES[f"stablehlo.{name}"].create(operands=operands, result_types=[result], attributes=attributes)
+    block.add_op(new_op)
+    return new_op.results[0]
 
 
 def _compare(block: Block, direction: str, a: SSAValue, b: SSAValue) -> SSAValue:

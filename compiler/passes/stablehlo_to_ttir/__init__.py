@@ -91,24 +91,24 @@ class StablehloToTtir(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Replaces the functions of `op`. Raises StageFailure naming the first op that cannot be lowered."""
-        made = Functions(lower_ops)
+        new_functions = Functions(lower_ops)
         for func in functions(op):
-            _lower_function(func, made)
-        if made.made:
-            op.body.block.add_ops(callee for callee in made.made if callee is not None)
+            _lower_function(func, new_functions)
+        if new_functions.made:
+            op.body.block.add_ops(callee for callee in new_functions.made if callee is not None)
 
 
-def _lower_function(func: FuncOp, made: Functions) -> None:
+def _lower_function(func: FuncOp, new_functions: Functions) -> None:
     old = func.body.blocks[0]
     block = Block(arg_types=[a.type for a in old.args])
-    results = lower_ops(old.ops, block, dict(zip(old.args, block.args, strict=True)), made)
+    results = lower_ops(old.ops, block, dict(zip(old.args, block.args, strict=True)), new_functions)
     block.add_op(ReturnOp(*results))
     func.detach_region(func.body)
     func.add_region(Region(block))
 
 
 def lower_ops(
-    ops: Iterable[Operation], block: Block, values: dict[SSAValue, SSAValue], made: Functions
+    ops: Iterable[Operation], block: Block, values: dict[SSAValue, SSAValue], new_functions: Functions
 ) -> list[SSAValue]:
     """Lowers `ops` into `block` and adds their results to `values`; returns the operands of their terminator."""
     for op in ops:
@@ -125,7 +125,7 @@ def lower_ops(
         else:
             before = block.last_op
             try:
-                results = _lower(op, Emit(op, operands, block, made, values))
+                results = _lower(op, Emit(op, operands, block, new_functions, values))
             except StageFailure as refused:
                 refused.source = _number(op) if refused.source is None else refused.source
                 raise
@@ -157,11 +157,11 @@ def _number(op: Operation) -> int | None:
 
 
 def _copy(op: Operation, operands: list[SSAValue], block: Block) -> list[SSAValue]:
-    made = ttir.CLASSES[op.name.removeprefix("ttir.")].create(
+    copied = ttir.CLASSES[op.name.removeprefix("ttir.")].create(
         operands=operands,
         result_types=[r.type for r in op.results],
         properties=dict(op.properties),
         location=op.location,
     )
-    block.add_op(made)
-    return list(made.results)
+    block.add_op(copied)
+    return list(copied.results)

@@ -47,7 +47,7 @@ def convolution(e: Emit) -> SSAValue:
     out_spatial = numbers.ints("output_spatial_dimensions")
     sizes = [e.result_shape[d] for d in out_spatial]
     batch_dim, feature_dim = numbers.int("output_batch_dimension"), numbers.int("output_feature_dimension")
-    made = e.emit(
+    result = e.emit(
         "conv3d" if rank == 3 else "conv2d",
         [image, weight],
         TensorType(element, [e.result_shape[batch_dim], *[1] * extra, *sizes, e.result_shape[feature_dim]]),
@@ -58,6 +58,6 @@ def convolution(e: Emit) -> SSAValue:
         groups=e.ints("feature_group_count", [1])[0],
         batch_groups=batch_groups if batch_groups > 1 else None,
     )
-    made = e.reshape(made, [e.result_shape[batch_dim], *sizes, e.result_shape[feature_dim]])
+    result = e.reshape(result, [e.result_shape[batch_dim], *sizes, e.result_shape[feature_dim]])
     order = [batch_dim, *out_spatial, feature_dim]
-    return e.permute(made, [order.index(d) for d in range(len(order))])
+    return e.permute(result, [order.index(d) for d in range(len(order))])

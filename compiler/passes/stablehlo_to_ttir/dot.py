@@ -47,12 +47,12 @@ def contract(
         "contract_dims_lhs": left_inner,
         "contract_dims_rhs": right_inner,
     }
-    made = DotGeneralOp.create(
+    dot = DotGeneralOp.create(
         operands=operands,
         result_types=[e.result_type],
         properties=write_attrs(DOT_GENERAL, attrs),
         attributes={SOURCE: e.op.attributes[SOURCE]} if SOURCE in e.op.attributes else {},
         location=e.op.location,
     )
-    e.block.add_op(made)
-    return made.results[0]
+    e.block.add_op(dot)
+    return dot.results[0]

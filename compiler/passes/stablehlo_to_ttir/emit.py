@@ -99,15 +99,15 @@ class Emit:
     ) -> list[SSAValue]:
         """Any ttir op by its row, with all its results."""
         cls = ttir.CLASSES[name]
-        made = cls.create(
+        new_op = cls.create(
             operands=operands,
             result_types=results,
             properties=write_attrs(cls.ROW, attrs) if attrs else {},
             attributes={SOURCE: self.op.attributes[SOURCE]} if SOURCE in self.op.attributes else {},
             location=self.op.location,
         )
-        self.block.add_op(made)
-        return list(made.results)
+        self.block.add_op(new_op)
+        return list(new_op.results)
 
     def topk(self, k: int) -> list[SSAValue]:
         """The largest `k` of the first operand along its last dim, and where they are."""

@@ -99,9 +99,9 @@ class Functions:
         results = self.lower(old.ops, block, values, self)
         block.add_op(ReturnOp(*results))
         types = ([a.type for a in block.args], [r.type for r in results])
-        made = FuncOp(name, types, Region(block), visibility="private")
-        made.attributes[KIND] = StringAttr(kind)
-        self.made[place] = made
+        function = FuncOp(name, types, Region(block), visibility="private")
+        function.attributes[KIND] = StringAttr(kind)
+        self.made[place] = function
         return name
 
 
@@ -119,10 +119,12 @@ def elementwise(e: Emit, region: Region, operands: Sequence[SSAValue]) -> list[S
             raise e.refuse(f"expected a body of elementwise ops on scalars, got {op.name}")
         wide = any(shape_of(values[v]) == shape for v in op.operands)
         types = [TensorType(element_type(r), shape if wide else ()) for r in op.results]
-        made = type(op).create(operands=op.operands, result_types=types, attributes=op.attributes, location=op.location)
-        e.functions.lower([made], e.block, values, e.functions)
-        values.update(zip(op.results, (values[r] for r in made.results), strict=True))
-        made.drop_all_references()
+        new_op = type(op).create(
+            operands=op.operands, result_types=types, attributes=op.attributes, location=op.location
+        )
+        e.functions.lower([new_op], e.block, values, e.functions)
+        values.update(zip(op.results, (values[r] for r in new_op.results), strict=True))
+        new_op.drop_all_references()
     flat = [1] * len(shape)
     return [
         e.broadcast(e.reshape(v, flat), shape) if shape_of(v) != shape else v for v in (values[r] for r in end.operands)

@@ -37,11 +37,11 @@ def rng(e: Emit) -> SSAValue:
         # The inverse of the distribution function: sqrt(2) erfinv(2u - 1).
         both = e.emit("subtract", [_times(e, unit, 2.0), e.full(_ones(e), f32, 1.0)], wide)
         deviation = _times(e, e.emit("erfinv", [both], wide), 2**0.5)
-        made = e.emit("add", [e.emit("multiply", [deviation, high], wide), low], wide)
+        result = e.emit("add", [e.emit("multiply", [deviation, high], wide), low], wide)
     else:
         width = e.emit("subtract", [high, low], high.type)
-        made = e.emit("add", [e.emit("multiply", [unit, width], wide), low], wide)
-    return e.typecast(made, element)
+        result = e.emit("add", [e.emit("multiply", [unit, width], wide), low], wide)
+    return e.typecast(result, element)
 
 
 def _bits(e: Emit) -> SSAValue:

@@ -25,18 +25,18 @@ def attention(op: RowOp) -> list[RowOp] | None:
     if product is None or product.read()["transpose_a"] or len(shape_of(product.results[0])) != rank:
         return None
     query, key = product.operands
-    made: list[RowOp] = []
+    new_ops: list[RowOp] = []
     if not product.read()["transpose_b"]:
-        made.append(_turned(key, op))
-        key = made[-1].results[0]
+        new_ops.append(_turned(key, op))
+        key = new_ops[-1].results[0]
     if flags["transpose_b"]:
-        made.append(_turned(values, op))
-        values = made[-1].results[0]
+        new_ops.append(_turned(values, op))
+        values = new_ops[-1].results[0]
     if len({shape_of(v)[:2] for v in (query, key, values)}) != 1:
         return None
     operands = [query, key, values, *([mask] if mask is not None else [])]
     fused = make("scaled_dot_product_attention", operands, op.results[0].type, op, is_causal=False, scale=scale)
-    return [*made, fused]
+    return [*new_ops, fused]
 
 
 def _turned(value: SSAValue, source: RowOp) -> RowOp:

@@ -26,16 +26,16 @@ def bias(op: RowOp) -> list[RowOp] | None:
         if shape_of(vector)[-1:] != size or prod(shape_of(vector)) != prod(size) or not is_float(value):
             continue
         shape = (1, 1, 1, *size) if product.ROW.ttir == "conv2d" else size
-        made: list[RowOp] = []
+        new_ops: list[RowOp] = []
         if shape_of(vector) != shape:
-            made.append(make("reshape", [vector], like(vector, shape), op, shape=shape))
-            vector = made[0].results[0]
+            new_ops.append(make("reshape", [vector], like(vector, shape), op, shape=shape))
+            vector = new_ops[0].results[0]
         name = "linear" if product.ROW.ttir == "matmul" else "conv2d"
-        made.append(make(name, [*product.operands, vector], value.type, op, **product.read()))
+        new_ops.append(make(name, [*product.operands, vector], value.type, op, **product.read()))
         if shaped is not None:
             if shaped.results[0].type != op.results[0].type:
                 continue
-            made[-1].location = moved(op.location, "reshape", shape_of(op.results[0]))
-            made.append(make("reshape", made[-1].results, op.results[0].type, op, **shaped.read()))
-        return made
+            new_ops[-1].location = moved(op.location, "reshape", shape_of(op.results[0]))
+            new_ops.append(make("reshape", new_ops[-1].results, op.results[0].type, op, **shaped.read()))
+        return new_ops
     return None

@@ -39,13 +39,13 @@ def _channels(op: RowOp, value: SSAValue, vector: SSAValue) -> RowOp | None:
     return conv if fits and is_computed_once(vector) else None
 
 
-def _row(vector: SSAValue, source: RowOp, made: list[RowOp]) -> SSAValue:
+def _row(vector: SSAValue, source: RowOp, new_ops: list[RowOp]) -> SSAValue:
     """A vector as (1, 1, 1, channels)."""
     if len(shape_of(vector)) == 4:
         return vector
-    made.append(make("reshape", [vector], like(vector, (1, 1, 1, prod(shape_of(vector)))), source,
+    new_ops.append(make("reshape", [vector], like(vector, (1, 1, 1, prod(shape_of(vector)))), source,
                      shape=(1, 1, 1, prod(shape_of(vector)))))  # fmt: skip
-    return made[-1].results[0]
+    return new_ops[-1].results[0]
 
 
 @fuses("multiply")
@@ -55,13 +55,13 @@ def scaled(op: RowOp) -> list[RowOp] | None:
         conv = _channels(op, value, vector)
         if conv is None or not is_computed_once(conv.operands[1]):
             continue
-        made: list[RowOp] = []
-        row = _row(vector, op, made)
+        new_ops: list[RowOp] = []
+        row = _row(vector, op, new_ops)
         operands = [conv.operands[0]]
         for old in conv.operands[1:]:
-            made.append(make("multiply", [old, row], old.type, op))
-            operands.append(made[-1].results[0])
-        return [*made, make("conv2d", operands, op.results[0].type, op, **conv.read())]
+            new_ops.append(make("multiply", [old, row], old.type, op))
+            operands.append(new_ops[-1].results[0])
+        return [*new_ops, make("conv2d", operands, op.results[0].type, op, **conv.read())]
     return None
 
 
@@ -84,14 +84,14 @@ def raised(op: RowOp) -> list[RowOp] | None:
 
 
 def _shifted(op: RowOp, conv: RowOp, vector: SSAValue, how: str) -> list[RowOp] | None:
-    made: list[RowOp] = []
-    row = _row(vector, op, made)
+    new_ops: list[RowOp] = []
+    row = _row(vector, op, new_ops)
     if len(conv.operands) == 3:
         wide = conv.operands[2]
-        made.append(make(how, [wide, row], wide.type, op))
+        new_ops.append(make(how, [wide, row], wide.type, op))
     elif prod(shape_of(vector)) == shape_of(op.results[0])[-1]:
-        made.append(make("neg", [row], row.type, op))
+        new_ops.append(make("neg", [row], row.type, op))
     else:
         return None
-    operands = [*conv.operands[:2], made[-1].results[0]]
-    return [*made, make("conv2d", operands, op.results[0].type, op, **conv.read())]
+    operands = [*conv.operands[:2], new_ops[-1].results[0]]
+    return [*new_ops, make("conv2d", operands, op.results[0].type, op, **conv.read())]

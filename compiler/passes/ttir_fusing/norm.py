@@ -80,10 +80,10 @@ def _with(op: RowOp, operands: int) -> list[RowOp] | None:
             or shape_of(normal) != shape_of(op.results[0])
         ):
             continue
-        made: list[RowOp] = []
+        new_ops: list[RowOp] = []
         if shape_of(vector) != (size,):
-            made.append(make("reshape", [vector], like(vector, (size,)), op, shape=(size,)))
-            vector = made[0].results[0]
+            new_ops.append(make("reshape", [vector], like(vector, (size,)), op, shape=(size,)))
+            vector = new_ops[0].results[0]
         fused = make(norm.ROW.ttir, [*norm.operands, vector], op.results[0].type, op, **norm.read())
-        return [*made, fused]
+        return [*new_ops, fused]
     return None

@@ -31,11 +31,11 @@ class Typecasts(RewritePattern):
                 op.operands[index] = before.operands[0]
                 rewriter.notify_op_modified(op)
         if op.ROW.ttir == "typecast" and narrows(op):
-            made = maker(op.operands[0])
-            if made is None or made.ROW.group not in COMPUTING or made.ROW.ttir == "typecast":
+            producer = maker(op.operands[0])
+            if producer is None or producer.ROW.group not in COMPUTING or producer.ROW.ttir == "typecast":
                 return
-            if read_once(op.operands[0]) and is_float(made.operands[0]):
-                result: SSAValue = rewriter.replace_value_with_new_type(made.results[0], op.results[0].type)
+            if read_once(op.operands[0]) and is_float(producer.operands[0]):
+                result: SSAValue = rewriter.replace_value_with_new_type(producer.results[0], op.results[0].type)
                 assert isinstance(result.type, TensorType)
                 rewriter.replace(op, [], [result])
 

@@ -103,16 +103,17 @@ def _narrow(func: FuncOp) -> None:
     for value in narrowed:
         if _on_host(value):
             kind = TensorType(_half(value), shape_of(value))
-            made = ttir.CLASSES["narrow_index"].create(operands=[value], result_types=[kind])
+            narrowing = ttir.CLASSES["narrow_index"].create(operands=[value], result_types=[kind])
             value.replace_uses_with_if(
-                made.results[0], lambda use, made=made: use.operation is not made and not _reads_host(use)
+                narrowing.results[0],
+                lambda use, narrowing=narrowing: use.operation is not narrowing and not _reads_host(use),
             )
             if isinstance(value.owner, Operation):
-                block.insert_op_after(made, value.owner)
+                block.insert_op_after(narrowing, value.owner)
                 continue
             first = block.first_op
             assert first is not None
-            block.insert_op_before(made, first)
+            block.insert_op_before(narrowing, first)
         else:
             _retype(value)
     if narrowed:

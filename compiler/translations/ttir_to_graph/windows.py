@@ -73,17 +73,17 @@ def max_pool(lowering: Lowering, op: Operation, image: Dims, source: Operand, di
 
 def nonnegative(value: SSAValue) -> bool:
     """Whether no element can be negative, by the op that makes the value."""
-    made = value.owner
-    if not isinstance(made, Operation):
+    producer = value.owner
+    if not isinstance(producer, Operation):
         return False
-    if made.name in ("ttir.reshape", "ttir.permute", "ttir.broadcast", "ttir.typecast", "ttir.max_pool2d"):
-        return nonnegative(made.operands[0])
-    if made.name == "ttir.full":
-        fill = made.properties["fill_value"]
+    if producer.name in ("ttir.reshape", "ttir.permute", "ttir.broadcast", "ttir.typecast", "ttir.max_pool2d"):
+        return nonnegative(producer.operands[0])
+    if producer.name == "ttir.full":
+        fill = producer.properties["fill_value"]
         return isinstance(fill, FloatAttr | IntegerAttr) and fill.value.data >= 0
-    if made.name == "ttir.maximum":
-        return any(nonnegative(operand) for operand in made.operands)
-    return made.name in ("ttir.relu", "ttir.sigmoid", "ttir.exp", "ttir.abs")
+    if producer.name == "ttir.maximum":
+        return any(nonnegative(operand) for operand in producer.operands)
+    return producer.name in ("ttir.relu", "ttir.sigmoid", "ttir.exp", "ttir.abs")
 
 
 def _gather(
