@@ -75,7 +75,7 @@ def test_two_sweeps_say_what_changed(folder: Path) -> None:
     }  # fmt: skip
     assert by_database["changes"] == []
     report = (folder / "night1" / "report.html").read_text(encoding="utf-8")
-    assert f"Against <code>{load_run(folder / 'night0').record.run_id}</code>" in report
+    assert f"Compared with <code>{load_run(folder / 'night0').record.run_id}</code>" in report
     by_folder = json.loads(command(folder, "opscope", "diff", "night0", "night1", "--json"))
     assert by_folder["rows"] == by_database["rows"]
 
