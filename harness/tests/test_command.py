@@ -232,7 +232,9 @@ def test_ttmlir_lowers_with_tools_of_those_names(tmp_path, monkeypatch):
     backend = registry.load("ttmlir")
     kind = "tensor<32x64xf32>"
     module = f"func.func @main(%a: {kind}) -> {kind} {{ %0 = stablehlo.tanh %a : {kind} return %0 : {kind} }}"
-    job = Job("op", module.encode(), [], ResultOptions(), (TensorDesc(shape=(32, 64), data_type="f32"),), tmp_path)
+    job = Job(
+        "op", module.encode(), [], ResultOptions(), (TensorDesc(shape=(32, 64), data_type="f32"),), ir_dir=tmp_path
+    )
     backend.climb(Stage.STABLEHLO_TO_TTIR, job)
     assert "ttir.tanh" in (tmp_path / "stablehlo-to-ttir.mlir").read_text()
     with pytest.raises(StageError, match="the environment has no SYSTEM_DESC_PATH"):

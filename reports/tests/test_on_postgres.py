@@ -171,13 +171,13 @@ def test_a_server_that_is_killed_loses_no_run(tmp_path: Path, monkeypatch: pytes
     run = make_run(tmp_path / "run", run_id="during")
     from opscope.reports.publish import publish as module
 
-    seen = module._seen
+    remember_errors = module._remember_errors
 
     def killed(*args: object) -> None:
         server.kill()  # every row is written, and nothing committed
-        seen(*args)  # type: ignore[arg-type]
+        remember_errors(*args)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(module, "_seen", killed)
+    monkeypatch.setattr(module, "_remember_errors", killed)
     done = CliRunner().invoke(publish_command, [str(run), "--to", url])
     assert done.exit_code == 1, done.output
     assert len(done.output.splitlines()) == 1
@@ -210,7 +210,7 @@ def test_the_role_reads_and_does_nothing_else(url: str, tmp_path: Path, monkeypa
             connection.exec_driver_sql(statement)
     with open_database(url):
         pass
-    monkeypatch.setattr("opscope.reports.database.database.views", lambda: {"ledger": "SELECT 1 AS one"})
+    monkeypatch.setattr("opscope.reports.database.database.all_views", lambda: {"ledger": "SELECT 1 AS one"})
     with open_database(url):
         pass  # views that are made anew may be read too
     with engine.connect() as connection:
@@ -299,8 +299,8 @@ def test_a_process_that_dies_in_the_middle_leaves_nothing(url: str, tmp_path: Pa
     publish(make_run(tmp_path / "before", run_id="before"), url)
     run = make_run(tmp_path / "run", run_id="during")
     script = (
-        "import os, signal; from pathlib import Path; from opscope.reports.publish.publish import publish as m\n"
-        "m._seen = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "import os, signal; from pathlib import Path; from opscope.reports.publish import publish as m\n"
+        "m._remember_errors = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
         f"m.publish(Path({str(run)!r}), {url!r})"
     )
     done = subprocess.run([sys.executable, "-c", script], check=False)

@@ -133,7 +133,10 @@ def test_real_values_are_seen_or_travel_and_the_verdicts_are_the_same(
 @pytest.mark.slow
 def test_a_cluster_that_cannot_be_used_is_one_line(place: Place, cluster: Cluster) -> None:
     for options, line in (
-        (("--cluster", "tcp://127.0.0.1:9"), "--cluster tcp://127.0.0.1:9: expected a Dask scheduler at that address, got"),
+        (
+            ("--cluster", "tcp://127.0.0.1:9"),
+            "--cluster tcp://127.0.0.1:9: expected a Dask scheduler at that address, got",
+        ),
         (("--cluster", "here"), "--cluster: expected the address of a Dask scheduler, got 'here'; try tcp://"),
         (("--cluster", cluster.address, "-n", "2"), "--cluster: expected --cluster without -n"),
         (("--cluster", cluster.address), "expected workers with a resource `device`, got no worker; try dask worker"),

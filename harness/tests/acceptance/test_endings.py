@@ -222,7 +222,7 @@ def test_a_cache_that_fills_up(place: Place, small_disk: Path) -> None:
     done = place.pytest(OPSCOPE_CACHE_DIR=str(small_disk / "cache"))
     assert done.code == 2
     folder = small_disk / "cache" / "exports"
-    assert f"cache folder: expected a writable folder, got, got {folder} (No space left on device)" in done.err
+    assert f"cache folder: expected a writable folder, got {folder} (No space left on device)" in done.err
     assert not place.runs()
     assert not list(folder.glob(".making-*"))
 
