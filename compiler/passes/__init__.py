@@ -17,7 +17,7 @@ OF_XDSL = {
     "cse": "common_subexpression_elimination",
     "dce": "dead_code_elimination",
 }
-"""xDSL's own passes that our pipelines run -> their modules below `xdsl.transforms`."""
+"""xDSL's passes that our pipelines run -> their modules below `xdsl.transforms`."""
 
 
 def names() -> tuple[str, ...]:

@@ -15,19 +15,19 @@ from opscope.compiler.errors import CompilerInputError
 from opscope.compiler.ir.functions import functions, kind_of
 
 LARGEST = 1_000_000
-"""Ops of one function with all that it calls: a few lines of text can call for 2^100."""
+"""Most ops of one function with everything that it calls: a few lines of text can call for 2^100."""
 DECOMPOSITION = "decomposition"
-"""Attribute of a composite: the function that says what it means."""
+"""Attribute of a composite that names the function with its meaning."""
 
 
 @dataclass(frozen=True)
 class Inline(ModulePass):
-    """Inlines every `func.call`, and drops private functions that nothing names any more."""
+    """Inlines every `func.call`, and drops private functions that are no longer referenced."""
 
     name = "inline"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        """Changes the module in place. Raises CompilerInputError for a function that is not there, or calls itself."""
+        """Changes the module in place. Raises CompilerInputError if a function does not exist or calls itself."""
         drop(op, inline_calls(op, lambda name: True))
 
 
@@ -51,7 +51,7 @@ def inline_calls(module: ModuleOp, chosen: Callable[[str], bool]) -> set[str]:
 
 
 def drop(module: ModuleOp, names: Iterable[str]) -> None:
-    """Drops those of the functions that are private and that nothing names any more."""
+    """Drops those of the functions that are private and no longer referenced."""
     candidates = set(names)
     while gone := [func for func in functions(module) if _is_spare(func, candidates) and not _named(module, func)]:
         for func in gone:
@@ -95,7 +95,7 @@ def _callees_first(by_name: dict[str, FuncOp], chosen: Callable[[str], bool]) ->
 
 
 def _check(name: str, callees_of: dict[str, list[str]], by_name: dict[str, FuncOp]) -> None:
-    """Raises CompilerInputError for calls of a function that does not exist or whose own calls are being followed."""
+    """Raises CompilerInputError if a called function does not exist or is itself being followed (recursion)."""
     for callee in callees_of[name]:
         got = "itself" if callee == name else f"@{callee}, which calls it" if callee in callees_of else f"@{callee}"
         if callee in callees_of or callee not in by_name:
@@ -124,7 +124,7 @@ def _is_spare(func: FuncOp, candidates: set[str]) -> bool:
 
 
 def _named(module: ModuleOp, func: FuncOp) -> bool:
-    """Whether a call or a composite names the function."""
+    """Whether a call or a composite refers to the function."""
     name = func.sym_name.data
     for op in module.walk():
         if isinstance(op, CallOp) and callee_of(op) == name:

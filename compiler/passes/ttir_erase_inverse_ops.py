@@ -37,7 +37,7 @@ MOVES = ("permute", "reshape")
 
 @dataclass(frozen=True)
 class TtirEraseInverseOps(ModulePass):
-    """Takes out movements that cancel, and ops without readers. `sink` moves them past what is between."""
+    """Removes movements that cancel and ops without readers. With `sink`, moves movements past the ops between them."""
 
     name = "ttir-erase-inverse-ops"
     sink: bool = True
@@ -52,7 +52,7 @@ class TtirEraseInverseOps(ModulePass):
 
 class _Cancel(RewritePattern):
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
-        """Two movements in a row."""
+        """Replaces two movements in a row by one or none."""
         if isinstance(op, RowOp) and op.name.startswith("ttir.") and op.ROW.ttir in MOVES:
             for pattern in patterns_of(op.ROW.ttir):
                 pattern.match_and_rewrite(op, rewriter)
@@ -63,7 +63,7 @@ class _Sink(RewritePattern):
         self.rule = rule
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
-        """The ops that the rule gives instead, the last of which has the op's result."""
+        """Replaces an op by the ops that the rule returns, the last of which has the op's result."""
         if isinstance(op, RowOp) and op.name.startswith("ttir.") and len(op.results) == 1:
             ops = self.rule(op)
             if ops:
@@ -71,10 +71,10 @@ class _Sink(RewritePattern):
 
 
 def sunk_permute(op: RowOp) -> list[RowOp] | None:
-    """An elementwise op of operands that were all permuted alike: the permutation of its result.
+    """Replaces an elementwise op whose operands are all permuted alike by a permutation of its result.
 
-    An operand with one dim alone, such as a number per channel, is reshaped to have it where it was before; one of a
-    single element moves nowhere.
+    An operand with only one dim, such as a number per channel, is reshaped so that the dim is where it was before. An
+    operand with a single element is not moved.
     """
     shape = shape_of(op.results[0])
     permuted = _moved(op, "permute", lambda value: sum(n != 1 for n in shape_of(value)) < 2)
@@ -104,9 +104,9 @@ def _turned_back(shape: Shape, order: Sequence[int]) -> Shape:
 
 
 def sunk_reshape(op: RowOp) -> list[RowOp] | None:
-    """An elementwise op of operands that were all reshaped alike: the reshape of its result.
+    """Replaces an elementwise op whose operands are all reshaped alike by a reshape of its result.
 
-    One that another movement follows may meet it there; any other stays where it is.
+    Applies only if another movement follows that the reshape may meet; otherwise the op stays as it is.
     """
     reshaped = _moved(op, "reshape")
     if reshaped is None or any(shape_of(v) != shape_of(op.results[0]) for v in reshaped):
@@ -116,7 +116,7 @@ def sunk_reshape(op: RowOp) -> list[RowOp] | None:
         return None
     (before,) = shapes
     if any(len(shape_of(v)) > len(before) for v in op.operands if v not in reshaped):
-        return None  # one element of more dims would give the result these dims
+        return None  # an element with more dims would give the result these dims
     inner = make(op.ROW.ttir, _sources(op, reshaped), like(op.results[0], before), op, **op.read())
     inner.location = moved(op.location, "reshape", shape_of(op.results[0]))
     return [inner, make("reshape", inner.results, op.results[0].type, op, shape=shape_of(op.results[0]))]
@@ -125,7 +125,7 @@ def sunk_reshape(op: RowOp) -> list[RowOp] | None:
 def _moved(
     op: RowOp, move: str, may_stay: Callable[[SSAValue], bool] = lambda value: prod(shape_of(value)) == 1
 ) -> list[SSAValue] | None:
-    """The operands that a movement makes for this op alone; None if one that may not stay is made otherwise."""
+    """Returns the operands that `move` makes for this op alone; None if there are none or another one may not stay."""
     if not broadcasts(op):
         return None
     moved: list[SSAValue] = []
@@ -139,14 +139,14 @@ def _moved(
 
 
 def _sources(op: RowOp, moved: list[SSAValue]) -> list[SSAValue]:
-    """The operands of an op, where a movement made one what that moved."""
+    """Returns the operands of an op as they were before the movements in `moved`."""
     for value in moved:
         move_name_to_source(value)
     return [v.owner.operands[0] if v in moved else v for v in op.operands]  # type: ignore[union-attr]
 
 
 def _moves_on(value: SSAValue) -> bool:
-    """Whether the only reader of a value, perhaps past further elementwise ops of it alone, is a reshape."""
+    """Whether a reshape is the only reader of a value, perhaps after further elementwise ops that only it leads to."""
     while read_once(value):
         (use,) = value.uses
         reader = use.operation
@@ -161,8 +161,9 @@ def _moves_on(value: SSAValue) -> bool:
 
 
 def product_of_reshaped(op: RowOp) -> list[RowOp] | None:
-    """A reshape of a product whose operands had their leading dims folded, back to these: the product of the tensors
-    as they were.
+    """Replaces a reshape that unfolds a product's leading dims by the product of the unfolded operands.
+
+    Applies if the operands of the product had just had these dims folded.
     """
     if op.ROW.ttir != "reshape":
         return None
@@ -174,7 +175,7 @@ def product_of_reshaped(op: RowOp) -> list[RowOp] | None:
     if left is None or attrs["transpose_a"]:
         return None
     a, b = shape_of(left.operands[0]), shape_of(product.operands[1])
-    if len(b) == 2:  # rows of all batches were one dim
+    if len(b) == 2:  # the rows of all batches were one dim
         fits = out == (*a[:-1], shape_of(op.operands[0])[-1]) and a[-1] == shape_of(product.operands[0])[-1]
         operands = [left.operands[0], product.operands[1]]
         fits = fits and len(shape_of(product.operands[0])) == 2 and prod(a[:-2]) == 1

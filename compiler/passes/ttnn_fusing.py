@@ -1,4 +1,4 @@
-"""Pass `ttnn-fusing`: an activation of a product is computed while the product is in Dst: attribute `activation`."""
+"""Pass `ttnn-fusing`: a product's kernel computes the activation that follows, in Dst (attribute `activation`)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PRODUCTS = frozenset({"matmul", "linear", "conv2d"})
 
 @dataclass(frozen=True)
 class TtnnFusing(ModulePass):
-    """Takes out activations of what they alone read."""
+    """Moves an activation into the product that it alone reads."""
 
     name = "ttnn-fusing"
 
@@ -39,7 +39,7 @@ def _fuse(op: RowOp) -> None:
     if not value.has_one_use() or value.type != result.type or not _is_float(op):
         return
     product.properties["activation"] = StringAttr(_activation(op))
-    # What the product makes is from now on the activation's value.
+    # The product now makes the activation's value.
     product.location = op.location
     result.replace_all_uses_with(value)
     op.detach()

@@ -1,7 +1,7 @@
-"""Pass `ttnn-mixed-precision`: automatic mixed precision, by the levels that the Buda route has (`mixed_precision.py`).
+"""Pass `ttnn-mixed-precision`: automatic mixed precision, with the levels of the Buda route (`mixed_precision.py`).
 
-At level 1 operands and results of products are block floats and all else stays as it is; at level 2 all other floats
-have 16 bits with 5 of exponent. Biases are added in Dst and keep their format.
+At level 1 operands and results of products are block floats and everything else keeps its format. At level 2 all other
+floats have 16 bits, 5 of them exponent. Biases are added in Dst and keep their format.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from opscope.compiler.target.formats import number_format
 
 PRODUCTS = frozenset({"matmul", "linear", "conv2d", "conv3d", "scaled_dot_product_attention"})
 OPERANDS = {"scaled_dot_product_attention": 3}
-"""How many operands a product multiplies, where it is not two."""
+"""Op -> number of operands that a product multiplies, if it is not two."""
 
 
 @dataclass(frozen=True)
 class TtnnMixedPrecision(ModulePass):
-    """Changes formats of tensors; results of the program come back in their declared types."""
+    """Changes formats of tensors; results of the program are converted back to their declared types."""
 
     name = "ttnn-mixed-precision"
     level: int = 1
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        """Changes the module in place, unless control flow shares tensors between functions, whose formats stay.
+        """Changes the module in place, unless control flow shares tensors between functions, whose formats must stay.
 
         Raises CompilerInputError for an unknown level.
         """
@@ -52,7 +52,10 @@ class TtnnMixedPrecision(ModulePass):
 
 
 def _convert(func: FuncOp, once: dict[str, FuncOp], narrow: str, wide: str, everything: bool) -> None:
-    """`once`: what is computed once keeps the formats that it reads, and packs its results as they are wanted."""
+    """Changes the formats of one function.
+
+    Functions in `once`, which are computed once, keep the formats that they read and pack their results as wanted.
+    """
     ops = [op for op in func.body.blocks[0].ops if isinstance(op, RowOp)]
     chosen: dict[SSAValue, str] = {}
     for op in ops:

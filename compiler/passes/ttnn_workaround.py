@@ -1,8 +1,8 @@
-"""Pass `ttnn-workaround`: what a kernel cannot do as it is asked is asked otherwise.
+"""Pass `ttnn-workaround`: rewrites ops whose kernels cannot do what the op asks for.
 
-- A move that takes rows apart, of block floats: 16 neighbours in a row share an exponent, so none can move alone. It
-  writes Float16 or Float16_b, which have every block float's bits.
-- `concat` of more tensors than its circular buffers have room for in L1: the parts first, then what they give.
+- A move that separates neighbours in a row, on block floats: 16 neighbours in a row share an exponent, so none can
+  move alone. The move writes Float16 or Float16_b instead, which hold every bit of a block float.
+- A `concat` of more tensors than L1 has room for in circular buffers: groups are joined first, then their results.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from opscope.compiler.ops.shapes import shape_of
 from opscope.compiler.target.formats import number_format
 
 MOST_OPERANDS = 64
-"""Operands of one `concat`."""
+"""Most operands of one `concat`."""
 WIDENED = {8: "Float16_b", 5: "Float16"}
-"""Bits of exponent -> the format of 16 bits that has them."""
+"""Bits of exponent -> the 16-bit format with that many."""
 
 
 @dataclass(frozen=True)
 class TtnnWorkaround(ModulePass):
-    """Rewrites what needs it, in the entry; functions that control flow calls share the formats of their callers."""
+    """Rewrites ops of the entry that need it; functions called by control flow share the formats of their callers."""
 
     name = "ttnn-workaround"
 
@@ -50,7 +50,7 @@ class TtnnWorkaround(ModulePass):
 
 
 def _keeps_rows(op: RowOp) -> bool:
-    """Whether elements that are neighbours in a row stay so, and in their places in it."""
+    """Whether neighbours in a row stay neighbours and keep their places in the row."""
     attrs, last = op.read(), len(shape_of(op.results[0])) - 1
     match op.ROW.ttir:
         case "reshape":
@@ -67,7 +67,7 @@ def _keeps_rows(op: RowOp) -> bool:
 
 
 def _widen(value: SSAValue) -> None:
-    """A moved tensor of a block format in 16 bits; its readers unpack either."""
+    """Gives a moved tensor of a block format 16 bits per element; its readers unpack either format."""
     encoding, kind = layout.layout_of(value), value.type
     if encoding is None or encoding.layout != "tile" or not isinstance(kind, TensorType):
         return
@@ -81,12 +81,12 @@ def _widen(value: SSAValue) -> None:
 
 
 def _passes_through(op: object) -> bool:
-    """Whether an op's result has the format of its operand."""
+    """Whether an op's result has the same format as its operand."""
     return isinstance(op, RowOp) and op.ROW.group in ("layout", "control") and op.ROW.ttir != "deallocate"
 
 
 def _in_parts(op: RowOp) -> None:
-    """Concatenations of at most `MOST_OPERANDS` tensors, and one of their results."""
+    """Splits a concatenation into parts of at most `MOST_OPERANDS` tensors and joins the results."""
     dim = op.read()["dim"]
     values = list(op.operands)
     kind = op.results[0].type

@@ -29,12 +29,12 @@ PATTERNS = (attention, bias, conv_batch_norm, gelu, mean, norm, relu, silu, soft
 
 @dataclass(frozen=True)
 class TtirFusing(ModulePass):
-    """Fuses in all functions but those of scalars."""
+    """Fuses ops in all functions except those of scalars."""
 
     name = "ttir-fusing"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        """Changes the module in place; what only fused ops read goes."""
+        """Changes the module in place and removes ops that only fused ops read."""
         for func in functions(op):
             if kind_of(func) != SCALAR:
                 for pattern in (_Fuse(), Typecasts(), _Fuse()):
@@ -43,7 +43,7 @@ class TtirFusing(ModulePass):
 
 class _Fuse(RewritePattern):
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
-        """The first rule of the op that applies."""
+        """Applies the first rule of the op that matches."""
         if not isinstance(op, RowOp) or not op.name.startswith("ttir."):
             return
         for rule in RULES.get(op.ROW.ttir, ()):

@@ -1,4 +1,4 @@
-"""softmax(Q K^T scale + mask) V: `scaled_dot_product_attention`."""
+"""Fuses softmax(Q K^T scale + mask) V into `scaled_dot_product_attention`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from opscope.compiler.passes.ttir_fusing.matching import fuses, orders
 
 @fuses("matmul")
 def attention(op: RowOp) -> list[RowOp] | None:
-    """Tensors of (batch, heads, positions, width); the mask is any that broadcasts to the scores."""
+    """Matches attention on tensors of (batch, heads, positions, width), with any mask that broadcasts to the scores."""
     weights, values = op.operands
     flags = op.read()
     softmax = maker(weights, "softmax")
@@ -45,7 +45,7 @@ def _turned(value: SSAValue, source: RowOp) -> RowOp:
 
 
 def _masked(value: SSAValue) -> tuple[SSAValue, SSAValue | None]:
-    """(scores, mask) of scores + mask."""
+    """Splits scores + mask into (scores, mask)."""
     op = maker(value, "add")
     if op is not None and read_once(value):
         for scores, mask in orders(op):
@@ -55,7 +55,7 @@ def _masked(value: SSAValue) -> tuple[SSAValue, SSAValue | None]:
 
 
 def _scaled(value: SSAValue) -> tuple[RowOp | None, float]:
-    """(product, number) of a matrix product times or by a number that one op alone reads, else (None, 1)."""
+    """Returns (product, number) for a matrix product scaled by a number and read by one op alone, else (None, 1)."""
     if not read_once(value):
         return None, 1.0
     op = maker(value, "multiply", "div")

@@ -1,4 +1,4 @@
-"""A product and one number per column: `linear`; a convolution and one per channel: `conv2d` with a bias."""
+"""Fuses a product plus one number per column into `linear`, and a convolution plus one per channel into its bias."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from opscope.compiler.passes.ttir_fusing.matching import fuses, orders
 
 @fuses("add")
 def bias(op: RowOp) -> list[RowOp] | None:
-    """x W + b, conv(x, W) + b."""
+    """Matches x W + b and conv(x, W) + b."""
     for value, vector in orders(op):
         shaped = maker(value, "reshape")
         if shaped is not None and read_once(value) and shape_of(shaped.operands[0])[-1:] == shape_of(value)[-1:]:
-            value = shaped.operands[0]  # columns stay columns: the reshape comes after the bias as well
+            value = shaped.operands[0]  # columns stay columns: the reshape can follow the bias
         product = maker(value, "matmul", "conv2d")
         if product is None or len(product.operands) != 2 or not read_once(value):
             continue

@@ -1,7 +1,7 @@
-"""A convolution whose result is scaled and shifted per channel by parameters: other weights and another bias.
+"""Folds scaling and shifting of a convolution's channels by parameters into its weights and bias.
 
-So a batch norm with known statistics costs nothing: what is done to the weights is computed once
-(`const-eval-hoist-transform`). Without parameters that are known to stay, nothing is folded.
+So a batch norm with known statistics costs nothing, because the changed weights are computed only once
+(`const-eval-hoist-transform`). Nothing is folded unless the parameters are known to stay the same.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from opscope.compiler.passes.ttir_fusing.matching import fuses, orders
 
 
 def is_computed_once(value: SSAValue) -> bool:
-    """Whether a value is computed of parameters and constants alone."""
+    """Whether a value depends on parameters and constants alone."""
     op = maker(value)
     if op is not None:
         return op.ROW.group not in ("random", "collective", "control", "host") and all(
@@ -30,7 +30,7 @@ def is_computed_once(value: SSAValue) -> bool:
 
 
 def _channels(op: RowOp, value: SSAValue, vector: SSAValue) -> RowOp | None:
-    """The convolution that makes `value`, where `vector` lasts and has a number per channel, or one for all."""
+    """Returns the convolution that makes `value`, if `vector` is constant and has a number per channel or for all."""
     conv = maker(value, "conv2d")
     if conv is None or not read_once(value) or value.type != op.results[0].type:
         return None
@@ -40,7 +40,7 @@ def _channels(op: RowOp, value: SSAValue, vector: SSAValue) -> RowOp | None:
 
 
 def _row(vector: SSAValue, source: RowOp, new_ops: list[RowOp]) -> SSAValue:
-    """A vector as (1, 1, 1, channels)."""
+    """Reshapes a vector to (1, 1, 1, channels)."""
     if len(shape_of(vector)) == 4:
         return vector
     new_ops.append(make("reshape", [vector], like(vector, (1, 1, 1, prod(shape_of(vector)))), source,
@@ -50,7 +50,7 @@ def _row(vector: SSAValue, source: RowOp, new_ops: list[RowOp]) -> SSAValue:
 
 @fuses("multiply")
 def scaled(op: RowOp) -> list[RowOp] | None:
-    """conv(x, W) s is conv(x, W s), its bias is b s."""
+    """Rewrites conv(x, W) s as conv(x, W s), with the bias b s."""
     for value, vector in orders(op):
         conv = _channels(op, value, vector)
         if conv is None or not is_computed_once(conv.operands[1]):
@@ -67,7 +67,7 @@ def scaled(op: RowOp) -> list[RowOp] | None:
 
 @fuses("subtract")
 def lowered(op: RowOp) -> list[RowOp] | None:
-    """conv(x, W) - m has the bias b - m."""
+    """Rewrites conv(x, W) - m as a convolution with the bias b - m."""
     value, vector = op.operands
     conv = _channels(op, value, vector)
     return None if conv is None else _shifted(op, conv, vector, "subtract")
@@ -75,7 +75,7 @@ def lowered(op: RowOp) -> list[RowOp] | None:
 
 @fuses("add")
 def raised(op: RowOp) -> list[RowOp] | None:
-    """conv(x, W, b) + c has the bias b + c."""
+    """Rewrites conv(x, W, b) + c as a convolution with the bias b + c."""
     for value, vector in orders(op):
         conv = _channels(op, value, vector)
         if conv is not None and len(conv.operands) == 3:

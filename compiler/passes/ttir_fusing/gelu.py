@@ -1,4 +1,4 @@
-"""GELU by the error function, and its approximation by tanh (Hendrycks and Gimpel, arXiv:1606.08415): `gelu`."""
+"""Fuses GELU by the error function and its tanh approximation (Hendrycks and Gimpel, arXiv:1606.08415) into `gelu`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CUBIC = 0.044715
 
 @fuses("multiply")
 def gelu(op: RowOp) -> list[RowOp] | None:
-    """0.5 x (1 + erf(x / sqrt 2)), or x Phi(x) by erfc; 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))."""
+    """Matches 0.5 x (1 + erf(x / sqrt 2)), x Phi(x) by erfc, or 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))."""
     half, values = factors(op.results[0])
     if not exactly(half, 0.5) or len(values) != 2:
         return None
@@ -31,7 +31,7 @@ def gelu(op: RowOp) -> list[RowOp] | None:
 
 
 def _scaled(value: SSAValue, of: SSAValue, factor: float) -> bool:
-    """Whether a value is `of` times a number."""
+    """Whether a value is `of` times `factor`."""
     op = maker(value, "neg")
     if op is not None:
         return _scaled(op.operands[0], of, -factor)
@@ -48,7 +48,7 @@ def _scaled(value: SSAValue, of: SSAValue, factor: float) -> bool:
 
 
 def _one_plus(value: SSAValue, name: str) -> SSAValue | None:
-    """x of 1 + f(x)."""
+    """Returns x if the value is 1 + f(x) for the op `name`; else None."""
     op = maker(value, "add")
     for one, rest in orders(op) if op is not None else ():
         inner = maker(rest, name)

@@ -11,13 +11,13 @@ from opscope.compiler.dialects.from_row import RowOp
 from opscope.compiler.dialects.ttir_values import maker, read_once, shape_of, splat
 
 Rule = Callable[[RowOp], "list[RowOp] | None"]
-"""From an op to the ops in its place, the last of which has its results; None: it stays."""
+"""Takes an op and returns the ops that replace it, the last of which has its results; None if the op stays."""
 RULES: dict[str, list[Rule]] = {}
-"""ttir op (without prefix) -> the rules that end in it."""
+"""ttir op (without prefix) -> the rules whose last op it is."""
 
 
 def fuses(*names: str) -> Callable[[Rule], Rule]:
-    """Decorator: this rule's last op is one of these."""
+    """Decorator for a rule whose last op is one of these."""
 
     def note(rule: Rule) -> Rule:
         for name in names:
@@ -35,18 +35,19 @@ def orders(op: RowOp) -> Iterator[tuple[SSAValue, SSAValue]]:
 
 
 def close(number: float | None, expected: float) -> bool:
-    """Whether a constant is a number as 8 bits of mantissa (bf16) or more write it."""
+    """Whether a constant equals a number to the precision of 8 bits of mantissa (bf16)."""
     return number is not None and math.isclose(number, expected, rel_tol=2**-8)
 
 
 def exactly(number: float | None, expected: float) -> bool:
-    """Whether a constant is a number that every float type has."""
+    """Whether a constant is exactly a number that every float type can represent."""
     return number == expected
 
 
 def factors(value: SSAValue, root: bool = True) -> tuple[float, list[SSAValue]]:
-    """A product taken apart: the product of its constants, and all other factors. Only what this product alone reads is
-    taken apart; `root`: the value itself may have any readers.
+    """Splits a product into the product of its constants and all other factors.
+
+    Only values that this product alone reads are split; with `root` the value itself may have any readers.
     """
     number = splat(value)
     if number is not None:

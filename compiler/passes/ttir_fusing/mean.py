@@ -1,4 +1,4 @@
-"""A sum over its count: `mean`."""
+"""Fuses a sum that is divided by its count: `mean`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from opscope.compiler.passes.ttir_fusing.matching import fuses
 
 @fuses("div")
 def mean(op: RowOp) -> list[RowOp] | None:
-    """sum(x) / n, where n is how many elements each sum has."""
+    """Matches sum(x) / n, where n is the number of elements in each sum."""
     total, count = op.operands
     source = maker(total, "sum")
     if source is None or not read_once(total) or not is_float(total) or total.type != op.results[0].type:

@@ -1,4 +1,4 @@
-"""RMS norm and layer norm along the last dim, with weight and bias: `rms_norm`, `layer_norm`."""
+"""Fuses RMS norm and layer norm along the last dim, with weight and bias: `rms_norm`, `layer_norm`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NORMS = ("layer_norm", "rms_norm")
 
 @fuses("multiply", "div")
 def normalised(op: RowOp) -> list[RowOp] | None:
-    """x / sqrt(mean(x^2) + epsilon); where x is y - mean(y), a layer norm of y."""
+    """Matches x / sqrt(mean(x^2) + epsilon); if x is y - mean(y), this is a layer norm of y."""
     for value, by in orders(op) if op.ROW.ttir == "multiply" else [tuple(op.operands)]:
         epsilon = _spread(by, value, "rsqrt" if op.ROW.ttir == "multiply" else "sqrt")
         if epsilon is None or shape_of(value) != shape_of(op.results[0]):
@@ -28,7 +28,7 @@ def normalised(op: RowOp) -> list[RowOp] | None:
 
 
 def _spread(by: SSAValue, value: SSAValue, root: str) -> float | None:
-    """epsilon of (r)sqrt(mean(value^2) + epsilon)."""
+    """Returns epsilon if `by` is (r)sqrt(mean(value^2) + epsilon); else None."""
     source = maker(by, root)
     total = maker(source.operands[0], "add") if source is not None else None
     for average, small in orders(total) if total is not None else ():
@@ -48,7 +48,7 @@ def _squared(value: SSAValue, of: SSAValue) -> bool:
 
 
 def _centred(value: SSAValue) -> SSAValue | None:
-    """y of y - mean(y)."""
+    """Returns y if `value` is y - mean(y); else None."""
     op = maker(value, "subtract")
     mean = maker(op.operands[1], "mean") if op is not None else None
     if op is None or mean is None or not along_last(mean) or mean.operands[0] is not op.operands[0]:
@@ -58,13 +58,13 @@ def _centred(value: SSAValue) -> SSAValue | None:
 
 @fuses("multiply")
 def weighted(op: RowOp) -> list[RowOp] | None:
-    """A norm times one weight per element of the last dim."""
+    """Matches a norm times one weight per element of the last dim."""
     return _with(op, 1)
 
 
 @fuses("add")
 def shifted(op: RowOp) -> list[RowOp] | None:
-    """A weighted layer norm and one bias per element of the last dim."""
+    """Matches a weighted layer norm plus one bias per element of the last dim."""
     return _with(op, 2)
 
 

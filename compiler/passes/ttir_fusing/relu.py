@@ -1,4 +1,4 @@
-"""A maximum with zero: `relu`."""
+"""Fuses a maximum with zero into `relu`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from opscope.compiler.passes.ttir_fusing.matching import exactly, fuses, orders
 
 @fuses("maximum")
 def relu(op: RowOp) -> list[RowOp] | None:
-    """max(x, 0) of what an op computed, either way round."""
+    """Matches max(x, 0) in either order, if an op computed x."""
     for value, zero in orders(op):
         if not exactly(splat(zero), 0.0) or maker(value) is None:
             continue

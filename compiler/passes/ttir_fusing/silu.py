@@ -1,4 +1,4 @@
-"""1 / (1 + exp(-x)): `sigmoid`; a value times its own sigmoid: `silu`."""
+"""Fuses 1 / (1 + exp(-x)) into `sigmoid`, and a value times its own sigmoid into `silu`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from opscope.compiler.passes.ttir_fusing.matching import exactly, fuses, orders
 
 @fuses("div")
 def sigmoid(op: RowOp) -> list[RowOp] | None:
-    """One over one and the exponential of what is turned."""
+    """Matches 1 / (1 + exp(-x))."""
     one, below = op.operands
     total = maker(below, "add")
     if not exactly(splat(one), 1.0) or total is None or not read_once(below):
@@ -24,7 +24,7 @@ def sigmoid(op: RowOp) -> list[RowOp] | None:
 
 @fuses("multiply")
 def silu(op: RowOp) -> list[RowOp] | None:
-    """x * sigmoid(x)."""
+    """Matches x * sigmoid(x)."""
     for value, weight in orders(op):
         gate = maker(weight, "sigmoid")
         if gate is not None and gate.operands[0] is value and read_once(weight):

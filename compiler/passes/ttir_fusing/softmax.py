@@ -1,4 +1,4 @@
-"""Exponentials over their sum: `softmax`."""
+"""Fuses exponentials divided by their sum into `softmax`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from opscope.compiler.passes.ttir_fusing.matching import fuses
 
 @fuses("div")
 def softmax(op: RowOp) -> list[RowOp] | None:
-    """exp(x - max(x)) / sum(exp(x - max(x))) along one dim; without the maximum it is not numerically stable."""
+    """Matches exp(x - max(x)) / sum(exp(x - max(x))) along one dim; without the maximum it is numerically unstable."""
     top, below = op.operands
     total, raised = maker(below, "sum"), maker(top, "exp")
     if total is None or raised is None or total.operands[0] is not top or set(readers(top)) != {op, total}:
@@ -23,7 +23,7 @@ def softmax(op: RowOp) -> list[RowOp] | None:
 
 
 def _shifted(value: SSAValue, attrs: dict) -> tuple[SSAValue, bool]:
-    """(x, True) of x - max(x), else the value itself."""
+    """Returns (x, True) if the value is x - max(x), else the value itself and False."""
     op = maker(value, "subtract")
     if op is not None:
         largest = maker(op.operands[1], "max")

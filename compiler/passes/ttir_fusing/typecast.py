@@ -1,7 +1,7 @@
-"""Conversions between float formats that the unpacker and the packer do on the way: no op of their own.
+"""Removes conversions between float formats that the unpacker and the packer do anyway.
 
-A float that was widened is read as it was before, since every kernel computes in float32 anyway; a result that is only
-narrowed is packed so in the first place. Neither changes a bit.
+A float that was widened is read in its format before that, since every kernel computes in float32 anyway. A result that
+is only narrowed is packed in the narrow format directly. Neither changes a bit.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from opscope.compiler.dialects.from_row import RowOp
 from opscope.compiler.dialects.ttir_values import element, is_float, maker, read_once
 
 COMPUTING = frozenset({"eltwise", "norm", "reduce", "matmul"})
-"""Families whose kernels take and give operands of several float formats."""
+"""Families whose kernels read and write several float formats."""
 WIDTHS = {"f32": 32, "bf16": 16, "f16": 16}
 
 
 class Typecasts(RewritePattern):
-    """Takes out a widening before an op, and a narrowing behind it."""
+    """Removes a widening before an op and a narrowing after it."""
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
-        """One op's operands and result."""
+        """Removes conversions of one op's operands and result."""
         if not isinstance(op, RowOp) or not op.name.startswith("ttir.") or op.ROW.group not in COMPUTING:
             return
         for index, value in enumerate(op.operands):
@@ -41,7 +41,7 @@ class Typecasts(RewritePattern):
 
 
 def widens(op: RowOp) -> bool:
-    """Whether a typecast loses nothing: from 16 bits to 32."""
+    """Whether a typecast is lossless, from 16 bits to 32."""
     return _width(op.operands[0]) == 16 and _width(op.results[0]) == 32
 
 

@@ -49,9 +49,9 @@ CHAIN = COMPARE | frozenset(
 )  # fmt: skip
 """Ops that compute an index from indices, or move one."""
 ARITHMETIC = frozenset({"add", "subtract", "neg", "abs", "multiply", "div", "remainder"})
-"""Those whose result may need more bits than its operands, or depend on bits that saturation takes."""
+"""Ops whose result may need more bits than its operands, or depend on bits that saturation removes."""
 FOLDING = frozenset({"multiply", "div", "remainder"})
-"""Those of which a saturated operand gives a result that is no longer out of every tensor's bounds."""
+"""Ops that can turn a saturated operand into a result within a tensor's bounds."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class TtirNarrowIndices(ModulePass):
 
 
 def _width(value: SSAValue) -> int:
-    """Bits of an integer tensor's elements; 0 of any other."""
+    """Returns the bits of an integer tensor's elements; 0 for any other value."""
     if not isinstance(value.type, TensorType):
         return 0
     element: Any = value.type.element_type
@@ -76,7 +76,7 @@ def _width(value: SSAValue) -> int:
 
 
 def _is_index(use: Use) -> bool:
-    """Whether this operand says where its op reads or writes."""
+    """Whether this operand determines where its op reads or writes."""
     op = use.operation
     if op.name == "ttir.gather":
         return use.index == 1
@@ -84,12 +84,12 @@ def _is_index(use: Use) -> bool:
 
 
 def _on_host(value: SSAValue) -> bool:
-    """Whether a value of the entry function is the host's: an argument, or what the host computed."""
+    """Whether the host holds a value of the entry function: an argument, or a result that the host computed."""
     return not isinstance(value.owner, Operation) or value.owner.name == "ttir.host_op"
 
 
 def _reads_host(use: Use) -> bool:
-    """Whether a use takes the host's own 64 bits."""
+    """Whether the user takes the host's own 64 bits."""
     return use.operation.name in ("ttir.host_op", "ttir.split_words") or isinstance(use.operation, ReturnOp)
 
 
@@ -125,7 +125,7 @@ def _values(block: Block) -> list[SSAValue]:
 
 
 def _indices(block: Block) -> set[SSAValue]:
-    """Integers and booleans that can be narrowed, or only lead to an index: what is left when all others are struck."""
+    """Returns the integers and booleans that can be narrowed or only lead to an index, by ruling out all others."""
     indices = {v for v in _values(block) if _width(v) and not all(_reads_host(u) for u in v.uses)}
     ranges, saturated = Ranges(), Ranges(saturated=True)
     struck = True
@@ -145,7 +145,7 @@ def _indices(block: Block) -> set[SSAValue]:
 
 
 def _keeps(op: Operation, ranges: Ranges, saturated: Ranges) -> bool:
-    """Whether arithmetic on narrowed operands gives the narrowed result: none overflows, none folds what saturated."""
+    """Whether arithmetic on narrowed operands gives the narrowed result, without overflow or folded saturation."""
     name = op.name.removeprefix("ttir.")
     if name not in ARITHMETIC or _width(op.results[0]) != 64:
         return True
@@ -154,8 +154,9 @@ def _keeps(op: Operation, ranges: Ranges, saturated: Ranges) -> bool:
 
 
 def _carries(op: Operation, indices: set[SSAValue], ranges: Ranges, saturated: Ranges) -> bool:
-    """Whether an op hands indices on, or loses nothing: all 64 bits that it takes and gives can be narrowed, and what
-    else it gives is an index too, or the same as before.
+    """Whether an op only passes indices on, or loses nothing.
+
+    That is so if all its 64-bit operands and results can be narrowed, and its other results are indices or unchanged.
     """
     if op.name.removeprefix("ttir.") not in CHAIN and op.name != "ttir.gather":
         return False
@@ -165,7 +166,7 @@ def _carries(op: Operation, indices: set[SSAValue], ranges: Ranges, saturated: R
 
 
 def _exact(op: Operation, ranges: Ranges) -> bool:
-    """Whether a comparison or conversion of narrowed operands gives what it gave of wide ones."""
+    """Whether a comparison or conversion gives the same result for narrowed operands as for wide ones."""
     wide = [v for v in op.operands if _width(v) == 64]
     known = [ranges.fits(v) for v in wide]
     if not wide:
@@ -179,7 +180,7 @@ def _exact(op: Operation, ranges: Ranges) -> bool:
 
 
 def _makes(value: SSAValue, indices: set[SSAValue], ranges: Ranges, saturated: Ranges) -> bool:
-    """Whether a 64-bit value can be made narrow where it comes from."""
+    """Whether a 64-bit value can be made narrow by the op that produces it."""
     owner = value.owner
     return not isinstance(owner, Operation) or _on_host(value) or _carries(owner, indices, ranges, saturated)
 
@@ -206,7 +207,7 @@ def _retype(value: SSAValue) -> None:
 
 
 def _limit(op: Operation) -> None:
-    """Puts a minimum before a conversion of ui32 to i32, so that none turns negative or is beyond the limit."""
+    """Inserts a minimum before a conversion of ui32 to i32, so that no element turns negative or exceeds the limit."""
     (value,) = op.operands
     block = op.parent
     assert block is not None

@@ -1,4 +1,4 @@
-"""Ranges of integer values in ttir: the least and greatest that an element can be, from constants and types alone."""
+"""Ranges of integer values in ttir: the least and greatest value of an element, from constants and types alone."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from opscope.compiler.ops.shapes import shape_of
 from opscope.compiler.target.formats import INDEX_LIMIT
 
 Range = tuple[int, int] | None
-"""Both ends included; None: not known."""
+"""Least and greatest value, both included; None if they are not known."""
 MOVES = frozenset({"broadcast", "concat", "gather", "permute", "reshape", "reverse", "slice_static", "where"})
 """Ops whose results are elements of their operands; the mask of `where` and the starts of `gather` do not count."""
 
 
 class Ranges:
-    """Ranges of a function's values, each found once.
+    """Ranges of a function's values, each computed once.
 
-    `saturated`: of 64-bit values that come from the host, the range that is left when they are narrowed
-    (`formats.INDEX_LIMIT`); otherwise nothing is known of those.
+    With `saturated`, a 64-bit value from the host has the range that is left after narrowing (`formats.INDEX_LIMIT`);
+    without it, its range is not known.
     """
 
     def __init__(self, saturated: bool = False) -> None:
@@ -29,7 +29,7 @@ class Ranges:
         self._saturated = saturated
 
     def within_limit(self, value: SSAValue) -> bool:
-        """Whether every element is nearer to 0 than what saturates."""
+        """Whether every element is closer to 0 than the values that saturate."""
         bounds = self.of(value)
         return bounds is not None and bounds[0] > -INDEX_LIMIT and bounds[1] < INDEX_LIMIT
 
@@ -44,7 +44,7 @@ class Ranges:
         return low <= bounds[0] and bounds[1] <= high
 
     def of(self, value: SSAValue) -> Range:
-        """The range of a value."""
+        """Returns the range of a value."""
         if value not in self._known:
             self._known[value] = None
             self._known[value] = self._find(value)
@@ -81,7 +81,7 @@ class Ranges:
 
 
 def is_source(value: SSAValue) -> bool:
-    """Whether a value comes from arguments, the host or conversions, moved at most: narrowing it saturates it, once."""
+    """Whether a value comes from arguments, the host or conversions, possibly moved: narrowing saturates it once."""
     op = value.owner
     if not isinstance(op, Operation) or op.name in ("ttir.typecast", "ttir.host_op"):
         return True
@@ -90,7 +90,7 @@ def is_source(value: SSAValue) -> bool:
 
 
 def _bounded(name: str, operands: list[SSAValue], ranges: list[Range]) -> Range:
-    """Range of a value that is not known, held between bounds that are: saturating it first changes nothing."""
+    """Returns the range of an unknown value held between known bounds; saturating it first changes nothing."""
     # Beyond the limit a source has saturated: bounds there would hold it back too late.
     near = [r if r is not None and r[0] >= -INDEX_LIMIT and r[1] <= INDEX_LIMIT else None for r in ranges]
     if name == "minimum":
@@ -105,7 +105,7 @@ def _bounded(name: str, operands: list[SSAValue], ranges: list[Range]) -> Range:
 
 
 def _of_type(value: SSAValue) -> Range:
-    """All that an element of at most 32 bits can be."""
+    """Returns all values that an element of at most 32 bits can have."""
     kind: Any = value.type
     element = kind.element_type
     if not isinstance(element, IntegerType) or element.width.data > 32:
@@ -138,10 +138,10 @@ def _computed(name: str, known: list[tuple[int, int]]) -> Range:
         if name == "multiply":
             products = (a * c, a * d, b * c, b * d)
             return min(products), max(products)
-        if name == "div":  # by zero: all ones
+        if name == "div":  # division by zero gives all ones
             most = max(abs(a), abs(b), 1)
             return -most, most
-        if name == "remainder":  # by zero: the dividend
+        if name == "remainder":  # the remainder by zero is the dividend
             most = max(abs(a), abs(b))
             return (0 if a >= 0 else -most), most
     if name == "neg":
