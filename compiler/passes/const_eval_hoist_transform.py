@@ -2,7 +2,7 @@
 
 Such ops move to functions of their own, one per connected part. `ttcore.load_cached` in their place returns their
 results, and the runtime computes them again only if the parameters change. The host brings a convolution's weights
-into their order before (`ttir_conv_weights.py`).
+into their order first (`ttir_conv_weights.py`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from opscope.compiler.ir.functions import CONST_EVAL, KIND, functions, kind_of
 from opscope.compiler.passes.tt_populate_argument_types import constant_arguments
 
 NEVER = frozenset({"control", "collective", "host", "random", "layout"})
-"""Families whose ops stay where they are."""
+"""Families whose ops are never hoisted."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def _hoist(func: FuncOp) -> list[FuncOp]:
         if any(value not in block.args for value in op.operands) or not prepares_weights(op):
             hoisted[op] = None
     if all(op in hoisted or isinstance(op, ReturnOp) or prepares_weights(op) for op in block.ops):
-        return []  # a function of constants alone: what is asked for is computed where it is asked for
+        return []  # in a function of constants alone, results are computed where they are needed
     parts = _parts(list(hoisted))
     new_functions = [_function(func, number, part) for number, part in enumerate(parts)]
     for op in hoisted:
@@ -68,7 +68,8 @@ def _may_move(op: Operation) -> bool:
 
 def _parts(ops: list[Operation]) -> list[list[Operation]]:
     """Groups the ops into connected parts, each in order. Ops that only make a constant connect nothing: each part has
-    its own copy."""
+    its own copy.
+    """
     part = {op: number for number, op in enumerate(ops)}
 
     def find(op: Operation) -> int:

@@ -1,7 +1,7 @@
-"""Pass `legalize-stablehlo-composite-to-ttir`: a composite becomes the op that it names, or its decomposition.
+"""Pass `legalize-stablehlo-composite-to-ttir`: replaces a composite by the op that it names, or its decomposition.
 
-`tenstorrent.*` are what PyTorch's and JAX's ways to tt-mlir emit, and become ttir ops as there. `chlo.*` are what
-StableHLO writes in files for readers without chlo: an op of that name again, where the table has a row for it.
+The PyTorch and JAX front ends of tt-mlir emit `tenstorrent.*`, which become ttir ops here as there. StableHLO writes
+`chlo.*` to files for readers without chlo; they become the op of that name again, if the table has a row for it.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from opscope.compiler.passes.inline import DECOMPOSITION, drop, inline_calls
 
 COMPOSITE = "stablehlo.composite"
 FLOATS = ("f32", "bf16", "f16")
-"""Element types of which the device has the fused kernels; others are decomposed, and may go to the host."""
+"""Element types for which the device has fused kernels; composites of other types are decomposed."""
 Attrs = dict[str, Attribute]
 Read = Callable[[Operation, Attrs], "dict[str, Any] | None"]
-"""(composite, its attributes) -> the ttir op's; None if they say something that the op cannot do."""
+"""(composite, its attributes) -> the ttir op's attributes; None if the op cannot do what they ask for."""
 
 
 @dataclass(frozen=True)
 class LegalizeStablehloCompositeToTtir(ModulePass):
-    """Leaves no composite behind."""
+    """Replaces every composite."""
 
     name = "legalize-stablehlo-composite-to-ttir"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        """Changes the module in place; functions that only composites named go. Raises CompilerInputError."""
+        """Changes the module in place and drops functions that only composites used. Raises CompilerInputError."""
         composites = [composite for func in functions(op) for composite in func.walk() if composite.name == COMPOSITE]
         decomposed: set[str] = set()
         meanings: set[str] = set()
@@ -63,7 +63,7 @@ class LegalizeStablehloCompositeToTtir(ModulePass):
 
 
 def _as_op(composite: Operation) -> Operation | None:
-    """The op that the composite's name means; None if only its decomposition is known."""
+    """Returns the op that the composite's name stands for; None if only its decomposition is known."""
     called = composite.attributes["name"]
     name = called.data if isinstance(called, StringAttr) else ""
     attributes = composite.attributes.get("composite_attributes")
@@ -92,7 +92,7 @@ def _as_op(composite: Operation) -> Operation | None:
 
 def _gelu(form: str) -> Read:
     def read(composite: Operation, attrs: Attrs) -> dict[str, Any] | None:
-        """The composite's own word, else the one that its name says."""
+        """Reads `approximate` from the composite; without it, the composite's name decides."""
         if len(composite.operands) != 1 or attrs.keys() - {"approximate"}:
             return None
         word = attrs.get("approximate")
@@ -103,7 +103,7 @@ def _gelu(form: str) -> Read:
 
 
 def _norm(composite: Operation, attrs: Attrs) -> dict[str, Any] | None:
-    """Along the last dim, with a weight and a bias of its size; without an epsilon of its own, only its body knows."""
+    """Reads a norm along the last dim, with a weight and a bias of its size; None if epsilon is not an attribute."""
     size = shape_of(composite.operands[0])[-1:]
     unknown = {
         key for key, value in attrs.items() if key not in ("epsilon", "normalized_shape") and not _is_false(value)

@@ -1,6 +1,6 @@
 """Pass `tt-populate-argument-types`: marks the arguments of the entry that are parameters or constants.
 
-Ops that depend on those alone have the same results in every run (`const_eval_hoist_transform.py`).
+Ops that depend only on those have the same results in every run (`const_eval_hoist_transform.py`).
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from opscope.compiler.ir.functions import functions
 from opscope.compiler.options import ARGUMENT_TYPES
 
 KEY = "ttcore.argument_type"
-"""Attribute of an argument."""
+"""The attribute of an argument."""
 
 
 @dataclass(frozen=True)
 class TtPopulateArgumentTypes(ModulePass):
-    """Notes a type at each argument."""
+    """Marks each argument with its type."""
 
     name = "tt-populate-argument-types"
     argument_types: str = ""
-    """`main=input,parameter,constant`: a word per argument of that function, or of the only one that no other calls."""
+    """`main=input,parameter,constant`: a word per argument; `main` also stands for the only public function."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        """Changes the module in place. Raises CompilerInputError for another function, count or word."""
+        """Changes the module in place. Raises CompilerInputError for an unknown function or word, or a wrong count."""
         name, _, words = self.argument_types.partition("=")
         entries = [f for f in functions(op) if f.sym_visibility is None or f.sym_visibility.data != "private"]
         only = entries[0] if name == "main" and len(entries) == 1 else None

@@ -1,4 +1,4 @@
-"""Pass `ttir-decompose-buda`: ops that TT-Buda has no kernel for, by ops that it has; many come with a backward pass.
+"""Pass `ttir-decompose-buda`: replaces ops for which TT-Buda has no kernel; many come from a backward pass.
 
 | op | becomes |
 |---|---|
@@ -11,9 +11,9 @@
 | `where(c, a, b)` | `c * a + (1 - c) * b` |
 | `logical_and`, `_or`, `_xor`, `_not` | `c * d`, `maximum(c, d)`, `abs(c - d)`, `1 - c` |
 
-Truth values are numbers 0 and 1 from then on. 2^126 times the smallest difference of two Float16_b is 1 or more, so
-that comparisons are exact (TT-Buda takes 1e4, within which unequal numbers count as equal). As in TT-Buda an Inf or NaN
-that a `where` leaves out still makes its result NaN. What the host does is left alone.
+From then on truth values are the numbers 0 and 1. 2^126 times the smallest difference of two Float16_b is 1 or more, so
+that comparisons are exact (TT-Buda takes 1e4, within which unequal numbers count as equal). As in TT-Buda, an Inf or
+NaN that a `where` does not select still makes its result NaN. Ops of the host are left alone.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ AMPLIFIER = 2.0**126
 
 @dataclass(frozen=True)
 class TtirDecomposeBuda(ModulePass):
-    """Decomposes. `all_inputs`: no argument is taken for a parameter."""
+    """Decomposes the ops. With `all_inputs` no argument counts as a parameter."""
 
     name = "ttir-decompose-buda"
     all_inputs: bool = False
@@ -68,7 +68,7 @@ def _decompose(func: FuncOp, all_inputs: bool) -> None:
 
 
 def _return(op: ReturnOp, func: FuncOp) -> None:
-    """Results in the types that the function declares."""
+    """Converts results back to the types that the function declares."""
     for i, (value, declared) in enumerate(zip(op.operands, func.function_type.outputs, strict=True)):
         if value.type != declared:
             typecast = make("typecast", [value], declared, op)
@@ -77,7 +77,7 @@ def _return(op: ReturnOp, func: FuncOp) -> None:
 
 
 class _Sums:
-    """Arithmetic in front of one op: each method adds an op and gives its result."""
+    """Adds arithmetic before an op: each method adds an op and returns its result."""
 
     def __init__(self, op: RowOp, on_host: dict[SSAValue, NodeKind]) -> None:
         self.op, self.on_host = op, on_host
@@ -90,12 +90,12 @@ class _Sums:
         self.kind = TensorType(element, held.get_shape())
 
     def do(self, name: str, *operands: SSAValue) -> SSAValue:
-        """An elementwise op."""
+        """Adds an elementwise op."""
         new_op = make(name, operands, self.kind, self.op)
         return self.put(new_op)
 
     def put(self, new_op: Operation) -> SSAValue:
-        """An op that is made already."""
+        """Adds an op that already exists."""
         block = self.op.parent
         assert block is not None
         block.insert_op_before(new_op, self.op)
@@ -104,7 +104,7 @@ class _Sums:
         return new_op.results[0]
 
     def number(self, value: float) -> SSAValue:
-        """One number everywhere."""
+        """Returns a tensor filled with one number."""
         shape = self.kind.get_shape()
         constant = self.put(full((1,) * len(shape), self.kind.element_type, value, self.op))
         if all(size == 1 for size in shape):
@@ -112,29 +112,29 @@ class _Sums:
         return self.put(broadcast(constant, shape, self.op))
 
     def read(self, index: int) -> SSAValue:
-        """An operand; a truth value as a number."""
+        """Returns an operand; a truth value as a number."""
         value = self.op.operands[index]
         if _floats(value):
             return value
         return self.put(make("typecast", [value], TensorType(self.kind.element_type, shape_of(value)), self.op))
 
     def retyped(self) -> SSAValue | None:
-        """A movement of what became a number: the same of numbers. None for another op."""
+        """Repeats a movement of truth values on the numbers that replaced them; returns None for any other op."""
         op = self.op
         if op.ROW.ttir not in MOVES or _floats(op.results[0]) or not _floats(op.operands[0]):
             return None
         return self.put(make(op.ROW.ttir, op.operands, like(op.operands[0], shape_of(op.results[0])), op, **op.read()))
 
     def amplified(self, first: int, second: int) -> SSAValue:
-        """The difference of two operands, times so much that it is no fraction."""
+        """Returns the difference of two operands, multiplied so much that it is never a fraction."""
         return self.do("multiply", self.do("subtract", self.read(first), self.read(second)), self.number(AMPLIFIER))
 
     def less(self, value: SSAValue) -> SSAValue:
-        """One less the value."""
+        """Returns one minus the value."""
         return self.do("subtract", self.number(1), value)
 
     def negative(self, value: SSAValue) -> SSAValue:
-        """The value with the other sign."""
+        """Returns the value with the opposite sign."""
         return self.do("multiply", value, self.number(-1))
 
 
@@ -178,7 +178,7 @@ def _maximum(s: _Sums) -> SSAValue | None:
 
 
 def _typecast(s: _Sums) -> SSAValue | None:
-    """A number as a truth value is whether it is not zero; what became a number already is one."""
+    """Converts a number to a truth value, whether it is not zero; a value that is already such a number stays."""
     value, result = s.op.operands[0], s.op.results[0]
     if value.type == result.type:
         return value
@@ -206,6 +206,6 @@ RULES: dict[str, Callable[[_Sums], SSAValue | None]] = {
     "typecast": _typecast,
     "where": _where,
 }
-"""ttir op -> what it becomes; None: it stays."""
+"""ttir op -> the rule that replaces it, which returns None if the op stays."""
 
 __all__ = ["RULES", "TtirDecomposeBuda"]

@@ -1,4 +1,4 @@
-"""Pass `ttir-epoch-types`: each op of a training step belongs to the forward pass, the backward pass or the optimizer.
+"""Pass `ttir-epoch-types`: marks ops of a training step as forward pass, backward pass or optimizer.
 
 TT-Buda makes the backward pass itself. Here it comes from JAX, which leaves it in locations: `transpose(jvp(...))` is
 backward, `jvp(...)` forward. An op without such a location belongs to the optimizer if it depends on the backward pass,
@@ -72,7 +72,7 @@ def _by_dataflow(
 
 
 def _makers(op: Operation) -> Iterable[Operation]:
-    """The ops whose results an op reads, in regions too."""
+    """Returns the ops whose results an op reads, in its regions too."""
     for inner in op.walk():
         for operand in inner.operands:
             if isinstance(operand.owner, Operation):
@@ -80,7 +80,7 @@ def _makers(op: Operation) -> Iterable[Operation]:
 
 
 def _outermost(reader: Operation, beside: Operation) -> Operation:
-    """The op of `beside`'s block that a reader is or is in."""
+    """Returns the op of `beside`'s block that is `reader` or contains it."""
     while reader.parent is not beside.parent:
         parent = reader.parent_op()
         assert parent is not None

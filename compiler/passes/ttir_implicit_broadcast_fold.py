@@ -21,18 +21,18 @@ from opscope.compiler.ops.shapes import Shape, broadcast, shape_of
 
 @dataclass(frozen=True)
 class TtirImplicitBroadcastFold(ModulePass):
-    """Takes out broadcasts in front of elementwise ops."""
+    """Removes broadcasts before elementwise ops."""
 
     name = "ttir-implicit-broadcast-fold"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        """Changes the module in place; moves that nobody reads any more go."""
+        """Changes the module in place and removes moves that are no longer read."""
         PatternRewriteWalker(_Fold()).rewrite_module(op)
 
 
 class _Fold(RewritePattern):
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
-        """One operand at a time, as long as the others keep the result's shape."""
+        """Replaces one operand at a time, as long as the others keep the result's shape."""
         if not isinstance(op, RowOp) or not broadcasts(op) or len(op.operands) < 2:
             return
         shape, changed = shape_of(op.results[0]), False
@@ -52,14 +52,14 @@ class _Fold(RewritePattern):
 
 
 def broadcasts(op: RowOp) -> bool:
-    """Whether the op's kernel lines its operands up as NumPy does."""
+    """Whether the op's kernel aligns its operands as NumPy does."""
     return op.name.startswith("ttir.") and op.ROW.group == "eltwise" and op.ROW.shape_rule is None
 
 
 def _narrower(
     value: SSAValue, others: list[Shape], shape: Shape, reader: Operation, rewriter: PatternRewriter
 ) -> SSAValue | None:
-    """What can be read in place of `value`."""
+    """Returns a value that can be read in place of `value`; None if there is none."""
     source = maker(value, "broadcast", "reshape", "full")
     if source is None:
         return None
@@ -73,7 +73,7 @@ def _narrower(
     before = source.operands[0]
     if source.ROW.ttir == "reshape":
         extra = len(shape_of(value)) - len(shape_of(before))
-        # An operand as large as the result is no vector: its reshape may have an inverse to meet.
+        # An operand as large as the result is no vector: its reshape may still meet an inverse.
         if extra < 1 or shape_of(value) == shape or shape_of(value) != (1,) * extra + shape_of(before):
             return None
     return before if broadcast(shape_of(before), *others) == shape else None

@@ -1,4 +1,4 @@
-"""Pass `ttir-to-ttir-decomposition`: rewrites ops that have no kernel in ops that have one.
+"""Pass `ttir-to-ttir-decomposition`: rewrites ops without a kernel as ops that have one.
 
 `dot_general` becomes [batch, rows, inner] x [batch, inner, columns]: permutations and reshapes around a `matmul`.
 """
@@ -22,7 +22,7 @@ from opscope.compiler.dialects.unlowered import DotGeneralOp
 
 @dataclass(frozen=True)
 class TtirToTtirDecomposition(ModulePass):
-    """Rewrites each such op where it stands."""
+    """Rewrites each such op in its place."""
 
     name = "ttir-to-ttir-decomposition"
 
@@ -34,7 +34,7 @@ class TtirToTtirDecomposition(ModulePass):
 
 
 class _Contraction:
-    """One `dot_general`, and the ops in its place."""
+    """A `dot_general` and the ops that replace it."""
 
     def __init__(self, op: RowOp) -> None:
         self.op = op
@@ -49,7 +49,7 @@ class _Contraction:
         rows = [i for i in range(len(a)) if i not in left_batch + left_inner]
         columns = [i for i in range(len(b)) if i not in right_batch + right_inner]
         batch, inner = [a[i] for i in left_batch], prod(a[i] for i in left_inner)
-        # One inner dim that stands first on the left or last on the right needs no move: it is read transposed.
+        # A single inner dim that is first on the left or last on the right needs no move: it is read transposed.
         turn_left = len(left_inner) == len(rows) == 1 and left_inner[0] < rows[0]
         turn_right = len(right_inner) == len(columns) == 1 and columns[0] < right_inner[0]
         m, n = prod(a[i] for i in rows), prod(b[i] for i in columns)
@@ -73,19 +73,19 @@ class _Contraction:
         self.op.erase()
 
     def emit(self, name: str, operands: Sequence[SSAValue], result, **attrs) -> SSAValue:  # type: ignore[no-untyped-def]
-        """One more op."""
+        """Appends one op."""
         self.made.append(make(name, operands, result, self.op, **attrs))
         return self.made[-1].results[0]
 
     def permute(self, value: SSAValue, order: Sequence[int]) -> SSAValue:
-        """Transposed; the value itself where nothing moves."""
+        """Permutes a value; returns it as it is if nothing moves."""
         if list(order) == sorted(order):
             return value
         shape = shape_of(value)
         return self.emit("permute", [value], like(value, [shape[i] for i in order]), permutation=order)
 
     def reshape(self, value: SSAValue, shape: Sequence[int]) -> SSAValue:
-        """Reshaped; the value itself where the shape is the same."""
+        """Reshapes a value; returns it as it is if the shape is the same."""
         if shape_of(value) == tuple(shape):
             return value
         return self.emit("reshape", [value], like(value, shape), shape=shape)

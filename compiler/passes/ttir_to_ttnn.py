@@ -1,4 +1,4 @@
-"""Pass `ttir-to-ttnn`: every value gets a place and a format, every ttir op becomes its ttnn op.
+"""Pass `ttir-to-ttnn`: gives every value a place and a format, and turns every ttir op into its ttnn op.
 
 Inputs arrive as row-major host tensors, are tiled and move to the device's DRAM. Kernels read and write tiles there.
 Results move back and become row-major again. Ops without readers are dropped.
@@ -31,9 +31,9 @@ from opscope.compiler.target.system_desc import SystemDesc, load_board
 
 STAGE = "ttir-to-ttnn"
 NOT_COMPUTING = frozenset({"data_movement", "creation", "layout"})
-"""Families whose kernels only move bits: they need no Dst."""
+"""Families whose kernels only move bits and need no Dst."""
 ON_HOST = frozenset({"ttir.narrow_index", "ttir.split_words"})
-"""What the host does to 64-bit arguments, before they become tiles."""
+"""Ops by which the host converts 64-bit arguments before they become tiles."""
 HOST_OP = "ttir.host_op"
 _TILE = layout.LayoutAttr.of("tile")
 _ROW_MAJOR = layout.LayoutAttr.of("row_major")
@@ -42,7 +42,7 @@ _DRAM = layout.MemoryConfigAttr(layout.BufferTypeAttr.of("dram"), layout.TensorM
 
 @dataclass(frozen=True)
 class TtirToTtnn(ModulePass):
-    """Layouts, data formats, moves between host and device, and the ops themselves."""
+    """Sets layouts and data formats, adds moves between host and device, and converts the ops."""
 
     name = "ttir-to-ttnn"
     board: str = "n150"
@@ -60,7 +60,7 @@ class TtirToTtnn(ModulePass):
 
 
 def board(name: str) -> SystemDesc:
-    """The board of a pass option. Raises CompilerInputError for an unknown one."""
+    """Returns the board of a pass option. Raises CompilerInputError for an unknown one."""
     try:
         return load_board(name)
     except ValueError as error:
@@ -68,7 +68,7 @@ def board(name: str) -> SystemDesc:
 
 
 def forced_format(name: str | None) -> NumberFormat | None:
-    """The float format of option `data-format`. Raises CompilerInputError for one that cannot hold tensors."""
+    """Returns the float format of option `data-format`. Raises CompilerInputError for one that cannot hold tensors."""
     if name is None:
         return None
     try:
@@ -90,7 +90,7 @@ class _Formats:
     forced: NumberFormat | None
 
     def of(self, element: str, user: str, register: bool = False) -> NumberFormat:
-        """The format of MLIR element type `element`; `register`: in the widest Dst that the board has.
+        """Returns the format of MLIR element type `element`; with `register`, in the widest Dst of the board.
 
         Raises StageFailure (never) if the device has none.
         """
@@ -117,9 +117,9 @@ class _Formats:
         return row is not None and row.data_format is not None
 
     def check_dst(self, element: str, user: str) -> None:
-        """Raises StageFailure (never) if the board's Dst cannot hold a datum of `element` that is computed with.
+        """Raises StageFailure (never) if the board's Dst cannot hold a datum of type `element`, as computing needs.
 
-        What is only moved goes from L1 to L1 and may be wider.
+        A datum that is only moved goes from L1 to L1 and may be wider.
         """
         data_format = self.of(element, user)
         wide = "Float32" if data_format.is_float else "Int32"
@@ -144,13 +144,13 @@ class _Function:
         self.fallback = fallback
         self.hosted: dict[SSAValue, SSAValue] = {}
         self.prepared: set[Operation] = set()
-        """Permutations of weights that the host has done."""
+        """Permutations of weights that the host does."""
         self.old = func.body.blocks[0]
         self.block = Block()
         self.device: SSAValue | None = None
 
     def convert(self) -> FuncOp:
-        """The new function. One that another calls gets and gives device tensors, one of scalars registers."""
+        """Returns the new function. A called one gets and returns device tensors, one of scalars registers."""
         _drop_dead(self.old)
         if self.kind in (PROGRAM, SCALAR, CONST_EVAL):
             return self.callee()
@@ -179,7 +179,7 @@ class _Function:
         return FuncOp(self.func.sym_name.data, types, Region(self.block), visibility=self.func.sym_visibility)
 
     def enter(self, value: SSAValue, host: SSAValue, values: dict[SSAValue, SSAValue]) -> None:
-        """Notes where a value of the host is, there and, where a kernel reads it, on the device."""
+        """Records where a host value is on the host and, if a kernel reads it, on the device."""
         self.hosted[value] = host
         readers = list(dict.fromkeys(use.operation for use in value.uses))
         for op in readers:
@@ -191,7 +191,7 @@ class _Function:
             self.prepared.update(readers)
         others = [op for op in readers if op.name not in (*ON_HOST, HOST_OP) and op not in self.prepared]
         stays = self.fallback and not self.formats.holds(value) and all(isinstance(op, ReturnOp) for op in others)
-        # A value that no kernel reads stays where it is.
+        # A value that no kernel reads stays on the host.
         values[value] = self.upload(value, host) if others and not stays else host
 
     def on_host(self, value: SSAValue, values: dict[SSAValue, SSAValue]) -> SSAValue:
@@ -199,7 +199,7 @@ class _Function:
         return self.hosted[value] if values[value] is self.hosted.get(value) else self.download(value, values[value])
 
     def host_op(self, op: Operation, values: dict[SSAValue, SSAValue]) -> None:
-        """What the host computes: its operands are brought to it, its results stay until a kernel reads them."""
+        """Converts a host op: brings its operands to the host; its results stay there until a kernel reads them."""
         operands = [self.hosted[v] if v in self.hosted else self.download(v, values[v]) for v in op.operands]
         new_op = ttnn.CLASSES["host_op"].create(
             operands=operands,
@@ -212,7 +212,7 @@ class _Function:
             self.enter(old, new, values)
 
     def callee(self) -> FuncOp:
-        """A function without moves between host and device."""
+        """Returns a called function, without moves between host and device."""
         values: dict[SSAValue, SSAValue] = {}
         for arg in self.old.args:
             values[arg] = self.block.insert_arg(self.tiled(arg), len(self.block.args))
@@ -229,7 +229,7 @@ class _Function:
         return function
 
     def host(self, value: SSAValue) -> TensorType:
-        """Row-major on the host."""
+        """Returns the value's row-major type on the host."""
         kind = cast(TensorType, value.type)
         owner = value.owner.name if isinstance(value.owner, Operation) else ""
         readers = {use.operation.name for use in value.uses}
@@ -238,7 +238,7 @@ class _Function:
         return _shape_type(kind, layout.host_layout(shape_of(value), kind.element_type))
 
     def tiled(self, value: SSAValue, buffer_type: str = "dram") -> TensorType:
-        """Tiles in the value's device format."""
+        """Returns the value's type in tiles of its device format."""
         kind = cast(TensorType, value.type)
         data_format = self.formats.of(str(kind.element_type), _user(value), self.kind == SCALAR)
         return _shape_type(kind, layout.tile_layout(shape_of(value), data_format.ttcore, buffer_type))
@@ -252,28 +252,28 @@ class _Function:
         return op.results[0]
 
     def upload(self, value: SSAValue, host: SSAValue) -> SSAValue:
-        """Host rows to host tiles to DRAM."""
+        """Turns host rows into host tiles and moves these to DRAM."""
         reader = next(iter(value.uses)).operation
         tiles = self.add("to_layout", [host], self.tiled(value, "system_memory"), reader, layout=_TILE)
         assert self.device is not None
         return self.add("to_device", [tiles, self.device], self.tiled(value), reader, memory_config=_DRAM)
 
     def halved(self, op: Operation, host: SSAValue) -> SSAValue:
-        """A 64-bit argument on the device: of an index the host makes 32 bits on the way to tiles, of a word two."""
+        """Moves a 64-bit argument to the device: the host converts an index to 32 bits, other values to two words."""
         (value,) = op.results
         if op.name == "ttir.split_words":
             host = self.add("split_words", [host], self.host(value), op)
         return self.upload(value, host)
 
     def weights(self, op: Operation, host: SSAValue) -> SSAValue:
-        """Weights of a convolution on the device, in their order before they are tiled."""
+        """Moves a convolution's weights to the device, permuted by the host before they are tiled."""
         (value,) = op.results
         name = f"prepare_conv{3 if len(shape_of(value)) == 5 else 2}d_weights"
         permuted = self.add(name, [host], self.host(value), op, permutation=op.properties["permutation"])
         return self.upload(value, permuted)
 
     def download(self, value: SSAValue, new: SSAValue) -> SSAValue:
-        """DRAM to host tiles to host rows. An argument that is returned untouched never left the host."""
+        """Moves DRAM tiles to host tiles and host rows. An argument that is returned unchanged never left the host."""
         encoding = layout.layout_of(new)
         if encoding is not None and encoding.buffer_type == "system_memory":
             return new
@@ -285,7 +285,7 @@ class _Function:
         return self.add("to_layout", [tiles], self.host(value), source, layout=_ROW_MAJOR)
 
     def kernel(self, op: Operation, operands: list[SSAValue]) -> list[SSAValue]:
-        """The ttnn op of a ttir op's row."""
+        """Adds the ttnn op of a ttir op's row, and returns its results."""
         if isinstance(op, LoadCachedOp):
             new_op = LoadCachedOp.create(
                 operands=operands,
@@ -314,7 +314,7 @@ class _Function:
 
 
 def _in_dst(op: Operation, row: OpRow) -> Sequence[SSAValue]:
-    """Tensors whose elements pass the Dst register; of a scatter that joins values, those that it joins."""
+    """Returns the tensors whose elements pass the Dst register; for a scatter that joins values, its results."""
     if row.group == "control":
         return ()
     if row.group not in NOT_COMPUTING:

@@ -1,4 +1,4 @@
-"""Pass `ttnn-compute-config`: math fidelity and accumulator width of every kernel that computes floats."""
+"""Pass `ttnn-compute-config`: sets math fidelity and accumulator width of every kernel that computes floats."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ NO_KERNEL = frozenset({"layout", "host"})
 
 @dataclass(frozen=True)
 class TtnnComputeConfig(ModulePass):
-    """Sets `compute_config`: Dst is 32 bits wide where an operand is, and in the matrix unit, if the board can."""
+    """Sets `compute_config`: Dst is 32 bits wide if an operand is, and in the matrix unit, if the board can do that."""
 
     name = "ttnn-compute-config"
     board: str = "n150"
     math_fidelity: str = "HiFi4"
     fewest_phases: bool = False
-    """Whether products whose operands have few bits take no more phases than those need: the same result, sooner."""
+    """Whether products whose operands have few bits use only the phases that they need: the same result, faster."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Annotates kernels. Raises CompilerInputError for an unknown fidelity."""
@@ -50,7 +50,7 @@ class TtnnComputeConfig(ModulePass):
             encodings = [layout.layout_of(v) for v in [*inner.operands, *inner.results]]
             formats = [number_format(x.data_type) for x in encodings if x is not None]
             if any(f.is_float for f in formats):
-                # 16 bits of Dst are either 5 or 8 bits of exponent: a kernel between the two needs all 32.
+                # With 16 bits Dst has either 5 or 8 bits of exponent: a kernel between the two needs all 32.
                 mixed = len({f.exponent_bits for f in formats if f.is_float}) > 1
                 wide = inner.ROW.matrix or mixed or any(f.name == "Float32" for f in formats)
                 enough = _sufficient_fidelity(inner, fidelity) if self.fewest_phases else fidelity
@@ -58,15 +58,15 @@ class TtnnComputeConfig(ModulePass):
 
 
 def _sufficient_fidelity(op: RowOp, highest: str) -> str:
-    """The fidelity of fewest phases, at most `highest`, that reads all bits of a product's operands.
+    """Returns the fidelity of fewest phases, at most `highest`, that reads all bits of a product's operands.
 
-    Phases are Lh.Rh, Lh.Rl, Ll.Rh, Ll.Rl: where an operand has no low bits its later phases add nothing.
+    Phases are Lh.Rh, Lh.Rl, Ll.Rh, Ll.Rl: if an operand has no low bits, its later phases add nothing.
     """
     if op.ROW.group not in ("matmul", "conv"):
         return highest
     left, right = (layout.layout_of(v) for v in op.operands[:2])
     if left is None or right is None or op.ROW.ttir == "scaled_dot_product_attention":
-        return highest  # attention multiplies exponentials too, which have all bits
+        return highest  # attention multiplies exponentials too, which use all bits
     left_fits, right_fits = _bits(left) <= LEFT_HIGH, _bits(right) <= RIGHT_HIGH
     needed = "lofi" if left_fits and right_fits else "hifi2" if left_fits else "hifi3" if right_fits else "hifi4"
     order = list(FIDELITIES)
@@ -74,7 +74,7 @@ def _sufficient_fidelity(op: RowOp, highest: str) -> str:
 
 
 def _bits(encoding: layout.TTNNLayoutAttr) -> int:
-    """Bits of a format's mantissa, the leading one among them."""
+    """Returns the bits of a format's mantissa, including the leading one."""
     held = number_format(encoding.data_type)
     if held.kind == "block":
         return int("".join(filter(str.isdigit, held.name))) - 1

@@ -1,4 +1,4 @@
-"""Pass `ttnn-deallocate`: every device tensor is freed right after its last reader."""
+"""Pass `ttnn-deallocate`: frees every device tensor right after its last reader."""
 
 from __future__ import annotations
 
@@ -18,14 +18,16 @@ from opscope.compiler.ir.functions import SCALAR, functions, kind_of
 
 @dataclass(frozen=True)
 class TtnnDeallocate(ModulePass):
-    """Inserts `ttnn.deallocate`. What is loaded from the cache stays for the next run. Host tensors are the runtime's
-    to free; a called program's arguments and results are its caller's, and scalars in registers nobody's.
+    """Inserts `ttnn.deallocate`.
+
+    What is loaded from the cache stays for the next run. The runtime frees host tensors, the caller frees arguments and
+    results of a called program, and scalars in registers are never freed.
     """
 
     name = "ttnn-deallocate"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        """One sweep per function: the last op that reads a value is the one met last."""
+        """Sweeps each function once: the last op found to use a value is its last reader."""
         for func in functions(op):
             if kind_of(func) != SCALAR:
                 _free(func.body.blocks[0])

@@ -1,10 +1,10 @@
-"""Pass `ttnn-optimizer`: which tensors stay in L1, and how they are spread over the cores.
+"""Pass `ttnn-optimizer`: decides which tensors stay in L1, and how they are spread over the cores.
 
-Ops are walked as the device allocates, by the device's own rules (`compiler/target/allocation.py`): a
-result goes to L1 where it fits beside what is there for as long as it is read, and beside the circular buffers of the
-kernels. It is sharded where its kernel leaves each core with its own part and that takes about as many cores as dealing
-its tiles out; else interleaved. What does not fit lies in DRAM, as do arguments, results of the program, and what
-control flow hands on.
+It walks the ops in the order in which the device allocates, by the device's own rules
+(`compiler/target/allocation.py`). A result goes to L1 if it fits there, for as long as it is read, beside the other
+tensors and the circular buffers of the kernels. It is sharded if its kernel leaves each core with its own part and that
+uses about as many cores as distributing its tiles would; otherwise it is interleaved. Everything else lies in DRAM:
+what does not fit, arguments, results of the program, and what control flow passes on.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from opscope.compiler.target.system_desc import Profile
 from opscope.compiler.translations.ttnn_to_flatbuffer import describe
 
 LOCAL = frozenset({"eltwise", "norm"})
-"""Families whose kernels make each part of a result from the same parts of their operands."""
+"""Families whose kernels compute each part of a result from the same parts of their operands."""
 PRODUCTS = frozenset({"matmul", "linear", "conv2d"})
-"""Kernels that lay their results out on a grid of cores."""
+"""Kernels that spread their results over a grid of cores."""
 IN_DRAM = frozenset({"control", "collective", "host", "layout", "linalg", "random"})
 """Families whose results stay in DRAM."""
 SHARE = 0.75
-"""A sharded tensor has at least this share of the cores that an interleaved one would have."""
+"""A sharded tensor uses at least this share of the cores that an interleaved one would use."""
 Spread = tuple[str, tuple[int, int]]
 """Memory layout and grid."""
 
@@ -63,24 +63,24 @@ def _has_kernel(op: Operation) -> bool:
 
 
 def _circular_buffers(op: Operation, profile: Profile) -> int:
-    """Two tiles for each tensor of a kernel."""
+    """Returns the bytes of circular buffers: two tiles for each tensor of a kernel."""
     descs = [describe(v) for v in (*op.operands, *op.results) if layout.layout_of(v) is not None]
     on_device = [d for d in descs if d.buffer_type != "system_memory"]
     return sum(2 * (FORMATS[d.data_format].tile_bytes + profile.tile_header_bytes) for d in on_device)
 
 
 class _Chooser:
-    """One function, op by op, and its L1."""
+    """Chooses places for the results of one function, op by op, and tracks its L1."""
 
     def __init__(self, block: Block, profile: Profile, room: int) -> None:
         self.block, self.profile = block, profile
         self.bank = Bank("l1", max(room, 0))
         self.addresses: dict[SSAValue, int] = {}
         self.last = {value: op for op in block.ops for value in (*op.results, *op.operands)}
-        """The op that reads a value last; of one that nobody reads, its own."""
+        """Value -> the op that reads it last, or the op that makes it if it is never read."""
 
     def run(self) -> None:
-        """Chooses for every result, and gives back what is read for the last time."""
+        """Chooses a place for every result, and frees a tensor after its last reader."""
         for op in self.block.ops:
             if isinstance(op, RowOp) and op.ROW.group not in IN_DRAM:
                 for value in op.results:
@@ -91,7 +91,7 @@ class _Chooser:
                     self.bank.free(self.addresses.pop(value))
 
     def may_move(self, value: SSAValue) -> bool:
-        """Whether only kernels of this function read a value."""
+        """Whether a value is in DRAM and only kernels of this function read it."""
         encoding = layout.layout_of(value)
         if encoding is None or encoding.buffer_type != "dram" or encoding.layout != "tile" or not value.uses:
             return False
@@ -99,7 +99,7 @@ class _Chooser:
         return not any(isinstance(op, ReturnOp) or _group(op) in IN_DRAM for op in readers)
 
     def place(self, op: RowOp, value: SSAValue) -> None:
-        """The first way to lie in L1 that fits."""
+        """Puts a value in L1 in the first way that fits."""
         old = layout.layout_of(value)
         assert old is not None
         shape = shape_of(value)
@@ -123,7 +123,7 @@ class _Chooser:
             return
 
     def spread_choices(self, op: RowOp, shape: tuple[int, ...]) -> Iterator[Spread]:
-        """How a kernel's result may lie, the best first."""
+        """Yields the ways in which a kernel's result may lie in L1, the best first."""
         rows, columns = tile_matrix(shape)
         wanted = SHARE * min(self.profile.cores, max(rows * columns, 1))
         for spread, grid in self.sharded(op, rows, columns):
@@ -132,7 +132,7 @@ class _Chooser:
         yield "interleaved", (1, 1)
 
     def sharded(self, op: RowOp, rows: int, columns: int) -> Iterator[Spread]:
-        """Shardings that the op's kernel can write."""
+        """Yields the shardings that the op's kernel can write."""
         if op.ROW.group in LOCAL:
             for value in op.operands:
                 encoding = layout.layout_of(value)
@@ -148,7 +148,7 @@ class _Chooser:
 
 
 def spreads(rows: int, columns: int, profile: Profile, whole_rows: bool = False) -> list[Spread]:
-    """Ways to shard a matrix of tiles, the one on most cores first; `whole_rows`: no row is cut."""
+    """Returns the ways to shard a matrix of tiles, most cores first; with `whole_rows` no row is cut."""
     cores, (grid_rows, grid_columns) = profile.cores, profile.grid
     choices: list[Spread] = [("height_sharded", (_parts(rows, cores), 1))]
     if not whole_rows:
@@ -158,7 +158,7 @@ def spreads(rows: int, columns: int, profile: Profile, whole_rows: bool = False)
 
 
 def _parts(tiles: int, cores: int) -> int:
-    """Cores that hold shards where each of at most `cores` holds equally many tiles, the last perhaps fewer."""
+    """Returns how many of at most `cores` cores hold shards of equal size; the last shard may be smaller."""
     each = -(-tiles // max(min(cores, tiles), 1))
     return max(-(-tiles // max(each, 1)), 1)
 

@@ -26,12 +26,12 @@ from opscope.compiler.passes.stablehlo_to_ttir.regions import captured
 
 @dataclass(frozen=True)
 class StablehloHostFallback(ModulePass):
-    """Outlines ops whose types the device lacks."""
+    """Moves ops whose types the device lacks to the host."""
 
     name = "stablehlo-host-fallback"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        """Rewrites the entry function, and notes on the module that its interface may have any host type."""
+        """Rewrites the entry function, and marks the module as one whose interface may have any host type."""
         op.attributes[FALLBACK] = UnitAttr()
         for func in functions(op):
             _check(func)
@@ -51,7 +51,7 @@ def _check(func: FuncOp) -> None:
 
 
 def outline(func: FuncOp, chosen: Iterable[int]) -> None:
-    """Makes host ops of the ops with these numbers (places in the function's block)."""
+    """Turns the ops with these numbers (places in the function's block) into host ops."""
     block = func.body.blocks[0]
     (*ops, _) = block.ops
     host = {ops[number] for number in chosen}
@@ -70,12 +70,12 @@ def outline(func: FuncOp, chosen: Iterable[int]) -> None:
 
 
 def _reads(op: Operation) -> list[SSAValue]:
-    """Operands, and what the op's regions read from outside; each once."""
+    """Returns the operands of an op and what its regions read from outside, each once."""
     return list(dict.fromkeys([*op.operands, *captured(op.regions)]))
 
 
 def _levels(ops: list[Operation], host: set[Operation]) -> dict[Operation, int]:
-    """How often the longest way to each op has gone from the device to the host; a host op's own step counted."""
+    """Returns how often the longest path to each op goes from device to host; a host op counts its own step."""
     levels: dict[Operation, int] = {}
     for op in ops:
         before = [value.owner for value in _reads(op) if isinstance(value.owner, Operation)]
@@ -88,7 +88,7 @@ def _levels(ops: list[Operation], host: set[Operation]) -> dict[Operation, int]:
 
 
 def _host_op(group: list[Operation]) -> Operation | None:
-    """One host op of a group, in whose place it stands; None if nobody reads what the group computes."""
+    """Returns one host op in place of a group; None if no other op reads the group's results."""
     inside = {result for op in group for result in op.results}
     read = dict.fromkeys(value for op in group for value in _reads(op) if value not in inside)
     constants = [v.owner for v in read if isinstance(v.owner, Operation) and v.owner.name == "stablehlo.constant"]
@@ -119,14 +119,14 @@ def _host_op(group: list[Operation]) -> Operation | None:
 
 
 def _owner(outputs: Sequence[SSAValue]) -> Operation:
-    """The op whose values leave a host op, by whose location they are known; the last where there are several."""
+    """Returns the op whose location a host op takes: the one that makes its output, the last if there are several."""
     owner = outputs[-1].owner
     assert isinstance(owner, Operation)
     return owner
 
 
 def _top(op: Operation) -> Operation:
-    """The op of the function's own block that holds `op`, itself included; ops that were detached are at the top."""
+    """Returns the op of the function's own block that is or contains `op`. A detached op counts as outermost."""
     while (parent := op.parent_op()) is not None and not isinstance(parent, FuncOp):
         op = parent
     return op

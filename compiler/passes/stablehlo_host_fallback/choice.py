@@ -27,9 +27,9 @@ from opscope.compiler.target.formats import ELEMENT_TYPES
 
 Outline = Callable[[FuncOp, Iterable[int]], None]
 BETWEEN = frozenset({"ttir.host_op", "ttir.narrow_index", "ttir.split_words", "ttir.join_words"})
-"""Ops of the host, which may have 64 bits."""
+"""Ops of the host, whose values may have 64 bits."""
 PATIENCE = 8
-"""Trials that look for the fewest ops; after them all that is left goes to the host at once."""
+"""Trials that look for the fewest ops; after these, all remaining ops go to the host at once."""
 
 
 def choose(module: ModuleOp, func: FuncOp, outline: Outline) -> set[int]:
@@ -39,7 +39,7 @@ def choose(module: ModuleOp, func: FuncOp, outline: Outline) -> set[int]:
     wide = {number for number, op in enumerate(ops) if not is_collective(op) and any(_is_wide(v) for v in _values(op))}
     trials = 0
     while wide - chosen and (left := _left_on_trial(module, chosen, outline) & wide - chosen):
-        # What only reads the first of them may be narrowed once those have gone.
+        # Ops that only read the first of them may be narrowed once those have gone.
         chosen |= _first(ops, left) if trials < PATIENCE else left
         trials += 1
     return chosen | _sources_only(ops, chosen)
@@ -52,7 +52,7 @@ def _first(ops: list[Operation], numbers: set[int]) -> set[int]:
 
 
 def _values(op: Operation) -> list[SSAValue]:
-    """All values that an op and its regions name."""
+    """Returns all values that an op and its regions use."""
     inner = [value for part in op.walk() for value in (*part.operands, *part.results)]
     return inner + [
         arg for part in op.walk() for region in part.regions for block in region.blocks for arg in block.args
@@ -69,13 +69,13 @@ def _is_wide(value: SSAValue) -> bool:
 
 
 def is_collective(op: Operation) -> bool:
-    """Whether an op needs other chips, which the host op of one chip does not meet: it is refused for its types."""
+    """Whether an op needs other chips. One chip's host op cannot reach them, so the op is refused for its types."""
     rows = TABLE.stablehlo(op.name)
     return bool(rows) and rows[0].group == "collective"
 
 
 def _needs_host(op: Operation) -> bool:
-    """Whether an op has a type that no format of the device stands for, or calls code that only the host has."""
+    """Whether an op has a type that no device format represents, or calls code that only the host has."""
     if is_collective(op):
         return False
     if op.name == "stablehlo.custom_call" and (row := find(target_of(op))) is not None and row.way == "host":

@@ -1,4 +1,4 @@
-"""Ops of a host op in words that XLA computes as the specification has them.
+"""Rewrites ops inside host ops so that XLA computes what the specification asks for.
 
 Without this, XLA's CPU orders complex numbers by their real parts alone, and keeps a NaN where `reduce_precision`
 leaves no mantissa bit.
@@ -17,7 +17,7 @@ from opscope.compiler.dialects.stablehlo import CLASSES, spec_attr
 
 
 def append(op: Operation, block: Block) -> list[SSAValue]:
-    """Adds `op` to `block`, spelled out where it must be; its results there."""
+    """Adds `op` to `block`, rewritten where needed, and returns its results there."""
     speller = _SPELLERS.get(op.name)
     results = speller(op, block) if speller else None
     if results is None:
@@ -39,7 +39,7 @@ def _compare(block: Block, direction: str, a: SSAValue, b: SSAValue) -> SSAValue
 
 
 def _choose(op: Operation, block: Block) -> list[SSAValue] | None:
-    """The greater or lesser of two complex numbers, by real part, then by imaginary part."""
+    """Returns the greater or lesser of two complex numbers, compared by real part, then by imaginary part."""
     a, b = op.operands
     kind: Any = a.type
     if not isinstance(kind.element_type, ComplexType):
@@ -54,7 +54,7 @@ def _choose(op: Operation, block: Block) -> list[SSAValue] | None:
 
 
 def _nan_without_mantissa(op: Operation, block: Block) -> list[SSAValue] | None:
-    """Infinity for NaN, where no bit is left to tell them apart."""
+    """Returns infinity for NaN if the format has no mantissa bit to tell them apart."""
     (x,) = op.operands
     bits: Any = op.attributes["mantissa_bits"]
     if bits.value.data:

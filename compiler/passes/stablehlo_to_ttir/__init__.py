@@ -1,6 +1,6 @@
 """Pass `stablehlo-to-ttir`: lowers ops 1:1 by their rows, others by patterns, and refuses the rest with a reason.
 
-It takes one sweep per block in program order. Every op is replaced by ops in front of it, so none is visited twice.
+It sweeps each block once in program order. New ops go before the op that they replace, so none is visited twice.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from opscope.compiler.passes.stablehlo_to_ttir.regions import Functions
 
 
 def type_class(value: SSAValue) -> str:
-    """float, int, bool, complex, quant, or `other` (tokens, tuples, dynamic shapes)."""
+    """Returns float, int, bool, complex, quant, or `other` (tokens, tuples, dynamic shapes)."""
     if not isinstance(value.type, TensorType):
         return "other"
     element: Any = value.type.element_type

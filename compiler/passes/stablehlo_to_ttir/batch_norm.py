@@ -1,4 +1,4 @@
-"""Batch normalisation, written as the StableHLO specification writes it in simpler ops."""
+"""Batch normalisation, written in simpler ops as in the StableHLO specification."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from opscope.compiler.passes.stablehlo_to_ttir.emit import Emit, lowers
 def _normalise(
     e: Emit, value: SSAValue, scale: SSAValue, offset: SSAValue, mean: SSAValue, variance: SSAValue
 ) -> SSAValue:
-    """scale * (value - mean) / sqrt(variance + epsilon) + offset, all but `value` along the feature dim."""
+    """Returns scale * (value - mean) / sqrt(variance + epsilon) + offset; all but `value` lie along the feature dim."""
     shape = shape_of(value)
     (feature,) = e.ints("feature_index")
     epsilon: Any = e.attr("epsilon")
@@ -32,14 +32,14 @@ def _normalise(
 
 @lowers("stablehlo.batch_norm_inference")
 def batch_norm_inference(e: Emit) -> SSAValue:
-    """With the mean and variance given."""
+    """Normalises with the given mean and variance."""
     value, scale, offset, mean, variance = e.operands
     return _normalise(e, value, scale, offset, mean, variance)
 
 
 @lowers("stablehlo.batch_norm_training")
 def batch_norm_training(e: Emit) -> list[SSAValue]:
-    """With the batch's own mean and variance, which are results too."""
+    """Normalises with the batch's own mean and variance, which it also returns."""
     value, scale, offset = e.operands
     shape = shape_of(value)
     (feature,) = e.ints("feature_index")
@@ -61,7 +61,7 @@ def batch_norm_training(e: Emit) -> list[SSAValue]:
 
 @lowers("stablehlo.batch_norm_grad")
 def batch_norm_grad(e: Emit) -> list[SSAValue]:
-    """Gradients of operand, scale and offset, step by step as the specification has them."""
+    """Returns the gradients of operand, scale and offset, computed step by step as in the specification."""
     value, scale, mean, variance, gradient = e.operands
     shape = shape_of(value)
     (feature,) = e.ints("feature_index")

@@ -43,7 +43,7 @@ def is_bool(element: Any) -> bool:
 
 
 def recognise(region: Region, element: Any) -> Fold | None:
-    """The fold of a region that joins two scalars of type `element` by one known op; None if it is anything else."""
+    """Returns the fold of a region that joins two scalars of type `element` by one known op; None for other regions."""
     block = region.blocks[0]
     ops = list(block.ops)
     table = BOOLEAN if is_bool(element) else NUMERIC
@@ -59,8 +59,9 @@ def recognise(region: Region, element: Any) -> Fold | None:
 
 
 def combination(region: Region, element: Any) -> str:
-    """How a scatter's region joins old values and updates: a kernel's name, `update` where it returns the updates
-    themselves, or empty where only the region can say.
+    """Returns how a scatter's region joins old values and updates.
+
+    That is a kernel's name, `update` if the region returns the updates themselves, or empty for any other region.
     """
     block = region.blocks[0]
     (*ops, end) = block.ops
@@ -72,7 +73,7 @@ def combination(region: Region, element: Any) -> str:
 
 
 def is_identity(fold: Fold, start: SSAValue, element: Any) -> bool:
-    """Whether the start value is known, and changes nothing."""
+    """Whether the start value is known and does not change the result."""
     owner = start.owner
     fill: Any = owner.properties.get("fill_value") if isinstance(owner, Operation) else None
     if fill is None:
@@ -84,7 +85,7 @@ def is_identity(fold: Fold, start: SSAValue, element: Any) -> bool:
     if fold.kernel == "prod":
         return value == 1
     if fold.kernel == "reduce_and":
-        return (value + 1) % 2**width == 0  # all ones
+        return (value + 1) % 2**width == 0  # all bits are ones
     lowest = fold.kernel == "max"
     if not width:
         return value == (float("-inf") if lowest else float("inf"))

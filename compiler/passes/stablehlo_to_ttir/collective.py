@@ -1,6 +1,6 @@
-"""Collectives: the groups of every form are written as rows of flat process ids, `replica * partitions + partition`.
+"""Collectives: groups become rows of flat process ids, `replica * partitions + partition`, whatever form they have.
 
-How `replica_groups` are read follows from the channel and `use_global_device_ids`, as the specification says under
+The channel and `use_global_device_ids` decide how `replica_groups` are read, as in the specification under
 `cross_replica`, `cross_partition`, `cross_replica_and_partition` and `flattened_ids`.
 """
 
@@ -28,14 +28,14 @@ DIMS = {
 
 
 def _mesh(e: Emit) -> tuple[int, int]:
-    """Replicas and partitions of the module."""
+    """Returns the number of replicas and partitions of the module."""
     mesh = e.attr(MESH)
     replicas, partitions = mesh.get_values() if isinstance(mesh, DenseArrayBase) else (1, 1)
     return int(replicas), int(partitions)
 
 
 def _rows(e: Emit, name: str) -> list[list[int]]:
-    """A dense attribute of two dims; places that a short group leaves empty are -1."""
+    """Returns the rows of a dense attribute of two dims; -1 fills the empty places of a short group."""
     dense: Any = e.attr(name)
     width = dense.type.get_shape()[1]
     values = [int(v) for v in dense.get_values()]
@@ -48,7 +48,7 @@ def _channel(e: Emit) -> int:
 
 
 def groups_of(e: Emit, name: str) -> list[list[int]]:
-    """Groups of flat process ids; for a permutation, its pairs."""
+    """Returns the groups of flat process ids, or the pairs of a permutation."""
     replicas, partitions = _mesh(e)
     channel = _channel(e)
     if name == "collective_permute":
@@ -68,7 +68,7 @@ def groups_of(e: Emit, name: str) -> list[list[int]]:
 
 
 def _one_kind(name: str) -> bool:
-    """Whether an op with a channel goes across partitions alone."""
+    """Whether an op with a channel communicates across partitions only."""
     return name in ("all_to_all", "collective_permute", "collective_broadcast")
 
 

@@ -1,4 +1,4 @@
-"""Control flow: every region a function, called by one op that says which."""
+"""Control flow: each region becomes a function, and one op calls them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from opscope.compiler.passes.stablehlo_to_ttir.regions import captured, elementw
 
 
 def _call(e: Emit, name: str, operands: Sequence[SSAValue]) -> list[SSAValue]:
-    """One op `name` whose programs are the op's regions; what they read from outside comes last."""
+    """Emits the op `name`, whose programs are the op's regions; its last operands are what they read from outside."""
     assert e.functions is not None
     outside = captured(e.op.regions)
     programs = [e.functions.program(e, region, outside) for region in e.op.regions]
@@ -20,29 +20,29 @@ def _call(e: Emit, name: str, operands: Sequence[SSAValue]) -> list[SSAValue]:
 
 @lowers("stablehlo.if")
 def if_(e: Emit) -> list[SSAValue]:
-    """The predicate, then what the branches read."""
+    """Emits an `if`; its operands are the predicate, then what the branches read."""
     return _call(e, "if", e.operands)
 
 
 @lowers("stablehlo.case")
 def case(e: Emit) -> list[SSAValue]:
-    """The index, then what the branches read; outside of [0, branches) the last branch runs."""
+    """Emits a `case`; its operands are the index, then what the branches read. Other indices run the last branch."""
     return _call(e, "case", e.operands)
 
 
 @lowers("stablehlo.while")
 def while_(e: Emit) -> list[SSAValue]:
-    """The values that go round, then what condition and body read besides."""
+    """Emits a `while`; its operands are the loop values, then what condition and body read from outside."""
     return _call(e, "while", e.operands)
 
 
 @lowers("stablehlo.map")
 def map_(e: Emit) -> list[SSAValue]:
-    """The body's ops on whole tensors: it is elementwise by definition."""
+    """Applies the body's ops to whole tensors, since it is elementwise by definition."""
     return elementwise(e, e.op.regions[0], e.operands)
 
 
 @lowers("stablehlo.composite")
 def composite(e: Emit) -> list[SSAValue]:
-    """None is left where this pass is run as `opscope compile` runs it."""
+    """Refuses a composite; none is left if this pass runs as in `opscope compile`."""
     raise e.refuse("expected no composite here, got one; try legalize-stablehlo-composite-to-ttir before", "error")

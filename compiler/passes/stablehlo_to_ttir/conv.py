@@ -1,4 +1,4 @@
-"""Convolutions in any dim order, brought to NHWC x HWIO -> NHWC, or NDHWC x DHWIO -> NDHWC."""
+"""Convolutions in any dim order, permuted to NHWC x HWIO -> NHWC, or NDHWC x DHWIO -> NDHWC."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from opscope.compiler.passes.stablehlo_to_ttir.emit import Emit, lowers
 
 @lowers("stablehlo.convolution")
 def convolution(e: Emit) -> SSAValue:
-    """Up to 3 spatial dims: missing ones are added with size 1. A reversed kernel is reversed first."""
+    """Lowers up to 3 spatial dims. Missing dims are added with size 1, a reversed kernel is reversed first."""
     numbers = e.spec("dimension_numbers")
     element: Any = e.result_type.element_type
     spatial = numbers.ints("input_spatial_dimensions")

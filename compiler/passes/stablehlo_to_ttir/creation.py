@@ -12,7 +12,7 @@ from opscope.compiler.passes.stablehlo_to_ttir.emit import Emit, lowers
 
 
 def splat_value(attr: Any) -> float | int | None:
-    """The one value of a dense attribute; None if elements differ, or it has none."""
+    """Returns the single value of a dense attribute; None if it has no elements or they differ."""
     if not isinstance(attr, DenseIntOrFPElementsAttr):
         return None
     data, element = attr.data.data, attr.get_element_type()
@@ -24,7 +24,7 @@ def splat_value(attr: Any) -> float | int | None:
 
 @lowers("stablehlo.constant")
 def constant(e: Emit) -> SSAValue:
-    """`full` where all elements are equal (by their bits) and f32 or i32 holds them, else `constant`."""
+    """Emits `full` if all elements have the same bits and f32 or i32 can hold them, else `constant`."""
     attr = e.attr("value")
     if not isinstance(attr, DenseIntOrFPElementsAttr):
         raise e.refuse(f"expected dense elements of a type known to the device, got {e.result_type}")
@@ -37,14 +37,14 @@ def constant(e: Emit) -> SSAValue:
 
 @lowers("stablehlo.get_dimension_size")
 def get_dimension_size(e: Emit) -> SSAValue:
-    """A constant: shapes are static."""
+    """Emits a constant, since shapes are static."""
     (dim,) = e.ints("dimension")
     return e.full((), e.result_type.element_type, shape_of(e.op.operands[0])[dim])
 
 
 @lowers("stablehlo.iota")
 def iota(e: Emit) -> SSAValue:
-    """`arange` along one dim. Rank 0 cannot be: iota has at least one dim."""
+    """Emits `arange` along one dim; iota always has at least one."""
     (dim,) = e.ints("iota_dimension")
     end = e.result_shape[dim]
     return e.emit("arange", [], e.result_type, start=0, end=end, step=1, arange_dimension=dim)

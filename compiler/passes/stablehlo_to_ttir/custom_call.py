@@ -1,4 +1,4 @@
-"""Custom calls, by the registry in compiler/ops/custom_calls.py."""
+"""Custom calls, lowered by the registry in compiler/ops/custom_calls.py."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from opscope.compiler.options import WAY_OUT
 from opscope.compiler.passes.stablehlo_to_ttir.emit import Emit, lowers
 
 FLAGS = {"L": 76, "U": 85, "N": 78}
-"""BLAS letters as the codes in which XLA hands them on."""
+"""BLAS letters -> the codes that XLA passes for them."""
 
 
 def target_of(op: Operation) -> str:
-    """Name of the function that a custom call names."""
+    """Returns the name of the function that a custom call refers to."""
     name = op.attributes.get("call_target_name")
     return name.data if isinstance(name, StringAttr) else ""
 
 
 @lowers("stablehlo.custom_call")
 def custom_call(e: Emit) -> list[SSAValue]:
-    """By the target's row. Raises StageFailure if it has none, or only the host has its code."""
+    """Lowers a custom call by its target's row. Raises StageFailure if it has none, or only the host has its code."""
     name = target_of(e.op)
     row = find(name)
     if row is None:
@@ -43,7 +43,7 @@ def custom_call(e: Emit) -> list[SSAValue]:
 
 
 def _number(e: Emit, key: str, *places: str) -> int | None:
-    """The integer `key = n` of the first of these attributes that has one."""
+    """Returns the integer in `key = n` from the first of these attributes that has one."""
     for place in places:
         match = re.search(rf"\b{key} = (-?\d+)", str(e.attr(place) or ""))
         if match:
@@ -83,8 +83,10 @@ def _triangular_solve(e: Emit) -> SSAValue:
 
 
 def _cholesky(e: Emit) -> list[SSAValue]:
-    """The factor in the triangle that the flag names, beside what the other one held; and which leading minor, counted
-    from 1, is the first that is not positive (0: none). From that row on, and there alone, the factor is not finite.
+    """Emits the factor in the triangle that the flag names, and the first leading minor that is not positive.
+
+    The other triangle keeps what the operand has there. Minors count from 1; 0 means that all are positive. From that
+    row on, and only there, the factor is not finite.
     """
     (matrix,) = e.operands
     uplo = _number(e, "uplo", "mhlo.backend_config")

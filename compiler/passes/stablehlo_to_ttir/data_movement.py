@@ -1,4 +1,4 @@
-"""Ops that move elements: mostly attributes renamed."""
+"""Ops that move elements; mostly their attributes are only renamed."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from opscope.compiler.passes.stablehlo_to_ttir.emit import Emit, lowers
 
 @lowers("stablehlo.transpose")
 def transpose(e: Emit) -> SSAValue:
-    """Result dim i is operand dim permutation[i], as in ttir."""
+    """Permutes dims: result dim i is operand dim permutation[i], as in ttir."""
     return e.permute(e.operands[0], e.ints("permutation"))
 
 
 @lowers("stablehlo.reshape")
 def reshape(e: Emit) -> SSAValue:
-    """Row-major order kept."""
+    """Reshapes and keeps the row-major order."""
     return e.reshape(e.operands[0], e.result_shape)
 
 
 @lowers("stablehlo.broadcast_in_dim")
 def broadcast_in_dim(e: Emit) -> SSAValue:
-    """Operand dims sorted by where they land, missing ones inserted with size 1, then repeated."""
+    """Sorts operand dims by their place in the result, inserts missing ones with size 1, then repeats."""
     value, dims = e.operands[0], e.ints("broadcast_dimensions", [])
     order = sorted(range(len(dims)), key=dims.__getitem__)
     value = e.permute(value, order)
@@ -34,7 +34,7 @@ def broadcast_in_dim(e: Emit) -> SSAValue:
 
 @lowers("stablehlo.broadcast")
 def broadcast(e: Emit) -> SSAValue:
-    """New leading dims, repeated."""
+    """Adds leading dims and repeats along them."""
     value = e.operands[0]
     shape = shape_of(value)
     value = e.reshape(value, [*[1] * (len(e.result_shape) - len(shape)), *shape])
@@ -43,7 +43,7 @@ def broadcast(e: Emit) -> SSAValue:
 
 @lowers("stablehlo.slice")
 def slice_(e: Emit) -> SSAValue:
-    """Begin, end and step per dim."""
+    """Slices by begin, end and step per dim."""
     return e.emit(
         "slice_static",
         e.operands,
@@ -56,7 +56,7 @@ def slice_(e: Emit) -> SSAValue:
 
 @lowers("stablehlo.concatenate")
 def concatenate(e: Emit) -> SSAValue:
-    """Operands without elements add nothing and are dropped."""
+    """Concatenates; operands without elements are dropped."""
     (dim,) = e.ints("dimension")
     parts = [v for v in e.operands if shape_of(v)[dim]] or e.operands[:1]
     return parts[0] if len(parts) == 1 else e.emit("concat", parts, e.result_type, dim=dim)
@@ -64,7 +64,7 @@ def concatenate(e: Emit) -> SSAValue:
 
 @lowers("stablehlo.pad")
 def pad(e: Emit) -> SSAValue:
-    """The value is an attribute where it is a known float, else the second operand."""
+    """Pads; the value is an attribute if it is a known float, else the second operand."""
     value, fill = e.operands
     pairs = zip(e.ints("edge_padding_low"), e.ints("edge_padding_high"), strict=True)
     interior = e.ints("interior_padding")
@@ -77,5 +77,5 @@ def pad(e: Emit) -> SSAValue:
 
 @lowers("stablehlo.reverse")
 def reverse(e: Emit) -> SSAValue:
-    """The same dims."""
+    """Reverses the same dims."""
     return e.emit("reverse", e.operands, e.result_type, dimensions=e.ints("dimensions"))

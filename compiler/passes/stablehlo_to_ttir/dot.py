@@ -1,4 +1,4 @@
-"""Contractions: dot_general as it is, dot as one."""
+"""Contractions: `dot_general`, and `dot` as a case of it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from opscope.compiler.passes.stablehlo_to_ttir.emit import Emit, lowers
 
 @lowers("stablehlo.dot_general")
 def dot_general(e: Emit) -> SSAValue:
-    """Any batch and contracting dims."""
+    """Contracts over any batch and contracting dims."""
     numbers = e.spec("dot_dimension_numbers")
     return contract(
         e,
@@ -26,7 +26,7 @@ def dot_general(e: Emit) -> SSAValue:
 
 @lowers("stablehlo.dot")
 def dot(e: Emit) -> SSAValue:
-    """The last dim of the left with the first of the right."""
+    """Contracts the last dim of the left operand with the first of the right."""
     return contract(e, (), (), (len(shape_of(e.operands[0])) - 1,), (0,))
 
 
@@ -37,9 +37,9 @@ def contract(
     left_inner: tuple[int, ...],
     right_inner: tuple[int, ...],
 ) -> SSAValue:
-    """`ttir.dot_general`; `ttir-to-ttir-decomposition` makes a matmul of it."""
+    """Emits `ttir.dot_general`, which `ttir-to-ttir-decomposition` turns into a matmul."""
     element = e.result_type.element_type
-    # Operands of another type than the result's (a bf16 product declared f32) are widened first, which is exact.
+    # Operands whose type is not the result's (a bf16 product declared f32) are widened first, which is exact.
     operands = [e.typecast(value, element) for value in e.operands]
     attrs = {
         "batch_dims_lhs": left_batch,

@@ -1,4 +1,4 @@
-"""Slices at a place known only at run time: read by a gather of one slice, written by a shifted update and a mask."""
+"""Slices at a start known only at run time: a gather reads the slice, a shifted update and a mask write it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from opscope.compiler.passes.stablehlo_to_ttir.emit import Emit, lowers
 
 
 def _vector(e: Emit, starts: Sequence[SSAValue]) -> SSAValue:
-    """Start scalars as one index vector."""
+    """Returns the start scalars as one index vector."""
     rows = [e.reshape(start, [1]) for start in starts]
     if len({element_of(row) for row in rows}) > 1:
         raise e.refuse("expected start indices of one type, got several")
@@ -24,7 +24,7 @@ def _vector(e: Emit, starts: Sequence[SSAValue]) -> SSAValue:
 
 
 def _read(e: Emit, value: SSAValue, start: SSAValue, sizes: Sequence[int]) -> SSAValue:
-    """One slice of `value`; gather clamps its start as StableHLO asks of dynamic slices."""
+    """Reads one slice of `value`; gather clamps the start as StableHLO requires for dynamic slices."""
     dims = list(range(len(sizes)))
     return e.emit(
         "gather",
@@ -42,15 +42,17 @@ def _read(e: Emit, value: SSAValue, start: SSAValue, sizes: Sequence[int]) -> SS
 
 @lowers("stablehlo.dynamic_slice")
 def dynamic_slice(e: Emit) -> SSAValue:
-    """A gather of one slice."""
+    """Emits a gather of one slice."""
     value, *starts = e.operands
     return _read(e, value, _vector(e, starts), e.ints("slice_sizes")) if starts else value
 
 
 @lowers("stablehlo.dynamic_update_slice")
 def dynamic_update_slice(e: Emit) -> SSAValue:
-    """Reads the update, padded by `room` = size - update size on both sides, from `room - start` on: it then lies at
-    `start`, and the read's clamping to [0, room] is the clamping of `start` that the specification asks for.
+    """Writes the update at `start`, through a shifted read and a mask.
+
+    The update is padded by `room` = size - update size on both sides and read from `room - start` on, so that it lies
+    at `start`. Clamping this read to [0, room] clamps `start` as the specification requires.
     """
     value, update, *starts = e.operands
     shape, sizes = shape_of(value), shape_of(update)
@@ -75,7 +77,7 @@ def dynamic_update_slice(e: Emit) -> SSAValue:
 
 
 def _padded(e: Emit, value: SSAValue, room: Sequence[int]) -> SSAValue:
-    """`value` with zeros on both sides of each dim."""
+    """Pads `value` with zeros on both sides of each dim."""
     shape: Shape = tuple(n + 2 * extra for n, extra in zip(shape_of(value), room, strict=True))
     padding = [extra for extra in room for _ in ("low", "high")]
     return e.emit("pad", [value], e.like(value, shape), padding=padding, value=0.0)

@@ -15,7 +15,7 @@ from opscope.compiler.passes.stablehlo_to_ttir.random import split
 
 @lowers("stablehlo.compare")
 def compare(e: Emit) -> SSAValue:
-    """One op per direction; floats in total order are compared as the integers that order them."""
+    """Emits one op per direction; floats in total order are compared by integers with the same order."""
     kind = e.attr("compare_type")
     operands = e.operands
     if kind is not None and kind.value == "TOTALORDER":
@@ -24,7 +24,7 @@ def compare(e: Emit) -> SSAValue:
 
 
 def _order_key(e: Emit, value: SSAValue) -> SSAValue:
-    """Integers in the total order of floats: their bits, all but the sign turned round where they are negative."""
+    """Returns integers in the total order of floats: their bits, all but the sign inverted for negative numbers."""
     kind: Any = value.type
     element = kind.element_type
     if not isinstance(element, AnyFloat):
@@ -40,32 +40,32 @@ def _order_key(e: Emit, value: SSAValue) -> SSAValue:
 
 @lowers("stablehlo.clamp")
 def clamp(e: Emit) -> SSAValue:
-    """The operand comes first on the device; bounds may be scalars on both sides."""
+    """Clamps; on the device the operand comes first, and both bounds may be scalars."""
     low, value, high = e.operands
     return e.emit("clamp_tensor", [value, low, high], e.result_type)
 
 
 @lowers("chlo.square")
 def square(e: Emit) -> SSAValue:
-    """x * x, rounded once, as the specification's multiply does."""
+    """Emits x * x, rounded once, as the specification's multiply does."""
     return e.emit("multiply", [e.operands[0], e.operands[0]], e.result_type)
 
 
 @lowers("stablehlo.real")
 def real(e: Emit) -> SSAValue:
-    """Of a float: itself."""
+    """Returns the operand: a float is its own real part."""
     return e.operands[0]
 
 
 @lowers("stablehlo.imag")
 def imag(e: Emit) -> SSAValue:
-    """Of a float: nothing."""
+    """Returns zeros: a float has no imaginary part."""
     return e.full(e.result_shape, e.result_type.element_type, 0)
 
 
 @lowers("stablehlo.bitcast_convert")
 def bitcast_convert(e: Emit) -> SSAValue:
-    """Same bits, another type; where widths differ, a last dim comes or goes. 64 bits are words on the device."""
+    """Reinterprets bits as another type; a last dim comes or goes if widths differ. 64 bits are words on the device."""
     (value,) = e.operands
     types = (element_of(value), str(e.result_type.element_type))
     if types in (("i64", "ui32"), ("ui64", "ui32")):
@@ -81,7 +81,7 @@ def bitcast_convert(e: Emit) -> SSAValue:
 
 @lowers("stablehlo.reduce_precision")
 def reduce_precision(e: Emit) -> SSAValue:
-    """The two attributes lose their width."""
+    """Copies the two attributes without their integer type."""
     bits: dict[str, Any] = {}
     for key in ("exponent_bits", "mantissa_bits"):
         attr = e.attr(key)
@@ -91,5 +91,5 @@ def reduce_precision(e: Emit) -> SSAValue:
 
 @lowers("stablehlo.optimization_barrier")
 def optimization_barrier(e: Emit) -> list[SSAValue]:
-    """Its operands."""
+    """Returns the operands."""
     return e.operands

@@ -26,7 +26,7 @@ PATTERNS: dict[str, Pattern] = {}
 
 
 def lowers(*names: str) -> Callable[[Pattern], Pattern]:
-    """Decorator: this function lowers these ops."""
+    """Decorator for a function that lowers these ops."""
 
     def note(pattern: Pattern) -> Pattern:
         PATTERNS.update(dict.fromkeys(names, pattern))
@@ -41,12 +41,12 @@ class Emit:
 
     op: Operation
     operands: list[SSAValue]
-    """Already lowered."""
+    """The operands, already lowered."""
     block: Block
     functions: Functions | None = None
-    """Takes the op's regions; None if the op has none."""
+    """Collects the functions of the op's regions; None if the op has none."""
     values: dict[SSAValue, SSAValue] = field(default_factory=dict)
-    """What every StableHLO value of the function is in ttir: regions may read any of them."""
+    """StableHLO value -> ttir value, for the whole function: regions may read any of them."""
 
     @property
     def result_type(self) -> Any:
@@ -64,11 +64,11 @@ class Emit:
         return shape_of(self.op.results[0])
 
     def attr(self, name: str) -> Any:
-        """An attribute of the StableHLO op; None if it is not set."""
+        """Returns an attribute of the StableHLO op; None if it is not set."""
         return self.op.attributes.get(name)
 
     def ints(self, name: str, default: Sequence[int] | None = None) -> tuple[int, ...]:
-        """An attribute of integers: array, dense elements or a single one."""
+        """Returns an attribute of integers: an array, dense elements or a single one."""
         attr = self.attr(name)
         if attr is None:
             if default is None:
@@ -79,7 +79,7 @@ class Emit:
         return tuple(int(v) for v in attr.get_values())
 
     def spec(self, name: str) -> SpecAttr:
-        """An attribute of the stablehlo dialect itself."""
+        """Returns an attribute of the stablehlo dialect itself."""
         attr = self.attr(name)
         if not isinstance(attr, SpecAttr):
             raise self.refuse(f"expected attribute {name}, got {attr}", "error")
@@ -91,13 +91,13 @@ class Emit:
 
     # --- emission
     def emit(self, name: str, operands: Sequence[SSAValue], result: Attribute, **attrs: Any) -> SSAValue:
-        """Any ttir op by its row."""
+        """Emits any ttir op with one result, by its row."""
         return self.emit_all(name, operands, [result], **attrs)[0]
 
     def emit_all(
         self, name: str, operands: Sequence[SSAValue], results: Sequence[Attribute], **attrs: Any
     ) -> list[SSAValue]:
-        """Any ttir op by its row, with all its results."""
+        """Emits any ttir op by its row and returns all results."""
         cls = ttir.CLASSES[name]
         new_op = cls.create(
             operands=operands,
@@ -110,16 +110,16 @@ class Emit:
         return list(new_op.results)
 
     def topk(self, k: int) -> list[SSAValue]:
-        """The largest `k` of the first operand along its last dim, and where they are."""
+        """Returns the `k` largest elements of the first operand along its last dim, and their indices."""
         return self.emit_all("topk", self.operands[:1], self.result_types, k=k, dim=-1, largest=True, sorted=True)
 
     def like(self, value: SSAValue, shape: Shape) -> TensorType:
-        """Type of `value`'s elements in another shape."""
+        """Returns the type of `value`'s elements in another shape."""
         kind: Any = value.type
         return TensorType(kind.element_type, shape)
 
     def permute(self, value: SSAValue, permutation: Sequence[int]) -> SSAValue:
-        """Transposed; `value` itself where nothing moves."""
+        """Permutes `value`; returns it as it is if nothing moves."""
         if list(permutation) == sorted(permutation):
             return value
         shape = shape_of(value)
@@ -127,13 +127,13 @@ class Emit:
         return self.emit("permute", [value], result, permutation=permutation)
 
     def reshape(self, value: SSAValue, shape: Sequence[int]) -> SSAValue:
-        """Reshaped; `value` itself where the shape is the same."""
+        """Reshapes `value`; returns it as it is if the shape is the same."""
         if shape_of(value) == tuple(shape):
             return value
         return self.emit("reshape", [value], self.like(value, tuple(shape)), shape=shape)
 
     def broadcast(self, value: SSAValue, shape: Sequence[int]) -> SSAValue:
-        """Dims of size 1 repeated to `shape`, ranks equal; `value` itself where nothing repeats."""
+        """Repeats dims of size 1 to `shape`, of the same rank; returns `value` as it is if nothing repeats."""
         old = shape_of(value)
         if old == tuple(shape):
             return value
@@ -141,13 +141,13 @@ class Emit:
         return self.emit("broadcast", [value], self.like(value, tuple(shape)), broadcast_dimensions=factors)
 
     def typecast(self, value: SSAValue, element: Any) -> SSAValue:
-        """Converted to another element type; `value` itself where it has it."""
+        """Converts `value` to another element type; returns it as it is if it has that type."""
         if element_of(value) == str(element):
             return value
         return self.emit("typecast", [value], TensorType(element, shape_of(value)))
 
     def full(self, shape: Sequence[int], element: Any, number: float) -> SSAValue:
-        """A tensor of one value; floats must be exact in f32."""
+        """Returns a tensor filled with one value; a float must be exact in f32."""
         fill: Attribute = (
             IntegerAttr((int(number) + 2**31) % 2**32 - 2**31, i32)
             if hasattr(element, "width")

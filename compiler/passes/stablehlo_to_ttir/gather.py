@@ -9,7 +9,7 @@ from opscope.compiler.passes.stablehlo_to_ttir.emit import Emit, lowers
 
 @lowers("stablehlo.gather")
 def gather(e: Emit) -> SSAValue:
-    """All dimension numbers are handed on; whether indices are sorted changes no result."""
+    """Copies all dimension numbers; whether indices are sorted changes no result."""
     numbers = e.spec("dimension_numbers")
     return e.emit(
         "gather",

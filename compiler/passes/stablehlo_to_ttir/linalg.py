@@ -1,4 +1,4 @@
-"""Linear algebra that has kernels of its own."""
+"""Linear algebra ops with kernels of their own."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ def _flag(e: Emit, name: str) -> bool:
 
 @lowers("stablehlo.cholesky")
 def cholesky(e: Emit) -> SSAValue:
-    """Lower unless it says otherwise."""
+    """Emits a Cholesky factor, the lower one unless the op asks for the upper one."""
     return e.emit("cholesky", e.operands, e.result_type, lower=_flag(e, "lower"))
 
 
 @lowers("stablehlo.triangular_solve")
 def triangular_solve(e: Emit) -> SSAValue:
-    """Of real numbers the adjoint is the transpose."""
+    """Emits a triangular solve; for real numbers the adjoint is the transpose."""
     return e.emit(
         "triangular_solve",
         e.operands,

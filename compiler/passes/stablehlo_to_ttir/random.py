@@ -1,5 +1,7 @@
-"""Random bits. State and 64-bit results are words of 32 bits on the device: the host, or a bitcast that the module has
-anyway, splits and joins them.
+"""Random bits.
+
+On the device, state and 64-bit results are 32-bit words. The host splits and joins them, or a bitcast that the module
+has anyway.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ WORD = IntegerType(32, Signedness.UNSIGNED)
 
 
 def split(e: Emit, value: SSAValue) -> SSAValue:
-    """A 64-bit tensor as words, low ones first, in a new last dim."""
+    """Splits a 64-bit tensor into words, low ones first, in a new last dim."""
     owner = value.owner
     words = TensorType(WORD, [*shape_of(value), 2])
     if isinstance(owner, Operation):
@@ -36,7 +38,7 @@ def is_wide(value: SSAValue) -> bool:
 
 @lowers("stablehlo.rng_bit_generator")
 def rng_bit_generator(e: Emit) -> list[SSAValue]:
-    """The default algorithm is Philox, as XLA has it on the CPU."""
+    """Emits random bits; the default algorithm is Philox, as in XLA on the CPU."""
     state, bits = e.op.results
     wide = is_wide(bits)
     kind: Any = bits.type

@@ -1,4 +1,4 @@
-"""Reductions over dims, by what their body computes."""
+"""Reductions over dims, lowered by what their body computes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from opscope.compiler.passes.stablehlo_to_ttir.regions import lowered, read_arou
 
 @lowers("stablehlo.reduce")
 def reduce(e: Emit) -> SSAValue | list[SSAValue]:
-    """The kernel of the body, then the start value where it changes anything; or the body itself."""
+    """Emits the body's kernel, then the start value if it changes anything; else a kernel that applies the body."""
     element: Any = e.result_type.element_type
     dims = sorted(e.ints("dimensions"))
     (region,) = e.op.regions

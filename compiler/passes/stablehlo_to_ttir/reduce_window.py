@@ -1,4 +1,4 @@
-"""Window reductions: over at most two dims brought to NHWC pooling, all others by their body."""
+"""Window reductions: NHWC pooling if they are over at most two dims, otherwise a kernel that applies their body."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ POOLS = {"max": "max_pool2d", "min": "min_pool2d", "sum": "sum_pool2d"}
 
 @lowers("stablehlo.reduce_window")
 def reduce_window(e: Emit) -> SSAValue | list[SSAValue]:
-    """Pooling where the device has it, else a kernel that applies the body to every window."""
+    """Emits pooling if the device has it, else a kernel that applies the body to every window."""
     return _pool(e) or _by_body(e)
 
 
@@ -40,7 +40,7 @@ def _by_body(e: Emit) -> list[SSAValue]:
 
 
 def _pool(e: Emit) -> SSAValue | None:
-    """Window dims become H and W, the last other dim C, all others N; None if that is not what the op is."""
+    """Maps window dims to H and W, the last other dim to C and the rest to N; None if the op is not such a pooling."""
     element: Any = e.result_type.element_type
     fold = recognise(e.op.regions[0], element) if len(e.operands) == 2 else None
     value, start = e.operands[0], e.operands[-1]
@@ -55,7 +55,7 @@ def _pool(e: Emit) -> SSAValue | None:
     padding = [(flat[2 * i], flat[2 * i + 1]) for i in range(rank)]
     identity = is_identity(fold, start, element)
     holes = any(n != 1 for n in e.ints("base_dilations", [1] * rank))
-    # A window sum would add another start value than 0 once per padded place.
+    # A window sum would add a start value other than 0 once per padded place.
     if holes or (fold.kernel == "sum" and not identity):
         return None
     moving = [i for i in range(rank) if window[i] != 1 or stride[i] != 1 or padding[i] != (0, 0)]

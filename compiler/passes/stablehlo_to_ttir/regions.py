@@ -1,6 +1,6 @@
-"""Regions as functions: a program of its own for control flow, a program of scalars for what a kernel applies.
+"""Turns regions into functions: programs for control flow, scalar functions for bodies that kernels apply.
 
-A function stands behind the one that calls it, so that a binary's calls point forward.
+A function comes after the one that calls it, so that calls in a binary point forward.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ def _is_constant(value: SSAValue) -> bool:
 
 
 def _is_bitcast(op: Operation) -> bool:
-    """Elementwise although it only moves bits: a body's scalars keep their width."""
+    """Whether an op is a bitcast of scalars: it counts as elementwise, since scalars keep their width."""
     return op.name.endswith(".bitcast_convert") and all(shape_of(v) == () for v in (*op.operands, *op.results))
 
 
 def read_around(e: Emit, regions: Sequence[Region]) -> list[SSAValue]:
-    """Scalars around the op that its bodies read; constants are copied into them. Raises StageFailure for a tensor."""
+    """Returns the scalars from outside that the op's bodies read; constants are copied instead."""
     scalars = [v for v in captured(regions) if not _is_constant(v)]
     if any(shape_of(v) != () for v in scalars):
         raise e.refuse("expected a body that reads scalars, got one that reads a tensor around it")

@@ -1,7 +1,7 @@
 """Random numbers of a distribution. StableHLO leaves the algorithm to each implementation: here it is Philox.
 
-Every op of a module starts from a state of its own, so that two of them do not agree, and a module always gives the
-same numbers. Floats have 23 random bits.
+Every op of a module starts from its own state, so that no two give the same numbers, and a module always gives the same
+numbers. Floats have 23 random bits.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ALGORITHM = "PHILOX"
 
 @lowers("stablehlo.rng")
 def rng(e: Emit) -> SSAValue:
-    """Uniform in [a, b), of floats and of integers of at most 32 bits; or normal with mean a and deviation b."""
+    """Draws uniform floats or integers (at most 32 bits) in [a, b), or normal floats with mean a and deviation b."""
     low, high, _ = e.operands
     kind: Any = e.result_type
     element = kind.element_type
@@ -45,7 +45,7 @@ def rng(e: Emit) -> SSAValue:
 
 
 def _bits(e: Emit) -> SSAValue:
-    """Random words of the result's shape."""
+    """Returns random words of the result's shape."""
     earlier = sum(op.name == GENERATOR for op in e.block.ops)
     words = TensorType(WORD, [2, 2])
     seed = hashlib.sha256(f"opscope.rng {earlier}".encode()).digest()[:16]
@@ -57,7 +57,7 @@ def _bits(e: Emit) -> SSAValue:
 
 
 def _unit(e: Emit, wide: TensorType, *, centred: bool) -> SSAValue:
-    """Floats in [0, 1), or in (0, 1) where the middles of 2^23 intervals are taken."""
+    """Returns floats in [0, 1), or the middles of 2^23 intervals in (0, 1) if `centred`."""
     bits = _bits(e)
     few = e.emit("logical_right_shift", [bits, e.full(_ones(e), WORD, 9)], bits.type)
     number = e.typecast(few, f32)
@@ -67,7 +67,7 @@ def _unit(e: Emit, wide: TensorType, *, centred: bool) -> SSAValue:
 
 
 def _integers(e: Emit, low: SSAValue, high: SSAValue) -> SSAValue:
-    """low + bits mod (high - low), in words; 2^32 need not be a multiple of the width, as XLA has it too."""
+    """Returns low + bits mod (high - low), in words; as in XLA the width need not divide 2^32."""
     kind: Any = e.result_type
     words = TensorType(WORD, e.result_shape)
     low, high = (_spread(e, e.typecast(value, WORD)) for value in (low, high))
@@ -81,7 +81,7 @@ def _times(e: Emit, value: SSAValue, factor: float) -> SSAValue:
 
 
 def _spread(e: Emit, scalar: SSAValue) -> SSAValue:
-    """A scalar of the result's rank."""
+    """Broadcasts a scalar to the result's rank."""
     return e.reshape(scalar, _ones(e))
 
 

@@ -14,7 +14,7 @@ from opscope.compiler.passes.stablehlo_to_ttir.regions import lowered, read_arou
 
 @lowers("stablehlo.scatter")
 def scatter(e: Emit) -> list[SSAValue]:
-    """All dimension numbers are handed on; whether indices are sorted or unique changes no result."""
+    """Copies all dimension numbers; whether indices are sorted or unique changes no result."""
     assert e.functions is not None
     numbers = e.spec("scatter_dimension_numbers")
     element: Any = e.result_type.element_type
@@ -38,7 +38,7 @@ def scatter(e: Emit) -> list[SSAValue]:
 
 @lowers("stablehlo.select_and_scatter")
 def select_and_scatter(e: Emit) -> SSAValue:
-    """The backward pass of pooling: each window's winner gets the window's source value."""
+    """Lowers the backward pass of pooling: the selected element of each window gets the window's source value."""
     assert e.functions is not None
     rank = len(shape_of(e.operands[0]))
     select, join = e.op.regions

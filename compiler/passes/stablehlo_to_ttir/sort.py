@@ -11,7 +11,7 @@ from opscope.compiler.passes.stablehlo_to_ttir.regions import lowered, read_arou
 
 @lowers("stablehlo.sort")
 def sort(e: Emit) -> list[SSAValue]:
-    """All operands by one comparator; always stable, which an unstable sort may be too."""
+    """Sorts all operands by one comparator. The sort is always stable, which an unstable sort may be too."""
     assert e.functions is not None
     rank = len(shape_of(e.operands[0]))
     (dim,) = e.ints("dimension", [-1])
@@ -28,6 +28,6 @@ def sort(e: Emit) -> list[SSAValue]:
 
 @lowers("chlo.top_k")
 def top_k(e: Emit) -> list[SSAValue]:
-    """Values and indices along the last dim."""
+    """Returns the `k` largest values and their indices along the last dim."""
     (k,) = e.ints("k")
     return e.topk(k)
