@@ -1,4 +1,4 @@
-"""The mark of a training step's ops: forward pass, backward pass or optimizer (`ttir-epoch-types` puts it on)."""
+"""The attribute that marks ops of a training step as forward, backward or optimizer (set by `ttir-epoch-types`)."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from xdsl.ir import Operation
 EPOCH_TYPE = "buda.epoch_type"
 """The attribute that marks an op."""
 EPOCH_TYPES = ("forward", "backward", "optimizer")
-"""In the order in which they run."""
+"""The epoch types, in the order in which they run."""
 _BACKWARD = re.compile(r"(^|/)transpose\(")
 
 
 def epoch_type(op: Operation) -> str:
-    """What the op is marked as; `forward` where it is not marked."""
+    """Returns the mark of an op; `forward` if it has none."""
     mark = op.attributes.get(EPOCH_TYPE)
     return mark.data if isinstance(mark, StringAttr) else EPOCH_TYPES[0]
 
 
 def is_backward(op: Operation) -> bool:
-    """Whether the op's location says that differentiation made it."""
+    """Whether the op's location shows that differentiation created it."""
     return isinstance(op.location, NameLoc) and _BACKWARD.search(op.location.desc.data) is not None

@@ -1,4 +1,4 @@
-"""Op classes made from rows: one per row in ttir and one in ttnn, one per StableHLO name."""
+"""Builds op classes from rows: one per row in ttir and one in ttnn, one per StableHLO name."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class RowOp(IRDLOperation):
     ROW: ClassVar[OpRow]
 
     def read(self) -> dict[str, Any]:
-        """The op's own attributes as Python values; optional ones only where set."""
+        """Returns the op's own attributes as Python values; optional ones only if they are set."""
         return read_attrs(self.ROW, self)
 
     def verify_(self) -> None:
@@ -50,22 +50,22 @@ class RowOp(IRDLOperation):
 
 
 class Canonical(HasCanonicalizationPatternsTrait):
-    """What xDSL's `canonicalize` does to a ttir op: by its name, in `passes/ttir_canonicalization.py`."""
+    """The rules that xDSL's `canonicalize` applies to a ttir op, found by its name in `ttir_canonicalization.py`."""
 
     def get_patterns(self, op: type[Operation]) -> tuple[RewritePattern, ...]:
-        """The op's patterns."""
+        """Returns the op's patterns."""
         from opscope.compiler.dialects.ttir_canonicalization import patterns_of
 
         return patterns_of(op.name.removeprefix("ttir."))
 
     @classmethod
     def get_canonicalization_patterns(cls) -> tuple[RewritePattern, ...]:
-        """None for all ops alike."""
+        """Returns nothing, since no pattern applies to all ops."""
         return ()
 
 
 def read_attrs(row: OpRow, op: Operation) -> dict[str, Any]:
-    """Attributes of `op` named by `row`, as Python values. Raises VerifyException for one of another kind."""
+    """Returns the attributes of `op` that `row` declares. Raises VerifyException for one of another kind."""
     values: dict[str, Any] = {}
     for key, codec in row.attrs.items():
         attr = op.properties.get(key.rstrip("?"))
@@ -78,7 +78,7 @@ def read_attrs(row: OpRow, op: Operation) -> dict[str, Any]:
 
 
 def write_attrs(row: OpRow, values: dict[str, Any]) -> dict[str, Attribute]:
-    """Python values as the attributes that `row` declares; None leaves an optional one out."""
+    """Returns Python values as the attributes that `row` declares, without an optional one that is None."""
     return {
         key.rstrip("?"): codec.encode(value)
         for key, codec in row.attrs.items()
@@ -87,7 +87,7 @@ def write_attrs(row: OpRow, values: dict[str, Any]) -> dict[str, Attribute]:
 
 
 def device_op_class(dialect: str, name: str, row: OpRow, base: type[RowOp] = RowOp) -> type[RowOp]:
-    """The class of `dialect.name`. ttnn ops may carry `compute_config` and `memory_config` besides their row's."""
+    """Returns the class of `dialect.name`. ttnn ops may also carry `compute_config` and `memory_config`."""
     fields: dict[str, Any] = {
         "name": f"{dialect}.{name}",
         "__module__": __name__,
@@ -99,7 +99,7 @@ def device_op_class(dialect: str, name: str, row: OpRow, base: type[RowOp] = Row
         fields[f"attr_{key.rstrip('?')}"] = (
             opt_prop_def(Attribute, prop_name=key[:-1]) if key.endswith("?") else prop_def(Attribute, prop_name=key)
         )
-    if dialect == "ttir" and row.group != "collective":  # a collective is met by other chips, whoever reads its result
+    if dialect == "ttir" and row.group != "collective":  # other chips take part in it, whoever reads its result
         fields["traits"] = traits_def(Pure(), Canonical())
     if dialect == "ttnn":
         fields["compute_config"] = opt_prop_def(Attribute)
@@ -110,8 +110,9 @@ def device_op_class(dialect: str, name: str, row: OpRow, base: type[RowOp] = Row
 
 
 def spec_op_class(name: str) -> type[IRDLOperation]:
-    """The class of a StableHLO or chlo op, by full name: any operands, results, regions and attributes, since
-    jaxlib's own verifier has checked them at the door.
+    """Returns the class of a StableHLO or chlo op, by full name.
+
+    It accepts any operands, results, regions and attributes, since jaxlib's verifier has already checked them.
     """
     fields: dict[str, Any] = {
         "name": name,
@@ -131,5 +132,5 @@ def _class_name(name: str) -> str:
 
 
 def element_of(value: SSAValue) -> str:
-    """Element type of a tensor value as MLIR text: f32, ui8, i1, ..."""
+    """Returns the element type of a tensor value as MLIR text: f32, ui8, i1, ..."""
     return str(cast(Any, value.type).element_type)

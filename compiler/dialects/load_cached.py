@@ -1,4 +1,4 @@
-"""`ttcore.load_cached`: the results of a function that is computed once for the same arguments, on ttir and on ttnn."""
+"""`ttcore.load_cached` returns results of a function that is computed once per set of arguments, in ttir and ttnn."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ROW = OpRow(
     lowering="device",
 )
 LoadCachedOp = device_op_class("ttcore", "load_cached", ROW)
-"""Names its function by `callee`. Not in the op table: no StableHLO op becomes it, passes make it."""
+"""Refers to its function by `callee`. It is not in the op table, since only passes create it, not StableHLO ops."""
 
 
 __all__ = ["ROW", "LoadCachedOp"]

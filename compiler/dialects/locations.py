@@ -1,4 +1,4 @@
-"""Locations of ops: the name of the value that an op makes, its place in the source, and its order of dims.
+"""Locations of ops: the name of the value that an op makes, its place in the source, and the order of its dims.
 
 If a pass makes an op produce its result in another order of dims, it notes that in the name, so that readers of
 `net/relu` know how to get it: `net/relu = permute[0,3,1,2]` is a value of which that permutation is `net/relu`. Several
@@ -16,9 +16,9 @@ from xdsl.ir import Operation, SSAValue
 from opscope.compiler.ops.shapes import shape_of
 
 EQUALS = " = "
-"""Between the name of a value and the moves that make it."""
+"""Separates the name of a value from the moves that make it."""
 PART = "part of "
-"""Before the name of a value that an op does not make, but is made for."""
+"""Precedes the name of a value in the location of an op that computes only a part of it."""
 
 
 def location(op: Operation) -> str:
@@ -47,7 +47,7 @@ def moved(loc: Any, move: str, numbers: Sequence[int]) -> Any:
         return loc
     name, _, after = loc.desc.data.partition(EQUALS)
     steps = [(move, list(numbers)), *(_step(text) for text in after.split())]
-    if len(steps) > 1 and steps[0][0] == steps[1][0]:  # two of a kind are one
+    if len(steps) > 1 and steps[0][0] == steps[1][0]:  # two moves of a kind become one
         (_, first), (_, second) = steps[:2]
         steps[:2] = [(move, [first[i] for i in second] if move == "permute" else second)]
     if steps[0][0] == "permute" and steps[0][1] == sorted(steps[0][1]):
@@ -74,7 +74,7 @@ def reshaped(op: Operation, reshape: Operation) -> Any:
 
 
 def mark_parts(ops: Iterable[Operation], results: Collection[SSAValue]) -> None:
-    """Marks those of `ops`, which replace one op, that make none of its `results` as parts of it."""
+    """Marks those of `ops`, which together replace one op, as parts of it if they make none of its `results`."""
     for op in ops:
         loc: Any = op.location
         if isinstance(loc, NameLoc) and loc.desc.data and not any(value in results for value in op.results):

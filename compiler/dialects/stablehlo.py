@@ -15,8 +15,7 @@ from opscope.compiler.ops.row import TABLE, OpRow
 
 @irdl_attr_definition
 class SpecAttr(ParametrizedAttribute, BuiltinAttribute):
-    """An attribute of the stablehlo or chlo dialect: its MLIR text, and its fields where the door could read them.
-
+    """An attribute of the stablehlo or chlo dialect: its MLIR text, and its fields if they could be read.
     `#stablehlo.dot<lhs_contracting_dimensions = [1], ...>` has the fields of that name as lists of integers;
     an enum such as `#stablehlo<comparison_direction LT>` has one field, `value`.
     """
@@ -30,24 +29,24 @@ class SpecAttr(ParametrizedAttribute, BuiltinAttribute):
         printer.print_string(self.text.data)
 
     def ints(self, field: str) -> tuple[int, ...]:
-        """A field that is a list of integers; empty if it is not set."""
+        """Returns a field that is a list of integers; empty if it is not set."""
         value = self.fields_.data.get(field)
         return tuple(int(v.value.data) for v in value.data) if isinstance(value, ArrayAttr) else ()
 
     def int(self, field: str) -> int:
-        """A field that is one integer."""
+        """Returns a field that is one integer."""
         (value,) = self.ints(field)
         return value
 
     @property
     def value(self) -> str:
-        """The word of an enum attribute."""
+        """Returns the word of an enum attribute."""
         word = self.fields_.data["value"]
         return word.data if isinstance(word, StringAttr) else str(word)
 
 
 def spec_attr(text: str, fields: dict[str, Any]) -> SpecAttr:
-    """A SpecAttr of `text`; fields are words, integers or lists of integers."""
+    """Returns a SpecAttr of `text`; fields are words, integers or lists of integers."""
     encoded: dict[str, Attribute] = {}
     for key, value in fields.items():
         if isinstance(value, str):

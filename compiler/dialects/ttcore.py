@@ -1,4 +1,4 @@
-"""The ttcore dialect: what ttir and ttnn share. Words and text are tt-mlir's."""
+"""The ttcore dialect, shared by ttir and ttnn, in the words and text of tt-mlir."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class TileType(ParametrizedAttribute, TypeAttribute):
 
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
-        """Parses `<32x32, f32>`; no other tile edge is made here."""
+        """Parses `<32x32, f32>`; other tile sizes are not supported."""
         with parser.in_angle_brackets():
             edges = [parser.parse_integer(), 0]
             parser.parse_shape_delimiter()
@@ -62,7 +62,7 @@ class WordAttr(ParametrizedAttribute):
 
 @irdl_attr_definition
 class ArgumentTypeAttr(WordAttr):
-    """What an argument of the entry is: `#ttcore.argument_type<parameter>`."""
+    """The kind of an argument of the entry: `#ttcore.argument_type<parameter>`."""
 
     name = "ttcore.argument_type"
 

@@ -1,4 +1,4 @@
-"""The ttir dialect: device ops on plain tensors, no layout yet. All its classes come from rows."""
+"""The ttir dialect: device ops on plain tensors, without layouts. All its classes are built from rows."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""Patterns of xDSL's `canonicalize` for ttir ops: moves that move nothing, two moves that are one, moves of constants.
+"""Patterns of xDSL's `canonicalize` for ttir ops: moves without effect, moves that can be merged, moves of constants.
 
-A pattern belongs to its op by `@canonicalizes`; `dialects/from_row.py` passes it to xDSL as the op's trait. No pattern
-changes a bit of any result, except that a product with one that is no longer computed (`ttir_constants.by_one`) no
-longer rounds either.
+`@canonicalizes` assigns a pattern to its op; `dialects/from_row.py` passes it to xDSL as the op's trait. No pattern
+changes a bit of any result, except that a product with one, once removed, no longer rounds (`ttir_constants.by_one`).
 """
 
 from __future__ import annotations
@@ -27,18 +26,18 @@ from opscope.compiler.dialects.ttir_values import (
 )
 
 Rule = Callable[[RowOp], "SSAValue | RowOp | None"]
-"""What an op is replaced by: a value that is there, a new op; None: the op stays."""
+"""Returns what replaces an op: an existing value or a new op; None if the op stays."""
 _RULES: dict[str, list[Rule]] = {}
 
 
 class Canonicalization(RewritePattern):
-    """The rules of one op, the first that applies."""
+    """Applies the first rule of an op that matches."""
 
     def __init__(self, rules: Sequence[Rule]) -> None:
         self.rules = rules
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
-        """Replaces the op, if a rule applies."""
+        """Replaces the op if a rule matches."""
         assert isinstance(op, RowOp)
         for rule in self.rules:
             replacement = rule(op)
@@ -52,7 +51,7 @@ class Canonicalization(RewritePattern):
 
 
 def patterns_of(name: str) -> tuple[RewritePattern, ...]:
-    """The patterns of ttir op `name` (without prefix)."""
+    """Returns the patterns of ttir op `name` (without prefix)."""
     from opscope.compiler.dialects import ttir_constants  # noqa: F401  (notes its rules)
 
     rules = _RULES.get(name, ())
@@ -60,7 +59,7 @@ def patterns_of(name: str) -> tuple[RewritePattern, ...]:
 
 
 def canonicalizes(*names: str) -> Callable[[Rule], Rule]:
-    """Decorator: a rule of these ops."""
+    """Decorator for a rule of these ops."""
 
     def note(rule: Rule) -> Rule:
         for name in names:
@@ -72,19 +71,19 @@ def canonicalizes(*names: str) -> Callable[[Rule], Rule]:
 
 @canonicalizes("reshape", "broadcast", "typecast", "slice_static", "pad", "concat", "reverse")
 def moves_nothing(op: RowOp) -> SSAValue | None:
-    """A result of its only operand's own type: nothing moved. A permutation or reversal is looked at apart."""
+    """Removes a move whose result has the type of its only operand. Permutations and reversals have their own rules."""
     if len(op.operands) != 1 or op.operands[0].type != op.results[0].type:
         return None
     if op.ROW.ttir == "reverse" and any(shape_of(op.results[0])[d] > 1 for d in op.read()["dimensions"]):
         return None
     if op.ROW.ttir == "pad" and any(n for key in ("padding", "interior") for n in op.read().get(key, ())):
-        return None  # as much cut off as is added
+        return None  # as much is cut off as is added
     return op.operands[0]
 
 
 @canonicalizes("reshape", "broadcast", "permute")
 def of_a_constant(op: RowOp) -> RowOp | None:
-    """A constant of one number has any shape."""
+    """Replaces a move of a constant number by that constant in the new shape."""
     source = maker(op.operands[0], "full")
     number = splat(op.operands[0]) if source is not None else None
     if source is None or number is None:
@@ -96,7 +95,7 @@ def of_a_constant(op: RowOp) -> RowOp | None:
 
 @canonicalizes("reshape")
 def reshape_of_a_reshape(op: RowOp) -> RowOp | None:
-    """One reshape does for both."""
+    """Merges two reshapes."""
     before = maker(op.operands[0], "reshape")
     if before is None:
         return None
@@ -106,7 +105,7 @@ def reshape_of_a_reshape(op: RowOp) -> RowOp | None:
 
 @canonicalizes("reshape")
 def reshape_of_a_reduction(op: RowOp) -> RowOp | None:
-    """A reduction keeps its dims itself."""
+    """Makes a reduction keep its dims itself, in place of a reshape."""
     before = maker(op.operands[0])
     if before is None or before.ROW.group != "reduce" or not read_once(op.operands[0]):
         return None
@@ -124,7 +123,7 @@ def reshape_of_a_reduction(op: RowOp) -> RowOp | None:
 
 @canonicalizes("permute")
 def permute_of_a_permute(op: RowOp) -> SSAValue | RowOp | None:
-    """One permutation does for both; one that leaves every dim in its place is none."""
+    """Merges two permutations, and removes one that leaves every dim in its place."""
     order = op.read()["permutation"]
     if order == tuple(range(len(order))):
         return op.operands[0]
@@ -138,7 +137,7 @@ def permute_of_a_permute(op: RowOp) -> SSAValue | RowOp | None:
 
 @canonicalizes("permute")
 def permute_of_nothing_but_ones(op: RowOp) -> RowOp | None:
-    """Where only dims of size 1 change places the elements keep their order: a reshape."""
+    """Replaces a permutation that only moves dims of size 1 by a reshape, since elements keep their order."""
     order, shape = op.read()["permutation"], shape_of(op.operands[0])
     moving = [d for d in order if shape[d] != 1]
     if moving != sorted(moving):
@@ -148,7 +147,7 @@ def permute_of_nothing_but_ones(op: RowOp) -> RowOp | None:
 
 @canonicalizes("broadcast")
 def broadcast_of_a_broadcast(op: RowOp) -> RowOp | None:
-    """One broadcast does for both."""
+    """Merges two broadcasts."""
     before = maker(op.operands[0], "broadcast")
     if before is None:
         return None
@@ -156,13 +155,13 @@ def broadcast_of_a_broadcast(op: RowOp) -> RowOp | None:
 
 
 def broadcast(value: SSAValue, shape: Sequence[int], source: Operation) -> RowOp:
-    """Dims of size 1 repeated to `shape`; an op like `make`'s."""
+    """Returns a new op that repeats dims of size 1 to `shape`, as `make` does."""
     factors = [new // n if n else 1 for n, new in zip(shape_of(value), shape, strict=True)]
     return make("broadcast", [value], like(value, shape), source, broadcast_dimensions=factors)
 
 
 @canonicalizes("neg", "logical_not", "bitwise_not", "reverse")
 def its_own_inverse(op: RowOp) -> SSAValue | None:
-    """Twice is not at all."""
+    """Removes two ops in a row that undo each other."""
     before = maker(op.operands[0], op.ROW.ttir)
     return before.operands[0] if before is not None and before.properties == op.properties else None

@@ -1,4 +1,4 @@
-"""Canonical forms of ops on constants of one number: their result, as the device's float32 or integers have it."""
+"""Canonicalization of ops on constant numbers, computed as the device's float32 or integers would be."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ COMPUTED: dict[str, Callable[[np.float32, np.float32], object]] = {
 
 @canonicalizes(*COMPUTED)
 def of_numbers(op: RowOp) -> RowOp | None:
-    """Two floats: the number that the kernel would make of them."""
+    """Replaces an op on two float constants by the number that the kernel would compute."""
     numbers = [splat(v) for v in op.operands]
     if len(numbers) != 2 or None in numbers or not all(is_float(v) for v in op.operands):
         return None
@@ -38,12 +38,12 @@ def of_numbers(op: RowOp) -> RowOp | None:
 
 
 EXACT = {"f32": 2**24, "f16": 2**11, "bf16": 2**8}
-"""Float type -> up to where it has every whole number."""
+"""Float type -> limit below which it represents every whole number."""
 
 
 @canonicalizes("typecast")
 def converted(op: RowOp) -> RowOp | None:
-    """A whole number, to a float that has it."""
+    """Replaces the conversion of a whole number to a float that represents it exactly."""
     number = splat(op.operands[0])
     limit = EXACT.get(str(element(op.results[0])), 0)
     if number is None or abs(number) >= limit or number != int(number):
@@ -53,7 +53,7 @@ def converted(op: RowOp) -> RowOp | None:
 
 @canonicalizes("multiply", "div")
 def by_one(op: RowOp) -> SSAValue | None:
-    """What an op computed, times one: PyTorch's `x + alpha * y` where alpha was not given."""
+    """Replaces a computed value times or over one: PyTorch's `x + alpha * y` with the default alpha."""
     pairs = (op.operands, op.operands[::-1]) if op.ROW.ttir == "multiply" else (op.operands,)
     for value, one in pairs:
         computed = maker(value) is not None and splat(value) is None
@@ -64,7 +64,7 @@ def by_one(op: RowOp) -> SSAValue | None:
 
 @canonicalizes("where")
 def chosen(op: RowOp) -> SSAValue | None:
-    """One of two by a constant, where that has the result's shape."""
+    """Replaces a selection with a constant predicate by the selected operand, if that has the result's shape."""
     predicate = splat(op.operands[0])
     if predicate is None:
         return None
@@ -74,7 +74,7 @@ def chosen(op: RowOp) -> SSAValue | None:
 
 @canonicalizes("maximum", "minimum")
 def bounded_by_infinity(op: RowOp) -> SSAValue | None:
-    """The largest of minus infinity and what an op computed is that."""
+    """Replaces the maximum of a computed value and minus infinity by the value, and the minimum likewise."""
     least = -math.inf if op.ROW.ttir == "maximum" else math.inf
     for value, bound in (op.operands, op.operands[::-1]):
         if splat(bound) == least and maker(value) is not None and value.type == op.results[0].type:

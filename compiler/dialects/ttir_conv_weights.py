@@ -1,6 +1,6 @@
-"""Finds permutations that bring a convolution's weights into their order; the host does those before tiling.
+"""Finds permutations that bring a convolution's weights into their order, which the host does before tiling.
 
-On the device PyTorch's (out, in, 3, 3) would be tiles of 1,024 words that hold 9.
+On the device, PyTorch's (out, in, 3, 3) would take tiles of 1,024 words for 9 values each.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ CONVOLUTIONS = ("ttir.conv2d", "ttir.conv3d")
 
 
 def prepares_weights(op: Operation) -> bool:
-    """Whether an op permutes what convolutions, and nothing else, read as weights: themselves, or what is computed of
-    them element by element, in a function that is evaluated once too.
+    """Whether an op permutes values that only convolutions read, as their weights.
+
+    They may read the values themselves or elementwise results of them, also in a function that is evaluated once.
     """
     if op.name != "ttir.permute":
         return False
@@ -41,8 +42,10 @@ def prepares_weights(op: Operation) -> bool:
 
 
 def _follow(use: Use, load: Operation | None) -> Iterable[tuple[SSAValue, Operation | None]] | None:
-    """Where weights go on, and, inside a function that is evaluated once, what loads its results; None: they are read
-    as something else."""
+    """Returns where weights are passed on, each with the op that loads the results inside a function evaluated once.
+
+    Returns None if they are used as anything but weights.
+    """
     reader = use.operation
     if reader.name in CONVOLUTIONS:
         return () if use.index == 1 else None
@@ -54,7 +57,7 @@ def _follow(use: Use, load: Operation | None) -> Iterable[tuple[SSAValue, Operat
         return None if load is None else ((load.results[use.index], None),)
     if not isinstance(reader, RowOp) or not reader.name.startswith("ttir."):
         return None
-    # A reshape gives windows of one dim a second; a batch norm scales weights by channel.
+    # A reshape gives 1-D windows a second dim; a batch norm scales weights by channel.
     if reader.ROW.ttir == "reshape" or reader.ROW.group == "eltwise":
         return ((reader.results[0], load),)
     return None

@@ -1,4 +1,4 @@
-"""Helpers for rewrites of ttir: questions about values, and ways to make new ones."""
+"""Helpers for rewrites of ttir, to query values and to create new ones."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from opscope.compiler.ops.shapes import Shape, shape_of
 
 
 def maker(value: SSAValue, *names: str) -> RowOp | None:
-    """The ttir op that makes `value`, where it is one of `names` (without prefix; none: any)."""
+    """Returns the ttir op that makes `value`; None unless it is one of `names` (without prefix; none means any)."""
     op = value.owner
     if isinstance(op, RowOp) and op.name.startswith("ttir.") and (not names or op.ROW.ttir in names):
         return op
@@ -23,17 +23,17 @@ def maker(value: SSAValue, *names: str) -> RowOp | None:
 
 
 def readers(value: SSAValue) -> list[Operation]:
-    """The ops that read a value, each once."""
+    """Returns the ops that read a value, each once."""
     return list(dict.fromkeys(use.operation for use in value.uses))
 
 
 def read_once(value: SSAValue) -> bool:
-    """Whether one op alone reads a value, once."""
+    """Whether exactly one op reads a value, exactly once."""
     return value.has_one_use()
 
 
 def element(value: SSAValue) -> Any:
-    """Element type of a tensor value."""
+    """Returns the element type of a tensor value."""
     kind: Any = value.type
     return kind.element_type
 
@@ -44,12 +44,12 @@ def is_float(value: SSAValue) -> bool:
 
 
 def like(value: SSAValue, shape: Sequence[int]) -> TensorType:
-    """Type of `value`'s elements in another shape."""
+    """Returns the type of `value`'s elements in another shape."""
     return TensorType(element(value), list(shape))
 
 
 def splat(value: SSAValue) -> float | None:
-    """The number that all elements of a value are, where a `full` makes it, seen through moves; else None."""
+    """Returns the number that every element is, if a `full` makes the value, perhaps through moves; else None."""
     op = maker(value, "full", "reshape", "broadcast", "permute")
     while op is not None and op.ROW.ttir != "full":
         op = maker(op.operands[0], "full", "reshape", "broadcast", "permute")
@@ -60,7 +60,7 @@ def splat(value: SSAValue) -> float | None:
 
 
 def make(name: str, operands: Sequence[SSAValue], result: Attribute, source: Operation, **attrs: Any) -> RowOp:
-    """A ttir op by its row, with the location of `source`; not in a block yet."""
+    """Returns a new ttir op by its row, with the location of `source` and not yet in a block."""
     cls = ttir.CLASSES[name]
     return cls.create(
         operands=list(operands),
@@ -72,7 +72,7 @@ def make(name: str, operands: Sequence[SSAValue], result: Attribute, source: Ope
 
 
 def move_name_to_source(value: SSAValue) -> None:
-    """Gives the source of the movement that makes `value` its name, before that movement is removed.
+    """Gives the source of the movement that makes `value` the name of `value`, before the movement is removed.
 
     Does so only if both are steps of the same op of the program; the name then notes the movement.
     """
@@ -86,7 +86,7 @@ def move_name_to_source(value: SSAValue) -> None:
 
 
 def full(shape: Sequence[int], kind: Any, number: float, source: Operation) -> RowOp:
-    """A tensor of one value: an op like `make`'s."""
+    """Returns a new op for a tensor of one value, as `make` does."""
     fill: Attribute = IntegerAttr(int(number), i32) if hasattr(kind, "width") else FloatAttr(number, f32)
     return make("full", [], TensorType(kind, list(shape)), source, shape=tuple(shape), fill_value=fill)
 

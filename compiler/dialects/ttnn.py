@@ -1,4 +1,4 @@
-"""The ttnn dialect: device ops on tensors whose encoding says where and how they lie. Words are tt-mlir's."""
+"""The ttnn dialect: device ops on tensors whose encoding describes their place and layout, in tt-mlir's words."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class DeviceType(ParametrizedAttribute, TypeAttribute):
 
 @irdl_op_definition
 class GetDeviceOp(IRDLOperation):
-    """`ttnn.get_device`: the device that the program runs on; every function has one, first."""
+    """`ttnn.get_device` returns the device that the program runs on; it is the first op of every function."""
 
     name = "ttnn.get_device"
     mesh_shape = opt_prop_def(layout.MeshShapeAttr)
@@ -29,8 +29,9 @@ class GetDeviceOp(IRDLOperation):
 
 
 class TtnnOp(RowOp):
-    """Base of ttnn ops from rows: every tensor has a layout that fits its shape, and kernels read and write tiles on
-    the device, host ops rows on the host.
+    """Base of ttnn ops from rows.
+
+    Every tensor has a layout that fits its shape. Kernels use tiles on the device, host ops rows on the host.
     """
 
     def verify_(self) -> None:

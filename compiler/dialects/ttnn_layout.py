@@ -1,4 +1,4 @@
-"""Attributes of the ttnn dialect: where a tensor lies and in which format, how a kernel computes."""
+"""Attributes of the ttnn dialect: place and format of a tensor, and how a kernel computes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from opscope.compiler.dialects.ttcore import TILE, TileType, WordAttr
 from opscope.compiler.ops.codec import I64S
 
 FIDELITIES = {name.lower(): name for name in ("LoFi", "HiFi2", "HiFi3", "HiFi4")}
-"""ttnn's spelling -> the binary's."""
+"""ttnn's spelling -> spelling in the binary."""
 
 
 @irdl_attr_definition
@@ -135,7 +135,7 @@ class ComputeConfigAttr(ParametrizedAttribute):
 
 @irdl_attr_definition
 class TTNNLayoutAttr(ParametrizedAttribute):
-    """Encoding of a ttnn tensor: logical dims to a matrix, grid of cores, the shard in its memory, how it is spread.
+    """Encoding of a ttnn tensor: map of its dims to a matrix, grid of cores, the shard in memory, and its distribution.
 
     `#ttnn.ttnn_layout<(d0, d1) -> (d0, d1), <1x1>, memref<4x8x!ttcore.tile<32x32, f32>, #ttnn.buffer_type<dram>>,
     <interleaved>>`; host tensors have no last part and scalar elements.
@@ -154,7 +154,7 @@ class TTNNLayoutAttr(ParametrizedAttribute):
 
     @property
     def spread(self) -> str:
-        """interleaved, height_sharded, width_sharded or block_sharded; of host tensors interleaved."""
+        """interleaved, height_sharded, width_sharded or block_sharded; host tensors count as interleaved."""
         return self.memory_layout.word.data if isinstance(self.memory_layout, TensorMemoryLayoutAttr) else "interleaved"
 
     @property
@@ -204,7 +204,7 @@ ATTRIBUTES = [
 
 
 def _linear(shape: tuple[int, ...], tiled: bool) -> tuple[AffineMap, tuple[int, int]]:
-    """Affine map that folds all dims but the last into rows, and the matrix's size in elements (tile padded)."""
+    """Returns the affine map that folds all dims but the last into rows, and the matrix size, padded to tiles."""
     if not shape:
         zero = AffineExpr.constant(0)
         return AffineMap(0, 0, (zero, zero)), (TILE, TILE) if tiled else (1, 1)
@@ -225,7 +225,7 @@ def _linear(shape: tuple[int, ...], tiled: bool) -> tuple[AffineMap, tuple[int, 
 
 @lru_cache(maxsize=4096)
 def host_layout(shape: tuple[int, ...], element: Attribute) -> TTNNLayoutAttr:
-    """Row-major on the host, in the element type itself."""
+    """Returns a row-major layout on the host, in the element type itself."""
     linear, matrix = _linear(shape, tiled=False)
     memref = MemRefType(element, matrix, NoneAttr(), BufferTypeAttr.of("system_memory"))
     return TTNNLayoutAttr(AffineMapAttr(linear), GridAttr.of(1, 1), memref, NoneAttr())
@@ -233,7 +233,7 @@ def host_layout(shape: tuple[int, ...], element: Attribute) -> TTNNLayoutAttr:
 
 @lru_cache(maxsize=4096)
 def tile_layout(shape: tuple[int, ...], data_type: str, buffer_type: str = "dram") -> TTNNLayoutAttr:
-    """Tiled, in `data_type` (ttcore's word): interleaved on the device, or on the host."""
+    """Returns a tiled layout in `data_type` (ttcore's word), interleaved on the device or on the host."""
     linear, (height, width) = _linear(shape, tiled=True)
     tiles = (-(-height // TILE), -(-width // TILE))
     memref = MemRefType(TileType(StringAttr(data_type)), tiles, NoneAttr(), BufferTypeAttr.of(buffer_type))
@@ -243,7 +243,7 @@ def tile_layout(shape: tuple[int, ...], data_type: str, buffer_type: str = "dram
 
 @lru_cache(maxsize=4096)
 def sharded_layout(shape: tuple[int, ...], data_type: str, spread: str, grid: tuple[int, int]) -> TTNNLayoutAttr:
-    """Tiled in L1, cut into equal shards on a grid of cores: `spread` is height_, width_ or block_sharded."""
+    """Returns a tiled layout in L1 of equal shards; `spread` is height_, width_ or block_sharded."""
     linear, (height, width) = _linear(shape, tiled=True)
     rows, columns = -(-height // TILE), -(-width // TILE)
     shard = (-(-rows // grid[0]), -(-columns // grid[1]))
@@ -252,6 +252,6 @@ def sharded_layout(shape: tuple[int, ...], data_type: str, spread: str, grid: tu
 
 
 def layout_of(value: Any) -> TTNNLayoutAttr | None:
-    """The layout of a tensor value; None if its type has none."""
+    """Returns the layout of a tensor value; None if its type has none."""
     encoding = value.type.encoding if isinstance(value.type, TensorType) else None
     return encoding if isinstance(encoding, TTNNLayoutAttr) else None

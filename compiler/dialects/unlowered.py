@@ -1,4 +1,4 @@
-"""ttir ops that no kernel does: `ttir-to-ttir-decomposition` writes them in others before `ttir-to-ttnn`."""
+"""ttir ops without a kernel: `ttir-to-ttir-decomposition` rewrites them before `ttir-to-ttnn`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where IR ends: ttnn as the program that a device loads, TTIR as the Buda graph.
+"""Translations from MLIR: ttnn to the program that a device loads, TTIR to the Buda graph.
 
-Translations leave MLIR and so are no passes.
+They leave MLIR and so are not passes.
 """

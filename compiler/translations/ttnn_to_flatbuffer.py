@@ -1,4 +1,4 @@
-"""Translation `ttnn-to-flatbuffer`: a ttnn module as the program that a device loads."""
+"""Translation `ttnn-to-flatbuffer`: turns a ttnn module into the program that a device loads."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ COMPILER = "opscope"
 
 
 def to_binary(module: ModuleOp, system_desc: SystemDesc, version: str = "") -> Binary:
-    """All functions of the module as programs; the first is the entry. Raises StageFailure for any other op."""
+    """Returns all functions of the module as programs; the first is the entry. Raises StageFailure for any other op."""
     programs = tuple(_Program(f).build() for f in functions(module))
     if not programs:
         raise StageFailure(STAGE, "builtin.module", "expected a function, got none")
@@ -32,7 +32,7 @@ def to_binary(module: ModuleOp, system_desc: SystemDesc, version: str = "") -> B
 
 
 def describe(value: SSAValue) -> TensorDesc:
-    """A ttnn value as the flatbuffer names it. Raises StageFailure if it has no layout."""
+    """Describes a ttnn value as the flatbuffer does. Raises StageFailure if it has no layout."""
     encoding = layout.layout_of(value)
     if encoding is None:
         raise StageFailure(STAGE, "tensor", f"expected a tensor with a ttnn layout, got {value.type}")
@@ -58,7 +58,7 @@ def _host_format(element: str) -> str:
 
 
 class _Program:
-    """One function's tensors and operations, numbered in order of appearance."""
+    """Collects one function's tensors and operations, numbered in order of appearance."""
 
     def __init__(self, func: FuncOp) -> None:
         self.func = func
@@ -67,14 +67,14 @@ class _Program:
         self.tensors: list[TensorDesc] = []
 
     def tensor(self, value: SSAValue) -> int:
-        """The value's id; new values are entered in the table."""
+        """Returns the value's id; enters new values in the table."""
         if value not in self.ids:
             self.ids[value] = len(self.tensors)
             self.tensors.append(describe(value))
         return self.ids[value]
 
     def build(self) -> Program:
-        """The program."""
+        """Returns the program."""
         inputs = tuple(self.tensor(arg) for arg in self.block.args)
         operations: list[Call] = []
         outputs: tuple[int, ...] = ()
@@ -88,7 +88,7 @@ class _Program:
         return Program(self.func.sym_name.data, tuple(self.tensors), inputs, outputs, tuple(operations))
 
     def call(self, op: RowOp) -> Call:
-        """One kernel call."""
+        """Returns one kernel call."""
         operands = tuple(self.tensor(v) for v in op.operands if layout.layout_of(v) is not None)
         return Call(
             kernel=op.ROW.kernel_name,
@@ -101,7 +101,7 @@ class _Program:
 
 
 def _params(op: RowOp) -> Params:
-    """The op's parameters; a host op's module as bytecode, which only the door makes."""
+    """Returns the op's parameters; a host op's module becomes bytecode, which needs jaxlib."""
     params = op.ROW.params(op.read(), op)
     if not isinstance(params, HostParams):
         return params

@@ -1,5 +1,5 @@
-"""TTIR -> the Buda graph: data movement onto edges, convolutions as a gather and a product, the rest op by op.
+"""Translates TTIR to the Buda graph: moves become TMs on edges, convolutions a gather and a product, the rest op by op.
 
-What TT-Buda leaves to the host stays there and comes in as an input: embeddings, integers, whatever is made of
-parameters alone. Floats are held as Float16_b.
+As in TT-Buda, embeddings, integers and everything computed from parameters alone stay on the host and come in as
+inputs. Floats are held as Float16_b.
 """

@@ -1,4 +1,4 @@
-"""Which arguments of a function are parameters: those that stand where weights stand."""
+"""Finds the arguments of a function that are parameters, by where they are used."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from opscope.compiler.dialects.epoch_types import is_backward
 from opscope.compiler.translations.ttir_to_graph.names import MOVES
 
 WEIGHT_OPERAND = {"ttir.matmul": 1, "ttir.conv2d": 1}
-"""Op -> its operand that weights stand for."""
+"""Op -> the operand that weights are passed as."""
 
 
 def parameters(block: Block) -> frozenset[int]:
-    """Indices of arguments that are vectors, are repeated, or come second in a product, moved or not."""
+    """Returns the indices of arguments that are vectors, are repeated, or come second in a product, moved or not."""
     return frozenset(i for i, arg in enumerate(block.args) if _is_vector(arg) or _weighs(arg))
 
 
@@ -24,7 +24,7 @@ def _is_vector(value: SSAValue) -> bool:
 def _weighs(value: SSAValue) -> bool:
     for use in value.uses:
         if is_backward(use.operation):
-            continue  # A gradient multiplies by activations as a layer does by weights.
+            continue  # A gradient multiplies by activations in the same way as a layer multiplies by weights.
         name = use.operation.name
         if name == "ttir.broadcast" or WEIGHT_OPERAND.get(name) == use.index:
             return True

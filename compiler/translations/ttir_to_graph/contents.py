@@ -1,4 +1,4 @@
-"""The contents of a graph's sources: a TTIR value that the host has, laid out as z, rows, columns."""
+"""The contents of a graph's sources: a TTIR value of the host, laid out as z, rows, columns."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ class Content:
     name: str
     value: SSAValue
     elements: tuple[int, int, int]
-    """Along z, rows and columns: the value's elements in row-major order."""
+    """Elements along z, rows and columns; the value's elements follow in row-major order."""
     inverted: bool = False
-    """Its reciprocal is held."""
+    """Whether the source holds the reciprocal of the value."""
     channels: int = 0
-    """Of a convolution's weights (KH, KW, I, O): I, which is filled up with zeros to whole tiles."""
+    """Input channels I of convolution weights (KH, KW, I, O), padded with zeros to whole tiles."""

@@ -16,19 +16,19 @@ from opscope.compiler.translations.ttir_to_graph.contents import Content
 
 @dataclass(frozen=True)
 class HostPart:
-    """A TTIR function of the program's arguments, and which results fill which queues."""
+    """A TTIR function of the program's arguments, and the queues that its results fill."""
 
     module: ModuleOp
-    """Its results are `contents`' values, in order."""
+    """A function whose results are the values of `contents`, in order."""
     contents: tuple[Content, ...]
 
     def queues(self, results: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
-        """What each source of the graph holds, (z, rows, columns) of float32, from the function's results."""
+        """Returns each source's contents, (z, rows, columns) of float32, from the results of the function."""
         return {c.name: _laid_out(c, np.asarray(r)) for c, r in zip(self.contents, results, strict=True)}
 
 
 def host_part(entry: FuncOp, contents: Mapping[str, Content]) -> HostPart:
-    """The part of a function that its graph's sources need."""
+    """Returns the part of a function that its graph's sources need."""
     wanted = tuple(contents.values())
     block = Block(arg_types=[arg.type for arg in entry.body.block.args])
     values: dict[SSAValue, SSAValue] = dict(zip(entry.body.block.args, block.args, strict=True))

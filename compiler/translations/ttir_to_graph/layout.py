@@ -1,6 +1,6 @@
-"""How a tensor of any rank lies on tiles: its dims in three groups, `z`, rows and columns, each flattened.
+"""Layout of a tensor of any rank on tiles: its dims in three groups, `z`, rows and columns, each flattened.
 
-A reshape that keeps the groups moves nothing. Which TM does a permutation is found by trying.
+A reshape that keeps the groups moves nothing. The TMs for a permutation are found by trying.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Dims = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Layout:
-    """Dims, and where the rows and the columns start: `dims[:rows]` is z, `dims[cols:]` are columns."""
+    """Dims, and the indices where rows and columns start: `dims[:rows]` is z, `dims[cols:]` are columns."""
 
     dims: Dims
     rows: int
@@ -24,12 +24,12 @@ class Layout:
 
     @classmethod
     def matrix(cls, dims: Dims) -> Layout:
-        """The last two dims are rows and columns."""
+        """Returns the layout with the last two dims as rows and columns."""
         return cls(dims, max(0, len(dims) - 2), max(0, len(dims) - 1))
 
     @classmethod
     def pixels(cls, dims: Dims) -> Layout:
-        """An image `N, H, W, C`: all pixels are rows."""
+        """Returns the layout of an image `N, H, W, C`, with all pixels as rows."""
         return cls(dims, 1, len(dims) - 1)
 
     @property
@@ -43,11 +43,11 @@ class Layout:
         return TensorShape.of(self.sizes)
 
     def group(self, dim: int) -> str:
-        """The group of a dim: z, r or c."""
+        """Returns the group of a dim: z, r or c."""
         return "z" if dim < self.rows else "r" if dim < self.cols else "c"
 
     def reshaped(self, dims: Dims) -> Layout | None:
-        """The same elements as `dims`, where these can be grouped into the same sizes; else None."""
+        """Returns the layout of the same elements as `dims`, if these can be grouped into the same sizes; else None."""
         if prod(dims) != prod(self.dims):
             return None
         fits = [
@@ -56,17 +56,17 @@ class Layout:
             for rows in range(cols + 1)
             if Layout(dims, rows, cols).sizes == self.sizes
         ]
-        # Of equal groupings the one that keeps unit dims where a matrix has them.
+        # Among equal groupings, prefer one that puts unit dims where a matrix has them.
         wanted = Layout.matrix(dims)
         return min(fits, key=lambda x: abs(x.rows - wanted.rows) + abs(x.cols - wanted.cols), default=None)
 
     def like(self, dims: Dims) -> Layout:
-        """The same grouping of other dims of the same rank."""
+        """Returns the same grouping of other dims of the same rank."""
         return Layout(dims, self.rows, self.cols)
 
 
 def permuted(layout: Layout, order: tuple[int, ...]) -> tuple[Layout, tuple[Tm, ...]] | None:
-    """The layout after a permutation and the TMs that do it, one or two; None if it takes more."""
+    """Returns the layout after a permutation and the one or two TMs for it; None if it takes more."""
     dims = tuple(layout.dims[i] for i in order)
     moved = [i for i in order if layout.dims[i] != 1]
     if moved == sorted(moved):
@@ -85,9 +85,9 @@ def permuted(layout: Layout, order: tuple[int, ...]) -> tuple[Layout, tuple[Tm, 
 
 
 def regrouped(have: tuple[int, int, int], want: tuple[int, int, int]) -> tuple[Tm, ...] | None:
-    """The TM that takes sizes of z, rows and columns to others and keeps the order of elements; None if none does.
+    """Returns the TM between two sizes of z, rows and columns that keeps the order of elements; None if there is none.
 
-    Rows are cut into z or laid out of it, whole tiles at a time.
+    Rows are cut into z or joined from it, in whole tiles.
     """
     if have == want:
         return ()
@@ -103,7 +103,7 @@ def regrouped(have: tuple[int, int, int], want: tuple[int, int, int]) -> tuple[T
 def _movements(
     layout: Layout, z: list[int], r: list[int], c: list[int]
 ) -> list[tuple[tuple[Tm, ...], tuple[list[int], list[int], list[int]]]]:
-    """Every single TM that keeps whole tiles, with the dims of z, rows and columns after it."""
+    """Returns every single TM that keeps whole tiles, with the dims of z, rows and columns after it."""
 
     def size(axes: list[int]) -> int:
         return prod(layout.dims[i] for i in axes)
@@ -128,7 +128,7 @@ def _grouped(dims: Dims, sizes: tuple[int, ...]) -> Layout | None:
 
 
 def broadcast(source: Layout, target: Layout) -> tuple[Tm, ...] | None:
-    """The TMs that repeat `source` over `target`, of the same rank; None if a group is repeated in part."""
+    """Returns the TMs that repeat `source` over `target`, of the same rank; None if a group is repeated in part."""
     tms: list[Tm] = []
     for group, before, after in zip("zrc", source.sizes, target.sizes, strict=True):
         if before == after:

@@ -36,7 +36,7 @@ def lowered(
 ) -> Lowering:
     """Lowers a TTIR module's entry function to a graph and the contents of its sources. Raises StageFailure.
 
-    `all_inputs`: no argument is taken for a parameter.
+    With `all_inputs` no argument counts as a parameter.
     """
     entry = next((op for op in module.body.block.ops if isinstance(op, FuncOp)), None)
     if entry is None:
@@ -56,13 +56,13 @@ def lowered(
 
 
 def dims_of(value: SSAValue) -> Dims:
-    """Dims of a tensor value."""
+    """Returns the dims of a tensor value."""
     assert isinstance(value.type, TensorType)
     return tuple(value.type.get_shape())
 
 
 def ints(attr: Attribute) -> tuple[int, ...]:
-    """The integers of an attribute."""
+    """Returns the integers of an attribute."""
     if isinstance(attr, DenseArrayBase):
         return tuple(int(v) for v in attr.get_values())
     return tuple(int(v.value.data) for v in attr)  # type: ignore[attr-defined]
@@ -77,11 +77,11 @@ class Lowering:
         self.on_host = on_host
         self.builder, self.fidelity, self.acc_format = builder, fidelity, acc_format
         self.epoch_type = EPOCH_TYPES[0]
-        """The location of the op that is being lowered."""
+        """The epoch type of the op that is being lowered."""
         self.contents: dict[str, Content] = {}
         """Source of the graph -> its contents."""
         self.results: list[tuple[int, str, Dims]] = []
-        """Results that the device computes: their number, the output's name, their dims."""
+        """The results that the device computes: number, name of the output, dims."""
         self.values: dict[SSAValue, Value] = {}
         self._sources: dict[tuple[str, Dims, tuple[int, int, int]], Operand] = {}
         self._count: dict[str, int] = {}
@@ -105,7 +105,7 @@ class Lowering:
         self.values[result] = maker(op, name, operands, dims)
 
     def finish(self, results: list[SSAValue]) -> None:
-        """Adds the outputs; a result that the host already has is not one."""
+        """Adds the outputs, except results that the host already has."""
         for i, value in enumerate(results):
             result = self.values[value]
             if isinstance(result, DeviceValue):
@@ -125,12 +125,12 @@ class Lowering:
         shape: TensorShape | None = None,
         **spec: Any,
     ) -> Operand:
-        """Adds an op node of so many elements along z, rows and columns."""
+        """Adds an op node with the given elements along z, rows and columns."""
         options = {"math_fidelity": self.fidelity, "acc_format": self.acc_format, "epoch_type": self.epoch_type, **spec}
         return self.builder.op(self.fresh(kind), OpSpec(kind, **options), operands, shape=shape, elements=elements)
 
     def on_device(self, value: Value, layout: Layout) -> Operand:
-        """The value as an operand of that layout. Raises StageFailure if no TM gets it there."""
+        """Returns the value as an operand of that layout. Raises StageFailure if no TM leads to it."""
         if isinstance(value, DeviceValue):
             tms = regrouped(value.layout.sizes, layout.sizes)
             if tms is None:

@@ -1,4 +1,4 @@
-"""TTIR op -> TT-Buda ops. Ops that are in no table are not lowered."""
+"""TTIR op -> TT-Buda ops. Ops that are in none of these tables are not lowered."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ UNARY = {
     "reciprocal": ("reciprocal",), "relu": ("nop",), "sigmoid": ("sigmoid",),
     "sin": ("sine",), "sqrt": ("sqrt",), "tanh": ("tanh",), "erf": ("erf",), "typecast": ("nop",),
 }  # fmt: skip
-"""A relu is done while packing, so that it costs a copy. What is not here `ttir-decompose-buda` may have replaced."""
+"""A relu runs while packing, so it costs a copy. `ttir-decompose-buda` may have replaced ops that are missing here."""
 BINARY = {"add": "add", "div": "multiply", "maximum": "maximum", "multiply": "multiply", "subtract": "subtract"}
-"""A division is by what the host has inverted; others are decomposed before."""
+"""A division multiplies by the host's reciprocal; other divisions are decomposed before."""
 REDUCE = frozenset({"sum", "max", "mean"})
 MOVES = frozenset({"reshape", "permute", "broadcast", "slice_static", "typecast"})
-"""Ops that keep what an argument is: a weight that is reshaped is a weight."""
+"""Ops that keep the role of an argument: a reshaped weight is still a weight."""
 HOST = frozenset({"gather"})
-"""Ops that TT-Buda leaves to the host: embeddings."""
+"""Ops that TT-Buda leaves to the host, such as embeddings."""

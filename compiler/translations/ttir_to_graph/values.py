@@ -13,27 +13,27 @@ from opscope.compiler.translations.ttir_to_graph.layout import Dims, Layout
 
 @dataclass(frozen=True)
 class HostValue:
-    """A value that the host has before the device runs: a parameter, a constant, an input, or made of these.
+    """A value that the host has before the device runs: a parameter, a constant, an input, or a result of these.
 
-    What is made of parameters alone is worked out once, as TT-Buda does.
+    As in TT-Buda, a result of parameters alone is computed once.
     """
 
     kind: NodeKind
     name: str
     dims: Dims
     source: Dims
-    """Dims before broadcasts: 1 where it repeats."""
+    """Dims before broadcasts, 1 where the value repeats."""
     full: SSAValue
     """The value in TTIR."""
     origin: SSAValue
     """The value before broadcasts."""
     inverted: bool = False
-    """The graph takes its reciprocal."""
+    """Whether the graph uses its reciprocal."""
 
 
 @dataclass(frozen=True)
 class DeviceValue:
-    """A node's output as seen through TMs."""
+    """A node's output after TMs."""
 
     operand: Operand
     layout: Layout
@@ -42,10 +42,10 @@ class DeviceValue:
 Value = HostValue | DeviceValue
 
 RANK = {NodeKind.CONSTANT: 0, NodeKind.PARAMETER: 1, NodeKind.INPUT: 2}
-"""How often a value changes: what is made of several changes as often as the one that changes most."""
+"""How often a value changes; a result changes as often as the operand that changes most."""
 
 
 def folded(operands: list[HostValue], name: str, dims: Dims, result: SSAValue) -> HostValue:
-    """What the host makes of `operands`."""
+    """Returns the host's result of `operands`."""
     kind = max((value.kind for value in operands), key=lambda kind: RANK[kind], default=NodeKind.CONSTANT)
     return HostValue(kind, name, dims, dims, result, result)

@@ -1,4 +1,4 @@
-"""Convolutions and pools: a sparse matmul gathers the pixels of each window tap, then a product or a maximum."""
+"""Convolutions and pools: a sparse matmul gathers the pixels of each window tap, a product or a maximum follows."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 PICKER_FORMAT = "Bfp2_b"
 GATHER_FIDELITY = "HiFi2"
-"""More phases would multiply by zeros: the picker has no low bits (TT-Buda caps it so)."""
+"""More phases would multiply by zeros, since the picker has no low bits (TT-Buda has the same limit)."""
 
 
 def convolution(
     lowering: Lowering, op: Operation, image: Dims, source: Operand, weights: HostValue, dims: Dims
 ) -> Operand:
-    """A 2-D convolution over `image` (N, H, W, C)."""
+    """Adds a 2-D convolution over `image` (N, H, W, C)."""
     for name in ("groups", "batch_groups"):
         count = op.properties.get(name)
         if isinstance(count, IntegerAttr) and count.value.data != 1:
@@ -51,7 +51,7 @@ def convolution(
 
 
 def max_pool(lowering: Lowering, op: Operation, image: Dims, source: Operand, dims: Dims) -> Operand:
-    """A maximum over windows: taps one behind the other along z, reduced."""
+    """Adds a maximum over windows: the taps are stacked along z and reduced."""
     from opscope.compiler.translations.ttir_to_graph.lowering import ints
 
     kernel = ints(op.properties["kernel"])
@@ -72,7 +72,7 @@ def max_pool(lowering: Lowering, op: Operation, image: Dims, source: Operand, di
 
 
 def nonnegative(value: SSAValue) -> bool:
-    """Whether no element can be negative, by the op that makes the value."""
+    """Whether the op that makes the value guarantees that no element is negative."""
     producer = value.owner
     if not isinstance(producer, Operation):
         return False
@@ -89,7 +89,7 @@ def nonnegative(value: SSAValue) -> bool:
 def _gather(
     lowering: Lowering, op: Operation, image: Dims, source: Operand, kernel: tuple[int, int]
 ) -> tuple[Operand, SparsePattern | None]:
-    """The pixels of each tap, one tap below the other; the source itself where a tap is every pixel."""
+    """Gathers the pixels of each tap, one tap below the other; returns the source itself if a tap is every pixel."""
     from opscope.compiler.translations.ttir_to_graph.lowering import ints
 
     if image[0] != 1:
