@@ -1,4 +1,4 @@
-"""The Buda route: a TTIR program as a graph, balanced, placed onto cores, and written as plan and netlist.
+"""The Buda route: builds a graph from a TTIR program, balances it, places it on cores, and writes plan and netlist.
 
-Words, options and formulas are TT-Buda's. It sees frozen dataclasses only, never IR.
+Words, options and formulas are TT-Buda's. The route works on frozen dataclasses only, never on IR.
 """

@@ -1,4 +1,4 @@
-"""TT-Buda's compile options under their own names, and what each does to a plan here.
+"""TT-Buda's compile options under their own names, and their effect on a plan here.
 
     config = Configuration()
     config.set_configuration_options(balancer_policy="Ribbon", amp_level=1)
@@ -6,7 +6,7 @@
     config.override_op_size("matmul_3", (4, 8))
     plan = config.plan(graph, "wormhole_b0")
 
-Setting an option that nothing here implements gives a warning of class `NoEffect`.
+Setting an option that is not implemented here gives a warning of class `NoEffect`.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def _integer(low: int, high: int) -> Callable[[Any], int]:
 
 
 def _rows(value: Any) -> tuple[int, ...]:
-    """Rows of one chip: `[[1, 11]]`, `[1, 11]` or `1,11`."""
+    """Parses the rows of one chip: `[[1, 11]]`, `[1, 11]` or `1,11`."""
     rows = [int(number) for number in re.findall(r"-?\d+", str(value))]
     for row in rows:
         if row not in HARVESTABLE_ROWS:
@@ -90,7 +90,7 @@ def _names(value: Any) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Option:
-    """One option: how a value is read, and what it does; `no_effect` says why it does nothing."""
+    """One option: how its value is read, and its effect; `no_effect` explains why it has none."""
 
     read: Callable[[Any], Any]
     does: str = ""
@@ -134,12 +134,12 @@ OPTIONS: dict[str, Option] = {
     "enable_forked_dram_inputs": Option(_flag, no_effect="each reader reads a queue itself"),
     "device_config": Option(_one_of(*DEVICE_CONFIGS), "board and harvested rows of a known card"),
 }
-"""All of TT-Buda's (its documentation of set_configuration_options), in its order."""
+"""All options of TT-Buda (its documentation of set_configuration_options), in its order."""
 
 
 @dataclass
 class Configuration:
-    """What was set; an option that was not keeps TT-Buda's default."""
+    """The options that were set; all others keep TT-Buda's default."""
 
     values: dict[str, Any] = field(default_factory=dict)
     epoch_breaks: list[str] = field(default_factory=list)
@@ -165,30 +165,30 @@ class Configuration:
                 warnings.warn(f"{name}: has no effect here: {option.no_effect}", NoEffect, stacklevel=2)
 
     def set_epoch_break(self, op_names: str | Iterable[str]) -> None:
-        """These ops start an epoch."""
+        """Makes each of these ops start an epoch."""
         self.epoch_breaks += _names([op_names] if isinstance(op_names, str) else op_names)
 
     def set_chip_break(self, op_names: str | Iterable[str]) -> None:
-        """These ops start an epoch on the next chip."""
+        """Makes each of these ops start an epoch on the next chip."""
         self.chip_breaks += _names([op_names] if isinstance(op_names, str) else op_names)
 
     def override_op_size(self, op_name: str, grid_size: tuple[int, int]) -> None:
-        """The op has this grid."""
+        """Sets the grid of an op."""
         self.sizes[op_name] = Grid(*grid_size)
 
     def get(self, name: str, default: Any = None) -> Any:
-        """What an option was set to."""
+        """Returns the value that an option was set to."""
         return self.values.get(name, default)
 
     @property
     def device(self) -> tuple[str, int]:
-        """Board ('' where none was set) and mask of harvested rows."""
+        """Returns board ('' if none was set) and mask of harvested rows."""
         board, mask = DEVICE_CONFIGS.get(self.get("device_config", ""), ("", 0))
         rows = self.get("harvested_rows")
         return board, sum(1 << row for row in rows) if rows is not None else mask
 
     def legalizer(self, graph: BudaGraph, base: LegalizerOptions | None = None) -> LegalizerOptions:
-        """The legalizer's options. Raises CompilerInputError for the size of an op that the graph has not."""
+        """Returns the legalizer's options. Raises CompilerInputError if an overridden op is not in the graph."""
         base = base or LegalizerOptions()
         overrides = dict(base.overrides)
         for name, grid in self.sizes.items():
@@ -203,7 +203,7 @@ class Configuration:
         )
 
     def placer(self, graph: BudaGraph, chips: int = 1) -> PlacerOptions:
-        """The placer's options."""
+        """Returns the placer's options."""
         order = tuple(range(chips))
         if self.get("chip_placement_policy") == "MMIO_LAST":
             order = order[::-1]
@@ -216,9 +216,9 @@ class Configuration:
         )
 
     def applied(self, graph: BudaGraph, arch: str) -> BudaGraph:
-        """The graph with the formats, fidelity and outputs that were asked for, its small ops fused.
+        """Returns the graph with the requested formats, fidelity and outputs, and with small ops fused.
 
-        What breaks an epoch or a chip or has a size of its own stays an op of its own.
+        Ops that break an epoch or a chip, or have a size of their own, are not fused.
         """
         graph = with_formats(
             graph, self.get("default_df_override"), self.get("accumulate_df"), self.get("math_fidelity")
@@ -245,7 +245,7 @@ class Configuration:
 
 
 def with_formats(graph: BudaGraph, data_format: str | None, acc: str | None, fidelity: str | None) -> BudaGraph:
-    """The graph in other formats; a convolution's picker and its gather keep theirs."""
+    """Returns the graph in other formats; a convolution's picker and its gather keep theirs."""
     nodes = []
     for node in graph.nodes:
         gathers = node.op is not None and node.op.sparse is not None
@@ -265,7 +265,7 @@ def with_formats(graph: BudaGraph, data_format: str | None, acc: str | None, fid
 
 
 def with_outputs(graph: BudaGraph, names: Iterable[str]) -> BudaGraph:
-    """The graph with more outputs: the results of these ops."""
+    """Returns the graph with the results of these ops as additional outputs."""
     from opscope.compiler.buda.graph import Edge, Node, NodeKind
 
     nodes, edges = list(graph.nodes), list(graph.edges)

@@ -1,14 +1,15 @@
-"""Fuses elementwise ops that feed each other into ops that one set of cores does (tt-buda: csrc/passes/fuse_ops.cpp).
+"""Fuses elementwise ops that feed each other, so that one set of cores does them (tt-buda: csrc/passes/fuse_ops.cpp).
 
-From each op, in the graph's order, a group grows along edges up and down; below an exponential it does not, since a
-softmax would compute it twice. The first op of the group that others read is what the fused op makes: only what that
-is made of stays. Groups of two ops and more become nodes `_fused_op_0` and so on; `fused_steps.py` orders their steps.
+From each op, in the graph's order, a group grows along edges up and down, but not below an exponential, since a
+softmax would compute it twice. The fused op makes the result of the group's first op that others read; the group keeps
+only the ops that lead to it. Groups of two ops and more become nodes `_fused_op_0` and so on; `fused_steps.py` orders
+their steps.
 
-TT-Buda's limits: at most 8 operands, 16 edges in and out of the group; one epoch type, format and fidelity; a
-tile_broadcast only on the second operand of an add, subtract or multiply, whose operands are turned round where that
-helps; no reduction, product or splice; nothing that an epoch or a chip breaks at. Ours: results of one group have one
-shape (so that grids stay free; TT-Buda also repeats a row or a column inside), and a group has at most 32 steps, which
-a core's 56 KiB of programs must hold.
+TT-Buda's limits: at most 8 operands and 16 edges in and out of the group; one epoch type, format and fidelity; a
+tile_broadcast only on the second operand of an add, subtract or multiply, whose operands are swapped if that helps; no
+reduction, product or splice; no op at which an epoch or a chip breaks. Our limits: results of one group have one shape
+(so that grids stay free; TT-Buda also repeats a row or a column inside), and a group has at most 32 steps, which must
+fit in a core's 56 KiB of programs.
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ BROADCASTS_INTO = frozenset({"add", "subtract", "multiply"})
 
 
 def fuse_ops(graph: BudaGraph, arch: str, apart: Collection[str] = ()) -> BudaGraph:
-    """The graph with fused ops; those named in `apart` stay as they are."""
+    """Returns the graph with fused ops; those named in `apart` stay as they are."""
     groups = list(_groups(graph, frozenset(apart)))
     return _replaced(graph, groups, arch) if groups else graph
 
 
 @dataclass
 class _Group:
-    """Ops that are to become one, and what goes in and out of them."""
+    """A group of ops that will become one, with its inputs and outputs."""
 
     graph: BudaGraph
     members: dict[str, Node] = field(default_factory=dict)
@@ -44,14 +45,14 @@ class _Group:
     outputs: int = 0
 
     def _counts(self, node: Node) -> tuple[int, int]:
-        """Inputs and outputs with the node in the group."""
+        """Returns the inputs and outputs that the group would have with the node."""
         into, out = self.graph.operands(node.name), self.graph.users(node.name)
         above = sum(edge.producer in self.members for edge in into)
         below = sum(edge.consumer in self.members for edge in out)
         return self.inputs + len(into) - above - below, self.outputs + len(out) - below - above
 
     def takes(self, node: Node) -> bool:
-        """Whether the node may join: limits of cores, and equal to the others in what steps share."""
+        """Whether the node may join: it keeps the limits of cores, and equals the others in what steps share."""
         inputs, outputs = self._counts(node)
         if inputs > MOST_INPUTS or inputs + outputs > MOST_EDGES or len(self.members) >= MOST_STEPS:
             return False
@@ -65,12 +66,12 @@ class _Group:
         return not self.members or _shared(node) == _shared(next(iter(self.members.values())))
 
     def add(self, node: Node) -> None:
-        """Takes the node in."""
+        """Adds the node."""
         self.inputs, self.outputs = self._counts(node)
         self.members[node.name] = node
 
     def settle(self, order: dict[str, int]) -> tuple[Node, ...]:
-        """What is left when only one result leaves the group, in the graph's order: the first that others read."""
+        """Returns the ops that lead to the first result that others read, in the graph's order; no other leaves it."""
         left = sorted(self.members, key=lambda name: order[name])
         while True:
             kept = frozenset(left)
@@ -102,12 +103,12 @@ def _fusable(graph: BudaGraph, node: Node) -> bool:
 
 
 def _stays_in_place(edge: Edge) -> bool:
-    """Whether nothing moves between tiles along the edge."""
+    """Whether the edge moves nothing between tiles."""
     return all(tm.name == "tile_broadcast" for tm in edge.tms)
 
 
 def _shared(node: Node) -> tuple:
-    """What all steps of a fused op have alike."""
+    """Returns what all steps of a fused op share."""
     spec = node.spec
     held_as = spec.intermediate_format or node.data_format
     return node.shape, node.data_format, spec.epoch_type, spec.math_fidelity, spec.acc_format, held_as
@@ -122,7 +123,7 @@ def _groups(graph: BudaGraph, apart: frozenset[str]) -> Iterator[tuple[Node, ...
         while node.name not in tried:
             group = _Group(graph)
             _grow(group, node, tried)
-            if not group.members:  # It alone has more edges than a group may.
+            if not group.members:  # Alone, it already has more edges than a group may have.
                 tried.add(node.name)
                 break
             members = group.settle(order)
@@ -132,7 +133,7 @@ def _groups(graph: BudaGraph, apart: frozenset[str]) -> Iterator[tuple[Node, ...
 
 
 def _grow(group: _Group, start: Node, tried: Collection[str]) -> None:
-    """Depth first, producers before users, as far as the group takes them."""
+    """Grows the group depth first, producers before users, as far as its limits allow."""
     stack: list[Iterator[str]] = [iter((start.name,))]
     while stack:
         name = next(stack[-1], None)

@@ -15,41 +15,41 @@ from opscope.compiler.errors import CompilerInputError
 
 DEST, OUTPUT = "dest", "output"
 MOST_INPUTS = 8
-"""Operands of a fused op: a core has so many input buffers."""
+"""Most operands of a fused op, since a core has that many input buffers."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """One step."""
+    """One step of a fused op."""
 
     name: str
-    """Its type, counted: `add.0`."""
+    """Its type with a count: `add.0`."""
     spec: OpSpec
     inputs: tuple[str, ...]
     """`input0` and so on: the fused op's operands; `intermed0` and so on; or `dest`."""
     output: str
     """`dest`, `intermed0` and so on, or `output`."""
     tms: tuple[tuple[Tm, ...], ...] = ()
-    """Per input, what is done to it on the way into the step; empty: nothing to any."""
+    """TMs of each input on the way into the step; empty if no input has any."""
     pop: tuple[str, ...] = ()
-    """Buffers of intermediate results that nobody reads behind it."""
+    """Buffers of intermediate results that no later step reads."""
     elements: tuple[int, int, int] | None = None
-    """Elements of its result, where these do not fill the tiles."""
+    """Elements of its result, if they do not fill the tiles."""
     origin: str = field(default="", compare=False)
-    """The op of the graph that it was."""
+    """The op of the graph that became this step."""
 
     def tms_of(self, operand: int) -> tuple[Tm, ...]:
-        """What is done to an input."""
+        """Returns the TMs of an input."""
         return self.tms[operand] if self.tms else ()
 
 
 @dataclass(frozen=True)
 class Fused:
-    """What a fused op does: schedules of steps; Dst is kept within each."""
+    """The work of a fused op: schedules of steps; Dst is kept within each."""
 
     inputs: int
     intermediates: int
-    """Buffers of intermediate results, a micro block each."""
+    """Number of buffers for intermediate results, a micro block each."""
     schedules: tuple[tuple[Step, ...], ...]
 
     @property
@@ -62,22 +62,22 @@ class Fused:
 
 
 def fused_type(spec: OpSpec) -> str:
-    """What an op computes, for people: its type, of a fused op those of its steps."""
+    """Describes for people what an op computes: its type, or the types of a fused op's steps."""
     return f"{spec.type} ({spec.fused})" if spec.fused is not None else spec.type
 
 
 def types_of(spec: OpSpec) -> tuple[str, ...]:
-    """The types of an op's steps; of an op that is not fused its own."""
+    """Returns the types of a fused op's steps, or an op's own type."""
     return tuple(step.spec.type for step in spec.fused.steps) if spec.fused is not None else (spec.type,)
 
 
 def step_nodes(
     node: Node, operands: Iterable[Operand], shapes: Iterable[TensorShape]
 ) -> Iterator[tuple[Node, list[Edge]]]:
-    """A fused op's steps as nodes, the last under the op's own name, each with its edges.
+    """Returns a fused op's steps as nodes, each with its edges; the last one has the op's own name.
 
-    `operands` are the fused op's, `shapes` what they are in tiles after their manipulations. What stays in Dst is in
-    Dst's format. Raises CompilerInputError if shapes do not go together.
+    `operands` are the fused op's, `shapes` theirs in tiles after their TMs. Results that stay in Dst have its format.
+    Raises CompilerInputError if shapes do not fit together.
     """
     fused = node.spec.fused
     assert fused is not None
@@ -106,7 +106,7 @@ def _held_as(node: Node, step: Step) -> str:
 
 
 def without_fused(graph: BudaGraph) -> BudaGraph:
-    """The graph with each fused op as its steps. Raises CompilerInputError if shapes do not go together."""
+    """Returns the graph with each fused op split into its steps. Raises CompilerInputError if shapes do not match."""
     if all(node.spec.fused is None for node in graph.ops):
         return graph
     nodes: list[Node] = []
@@ -137,7 +137,7 @@ def inside(graph: BudaGraph, name: str) -> str:
 
 
 def op_named(graph: BudaGraph, name: str) -> Node:
-    """The node `name`. Raises CompilerInputError with the fused op that it is in, or the names that there are."""
+    """Returns the node `name`. Raises CompilerInputError, naming the fused op that contains it or all known names."""
     fused = inside(graph, name)
     if fused:
         raise CompilerInputError(

@@ -1,8 +1,8 @@
-"""The steps of ops that are fused: in which order, and where each result waits for its readers.
+"""Orders the steps of a fused op, and chooses where each result waits for its readers.
 
-A result that the very next step alone reads stays in Dst, except before a product, a reduction or a maximum, which
-cannot read Dst, and behind a maximum or a relu; on Grayskull only the first operand can come from there. Others wait in
-buffers of one micro block, of which a core has eight; a buffer is used again when its last reader is through.
+A result that only the very next step reads stays in Dst, except before a product, a reduction or a maximum, which
+cannot read Dst, and after a maximum or a relu; on Grayskull only the first operand can come from Dst. Other results
+wait in buffers of one micro block, of which a core has eight; a buffer is reused after its last reader.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ COMMUTES = frozenset({"add", "multiply"})
 NOT_FROM_DEST = frozenset({"matmul", "reduce", "maximum"})
 """Steps that cannot read Dst."""
 Entering = list[tuple[Edge, tuple[Tm, ...]]]
-"""Edges into the fused op, in the order of its operands, each with what the network does on the way."""
+"""Edges into the fused op, in the order of its operands, each with the TMs that the network does on the way."""
 
 
 def operands_in_order(graph: BudaGraph, node: Node) -> tuple[Edge, ...]:
-    """A node's operands; turned round where only the first is repeated within tiles and order does not matter."""
+    """Returns a node's operands, swapped if only the first is repeated within tiles and their order does not matter."""
     edges = graph.operands(node.name)
     if node.spec.type in COMMUTES and edges[0].has_tm("tile_broadcast") and not edges[1].has_tm("tile_broadcast"):
         return edges[1], edges[0]
@@ -28,16 +28,16 @@ def operands_in_order(graph: BudaGraph, node: Node) -> tuple[Edge, ...]:
 
 
 def repeats_last(tms: tuple[Tm, ...]) -> bool:
-    """Whether nothing but repetition follows on repetition within tiles, so that a core may do the latter last."""
+    """Whether only repetition follows a repetition within tiles, so that a core may do the latter last."""
     names = [tm.name for tm in tms]
     first = names.index("tile_broadcast") if "tile_broadcast" in names else len(names)
     return all(name in ("tile_broadcast", "broadcast") for name in names[first:])
 
 
 def steps_of_group(graph: BudaGraph, members: tuple[Node, ...], dest_first: bool) -> tuple[Fused, Entering]:
-    """What a fused op of `members`, in the graph's order, does, and the edges into it.
+    """Returns what a fused op of `members`, in the graph's order, does, and the edges into it.
 
-    `dest_first`: only the first operand of a step can come from Dst.
+    With `dest_first` only the first operand of a step can come from Dst.
     """
     return _Scheduler(graph, members, dest_first).run()
 
@@ -51,13 +51,13 @@ class _Scheduler:
     steps: list[Step] = field(default_factory=list)
 
     def run(self) -> tuple[Fused, Entering]:
-        """Goes through the members."""
+        """Adds the steps of the members, in order."""
         names = frozenset(node.name for node in self.members)
         readers = {name: sum(edge.consumer in names for edge in self.graph.users(name)) for name in names}
         held: dict[str, int] = {}
         """Member -> the buffer that its result waits in."""
         before = -1
-        """The buffer of the step before, where Dst may hand its result on."""
+        """The buffer of the step before, if Dst may pass its result on."""
         for node in self.members:
             edges = operands_in_order(self.graph, node)
             inputs, tms, freed = [], [], []
@@ -100,7 +100,7 @@ def _buffer(number: int) -> str:
 
 
 def _numbered(steps: list[Step]) -> tuple[tuple[Step, ...], int]:
-    """The steps with buffers numbered as they come; how many there are."""
+    """Returns the steps with buffers numbered in order of appearance, and the number of buffers."""
     order: dict[str, str] = {}
     for step in steps:
         if step.output not in (DEST, OUTPUT):

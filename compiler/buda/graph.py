@@ -37,7 +37,7 @@ class TensorShape:
 
     @classmethod
     def of(cls, dims: Sequence[int]) -> TensorShape:
-        """The tiles of a tensor of `dims` elements: up to four dimensions, the last two padded to whole tiles."""
+        """Returns the tiles of a tensor of `dims` elements: up to four dims, the last two padded to whole tiles."""
         if len(dims) > 4:
             raise CompilerInputError(f"shape {tuple(dims)}: expected at most 4 dimensions, got {len(dims)}")
         w, z, r, c = (1,) * (4 - len(dims)) + tuple(dims)
@@ -65,14 +65,14 @@ class Tm:
     name: str
     factor: int = 1
     dim: str = ""
-    """Of a broadcast: r, c or z."""
+    """Dimension of a broadcast: r, c or z."""
     rt: int = 0
     ct: int = 0
-    """Of a pad or unpad: tiles."""
+    """Number of tiles of a pad or unpad."""
 
     @classmethod
     def parse(cls, text: str) -> Tm:
-        """A TM as it prints. Raises CompilerInputError."""
+        """Parses a TM in its printed form. Raises CompilerInputError."""
         parsed = _TM.fullmatch(text.strip())
         args = [a.strip() for a in (parsed[2] or "").split(",") if a.strip()] if parsed else []
         try:
@@ -113,11 +113,11 @@ class Tm:
 
     @property
     def is_stack(self) -> bool:
-        """Whether it lays z out along rows or columns."""
+        """Whether it places z along rows or columns."""
         return self.name in ("hstack", "vstack")
 
     def apply(self, shape: TensorShape) -> TensorShape:
-        """The shape after it. Raises CompilerInputError if it does not divide."""
+        """Returns the shape after the TM. Raises CompilerInputError if the shape does not divide."""
         if self.is_slice or self.is_stack:
             axis = _AXIS[self.name[0]]
             size = getattr(shape, axis)
@@ -142,14 +142,14 @@ class Tm:
 
 
 def apply_tms(shape: TensorShape, tms: Iterable[Tm]) -> TensorShape:
-    """The shape after all of them."""
+    """Returns the shape after all TMs."""
     for tm in tms:
         shape = tm.apply(shape)
     return shape
 
 
 class NodeKind(StrEnum):
-    """What a node is."""
+    """The kind of a node."""
 
     INPUT = "input"
     PARAMETER = "parameter"
@@ -166,7 +166,7 @@ class NodeKind(StrEnum):
 
 @dataclass(frozen=True)
 class Slices:
-    """What a splice takes of its operand, whose elements are seen as an array of `dims`."""
+    """The elements that a splice takes of its operand, which is viewed as an array of `dims`."""
 
     dims: tuple[int, ...]
     begins: tuple[int, ...]
@@ -176,28 +176,28 @@ class Slices:
 
 @dataclass(frozen=True)
 class OpSpec:
-    """What an op node computes, and how precisely."""
+    """The computation of an op node and its precision."""
 
     type: str
     """Buda's name: matmul, sparse_matmul, depthwise, reduce, splice, add, exp and so on."""
     math_fidelity: str = "HiFi3"
     acc_format: str = "Float16_b"
     intermediate_format: str = ""
-    """Empty: the output's."""
+    """Format of intermediate results; empty for the output's format."""
     reduce_dim: str = ""
-    """Of a reduce: r, c or z."""
+    """Dimension of a reduce: r, c or z."""
     reduce_type: str = "sum"
-    """Of a reduce: sum, mean or max."""
+    """Type of a reduce: sum, mean or max."""
     relu: bool = False
-    """Negative results become zero while they are packed."""
+    """Whether negative results become zero while they are packed."""
     slices: Slices | None = None
-    """Of a splice."""
+    """The elements that a splice takes."""
     approximate: bool = False
     vector: str = ""
-    """Of an SFPU op on one row or column of each tile: r or c."""
+    """Part of each tile that an SFPU op works on: one row (r) or column (c); empty for the whole tile."""
     l1_acc: bool = False
     gradient: bool = False
-    """Accumulates over a batch, so its output is held whole in L1."""
+    """Whether it accumulates over a batch, so that its output is held whole in L1."""
     padding_nop: bool = False
     sparse: SparsePattern | None = None
     """The left operand of a sparse matmul."""
@@ -207,12 +207,12 @@ class OpSpec:
 
     @property
     def is_matmul(self) -> bool:
-        """Whether it contracts, sparse and depthwise ones included."""
+        """Whether it contracts, including sparse and depthwise ones."""
         return self.type in MATMULS
 
     @property
     def pattern(self) -> SparsePattern:
-        """The left operand; only of a sparse matmul."""
+        """The left operand of a sparse matmul, and only of that."""
         if self.sparse is None:
             raise CompilerInputError(f"{self.type}: expected a sparse matmul, got an op without a pattern")
         return self.sparse
@@ -220,7 +220,7 @@ class OpSpec:
 
 @dataclass(frozen=True)
 class Node:
-    """One node: an op, or where data comes from or goes to."""
+    """A node: an op, or the start or end of data."""
 
     name: str
     kind: NodeKind
@@ -232,19 +232,19 @@ class Node:
 
     @property
     def extent(self) -> tuple[int, int, int]:
-        """Elements along z (w counted in), rows and columns."""
+        """Elements along z (including w), rows and columns."""
         return self.elements or (self.shape.w * self.shape.z, self.shape.rt * TILE, self.shape.ct * TILE)
 
     @property
     def spec(self) -> OpSpec:
-        """The op's specification; only of an op node."""
+        """The specification of an op node, and only of that."""
         if self.op is None:
             raise CompilerInputError(f"{self.name}: expected an op, got a node of kind {self.kind}")
         return self.op
 
     @property
     def tile_bytes(self) -> int:
-        """Bytes of one tile of its output, the header counted."""
+        """Bytes of one tile of its output, including the header."""
         return number_format(self.data_format).buda_tile_bytes
 
 
@@ -342,10 +342,10 @@ class BudaGraph:
 
     @cached_property
     def ublock_orders(self) -> dict[str, str]:
-        """Node -> order (`r` or `c`) in which it writes its ublocks: what its first user reads.
+        """Node -> order (`r` or `c`) in which it writes its ublocks, which is the order in which its first user reads.
 
         A matmul reads its left operand by columns and its right one by rows; an elementwise op reads in the order
-        in which it writes; a transpose turns the order round.
+        in which it writes; a transpose swaps the order.
         """
         orders: dict[str, str] = {}
         for node in reversed(self.nodes):
@@ -365,11 +365,11 @@ class BudaGraph:
         return orders.get(edge.consumer, "r")
 
     def read_order(self, edge: Edge) -> str:
-        """Order in which the edge's consumer reads ublocks."""
+        """Returns the order in which the edge's consumer reads ublocks."""
         return self._read_order(edge, self.ublock_orders)
 
     def node(self, name: str) -> Node:
-        """The node called `name`. Raises CompilerInputError with the names there are."""
+        """Returns the node called `name`. Raises CompilerInputError with all known names."""
         if name not in self._nodes:
             import difflib
 
@@ -383,15 +383,15 @@ class BudaGraph:
         return tuple(node for node in self.nodes if node.kind is NodeKind.OP)
 
     def operands(self, name: str) -> tuple[Edge, ...]:
-        """Edges into a node, by operand."""
+        """Returns the edges into a node, by operand."""
         return self._operands.get(name, ())
 
     def users(self, name: str) -> tuple[Edge, ...]:
-        """Edges out of a node, in the graph's order."""
+        """Returns the edges out of a node, in the graph's order."""
         return self._users.get(name, ())
 
     def operand_shape(self, edge: Edge) -> TensorShape:
-        """Shape in which the consumer sees the operand: after the edge's TMs."""
+        """Returns the shape of the operand after the edge's TMs, as the consumer reads it."""
         return apply_tms(self.node(edge.producer).shape, edge.tms)
 
 

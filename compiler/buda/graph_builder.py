@@ -1,4 +1,4 @@
-"""Builds a Buda graph node by node, working out shapes."""
+"""Builds a Buda graph node by node and computes its shapes."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from opscope.compiler.errors import CompilerInputError
 
 @dataclass(frozen=True)
 class Operand:
-    """A node's output, seen through TMs."""
+    """A node's output after TMs."""
 
     producer: str
     tms: tuple[Tm, ...] = ()
 
     @classmethod
     def parse(cls, text: str) -> Operand:
-        """`name | tm | tm`. Raises CompilerInputError."""
+        """Parses `name | tm | tm`. Raises CompilerInputError."""
         name, *tms = (part.strip() for part in text.split("|"))
         return cls(name, tuple(Tm.parse(tm) for tm in tms))
 
 
 @dataclass
 class GraphBuilder:
-    """A graph while it grows."""
+    """A graph under construction."""
 
     name: str
     data_format: str = "Float16_b"
@@ -40,7 +40,7 @@ class GraphBuilder:
         data_format: str = "",
         elements: tuple[int, int, int] | None = None,
     ) -> Operand:
-        """Adds where data comes from."""
+        """Adds an input, parameter or constant."""
         self._add(Node(name, kind, shape, data_format or self.data_format, elements=elements))
         return Operand(name)
 
@@ -53,20 +53,20 @@ class GraphBuilder:
         shape: TensorShape | None = None,
         elements: tuple[int, int, int] | None = None,
     ) -> Operand:
-        """Adds an op; its shape follows from its operands, unless it is given. Raises CompilerInputError."""
+        """Adds an op; its shape follows from its operands unless it is given. Raises CompilerInputError."""
         shape = shape or result_shape(name, spec, [self.shape(operand) for operand in operands])
         self._add(Node(name, NodeKind.OP, shape, data_format or self.data_format, spec, elements))
         self.edges += [Edge(operand.producer, name, i, operand.tms) for i, operand in enumerate(operands)]
         return Operand(name)
 
     def output(self, name: str, operand: Operand, elements: tuple[int, int, int] | None = None) -> None:
-        """Adds where a result goes."""
+        """Adds an output."""
         data_format = self.nodes[operand.producer].data_format
         self._add(Node(name, NodeKind.OUTPUT, self.shape(operand), data_format, elements=elements))
         self.edges.append(Edge(operand.producer, name, 0, operand.tms))
 
     def shape(self, operand: Operand) -> TensorShape:
-        """Shape of an operand after its TMs. Raises CompilerInputError for an unknown node."""
+        """Returns the shape of an operand after its TMs. Raises CompilerInputError for an unknown node."""
         if operand.producer not in self.nodes:
             raise CompilerInputError(
                 f"graph {self.name}: expected a node named before, got {operand.producer!r}; "
@@ -75,7 +75,7 @@ class GraphBuilder:
         return apply_tms(self.nodes[operand.producer].shape, operand.tms)
 
     def graph(self) -> BudaGraph:
-        """The graph, checked. Raises CompilerInputError."""
+        """Returns the checked graph. Raises CompilerInputError."""
         return BudaGraph(self.name, tuple(self.nodes.values()), tuple(self.edges))
 
     def _add(self, node: Node) -> None:
@@ -85,7 +85,7 @@ class GraphBuilder:
 
 
 def result_shape(name: str, spec: OpSpec, shapes: Sequence[TensorShape]) -> TensorShape:
-    """The shape that an op makes of operands of these shapes. Raises CompilerInputError."""
+    """Returns the shape of an op's result for operands of these shapes. Raises CompilerInputError."""
     if not shapes:
         raise CompilerInputError(f"{name}: expected operands, got none")
     first = shapes[0]

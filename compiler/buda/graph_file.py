@@ -1,4 +1,4 @@
-"""A Buda graph as a YAML file, or as one word for a single matmul.
+"""Reads a Buda graph from a YAML file, or from one word for a single matmul.
 
     name: mlp
     data_format: Float16_b
@@ -29,11 +29,11 @@ from opscope.compiler.target.formats import TILE, number_format
 SOURCES = {kind.value: kind for kind in (NodeKind.INPUT, NodeKind.PARAMETER, NodeKind.CONSTANT)}
 OP_KEYS = frozenset(f.name for f in fields(OpSpec)) - {"type", "sparse", "slices"}
 PICKER_FORMAT = "Bfp2_b"
-"""Zeros and ones need no more."""
+"""The picker has only zeros and ones, which fit in two bits."""
 
 
 def matmul_graph(text: str) -> BudaGraph:
-    """The graph of `matmul:MxKxN[:format[:fidelity]]`, in elements. Raises CompilerInputError."""
+    """Returns the graph of `matmul:MxKxN[:format[:fidelity]]`, in elements. Raises CompilerInputError."""
     _, sizes, *rest = text.split(":")
     try:
         m, k, n = (int(size) for size in sizes.split("x"))
@@ -49,7 +49,7 @@ def matmul_graph(text: str) -> BudaGraph:
 
 
 def read_graph(path: Path) -> BudaGraph:
-    """The graph in a YAML file. Raises CompilerInputError."""
+    """Reads the graph in a YAML file. Raises CompilerInputError."""
     import yaml
 
     try:

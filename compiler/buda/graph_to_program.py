@@ -1,6 +1,6 @@
-"""A Buda graph as the program that a device runs: per op its operands' manipulations, then its kernel.
+"""Turns a Buda graph into the program that a device runs: for each op the TMs of its operands, then its kernel.
 
-Inputs of the program are what the graph's sources hold, as (z, rows, columns) of float32; outputs likewise.
+Inputs of the program are the contents of the graph's sources as (z, rows, columns) of float32; outputs likewise.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ Elements = tuple[int, int, int]
 
 
 def whole(size: int) -> int:
-    """Elements of the tiles that hold `size`."""
+    """Returns the elements of the tiles that hold `size` elements."""
     return -(-size // TILE) * TILE
 
 
 def elements_after(elements: Elements, tms: tuple[Tm, ...]) -> Elements:
-    """Elements along z, rows and columns after manipulations, which see whole tiles of what they cut or join."""
+    """Returns elements along z, rows and columns after TMs, which work on whole tiles of what they cut or join."""
     z, r, c = elements
     for tm in tms:
         match tm.name:
@@ -71,19 +71,19 @@ def elements_after(elements: Elements, tms: tuple[Tm, ...]) -> Elements:
 
 @dataclass(frozen=True)
 class GraphProgram:
-    """A graph's program, and where its parts are in it."""
+    """A graph's program, and the places of its parts."""
 
     program: Program
     sources: tuple[str, ...]
-    """Nodes whose contents are the inputs, in order. A convolution's picker is none: its kernel makes it."""
+    """Nodes whose contents are the inputs, in order. A convolution's picker is not one: its kernel makes it."""
     outputs: tuple[str, ...]
     operation: Mapping[str, int]
-    """Op -> index of its kernel's operation; a fused op's steps as `op.step`, its last step as the op."""
+    """Op -> index of its kernel's operation. A fused op has its steps as `op.step` and its last step as `op`."""
     tensor: Mapping[str, int]
-    """Node -> its tensor on the device; of an output, on the host."""
+    """Node -> its tensor on the device; for an output, on the host."""
 
     def operations_of(self, node: Node) -> tuple[int, ...]:
-        """Indices of the operations that do an op: of a fused op one per step, in order; else one."""
+        """Indices of the operations of an op: one per step of a fused op, in order; otherwise one."""
         if node.spec.fused is None:
             return (self.operation[node.name],)
         steps = node.spec.fused.steps[:-1]
@@ -91,9 +91,10 @@ class GraphProgram:
 
 
 def to_program(graph: BudaGraph, u_kt: Mapping[str, int] | None = None) -> GraphProgram:
-    """The program of a graph; products add up their inner dimension in steps of `u_kt` tiles, by op, else at once.
+    """Returns the program of a graph.
 
-    Raises CompilerInputError for an op that no kernel does.
+    Products add up their inner dimension in steps of `u_kt` tiles if it names the op, else all at once. Raises
+    CompilerInputError for an op without a kernel.
     """
     from opscope.compiler.buda.fused import without_fused
 
@@ -153,7 +154,7 @@ class _Builder:
         return output
 
     def operand(self, edge: Edge, wanted: Elements) -> int:
-        """The operand's tensor as its consumer reads it."""
+        """Returns the operand's tensor as its consumer reads it."""
         producer = self.graph.node(edge.producer)
         held = self.tensor[edge.producer]
         if not edge.tms and producer.extent == wanted:
@@ -163,7 +164,7 @@ class _Builder:
         return self.call("tms", [held], tensor, params, f"{edge.consumer}.input_{edge.operand}_tms")
 
     def op(self, node: Node) -> int:
-        """The op's result."""
+        """Returns the op's result."""
         spec, edges = node.spec, self.graph.operands(node.name)
         seen = [elements_after(self.graph.node(edge.producer).extent, edge.tms) for edge in edges]
         dst = "Float32" if spec.acc_format == "Float32" else spec.acc_format
@@ -184,7 +185,7 @@ class _Builder:
         return self.call(kernel, operands, out, params, node.name, numerics)
 
     def kernel(self, node: Node, seen: list[Elements]) -> tuple[str, Params, list[Elements]]:
-        """The op's kernel, its parameters, and the elements that it reads of each operand."""
+        """Returns the op's kernel, its parameters, and the elements that it reads of each operand."""
         spec, (_, rows, cols) = node.spec, node.extent
         if spec.type == "matmul" and len(seen) == 2:
             left, right = seen
@@ -207,7 +208,7 @@ class _Builder:
         )
 
     def splice(self, node: Node, edge: Edge, seen: Elements, numerics: Numerics) -> int:
-        """A splice: the operand seen as an array of its own dims, cut, and seen as z, rows, columns again."""
+        """Adds a splice: views the operand as an array of its own dims, cuts it, and restores z, rows, columns."""
         taken = node.spec.slices
         if taken is None:
             raise CompilerInputError(f"{node.name}: expected a splice that says what it takes, got none")

@@ -6,7 +6,7 @@
 | 1 | operands, result and partial results Bfp8_b, Dst Float16_b, HiFi2 | as they are |
 | 2 | operands and result Bfp8, partial results and Dst Float16 | Float16; a gelu's partial results Bfp8 |
 
-TT-Buda's documentation calls another thing level 1 (optimizer ops in Float32 with HiFi4); this is what its code does.
+TT-Buda's documentation describes level 1 differently (optimizer ops in Float32 with HiFi4); this follows its code.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from opscope.compiler.target.formats import number_format
 
 LEVELS = (0, 1, 2)
 FORMATS = {1: ("Bfp8_b", "Float16_b"), 2: ("Bfp8", "Float16")}
-"""Level -> format of what products read and write, and of what is wider."""
+"""Level -> format that products read and write, and the wider format."""
 
 
 def mixed_precision(graph: BudaGraph, level: int) -> BudaGraph:
-    """The graph at a level. A convolution's gather only moves, and keeps its fidelity."""
+    """Returns the graph at a level. A convolution's gather only moves data and keeps its fidelity."""
     if not level:
         return graph
     narrow, wide = FORMATS[level]
@@ -42,7 +42,7 @@ def _at(node: Node, level: int, narrow: str, wide: str, feeds_product: bool) -> 
     if not number_format(node.data_format).is_float or node.data_format.startswith("Bfp2"):
         return node
     if node.op is None:
-        # All inputs of an op share an exponent family: level 2 is Float16's.
+        # All inputs of an op share an exponent family; level 2 uses Float16's.
         kept = node.data_format if level == 1 else wide
         return replace(node, data_format=narrow if feeds_product else kept)
     if node.spec.type in ("matmul", "depthwise"):

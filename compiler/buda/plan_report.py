@@ -1,4 +1,4 @@
-"""A plan as JSON for programs, and as lines for people. Field names of op models are those of TT-Buda's log."""
+"""Writes a plan as JSON for programs and as lines for people. Op model fields are named as in TT-Buda's log."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from opscope.compiler.buda.planner import BudaPlan
 
 
 def as_json(plan: BudaPlan, op: str = "") -> dict[str, Any]:
-    """The whole plan, or with every candidate of one op."""
+    """Returns the whole plan, or the plan with every candidate of one op."""
     report: dict[str, Any] = {
         "graph": plan.graph.name,
         "arch": plan.budget.arch,
@@ -64,7 +64,7 @@ def _op_summary(plan: BudaPlan, name: str) -> dict[str, Any]:
 
 
 def _steps_json(spec: OpSpec) -> dict[str, Any]:
-    """The steps of a fused op, each with the op of the graph that it was."""
+    """Returns the steps of a fused op, each with the op of the graph that became it."""
     if spec.fused is None:
         return {}
     steps = [{"name": s.name, "op": s.origin, "inputs": list(s.inputs), "output": s.output} for s in spec.fused.steps]
@@ -88,7 +88,7 @@ def _candidate_json(candidate: Candidate) -> dict[str, Any]:
 
 
 def model_json(model: OpModel) -> dict[str, Any]:
-    """An op model."""
+    """Returns an op model as JSON."""
     return {
         "grid_shape": {"r": model.grid.r, "c": model.grid.c},
         "op_type": model.spec.type,
@@ -124,7 +124,7 @@ def _buffer_json(buffer: BufferModel) -> dict[str, Any]:
 
 
 def plan_lines(plan: BudaPlan) -> Iterator[str]:
-    """The plan: epochs, and in each the ops with their models."""
+    """Yields the plan in lines: epochs, and in each the ops with their models."""
     yield from _head(plan)
     crossing, switch, loading = plan.crossing_bytes(), plan.switch_cycles(), plan.load_cycles()
     trains = any(epoch.kind != "forward" for epoch in plan.epochs)
@@ -149,7 +149,7 @@ def plan_lines(plan: BudaPlan) -> Iterator[str]:
 
 
 def op_lines(plan: BudaPlan, name: str) -> Iterator[str]:
-    """Every candidate of one op, and the chosen one."""
+    """Yields every candidate of one op, and the chosen one."""
     legal, choice = plan.legal[plan.graph.node(name).name], plan.choices[name]
     yield from _head(plan)
     node = plan.graph.node(name)
@@ -174,7 +174,7 @@ def op_lines(plan: BudaPlan, name: str) -> Iterator[str]:
 
 
 def dram_queues_note(plan: BudaPlan) -> str:
-    """What waits in DRAM between epochs, in a sentence."""
+    """Describes in a sentence what waits in DRAM between epochs."""
     total, switches = sum(plan.crossing_bytes()), sum(plan.switch_cycles())
     return f"Epoch switches write {total:,} bytes of activations to DRAM and read them back: {switches:,} cycles."
 

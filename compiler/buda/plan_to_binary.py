@@ -38,7 +38,7 @@ def to_binary(
     host_outputs: bool = True,
     version: str = "",
 ) -> PlannedProgram:
-    """The binary of a planned graph. Raises CompilerInputError if a kernel or room in DRAM is missing."""
+    """Returns the binary of a planned graph. Raises CompilerInputError if a kernel or space in DRAM is missing."""
     models = {name: choice.model for name, choice in planned.choices.items()}
     graph = planned.graph
     program = to_program(graph, {name: model.u_kt for name, model in models.items()})
@@ -54,7 +54,7 @@ def to_binary(
 
 
 def placed_op(graph: BudaGraph, model: OpModel, placement: Placement, program: GraphProgram) -> PlacedOp:
-    """One op of the plan."""
+    """Returns one op of the plan."""
     *steps, operation = program.operations_of(graph.node(placement.op.name))
     return PlacedOp(
         placement.op.name,
@@ -77,12 +77,12 @@ def placed_op(graph: BudaGraph, model: OpModel, placement: Placement, program: G
 
 
 def block_plan(block: BlockShape) -> BlockPlan:
-    """A block shape as the binary names it."""
+    """Describes a block shape as the binary does."""
     return BlockPlan(block.t, block.mblock_m, block.mblock_n, block.ublock.rt, block.ublock.ct)
 
 
 def buffers(model: OpModel) -> tuple[CoreBuffer, ...]:
-    """What an op model holds in each core's L1."""
+    """Returns the buffers of an op model in each core's L1."""
     out = model.output
     return (
         *(_core_buffer("input", i, buffer) for i, buffer in enumerate(model.inputs)),
@@ -100,7 +100,7 @@ def _core_buffer(role: str, operand: int, buffer: BufferModel, times: int = 1) -
 def queues(
     planned: BudaPlan, program: GraphProgram, dram: str, host_inputs: bool = True, host_outputs: bool = True
 ) -> tuple[QueuePlan, ...]:
-    """Inputs, parameters and outputs, and what one epoch leaves to another or an edge was cut for."""
+    """Returns the queues of inputs, parameters and outputs, and those between epochs or on cut edges."""
     graph = planned.graph
     models = {name: choice.model for name, choice in planned.choices.items()}
     placed = {p.op.name: p for epoch in planned.epochs for p in epoch.placements}
@@ -177,9 +177,9 @@ def _queue(
 
 
 def _read_as(node: Node, model: OpModel, operand: int) -> tuple[Grid, BlockShape]:
-    """The grid over which a queue lies so that each core of its reader has a part, where the shape divides so.
+    """Returns the grid over which a queue lies, so that each core of its reader has a part if the shape divides so.
 
-    Of a picker each row of cores has the different tiles of its share, once each.
+    For a picker, each row of cores has the different tiles of its share, once each.
     """
     wanted, shape = model.input_grid(operand), node.shape
     if model.spec.sparse is not None and operand == 0:

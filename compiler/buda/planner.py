@@ -1,4 +1,4 @@
-"""The planner: a Buda graph in, a plan out: each op's model and cores, epoch after epoch, and why."""
+"""Plans a Buda graph: chooses each op's model and cores, epoch after epoch, and records why."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from opscope.compiler.target.system_desc import load_board
 PROGRAM_BYTES = 56 * 1024
 """L1 of a core that holds the programs of its three compute threads (tt-budabackend: L1 map, TRISC sections)."""
 ROUTE_BYTES = 65_408
-"""L1 of a core that holds its routes: the overlay blob."""
+"""L1 of a core that holds its routes (the overlay blob)."""
 
 
 @dataclass(frozen=True)
 class BudaPlan:
-    """What the balancer and the placer made of a graph."""
+    """The result of balancing and placing a graph."""
 
     graph: BudaGraph
     budget: Budget
@@ -33,7 +33,7 @@ class BudaPlan:
     legal: Mapping[str, LegalModels]
     choices: Mapping[str, Choice]
     cuts: tuple[Edge, ...]
-    """Edges whose data rests in DRAM, because no pair of models streams along them."""
+    """Edges whose data waits in DRAM, because no pair of models streams along them."""
     epochs: tuple[Epoch, ...]
 
     @property
@@ -43,11 +43,11 @@ class BudaPlan:
 
     @property
     def unmeasured(self) -> Mapping[str, int]:
-        """Kinds of op whose cycles nobody measured on this chip, and how many ops there are of each."""
+        """Kinds of op whose cycles were never measured on this chip, and the number of ops of each."""
         return Counter(kind for node in self.graph.ops for kind in unmeasured(self.budget.arch, node))
 
     def crossing_bytes(self) -> tuple[int, ...]:
-        """Per epoch, the bytes of activations that a later one reads: written to DRAM at the switch."""
+        """Per epoch, the bytes of activations that a later one reads, written to DRAM at the switch."""
         where = {p.op.name: epoch.number for epoch in self.epochs for p in epoch.placements}
         crossing = [0] * len(self.epochs)
         for node in self.graph.ops:
@@ -57,15 +57,15 @@ class BudaPlan:
         return tuple(crossing)
 
     def load_bytes(self) -> tuple[int, ...]:
-        """Per epoch, the bytes of programs and routes that its cores are loaded with: TT-Buda's room for both."""
+        """Per epoch, the bytes of programs and routes that its cores load: the space that TT-Buda reserves for both."""
         return tuple(epoch.cores * (PROGRAM_BYTES + ROUTE_BYTES) for epoch in self.epochs)
 
     def switch_cycles(self) -> tuple[int, ...]:
-        """Per epoch, cycles to write its activations to DRAM and to read them back, all channels busy."""
+        """Per epoch, cycles to write its activations to DRAM and to read them back, with all channels busy."""
         return self._dram_cycles(2 * size for size in self.crossing_bytes())
 
     def load_cycles(self) -> tuple[int, ...]:
-        """Per epoch, cycles to load programs and routes from DRAM into L1, all channels busy."""
+        """Per epoch, cycles to load programs and routes from DRAM into L1, with all channels busy."""
         return self._dram_cycles(self.load_bytes())
 
     def _dram_cycles(self, sizes: Iterable[int]) -> tuple[int, ...]:
@@ -74,7 +74,7 @@ class BudaPlan:
 
 
 def budget_of(arch: str, harvested: int = 0) -> Budget:
-    """The budget of a board or arch, without the rows of the mask; `a,b` are several cards of one kind.
+    """Returns the budget of a board or arch, without the rows of the mask; `a,b` means several cards of one kind.
 
     Raises ValueError, CompilerInputError.
     """
@@ -94,7 +94,7 @@ def plan(
     policy_options: PolicyOptions | None = None,
     placer: PlacerOptions | None = None,
 ) -> BudaPlan:
-    """Plans `graph`. Raises CompilerInputError: an op without a legal model, an unknown policy, an illegal override."""
+    """Plans `graph`. Raises CompilerInputError for an op without a legal model, an unknown policy, a bad override."""
     chosen = policy(policy_name, policy_options)
     legal = legalize_graph(graph, budget, legalizer)
     models = {}

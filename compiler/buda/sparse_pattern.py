@@ -1,4 +1,4 @@
-"""Which tiles of a sparse matrix are not zero: the left operand of a sparse matmul.
+"""The non-zero tiles of a sparse matrix, the left operand of a sparse matmul.
 
 A convolution is a sparse matmul (the *picker* gathers, for each kernel tap, the input rows that the tap reads, one tap
 below the other) and then a dense one with the weights.
@@ -16,28 +16,28 @@ from opscope.compiler.errors import CompilerInputError
 from opscope.compiler.target.formats import TILE
 
 STRIP_HEADER_BYTES = 6
-"""Encoding of a strip (a column of blocks): its index and how many of its blocks follow."""
+"""Bytes that encode a strip (a column of blocks): its index and the number of its blocks that follow."""
 INDEX_BYTES = 2
-"""Encoding of a block or of a tile."""
+"""Bytes that encode a block or a tile."""
 INDEX_BITS = 16
-"""Bits in which a tile's identity and its place in its block must fit."""
+"""Bits that a tile's identity and its place in its block must fit in."""
 
 
 @dataclass(frozen=True)
 class SparseShare:
-    """What the busiest row of cores has of a pattern: counts over all of `t`."""
+    """The pattern's share of the busiest row of cores, in counts over all of `t`."""
 
     nz_tiles: int
     nz_ublocks: int
     nz_strips: int
     unique_tiles: int
-    """Different tiles, the zero tile counted: held in L1 once each."""
+    """Different tiles, including the zero tile, each held in L1 once."""
     encoding_bytes: int
 
 
 @dataclass(frozen=True)
 class Windows:
-    """The windows of a 2-D convolution or pool over `size` pixels: what its picker picks."""
+    """The windows of a 2-D convolution or pool over `size` pixels, which its picker picks."""
 
     size: tuple[int, int]
     kernel: tuple[int, int]
@@ -48,22 +48,22 @@ class Windows:
 
 @dataclass(frozen=True, eq=False)
 class SparsePattern:
-    """The tiles that are not zero, as (row, column, identity): equal tiles have the same identity.
+    """The non-zero tiles, as (row, column, identity); equal tiles have the same identity.
 
-    Compared by identity: patterns have up to a hundred thousand tiles and are looked up often.
+    Compared by identity, since patterns have up to a hundred thousand tiles and are looked up often.
     """
 
     rows: int
     cols: int
     tiles: tuple[tuple[int, int, int], ...]
     taps: int = 1
-    """Equal parts one below the other; a convolution has one per kernel tap."""
+    """Number of equal parts, one below the other; a convolution has one per kernel tap."""
     windows: Windows | None = None
-    """The convolution that it is the picker of, if any."""
+    """The windows of the convolution whose picker this is, if any."""
 
     @classmethod
     def of(cls, entries: Iterable[tuple[int, int]], rows: int, cols: int, taps: int = 1) -> SparsePattern:
-        """The pattern of a 0/1 matrix of `rows` x `cols` elements (whole tiles) with ones at `entries`."""
+        """Returns the pattern of a 0/1 matrix of `rows` x `cols` elements (whole tiles) with ones at `entries`."""
         if rows % TILE or cols % TILE:
             raise CompilerInputError(f"sparse matrix: expected whole tiles, got {rows}x{cols} elements")
         inside: dict[tuple[int, int], list[int]] = {}
@@ -83,7 +83,7 @@ class SparsePattern:
         padding: tuple[tuple[int, int], tuple[int, int]],
         dilation: tuple[int, int] = (1, 1),
     ) -> SparsePattern:
-        """The picker of a 2-D convolution over `size` pixels; the same object for equal ones."""
+        """Returns the picker of a 2-D convolution over `size` pixels; equal ones are the same object."""
         entries, per_tap = picked_pixels(size, kernel, stride, padding, dilation)
         taps = prod(kernel)
         pattern = cls.of(entries, taps * per_tap, -(-prod(size) // TILE) * TILE, taps)
@@ -91,11 +91,11 @@ class SparsePattern:
 
     @cached_property
     def unique_tiles(self) -> int:
-        """Different tiles, the zero tile counted."""
+        """Number of different tiles, including the zero tile."""
         return 1 + max((identity for *_, identity in self.tiles), default=0)
 
     def most_inner_tiles(self, ublock_rows: int, u_rt: int) -> int:
-        """Widest block along the inner dimension that the encoding can name; 0 where not even one tile can be.
+        """Widest block along the inner dimension that the encoding can address; 0 if not even one tile fits.
 
         A 16-bit index holds a tile's identity (or its block's row, whichever is longer) and its place in the block.
         """
@@ -103,14 +103,14 @@ class SparsePattern:
         return 1 << room if room > 0 else 0
 
     def legal_inner_tiles(self, grid_r: int, t: int, z_major: bool, sizes: Sequence[int]) -> tuple[int, ...]:
-        """Those of `sizes` with which every core, piece after piece, only goes forward through the right operand."""
+        """Returns those of `sizes` with which every core only goes forward through the right operand, in all pieces."""
         steps = self._steps(grid_r, t, z_major)
         if steps is None:
             return ()
         return tuple(size for size in sizes if all(last // size <= first // size for last, first in steps))
 
     def _steps(self, grid_r: int, t: int, z_major: bool) -> frozenset[tuple[int, int]] | None:
-        """(last column of a piece, first column of the core's next one), for all cores and pieces."""
+        """Returns (last column of a piece, first column of the core's next one), for all cores and pieces."""
         key = (grid_r, t, z_major)
         if key not in self._stepped:
             slices = self._cut_rows(*key)
@@ -123,7 +123,7 @@ class SparsePattern:
         return self._stepped[key]
 
     def share(self, grid_r: int, t: int, z_major: bool, u_rt: int, u_kt: int) -> SparseShare:
-        """The largest share of a row of cores. Rows must divide into `grid_r` x `t` pieces."""
+        """Returns the largest share of a row of cores. Rows must divide into `grid_r` x `t` pieces."""
         key = (grid_r, t, z_major, u_rt, u_kt)
         if key not in self._shares:
             self._shares[key] = self._largest_share(*key)
@@ -155,9 +155,9 @@ class SparsePattern:
         return {}
 
     def _cut_rows(self, grid_r: int, t: int, z_major: bool) -> list[list[list[tuple[int, int, int]]]] | None:
-        """[piece][core] -> its tiles, rows counted inside the piece; None if the rows do not divide.
+        """Returns [piece][core] -> its tiles, with rows counted inside the piece; None if the rows do not divide.
 
-        In z-major order a piece is the same rows of every tap, otherwise rows are dealt out from the top.
+        In z-major order a piece is the same rows of every tap, otherwise rows are distributed from the top.
         """
         groups = self.taps if z_major else 1
         if self.rows % (grid_r * t * groups):
@@ -180,7 +180,7 @@ def picked_pixels(
     padding: Sequence[tuple[int, int]],
     dilation: Sequence[int] = (1, 1),
 ) -> tuple[list[tuple[int, int]], int]:
-    """(row, pixel that it reads) of a convolution's picker, and rows per kernel tap, padded to whole tiles."""
+    """Returns (row, pixel that it reads) for a convolution's picker, and rows per kernel tap, padded to whole tiles."""
     axes = range(2)
     out = [(size[a] + sum(padding[a]) - (kernel[a] - 1) * dilation[a] - 1) // stride[a] + 1 for a in axes]
     per_tap = -(-prod(out) // TILE) * TILE

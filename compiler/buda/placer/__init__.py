@@ -1,1 +1,1 @@
-"""The placer: op models onto cores, epoch after epoch."""
+"""The placer, which puts op models on cores, epoch after epoch."""

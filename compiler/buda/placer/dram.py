@@ -1,8 +1,8 @@
-"""DRAM for queues: which channel and which address, for each core's part of a queue.
+"""Places queues in DRAM: chooses a channel and an address for each core's part of a queue.
 
-What stays (inputs, parameters, outputs) is placed first, the largest first; a queue between epochs then lives from the
-epoch that writes it to the last that reads it, and its room is given to others. Best fit within a channel. Wormhole's
-channels are two of half the size, each with its own bandwidth (tt-buda: csrc/placer/dram_allocator.cpp).
+Queues that stay (inputs, parameters, outputs) are placed first, the largest first. A queue between epochs lives from
+the epoch that writes it to the last one that reads it; its space is then reused. Within a channel it is a best fit.
+A Wormhole channel counts as two of half the size, with their own bandwidth (tt-buda: csrc/placer/dram_allocator.cpp).
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from opscope.compiler.target.plan import Allocation
 
 ALIGNMENT = 32
 HALVES = {"wormhole_b0": 2}
-"""Channels that the allocator makes of one."""
+"""Parts into which the allocator divides each channel."""
 FIRST = {"grayskull": 0x100, "wormhole_b0": 0x20, "blackhole": 0x20}
-"""First address that a queue may have: the first bytes hold the host's barrier."""
+"""First address that a queue may have; the bytes before it hold the host's barrier."""
 WORKERS: Mapping[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
     "grayskull": (tuple(range(1, 13)), (1, 2, 3, 4, 5, 7, 8, 9, 10, 11)),
     "wormhole_b0": ((1, 2, 3, 4, 6, 7, 8, 9), (1, 2, 3, 4, 5, 7, 8, 9, 10, 11)),
     "blackhole": ((*range(1, 8), *range(10, 17)), tuple(range(2, 12))),
 }
-"""NoC columns and rows of the cores (tt-umd's descriptors, as are the next)."""
+"""NoC columns and rows of the cores (from tt-umd's descriptors, like the next two)."""
 DRAM_TILES: Mapping[str, tuple[tuple[int, int], ...]] = {
     "grayskull": ((1, 0), (1, 6), (4, 0), (4, 6), (7, 0), (7, 6), (10, 0), (10, 6)),
     "wormhole_b0": ((0, 0), (0, 5), (5, 0), (5, 2), (5, 3), (5, 5)),
@@ -32,26 +32,26 @@ DRAM_TILES: Mapping[str, tuple[tuple[int, int], ...]] = {
 }
 """NoC column and row of each channel's first port."""
 SIZE: Mapping[str, tuple[int, int]] = {"grayskull": (13, 12), "wormhole_b0": (10, 12), "blackhole": (17, 12)}
-"""Columns and rows of the NoC, whose links wrap round."""
+"""Columns and rows of the NoC, whose links wrap around."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """A queue that wants room: one part for each of `cores`, the cores that write or read it."""
+    """A queue that needs space: one part for each of `cores`, the cores that write or read it."""
 
     name: str
     part_bytes: int
     cores: tuple[tuple[int, int], ...]
     """Logical (row, column) of the core of each part."""
     stays: bool
-    """Whether it is there in every epoch."""
+    """Whether the queue exists in every epoch."""
     first_epoch: int = 0
     last_epoch: int = 0
 
 
 @dataclass
 class Channel:
-    """One channel: best fit among its free stretches."""
+    """One channel, with a best fit among its free ranges."""
 
     start: int
     size: int
@@ -67,7 +67,7 @@ class Channel:
         return sum(self.free.values())
 
     def take(self, size: int) -> int | None:
-        """Address of `size` bytes in the smallest stretch that holds them; None if none does."""
+        """Returns the address of `size` bytes in the smallest free range that holds them; None if none does."""
         fits = [(have, address) for address, have in self.free.items() if have >= size]
         if not fits:
             return None
@@ -78,7 +78,7 @@ class Channel:
         return address
 
     def release(self, address: int, size: int) -> None:
-        """Frees a stretch, joined with those beside it."""
+        """Frees a range and joins it with free neighbours."""
         merged: dict[int, int] = {}
         last = None
         for start, length in sorted([*self.free.items(), (address, size)]):
@@ -136,7 +136,7 @@ def _closest(arch: str) -> Picker:
         taken = used.setdefault(request.first_epoch, set())
         if len(taken) == len(channels):
             taken.clear()
-        # Channels share their bandwidth among an epoch's queues: one that is in use comes last.
+        # An epoch's queues share a channel's bandwidth, so a channel that is already used comes last.
         channel = min(range(len(channels)), key=lambda i: (i in taken, hops(request.cores[part], i), i))
         taken.add(channel)
         return channel
@@ -150,11 +150,11 @@ PICKERS: Mapping[str, Callable[[str], Picker]] = {
     "GREATEST_CAPACITY": _greatest_capacity,
     "CLOSEST": _closest,
 }
-"""TT-Buda's DRAM placement algorithms. Flip-flop: inputs over all channels, epochs in turn over either half."""
+"""TT-Buda's DRAM placement algorithms. Flip-flop puts inputs on all channels, and epochs on either half in turn."""
 
 
 def channels_of(budget: Budget) -> list[Channel]:
-    """A chip's channels, empty."""
+    """Returns a chip's channels, empty."""
     halves = HALVES.get(budget.arch, 1)
     size = budget.dram_channel_bytes // halves
     first = FIRST[budget.arch]
@@ -169,9 +169,9 @@ def channels_of(budget: Budget) -> list[Channel]:
 def place_queues(
     requests: Iterable[Request], budget: Budget, algorithm: str = "ROUND_ROBIN"
 ) -> dict[str, tuple[Allocation, ...]]:
-    """Channel and address of every part of every queue of one chip.
+    """Returns channel and address of every part of every queue of one chip.
 
-    Raises CompilerInputError for an unknown algorithm, or where no channel has room.
+    Raises CompilerInputError for an unknown algorithm, or if no channel has space.
     """
     if algorithm not in PICKERS:
         raise CompilerInputError(f"dram placement: expected {', '.join(PICKERS)}, got {algorithm!r}")

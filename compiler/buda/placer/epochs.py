@@ -1,7 +1,7 @@
-"""Ops onto rectangles of cores, in the order of the graph: an epoch is what fits on the chip at once.
+"""Places ops on rectangles of cores, in the order of the graph; an epoch is what fits on the chip at once.
 
-First fit: rows from the top, in each row from the left. An op that is taller than wide and than the band of ops beside
-it is laid on its side, if it then starts no later. What does not fit starts the next epoch.
+It is a first fit: rows from the top, each row from the left. An op that is taller than wide, and taller than the band
+of ops beside it, is transposed if it then starts no later. An op that does not fit starts the next epoch.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from opscope.compiler.buda.balancer.shapes import Grid
 from opscope.compiler.errors import CompilerInputError
 
 HARVESTABLE_ROWS = frozenset({1, 2, 3, 4, 5, 7, 8, 9, 10, 11})
-"""Physical rows of a die that hold cores and may be switched off."""
+"""Physical rows of a die that have cores and may be switched off."""
 
 
 @dataclass(frozen=True)
 class OpToPlace:
-    """An op, its grid, and in which pass it runs: forward, backward and optimizer ops never share an epoch."""
+    """An op, its grid and its pass: forward, backward and optimizer ops never share an epoch."""
 
     name: str
     grid: Grid
@@ -28,7 +28,7 @@ class OpToPlace:
 
 @dataclass(frozen=True)
 class Placement:
-    """Where an op is: the rectangle's first core, and its shape there."""
+    """The place of an op: the rectangle's first core, and its shape there."""
 
     op: OpToPlace
     chip: int
@@ -45,7 +45,7 @@ class Placement:
 
 @dataclass(frozen=True)
 class PlacerOptions:
-    """What a caller may ask of the placer."""
+    """Options of the placer."""
 
     epoch_breaks: Collection[str] = ()
     """Ops that start an epoch."""
@@ -54,12 +54,12 @@ class PlacerOptions:
     chips: int = 1
     transpose: bool = True
     chip_order: tuple[int, ...] = ()
-    """Chips in the order in which they are filled; empty: by number."""
+    """Chips in the order in which they are filled; empty for numeric order."""
 
 
 @dataclass(frozen=True)
 class Epoch:
-    """What runs at once on one chip."""
+    """The ops that run at once on one chip."""
 
     number: int
     chip: int
@@ -67,7 +67,7 @@ class Epoch:
 
     @property
     def kind(self) -> str:
-        """Forward, backward or optimizer: its ops are of one epoch type."""
+        """Forward, backward or optimizer; all ops of an epoch have the same type."""
         return self.placements[0].op.epoch_type if self.placements else "forward"
 
     @property
@@ -77,7 +77,7 @@ class Epoch:
 
     @property
     def cycles(self) -> int:
-        """Cycles per input: those of the slowest op, since all ops run as a pipeline."""
+        """Cycles per input, which are those of the slowest op, since all ops run as a pipeline."""
         return max((placement.op.cycles for placement in self.placements), default=0)
 
 
@@ -97,9 +97,9 @@ class CoreGrid:
         return None
 
     def band_height(self, row: int, col: int) -> int:
-        """Rows of the band of ops that already stands left of a core, from that core's row down; 0 where none does.
+        """Rows of the band of ops to the left of a core, from that core's row down; 0 if there is none.
 
-        On a chip that is taller than wide a new band has all rows that are left.
+        On a chip that is taller than wide a new band has all remaining rows.
         """
         for left in range(col - 1, -1, -1):
             if (row, left) in self.taken:
@@ -110,12 +110,12 @@ class CoreGrid:
         return self.grid.r - row if self.grid.r > self.grid.c else 0
 
     def take(self, placement: Placement) -> None:
-        """Marks a placement's cores."""
+        """Marks the cores of a placement as taken."""
         self.taken.update(placement.cores())
 
 
 def place(ops: Iterable[OpToPlace], grid: Grid, options: PlacerOptions | None = None) -> tuple[Epoch, ...]:
-    """Epochs for `ops` on chips of that grid. Raises CompilerInputError for an op that is larger than a chip."""
+    """Returns epochs for `ops` on chips of that grid. Raises CompilerInputError for an op larger than a chip."""
     options = options or PlacerOptions()
     epochs: list[tuple[int, list[Placement]]] = []
     order = options.chip_order or tuple(range(options.chips))
@@ -146,7 +146,7 @@ def _start(epochs: list[tuple[int, list[Placement]]], chip: int, grid: Grid) -> 
 
 
 def try_place(op: OpToPlace, cores: CoreGrid, chip: int, epoch: int, transpose: bool) -> Placement | None:
-    """Where the op would go among what is placed already; None if it does not fit."""
+    """Returns where the op would go beside the placed ones; None if it does not fit."""
     upright = cores.first_free(op.grid)
     lying = Grid(op.grid.c, op.grid.r)
     tall = transpose and op.grid.r > op.grid.c and bool(cores.taken)
@@ -159,7 +159,7 @@ def try_place(op: OpToPlace, cores: CoreGrid, chip: int, epoch: int, transpose: 
 
 
 def harvested_grid(grid: Grid, mask: int) -> Grid:
-    """The grid that is left of a chip without the rows of `mask`. Raises CompilerInputError for a row without cores."""
+    """Returns a chip's grid without the rows of `mask`. Raises CompilerInputError for a row without cores."""
     rows = [bit for bit in range(mask.bit_length()) if mask >> bit & 1]
     for row in rows:
         if row not in HARVESTABLE_ROWS:
