@@ -1,15 +1,15 @@
-"""Writes what the back end makes of a netlist, for inspection: kernels, per-thread programs, pipes with their routes.
+"""Writes the back end's output for a netlist, for inspection: kernels, per-thread programs, pipes with their routes.
 
 The folder is laid out as TT-Buda's output folder:
 
     <name>_netlist.yaml
     hlks/<op>.yaml                                  block dimensions and formats that the op's kernel is compiled for
-    graph_<graph>/op_<i>/tensix_thread<n>.yaml      what its three threads do: 0 unpack, 1 math, 2 pack
+        graph_<graph>/op_<i>/tensix_thread<n>.yaml      programs of its three threads: 0 unpack, 1 math, 2 pack
     temporal_epoch_<e>/overlay/pipegen.yaml         buffers and pipes of the epoch
     temporal_epoch_<e>/overlay/blobs/<chip>_<y>_<x>.yaml   one core's streams
     queues.yaml                                     where queues lie
 
-On hardware these are compiled by a RISC-V compiler and an overlay blob generator; here they are read.
+On hardware a RISC-V compiler and an overlay blob generator compile these; here they are only for reading.
 """
 
 from __future__ import annotations

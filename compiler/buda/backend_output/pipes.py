@@ -1,7 +1,7 @@
-"""Pipes: for each core that reads an operand, which tiles come to it, from where, in which order, by which way.
+"""Pipes: for each core that reads an operand, which tiles arrive, from where, in which order and by which route.
 
-Every tile of a producer's result has a number; the TMs of the edge are done on the numbers, so that the consumer's
-view of them says where each tile that it reads was made (TT-Buda's net2pipe does this with a tile map).
+Every tile of a producer's result has a number. The TMs of the edge are applied to the numbers, so that the consumer's
+view of them shows where each tile that it reads was made (TT-Buda's net2pipe does this with a tile map).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Core = tuple[int, int]
 
 @dataclass(frozen=True)
 class Run:
-    """Tiles that follow each other in one core's buffer, or in a queue (core None)."""
+    """Consecutive tiles in one core's buffer, or in a queue (core None)."""
 
     core: Core | None
     first: int
@@ -32,7 +32,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Pipe:
-    """What reaches a set of cores that read the same tiles: one core, or those to which a matmul multicasts."""
+    """The data for a set of cores that read the same tiles: one core, or the cores that a matmul multicasts to."""
 
     name: str
     producer: str
@@ -45,11 +45,11 @@ class Pipe:
 
     @property
     def tiles(self) -> int:
-        """Tiles that it delivers for one input."""
+        """Number of tiles that it delivers for one input."""
         return sum(run.tiles for run in self.runs)
 
     def row(self) -> dict[str, Any]:
-        """As it is written."""
+        """Returns the pipe as it is written to the file."""
         return {
             "name": self.name,
             "from": self.producer,
@@ -63,7 +63,7 @@ class Pipe:
 
 
 def tile_numbers(shape: TensorShape, tms: tuple[Tm, ...]) -> np.ndarray:
-    """The number of each tile of a result as a consumer sees them: (z, rows, columns) of tiles; -1: zeros."""
+    """Returns the number of each tile of a result as a consumer sees it: (z, rows, columns) of tiles; -1 for zeros."""
     x = np.arange(shape.tiles).reshape(shape.w * shape.z, shape.rt, shape.ct)
     for tm in tms:
         z, r, c = x.shape
@@ -88,7 +88,7 @@ def tile_numbers(shape: TensorShape, tms: tuple[Tm, ...]) -> np.ndarray:
 
 
 def pipes_of(plan: BudaPlan, placed: dict[str, PlacedOp], node: Node) -> list[Pipe]:
-    """Every pipe into an op; none for a picker, which each core has in L1."""
+    """Returns every pipe into an op, but none for a picker, which each core has in L1."""
     pipes = []
     for edge in plan.graph.operands(node.name):
         if node.spec.sparse is not None and edge.operand == 0:
@@ -118,14 +118,14 @@ def _edge_pipes(plan: BudaPlan, placed: dict[str, PlacedOp], node: Node, edge: E
 
 
 def _index(r: int, c: int, rows: int, cols: int, transposed: bool) -> int:
-    """Place of core (r, c) of the model among `PlacedOp.cores()`."""
+    """Returns the index of core (r, c) of the model in `PlacedOp.cores()`."""
     return c * rows + r if transposed else r * cols + c
 
 
 def _shares(
     graph: BudaGraph, node: Node, model: OpModel, edge: Edge, numbers: np.ndarray
 ) -> Iterator[tuple[list[Core], np.ndarray]]:
-    """Cores that read the same tiles, and these in the order in which the kernel takes them."""
+    """Yields the cores that read the same tiles, and these tiles in the order in which the kernel takes them."""
     grid = model.grid
     if node.spec.is_matmul and edge.operand == 0:
         for r in range(grid.r):
@@ -140,7 +140,7 @@ def _shares(
 
 
 def _taken(node: Node, model: OpModel, operand: int, numbers: np.ndarray, r: int, c: int) -> np.ndarray:
-    """Numbers of the tiles that core (r, c) takes, piece after piece; a product takes its inner blocks in order."""
+    """Returns the numbers of the tiles that core (r, c) takes, by pieces; a product takes its inner blocks in order."""
     _, rt, ct = numbers.shape
     pieces = []
     by_rows, by_cols = _cut(node, operand)
@@ -154,7 +154,7 @@ def _taken(node: Node, model: OpModel, operand: int, numbers: np.ndarray, r: int
 
 
 def _cut(node: Node, operand: int) -> tuple[bool, bool]:
-    """Whether an operand's rows and columns are dealt to the cores."""
+    """Whether an operand's rows and whether its columns are distributed over the cores."""
     if node.spec.is_matmul:
         return operand != 1, operand != 0
     if node.spec.type == "reduce":
@@ -169,7 +169,7 @@ def _slice(size: int, cores: int, core: int, pieces: int, piece: int) -> slice:
 
 
 def _blocks(part: np.ndarray, model: OpModel, operand: int) -> np.ndarray:
-    """A product's operand, inner block after inner block, as its kernel reads it."""
+    """Returns a product's operand by inner blocks, as its kernel reads it."""
     z, rt, ct = part.shape
     u_kt = model.u_kt
     if operand == 0 and ct % u_kt == 0:
@@ -178,7 +178,7 @@ def _blocks(part: np.ndarray, model: OpModel, operand: int) -> np.ndarray:
 
 
 def _owners(node: Node, model: OpModel) -> tuple[np.ndarray, np.ndarray]:
-    """For each tile of a result: the core of the model's grid that makes it, and its place among that core's tiles."""
+    """Returns for each tile of a result the core of the model's grid that makes it, and its place on that core."""
     shape, grid, stream = node.shape, model.grid, model.stream
     z = shape.w * shape.z
     height, width = shape.rt // (grid.r * stream.r), shape.ct // (grid.c * stream.c)
@@ -197,7 +197,7 @@ def _owners(node: Node, model: OpModel) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _runs(tiles: np.ndarray, where: tuple[np.ndarray, np.ndarray] | None, sender: PlacedOp | None) -> Iterator[Run]:
-    """The tiles as runs of neighbours."""
+    """Yields the tiles as runs of neighbours."""
     tiles = tiles[tiles >= 0]
     if not len(tiles):
         return
@@ -216,7 +216,7 @@ def _runs(tiles: np.ndarray, where: tuple[np.ndarray, np.ndarray] | None, sender
 
 
 def _route(arch: str, source: Core, target: Core) -> tuple[Core, ...]:
-    """NoC 0's way: right along the row of the sender, then down the column of the reader; links wrap round."""
+    """Returns NoC 0's route: right along the sender's row, then down the reader's column; links wrap around."""
     columns, rows = WORKERS[arch]
     width, height = SIZE[arch]
     (x, y), (tx, ty) = (columns[source[1]], rows[source[0]]), (columns[target[1]], rows[target[0]])

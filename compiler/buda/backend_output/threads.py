@@ -19,7 +19,7 @@ Steps = list[dict[str, Any]]
 
 
 def kernel_arguments(graph: BudaGraph, node: Node, model: OpModel) -> dict[str, Any]:
-    """What the op's kernel is compiled for."""
+    """Returns the settings that the op's kernel is compiled with."""
     spec, block = node.spec, model.block
     edges = graph.operands(node.name)
     return {
@@ -48,7 +48,7 @@ def kernel_arguments(graph: BudaGraph, node: Node, model: OpModel) -> dict[str, 
 
 
 def _steps_of(spec: OpSpec) -> dict[str, Any]:
-    """A fused op's steps, and its buffers between them."""
+    """Returns a fused op's steps, and its buffers between them."""
     if spec.fused is None:
         return {}
     steps = [{"step": s.name, "inputs": list(s.inputs), "output": s.output} for s in spec.fused.steps]
@@ -56,7 +56,7 @@ def _steps_of(spec: OpSpec) -> dict[str, Any]:
 
 
 def threads(graph: BudaGraph, node: Node, model: OpModel) -> tuple[Steps, Steps, Steps]:
-    """Programs of threads 0, 1 and 2."""
+    """Returns the programs of threads 0, 1 and 2."""
     if node.spec.type == "matmul":
         return _matmul(node, model)
     if node.spec.sparse is not None:
@@ -69,19 +69,19 @@ def threads(graph: BudaGraph, node: Node, model: OpModel) -> tuple[Steps, Steps,
 
 
 def _loop(count: int, of: str, steps: Steps) -> Steps:
-    """Steps `count` times."""
+    """Repeats steps `count` times."""
     return [{"loop": count, "of": of, "steps": steps}]
 
 
 def _over_blocks(model: OpModel, steps: Steps) -> Steps:
-    """Steps for every micro block of every macro block."""
+    """Repeats steps for every micro block of every macro block."""
     block = model.block
     inner = _loop(block.mblock_m, "mblock_m", _loop(block.mblock_n, "mblock_n", steps))
     return _loop(block.t, "t", inner)
 
 
 def _pack(node: Node, model: OpModel, steps_before: Iterable[dict[str, Any]] = ()) -> Steps:
-    """Thread 2: each micro block of Dst to the output buffer."""
+    """Returns thread 2's program: it packs each micro block of Dst to the output buffer."""
     tiles = model.block.ublock.tiles
     pack = {"df": node.data_format, **({"relu": True} if node.spec.relu else {})}
     steps = [
@@ -96,7 +96,7 @@ def _pack(node: Node, model: OpModel, steps_before: Iterable[dict[str, Any]] = (
 
 
 def _matmul(node: Node, model: OpModel) -> tuple[Steps, Steps, Steps]:
-    """Per inner block: a row of micro blocks of the left operand, each times those of the right one."""
+    """Multiplies, per inner block, a row of micro blocks of the left operand with those of the right one."""
     block, ublock, deep = model.block, model.block.ublock, model.u_kt
     left, right = ublock.rt * deep, deep * ublock.ct
     reload = node.spec.intermediate_format or node.data_format
@@ -142,7 +142,7 @@ def _matmul(node: Node, model: OpModel) -> tuple[Steps, Steps, Steps]:
 
 
 def _sparse(node: Node, model: OpModel) -> tuple[Steps, Steps, Steps]:
-    """Only blocks that are not zero: the encoding names them, strip by strip."""
+    """Computes only non-zero blocks, which the encoding lists strip by strip."""
     share = node.spec.pattern.share(
         model.grid.r, model.stream.r, model.stream.z_major, model.block.ublock.rt, model.u_kt
     )
@@ -184,7 +184,7 @@ def _eltwise(graph: BudaGraph, node: Node, model: OpModel) -> tuple[Steps, Steps
 
 
 def _fused(fused: Fused, node: Node, model: OpModel) -> tuple[Steps, Steps, Steps]:
-    """Per micro block, step after step: what is in Dst stays there, what is in a buffer comes back from L1."""
+    """Runs the steps in order per micro block: results in Dst stay there, results in buffers come back from L1."""
     tiles = model.block.ublock.tiles
     unpack: Steps = [{"wait": {"buffer": f"input_{i}", "tiles": tiles}} for i in range(fused.inputs)]
     math: Steps = []
@@ -220,7 +220,7 @@ def _fused(fused: Fused, node: Node, model: OpModel) -> tuple[Steps, Steps, Step
 
 
 def _reduce(graph: BudaGraph, node: Node, model: OpModel) -> tuple[Steps, Steps, Steps]:
-    """Along a dimension of the tile, block after block; along z, tile over tile."""
+    """Reduces along a dimension of the tile, block after block; along z, tile after tile."""
     (edge,) = graph.operands(node.name)
     spec, tiles, seen = node.spec, model.block.ublock.tiles, graph.operand_shape(edge)
     block = model.inputs[0].block_shape.ublock
@@ -241,7 +241,7 @@ def _reduce(graph: BudaGraph, node: Node, model: OpModel) -> tuple[Steps, Steps,
 
 
 def total(steps: Steps, word: str, buffer: str) -> int:
-    """Tiles that a program's steps of that name have in all for a buffer: what it waits for, pops or pushes."""
+    """Counts the tiles of all steps of that name for a buffer in a program: those that it waits for, pops or pushes."""
     tiles = 0
     for step in steps:
         if "loop" in step:

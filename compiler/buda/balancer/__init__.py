@@ -1,1 +1,1 @@
-"""The balancer: how each op of a Buda graph may be laid over cores (`legalizer`), which way it takes (`policies`)."""
+"""The balancer: finds the ways to put each op of a Buda graph on cores (`legalizer`), and picks one (`policies`)."""

@@ -1,7 +1,7 @@
 """Whether the TMs around an op let it be cut in time, and how many macro blocks its output must hold for its users.
 
-Slices and stacks change the order in which tiles come; what arrives piece by piece can only be put in that order
-where the pieces divide the slices, or where nothing has to wait.
+Slices and stacks change the order in which tiles arrive. Data that arrives piece by piece can only be put in that order
+if the pieces divide the slices, or if nothing has to wait.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from opscope.compiler.buda.graph import BudaGraph, Edge, Node, NodeKind, TensorS
 
 @dataclass(frozen=True)
 class Access:
-    """What the neighbours of an op allow."""
+    """The limits that the neighbours of an op set."""
 
     buffer_factor: int
     """Macro blocks that the output holds once."""
@@ -25,7 +25,7 @@ class Access:
 
 
 def access(graph: BudaGraph, node: Node, grid: Grid, stream: StreamFactor, ublock_order: str) -> Access:
-    """What operands and users of `node` allow on a grid, cut by `stream`."""
+    """Returns what operands and users of `node` allow on a grid, cut by `stream`."""
     operands_stream, stack_fits = True, True
     for edge in graph.operands(node.name):
         streams, fits = _operand_access(node, edge, grid, stream)
@@ -54,7 +54,7 @@ def _operand_access(node: Node, edge: Edge, grid: Grid, stream: StreamFactor) ->
         and either_divides(hstack, hslice * stream.c)
         and (not node.spec.is_matmul or right_side)
     )
-    # Only plain R counts grid rows here, RZ counts columns: TT-Buda's rule, kept so that its choices come out.
+    # Only plain R counts grid rows here, RZ counts columns: this is TT-Buda's rule, kept to get the same choices.
     return streams, either_divides(stacks, grid.r if stream.dir == "R" else grid.c)
 
 
@@ -63,7 +63,7 @@ def _user_access(graph: BudaGraph, node: Node, edge: Edge, stream: StreamFactor,
     if user.kind in (NodeKind.INPUT, NodeKind.PARAMETER):
         return False, 1  # A write back to where data comes from must not change shape.
     if user.kind is NodeKind.QUEUE or (user.op is not None and user.op.epoch_type != node.spec.epoch_type):
-        return True, 1  # Data rests in DRAM in between.
+        return True, 1  # Data waits in DRAM in between.
     streams = True
     shape, slices, stacks, waits_slice, waits_stack = node.shape, 1, 1, False, False
     for tm in edge.tms:
@@ -92,7 +92,7 @@ def _user_access(graph: BudaGraph, node: Node, edge: Edge, stream: StreamFactor,
 
 
 def _needs_whole_line(tm: Tm, shape: TensorShape, stream: StreamFactor, ublock_order: str) -> bool:
-    """Whether the TM runs against the order of tiles, so that a whole row or column of blocks must be there first."""
+    """Whether the TM changes the order of tiles, so that a whole row or column of blocks must be complete first."""
     if tm.name.startswith("h"):
         return (ublock_order == "r" or stream.by_rows) and shape.rt > 1
     return (ublock_order == "c" or not stream.by_rows) and shape.ct > 1

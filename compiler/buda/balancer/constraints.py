@@ -1,7 +1,7 @@
-"""Whether a producer's op model and a consumer's fit together: an edge of the graph, streamed on both sides.
+"""Whether a producer's op model and a consumer's fit together along an edge of the graph, streamed on both sides.
 
-Tiles leave the producer piece by piece, in the order of its ublocks, and there is room for two pieces. What the
-consumer wants first must come first.
+Tiles leave the producer piece by piece, in the order of its ublocks, and there is space for two pieces. The tiles that
+the consumer needs first must come first.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from opscope.compiler.buda.graph import BudaGraph, Edge, TensorShape, Tm
 
 
 class EdgeFailureReason(Enum):
-    """Why two op models cannot be neighbours; values are ours, names TT-Buda's."""
+    """Reasons why two op models cannot be neighbours; values are ours, names TT-Buda's."""
 
     TStreamIncompatibleConsumer = "the consumer streams otherwise than the producer"
     TStreamIllegalTStreamDir = "streaming directions do not fit"
@@ -30,7 +30,7 @@ class EdgeFailureReason(Enum):
 
 @dataclass(frozen=True)
 class End:
-    """What an edge sees of the op model at one of its ends: models with equal ends are interchangeable for it."""
+    """The part of an op model that matters at one end of an edge: models with equal ends are interchangeable there."""
 
     stream: StreamFactor
     grid: Grid
@@ -38,17 +38,17 @@ class End:
 
     @classmethod
     def of_producer(cls, model: OpModel) -> End:
-        """The producing end: only how it streams."""
+        """Returns the producing end, which is only how it streams."""
         return cls(model.stream, Grid(1, 1), BlockShape(1, 1, 1, UBlock(1, 1)))
 
     @classmethod
     def of_consumer(cls, model: OpModel, operand: int) -> End:
-        """The consuming end: how it streams, on which grid, in which blocks it reads."""
+        """Returns the consuming end: how it streams, on which grid, and in which blocks it reads."""
         return cls(model.stream, model.grid, model.inputs[operand].block_shape)
 
 
 def edge_failure(graph: BudaGraph, edge: Edge, producer: End, consumer: End) -> EdgeFailureReason | None:
-    """Why the two do not fit together; None if they do. Both ends of the edge are ops."""
+    """Returns the reason why the two do not fit together; None if they do. Both ends of the edge are ops."""
     produced, taken = producer.stream, consumer.stream
     if produced.none and taken.none:
         return None
@@ -127,7 +127,7 @@ def _blocks_fit(
 
 
 def piece_shape(graph: BudaGraph, edge: Edge, stream: StreamFactor) -> TensorShape:
-    """Shape of what the consumer sees of one streamed piece of the producer, as far as it can be put together."""
+    """Returns the shape of one streamed piece of the producer as the consumer sees it, as far as pieces can be joined."""
     shape = _cut(_cut(graph.node(edge.producer).shape, "vslice", stream.r), "hslice", stream.c)
     ratio = 1
     for tm in edge.tms:
@@ -146,6 +146,6 @@ def piece_shape(graph: BudaGraph, edge: Edge, stream: StreamFactor) -> TensorSha
 
 
 def _cut(shape: TensorShape, name: str, factor: int) -> TensorShape:
-    """A slice; down to single tiles where it does not divide."""
+    """Returns the shape after a slice, cut down to single tiles if it does not divide."""
     size = shape.rt if name == "vslice" else shape.ct
     return Tm(name, factor if size % factor == 0 else size).apply(shape)

@@ -1,4 +1,4 @@
-"""Reasons why a candidate is not a legal op model: TT-Buda's, in the order in which they are checked."""
+"""Reasons why a candidate is not a legal op model, taken from TT-Buda, in the order in which they are checked."""
 
 from __future__ import annotations
 

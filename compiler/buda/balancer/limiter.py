@@ -13,13 +13,13 @@ from opscope.compiler.buda.balancer.op_model import OpModel
 from opscope.compiler.buda.graph import BudaGraph, Edge, NodeKind
 
 LEAST_READERS = 2
-"""Readers that share a DRAM channel at the least."""
+"""Fewest readers that are assumed to share a DRAM channel."""
 SPREAD = 1.5
-"""Channels are not shared evenly: as if there were so many fewer."""
+"""Factor for uneven sharing of channels, as if there were this many times fewer."""
 
 
 def limiter_cycles(graph: BudaGraph, name: str, model: OpModel, budget: Budget, dram_cores: int = 0) -> int:
-    """Cycles per input of the op, its data movement counted; `dram_cores` cores in its epoch read or write DRAM."""
+    """Returns cycles per input, including data movement; `dram_cores` cores in the op's epoch read or write DRAM."""
     noc = budget.noc_bytes_per_clock / 2
     dram = dram_bytes_per_clock(budget, dram_cores)
     worst = float(model.cycles)
@@ -33,7 +33,7 @@ def limiter_cycles(graph: BudaGraph, name: str, model: OpModel, budget: Budget, 
 
 
 def dram_bytes_per_clock(budget: Budget, cores: int) -> float:
-    """Bandwidth of one core at DRAM when `cores` use it."""
+    """Returns the DRAM bandwidth of one core when `cores` use it."""
     channels = budget.dram_channels * DRAM_SUBCHANNELS[budget.arch] / SPREAD
     return DRAM_BYTES_PER_CLOCK[budget.arch] / max(LEAST_READERS, ceil(cores / channels))
 

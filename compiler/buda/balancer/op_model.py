@@ -19,10 +19,10 @@ class OpModel:
     inputs: tuple[BufferModel, ...]
     output: BufferModel
     parameters: tuple[BufferModel | None, ...]
-    """Per operand: its resident copy in L1, if any."""
+    """Per operand, its resident copy in L1, if any."""
     intermediates: tuple[BufferModel, ...]
     dram: tuple[BufferModel | None, ...]
-    """Per operand: a parameter that did not fit and is streamed from DRAM."""
+    """Per operand, a parameter that did not fit and is streamed from DRAM."""
     cycles: int
 
     @property
@@ -32,7 +32,7 @@ class OpModel:
 
     @property
     def u_kt(self) -> int:
-        """Tiles of one step along a matmul's inner dimension; 1 for other ops."""
+        """Tiles per step along a matmul's inner dimension; 1 for other ops."""
         return self.inputs[1].block_shape.ublock.rt if self.spec.is_matmul else 1
 
     @property
@@ -46,7 +46,7 @@ class OpModel:
         return l1_usage(self.spec, self.inputs, self.output, self.parameters, self.intermediates)
 
     def input_grid(self, operand: int) -> Grid:
-        """Cores that read an operand from its producer; a matmul multicasts to the others."""
+        """Returns the cores that read an operand from its producer; a matmul multicasts to the others."""
         if not self.spec.is_matmul:
             return self.grid
         return Grid(self.grid.r, 1) if operand == 0 else Grid(1, self.grid.c)
@@ -54,16 +54,16 @@ class OpModel:
 
 @dataclass(frozen=True)
 class Candidate:
-    """One grid with one way to stream, and what became of it."""
+    """One grid with one way to stream, and its result."""
 
     grid: Grid
     stream: StreamFactor
     models: tuple[OpModel, ...]
-    """First the primary model, then the same with smaller inner blocks; empty if it is illegal."""
+    """The primary model, then the same with smaller inner blocks; empty if the candidate is illegal."""
     failure: OpModelFailureReason | None = None
     detail: str = ""
     rejected: OpModel | None = None
-    """What it would be, where only L1 is too small for it."""
+    """The model that it would be, if only L1 is too small for it."""
 
 
 def l1_usage(
@@ -73,7 +73,7 @@ def l1_usage(
     parameters: tuple[BufferModel | None, ...],
     intermediates: tuple[BufferModel, ...],
 ) -> int:
-    """Bytes of L1 of these buffers: an accumulating output is held for every `t`, and so is a parameter."""
+    """Returns the bytes of L1 of these buffers. An accumulating output is held for every `t`, and so is a parameter."""
     held = output.l1_bytes * (output.block_shape.t if spec.gradient else 1)
     held += sum(buffer.l1_bytes for buffer in (*inputs, *intermediates))
     return held + sum(buffer.l1_bytes * buffer.block_shape.t for buffer in parameters if buffer is not None)

@@ -1,8 +1,8 @@
-"""The solver: which op models of each op are still possible, given what is chosen and what fits along edges.
+"""The solver: tracks which op models of each op are still possible, given the choices so far and the edges.
 
-Domains are bit masks over each op's models. Along an edge only the *ends* of models matter, of which there are few:
-the relation of an edge is worked out once per pair of kinds of op, so that repeated layers cost nothing. An edge that
-would leave an op without any model is cut: its data then rests in a DRAM queue in between, which fits everything.
+Domains are bit masks over each op's models. Along an edge only the *ends* of models matter, of which there are few: the
+relation of an edge is computed once per pair of kinds of op, so that repeated layers cost nothing. An edge that would
+leave an op without any model is cut: its data then waits in a DRAM queue, which fits every model.
 """
 
 from __future__ import annotations
@@ -27,33 +27,33 @@ class Relation:
 
 
 class Solver:
-    """Domains of all ops, kept arc-consistent."""
+    """Keeps the domains of all ops arc-consistent."""
 
     def __init__(self, graph: BudaGraph, models: Mapping[str, tuple[OpModel, ...]]) -> None:
         self.graph = graph
         self.models = dict(models)
         self.cuts: list[Edge] = []
-        """Edges whose data rests in DRAM, in the order in which they were cut."""
+        """Edges whose data waits in DRAM, in the order in which they were cut."""
         self._domains = {name: (1 << len(legal)) - 1 for name, legal in self.models.items()}
         self._edges: dict[str, list[Edge]] = {name: [] for name in self.models}
         self._undo: list[dict[str, int] | Edge] = []
-        """What to restore, newest last: former domains, or an edge that was cut."""
+        """The former domains and cut edges to restore, newest last."""
         self._relations: dict[Hashable, Relation] = {}
         self._of_edge: dict[Edge, Relation] = {}
         for node in graph.ops:
             for edge in graph.operands(node.name):
                 source = graph.node(edge.producer).op
-                # Between forward, backward and optimizer ops data rests in DRAM, whatever their models are.
+                # Between forward, backward and optimizer ops data waits in DRAM, whatever their models are.
                 if source is not None and source.epoch_type == node.spec.epoch_type:
                     self._add(edge)
 
     def at(self, name: str) -> tuple[OpModel, ...]:
-        """The models of an op that are still possible, in the order of enumeration."""
+        """Returns the models of an op that are still possible, in the order of enumeration."""
         domain = self._domains[name]
         return tuple(model for i, model in enumerate(self.models[name]) if domain >> i & 1)
 
     def domain(self, name: str) -> int:
-        """The same as a bit mask over all models of the op."""
+        """Returns the same as a bit mask over all models of the op."""
         return self._domains[name]
 
     def set(self, name: str, model: OpModel) -> None:
@@ -72,11 +72,11 @@ class Solver:
             self._cut(failed)
 
     def mark(self) -> int:
-        """A place in the history of choices to which `rewind` goes back."""
+        """Returns a place in the history of choices that `rewind` goes back to."""
         return len(self._undo)
 
     def rewind(self, mark: int) -> None:
-        """Takes back every choice and every cut since `mark`."""
+        """Undoes every choice and every cut since `mark`."""
         while len(self._undo) > mark:
             step = self._undo.pop()
             if isinstance(step, Edge):
@@ -102,7 +102,7 @@ class Solver:
             self._edges[end].remove(edge)
 
     def _propagate(self, changed: list[tuple[Edge, str]], trail: dict[str, int]) -> Edge | None:
-        """Removes what has no partner until nothing changes; the edge that would empty a domain, or None.
+        """Removes models without a partner until nothing changes; returns the edge that would empty a domain, or None.
 
         `trail` gets the former domain of each op that is changed.
         """

@@ -1,1 +1,1 @@
-"""TT-Buda's netlist: a plan as YAML that people read and change, and that runs on the device (docs/netlist.md)."""
+"""TT-Buda's netlist: a plan as YAML that people can read and change, and that runs on the device (docs/netlist.md)."""

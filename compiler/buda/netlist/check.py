@@ -1,4 +1,4 @@
-"""Checks a netlist for everything that a chip or the interpreter would refuse, without the placer that made it."""
+"""Checks a netlist for everything that a chip or the interpreter would refuse, independently of the placer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from opscope.compiler.target.plan import CoreBuffer
 from opscope.compiler.target.system_desc import SystemDesc, load_board
 
 MOST_BUFFERED = 2
-"""Micro blocks of an input that a kernel holds, where the netlist says nothing else."""
+"""Micro blocks of an input that a kernel holds, unless the netlist sets a number."""
 
 
 def check(netlist: Netlist) -> None:
@@ -36,7 +36,7 @@ def check(netlist: Netlist) -> None:
 
 
 def _order(netlist: Netlist) -> dict[str, int]:
-    """Graph -> when the programs execute it first."""
+    """Returns graph -> position at which the programs first execute it."""
     known = {graph.name for graph in netlist.graphs}
     order: dict[str, int] = {}
     for program in netlist.programs:
@@ -120,7 +120,7 @@ def _check_l1(netlist: Netlist, graph: Graph, op: Op, board: SystemDesc) -> None
 
 
 def core_buffers(netlist: Netlist, graph: Graph, op: Op) -> tuple[CoreBuffer, ...]:
-    """What an op holds in each core's L1: inputs, the output, resident parameters."""
+    """Returns the buffers of an op in each core's L1: inputs, the output, resident parameters."""
     formats = [*op.in_df, *("UInt32" for _ in op.input_buf_min_size_tiles[len(op.in_df) :])]
     sizes = op.input_buf_min_size_tiles or _input_tiles(op)
     held = [CoreBuffer("input", i, df, n, _bytes(df)) for i, (df, n) in enumerate(zip(formats, sizes, strict=False))]
@@ -149,7 +149,7 @@ def core_buffers(netlist: Netlist, graph: Graph, op: Op) -> tuple[CoreBuffer, ..
 
 
 def _input_tiles(op: Op) -> tuple[int, ...]:
-    """Tiles of each input buffer, where the netlist leaves them to the kernel."""
+    """Returns the tiles of each input buffer that the kernel chooses if the netlist does not."""
     rows, cols = op.ublock
     if op.type == "matmul":
         deep = op.attributes.get("u_kt", 1)
@@ -183,7 +183,7 @@ def _check_queues(netlist: Netlist, board: SystemDesc, order: dict[str, int]) ->
 
 
 def _check_dram(netlist: Netlist, board: SystemDesc, order: dict[str, int]) -> None:
-    """Queues that wait at the same time lie apart, each within its channel."""
+    """Checks that queues that wait at the same time do not overlap, and that each lies within its channel."""
     profile, parts = board.buda, []
     for queue in netlist.queues.values():
         if queue.loc != "dram":
@@ -211,7 +211,7 @@ def _check_dram(netlist: Netlist, board: SystemDesc, order: dict[str, int]) -> N
 
 
 def _near(parts: list) -> Iterator[tuple]:
-    """Pairs of parts that share bytes of a channel."""
+    """Yields pairs of parts that share bytes of a channel."""
     open_: list = []
     for part in parts:
         open_ = [other for other in open_ if other[:2] == part[:2] and other[3] > part[2]]
@@ -220,7 +220,7 @@ def _near(parts: list) -> Iterator[tuple]:
 
 
 def _alive(netlist: Netlist, queue: Queue, order: dict[str, int]) -> tuple[int, int]:
-    """First and last step of the program at which a queue holds data."""
+    """Returns the first and last step of the program at which a queue holds data."""
     if queue.input == HOST:
         return (-1, 1 << 30)
     readers = [order.get(g.name, 0) for g in netlist.graphs for op in g.ops if queue.name in op.inputs]

@@ -1,4 +1,4 @@
-"""A plan as a netlist, and a netlist as YAML."""
+"""Writes a plan as a netlist, and a netlist as YAML."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from opscope.compiler.buda.planner import BudaPlan
 from opscope.compiler.target.plan import QueuePlan
 
 KINDS = {"forward": "fwd", "backward": "bwd", "optimizer": "opt"}
-"""Epoch type -> what the names of its graphs start with."""
+"""Epoch type -> prefix of the names of its graphs."""
 
 
 def netlist_of(planned: BudaPlan, program: PlannedProgram) -> Netlist:
-    """The netlist of a plan whose queues have their places."""
+    """Returns the netlist of a plan whose queues have been placed."""
     graph, plan = planned.graph, program.binary.plan
     queues = {queue.name: _queue(queue, graph) for queue in plan.queues}
     waits = {queue.source: queue.name for queue in plan.queues if queue.name.startswith("e2e_")}
@@ -40,7 +40,7 @@ def netlist_of(planned: BudaPlan, program: PlannedProgram) -> Netlist:
             ]
             model = planned.choices[node.name].model
             number = -1
-            if node.spec.fused is not None:  # Equal ones are one entry of the file.
+            if node.spec.fused is not None:  # Equal fused ops are one entry of the file.
                 row = fused_row(len(fused), node.spec.fused, model)
                 number = fused.setdefault(_flow(_fused_row(row)), row).id
             ops.append(_op(graph, node, model, tuple(inputs), (p.row, p.col), p.transposed, number))
@@ -51,7 +51,7 @@ def netlist_of(planned: BudaPlan, program: PlannedProgram) -> Netlist:
 
 
 def graph_name(planned: BudaPlan, number: int) -> str:
-    """TT-Buda's name for an epoch's graph; Wormhole's chips may share a temporal epoch."""
+    """Returns TT-Buda's name for an epoch's graph; Wormhole's chips may share a temporal epoch."""
     kind = KINDS[planned.epochs[number].kind]
     tail = "" if planned.budget.arch == "grayskull" else f"_temporal_epoch_{number}"
     return f"{kind}_0_{number}{tail}"
@@ -150,8 +150,9 @@ def _eltwise_attributes(spec: OpSpec) -> Iterator[tuple[str, Any]]:
 
 
 def _programs(queues: dict[str, Queue], graphs: list[Graph]) -> tuple[Program, ...]:
-    """A program per kind of graph. Only inference loops: what the passes of a training step leave to each other is kept
-    in queues of one entry.
+    """Returns a program per kind of graph.
+
+    Only inference loops: the passes of a training step pass data to each other in queues of one entry.
     """
     kinds = {kind: [g for g in graphs if g.name.startswith(f"{kind}_")] for kind in KINDS.values()}
     trains = bool(kinds["bwd"] or kinds["opt"])
@@ -163,7 +164,7 @@ def _programs(queues: dict[str, Queue], graphs: list[Graph]) -> tuple[Program, .
 
 
 def _instructions(queues: dict[str, Queue], graphs: list[Graph], loops: bool) -> Iterator[tuple[str, Any]]:
-    """What the host does: each graph once per input; pointers of queues go on, those of rams stay."""
+    """Yields the host's instructions: each graph runs once per input; queue pointers advance, those of rams stay."""
     read_here = {name for graph in graphs for op in graph.ops for name in op.inputs}
     streams = [q for q in queues.values() if q.type == "queue" and q.input == HOST and q.name in read_here]
     if loops:
@@ -196,7 +197,7 @@ class _Hex(int):
 
 
 class _Dumper(yaml.SafeDumper):
-    """SafeDumper that knows addresses, and spells out what it sees twice."""
+    """A SafeDumper that writes addresses in hexadecimal, and repeated objects in full."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
@@ -206,7 +207,7 @@ _Dumper.add_representer(_Hex, lambda dumper, value: dumper.represent_int(hex(val
 
 
 def to_yaml(netlist: Netlist) -> str:
-    """The file: a line per queue, op and instruction."""
+    """Returns the text of the file, with a line per queue, op and instruction."""
     lines = [f"# {netlist.name}", f"devices: {_flow({'arch': netlist.arch})}", "queues:"]
     lines += [f"  {name}: {_flow(_queue_row(queue))}" for name, queue in netlist.queues.items()]
     lines.append("graphs:")
@@ -231,7 +232,7 @@ def _fused_row(fused: FusedOp) -> dict[str, Any]:
 
 
 def fused_row(number: int, fused: Fused, model: OpModel) -> FusedOp:
-    """What a fused op does, in the blocks of its op model."""
+    """Returns the entry of a fused op, in the blocks of its op model."""
     block = model.block
     schedules = tuple(
         tuple(
@@ -263,7 +264,7 @@ def _step_row(step: SubOp) -> dict[str, Any]:
 
 
 def op_line(op: Op) -> str:
-    """An op as its line in the file."""
+    """Returns an op as its line in the file."""
     return f"{op.name}: {_flow(_op_row(op))}"
 
 
@@ -300,7 +301,7 @@ def _op_row(op: Op) -> dict[str, Any]:
 
 
 def _tm_row(text: str) -> Any:
-    """`hslice(4)` as `{hslice: 4}`, `broadcast(r, 2)` as `{broadcast: {r: 2}}`, `transpose` as it is."""
+    """Converts `hslice(4)` to `{hslice: 4}` and `broadcast(r, 2)` to `{broadcast: {r: 2}}`; keeps `transpose`."""
     from opscope.compiler.buda.graph import Tm
 
     tm = Tm.parse(text)

@@ -1,4 +1,4 @@
-"""Checks fused ops of a netlist against a core's limits (tt-budabackend: src/net2hlks/README.md), and reads them."""
+"""Reads fused ops of a netlist and checks them against a core's limits (tt-budabackend: src/net2hlks/README.md)."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from opscope.compiler.buda.netlist.model import FusedOp, Netlist, Op, SubOp
 from opscope.compiler.errors import CompilerInputError
 
 ENDS_SCHEDULE = frozenset({"matmul", "reduce"})
-"""Only behind these may a new schedule begin."""
+"""A new schedule may begin only after one of these."""
 
 
 def check_fused(netlist: Netlist) -> None:
-    """Raises CompilerInputError for a fused op that no core can do, or an op that names none."""
+    """Raises CompilerInputError for a fused op that no core can do, or an op that refers to none."""
     for fused in netlist.fused_ops.values():
         _check(fused, dest_first=netlist.arch == "grayskull")
     for op in netlist.ops.values():
@@ -41,7 +41,7 @@ def _repeats_tiles(step: SubOp) -> bool:
 
 
 def fused_of(netlist: Netlist, op: Op) -> FusedOp:
-    """What a fused op does. Raises CompilerInputError."""
+    """Returns the fused op that an op refers to. Raises CompilerInputError."""
     number = op.attributes.get("fused_op_id")
     if not isinstance(number, int) or number not in netlist.fused_ops:
         known = ", ".join(map(str, netlist.fused_ops)) or "none in the file"
@@ -87,7 +87,7 @@ def _check(fused: FusedOp, dest_first: bool) -> None:
 
 
 def _check_step(where: str, step: SubOp, held: set[str], in_dest: bool, dest_first: bool) -> None:
-    """What one step reads, with the buffers that hold something before it, and whether Dst does."""
+    """Checks the inputs of one step, given the buffers that are filled before it and whether Dst is."""
     if step.type not in KERNELS and step.type not in ENDS_SCHEDULE:
         raise CompilerInputError(
             f"{where}.type: expected {', '.join(sorted((*KERNELS, *ENDS_SCHEDULE)))}, got {step.type!r}"
@@ -115,7 +115,7 @@ def _check_step(where: str, step: SubOp, held: set[str], in_dest: bool, dest_fir
 
 
 def steps_of(netlist: Netlist, op: Op, spec: OpSpec) -> Fused:
-    """A fused op's steps, each with what all share of `spec`. Raises CompilerInputError."""
+    """Returns a fused op's steps, each with the settings of `spec` that all share. Raises CompilerInputError."""
     fused = fused_of(netlist, op)
     schedules = tuple(tuple(_step(step, spec) for step in schedule) for schedule in fused.schedules)
     return Fused(fused.inputs, fused.intermediates, schedules)
@@ -135,7 +135,7 @@ def _step(step: SubOp, spec: OpSpec) -> Step:
 
 
 def step_spec(step: SubOp, spec: OpSpec) -> OpSpec:
-    """What a step computes."""
+    """Returns the specification of a step."""
     attributes = step.attributes
     return replace(
         spec,

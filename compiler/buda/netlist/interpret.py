@@ -1,4 +1,4 @@
-"""The host's interpreter: the order in which a program executes graphs, and its queue pointers. It always ends."""
+"""Interprets the host's programs: the order in which they execute graphs, and queue pointers. It always terminates."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from opscope.compiler.buda.netlist.model import Program
 from opscope.compiler.errors import CompilerInputError
 
 MOST_STEPS = 1_000_000
-"""Instructions after which a program counts as one that loops for ever."""
+"""Instructions after which a program counts as an endless loop."""
 OPERATIONS = ("set", "add", "mul", "inc", "incwrap")
 
 
 @dataclass(frozen=True)
 class Execution:
-    """One graph, executed once."""
+    """One execution of a graph."""
 
     graph: str
     queue_settings: dict[str, dict[str, Any]]
-    """Queue -> its settings, variables replaced by their values."""
+    """Queue -> its settings, with variables replaced by their values."""
 
 
 def executions(program: Program, parameters: dict[str, int] | None = None) -> Iterator[Execution]:
-    """The graphs in the order in which they run; parameters that are not given are 1.
+    """Yields the graphs in the order in which they run; parameters that are not given are 1.
 
-    Raises CompilerInputError for an unknown variable, a loop that is open, does not run or never ends.
+    Raises CompilerInputError for an unknown variable, or a loop that is not closed, does not run or never ends.
     """
     where, ends = f"programs.{program.name}", _loops(program)
     values: dict[str, int] = {}
@@ -68,7 +68,7 @@ def executions(program: Program, parameters: dict[str, int] | None = None) -> It
 
 
 def _loops(program: Program) -> dict[int, int]:
-    """End of each loop -> its start."""
+    """Returns end of each loop -> its start."""
     open_, ends = [], {}
     for at, (name, _) in enumerate(program.instructions):
         if name == "loop":

@@ -1,4 +1,4 @@
-"""A netlist as dataclasses. Field names and their order are those of the file (tt-budabackend: netlist/README.md)."""
+"""A netlist as dataclasses, with the fields of the file in their order (tt-budabackend: netlist/README.md)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Queue:
 
     name: str
     input: str
-    """`HOST`, or the op that writes it."""
+    """`HOST`, or the op that writes the queue."""
     type: str
     """`queue` or `ram`."""
     entries: int
@@ -30,13 +30,13 @@ class Queue:
     loc: str
     """`dram` or `host`."""
     addresses: tuple[Pair, ...]
-    """Channel and address of each part, row by row of the grid; under the key `dram` or `host`."""
+    """Channel and address of each part, row by row of the grid; in the file under the key `dram` or `host`."""
     ublock_order: str = "r"
     tile_dim: Pair = (32, 32)
     input_tms: tuple[str, ...] = ()
-    """Manipulations on the way from the op that writes it."""
+    """TMs between the op that writes the queue and the queue."""
     elements: tuple[int, int, int] | None = None
-    """Elements of one entry along z, rows and columns, where they do not fill the tiles (ours)."""
+    """Elements of one entry along z, rows and columns, if they do not fill the tiles (our addition)."""
 
     @property
     def tiles(self) -> int:
@@ -70,7 +70,7 @@ class Op:
     grid_transpose: bool = False
     untilize_output: bool = False
     tms: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
-    """Operand -> its manipulations; the keys `input_<i>_tms`."""
+    """Operand -> its TMs; in the file under the keys `input_<i>_tms`."""
     attributes: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -87,7 +87,7 @@ class Op:
 
 @dataclass(frozen=True)
 class SubOp:
-    """One step of a fused op, `name` counted in the file as `add.0`."""
+    """One step of a fused op; in the file `name` has a count, as in `add.0`."""
 
     name: str
     type: str
@@ -99,14 +99,14 @@ class SubOp:
     attributes: Mapping[str, Any] = field(default_factory=dict)
     mblock: Pair | None = None
     ublock: Pair | None = None
-    """Its blocks; None: those of the op."""
+    """Its blocks; None for those of the op."""
     pop: tuple[str, ...] = ()
-    """Buffers that nobody reads behind it."""
+    """Buffers that no later step reads."""
 
 
 @dataclass(frozen=True)
 class FusedOp:
-    """What ops of type `fused_op` with this id do: schedules of steps, Dst kept within each."""
+    """The work of ops of type `fused_op` with this id: schedules of steps; Dst is kept within each."""
 
     id: int
     inputs: int
@@ -116,7 +116,7 @@ class FusedOp:
 
 @dataclass(frozen=True)
 class Graph:
-    """What runs at once on one chip: one epoch."""
+    """The ops that run at once on one chip, in one epoch."""
 
     name: str
     target_device: int

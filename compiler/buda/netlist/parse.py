@@ -1,4 +1,4 @@
-"""Parses a netlist from YAML. Each error is one line: the place, what was expected, what was found."""
+"""Parses a netlist from YAML. Each error is one line with the place, the expected value and the actual one."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ INSTRUCTIONS = frozenset({
     "endprogram",
 })  # fmt: skip
 LARGEST = 1 << 20
-"""No count of a netlist is larger: what is may only take memory."""
+"""Largest count that a netlist may have; a larger one could only exhaust memory."""
 
 
 class _Reader:
-    """One mapping of the file, and where it is."""
+    """Reads one mapping of the file, and keeps its place for errors."""
 
     def __init__(self, where: str, raw: Any) -> None:
         if not isinstance(raw, Mapping):
@@ -43,12 +43,12 @@ class _Reader:
         self.where, self.raw = where, raw
 
     def fail(self, key: str, expected: str) -> CompilerInputError:
-        """The error for a key that is not as expected."""
+        """Returns the error for a key with an unexpected value."""
         got = _shown(self.raw[key]) if key in self.raw else "none"
         return CompilerInputError(f"{self.where}.{key}: expected {expected}, got {got}")
 
     def known(self, keys: frozenset[str]) -> None:
-        """Raises CompilerInputError for a key that is none of these."""
+        """Raises CompilerInputError for a key that is not in `keys`."""
         import difflib
 
         for key in self.raw:
@@ -58,21 +58,21 @@ class _Reader:
                 raise CompilerInputError(f"{self.where}: expected a key of the netlist, got {_shown(key)}{tail}")
 
     def word(self, key: str, choices: tuple[str, ...] = (), default: str = "") -> str:
-        """A name."""
+        """Reads a name."""
         value = self.raw.get(key, default)
         if not isinstance(value, str) or not value or (choices and value not in choices):
             raise self.fail(key, ", ".join(choices) or "a name")
         return value
 
     def count(self, key: str, least: int = 1, default: int | None = None) -> int:
-        """A whole number."""
+        """Reads a whole number."""
         value = self.raw.get(key, default)
         if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= LARGEST:
             raise self.fail(key, f"a whole number from {least}")
         return value
 
     def numbers(self, key: str, size: int = 0, least: int = 1) -> tuple[int, ...]:
-        """A list of whole numbers."""
+        """Reads a list of whole numbers."""
         value = self.raw.get(key)
         if not isinstance(value, list) or (size and len(value) != size) or not all(
             isinstance(v, int) and not isinstance(v, bool) and least <= v <= LARGEST for v in value
@@ -81,23 +81,23 @@ class _Reader:
         return tuple(value)
 
     def pair(self, key: str, least: int = 1) -> tuple[int, int]:
-        """Two whole numbers."""
+        """Reads two whole numbers."""
         first, second = self.numbers(key, 2, least)
         return first, second
 
     def flag(self, key: str) -> bool:
-        """True or false; absent: false."""
+        """Reads true or false; false if the key is absent."""
         value = self.raw.get(key, False)
         if not isinstance(value, bool):
             raise self.fail(key, "true or false")
         return value
 
     def format(self, key: str) -> str:
-        """A number format."""
+        """Reads a number format."""
         return _format(f"{self.where}.{key}", self.raw.get(key))
 
     def formats(self, key: str) -> tuple[str, ...]:
-        """A list of number formats."""
+        """Reads a list of number formats."""
         value = self.raw.get(key)
         if not isinstance(value, list):
             raise self.fail(key, "a list of number formats")
@@ -117,7 +117,7 @@ def _shown(value: Any) -> str:
 
 
 def read(path: Path) -> Netlist:
-    """The netlist in a file. Raises CompilerInputError."""
+    """Reads the netlist in a file. Raises CompilerInputError."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -130,7 +130,7 @@ def read(path: Path) -> Netlist:
 
 
 def parse(text: str, name: str = "netlist") -> Netlist:
-    """The netlist in a text. Raises CompilerInputError."""
+    """Reads the netlist in a text. Raises CompilerInputError."""
     try:
         raw = yaml.safe_load(text)
     except (yaml.YAMLError, RecursionError, ValueError) as error:
@@ -269,7 +269,7 @@ def _list(row: _Reader, key: str) -> list[Any]:
 
 
 def _tm(where: str, raw: Any) -> str:
-    """A TM as it prints."""
+    """Returns a TM in its printed form."""
     text = ""
     if isinstance(raw, str):
         text = raw

@@ -1,4 +1,4 @@
-"""A netlist as the binary that a device runs: the graph that it describes, and its places as the plan."""
+"""Turns a netlist into the binary that a device runs: its graph as the program, its places as the plan."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ KINDS = {short: kind for kind, short in NAMES.items()}
 
 
 def to_binary(netlist: Netlist, board: str = "", parameters: dict[str, int] | None = None) -> PlannedProgram:
-    """The binary of a checked netlist, for a board or its arch's default one. Raises CompilerInputError."""
+    """Returns the binary of a checked netlist, for a board or its arch's default one. Raises CompilerInputError."""
     check(netlist)
     system = load_board(board or netlist.arch)
     if system.arch != netlist.arch:
@@ -47,13 +47,13 @@ def to_binary(netlist: Netlist, board: str = "", parameters: dict[str, int] | No
 
 
 def _executed(netlist: Netlist, parameters: dict[str, int] | None) -> dict[str, None]:
-    """Graphs that a program executes, in order of their first time; all, where there is no program."""
+    """Returns the graphs that a program executes, in order of first execution; all graphs if there is no program."""
     steps = (step.graph for program in netlist.programs for step in executions(program, parameters))
     return dict.fromkeys(steps) or dict.fromkeys(graph.name for graph in netlist.graphs)
 
 
 def graph_of(netlist: Netlist) -> BudaGraph:
-    """The graph that a netlist describes. Raises CompilerInputError if shapes do not go together."""
+    """Returns the graph that a netlist describes. Raises CompilerInputError if shapes do not fit together."""
     builder = GraphBuilder(netlist.name)
     outputs = []
     pickers = {op.inputs[0]: _spec(netlist, op).pattern for op in netlist.ops.values() if op.attributes.get("identity")}
@@ -82,12 +82,12 @@ def graph_of(netlist: Netlist) -> BudaGraph:
 
 
 def _is_output(netlist: Netlist, queue: Queue) -> bool:
-    """Whether an op writes it for the host: nobody else reads it."""
+    """Whether an op writes the queue for the host, and no other op reads it."""
     return queue.input != HOST and not any(queue.name in op.inputs for op in netlist.ops.values())
 
 
 def _producer(netlist: Netlist, name: str) -> str:
-    """The op or source behind an input: a queue between graphs stands for the op that writes it."""
+    """Returns the op or source that makes an input; for a queue between graphs, the op that writes the queue."""
     queue = netlist.queues.get(name)
     return name if queue is None or queue.input == HOST else queue.input
 

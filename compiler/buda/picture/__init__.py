@@ -1,4 +1,4 @@
-"""A plan as a page: the grid of cores of every epoch, coloured by op."""
+"""Draws a plan as a page: the grid of cores of every epoch, coloured by op."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from opscope.compiler.buda.planner import BudaPlan
 CELL = 26
 """Pixels of a core's side."""
 GOLDEN_ANGLE = 137.508
-"""Degrees between the hues of neighbours: far apart however many there are."""
+"""Degrees between the hues of neighbours; this keeps them far apart for any number of ops."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Panel:
 
 
 def panels(plan: BudaPlan) -> tuple[Panel, ...]:
-    """Every epoch, with its ops' rectangles."""
+    """Returns every epoch, with its ops' rectangles."""
     switches, moved, loading = plan.switch_cycles(), plan.crossing_bytes(), plan.load_cycles()
     hues = {node.name: int(i * GOLDEN_ANGLE % 360) for i, node in enumerate(plan.graph.ops)}
     drawn = []
@@ -93,7 +93,7 @@ def panels(plan: BudaPlan) -> tuple[Panel, ...]:
 
 
 def page(plan: BudaPlan) -> str:
-    """The page: one HTML file that needs nothing else."""
+    """Returns the page, a single HTML file without references to others."""
     import jinja2
 
     loader = jinja2.FileSystemLoader(Path(__file__).parent)

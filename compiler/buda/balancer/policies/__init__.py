@@ -1,4 +1,4 @@
-"""The policies: which op model each op gets. One file each, all behind `base.Policy`."""
+"""The policies, which choose an op model for each op. One file each, all behind `base.Policy`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ POLICIES: dict[str, type[Policy]] = {
 
 
 def policy(name: str, options: PolicyOptions | None = None) -> Policy:
-    """The policy of that name; `default` is NLP, as in TT-Buda. Raises CompilerInputError for an unknown one."""
+    """Returns the policy of that name; `default` is NLP, as in TT-Buda. Raises CompilerInputError for unknown ones."""
     names = {known.lower(): known for known in POLICIES} | {"default": Nlp.name}
     if name.lower() not in names:
         near = difflib.get_close_matches(name.lower(), names, n=2, cutoff=0.4)

@@ -16,9 +16,9 @@ class PolicyOptions:
     """Options of policies."""
 
     seed: int = 0
-    """Of the policy that draws lots."""
+    """Seed of the random policy."""
     target_cycles: int = 0
-    """Cycles that no op should exceed; 0: the policy works them out, or takes its default."""
+    """Cycles that no op should exceed; 0 if the policy computes them or takes its default."""
 
 
 @dataclass(frozen=True)
@@ -37,5 +37,5 @@ class Policy(Protocol):
     def __init__(self, options: PolicyOptions) -> None: ...
 
     def choose(self, solver: Solver, budget: Budget) -> Mapping[str, Choice]:
-        """Op -> its model and why; the models fit together along all edges but the solver's cuts."""
+        """Returns op -> its model and why; the models fit together along all edges that the solver did not cut."""
         ...

@@ -1,4 +1,4 @@
-"""The sorting that NLP and CNN share: an op's models fall into buckets by rows, speed and resident parameters."""
+"""The sorting that NLP and CNN share: it puts an op's models in buckets by rows, speed and resident parameters."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Pick:
 
 
 def pick(models: tuple[OpModel, ...], target_rows: int, target_cycles: int | None, min_volume: int) -> Pick:
-    """The slowest model within the target in the best bucket that is not empty; the fastest where all are too slow."""
+    """Returns the slowest model within the target in the best non-empty bucket; the fastest if all are too slow."""
     buckets: dict[str, list[OpModel]] = {}
     for model in models:
         buckets.setdefault(_bucket(model, target_rows, target_cycles, min_volume), []).append(model)
@@ -49,13 +49,13 @@ def _bucket(model: OpModel, target_rows: int, target_cycles: int | None, min_vol
 
 
 def matches_rows(model: OpModel, target_rows: int) -> bool:
-    """Whether the grid has the rows that are wanted, or would once turned, which is not done to matmuls."""
+    """Whether the grid has the wanted rows, or would have them when transposed, which is not done for matmuls."""
     grid = model.grid
     turned = grid.c < grid.r and grid.c == target_rows and not model.spec.is_matmul
     return grid.r == target_rows or turned
 
 
 def prologue_fits(model: OpModel, min_volume: int) -> bool:
-    """Whether a matmul whose parameter should stay in L1 has it there; ops without such a parameter always do."""
+    """Whether a matmul holds its parameter in L1 if it should; ops without such a parameter always do."""
     wants = model.spec.type == "matmul" and any(b is not None for b in (*model.parameters[1:2], *model.dram[1:2]))
     return not wants or (model.parameters[1] is not None and model.grid.volume >= min_volume)

@@ -1,4 +1,4 @@
-"""CNN: tall grids for convolutions. Deprecated in TT-Buda, kept for comparison."""
+"""CNN: uses tall grids for convolutions. Deprecated in TT-Buda, kept for comparison."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from opscope.compiler.buda.balancer.policies.nlp import least_prologue_volumes
 from opscope.compiler.buda.balancer.solver import Solver
 
 MOST_SPARSE_CORES = 40
-"""Grids of sparse matmuls are not larger."""
+"""Largest grid of a sparse matmul, in cores."""
 
 
 class Cnn:
@@ -26,7 +26,7 @@ class Cnn:
         self.options = options
 
     def choose(self, solver: Solver, budget: Budget) -> Mapping[str, Choice]:
-        """Op -> its model and why."""
+        """Returns op -> its model and the reason."""
         volumes = least_prologue_volumes(solver)
         chosen = {}
         for node in solver.graph.ops:

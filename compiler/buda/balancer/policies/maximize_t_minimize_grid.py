@@ -19,7 +19,7 @@ class MaximizeTMinimizeGrid:
         self.options = options
 
     def choose(self, solver: Solver, budget: Budget) -> Mapping[str, Choice]:
-        """Op -> its model and why."""
+        """Returns op -> its model and the reason."""
         chosen = {}
         for node in solver.graph.ops:
             possible = solver.at(node.name)

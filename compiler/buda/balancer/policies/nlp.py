@@ -1,7 +1,7 @@
-"""NLP: all ops about equally slow. TT-Buda's default.
+"""NLP: makes all ops about equally slow. It is TT-Buda's default.
 
-The pipeline is as fast as its slowest op, so that cores given to the others are wasted: a target is worked out from
-the dense matmuls, and each op takes the slowest model within it.
+The pipeline is as fast as its slowest op, so cores given to the others are wasted. A target is computed from the dense
+matmuls, and each op takes the slowest model within it.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ LEAST_TARGET, MOST_TARGET = 45_000, 125_000
 """Bounds of the target, in cycles (tt-buda, policy_nlp.hpp)."""
 SLACK = 1.2
 FILTER = 0.85
-"""Matmuls that can be this much faster than the slowest of them do not count."""
+"""A matmul that can take less than this share of the slowest one's cycles does not count."""
 ROWS_PER_CORE = 6
-"""Rows of tiles that a row of cores should have."""
+"""Rows of tiles per row of cores."""
 
 
 class Nlp:
@@ -34,7 +34,7 @@ class Nlp:
         self.options = options
 
     def choose(self, solver: Solver, budget: Budget) -> Mapping[str, Choice]:
-        """Op -> its model and why."""
+        """Returns op -> its model and the reason."""
         volumes = least_prologue_volumes(solver)
         target = self.options.target_cycles or target_cycles(solver, volumes)
         chosen = {}
@@ -53,7 +53,7 @@ class Nlp:
 
 
 def target_rows(node: Node) -> int:
-    """Rows of cores that an op should have."""
+    """Returns the rows of cores that an op should have."""
     return max(1, node.shape.rt // ROWS_PER_CORE)
 
 
@@ -67,7 +67,7 @@ def _dense_matmuls(graph: BudaGraph) -> list[Node]:
 
 
 def least_prologue_volumes(solver: Solver) -> dict[str, int]:
-    """Parameter -> the smallest grid on which every matmul that reads it can keep it in L1."""
+    """Returns parameter -> the smallest grid on which every matmul that reads it can keep it in L1."""
     volumes: dict[str, int] = {}
     for node in _dense_matmuls(solver.graph):
         resident = [m.grid.volume for m in solver.at(node.name) if m.parameters[1] is not None]
@@ -78,7 +78,7 @@ def least_prologue_volumes(solver: Solver) -> dict[str, int]:
 
 
 def target_cycles(solver: Solver, volumes: Mapping[str, int]) -> int:
-    """Cycles that all ops should stay within: what the fastest of the matmuls that matter needs on a small grid."""
+    """Returns the cycles that all ops should stay within: the needs of the fastest relevant matmul on a small grid."""
     matmuls = _dense_matmuls(solver.graph)
     fastest = [
         min(cycles) for node in matmuls if (cycles := _cycles_of_large_shares(solver.at(node.name), target_rows(node)))
@@ -96,5 +96,5 @@ def target_cycles(solver: Solver, volumes: Mapping[str, int]) -> int:
 
 
 def _cycles_of_large_shares(models: tuple[OpModel, ...], rows: int) -> list[int]:
-    """Cycles of models with the rows wanted and at least 4 x 3 tiles on each core."""
+    """Returns the cycles of models with the wanted rows and at least 4 x 3 tiles on each core."""
     return [m.cycles for m in models if m.grid.r == rows and m.block.ct >= 3 and m.block.rt >= 4]

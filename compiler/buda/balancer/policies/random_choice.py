@@ -1,4 +1,4 @@
-"""Random: lots, from a seed. To find out what else holds."""
+"""Random: chooses at random from a seed, to find other plans that work."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from opscope.compiler.buda.balancer.solver import Solver
 
 
 class RandomChoice:
-    """Takes any of the models that are left. The same seed draws the same lots (not those of TT-Buda's generator)."""
+    """Takes any of the remaining models. The same seed gives the same choices (not those of TT-Buda's generator)."""
 
     name: ClassVar[str] = "Random"
 
@@ -20,7 +20,7 @@ class RandomChoice:
         self.options = options
 
     def choose(self, solver: Solver, budget: Budget) -> Mapping[str, Choice]:
-        """Op -> its model and why."""
+        """Returns op -> its model and the reason."""
         lots = random.Random(self.options.seed)
         chosen = {}
         for node in solver.graph.ops:

@@ -1,7 +1,7 @@
-"""Ribbon: epoch by epoch, ops in a band of the same height, of the height that gets most done.
+"""Ribbon: puts the ops of each epoch in a band of one height, the height that gets most work done.
 
-Ops of the same number of rows feed each other core by core, without gathering. For each epoch every height is tried;
-the one with the most work per cycle of the slowest op is kept. TT-Buda's Ribbon then enlarges the slowest ops and
+Ops with the same number of rows feed each other core by core, without gathering. For each epoch every height is tried;
+the one with the most work per cycle of the slowest op is kept. TT-Buda's Ribbon then also enlarges the slowest ops and
 pairs sparse with dense matmuls; this one does not.
 """
 
@@ -21,9 +21,9 @@ from opscope.compiler.buda.graph import Node
 from opscope.compiler.buda.placer.epochs import CoreGrid, OpToPlace, try_place
 
 DEFAULT_TARGET = 95_000
-"""Cycles per op that are aimed at."""
+"""Target for the cycles per op."""
 PENALTY = {"matmul": 1, "sparse_matmul": 128}
-"""How little an op's work counts; other ops count by 8."""
+"""Divisor of an op's work; 8 for other ops."""
 OTHER_PENALTY = 8
 PROXIMITY = (2, 5, 10, 20)
 CLOSENESS = (0.8, 1.0, 1.2)
@@ -31,7 +31,7 @@ CLOSENESS = (0.8, 1.0, 1.2)
 
 @dataclass(frozen=True)
 class Trial:
-    """An epoch as it would be with one height."""
+    """An epoch with the ops that it would have at one height."""
 
     height: int
     models: tuple[tuple[str, OpModel], ...]
@@ -39,7 +39,7 @@ class Trial:
 
 
 class Ribbon:
-    """Takes, for each epoch, the height of band that does most work per cycle."""
+    """Takes, for each epoch, the height of band that does the most work per cycle."""
 
     name: ClassVar[str] = "Ribbon"
 
@@ -48,7 +48,7 @@ class Ribbon:
         self._best: dict[Hashable, tuple[OpModel, int]] = {}
 
     def choose(self, solver: Solver, budget: Budget) -> Mapping[str, Choice]:
-        """Op -> its model and why."""
+        """Returns op -> its model and the reason."""
         chosen: dict[str, Choice] = {}
         ops = solver.graph.ops
         while len(chosen) < len(ops):
