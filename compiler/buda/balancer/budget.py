@@ -9,12 +9,12 @@ from opscope.compiler.target.formats import number_format
 from opscope.compiler.target.system_desc import SystemDesc
 
 DST_BYTES = 32 * 1024
-"""Bytes of the Dst register file; a kernel has half of it, the other half is being packed."""
+"""Bytes of the Dst register file; a kernel uses half of it while the other half is packed."""
 DRAM_BYTES_PER_CLOCK = {"grayskull": 10.5 * 1.073741824, "wormhole_b0": 20.4, "blackhole": 20.4}
-"""Read bandwidth of one DRAM block that the balancer counts on: measured GiB/s at 1 GHz (tt-buda's descriptors)."""
+"""Read bandwidth of one DRAM block that the balancer assumes: measured GiB/s at 1 GHz (tt-buda's descriptors)."""
 DRAM_SUBCHANNELS = {"grayskull": 1, "wormhole_b0": 3, "blackhole": 3}
 PLACEHOLDERS = frozenset({"blackhole"})
-"""Architectures whose figures in TT-Buda are another chip's, put there to be replaced."""
+"""Architectures for which TT-Buda has another chip's figures as placeholders."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Budget:
 
     @classmethod
     def of(cls, board: SystemDesc) -> Budget:
-        """The budget of a board."""
+        """Returns the budget of a board."""
         profile = board.buda
         return cls(
             board.arch,
@@ -45,6 +45,6 @@ class Budget:
 
 
 def dst_tiles(acc_format: str) -> int:
-    """Tiles that half of Dst holds: 8 of 16 bits per datum, 4 of 32."""
+    """Returns the tiles that half of Dst holds: 8 of 16 bits per datum, 4 of 32."""
     datum = 4 if number_format(acc_format).bits == 32 else 2
     return DST_BYTES // 2 // (1024 * datum)

@@ -1,4 +1,4 @@
-"""The buffers of an op on one core: output, intermediate, resident parameters, and inputs in what L1 is left."""
+"""The buffers of an op on one core: output, intermediate, resident parameters, and inputs in the rest of L1."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ DOUBLE = 2
 
 
 def output_buffer(node: Node, block: BlockShape, user_factor: int) -> BufferModel:
-    """The output: two macro blocks for each that users hold; of an op that accumulates, the whole of it once."""
+    """Returns the output buffer: two macro blocks for each that users hold; an accumulating op holds all of it once."""
     factor = 1 if node.spec.gradient else DOUBLE * user_factor
     return BufferModel.whole(block, factor, node.data_format)
 
 
 def intermediate_buffers(node: Node, output: BufferModel) -> tuple[BufferModel, ...]:
-    """Where partial results rest, for ops that have any and hold them in another format than the output.
+    """Returns buffers of partial results, for ops that have any in another format than the output.
 
-    Of a fused op, where results of its steps rest: a micro block for each.
+    For a fused op they hold the results of its steps, a micro block each.
     """
     spec = node.spec
     if spec.fused is not None:
@@ -46,7 +46,7 @@ def intermediate_buffers(node: Node, output: BufferModel) -> tuple[BufferModel, 
 
 
 def parameter_buffers(graph: BudaGraph, node: Node, grid: Grid) -> tuple[BufferModel | None, ...]:
-    """Per operand, a parameter's or constant's share of each core when it stays in L1; None for other operands."""
+    """Returns per operand a parameter's or constant's share of each core if it stays in L1; None for other operands."""
     buffers: list[BufferModel | None] = []
     for edge in graph.operands(node.name):
         source = graph.node(edge.producer)
@@ -60,16 +60,16 @@ def parameter_buffers(graph: BudaGraph, node: Node, grid: Grid) -> tuple[BufferM
 
 
 def is_picker(node: Node, operand: int) -> bool:
-    """Whether the operand is a sparse matmul's left one, of which cores hold each different tile once."""
+    """Whether the operand is a sparse matmul's left one; of this, cores hold each different tile once."""
     return node.spec.sparse is not None and operand == 0
 
 
 def input_buffers(
     graph: BudaGraph, node: Node, grid: Grid, stream: StreamFactor, output: BlockShape, space: int, u_kt: int
 ) -> tuple[BufferModel, ...]:
-    """The input buffers for `space` bytes; `u_kt` fixes the inner block, 0 leaves it to the space.
+    """Returns the input buffers for `space` bytes; `u_kt` sets the inner block, 0 leaves it to the space.
 
-    Empty where a sparse matmul has no inner block that is legal and fits.
+    Returns nothing if no inner block of a sparse matmul is legal and fits.
     """
     maker = _MAKERS.get(node.spec.type, _eltwise)
     return maker(graph, node, grid, stream, output, space, u_kt)
@@ -79,7 +79,7 @@ Maker = Callable[[BudaGraph, Node, Grid, StreamFactor, BlockShape, int, int], tu
 
 
 def node_format(graph: BudaGraph, edge: Edge) -> str:
-    """Number format in which an operand comes."""
+    """Returns the number format in which an operand arrives."""
     return graph.node(edge.producer).data_format
 
 
@@ -94,7 +94,7 @@ def _streamed(shape: TensorShape, rows: int, cols: int, t: int) -> TensorShape:
 def _eltwise(
     graph: BudaGraph, node: Node, grid: Grid, stream: StreamFactor, output: BlockShape, space: int, u_kt: int
 ) -> tuple[BufferModel, ...]:
-    """Two micro blocks of each operand."""
+    """Returns two micro blocks per operand."""
     buffers = []
     for edge in graph.operands(node.name):
         shape = _streamed(graph.operand_shape(edge), stream.r, stream.c, stream.t)
@@ -106,7 +106,7 @@ def _eltwise(
 def _matmul(
     graph: BudaGraph, node: Node, grid: Grid, stream: StreamFactor, output: BlockShape, space: int, u_kt: int
 ) -> tuple[BufferModel, ...]:
-    """Left: two micro blocks; right: two rows of them; both as deep along the inner dimension as space allows."""
+    """Returns two micro blocks (left) and two rows of them (right), as deep in the inner dimension as space allows."""
     edges = graph.operands(node.name)
     left, right = (graph.operand_shape(edge) for edge in edges[:2])
     extra = tuple(_fused_bias(graph, edge, grid, output) for edge in edges[2:])
@@ -131,7 +131,7 @@ def _matmul(
 def _sparse(
     graph: BudaGraph, node: Node, grid: Grid, stream: StreamFactor, output: BlockShape, space: int, u_kt: int
 ) -> tuple[BufferModel, ...]:
-    """Left: each different tile once, and the encoding; right: two rows of micro blocks."""
+    """Returns each different tile once with the encoding (left), and two rows of micro blocks (right)."""
     edges, pattern = graph.operands(node.name), node.spec.pattern
     rows = stream.r if stream.by_rows else 1
     ublock = output.ublock
@@ -158,7 +158,7 @@ def _sparse(
 
 
 def _encoding(share: SparseShare) -> BufferModel:
-    """The encoding, in whole tiles of 32-bit words."""
+    """Returns the encoding in whole tiles of 32-bit words."""
     return _once(-(-share.encoding_bytes // number_format("UInt32").tile_bytes), "UInt32")
 
 
@@ -169,7 +169,7 @@ def _once(tiles: int, data_format: str) -> BufferModel:
 def _depthwise(
     graph: BudaGraph, node: Node, grid: Grid, stream: StreamFactor, output: BlockShape, space: int, u_kt: int
 ) -> tuple[BufferModel, ...]:
-    """As a matmul, but its kernel walks the inner dimension one tile at a time."""
+    """Returns the same as for a matmul, but the kernel goes through the inner dimension one tile at a time."""
     edges = graph.operands(node.name)
     left, right = (graph.operand_shape(edge) for edge in edges[:2])
     rows, cols = (stream.r, 1) if stream.by_rows else (1, stream.c)
@@ -184,7 +184,7 @@ def _depthwise(
 
 
 def _fused_bias(graph: BudaGraph, edge: Edge, grid: Grid, output: BlockShape) -> BufferModel:
-    """A fused bias: two micro blocks of it."""
+    """Returns two micro blocks of a fused bias."""
     shape = graph.operand_shape(edge)
     block = BlockShape.of(shape, Grid(1, grid.c), StreamFactor(), output.ublock)
     return BufferModel(block, output.ublock.tiles, DOUBLE, node_format(graph, edge))
@@ -193,7 +193,7 @@ def _fused_bias(graph: BudaGraph, edge: Edge, grid: Grid, output: BlockShape) ->
 def _reduce(
     graph: BudaGraph, node: Node, grid: Grid, stream: StreamFactor, output: BlockShape, space: int, u_kt: int
 ) -> tuple[BufferModel, ...]:
-    """Two micro blocks, as deep along the reduced dimension as space allows."""
+    """Returns two micro blocks, as deep along the reduced dimension as space allows."""
     dim = node.spec.reduce_dim
     if dim == "z":
         return _eltwise(graph, node, grid, stream, output, space, u_kt)
@@ -207,4 +207,4 @@ def _reduce(
 
 
 _MAKERS: dict[str, Maker] = {"matmul": _matmul, "sparse_matmul": _sparse, "depthwise": _depthwise, "reduce": _reduce}
-"""Op type -> its rule; every other op is elementwise."""
+"""Op type -> the function for its input buffers; every other op is elementwise."""

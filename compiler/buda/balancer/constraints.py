@@ -127,7 +127,7 @@ def _blocks_fit(
 
 
 def piece_shape(graph: BudaGraph, edge: Edge, stream: StreamFactor) -> TensorShape:
-    """Returns the shape of one streamed piece of the producer as the consumer sees it, as far as pieces can be joined."""
+    """Returns the shape of one streamed piece of the producer as the consumer sees it, if pieces can be joined."""
     shape = _cut(_cut(graph.node(edge.producer).shape, "vslice", stream.r), "hslice", stream.c)
     ratio = 1
     for tm in edge.tms:

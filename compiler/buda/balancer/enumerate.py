@@ -1,4 +1,4 @@
-"""Every candidate of an op, before anything is checked: grids, streaming directions and factors, micro blocks."""
+"""Enumerates the candidates of an op before any check: grids, streaming directions and factors, micro blocks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ONE_ROW_OPS = frozenset({"embedding", "tilizer"})
 
 
 def parallelization(node: Node) -> tuple[int, int]:
-    """Rows and columns over which an op can be spread, on cores and in time together."""
+    """Returns the rows and columns over which an op can be spread, counting cores and pieces in time together."""
     rt, ct = node.shape.rt, node.shape.ct
     if node.spec.type == "reduce" and node.spec.reduce_dim in ("r", "c"):
         return (1, ct) if node.spec.reduce_dim == "r" else (rt, 1)
@@ -23,7 +23,7 @@ def parallelization(node: Node) -> tuple[int, int]:
 
 
 def grids(node: Node, budget: Budget, options: LegalizerOptions) -> tuple[Grid, ...]:
-    """Grids that divide the op and fit on the chip, rows first. Raises CompilerInputError for an illegal override."""
+    """Returns grids that divide the op and fit the chip, rows first. Raises CompilerInputError for bad overrides."""
     rows, cols = parallelization(node)
     fitting = tuple(
         Grid(r, c)
@@ -60,7 +60,7 @@ def consumes_z_major(graph: BudaGraph, edge: Edge) -> bool:
 
 
 def stream_dirs(graph: BudaGraph, node: Node, options: LegalizerOptions) -> tuple[str, ...]:
-    """Directions in which the op may be cut in time."""
+    """Returns the directions in which the op may be cut in time."""
     fixed = options.override(node.name).stream_dir
     if fixed and fixed != "n":
         return (fixed.upper(),)
@@ -77,7 +77,7 @@ def stream_dirs(graph: BudaGraph, node: Node, options: LegalizerOptions) -> tupl
 def stream_factors(
     graph: BudaGraph, node: Node, grid: Grid, direction: str, options: LegalizerOptions
 ) -> tuple[StreamFactor, ...]:
-    """Factors along one direction for one grid, ascending."""
+    """Returns the factors along one direction for one grid, ascending."""
     spec, fixed = node.spec, options.override(node.name)
     first = graph.operands(node.name)[0]
     reduces_z = spec.type == "reduce" and spec.reduce_dim == "z" and graph.node(first.producer).shape.z != 1
@@ -105,7 +105,7 @@ def stream_factors(
 def candidates(
     graph: BudaGraph, node: Node, budget: Budget, options: LegalizerOptions
 ) -> Iterator[tuple[Grid, StreamFactor]]:
-    """Every grid with every way to cut in time; the uncut one once per grid."""
+    """Yields every grid with every way to cut in time; the uncut one once per grid."""
     for grid in grids(node, budget, options):
         seen_whole = False
         for direction in stream_dirs(graph, node, options):
@@ -116,7 +116,7 @@ def candidates(
 
 
 def micro_block(node: Node, block_rt: int, block_ct: int, dst_tiles: int) -> UBlock:
-    """The largest block of at most `dst_tiles` tiles that divides the core's share; of equal ones the wider."""
+    """Returns the largest block of at most `dst_tiles` tiles that divides the core's share; of equals the wider."""
     max_rt = largest_divisor(block_rt, 1 if node.spec.type in ONE_ROW_OPS else dst_tiles)
     max_ct = largest_divisor(block_ct, dst_tiles)
     fitting = [UBlock(r, c) for r in divisors(max_rt) for c in divisors(max_ct) if r * c <= dst_tiles]

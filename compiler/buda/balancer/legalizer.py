@@ -1,4 +1,4 @@
-"""The legalizer: every candidate of an op, either as op models or with the reason why it is none."""
+"""The legalizer: turns every candidate of an op into op models, or gives the reason why it is illegal."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from opscope.compiler.errors import CompilerInputError
 
 @dataclass(frozen=True)
 class Illegal:
-    """A candidate that is no op model."""
+    """A candidate that cannot be an op model."""
 
     reason: Reason
     detail: str = ""
     model: OpModel | None = None
-    """What it would be with more L1."""
+    """The model that it would be with more L1."""
 
 
 @dataclass(frozen=True)
@@ -39,17 +39,17 @@ class LegalModels:
 
     @property
     def models(self) -> tuple[OpModel, ...]:
-        """Every op model, in the order of enumeration."""
+        """Returns every op model, in the order of enumeration."""
         return tuple(model for candidate in self.candidates for model in candidate.models)
 
     @property
     def failures(self) -> Counter[Reason]:
-        """How often each reason came up."""
+        """Returns how often each reason occurred."""
         return Counter(c.failure for c in self.candidates if c.failure is not None)
 
 
 def legalize(graph: BudaGraph, name: str, budget: Budget, options: LegalizerOptions | None = None) -> LegalModels:
-    """Every candidate of the op `name`. Raises CompilerInputError for an unknown op or an override that is illegal."""
+    """Returns every candidate of the op `name`. Raises CompilerInputError for an unknown op or an illegal override."""
     options = options or LegalizerOptions()
     node = graph.node(name)
     models = [
@@ -60,9 +60,9 @@ def legalize(graph: BudaGraph, name: str, budget: Budget, options: LegalizerOpti
 
 
 def legalize_graph(graph: BudaGraph, budget: Budget, options: LegalizerOptions | None = None) -> dict[str, LegalModels]:
-    """Every op's candidates; equal ops in equal surroundings share theirs. Raises CompilerInputError.
+    """Returns every op's candidates; equal ops in equal surroundings share theirs.
 
-    That is the case when an op has no legal model at all: the line counts the reasons.
+    Raises CompilerInputError if an op has no legal model, with the count of each reason.
     """
     options = options or LegalizerOptions()
     known: dict[Hashable, LegalModels] = {}
@@ -83,7 +83,7 @@ def legalize_graph(graph: BudaGraph, budget: Budget, options: LegalizerOptions |
 
 
 def surroundings(graph: BudaGraph, node: Node) -> Hashable:
-    """Returns everything that the legalizer reads of an op: ops with equal surroundings have equal models."""
+    """Returns everything about an op that the legalizer reads: ops with equal surroundings have equal models."""
     operands = tuple(
         (edge.tms, source.shape, source.data_format, source.kind.is_resident, consumes_z_major(graph, edge))
         for edge in graph.operands(node.name)
@@ -135,7 +135,7 @@ def _shrinking(
     stream: StreamFactor,
     u_kt: int,
 ) -> OpModel | Illegal:
-    """Returns the op model; halves the tiles of a micro block as long as memory is too small."""
+    """Returns the op model; halves the tiles of a micro block until it fits into memory."""
     tiles = dst_tiles(node.spec.acc_format)
     while True:
         candidate = _model(graph, node, budget, options, grid, stream, u_kt, tiles)
@@ -214,7 +214,7 @@ def _fit(
     output: BufferModel,
     resident: tuple[BufferModel | None, ...],
 ) -> OpModel | Illegal:
-    """Input buffers in what is left of L1; where nothing fits, the largest resident parameter goes to DRAM first."""
+    """Returns input buffers for what is left of L1; if none fit, the largest resident parameter first moves to DRAM."""
     intermediates = buffers.intermediate_buffers(node, output)
     inputs: tuple[BufferModel, ...] = ()
     dram: list[BufferModel | None] = [None] * len(resident)

@@ -14,7 +14,7 @@ class OpOverride:
 
     grid: Grid | None = None
     stream_dir: str = ""
-    """`n` for none, or r, c, rz."""
+    """r, c, rz, or `n` for no streaming; empty if it is not overridden."""
     stream_shape: tuple[int, int] | None = None
     u_kt: int = 0
     dram_parameters: bool | None = None
@@ -25,18 +25,18 @@ class LegalizerOptions:
     """Switches of the legalizer, at TT-Buda's defaults for inference without verification."""
 
     dram_parameters: bool = True
-    """Parameters are streamed from DRAM; False: they stay in L1 where they fit."""
+    """Whether parameters are streamed from DRAM; otherwise they stay in L1 if they fit."""
     enumerate_u_kt: bool = True
-    """A legal matmul also yields a model for each smaller divisor of its inner block."""
+    """Whether a legal matmul also yields a model for each smaller divisor of its inner block."""
     single_buffer_fallback: bool = False
-    """An output that does not fit twice is held once."""
+    """Whether an output that does not fit twice is held once."""
     streaming: bool = True
     manual_streaming: bool = False
-    """Only ops whose direction is overridden are cut in time."""
+    """Whether only ops with an overridden direction are cut in time."""
     one_row: bool = False
-    """Grids have one row of cores."""
+    """Whether grids have only one row of cores."""
     max_matmul_t: int = 0
-    """Matmuls that stream more often than this are illegal; 0: no limit."""
+    """Largest `t` of a legal matmul; 0 for no limit."""
     overrides: Mapping[str, OpOverride] = field(default_factory=dict)
 
     def override(self, name: str) -> OpOverride:

@@ -1,4 +1,4 @@
-"""The constraints that padding and unpadding on an op's edges put on its block shape."""
+"""The limits that padding and unpadding on an op's edges set for its block shape."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from opscope.compiler.buda.graph import BudaGraph, Node, Tm
 
 
 def padding_fits(graph: BudaGraph, node: Node, block: BlockShape) -> bool:
-    """Whether every core still makes some data that is read, and padding behind a stack is whole stacked pieces.
+    """Whether every core makes some data that is read, and padding after a stack consists of whole stacked pieces.
 
-    A core whose output is never read would wait for ever; a core that computes padding only is wasted.
+    A core whose output is never read would wait forever; a core that computes only padding is wasted.
     """
     for edge in graph.users(node.name):
         if not _smaller(next((tm for tm in edge.tms if tm.name == "buda_unpad"), None), block):

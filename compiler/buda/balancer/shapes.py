@@ -1,4 +1,4 @@
-"""The shapes that an op model is made of: grids, streaming, blocks, buffers. All counts are tiles or blocks."""
+"""The shapes that make up an op model: grids, streaming, blocks, buffers. All counts are tiles or blocks."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from opscope.compiler.target.formats import number_format
 
 @cache
 def divisors(n: int) -> tuple[int, ...]:
-    """All divisors of `n`, ascending."""
+    """Returns all divisors of `n`, ascending."""
     low = [d for d in range(1, math.isqrt(n) + 1) if n % d == 0]
     return tuple(dict.fromkeys([*low, *(n // d for d in reversed(low))]))
 
 
 def largest_divisor(n: int, limit: int) -> int:
-    """The largest divisor of `n` that is at most `limit`."""
+    """Returns the largest divisor of `n` that is at most `limit`."""
     return max(d for d in divisors(n) if d <= max(1, limit))
 
 
@@ -50,7 +50,7 @@ class Grid:
 
 @dataclass(frozen=True)
 class StreamFactor:
-    """How the tensor is cut in time: along `dir` (R, C, or RZ: rows, z outermost) into `r` x `c` pieces."""
+    """The way a tensor is cut in time: along `dir` (R, C, or RZ: rows, z outermost) into `r` x `c` pieces."""
 
     dir: str = "R"
     r: int = 1
@@ -73,7 +73,7 @@ class StreamFactor:
 
     @property
     def z_major(self) -> bool:
-        """Whether z is walked inside each piece."""
+        """Whether z is traversed inside each piece."""
         return self.dir == "RZ"
 
     def follows(self, ublock_order: str) -> bool:
@@ -82,7 +82,7 @@ class StreamFactor:
 
     @property
     def transposed(self) -> StreamFactor:
-        """The same after a transpose."""
+        """Returns the same cuts after a transpose."""
         turned = {"R": "C", "C": "R", "RZ": "CZ", "CZ": "RZ"}[self.dir]
         return StreamFactor(turned, self.c, self.r)
 
@@ -111,7 +111,7 @@ class BlockShape:
 
     @classmethod
     def of(cls, shape: TensorShape, grid: Grid, stream: StreamFactor, ublock: UBlock) -> BlockShape:
-        """The share of `shape` over a grid, cut in time."""
+        """Returns the share of `shape` over a grid, cut in time."""
         return cls(
             shape.z * stream.t,
             shape.rt // (grid.r * stream.r) // ublock.rt,
@@ -142,7 +142,7 @@ class BlockShape:
 
 @dataclass(frozen=True)
 class BufferModel:
-    """A buffer in a core's L1. `held` are the tiles of one copy: a part of the block where the kernel needs no more."""
+    """A buffer in a core's L1; `held` is the tiles of one copy, a part of the block if the kernel needs no more."""
 
     block_shape: BlockShape
     held: int
@@ -151,20 +151,20 @@ class BufferModel:
 
     @classmethod
     def whole(cls, block: BlockShape, factor: int, data_format: str) -> BufferModel:
-        """A buffer of `factor` whole macro blocks."""
+        """Returns a buffer of `factor` whole macro blocks."""
         return cls(block, block.tiles, factor, data_format)
 
     @property
     def l1_size_tiles(self) -> int:
-        """Tiles that it takes in L1."""
+        """Tiles that the buffer takes in L1."""
         return self.held * self.factor
 
     @property
     def l1_bytes(self) -> int:
-        """Bytes that it takes in L1."""
+        """Bytes that the buffer takes in L1."""
         return self.l1_size_tiles * number_format(self.data_format).buda_tile_bytes
 
     @property
     def total_bytes(self) -> int:
-        """Bytes of everything that passes through it for one input: all of `t`."""
+        """Bytes of everything that passes through the buffer for one input, over all of `t`."""
         return self.block_shape.t * self.block_shape.tiles * number_format(self.data_format).buda_tile_bytes

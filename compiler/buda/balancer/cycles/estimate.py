@@ -1,4 +1,4 @@
-"""Which formula an op takes, with which constants."""
+"""Chooses the formula and the constants for an op."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from opscope.compiler.buda.graph import FIDELITIES, Node
 from opscope.compiler.target.formats import number_format
 
 BINARY = frozenset({"add", "subtract", "multiply", "quantization", "dequantization", "requantization"})
-"""Ops whose cost per tile grows with the width of the format; `maximum` is fitted without."""
+"""Ops whose cost per tile grows with the width of the format; `maximum` is fitted without this."""
 
 DEST_SAVES = frozenset({"add", "subtract", "multiply"})
 IN_DEST = (1, 0.5, 0.2)
@@ -28,7 +28,7 @@ def estimate(
     inputs: tuple[BufferModel, ...],
     reduced_z: int = 1,
 ) -> int:
-    """Cycles of one core for one input; `reduced_z` is the depth of a reduction along z."""
+    """Returns the cycles of one core for one input; `reduced_z` is the depth of a reduction along z."""
     spec = node.spec
     if spec.fused is not None:
         return _fused(arch, node, spec.fused, grid, stream, block)
@@ -59,7 +59,7 @@ def estimate(
 
 
 def _fused(arch: str, node: Node, fused: Fused, grid: Grid, stream: StreamFactor, block: BlockShape) -> int:
-    """The sum of the steps; an add, subtract or multiply that leaves unpacking or packing to Dst costs a part."""
+    """Returns the sum of the steps; an add, subtract or multiply costs less if Dst saves it unpacking or packing."""
     cycles = 0.0
     for step in fused.steps:
         alone = estimate(arch, replace(node, op=step.spec), grid, stream, block, ())
@@ -69,13 +69,13 @@ def _fused(arch: str, node: Node, fused: Fused, grid: Grid, stream: StreamFactor
 
 
 def unmeasured(arch: str, node: Node) -> tuple[str, ...]:
-    """Those of the op's types whose constants nobody fitted to measurements: they count as a copy, as in TT-Buda."""
+    """Returns the op's types whose constants were never fitted to measurements; as in TT-Buda they count as a copy."""
     kinds = ("matmul_sparse",) if node.spec.sparse is not None else types_of(node.spec)
     return tuple(kind for kind in kinds if kind not in BY_ARCH[arch])
 
 
 def theoretical(arch: str, node: Node, block: BlockShape, inputs: tuple[BufferModel, ...]) -> int:
-    """Cycles of a matmul at the matrix unit's full rate; of another op 0."""
+    """Returns the cycles of a matmul at the matrix unit's full rate; 0 for other ops."""
     if node.spec.type != "matmul":
         return 0
     step = inputs[1].block_shape

@@ -1,4 +1,4 @@
-"""The formulas, over counts alone. Source: tenstorrent/tt-budabackend, perf_lib/op_model/op_model.cpp.
+"""The formulas, which depend on counts alone. Source: tenstorrent/tt-budabackend, perf_lib/op_model/op_model.cpp.
 
 `t` macro blocks follow one another; each has `ublocks` micro blocks of `tiles` tiles in all.
 """
@@ -8,12 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 MOST = 1 << 30
-"""An estimate is never larger."""
+"""Largest estimate."""
 
 
 @dataclass(frozen=True)
 class Work:
-    """One core's share."""
+    """One core's share of an op."""
 
     t: int
     ublocks: int
@@ -38,20 +38,20 @@ def _whole(cycles: float) -> int:
 
 
 def elementwise(work: Work, weights: tuple[float, ...], format_weight: int = 1) -> int:
-    """Unary, binary and reduce ops: so much per micro block, so much per tile."""
+    """Estimates unary, binary and reduce ops: a cost per micro block and a cost per tile."""
     per_ublock, per_tile = weights[:2]
     return _whole(work.t * (work.ublocks * per_ublock + work.tiles * per_tile * format_weight))
 
 
 def reduce_z(work: Work, weights: tuple[float, ...], z: int) -> int:
-    """A reduction along z: the same `z` times, and a constant each time."""
+    """Estimates a reduction along z: the same cost `z` times, and a constant each time."""
     per_ublock, per_tile, per_z = weights
     each = work.ublocks * per_ublock + work.tiles * per_tile
     return _whole(work.t * (z * (each + per_z) if z > 1 else each))
 
 
 def matmul_grayskull(work: Work, weights: tuple[float, ...]) -> int:
-    """A dense product on Grayskull; no term for data formats."""
+    """Estimates a dense product on Grayskull; data formats have no term."""
     per_step, per_ublock, per_tile = weights
     steps = work.m_k * work.ublocks
     products = steps * work.u_kt * work.u_rt * work.u_ct
@@ -59,7 +59,7 @@ def matmul_grayskull(work: Work, weights: tuple[float, ...]) -> int:
 
 
 def matmul(work: Work, weights: tuple[float, ...]) -> int:
-    """A dense product on Wormhole, a depthwise one everywhere: math by phases, spills of partial sums, unpacking."""
+    """Estimates a dense product on Wormhole or any depthwise one: math by phases, spills of partial sums, unpacking."""
     per_product, per_spill, per_ublock, per_unpack = weights
     steps = work.m_k * work.ublocks
     products = steps * work.u_kt * work.u_rt * work.u_ct * work.phases

@@ -1,4 +1,4 @@
-"""Cycles of a sparse matmul: the sums over its stages, and the measured table that Wormhole's newer formula reads.
+"""Cycles of a sparse matmul: the sums over its stages, and the measured table for Wormhole's newer formula.
 
 Source: tenstorrent/tt-budabackend, perf_lib/op_model/op_model.cpp and params/wormhole_b0_sparse_v2_formula_params/.
 """
@@ -13,7 +13,7 @@ from opscope.compiler.target.formats import number_format
 STRIP_DECODE, UBLOCK_DECODE, NZ_UBLOCK_DECODE = 100, 80, 80
 """Cycles to decode a strip with tiles, a block of such a strip, a block with tiles."""
 FIDELITY_WEIGHT = {"LoFi": 1.0, "HiFi2": 1.0, "HiFi3": 1.2, "HiFi4": 1.7}
-"""Measured against HiFi2; decoding does not take longer, so that this is less than the number of phases."""
+"""Measured relative to HiFi2. Decoding does not take longer, so this is less than the number of phases."""
 _WIDE = {8: ((26, 45, 40), (26, 45, 36), (26, 45, 35)), 16: ((38, 45, 42), (37, 45, 40), (38, 45, 40))}
 _TABLE: dict[int, dict[tuple[int, int], tuple[tuple[int, int, int], ...]]] = {
     8: {
@@ -41,13 +41,13 @@ _TABLE: dict[int, dict[tuple[int, int], tuple[tuple[int, int, int], ...]]] = {
         (8, 1): ((55, 45, 35),) * 3,
     },
 }
-"""Bits of the data format -> micro block -> per inner block of 1, 4, 8 tiles: cycles of math, reload, pack per tile."""
+"""Bits of the data format -> micro block -> inner blocks of 1, 4, 8 tiles: cycles per tile of math, reload, pack."""
 
 
 def estimate(
     arch: str, fidelity: str, data_format: str, work: Work, mblock_n: int, share: SparseShare, mean_tiles: int
 ) -> int:
-    """Cycles of one core; `mean_tiles` are the non-zero tiles of a row of cores on average."""
+    """Returns the cycles of one core; `mean_tiles` is the average number of non-zero tiles of a row of cores."""
     fmt = number_format(data_format)
     tabled = (fmt.bits == 16 and fidelity != "LoFi") or (fmt.name.startswith("Bfp8") and fidelity == "LoFi")
     if arch == "wormhole_b0" and tabled:
@@ -56,7 +56,7 @@ def estimate(
 
 
 def by_table(work: Work, mblock_n: int, share: SparseShare, fidelity: str, bits: int) -> int:
-    """Wormhole's newer formula."""
+    """Computes Wormhole's newer formula."""
     math, reload, pack = _stage_cycles(work, bits)
     blocks = share.nz_strips * (work.ublocks // mblock_n)
     decode = blocks * UBLOCK_DECODE + share.nz_ublocks * NZ_UBLOCK_DECODE + share.nz_strips * STRIP_DECODE
@@ -72,7 +72,7 @@ def _stage_cycles(work: Work, bits: int) -> tuple[int, int, int]:
 
 
 def by_stages(work: Work, mblock_n: int, nz_tiles: int, constants: tuple[float, ...]) -> int:
-    """The older formula: every stage from counts."""
+    """Computes the older formula, which derives every stage from counts."""
     tile, reload, configure, wait, pack_wait, pack, ublock, nz_ublock, nz_tile = constants
     mblock_m, micro = work.ublocks // mblock_n, work.u_rt * work.u_ct
     nz_ublocks = nz_tiles // (work.t * micro)
