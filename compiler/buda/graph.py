@@ -228,7 +228,7 @@ class Node:
     data_format: str = "Float16_b"
     op: OpSpec | None = None
     elements: tuple[int, int, int] | None = None
-    """Elements along z, rows and columns, where these do not fill the tiles."""
+    """Elements along z, rows and columns, if these do not fill the tiles."""
 
     @property
     def extent(self) -> tuple[int, int, int]:

@@ -50,7 +50,7 @@ class TtPopulateArgumentTypes(ModulePass):
 
 
 def constant_arguments(func: FuncOp) -> list[bool]:
-    """Per argument, whether it is a parameter or a constant."""
+    """Returns per argument whether it is a parameter or a constant."""
     count = len(func.body.blocks[0].args)
     if func.arg_attrs is None:
         return [False] * count

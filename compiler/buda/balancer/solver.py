@@ -19,7 +19,7 @@ from opscope.compiler.errors import CompilerInputError
 
 @dataclass(frozen=True)
 class Relation:
-    """Per end of an edge: groups of interchangeable models, each with the models that it fits on the other side."""
+    """For each end of an edge: groups of interchangeable models, each with the models that fit on the other side."""
 
     forward: tuple[tuple[int, int], ...]
     """(mask of producer models, mask of consumer models that fit)."""

@@ -1,4 +1,4 @@
-"""What the body of a reduction computes, recognised by its one op; and the identities of those ops."""
+"""Recognises what the body of a reduction computes by its only op, and lists the identities of those ops."""
 
 from __future__ import annotations
 

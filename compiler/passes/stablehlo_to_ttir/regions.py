@@ -55,25 +55,29 @@ def read_around(e: Emit, regions: Sequence[Region]) -> list[SSAValue]:
 
 
 def lowered(e: Emit, values: Sequence[SSAValue]) -> list[SSAValue]:
-    """What StableHLO values are in ttir."""
+    """Returns the ttir values of StableHLO values."""
     return [e.values[v] for v in values]
 
 
 @dataclass
 class Functions:
-    """The functions made while one is lowered."""
+    """The functions created while one function is lowered."""
 
     lower: Lower
     made: list[FuncOp | None] = field(default_factory=list)
 
     def program(self, e: Emit, region: Region, outside: Sequence[SSAValue] = ()) -> str:
-        """Name of the function of `region`: its arguments, then the values of `outside` that it may read."""
+        """Creates the function of `region` and returns its name.
+
+        Its arguments are those of the region, then the values of `outside` that it may read.
+        """
         return self._make(e, region, list(outside), PROGRAM)
 
     def scalar(self, e: Emit, region: Region, outside: Sequence[SSAValue] = ()) -> str:
-        """Name of the function of a region that kernels apply element by element; `outside` as `read_around` found it.
+        """Creates the function of a region that kernels apply element by element, and returns its name.
 
-        Raises StageFailure if it does more than elementwise ops on scalars.
+        `outside` are the values that `read_around` returned. Raises StageFailure if the region does more than
+        elementwise ops on scalars.
         """
         constants = [v.owner for v in captured([region]) if _is_constant(v)]
         name = self._make(e, region, list(outside), SCALAR, [op for op in constants if isinstance(op, Operation)])
@@ -106,7 +110,7 @@ class Functions:
 
 
 def elementwise(e: Emit, region: Region, operands: Sequence[SSAValue]) -> list[SSAValue]:
-    """The region's ops on whole tensors, in place of its scalars. Raises StageFailure for other ops."""
+    """Applies the region's ops to whole tensors instead of scalars. Raises StageFailure for other ops."""
     assert e.functions is not None
     (block,) = region.blocks
     shape = e.result_shape
@@ -132,6 +136,6 @@ def elementwise(e: Emit, region: Region, operands: Sequence[SSAValue]) -> list[S
 
 
 def element_type(value: SSAValue) -> Any:
-    """Element type of a tensor value."""
+    """Returns the element type of a tensor value."""
     kind: Any = value.type
     return kind.element_type

@@ -223,6 +223,6 @@ def _limit(op: Operation) -> None:
 
 
 def element_type(value: SSAValue) -> Any:
-    """Element type of a tensor value."""
+    """Returns the element type of a tensor value."""
     kind: Any = value.type
     return kind.element_type
