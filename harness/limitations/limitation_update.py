@@ -95,14 +95,14 @@ def patched(file: LimitationFile, proposal: Proposal, *, takes_new: bool) -> str
 
 
 def diff(path: Path, before: str, after: str) -> str:
-    """The change as a unified diff, empty where there is none."""
+    """The change as a unified diff, empty if there is none."""
     old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
     name = path.as_posix()
     return "".join(difflib.unified_diff(old, new, name if before else "/dev/null", name))
 
 
 def write(path: Path, text: str) -> None:
-    """Replaces a file, whole or not at all. Raises InputError where it would not read back, or the disk refuses it."""
+    """Replaces a file, whole or not at all. Raises InputError if it would not read back, or the disk refuses it."""
     limitation_file.parse(text, path)
     store.write_whole(path, text)
 

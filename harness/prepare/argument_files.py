@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from opscope.models.frontends.base import ExportResult
 
 SUFFIXES = {"--weights": ".safetensors", "--inputs": ".npz"}
-"""Option -> what the name of its file ends in."""
+"""Option -> suffix of its file."""
 MOST_LISTED = 6
 """Names that an error lists."""
 
@@ -46,7 +46,7 @@ class FileValue:
 
 
 def files(inputs: str, weights: str | None) -> dict[str, str]:
-    """Option -> file, of the options that name one. Raises InputError where it is not there or has another suffix."""
+    """Option -> file, for the options that are set. Raises InputError if a file is missing or has another suffix."""
     file_of_option = {"--weights": weights, "--inputs": inputs if inputs.endswith(".npz") else None}
     for option, path in file_of_option.items():
         if path is not None and (not path.endswith(SUFFIXES[option]) or not Path(path).is_file()):
@@ -55,7 +55,7 @@ def files(inputs: str, weights: str | None) -> dict[str, str]:
 
 
 def shapes(path: Path | str) -> tuple[tuple[str, tuple[int, ...]], ...]:
-    """(name, shape) of the arrays in an .npz file, from their headers. Raises InputError where it is none."""
+    """(name, shape) of the arrays in an .npz file, from their headers. Raises InputError if it is no .npz."""
     shape_of_array = []
     try:
         with zipfile.ZipFile(path) as archive:

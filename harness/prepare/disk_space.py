@@ -15,7 +15,7 @@ from opscope.harness.record.errors import InputError
 def stored_bytes(split: SplitModule, limits: Limits, *, random: bool = False) -> int:
     """Bytes of the inputs and goldens that a walk over a module stores, each once.
 
-    What turns out to have no value is counted too; arguments of the model are not, as they are drawn again.
+    Counts also values that turn out to be missing, but not the model's arguments, which are drawn again.
     """
     first: dict[str, Node] = {}
     for node in split.program.walk():
@@ -31,12 +31,12 @@ def stored_bytes(split: SplitModule, limits: Limits, *, random: bool = False) ->
     if random:
         return sum(size(value) for node in first.values() for value in node.outputs)
     stored = {value for node in first.values() for value in (*node.inputs, *node.outputs)}
-    # The final outputs lie beside the ops' once more, for a run of the model as a whole.
+    # The final outputs are stored a second time, for a run of the model as a whole.
     return sum(size(value) for value in (*(stored - arguments), *split.program.results))
 
 
 def check(split: SplitModule, limits: Limits, folder: Path, model: str, *, random: bool = False) -> None:
-    """Raises InputError where what the walk will store does not fit on the disk of `folder`."""
+    """Raises InputError if what the walk will store does not fit on the disk of `folder`."""
     needed, free = stored_bytes(split, limits, random=random), shutil.disk_usage(folder).free
     if needed > free:
         expected = f"{readable(needed)} free on the disk of {folder.parent} for its inputs and goldens"

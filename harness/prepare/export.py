@@ -1,4 +1,4 @@
-"""From what an exporter handed over, or a file, to a StableHLO module as bytecode with locations."""
+"""Turns an exporter's output or a file into a StableHLO module: bytecode with locations."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from opscope.models.frontends.base import ExportResult, Source
 from opscope.models.registry import Model
 
 Exported = ExportResult
-"""A model as StableHLO, and its arguments: none for a file, whose arguments have no law."""
+"""A model as StableHLO, and its arguments; a file has none, as no distributions of its arguments are known."""
 
 
 def export_model(model: Model, dtype: str = "float32", training: bool = False) -> Exported:
@@ -21,7 +21,7 @@ def export_model(model: Model, dtype: str = "float32", training: bool = False) -
 
 
 def stablehlo_of(name: str) -> bytes:
-    """StableHLO bytecode of a registered model (entry point `opscope.sources`), of `NAME+training` its training step.
+    """StableHLO bytecode of a registered model, or of its training step for `NAME+training`.
 
     Raises ValueError for another name.
     """
@@ -35,12 +35,12 @@ def stablehlo_of(name: str) -> bytes:
 
 
 def handed_over(folder: Path) -> Exported:
-    """What an exporter left in its folder. Raises OSError or ValueError where that is not whole."""
+    """Reads what an exporter wrote into its folder. Raises OSError or ValueError if it is incomplete."""
     return child.read(folder)
 
 
 def export_file(path: Path) -> Exported:
-    """Reads a StableHLO file (text, bytecode or portable artifact). Raises InputError where it is none of these."""
+    """Reads a StableHLO file (text, bytecode or portable artifact). Raises InputError for anything else."""
     from opscope.harness.prepare import mlir
 
     return Exported(mlir.to_bytecode(mlir.load(path)), (), "file")

@@ -23,7 +23,7 @@ from opscope.models.frontends.base import Source
 from opscope.models.frontends.child import ARGUMENTS
 
 EXPORT_SECONDS = 900.0
-"""An exporter that takes longer is ended: its model is `export_failed`."""
+"""Time limit of an exporter in seconds. Beyond it the exporter is ended and its model is `export_failed`."""
 
 
 @dataclass(frozen=True)
@@ -59,13 +59,13 @@ def _digest(path: Path) -> str:
 
 
 def exported(export: Export, cache: Path, max_cache: int, claims: Claims) -> Path:
-    """The folder with the export, made if it is not there; it stays for as long as `claims` holds it.
+    """The folder with the export, made if it does not exist. It is kept for as long as `claims` holds it.
 
     Raises ExportFailed for what the model or its framework raises, InputError for what the exporter refuses and for a
     cache that cannot be written.
     """
     folder = cache / "modules" / export.key()
-    while not _claimed(folder, claims):  # again where somebody clears up just now
+    while not _claimed(folder, claims):  # again if another process is just clearing the cache
         _make(export, folder, max_cache)
     export_folder.mark_used(folder)
     return folder
@@ -94,7 +94,7 @@ def _make(export: Export, folder: Path, max_cache: int) -> None:
         try:
             temporary.rename(folder)
         except OSError:
-            if not (folder / ARGUMENTS).is_file():  # else another process was faster: theirs stays
+            if not (folder / ARGUMENTS).is_file():  # else another process was faster, and its folder stays
                 raise
     finally:
         claims.close()

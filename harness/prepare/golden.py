@@ -50,7 +50,7 @@ class Executable:
         self._loaded = loaded
 
     def run(self, buffers: Sequence[Any]) -> list[Any]:
-        """The results as buffers. Raises GoldenError where XLA refuses to run."""
+        """The results as buffers. Raises GoldenError if XLA refuses to run."""
         try:
             results = self._loaded.execute_sharded(list(buffers))
             return [shards[0] for shards in results.disassemble_into_single_device_arrays()]
@@ -95,8 +95,8 @@ def compile_module(
 ) -> Executable:
     """Compiles a StableHLO module for the host; with `cache_dir`, executables are kept there and loaded again (1 ms).
 
-    `widen`: narrow floats are computed in float32 and results rounded (design of goldens;
-    harness/prepare/mlir/upcast.py). Raises GoldenError where XLA refuses the module.
+    If `widen` is set, narrow floats are computed in float32 and results are rounded
+    (harness/prepare/mlir/upcast.py). Raises GoldenError if XLA refuses the module.
     """
     loaded = mlir.load(module)
     if widen:
@@ -114,7 +114,7 @@ def compile_module(
 
 
 def _widened(module: mlir.Module) -> mlir.Module:
-    """The widened module; the module itself where it holds nothing to widen or its op needs its own type."""
+    """The widened module, or the module itself if nothing is to be widened or its op needs its own type."""
     from opscope.harness.prepare.mlir.upcast import widened
 
     try:
@@ -156,7 +156,7 @@ def _devices() -> Any:
 
 
 def _deserialise(path: Path) -> Executable | None:
-    """The executable kept at `path`; None where it cannot be read (it is compiled anew then)."""
+    """The executable kept at `path`; None if it cannot be read (it is compiled anew then)."""
     try:
         return Executable(_cpu().deserialize_executable(path.read_bytes(), _devices(), _options()))
     except Exception:  # noqa: BLE001 - a damaged file is only a miss

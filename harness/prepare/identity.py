@@ -18,7 +18,7 @@ from opscope.harness.prepare.mlir.values import constant_array, literal_of
 from opscope.harness.prepare.op_defaults import is_default
 
 VERSION = "opscope-op-1"
-"""First in every hashed text: a change of the algorithm changes every id, on purpose."""
+"""Version of the algorithm, first in every hashed text, so that a change of it changes every id."""
 
 KEPT_DISCARDABLE = frozenset({"mhlo.sharding", "mhlo.backend_config", "sdy.sharding", "sdy.sharding_per_value"})
 """Discardable attributes (those with a dialect's prefix) that change what an op computes, or where."""
@@ -26,7 +26,7 @@ KEPT_DISCARDABLE = frozenset({"mhlo.sharding", "mhlo.backend_config", "sdy.shard
 _SYMBOL_NAMES = frozenset({"sym_name", "sym_visibility", "function_type", "arg_attrs", "res_attrs"})
 
 Outside = Callable[[Any], str | None]
-"""Value -> what stands for it if it comes from outside the op, else None."""
+"""Value -> its token if it comes from outside the op, else None."""
 
 
 def op_name(op: Any) -> str:
@@ -75,7 +75,7 @@ class Identity:
         return token
 
     def text(self, op: Any, outside: Outside) -> str:
-        """The canonical text of `op`; `outside` says what stands for values from outside it."""
+        """The canonical text of `op`; `outside` gives the tokens of values from outside it."""
         return self._op(op, outside, {})
 
     def function(self, name: str) -> str:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def materialise(source: Source, desc: TensorDesc, export_dir: Path | str, seed: int | None = None) -> np.ndarray:
     """The value of one input: a fresh array of `desc`'s shape and type, which the caller may write to.
 
-    `seed` stands in where the source itself names none. Raises ValueError where the source is incomplete or the file
+    `seed` is used if the source has none. Raises ValueError if the source is incomplete or the file
     is not what `desc` says, OSError where the file is gone.
     """
     if source.kind == "captured":
@@ -37,7 +37,7 @@ def row_inputs(row: OpRow, export_dir: Path | str) -> list[np.ndarray]:
 
 
 def row_golden(row: OpRow, export_dir: Path | str) -> list[np.ndarray]:
-    """The golden of each result of an op, in order; none where the row has no golden."""
+    """The golden of each result of an op, in order; none if the row has no golden."""
     if not row.golden:
         return []
     return [load(Path(export_dir) / p, d.shape, d.data_type) for p, d in zip(row.golden, row.outputs, strict=True)]

@@ -1,7 +1,7 @@
 """The goldens of a whole model, made one after another while a device runs it: the walk of `prepare.walk`, in steps.
 
-Nothing is stored and nothing drawn: the inputs are those that the device got. A value that XLA has none for makes all
-that is computed from it missing, so that no golden rests on a random number.
+Nothing is stored and nothing drawn: the inputs are those that the device got. If XLA has no value for an op,
+all that is computed from it is missing too, so that no golden depends on a random number.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class LiveGolden(Walker):
         """Evaluates a node and keeps its results where they are wanted."""
         super().node(node, env)
         if node.kind == "op" and node.path in self._wanted_paths:
-            # Of a body that is evaluated several times the first values stay, as they do of the device's.
+            # If a body is evaluated several times, its first values are kept, as for the device's.
             self._kept_results.setdefault(node.path, [env[value] for value in node.outputs])
 
     def enters(self, body: Program) -> bool:
@@ -68,7 +68,7 @@ class LiveGolden(Walker):
     def inputs(
         self, op: SingleOp, node: Node, env: dict[int, Any], store: bool
     ) -> tuple[list[Any] | Missing, tuple[Source, ...]]:
-        """The buffers of a node's inputs; missing where one of them is."""
+        """The buffers of a node's inputs; missing if one of them is."""
         buffers = []
         for value in node.inputs:
             buffer = env[value] if value in env else self.argument(value)

@@ -1,6 +1,6 @@
-"""Attribute values that the StableHLO specification gives an op that does not spell them: one row each.
+"""Default values of attributes in the StableHLO specification, one row each.
 
-A spelled default and an absent one are the same op, so `opscope.harness.prepare.identity` drops both.
+An op with a default written out equals one without it, so `opscope.harness.prepare.identity` drops both.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _DEFAULTS: dict[tuple[str, str], re.Pattern[str]] = {
 
 
 def is_default(op_name: str, attribute: str, token: str, element_type: str) -> bool:
-    """Whether `token` is what the specification assumes where `attribute` of `op_name` is absent. `element_type`
+    """Whether `token` is the specification's default of `attribute` of `op_name`. `element_type`
     is that of the first operand: the default of a comparison's type depends on it."""
     if attribute == "compare_type":
         if element_type.startswith("ui") or element_type == "i1":

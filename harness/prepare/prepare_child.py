@@ -37,7 +37,7 @@ def prepare(parent: Parent) -> None:
     except OSError as error:
         refused = export_folder.unwritable("cache folder", Path(task["temporary"]).parent, error)
         emit("error", where=refused.where, expected=refused.expected, got=refused.got, hint=refused.hint)
-    except Exception as error:  # noqa: BLE001 - whatever a module does to us is reported in one line
+    except Exception as error:  # noqa: BLE001 - any error that a module causes is reported in one line
         traceback.print_exc()
         got = f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}"[:200]
         emit("error", got=got)
@@ -108,7 +108,7 @@ def make(task: dict[str, Any], emit: Emit) -> None:
 
 
 def argument_types(name: str, exported: Exported) -> tuple[str, ...]:
-    """What each argument is to a compiler; none of a training step, after which no argument is as before, or a file."""
+    """The type of each argument for a compiler. Empty for files and for training steps, which change all arguments."""
     if name.endswith(TRAINING):
         return ()
     return tuple("input" if spec.role == "input" else "parameter" for spec in exported.arguments)
@@ -127,7 +127,7 @@ def program_digest(
     for node in split.program.walk():
         digest.update(f"{node.op_id}{node.inputs}{node.outputs};".encode())
         if node.value is not None:
-            # A splat is a view of one element: no need to spell it out.
+            # A splat is a view of one element, so that one is enough.
             elements = node.value if any(node.value.strides) else node.value[(slice(0, 1),) * node.value.ndim]
             digest.update(f"{node.value.shape}{node.value.dtype}".encode() + elements.tobytes())
     for desc in split.values:

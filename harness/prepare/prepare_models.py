@@ -231,7 +231,7 @@ class Named:
 
 
 def _resolve(word: str, request: Request) -> list[Named]:
-    """The models that `word` names. Raises InputError where it names none."""
+    """The models that `word` names. Raises InputError if it names none."""
     users = user_files.named(word)
     if users is not None and not (users.framework == "python" and registered_in(users.path)):
         name = users.name + (registry.TRAINING if request.training else "")
@@ -280,7 +280,7 @@ def _models_in(path: Path, training: bool) -> list[Named]:
 
 
 def _named(declared: Sequence[tuple[Path, registry.Declared]], word: str, training: bool) -> list[Named]:
-    """Registered models, for their forward pass or for `training`. Raises InputError where none can be trained."""
+    """Registered models, for their forward pass or for `training`. Raises InputError if none can be trained."""
     chosen = [(path, model) for path, model in declared if model.trainable or not training]
     if not chosen:
         raise InputError("--training", "a model that can be trained", repr(word))
@@ -366,7 +366,7 @@ def _run_child(
 ) -> Outcome:
     """One child at work until it ends; it is late once one op is under evaluation for more than `op_seconds`.
 
-    `module` is the exporter's folder, empty for a StableHLO file. Raises InputError or Unpreparable where the child
+    `module` is the exporter's folder, empty for a StableHLO file. Raises InputError or Unpreparable if the child
     reports one.
     """
     error: Event = {}

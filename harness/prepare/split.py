@@ -62,7 +62,7 @@ NAMED_BODIES = frozenset(
 def split_module(module: Module | str | bytes | Path, model: str = "") -> SplitModule:
     """The ops of `module` in program order and one module per unique op.
 
-    `model` is written into every `Use`. Raises InputError where `module` cannot be read or has no entry function.
+    `model` is written into every `Use`. Raises InputError if `module` cannot be read or has no entry function.
     """
     where = str(module) if isinstance(module, Path) else model or "module"
     splitter = _Splitter(load(module, where), model, where)
@@ -202,7 +202,7 @@ class _Splitter:
         )
 
     def _callee(self, op: Any) -> str:
-        """The function that a call expands to; empty where it has no body or is being expanded already."""
+        """The function that a call expands to; empty if it has no body or is being expanded already."""
         name = op.attributes["callee"].value
         function = self.symbols.get(name)
         inlined = function is not None and name not in self.calls and len(function.regions[0].blocks) == 1

@@ -127,7 +127,7 @@ def _domain_distribution(split: SplitModule, node: Node, index: int) -> str:
 
 
 def _never_nan(split: SplitModule, node: Node) -> str:
-    """The distribution of the predicate of a selection one side of which is NaN throughout; empty where none is.
+    """The distribution of the predicate of a selection one side of which is NaN throughout; empty if none is.
 
     Such a side stands for what is out of range (a lookup that fills), which no index in its domain chooses.
     """
@@ -310,7 +310,7 @@ class Walker:
         return source, golden.put(self.draw(op.inputs[index], distribution, index))
 
     def no_random(self, desc: TensorDesc) -> str:
-        """Why no random value of that type is made; empty where one is."""
+        """Why no random value of that type is made; empty if one is."""
         if desc.data_type not in NUMPY_NAMES:
             return f"no value of {desc.data_type}"
         size = byte_size(desc.shape, desc.data_type)
@@ -354,7 +354,7 @@ class Walker:
         return [Missing(reason)] * len(op.outputs)
 
     def too_large(self, op: SingleOp) -> str:
-        """Why the results are too large to be computed; empty where they are not."""
+        """Why the results are too large to be computed; empty if they are not."""
         sizes = [byte_size(d.shape, d.data_type) for d in op.outputs]
         limits = self.plan.limits
         if max(sizes, default=0) > limits.tensor_bytes:
@@ -365,7 +365,7 @@ class Walker:
         return ""
 
     def no_golden(self, op: SingleOp, results: Sequence[Any]) -> str:
-        """Why the results are no golden; empty where they are one."""
+        """Why the results are no golden; empty if they are one."""
         if op.op_name == "stablehlo.rng" or "DEFAULT" in op.op_params.get("rng_algorithm", ""):
             return "its algorithm is each implementation's own: no value is the right one"
         return next((r.reason for r in results if isinstance(r, Missing)), "")

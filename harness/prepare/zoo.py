@@ -42,7 +42,7 @@ def write(sizes: Mapping[str, Sizes], path: Path = TABLE) -> None:
 
 
 def count(model: Model, cache: Path, max_cache: int) -> Sizes:
-    """Exports and splits one model. Raises opscope.harness.prepare.exporting.ExportFailed where it is not exported."""
+    """Exports and splits one model. Raises opscope.harness.prepare.exporting.ExportFailed if it is not exported."""
     from opscope.harness.cache.claims import Claims
     from opscope.harness.prepare import exporting
     from opscope.harness.prepare.export import handed_over
@@ -82,7 +82,7 @@ def recount(models: Iterable[Model], cache: Path, max_cache: int, report: Callab
 
 
 def listing() -> list[dict[str, Any]]:
-    """One object per model, as `opscope models --json` prints them; sizes are None where the table has none."""
+    """One object per model, as `opscope models --json` prints them; sizes are None if the table has none."""
     sizes = table()
     models = []
     for name in registry.names():

@@ -1,5 +1,5 @@
-"""What a run writes down: records, their statuses and stages, the store that reads them back, and the ledger that must
-add up.
+"""What a run stores: records, their statuses and stages, the store that reads them back, and the ledger of counts
+that must add up.
 
-It imports the standard library, pydantic and `opscope.base` alone, so that whoever reads results needs nothing else.
+It imports only the standard library, pydantic and `opscope.base`, so that reading results needs nothing else.
 """

@@ -18,12 +18,12 @@ class Disagreement:
 
     @property
     def failing(self) -> tuple[str, ...]:
-        """The backends on which it fails."""
+        """The backends on which the op fails."""
         return tuple(name for name, test in self.tests.items() if test.status in FAILED)
 
     @property
     def alone(self) -> str:
-        """The one backend that differs from all others (of two, the one that fails), or an empty string."""
+        """The backend that differs from all others (with two backends, the failing one), or an empty string."""
         passing = [name for name in self.tests if name not in self.failing]
         if len(self.failing) == 1:
             return self.failing[0]
@@ -31,7 +31,7 @@ class Disagreement:
 
     @property
     def first(self) -> OpTest:
-        """The record that names the op: that of the backend that differs, else of the first that fails."""
+        """The record that represents the op: from the backend that differs, else from the first that fails."""
         return self.tests[self.alone or self.failing[0]]
 
 

@@ -19,11 +19,11 @@ NUMPY_NAMES = {
     "f8E8M0FNU": "float8_e8m0fnu", "f4E2M1FN": "float4_e2m1fn", "f6E2M3FN": "float6_e2m3fn",
     "f6E3M2FN": "float6_e3m2fn", "complex<f32>": "complex64", "complex<f64>": "complex128",
 }  # fmt: skip
-"""MLIR's name of an element type -> NumPy's or ml_dtypes'."""
+"""MLIR's name of an element type -> the name in NumPy or ml_dtypes."""
 
 
 def numpy_dtype(name: str) -> np.dtype:
-    """NumPy's dtype of an MLIR element type. Raises ValueError where NumPy and ml_dtypes have none."""
+    """NumPy's dtype of an MLIR element type. Raises ValueError if NumPy and ml_dtypes have none."""
     import numpy as np
 
     numpy_name = NUMPY_NAMES.get(name)
@@ -38,7 +38,7 @@ def numpy_dtype(name: str) -> np.dtype:
 
 
 def byte_size(shape: Sequence[int], name: str) -> int:
-    """Bytes of a dense array in memory (sub-byte types take one byte an element); 0 where NumPy has no such type."""
+    """Bytes of a dense array in memory (sub-byte types take one byte an element); 0 if NumPy has no such type."""
     return math.prod(shape) * numpy_dtype(name).itemsize if name in NUMPY_NAMES else 0
 
 
@@ -51,7 +51,7 @@ def size_text(size: int) -> str:
 
 
 def save(path: Path, array: np.ndarray) -> None:
-    """Writes a .npy file without pickle; types that are not NumPy's own as unsigned integers of their bits."""
+    """Writes a .npy file without pickle. Types that NumPy lacks are stored as unsigned integers with the same bits."""
     import numpy as np
 
     array = np.ascontiguousarray(array).reshape(array.shape)
@@ -63,7 +63,7 @@ def save(path: Path, array: np.ndarray) -> None:
 def load(path: Path, shape: Sequence[int], name: str) -> np.ndarray:
     """Reads what `save` wrote, as an array of MLIR element type `name`; a fresh copy, owned by the caller.
 
-    Raises ValueError where the file holds another shape or a type of another width.
+    Raises ValueError if the file holds another shape or a type of another width.
     """
     import numpy as np
 

@@ -18,7 +18,7 @@ class InputError(ValueError):
 def closest(word: str, known: Iterable[str], most: int | None = None) -> str:
     """The known names closest to `word`, for the `try` part of an error.
 
-    Where none is close, all of them, or the last `most`: of ids that begin with their date the newest.
+    If none is close, returns all of them, or the last `most` (the newest, for ids that begin with a date).
     """
     names = sorted(known)
     near = difflib.get_close_matches(word, names, n=3, cutoff=0.4)

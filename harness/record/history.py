@@ -19,10 +19,10 @@ from opscope.harness.record.records import OpRow
 from opscope.harness.record.stages import FAILED, Status
 
 RUNS = 10
-"""How many runs are read at most. An older run is read only for ops that no newer one has."""
+"""Largest number of runs that are read. An older run is read only for ops that no newer run has."""
 
 DEFAULT_SECONDS = 0.1
-"""Assumed duration of an op while none was ever measured."""
+"""Assumed duration of an op as long as none has been measured."""
 
 
 @dataclass(frozen=True)
@@ -35,11 +35,11 @@ class Past:
 
 
 FORMAT = "opscope_history"
-"""First key of a file of pasts; its value is the version of the format."""
+"""First key of a history file; its value is the version of the format."""
 
 
 def read_file(path: str | None) -> dict[str, Past]:
-    """Reads the pasts in a file of the form `{"opscope_history": 1, "ops": {ID: [failed, seconds]}}`.
+    """Reads a history file of the form `{"opscope_history": 1, "ops": {ID: [failed, seconds]}}`.
 
     Raises InputError for any other file.
     """
@@ -108,7 +108,7 @@ def _lines(journal: Path) -> Iterator[dict[str, Any]]:
 def estimates(rows: Collection[OpRow], past: dict[str, Past]) -> dict[str, float]:
     """Seconds that each op is expected to take.
 
-    That is its own last time, else the median of its name, else of all ops, else a default.
+    The estimate is its own last duration, else the median of ops with its name, else of all ops, else a default.
     """
     by_name: dict[str, list[float]] = {}
     for row in rows:

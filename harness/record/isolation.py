@@ -1,7 +1,7 @@
-"""Isolation artefacts: ops that go wrong alone and right inside their model, or the other way round.
+"""Isolation artefacts: ops that fail alone and pass inside their model, or the other way round.
 
-Alone is the verdict of `--workflow split` on an op; inside is the verdict of `--workflow full` on its values
-(harness/verdict/intermediates.py). The verdict alone may come from the same run, another run folder or kept verdicts.
+The verdict alone comes from `--workflow split`; the verdict inside comes from `--workflow full` on the op's values
+(harness/verdict/intermediates.py). The former may be from the same run, another run folder or kept verdicts.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FILE = "isolation.json"
 ONLY_ALONE = "fails alone, passes in the model"
 ONLY_INSIDE = "passes alone, fails in the model"
 WORSE = ("right", "amplifies", "suspect", "jump")
-"""Verdicts inside a model, the worst last."""
+"""Verdicts inside a model, from best to worst."""
 
 
 @dataclass(frozen=True)
@@ -35,12 +35,12 @@ class Artefact:
     model: str
     backend: str
     alone: str
-    """Status alone, and why where it failed."""
+    """The op's status when it runs alone, and the reason if it failed."""
     path: str
     """The place inside the model with the worst verdict."""
     location: str
     inside: str
-    """Verdict there."""
+    """The verdict at that place."""
     error: float | None
     error_before: float | None
 
@@ -99,7 +99,7 @@ def write(run_dir: Path, artefacts: Iterable[Artefact]) -> None:
 
 
 def of_run(run_dir: Path, whole: Iterable[OpTest], tests: Iterable[OpTest]) -> list[Artefact]:
-    """The artefacts of a run: as written when it ended, else by its own records of ops."""
+    """The artefacts of a run: read from its file if one was written when it ended, else computed from its records."""
     path = run_dir / FILE
     if path.is_file():
         return [Artefact(**values) for values in json.loads(path.read_text(encoding="utf-8"))]

@@ -15,7 +15,7 @@ from opscope.harness.record.store import latest
 
 
 def ledger(header: ManifestHeader, rows: Iterable[OpRow], tests: Iterable[OpTest]) -> Ledger:
-    """Counts one run on one backend: of several attempts the highest; unsplittable ops have no status."""
+    """Counts one run on one backend. The highest attempt at an op counts; unsplittable ops have no status."""
     rows = list(rows)
     whole = [row for row in rows if not _unsplittable(row)]
     broken = [row for row in rows if _unsplittable(row)]
@@ -37,13 +37,13 @@ def ledger(header: ManifestHeader, rows: Iterable[OpRow], tests: Iterable[OpTest
 def by_backend(
     header: ManifestHeader, rows: Iterable[OpRow], tests: Iterable[OpTest], backends: Sequence[str]
 ) -> dict[str, Ledger]:
-    """One ledger per backend of a run, by name; an op that was run again on yet another one counts in none."""
+    """One ledger per backend of a run, by name. Reruns on a backend that is not in `backends` are not counted."""
     rows, tests = list(rows), list(tests)
     return {name: ledger(header, rows, [test for test in tests if test.backend == name]) for name in backends}
 
 
 def line(books: Mapping[str, Ledger]) -> str:
-    """The ledgers in one line per sum: unique ops by status, then each model's ops by what became of them."""
+    """The ledgers as text, one line per sum: unique ops by status, then each model's ops by outcome."""
     lines = []
     for backend, counts in books.items():
         parts = " + ".join(f"{count} {status.value}" for status, count in counts.by_status.items()) or "0"

@@ -1,4 +1,4 @@
-"""Makes an OpTest from a manifest row: the fields that every outcome shares, whoever reports it.
+"""Makes an OpTest from a manifest row, with the fields that all outcomes share.
 
 Used by the ladder (what happened), the lane (crash, timeout) and the session (skipped, not run). Standard library
 and records only, because pytest processes import it.

@@ -1,7 +1,7 @@
-"""The types of options: how a value is read from text, and what is expected where it cannot be read.
+"""The types of options: how a value is read from text, and which error is raised if it cannot be read.
 
-A value comes from the command line, the environment, a TOML or YAML file or a Python caller: a type takes it from each.
-A validator that refuses one raises InputError with an empty place, which `read` fills in.
+A value comes from the command line, the environment, a TOML or YAML file or a Python caller; a type accepts all four.
+A validator that refuses a value raises InputError with an empty place, which `read` fills in.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def one_of(choices: Mapping[str, Any] | Iterable[Any]) -> BeforeValidator:
 
 
 def absolute(path: object) -> str:
-    """A path that finds its file from any folder, for the command line that a record stores."""
+    """The absolute path, so that the command line stored in a record works from any folder."""
     return str(Path(str(path)).absolute())
 
 
@@ -107,7 +107,7 @@ Scheduler = Annotated[
 
 
 def read(adapter: TypeAdapter[Any], where: str, value: object) -> Any:
-    """Converts a value to the type of its option. Raises InputError; `where` is the place that it comes from."""
+    """Converts a value to the type of its option. Raises InputError; `where` says where the value comes from."""
     try:
         return adapter.validate_python(value)
     except ValidationError as error:

@@ -53,7 +53,7 @@ def masked(value: Any) -> Any:
 
 
 def origin(command_line: Iterable[str], options: Mapping[str, Any], backend_root: Path | None = None) -> Origin:
-    """The origin of a run that starts now. `backend_root`: the checkout of a backend that is not this project's."""
+    """The origin of a run that starts now. `backend_root` is the checkout of a backend outside this project."""
     revision, dirty, branch = git_state(HOME)
     backend = git_state(backend_root) if backend_root else (revision, dirty, branch)
     job, url, ci_branch = ci_job(os.environ)
@@ -75,7 +75,7 @@ def origin(command_line: Iterable[str], options: Mapping[str, Any], backend_root
 
 
 def git_state(folder: Path) -> tuple[str, bool, str]:
-    """(revision, whether files differ from it, branch) of a checkout; empty where it is none or git is missing."""
+    """(revision, whether files differ from it, branch) of a checkout; empty if it is none or git is missing."""
     try:
         answer = subprocess.run(
             ["git", "-C", str(folder), "status", "--porcelain=v2", "--branch", "--untracked-files=no"],
@@ -111,7 +111,7 @@ def cpu_name() -> str:
             if text.startswith(("model name", "Hardware")):
                 return text.partition(":")[2].strip()
     except OSError:
-        pass  # not Linux: what Python knows has to do
+        pass  # not Linux: use what Python reports
     return platform.processor() or platform.machine()
 
 

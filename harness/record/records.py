@@ -19,9 +19,9 @@ from opscope.harness.record.workflows import SPLIT
 SCHEMA_VERSION = 1
 
 PRODUCTS_IN_A_ROW = "products_in_a_row"
-"""Parameter of a whole model: the most products of which each reads what came of the one before."""
+"""Parameter of a whole model: the length of its longest chain of products, each reading the result of the last."""
 WHOLE_MODEL = "model"
-"""Stands in the place of an op's name where the row is a model as one program."""
+"""Used instead of an op's name if the row is a whole model as one program."""
 
 
 class Record(BaseModel):
@@ -45,18 +45,18 @@ class Source(Record):
     """Where an input's value comes from, so that it can be made again (design.md 11, 17)."""
 
     kind: str
-    """`seeded` (a model's argument: drawn again from law, seed, index), `captured` (a file), `random`."""
+    """`seeded` (a model's argument, drawn again from distribution, seed and index), `captured` (a file), `random`."""
     path: str | None = None
-    """`captured`: .npy file, relative to the export folder."""
+    """The .npy file of a `captured` value, relative to the export folder."""
     law: str | None = None
-    """`seeded`, `random`: how to draw, e.g. `normal:0.02` (opscope.models.seeding has the laws)."""
+    """The distribution of a `seeded` or `random` value, e.g. `normal:0.02` (see opscope.models.seeding)."""
     seed: int | None = None
     index: int | None = None
-    """`seeded`: argument index in the model; `random`: argument index in the op."""
+    """Argument index: in the model for `seeded`, in the op for `random`."""
 
 
 class Use(Record):
-    """One place of one model where the op stands."""
+    """One place where the op occurs in a model."""
 
     model: str
     path: str
@@ -64,7 +64,7 @@ class Use(Record):
     location: str = ""
     """Source location as `name (file:line)`, from the exporter."""
     framework_op: str = ""
-    """What the location says the framework called it, e.g. `conv_general_dilated`."""
+    """The framework's name of the op, from its location, e.g. `conv_general_dilated`."""
 
 
 class OpRow(Record):
@@ -74,12 +74,12 @@ class OpRow(Record):
     op_name: str
     """`stablehlo.add`; a custom call's target is part of the name: `stablehlo.custom_call:Foo`."""
     module: str | None
-    """Single-op StableHLO module (bytecode file, relative to the export folder); None: unsplittable."""
+    """Single-op StableHLO module (bytecode file, relative to the export folder); None if the op is unsplittable."""
     inputs: tuple[TensorDesc, ...] = ()
     outputs: tuple[TensorDesc, ...] = ()
     sources: tuple[Source, ...] = ()
     golden: tuple[str, ...] = ()
-    """One .npy per result, relative to the export folder; empty: there is none and `no_golden` says why."""
+    """One .npy per result, relative to the export folder. Empty if there is no golden; `no_golden` has the reason."""
     no_golden: str = ""
     op_params: dict[str, str] = Field(default_factory=dict)
     """Attributes as MLIR text (tensor literals shortened)."""
@@ -88,24 +88,24 @@ class OpRow(Record):
     """`captured:<module>:<weights seed>:<use>` or `random:<seed>`."""
     frontend: str = ""
     unsplittable: str = ""
-    """Why no module could be made of it; then `module` is None."""
+    """Why the op is unsplittable: no module could be made of it, and `module` is None."""
     level: str = "stablehlo"
-    """What `module` is written in: `stablehlo`, or `ttnn`, which enters the ladder where the compiler would have it."""
+    """The dialect of `module`: `stablehlo`, or `ttnn`, which enters the ladder where the compiler has it."""
     argument_types: tuple[str, ...] = ()
-    """Of a model as one program: `input` or `parameter` per argument, what its exporter said; empty: all are inputs."""
+    """For a whole model: `input` or `parameter` per argument, from its exporter; if empty, all are inputs."""
     held_to: str = ""
-    """The op whose tolerance counts, where the name of this one does not say it."""
+    """The op whose tolerance applies, if it does not follow from this op's name."""
 
 
 class ModelFailure(Record):
-    """A model that was asked for and of which no op could be run."""
+    """A requested model of which no op could be run."""
 
     model: str
     framework: str
-    """Empty for a StableHLO file."""
+    """Empty if the model is a StableHLO file."""
     status: ModelStatus
     error: str
-    """One line: what was raised, or how to install what is missing."""
+    """One line: the error that was raised, or how to install what is missing."""
     artifact: str | None = None
     """File with the traceback, relative to the run folder."""
 
@@ -116,21 +116,21 @@ class ManifestHeader(Record):
     schema_version: int = SCHEMA_VERSION
     models: tuple[str, ...]
     export_dirs: tuple[str, ...]
-    """One export folder per model, absolute; a row's files lie in the folder of the model of its first use."""
+    """The absolute export folder of each model; a row's files are in the folder of the model of its first use."""
     module_ops: dict[str, int]
     """Per model: all ops of the module (nested ones and called functions' ops counted once per use)."""
     structural: dict[str, int]
     """Per model: ops that only hold the program together (constant, return, call, ...)."""
     failed: tuple[ModelFailure, ...] = ()
-    """The models that are not among `models` though they were asked for."""
+    """The models that were requested but are not in `models`."""
 
     def by_outcome(self) -> dict[str, int]:
-        """How many of the models that were asked for ran, and how many of the others failed how."""
+        """How many of the requested models ran, and how many failed in each way."""
         return {"ran": len(self.models), **Counter(failure.status.value for failure in self.failed)}
 
 
 class StageTime(Record):
-    """One climbed stage and what it took."""
+    """One stage that was passed, and how long it took."""
 
     stage: Stage
     seconds: float
@@ -141,7 +141,7 @@ class ResultCheck(Record):
 
     passed: bool
     pcc: float | None
-    """None where PCC has no meaning (integers, one element, no variance): `passed` says the verdict."""
+    """None if PCC has no meaning (integers, one element, no variance): `passed` is the verdict."""
     relative_l2: float | None
     max_abs: float | None
     tolerance: str
@@ -151,22 +151,23 @@ class ResultCheck(Record):
 
 
 class Jump(Record):
-    """The first op of a model at which its error jumps: wrong on the very inputs that the device had."""
+    """The first op of a model at which its error jumps: wrong even on the inputs that it had on the device."""
 
     path: str
     op_id: str
     op_name: str
     location: str = ""
     pcc: float | None = None
-    """Of the op's results, the smallest."""
+    """The smallest PCC over the op's results."""
     error: float | None
-    """Relative L2 of the op's results, the largest; of integers the share that differs; None: NaN or infinities stand
-    elsewhere."""
+    """The largest relative L2 over the op's results; for integers the share that differs; None if NaN or infinities are
+    at other positions."""
     pcc_before: float | None = None
     error_before: float | None = 0.0
-    """The same of the values that the op was computed from."""
+    """The same for the values that the op was computed from."""
     confirmed: bool = True
-    """Whether XLA, on the inputs that the device had, says otherwise than the device; else these are not all known."""
+    """True if XLA, on the inputs that the device had, disagrees with the device; False if not all of these inputs are
+    known."""
 
 
 if TYPE_CHECKING:
@@ -176,7 +177,7 @@ else:
 
 
 class OpTest(_WithOptions):
-    """What became of one unique op in one run on one backend, and the options of the run that have a column."""
+    """The outcome of one unique op in one run on one backend, with the options of the run that have a column."""
 
     schema_version: int = SCHEMA_VERSION
     run_id: str
@@ -210,7 +211,7 @@ class OpTest(_WithOptions):
     stage_reached: Stage
     """The last stage that the op passed."""
     compile_depth: str = ""
-    """How deep TT-Buda calls that, of a backend that has depths: `GENERATE_NETLIST`, `FULL`."""
+    """TT-Buda's name of that depth, if the backend has depths: `GENERATE_NETLIST`, `FULL`."""
     failed_stage: Stage | None = None
     stages: tuple[StageTime, ...] = ()
     error_signature: str | None = None
@@ -218,9 +219,9 @@ class OpTest(_WithOptions):
     artifact: str | None = None
     """Full diagnostic or dumped IR, relative to the run folder."""
     crash_kind: str | None = None
-    """`signal SIGSEGV`, `memory`, `exit 0`, `protocol`: set where status is crashed."""
+    """`signal SIGSEGV`, `memory`, `exit 0`, `protocol`; set only if the status is crashed."""
     pcc: float | None = None
-    """The smallest over all results."""
+    """The smallest PCC over all results."""
     results: tuple[ResultCheck, ...] = ()
     uses: int = 0
     locations: tuple[str, ...] = ()
@@ -229,18 +230,18 @@ class OpTest(_WithOptions):
     ran_on: str = "none"
     """`simulator`, `silicon`, `host`, `mixed`, `none`; no rate adds these kinds together."""
     overwritten_inputs: tuple[int, ...] = ()
-    """Positions of the inputs that the backend had written into when it was done: another op would have read them."""
+    """Positions of the inputs that the backend overwrote: another op would have read the changed values."""
     expected: str = ""
-    """Reason of the limitation that names this failure, with its kind in front; empty: none does. Of an op that did
-    not fail as one says: `unexpected pass: ...`."""
+    """Reason of the limitation that names this failure, with its kind in front; empty if none does. If the op did not
+    fail as a limitation expects: `unexpected pass: ...`."""
     flaky: bool = False
-    """Whether it ended otherwise when it was run again."""
+    """Whether the outcome changed when the op was run again."""
     stability: str = ""
-    """Of a failure that was run again: `deterministic`, `flaky` or `infrastructure` (harness/climb/reruns.py)."""
+    """Label of a failure that was run again: `deterministic`, `flaky` or `infrastructure` (harness/climb/reruns.py)."""
     outcomes: tuple[str, ...] = ()
-    """How each of these runs ended, the record's own first."""
+    """How each of these runs ended; the first is this record's own."""
     cached_from: str = ""
-    """Run that found this verdict, with the times of its stages; empty: this one did."""
+    """The earlier run that the verdict and stage times come from; empty if they are from this run."""
     cycles: int | None = None
     """Device cycles of the whole program, from the simulator's cycle model."""
     device_ns: float | None = None
@@ -248,28 +249,28 @@ class OpTest(_WithOptions):
     """Per core."""
     dram_peak_bytes: int | None = None
     arch: str = ""
-    """Empty in records of before it was recorded."""
+    """Empty in records that are older than the field."""
     data_format: str = ""
-    """The format that the backend says that it computes floats in, asked for or not; so of `math_fidelity`."""
+    """The format in which the backend reports to compute floats, requested or not; likewise for `math_fidelity`."""
     math_fidelity: str = ""
     workflow: str = SPLIT
-    """What was taken through the stages (harness/record/workflows.py)."""
+    """The workflow: what went through the stages (harness/record/workflows.py)."""
     pipeline: str = ""
     """The compiler's pass pipeline as a string that `opscope opt -p` replays."""
     repro: str = ""
     """One command line that re-runs just this op."""
     intermediates: int | None = None
-    """Of a model as one program: how many of its values were compared on the way; None: the backend shows none."""
+    """For a whole model: how many of its values were compared during the run; None if the backend shows none."""
     jump: Jump | None = None
 
     @property
     def fails_run(self) -> bool:
-        """Whether it is red: a failure that no limitation names, or no failure where one is named."""
+        """Whether the op is red: a failure that no limitation names, or a pass although a limitation names it."""
         return fails_run(self.status, self.expected)
 
 
 def fails_run(status: str, expected: str) -> bool:
-    """`OpTest.fails_run` of an op that ended with `status`; `expected`: the limitation that names it."""
+    """`OpTest.fails_run` for an op that ended with `status`; `expected` is that field of its record."""
     return (status in FAILED) is not bool(expected)
 
 
@@ -292,7 +293,7 @@ VOLATILE = frozenset(
 
 
 class Origin(Record):
-    """Which job made a run: joined by key, so that no OpTest is ever half filled."""
+    """Where a run came from. Stored once per run and joined by key, so that no OpTest is ever half filled."""
 
     revision: str = ""
     dirty: bool = False
@@ -332,12 +333,12 @@ class Ledger(Record):
     by_status: dict[Status, int]
     unsplittable: int
     uses: dict[str, int]
-    """Per model: uses of unique ops, unsplittable ones apart."""
+    """Per model: uses of unique ops, without unsplittable ones."""
     unsplittable_uses: dict[str, int]
     structural: dict[str, int]
     module_ops: dict[str, int]
     stability: dict[str, int] = Field(default_factory=dict)
-    """Failures that were run again, by label: a column beside the status, no part of the sum."""
+    """Failures that were run again, by label. They are not part of the sum."""
 
     @property
     def adds_up(self) -> bool:

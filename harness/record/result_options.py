@@ -31,14 +31,14 @@ FIDELITIES = ("LoFi", "HiFi2", "HiFi3", "HiFi4")
 
 
 class Decides(StrEnum):
-    """What an option decides first, and so which caches depend on it."""
+    """What an option affects first, which determines the caches that depend on it."""
 
     COMPILATION = "compilation"
-    """What a backend makes of a module: the keys of kept verdicts and of programs taken apart."""
+    """How a backend compiles a module. Part of the keys of kept verdicts and of programs taken apart."""
     CLIMB = "climb"
-    """What of a model goes through which stages: the keys of kept verdicts."""
+    """Which part of a model goes through which stages. Part of the keys of kept verdicts."""
     PROGRAM = "program"
-    """The module and the values that it is run on: the keys of exports, which verdicts lead back to."""
+    """The module and the values that it runs on. Part of the keys of exports, on which kept verdicts depend."""
 
 
 @dataclass(frozen=True)
@@ -46,13 +46,13 @@ class Option:
     """The row of an option, apart from its type."""
 
     default: Any
-    """None also where the default follows from another option."""
+    """Also None if the default follows from another option."""
     help: str
     metavar: str
-    """What stands for its value in the help text; empty: the flag takes no value."""
+    """Placeholder for the value in the help text; empty if the flag takes no value."""
     decides: Decides
     column: str
-    """What its column holds, in the database and in data frames; empty: records do not have it."""
+    """Description of its column in the database and in data frames; empty if records do not have it."""
     series: bool
     """Whether runs that differ in it belong to different series of nights."""
 
@@ -61,7 +61,7 @@ def row(
     default: Any, help: str, metavar: str = "", decides: Decides = Decides.COMPILATION, *, column: str = "",
     series: bool = True,
 ) -> Any:  # fmt: skip
-    """The row of one option; a function as its default makes it of the options above it."""
+    """The row of one option. If `default` is a function, it computes the default from the options above this one."""
     more: dict[str, Any] = {"metavar": metavar, "decides": decides, "column": column, "series": series}
     if callable(default):
         return Field(default_factory=default, description=help, json_schema_extra=more)
@@ -155,7 +155,7 @@ class ResultOptions(BaseModel, frozen=True, extra="forbid", defer_build=True):
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Self:
-        """The options among other values, such as those that a run stored; what is missing or None has its default."""
+        """Picks the options out of other values, such as those of a stored run. Missing and None get the default."""
         return cls(**{name: values[name] for name in cls.model_fields if values.get(name) is not None})
 
     @classmethod
@@ -177,7 +177,7 @@ class ResultOptions(BaseModel, frozen=True, extra="forbid", defer_build=True):
                 for name, (_, default) in record_fields().items()}  # fmt: skip
 
     def flags(self, usual: ResultOptions) -> list[str]:
-        """The words of a command line that set these options where they differ from `usual`."""
+        """The command-line words that set those options that differ from `usual`."""
         words: list[str] = []
         for name, option in OPTIONS.items():
             value = getattr(self, name)
@@ -203,9 +203,9 @@ def flag(name: str) -> str:
 
 @cache
 def record_fields() -> dict[str, tuple[Any, Any]]:
-    """The fields that every record has of the options: type and default, which older records take.
+    """The fields for options that every record has, with type and default. Older records take the default.
 
-    A record holds whatever was asked once, so its types check no words; a text that was not given is empty.
+    A record holds what was once requested, so its types check no words; a text that was not given is empty.
     """
     types = get_type_hints(ResultOptions)
     fields: dict[str, tuple[Any, Any]] = {}

@@ -12,7 +12,7 @@ from opscope.harness.record.records import OpRow
 
 
 def matches_globs(row: OpRow, globs: Sequence[str]) -> bool:
-    """Whether `--ops` names this op: by its name, its name without the dialect, its family, or its id."""
+    """Whether one of the patterns of `--ops` matches the op's name, with or without dialect, its family or its id."""
     names = {row.op_name, row.op_name.partition(".")[2], op_family(row.op_name), row.op_id}
     return any(fnmatch.fnmatchcase(name, glob) for glob in globs for name in names)
 

@@ -1,4 +1,4 @@
-"""The work that a run was spared: equal ops are run once, and verdicts that still hold not at all."""
+"""The work that a run saved: equal ops run once, and ops with a verdict that still holds do not run at all."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ class Savings:
     """Counts of one run."""
 
     uses: int
-    """Places of all models where an op stands that can be run."""
+    """Number of places, over all models, with an op that can be run."""
     by_model: int
-    """Unique ops of each model by itself, added up."""
+    """Sum over the models of their unique ops."""
     unique: int
-    """Unique ops of all models together: what is run."""
+    """Unique ops of all models together; these are run."""
     verdicts: int
     kept: int
     """Verdicts taken from earlier runs."""
     kept_seconds: float
-    """Seconds that these took in their own runs."""
+    """Seconds that these ops took in the earlier runs."""
 
     @property
     def lines(self) -> list[str]:

@@ -33,7 +33,7 @@ class Stage(StrEnum):
 
     @classmethod
     def _missing_(cls, value: object) -> Stage | None:
-        """A stage that no backend of this tree has; None, and so a ValueError, where it is no such word."""
+        """A stage that no backend of this tree has; None, and so a ValueError, if it is not a valid word."""
         if not isinstance(value, str) or not _WORD.fullmatch(value):
             return None
         stage = _OWN.get(value)
@@ -46,14 +46,14 @@ class Stage(StrEnum):
 
 
 _OWN: dict[str, Stage] = {}
-"""Stages that are no members, by their word: each exists once, so that `is` compares them."""
+"""Stages that are not members, by word. Each exists once, so that `is` compares them."""
 
 
 def in_order(stages: Iterable[str], climbs: Iterable[Sequence[str]]) -> list[str]:
     """Stages from the foot of the ladder to its top.
 
-    `climbs` are the stages that ops climbed, each in its order: they say where a backend's own words belong. The
-    members come in the order in which they are written down.
+    `climbs` are the stages that ops climbed, each in its order: they give the positions of a backend's own words. The
+    members come in the order in which they are defined.
     """
     members = [str(stage) for stage in Stage]
     ordered = [word for word in members if word in set(stages)]
@@ -88,7 +88,7 @@ class ModelStatus(StrEnum):
     BUILD_FAILED = "build_failed"
     """The model's own code raised."""
     EXPORT_FAILED = "export_failed"
-    """The framework did not make StableHLO of it."""
+    """The framework did not export it as StableHLO."""
     PREPARE_FAILED = "prepare_failed"
     """Its StableHLO could not be split or evaluated."""
     FRAMEWORK_MISSING = "framework_missing"

@@ -7,7 +7,7 @@
     RUN/artifacts/models/        traceback of each model that could not be exported
 
 A journal survives SIGKILL at any moment: each line is one `write` to an O_APPEND file, and a torn last line is ignored.
-Of several attempts at an op the highest counts. A full or read-only disk is an InputError of one line.
+The highest attempt at an op counts. A full or read-only disk is an InputError of one line.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def runs_root(root: Path | None = None) -> Path:
 
 
 def newest_run(root: Path | None = None) -> Path | None:
-    """The youngest run folder below `root` that has a manifest; None where there is none."""
+    """The newest run folder below `root` that has a manifest; None if there is none."""
     folder = runs_root(root)
     runs = [path.parent for path in folder.glob(f"*/{MANIFEST_FILE}")] if folder.is_dir() else []
     return max(runs, key=lambda run: (run / MANIFEST_FILE).stat().st_mtime_ns, default=None)
@@ -93,12 +93,12 @@ def artifact_dir(run_dir: Path, op_id: str) -> Path:
 
 
 def write_run(run_dir: Path, record: RunRecord) -> None:
-    """Writes RUN/run.json, whole or not at all. Raises InputError where the disk refuses it."""
+    """Writes RUN/run.json, whole or not at all. Raises InputError if the disk refuses it."""
     write_whole(run_dir / RUN_FILE, record.model_dump_json(indent=1) + "\n")
 
 
 def write_manifest(run_dir: Path, header: ManifestHeader, rows: Iterable[OpRow]) -> None:
-    """Writes RUN/manifest.jsonl, whole or not at all. Raises InputError where the disk refuses it."""
+    """Writes RUN/manifest.jsonl, whole or not at all. Raises InputError if the disk refuses it."""
     lines = [header.model_dump_json(), *(row.model_dump_json() for row in rows)]
     write_whole(run_dir / MANIFEST_FILE, "\n".join(lines) + "\n")
 
@@ -125,7 +125,7 @@ class Journal:
         self._fd: int | None = None
 
     def append(self, test: OpTest) -> None:
-        """Adds one line by one `write`. Raises InputError where the disk refuses it; earlier lines stay whole."""
+        """Adds one line by one `write`. Raises InputError if the disk refuses it; earlier lines stay whole."""
         line = test.model_dump_json().encode() + b"\n"
         try:
             descriptor = self._open()
@@ -214,7 +214,7 @@ def read_manifest(run_dir: Path) -> tuple[ManifestHeader, list[OpRow]]:
 
 
 def lines_of_manifest(run_dir: Path) -> Iterator[tuple[str, str]]:
-    """Where each line of RUN/manifest.jsonl stands, and its text; the first is that of the header, or empty."""
+    """The place and the text of each line of RUN/manifest.jsonl. The first is the header's line, or empty."""
     path = run_dir / MANIFEST_FILE
     lines = _text(path, "a run folder").split("\n")
     yield f"{path}:1", lines[0]
@@ -238,7 +238,7 @@ def read_journal(run_dir: Path) -> Iterator[OpTest]:
 
 
 def lines_of_journal(run_dir: Path) -> Iterator[tuple[str, str]]:
-    """Where each line of every segment stands, and its text; a torn last line is left out."""
+    """The place and the text of each line of every segment; a torn last line is left out."""
     for path in sorted((run_dir / JOURNAL_DIR).glob("*.jsonl")):
         lines = _text(path, "a journal").split("\n")[:-1]  # what follows the last newline is empty or torn
         for number, line in enumerate(lines, 1):
@@ -246,7 +246,7 @@ def lines_of_journal(run_dir: Path) -> Iterator[tuple[str, str]]:
 
 
 def latest(tests: Iterable[OpTest]) -> list[OpTest]:
-    """The highest attempt at each op on each backend; of equal ones the later."""
+    """The highest attempt at each op on each backend; the later one if two are equal."""
     best: dict[tuple[str, str], OpTest] = {}
     for test in tests:
         key = (test.op_id, test.backend)
@@ -272,7 +272,7 @@ def whole_models(run_dir: Path, tests: Iterable[OpTest]) -> list[OpTest]:
 
 
 def next_attempt(run_dir: Path, op_id: str) -> int:
-    """The number of the next attempt at an op of a run; 1 where there was none."""
+    """The number of the next attempt at an op of a run; 1 if there was none."""
     return 1 + max((test.attempt for test in read_journal(run_dir) if test.op_id == op_id), default=0)
 
 
@@ -289,7 +289,7 @@ def _text(path: Path, what: str) -> str:
 def parse(kind: type[R], text: str, where: str) -> R:
     """One line as a record of today's schema. Raises InputError for anything else.
 
-    `where`: the place to name in it.
+    `where` is the place that the error names.
     """
     # A run may have 20,000 records: a valid one of today's schema is parsed in one go, others are examined.
     with contextlib.suppress(ValidationError):

@@ -23,7 +23,7 @@ class Workflow:
     patience: int = 1
     """Factor from the time limit of one op to that of a row."""
     of_ttnn: bool = False
-    """Whether the rows are ops of the compiler's TTNN."""
+    """Whether the rows are TTNN ops that the compiler produced."""
 
 
 WORKFLOWS = {

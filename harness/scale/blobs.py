@@ -58,7 +58,7 @@ class Blobs:
         return ""
 
     def place(self, digest: str, folder: Path, path: str) -> None:
-        """Puts a file at `path` below `folder`. Raises FileNotFoundError where it is not here any more."""
+        """Puts a file at `path` below `folder`. Raises FileNotFoundError if it is not here any more."""
         parts = PurePosixPath(path)
         if parts.is_absolute() or ".." in parts.parts:
             raise ValueError(f"expected a path below the folder, got {path!r}")

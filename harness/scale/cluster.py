@@ -72,7 +72,7 @@ class ClusterLane:
     # --- the interface of a lane
 
     def start(self) -> None:
-        """Connects, and starts the lanes there. Raises InputError where there is no such cluster."""
+        """Connects, and starts the lanes there. Raises InputError if there is no such cluster."""
         if self._connection is None:
             self._connection = Connection(self._address, cluster_worker.sources())
             self._connection.subscribe(cluster_worker.RECORDS, self._take_record)
@@ -129,7 +129,7 @@ class ClusterLane:
     ) -> Iterator[str]:
         """The ids of the ops as their records come; `run` then has them. None is sent once `in_time` says no.
 
-        Raises InputError where the cluster is lost.
+        Raises InputError if the cluster is lost.
         """
         self.ready()
         work = self._work = Work()
@@ -172,7 +172,7 @@ class ClusterLane:
                 slots = {name: number for name, number in slots.items() if name != worker}
 
     def _hand(self, ops: Sequence[Op], worker: str, devices: int) -> bool:
-        """Sends ops and what they need to a worker; False where that is gone: they wait again."""
+        """Sends ops and what they need to a worker; False if that is gone: they wait again."""
         connection, work = self._connected(), self._work
         entries: list[dict[str, Any]] = []
         small_files: dict[str, bytes] = {}
@@ -195,7 +195,7 @@ class ClusterLane:
         return True
 
     def _files(self, row: OpRow, worker: str, small_files: dict[str, bytes]) -> dict[str, Any] | None:
-        """Where a worker finds the files of an op; None where it is gone.
+        """Where a worker finds the files of an op; None if it is gone.
 
         It is the folder itself (`folder`) where the worker sees that, else what it was sent, by content (`files`);
         the content of small files is added to `small_files`.
@@ -281,7 +281,7 @@ class ClusterLane:
         work.back(batch.ops.values())
 
     def _answer(self, batch: Batch) -> dict[str, Any] | None:
-        """What a batch ended with, or the `error` that Dask has in its place; None where that died with its worker."""
+        """What a batch ended with, or the `error` that Dask has in its place; None if that died with its worker."""
         connection, patience = self._connected(), _POLL_SECONDS
         while True:
             try:

@@ -97,7 +97,7 @@ class Connection:
         return worker in self._alive
 
     def _runs_same_code(self, worker: str) -> bool:
-        """Whether a worker runs the same code. Raises InputError where it does not: its records would not agree."""
+        """Whether a worker runs the same code. Raises InputError if it does not: its records would not agree."""
         from opscope.harness.scale import cluster_worker
 
         if worker not in self._same_code:
@@ -168,7 +168,7 @@ class Connection:
         self._shipped.setdefault(worker, set()).update(digests)
 
     def ship(self, keep: Callable[..., str], worker: str, path: Path, digest: str) -> bool:
-        """Sends a file to a worker, in parts; False where the worker is gone."""
+        """Sends a file to a worker, in parts; False if the worker is gone."""
         total, offset = path.stat().st_size, 0
         with path.open("rb") as file:
             while offset < total or offset == 0:

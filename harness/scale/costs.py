@@ -60,7 +60,7 @@ def of_tests(tests: Iterable[OpTest]) -> dict[str, float]:
 
 
 def from_option(path: str | None, folder: Path) -> dict[str, float]:
-    """Seconds by op id, of what `--shard-costs` names, seen from `folder`; none where it names nothing."""
+    """Seconds by op id, of what `--shard-costs` names, seen from `folder`; none if it names nothing."""
     return {} if path is None else read(folder / path)
 
 

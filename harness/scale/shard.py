@@ -77,7 +77,7 @@ def share(rows: Collection[OpRow], text: str, measured: Mapping[str, float] | No
 
 
 def write(run_dir: Path, own_share: Share) -> None:
-    """Writes RUN/shard.json. Raises InputError where the disk refuses it."""
+    """Writes RUN/shard.json. Raises InputError if the disk refuses it."""
     store.write_whole(run_dir / SHARD_FILE, json.dumps(asdict(own_share)) + "\n")
 
 

@@ -97,7 +97,7 @@ def _result_guesses(form: Form, axis: Axis, size: int, results: tuple[Shape, ...
 
 
 def with_size(module: bytes, form: Form, axis: Axis, size: int) -> tuple[bytes, Form] | None:
-    """The module whose axis has this size; None where there is no such op."""
+    """The module whose axis has this size; None if there is no such op."""
     variant = first_valid(module, form, resized(form, axis, size))
     if variant is None:
         return None

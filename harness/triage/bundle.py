@@ -112,7 +112,7 @@ def write(
     """Writes the repro folder of a failure in the place of an older one; returns the bytes of values that it took.
 
     `values`: whether inputs and goldens are stored. `known` holds files written before by what is in them: equal
-    values are links to one file. Raises OSError where the disk refuses.
+    values are links to one file. Raises OSError if the disk refuses.
     """
     part = folder.with_name(f".{folder.name}.{os.getpid()}")
     shutil.rmtree(part, ignore_errors=True)
@@ -219,7 +219,7 @@ def _with_backend_file(folder: Path, options: Options) -> Options:
 
 
 def read(folder: Path) -> Repro:
-    """What a repro folder holds. Raises InputError where it is none, or of a newer opscope."""
+    """What a repro folder holds. Raises InputError if it is none, or of a newer opscope."""
     path = folder / FILE
     try:
         values = json.loads(path.read_text(encoding="utf-8"))

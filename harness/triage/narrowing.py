@@ -39,7 +39,7 @@ def _whole(folder: Path, test: OpTest) -> bool:
 
 
 def replaced(folder: Path, out: Path) -> Path:
-    """`out` as a place for a new folder. Raises InputError where something else is there."""
+    """`out` as a place for a new folder. Raises InputError if something else is there."""
     if out.exists() and not (out / bundle.FILE).is_file():
         raise InputError("--out", "a new folder or a repro folder", f"{out}, which is neither")
     if out.resolve() == folder.resolve():

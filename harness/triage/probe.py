@@ -73,7 +73,7 @@ def _bound(rule: str) -> bool:
 
 
 def probe(lab: Lab, report: Report = lambda text: None) -> Probed:
-    """The rules of the lab's failure. Raises InputError where that does not show any more."""
+    """The rules of the lab's failure. Raises InputError if that does not show any more."""
     original = lab.original()
     try:
         form = original.form

@@ -39,7 +39,7 @@ class Reduced:
 
 
 def reduce(lab: Lab, report: Report = lambda text: None) -> Reduced:
-    """The smallest op that fails as the lab's does. Raises InputError where that failure does not show any more."""
+    """The smallest op that fails as the lab's does. Raises InputError if that failure does not show any more."""
     original = lab.original()
     try:
         before = original.form

@@ -110,7 +110,7 @@ def next_size(rules: Sequence[Rule], points: Mapping[int, bool], allowed: Iterab
 def settle(
     points: dict[int, bool], ask: Callable[[int], bool | None], allowed: Sequence[int], limit: int
 ) -> Rule | None:
-    """The rule for the points, after asking for up to `limit` more; None where no simple rule holds.
+    """The rule for the points, after asking for up to `limit` more; None if no simple rule holds.
 
     `ask` says whether a size fails, None: it cannot be told. The points asked for are added to `points`.
     """

@@ -284,7 +284,7 @@ def _settle(sums: _Sums, start: int, g: np.ndarray, d: np.ndarray, row: Toleranc
 def _pcc(sums: _Sums, row: Tolerance) -> tuple[float | None, float]:
     """PCC over the finite values, and the golden's spread (deviation over root mean square).
 
-    None where it means nothing: one side does not vary, or the golden varies by less than the tolerance resolves.
+    None if it means nothing: one side does not vary, or the golden varies by less than the tolerance resolves.
     """
     n, shift = sums.finite, sums.shift or 0.0
     if n < 2 or not sums.golden_squares:

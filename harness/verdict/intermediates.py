@@ -53,10 +53,10 @@ class Intermediate:
     op_name: str
     location: str
     pcc: float | None
-    """The smallest over its results; None where PCC has no meaning."""
+    """The smallest over its results; None if PCC has no meaning."""
     error: float | None
     """Relative L2 against the golden, the largest over its results; of integers and booleans the share that differs;
-    None where NaN or infinities stand elsewhere."""
+    None if NaN or infinities stand elsewhere."""
     pcc_before: float | None
     error_before: float | None
     """The same of the values that it was computed from; 0 for arguments and constants."""

@@ -17,7 +17,7 @@ class Target:
     math_fidelity: str
     """`HiFi4`, ...; `exact` for a host that computes in IEEE."""
     matrix_format: str | None = None
-    """What float32 becomes inside the matrix unit: `Tf32`, or None where it stays float32."""
+    """What float32 becomes inside the matrix unit: `Tf32`, or None if it stays float32."""
     narrow_dst: bool = False
     """Whether the matrix unit adds up in 16 bits."""
     product_format: str | None = None

@@ -13,7 +13,7 @@ import numpy as np
 def term_sizes(module: bytes, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
     """Root sum of squares of the terms of each element, per result of a single-op module that sums products.
 
-    It is the op itself on squared operands: (ab)^2 = a^2 b^2, and what is padded stays 0. Infinite where a square is
+    It is the op itself on squared operands: (ab)^2 = a^2 b^2, and what is padded stays 0. Infinite if a square is
     too large for float32; empty sums have 0.
     """
     from opscope.harness.prepare.golden import compile_module

@@ -45,7 +45,7 @@ def context() -> ir.Context:
 def load(source: Module | str | bytes | Path, where: str = "") -> Module:
     """A module of this process's context, from a jaxlib module (of any context), text, bytes or a file's path.
 
-    `where` names the source in errors. Raises InputError where it cannot be read: no such file, no MLIR, truncated,
+    `where` names the source in errors. Raises InputError if it cannot be read: no such file, no MLIR, truncated,
     of an unknown dialect, or not valid.
     """
     if isinstance(source, ir.Module):

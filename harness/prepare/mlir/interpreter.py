@@ -44,7 +44,7 @@ def _registered() -> None:
 
 
 def legalised(module: bytes) -> ir.Module:
-    """The module with chlo ops and composites written in StableHLO. Raises InterpreterError where that cannot be."""
+    """The module with chlo ops and composites written in StableHLO. Raises InterpreterError if that cannot be."""
     _registered()
     loaded = load(module)
     notes: list[str] = []
@@ -60,7 +60,7 @@ def legalised(module: bytes) -> ir.Module:
 
 
 def refusal(module: ir.Module) -> str:
-    """Why the interpreter cannot take a module, as far as that is known beforehand; empty where nothing is."""
+    """Why the interpreter cannot take a module, as far as that is known beforehand; empty if nothing is."""
     reason = ""
 
     def visit(op: ir.Operation) -> ir.WalkResult:
@@ -76,7 +76,7 @@ def refusal(module: ir.Module) -> str:
 
 
 def evaluate(module: ir.Module, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """The results of `@main`. Raises InterpreterError where an input or a result is of a type that has no literal."""
+    """The results of `@main`. Raises InterpreterError if an input or a result is of a type that has no literal."""
     main = next(op for op in module.body.operations if op.attributes["sym_name"].value == "main")  # type: ignore[attr-defined]
     kinds = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value).inputs
     with context(), ir.Location.unknown():

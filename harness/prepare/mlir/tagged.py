@@ -20,7 +20,7 @@ _CALLEE = {**dict.fromkeys(CALLS, "callee"), COMPOSITE: "decomposition"}
 
 
 def tagged(module: Module | str | bytes, entry: str = "main") -> bytes:
-    """Bytecode of `module` with tagged locations. Raises InputError where it cannot be read."""
+    """Bytecode of `module` with tagged locations. Raises InputError if it cannot be read."""
     copy = load(to_bytecode(load(module)))
     with copy.context:
         _Tagger(copy).entry(entry)

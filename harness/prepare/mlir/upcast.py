@@ -23,9 +23,9 @@ _KEPT = ("func.return", "stablehlo.return")
 
 
 def widened(module: ir.Module) -> ir.Module | None:
-    """The module with its narrow floats computed in float32; None where there are none, or none may be widened.
+    """The module with its narrow floats computed in float32; None if there are none, or none may be widened.
 
-    Raises ir.MLIRError where the widened module is not valid: an op that needs its own type.
+    Raises ir.MLIRError if the widened module is not valid: an op that needs its own type.
     """
     main = next(op for op in module.body.operations if _word(op, "sym_name") == "main")
     top = [op.operation for op in main.regions[0].blocks[0].operations]
@@ -41,7 +41,7 @@ def widened(module: ir.Module) -> ir.Module | None:
 
 
 def _word(op: ir.OpView | ir.Operation, name: str) -> str:
-    """A string attribute's value; empty where there is none."""
+    """A string attribute's value; empty if there is none."""
     return ir.StringAttr(op.attributes[name]).value if name in op.attributes else ""
 
 

@@ -52,7 +52,7 @@ def _extents(type_: Any) -> list[int]:
 
 
 def not_a_static_tensor(type_: ir.Type) -> str:
-    """Why no array can be a value of `type_`; empty where one can."""
+    """Why no array can be a value of `type_`; empty if one can."""
     if not isinstance(type_, ir.RankedTensorType):
         return f"{type_} is no tensor"
     if not type_.has_static_shape:
@@ -69,7 +69,7 @@ def literal_of(op: ir.Operation) -> str:
 
 
 def constant_array(op: ir.Operation) -> np.ndarray | None:
-    """The value of a constant op, read-only, a splat as a zero-stride view; None where numpy has no such type."""
+    """The value of a constant op, read-only, a splat as a zero-stride view; None if numpy has no such type."""
     type_: Any = op.results[0].type
     if not_a_static_tensor(type_):
         return None
@@ -107,7 +107,7 @@ def _literal(attr: ir.Attribute) -> str:
 
 
 def _resource_array(op: ir.Operation) -> np.ndarray | None:
-    """The value of a constant kept as a resource of its file; None where the file does not hold it. The bindings
+    """The value of a constant kept as a resource of its file; None if the file does not hold it. The bindings
     give no bytes, only the printed module does: after 4 bytes of alignment, in hex."""
     module = ir.Module.create(ir.Location.unknown(op.context))
     op.clone(ir.InsertionPoint(module.body))

@@ -58,7 +58,7 @@ class Form:
 
 
 def main_op(module: Module) -> ir.Operation:
-    """The op that a single-op module is about. Raises InvalidVariantError where it holds several, or none."""
+    """The op that a single-op module is about. Raises InvalidVariantError if it holds several, or none."""
     block = _main(module).regions[0].blocks[0]
     ops = [view.operation for view in block.operations]
     candidates = [op for op in ops if op.name not in ("stablehlo.constant", "func.return", "stablehlo.create_token")]
@@ -221,7 +221,7 @@ def without_inner_ops(module: bytes) -> Iterator[bytes]:
 
 
 def _without(module: bytes, index: int, choice: int) -> bytes | None:
-    """`module` without inner op `index`, the `choice`-th candidate in its place; None where there is no such module."""
+    """`module` without inner op `index`, the `choice`-th candidate in its place; None if there is no such module."""
     source = load(module)
     copy = ir.Module.parse(to_bytecode(source), source.context)
     op = list(_inner(main_op(copy)))[index]
