@@ -18,14 +18,14 @@ class Limit:
     row: Limitation
 
     def covers(self, op_name: str) -> bool:
-        """Whether the row speaks of this op, in some type."""
+        """Whether the row covers this op in at least one type."""
         row = self.row
         named = any(fnmatchcase(op_name, pattern) for pattern in row.op) and op_name not in row.but
         return named and (not row.families or op_family(op_name) in row.families)
 
     @property
     def types(self) -> tuple[str, ...]:
-        """Element types; empty: any."""
+        """The element types that the row covers; empty for any."""
         return self.row.types
 
     @property
@@ -42,7 +42,7 @@ class Limit:
 
     @property
     def stage(self) -> str:
-        """Where it fails."""
+        """The stage at which the op fails."""
         return str(self.row.stage)
 
     @property

@@ -1,4 +1,4 @@
-"""Files of expected failures: YAML, the project's own beside this file and one of the user's.
+"""Files of expected failures in YAML: the project's own, beside this file, and one of the user's.
 
     limitations:
     - op: stablehlo.fft          # a pattern, or a list of them

@@ -112,7 +112,7 @@ _DEFAULTS: dict[str, Any] = {
     for f in fields(Limitation)
     if f.default is not MISSING or f.default_factory is not MISSING
 }
-"""Field -> its value where it is left out."""
+"""Field -> its default value."""
 
 
 def block(row: Limitation) -> str:

@@ -32,7 +32,7 @@ class Limitation:
     """Patterns (fnmatch) of the op's name; one of them fits."""
     backend: str
     stage: Stage
-    """Where it fails."""
+    """The stage at which the op fails."""
     kind: str
     reason: str
     message: str = "*"
@@ -52,19 +52,19 @@ class Limitation:
     data_formats: tuple[str, ...] = ()
     """Forced float format; "" is none forced. Empty: any."""
     but: tuple[str, ...] = ()
-    """Names of ops that the row does not speak of."""
+    """Names of ops that the row does not cover."""
     link: str = ""
-    """The issue in which it is followed up."""
+    """Link of the issue that tracks it."""
     since: date | None = None
     expires: date | None = None
-    """First day on which it is to be looked at again; None: it stays."""
+    """First day on which the row has to be reviewed; None if it does not expire."""
     strict: bool = True
     """False: only some of the ops that it names fail so; the others may pass, and fail for reasons of their own."""
     where: str = field(default="", compare=False)
     """File and line that the row was read from."""
 
     def names(self, op: OpRow | OpTest, backend: str) -> bool:
-        """Whether the row speaks of this op on this backend."""
+        """Whether the row covers this op on this backend."""
         if self.backend != backend:  # most rows, of each op
             return False
         kinds = {desc.data_type for desc in (*op.inputs, *op.outputs)}
@@ -81,11 +81,11 @@ class Limitation:
         )
 
     def expired(self, today: date) -> bool:
-        """Whether its day has come."""
+        """Whether the row has reached its day of expiry."""
         return self.expires is not None and today >= self.expires
 
     def excuses(self, today: date) -> bool:
-        """Whether it still turns a failure into an expected one."""
+        """Whether the row still turns a failure into an expected one."""
         return self.expires is None or today < self.expires + GRACE
 
 
@@ -107,7 +107,7 @@ def match(
 ) -> Limitation | None:
     """The row that names this op: of several the first that expects what became of it, else the first.
 
-    `backend` may be left out for a record, which knows its own.
+    `backend` may be left out for a record, which has its own.
     """
     label = backend_label(backend if backend is not None else op.backend if isinstance(op, OpTest) else "")
     named = [row for row in rows if row.names(op, label)]
@@ -117,7 +117,7 @@ def match(
 
 
 def verdict(test: OpTest, limitation: Limitation | None, today: date | None = None) -> Verdict:
-    """What `test` means on a day, given the row that names its op (None: no row does)."""
+    """What `test` means on a day, given the row that names its op, or None."""
     failed = test.status in FAILED
     if limitation is None:
         return Verdict("fail" if failed else "pass")
@@ -143,7 +143,7 @@ def verdict(test: OpTest, limitation: Limitation | None, today: date | None = No
 
 
 def _expects(row: Limitation, test: OpTest) -> bool:
-    """Whether a failure is the one that the row speaks of."""
+    """Whether a failure is the one that the row expects."""
     return (
         _failed_at(test) is row.stage
         and fnmatchcase(test.error_message or "", row.message)

@@ -38,7 +38,7 @@ Event = dict[str, Any]
 `{"event": "done", "model", "export_dir", "cached"}` or `{"event": "failed", "model", "status", "error"}` per model."""
 
 MAX_CRASHES = 20
-"""How many ops of one model may bring the child down before we give up."""
+"""How many ops of one model may crash the child before the model counts as failed."""
 
 
 @dataclass(frozen=True)
@@ -54,17 +54,17 @@ class Request:
     """A safetensors file with values of the model's weights."""
     seed: int = 0
     cache_dir: str | None = None
-    """None: OPSCOPE_CACHE_DIR, else the user's cache folder."""
+    """If None, OPSCOPE_CACHE_DIR or else the user's cache folder."""
     max_cache: int = upkeep.MAX_CACHE
-    """Bytes that all caches together may take."""
+    """Limit in bytes for all caches together."""
     folders: tuple[str, ...] = ()
     """Folders with models besides our own."""
     training: bool = False
-    """Each model's training step in place of its forward pass."""
+    """Whether to prepare each model's training step instead of its forward pass."""
     max_tensor_bytes: int = 2 << 30
-    """A value above is not captured: its users get random inputs, its op no golden."""
+    """Limit in bytes of one captured value. Above it, the value's users get random inputs and its op gets no golden."""
     max_live_bytes: int = 8 << 30
-    """So much may be alive at once in the walk."""
+    """Limit in bytes of the values that are alive at once in the walk."""
     op_seconds: float = 300.0
     """A single op of the walk that takes longer has no golden (a loop that does not end on its inputs)."""
 
@@ -79,7 +79,7 @@ class Task:
     export: Export | None
     """The request to its exporter; None for a StableHLO file."""
     missing: str
-    """What of its framework is not installed, with the line that installs it; empty: it is all there."""
+    """What is missing of its framework, with the line that installs it; empty if nothing is."""
     folder: str
     request: Request
 
@@ -189,7 +189,7 @@ def tasks(request: Request) -> list[Task]:
 
 
 def _task(named: Named, request: Request, cache: Path, sources: str) -> Task:
-    """What is to be done for one model; `sources` is the digest of what makes export folders."""
+    """The task of one model; `sources` is the digest of what makes export folders."""
     brought = argument_files.files(request.inputs, request.weights)
     if named.giant and brought:
         raise InputError(next(iter(brought)), "a model whose values fit in memory", named.name)
@@ -218,10 +218,10 @@ class Named:
     """One model that a word of the request names."""
 
     name: str
-    """What records call it."""
+    """Its name in records."""
     path: Path
     framework: str = ""
-    """Whose exporter takes it; empty: it is a StableHLO file."""
+    """The framework whose exporter takes it; empty for a StableHLO file."""
     files: tuple[Path, ...] = ()
     """What its program depends on."""
     entry: str = ""

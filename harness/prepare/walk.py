@@ -57,11 +57,11 @@ class WalkTask:
     cache_dir: Path | None = None
     limits: Limits = field(default_factory=Limits)
     fatal_ops: Mapping[str, str] = field(default_factory=dict)
-    """Ops that brought an earlier walk down -> how: they are not evaluated again."""
+    """Ops that crashed an earlier walk -> how. They are not evaluated again."""
     value_files: Mapping[int, str] = field(default_factory=dict)
     """Argument -> file below `folder` with its value, where that is not drawn by its distribution."""
     random: bool = False
-    """All inputs are random: no op sees what another computed."""
+    """Whether all inputs are random, so that no op reads what another computed."""
     frontend: str = ""
     on_progress: Callable[[int, int], None] = lambda done, total: None
     """Called with ops evaluated and ops in all."""
@@ -365,7 +365,7 @@ class Walker:
         return ""
 
     def no_golden(self, op: SingleOp, results: Sequence[Any]) -> str:
-        """Why the results are no golden; empty if they are one."""
+        """Why the results cannot be used as goldens; empty if they can."""
         if op.op_name == "stablehlo.rng" or "DEFAULT" in op.op_params.get("rng_algorithm", ""):
             return "its algorithm is each implementation's own: no value is the right one"
         return next((r.reason for r in results if isinstance(r, Missing)), "")

@@ -31,9 +31,9 @@ class Op:
     fresh: bool = False
     """Whether its lane must be one in which no other op has run."""
     failed: int = 0
-    """How often it was sent to a worker that gave no answer."""
+    """How often the op was sent to a worker that gave no answer."""
     lost: int = 0
-    """How many workers died at it."""
+    """How many workers died while they ran it."""
     cost: int = 0
     """Expected cost in microseconds."""
 

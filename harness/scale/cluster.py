@@ -72,7 +72,7 @@ class ClusterLane:
     # --- the interface of a lane
 
     def start(self) -> None:
-        """Connects, and starts the lanes there. Raises InputError if there is no such cluster."""
+        """Connects, and starts the lanes there. Raises InputError if the cluster does not exist."""
         if self._connection is None:
             self._connection = Connection(self._address, cluster_worker.sources())
             self._connection.subscribe(cluster_worker.RECORDS, self._take_record)

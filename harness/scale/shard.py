@@ -31,14 +31,14 @@ class Share:
     """One job's part of a sweep, as its run folder stores it."""
 
     index: int
-    """From 1."""
+    """Number of the share, from 1."""
     of: int
     division: str
     """Digest of who runs what; equal in all shares of one sweep."""
     ops: tuple[str, ...]
     """Ids of the ops of this share, in the order of the manifest."""
     seconds: float
-    """Their expected cost."""
+    """The expected cost of the ops of this share."""
     all_seconds: float
     """The expected cost of all ops of the sweep."""
 

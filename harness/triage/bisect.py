@@ -24,7 +24,7 @@ from opscope.harness.triage import bundle
 from opscope.harness.triage.replay import OTHER, PASSES, SAME
 
 GOOD, BAD, SKIP = 0, 1, 125
-"""What git bisect run takes an exit code for."""
+"""The meaning of exit codes for `git bisect run`."""
 
 
 @dataclass(frozen=True)

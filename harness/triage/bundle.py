@@ -38,7 +38,7 @@ MODEL = "repro"
 
 
 class Failure(Record):
-    """What is to be seen again."""
+    """The failure that a repro folder reproduces."""
 
     status: Status
     stage: Stage | None = None

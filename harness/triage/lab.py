@@ -31,7 +31,7 @@ from opscope.harness.triage import bundle
 from opscope.harness.triage.evaluator import Evaluator
 
 LARGEST = 1 << 24
-"""Elements of all tensors of a variant that is still tried."""
+"""A variant is tried only if its tensors have at most this many elements in all."""
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ class Finding:
     points: tuple[tuple[str, str], ...]
     """Value -> `fails`, `passes` or how else it ended."""
     rule: str
-    """When it fails; empty: it does not decide."""
+    """The rule by which the op fails; empty if this has no influence."""
     own: str
     """The value of the failing op."""
 
@@ -51,7 +51,7 @@ class Probed:
     form: Form
     findings: tuple[Finding, ...]
     elements: str
-    """A bound on the number of elements that explains the thresholds of several axes; empty: none does."""
+    """A bound on the number of elements that explains the thresholds of several axes; empty if there is none."""
     count: int
     complete: bool
 

@@ -1,4 +1,4 @@
-"""Running the op of a repro folder in a lane, and saying whether its failure is still there.
+"""Runs the op of a repro folder in a lane and reports whether its failure is still there.
 
 Also a program of its own (`python -m opscope.harness.triage.replay FOLDER`), so that a checkout needs no installation.
 """
@@ -30,7 +30,7 @@ NEEDS_GOLDEN = (Stage.COMPARE, None)
 
 @dataclass(frozen=True)
 class Replayed:
-    """What became of the op this time."""
+    """The outcome of the op this time."""
 
     test: OpTest
     failure: bundle.Failure

@@ -134,7 +134,7 @@ def check(golden: np.ndarray, got: np.ndarray, row: Tolerance) -> ResultCheck:
     if golden.dtype.kind == "c":
         part = np.float32 if golden.dtype == np.complex64 else np.float64
         golden, got = np.ascontiguousarray(golden).view(part), np.ascontiguousarray(got).view(part)
-    with np.errstate(invalid="ignore", over="ignore"):  # NaN and infinity are looked for, not stumbled upon
+    with np.errstate(invalid="ignore", over="ignore"):  # NaN and infinity are checked for explicitly
         return _check_floats(np.ravel(golden), np.ravel(got), row)
 
 
@@ -203,7 +203,7 @@ def _check_floats(golden: np.ndarray, got: np.ndarray, row: Tolerance) -> Result
 
 
 def _verdict(golden: np.ndarray, got: np.ndarray, sums: _Sums, row: Tolerance, pcc: float | None, spread: float) -> str:
-    """Why the result is wrong; empty: it is right."""
+    """Why the result is wrong; empty if it is right."""
     if row.exact:
         if not sums.unequal:
             return ""

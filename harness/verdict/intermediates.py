@@ -53,13 +53,13 @@ class Intermediate:
     op_name: str
     location: str
     pcc: float | None
-    """The smallest over its results; None if PCC has no meaning."""
+    """The smallest PCC over its results; None if PCC has no meaning."""
     error: float | None
     """Relative L2 against the golden, the largest over its results; of integers and booleans the share that differs;
     None if NaN or infinities stand elsewhere."""
     pcc_before: float | None
     error_before: float | None
-    """The same of the values that it was computed from; 0 for arguments and constants."""
+    """The same for the values that it was computed from; 0 for arguments and constants."""
     verdict: str
     """`right`; `amplifies`: right on the inputs that the device had; `jump`: wrong on them; `suspect`: the error grows,
     and these inputs are not all known, as where a compiler fused them away."""
@@ -126,7 +126,7 @@ class Watch:
         self._walk, self._values = None, {}
 
     def in_order(self) -> list[Intermediate]:
-        """What was compared, in the program's order."""
+        """The compared ops, in the program's order."""
         return [self.found[path] for path in self.nodes if path in self.found]
 
     def first_jump(self) -> Jump | None:
@@ -138,7 +138,7 @@ class Watch:
         return None
 
     def write(self, folder: Path) -> Path:
-        """Writes the lines; the path of the file. Raises OSError."""
+        """Writes the lines and returns the path of the file. Raises OSError."""
         folder.mkdir(parents=True, exist_ok=True)
         lines = [json.dumps(asdict(intermediate)) for intermediate in self.in_order()]
         (folder / FILE).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")

@@ -23,4 +23,4 @@ class Target:
     product_format: str | None = None
     """Forced format of what products read and write, narrower than that (mixed precision); None: `float_format`."""
     error_bound: Callable[[str], float | None] | None = field(default=None, compare=False)
-    """Op name -> bound of the error of the device's float32 function in units in the last place; None: none stated."""
+    """Op name -> bound of the device's float32 error in units in the last place; None if it states none."""

@@ -31,7 +31,7 @@ class Tolerance:
     """How far a result may be from its golden."""
 
     name: str
-    """What the record names."""
+    """The name of the row, as records hold it."""
     relative_l2: float
     """Largest ||got - golden|| / ||golden||; also the largest |got| where the whole golden is zero."""
     pcc: float = DEFAULT_PCC
