@@ -85,7 +85,7 @@ class SingleOp:
     """Attributes as MLIR text, long tensor literals shortened."""
     uses: tuple[Use, ...]
     unsplittable: str = ""
-    """Why no module could be made of it."""
+    """Why no module could be made of the op."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,5 +110,5 @@ class SplitModule:
 
     @property
     def unsplittable_uses(self) -> int:
-        """Uses of ops of which no module could be made."""
+        """Uses of ops without a module."""
         return sum(len(op.uses) for op in self.ops.values() if op.unsplittable)

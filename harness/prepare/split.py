@@ -268,7 +268,7 @@ class _Splitter:
         )
 
     def _embedded(self, name: str, operands: tuple[int, ...], outer: dict[int, None]) -> dict[int, np.ndarray]:
-        """The outer values that are constants of the op itself."""
+        """The outer values that become constants in the op's module."""
         constants = self.constants
         if constants.keys().isdisjoint(outer):
             return {}

@@ -91,7 +91,7 @@ class ClusterLane:
 
     @property
     def last_ready(self) -> Ready | None:
-        """What the child that made the last record had reported."""
+        """The report of the child that made the last record."""
         return self._last_ready or self._ready
 
     def has_record(self, row: OpRow) -> bool:
@@ -99,9 +99,9 @@ class ClusterLane:
         return row.op_id in self._arrived
 
     def run(self, row: OpRow, *, attempt: int = 1) -> OpTest:
-        """The record of one op: the one that has come, or one that is made now."""
+        """The record of one op: the one that has arrived, or a new one."""
         if row.op_id not in self._arrived:
-            others, self._work = self._work, Work()  # a failed op is run again while others are under way
+            others, self._work = self._work, Work()  # a failed op runs again while others are in progress
             try:
                 for _ in self.arrivals([row], {row.op_id: attempt}):
                     pass

@@ -28,7 +28,7 @@ UNRUN = frozenset({Status.SKIPPED, Status.NOT_RUN})
 
 
 def expected(row: OpRow) -> int:
-    """Microseconds that an op is taken to cost, from its types alone."""
+    """The estimated cost of an op in microseconds, from its types alone."""
     elements = sum(math.prod(desc.shape) for desc in (*row.inputs, *row.outputs))
     products = 0.0
     if op_family(row.op_name) in PRODUCTS and len(row.inputs) > 1 and row.outputs:
@@ -51,7 +51,7 @@ def of_rows(rows: Collection[OpRow], measured: Mapping[str, float] | None = None
 
 
 def of_tests(tests: Iterable[OpTest]) -> dict[str, float]:
-    """Seconds that ops took, by id; over several backends together. Those that nobody ran are left out."""
+    """Seconds that ops took, by id, summed over backends. Ops that did not run are left out."""
     seconds: dict[str, float] = {}
     for test in tests:
         if test.status not in UNRUN and test.stages:

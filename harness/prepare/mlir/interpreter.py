@@ -44,7 +44,7 @@ def _registered() -> None:
 
 
 def legalised(module: bytes) -> ir.Module:
-    """The module with chlo ops and composites written in StableHLO. Raises InterpreterError if that cannot be."""
+    """The module with chlo ops and composites written in StableHLO. Raises InterpreterError if that fails."""
     _registered()
     loaded = load(module)
     notes: list[str] = []
@@ -60,7 +60,7 @@ def legalised(module: bytes) -> ir.Module:
 
 
 def refusal(module: ir.Module) -> str:
-    """Why the interpreter cannot take a module, as far as that is known beforehand; empty if nothing is."""
+    """Why the interpreter cannot evaluate a module; empty if no reason is known beforehand."""
     reason = ""
 
     def visit(op: ir.Operation) -> ir.WalkResult:

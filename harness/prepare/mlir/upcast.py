@@ -23,7 +23,7 @@ _KEPT = ("func.return", "stablehlo.return")
 
 
 def widened(module: ir.Module) -> ir.Module | None:
-    """The module with its narrow floats computed in float32; None if there are none, or none may be widened.
+    """The module with its narrow floats computed in float32; None if it has none or they must not be widened.
 
     Raises ir.MLIRError if the widened module is not valid: an op that needs its own type.
     """

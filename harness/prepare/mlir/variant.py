@@ -1,7 +1,7 @@
 """Variants of a single-op module: its op with other shapes, element types, attributes or regions.
 
-What a variant's results are is MLIR's to say: a result that StableHLO's verifier refuses is replaced by what the
-refusal infers. Whatever then does not verify is no variant.
+MLIR decides the types of a variant's results: a type that StableHLO's verifier refuses is replaced by the one in its
+error. A module that then still does not verify is no variant.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Shape = tuple[int, ...]
 _INFERRED = re.compile(r"inferred shape '\[([\d, ]*)\]'")
 _INFERRED_TYPES = re.compile(r"inferred type\(s\) '([^']*)' are incompatible")
 _PLACE = 3
-"""A result is inferred so often before the variant is given up."""
+"""Largest number of inferences of a result before the variant is given up."""
 
 
 class InvalidVariantError(Exception):
