@@ -12,17 +12,17 @@ from opscope.reports.exports.frames import COLUMNS
 
 
 def file_name(run: Exported) -> str:
-    """The run's name."""
+    """The name of the CSV file, after the run."""
     return f"{run.run_id}.csv"
 
 
 def render(run: Exported) -> str:
-    """The table as text."""
+    """Renders the table as CSV text."""
     return as_csv(table(run))
 
 
 def table(run: Exported) -> Answer:
-    """The table."""
+    """Builds the table of op tests, one row per op."""
     columns = tuple(COLUMNS["op_tests"])
     rows = [_row(test, run) for test in run.tests]
     return Answer(columns, tuple(tuple(row[name] for name in columns) for row in rows))

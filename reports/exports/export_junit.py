@@ -1,6 +1,6 @@
 """Op tests as JUnit XML: one test case per op, xfail for known failures, as pytest writes them.
 
-The properties are also those from which tenstorrent/tt-github-actions' `collect_data` reads tests of single ops: `card`
+The properties include those that tenstorrent/tt-github-actions' `collect_data` reads for tests of single ops: `card`
 and `git_sha` of the suite; `backend`, `failure_stage`, `input_shapes`, `input_dtypes` and `param_*` of a case.
 """
 
@@ -16,23 +16,23 @@ from opscope.reports.database.rows import is_failure
 from opscope.reports.exports.exported import Exported
 
 ILLEGAL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""Characters that XML 1.0 has no way to write."""
+"""Characters that XML 1.0 cannot represent."""
 
 FAILED_IN = {Stage.RUN: "runtime", Stage.COMPARE: "golden"}
-"""Stage -> the reader's word for it; every other stage is `compile`."""
+"""Stage -> the value of `failure_stage` that the reader expects; every other stage is `compile`."""
 
 BY_STATUS = {Status.RUN_FAILED: "runtime", Status.GOLDEN_FAILED: "golden", Status.NO_GOLDEN: "golden",
              Status.SUCCESS: "success"}  # fmt: skip
-"""Statuses that say it themselves; a timeout or a crash says it by its stage."""
+"""Status -> `failure_stage`, where the status decides it; for a timeout or a crash the stage decides."""
 
 
 def file_name(run: Exported, job_id: int | None) -> str:
-    """With a job's number the name under which the reader finds job and kind, else the run's."""
+    """The report's name: with a job number, the name from which the reader takes job and kind, else the run's name."""
     return f"{run.run_id}.xml" if job_id is None else f"opscope_builder_report_{job_id}.xml"
 
 
 def render(run: Exported) -> str:
-    """The report."""
+    """Renders the report as XML."""
     tests = run.everything
     cases = [_case(test) for test in tests]
     counts = {outcome: sum(case.find(outcome) is not None for case in cases) for outcome in ("failure", "skipped")}
@@ -96,7 +96,7 @@ def _case(test: OpTest) -> Xml.Element:
 
 
 def _failure_stage(test: OpTest) -> str:
-    """The reader's word for where it failed; empty for an op without a verdict."""
+    """The value of `failure_stage` that the reader expects; empty for an op without a verdict."""
     if test.status in BY_STATUS:
         return BY_STATUS[test.status]
     if test.status not in FAILED:

@@ -1,9 +1,9 @@
 """Op tests as tenstorrent/tt-github-actions' `collect_data` reads them from JSON reports.
 
-What its reader takes, and what this therefore writes: a file whose name holds `op_by_op` and ends in the job's number;
-one object with `tests`, each with `user_properties`, a list of maps; in it one map per op test whose only key is
-`OpTest model for: <name>`; every value a text (true is the text `True`), tensors as the text of a list of
-`TensorDesc(...)`. A record it cannot read may cost the whole file, so a value that it could not take is replaced here.
+Its reader expects a file whose name contains `op_by_op` and ends in the job's number. The file holds one object with
+`tests`, each with `user_properties`, a list of maps; each op test is a map in that list, whose only key is
+`OpTest model for: <name>`. Every value is a text (true is the text `True`), and tensors are the text of a list of
+`TensorDesc(...)`. One unreadable record may cost the whole file, so values that the reader cannot parse are replaced.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from opscope.reports.exports.exported import Exported
 from opscope.reports.records.columns import plain
 
 UNTRIED = frozenset({Status.STOPPED, Status.SKIPPED, Status.NOT_RUN})
-"""Statuses that count as skipped there: these ops have no verdict."""
+"""Statuses that are exported as skipped, because these ops have no verdict."""
 
 UNREADABLE = re.compile(r"[)'\"\n\r]")
-"""What ends a value early for a reader that looks for the next quote or parenthesis."""
+"""Characters that would cut a value short, because the reader looks for the next quote or parenthesis."""
 
 
 def file_name(job_id: int) -> str:
-    """The report's name: the reader finds the job in it."""
+    """The report's name, from which the reader takes the job's number."""
     return f"op_by_op_report_{job_id}.json"
 
 
 def job_of(run: Exported, job_id: int | None) -> int:
-    """The job's number: the one given, or the one in the records. Raises InputError without either."""
+    """Returns `job_id` if given, else the job's number in the records. Raises InputError if there is neither."""
     number = job_id if job_id is not None else next((t.github_job_id for t in run.tests if t.github_job_id), None)
     if number is None:
         raise InputError("--job-id", "the number of the CI job that made the run", "none", "--job-id 123456")
@@ -41,7 +41,7 @@ def job_of(run: Exported, job_id: int | None) -> int:
 
 
 def render(run: Exported, job_id: int) -> str:
-    """The report. One record per op and model, so that no model loses its ops."""
+    """Renders the report as JSON, with one record per op and model, so that no model loses its ops."""
     entries = [
         {f"OpTest model for: {_text(test.op_name)}[{test.op_id}]": record(test, model, run, job_id)}
         for test in run.everything
@@ -70,7 +70,7 @@ def render(run: Exported, job_id: int) -> str:
 
 
 def record(test: OpTest, model: str, run: Exported, job_id: int) -> dict[str, str]:
-    """One op test in one model; what the reader knows no field for is kept as text all the same."""
+    """The record of one op test in one model; fields that the reader does not know are kept as text too."""
     fields: dict[str, Any] = {
         "github_job_id": job_id,
         "full_test_name": f"{model}::{test.test_case_name}",
@@ -116,12 +116,12 @@ def _message(test: OpTest) -> str | None:
 
 
 def tensors(descs: Iterable[TensorDesc]) -> str:
-    """Tensors as the reader's pattern finds them."""
+    """Formats tensors so that the reader's pattern matches them."""
     return f"[{', '.join(map(tensor, descs))}]"
 
 
 def tensor(desc: TensorDesc) -> str:
-    """One tensor; what the compiler did not choose is None."""
+    """Formats one tensor; properties that the compiler did not choose are None."""
     grid = None if desc.grid_shape is None else list(desc.grid_shape)
     return (
         f"TensorDesc(shape={list(desc.shape)}, data_type={_word(desc.data_type)}, "
@@ -130,7 +130,7 @@ def tensor(desc: TensorDesc) -> str:
 
 
 def _word(value: str | None) -> str:
-    """A quoted word, or None; a word that the pattern would cut is `unknown`."""
+    """Returns the word in quotes, or None; a word that the reader's pattern would cut short becomes `unknown`."""
     if value is None:
         return "None"
     return "'unknown'" if UNREADABLE.search(value) else f"'{_text(value)}'"

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 def file_name(run: Exported) -> str:
-    """The run's name."""
+    """The name of the Parquet file, after the run."""
     return f"{run.run_id}.parquet"
 
 
 def render(run: Exported) -> bytes:
-    """The file. Raises InputError without pyarrow."""
+    """Renders the file. Raises InputError if pyarrow is not installed."""
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -51,7 +51,7 @@ def _type(pa: Any, name: str) -> pa.DataType:
 
 
 def _value(value: Any, dtype: str) -> Any:
-    """Text that is missing is empty, as in the frame."""
+    """Returns the value for a column of that type; a missing text becomes an empty one, as in the frame."""
     if dtype == TEXT:
         return "" if value is None else str(value).encode("utf-8", "replace").decode("utf-8")
     return value

@@ -1,4 +1,4 @@
-"""A run as the exports take it: its op tests with what they name, read from a run folder or from the database."""
+"""The run that exports write: its op tests and their models and locations, read from a run folder or the database."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ from opscope.reports.database.schema import DROPPED, MODELS, OP_TESTS, OPS, USES
 
 @dataclass(frozen=True)
 class Exported:
-    """One run."""
+    """One run to export."""
 
     run_id: str
     started: datetime
     revision: str
-    """Of the compiler under test."""
+    """Revision of the compiler under test."""
     host: str
     tests: tuple[OpTest, ...]
     unsplittable: tuple[OpTest, ...]
-    """Ops that no module could be made of, as tests that failed where they were split off."""
+    """Ops that could not be split into a module, as tests that failed at the stage `split`."""
 
     @property
     def everything(self) -> tuple[OpTest, ...]:
-        """Every op of the run: what is handed on must add up too."""
+        """Every op of the run, so that the totals of an export match those of the run."""
         return self.tests + self.unsplittable
 
 
 def read(runs: Runs, run: str | None) -> Exported:
-    """The run that `run` names, or the newest. Raises InputError where there is none."""
+    """Reads the run that `run` names, or the newest one. Raises InputError if there is none."""
     if run is None:
         newest = runs.newest()
         run = str(newest.folder) if newest.folder is not None else newest.run_id

@@ -1,7 +1,7 @@
 """The results database as pandas DataFrames: `op_tests()`, `diff(a, b)`, and one function for each view: `coverage()`.
 
-Each frame has the columns of its table below or of its view, in that order and of those types, also when it is empty.
-What the columns of views mean is in docs/metrics.md. pandas is the extra `frames`; nothing else here imports it.
+Each frame has the columns of its table below or of its view, in that order and with those types, even if it is empty.
+docs/metrics.md explains the columns of views. pandas comes with the extra `frames`; nothing else here imports it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Column(NamedTuple):
     """One column of a frame."""
 
     dtype: str
-    """pandas type; `Int64` has missing values, in `float64` they are NaN, `object` holds lists."""
+    """The pandas type; `Int64` has missing values, in `float64` they are NaN, `object` holds lists."""
     meaning: str
 
 
@@ -101,11 +101,14 @@ COLUMNS: dict[str, dict[str, Column]] = {
         "news": Column(TRUTH, "whether the row fails `opscope diff --check`"),
     },
 }  # fmt: skip
-"""Frame that is no view -> its columns."""
+"""Frame that is not a view -> its columns."""
 
 
 def op_tests(url: str | None = None, run_id: str | None = None) -> pd.DataFrame:
-    """One row per op and run: what became of it. `url`: the database (default: this folder's); `run_id`: of one run."""
+    """One row per op and run: the result of the op.
+
+    `url`: the database (default: this folder's); `run_id`: only the rows of this run.
+    """
     joined = ("started", "types", "models")
     query = sa.select(
         *(OP_TESTS.c[name] for name in COLUMNS["op_tests"] if name not in joined),
@@ -129,10 +132,10 @@ def op_tests(url: str | None = None, run_id: str | None = None) -> pd.DataFrame:
 
 
 def diff(a: str | None = None, b: str | None = None, url: str | None = None) -> pd.DataFrame:
-    """One row per op of either side: what happened to it between `a` and `b`; of nights in each series that both have.
+    """One row per op of either side: how it changed between `a` and `b`; nights are compared in each series of both.
 
-    They are named as for `opscope diff`: run folders, ids, nights or their dates; by default the newest night and the
-    one before it, or the two newest comparable runs.
+    `a` and `b` are named as for `opscope diff`: run folders, ids, nights or their dates. By default they are the newest
+    night and the one before it, or the two newest comparable runs.
     """
     with open_runs(url) as runs:
         comparisons, _ = diffs(runs, a, b)
@@ -147,9 +150,9 @@ def diff(a: str | None = None, b: str | None = None, url: str | None = None) -> 
 
 
 def view(name: str, url: str | None = None, run_id: str | None = None, **equal: Any) -> pd.DataFrame:
-    """The rows of a view, in no order: of run `run_id`, and where each column of `equal` has that value, if any.
+    """The rows of a view, in no order: only those of run `run_id` and with the values in `equal`, where given.
 
-    `frames.coverage(...)` is `frames.view("coverage", ...)`. Raises InputError for what is no view or no column of it.
+    `frames.coverage(...)` is `frames.view("coverage", ...)`. Raises InputError for an unknown view or column.
     """
     selects = all_views()
     if name not in selects:
@@ -169,7 +172,7 @@ def view(name: str, url: str | None = None, run_id: str | None = None, **equal: 
 
 
 def __getattr__(name: str) -> Callable[..., pd.DataFrame]:
-    """The function of a view."""
+    """Returns the function that reads the view of that name."""
     selects = {} if name.startswith("_") else all_views()
     if name not in selects:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -195,7 +198,7 @@ def _frame(name: str, rows: Iterable[Mapping[Any, Any]]) -> pd.DataFrame:
 
 
 def _typed_frame(types: Mapping[str, str], rows: Iterable[Mapping[Any, Any]]) -> pd.DataFrame:
-    """The rows in columns of those types."""
+    """Builds a frame of the rows, with columns of those types."""
     try:
         import pandas as pd
     except ImportError as error:
@@ -215,15 +218,15 @@ def _dtype(name: str) -> Any:
 
 
 def _value(value: Any, dtype: str) -> Any:
-    """A database's value as a column of that type takes it: text that is missing is empty, so that `==` works."""
+    """Converts a database's value for a column of that type; a missing text becomes empty, so that `==` works."""
     if dtype == TEXT:
         return "" if value is None else str(value)
     if dtype == LIST:
         return list(value)
     if dtype == TRUTH:
-        return bool(value)  # SQLite has numbers for them
+        return bool(value)  # SQLite stores them as numbers
     if dtype == COUNT and value is not None:
-        return int(value)  # sums of PostgreSQL are decimals
+        return int(value)  # PostgreSQL returns sums as decimals
     if dtype == NUMBER and value is not None:
         return float(value)
     return value

@@ -1,4 +1,4 @@
-"""Records as the results database takes them: columns derived from their fields, nights, quick reading, digests.
+"""Records in the form that the results database stores: columns derived from fields, nights, fast reading, digests.
 
-What is shown in a terminal shares one module here, too.
+terminal.py prints tables and lines for the commands.
 """

@@ -1,7 +1,7 @@
-"""Database columns derived from the fields of a record, so that no field is written down twice.
+"""Database columns derived from the fields of a record, so that no field is declared twice.
 
-A field's type decides its column; what has no scalar column (tuples, maps, nested records) becomes JSON. Values pass
-through `plain`, which leaves nothing that one of the databases refuses: no NaN in JSON, no NUL in text.
+A field's type decides its column; types without a scalar column (tuples, maps, nested records) become JSON. `plain`
+removes what one of the databases refuses from every value: NaN in JSON, NUL in text.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ class Utc(TypeDecorator[datetime]):
         return dialect.type_descriptor(sa.DateTime(timezone=dialect.name == "postgresql"))
 
     def process_bind_param(self, value: datetime | None, dialect: sa.Dialect) -> datetime | None:
-        """The value as the database takes it. A time without a zone is taken for UTC."""
+        """Converts a value for the database. A time without a zone counts as UTC."""
         if value is None:
             return None
         aware = value.astimezone(UTC) if value.tzinfo else value.replace(tzinfo=UTC)
         return aware if dialect.name == "postgresql" else aware.replace(tzinfo=None)
 
     def process_result_value(self, value: datetime | None, dialect: sa.Dialect) -> datetime | None:
-        """The value in UTC."""
+        """Converts a value from the database to UTC."""
         if value is None:
             return None
         return value.astimezone(UTC) if value.tzinfo else value.replace(tzinfo=UTC)
@@ -49,15 +49,16 @@ SCALARS: tuple[tuple[type, Any], ...] = (
     (float, sa.Double()),
     (datetime, Utc()),
 )
-"""Python type of a field -> column type; bool stands before int, being one."""
+"""Python type of a field -> column type; bool comes before int, because it is a subclass of int."""
 
 
 BEFORE = "before"
-"""Key in the `info` of a column: what a migration that adds it gives the rows of before, where it may not be NULL."""
+"""Key in the `info` of a column: the value that a migration which adds the column gives existing rows if it may not be
+NULL."""
 
 
 def column(name: str, annotation: Any, default: Any = None, *, key: bool = False) -> sa.Column[Any]:
-    """The column of a field: scalar where there is one, else JSON; nullable where the field may be None."""
+    """The column of a field: scalar if its type has a scalar column, else JSON; nullable if the field may be None."""
     options = get_args(annotation) if get_origin(annotation) in (Union, types.UnionType) else (annotation,)
     kinds = [option for option in options if option is not type(None)]
     kind = next((sql for python, sql in SCALARS if isinstance(kinds[0], type) and issubclass(kinds[0], python)), None)
@@ -68,7 +69,7 @@ def column(name: str, annotation: Any, default: Any = None, *, key: bool = False
 
 
 def columns(record: type[BaseModel], *, keys: tuple[str, ...] = (), without: tuple[str, ...] = ()) -> list[Any]:
-    """The columns of all fields of `record` but `without`, in the order of the fields."""
+    """The columns of all fields of `record` except those in `without`, in the order of the fields."""
     return [
         column(name, field.annotation, field.default, key=name in keys)
         for name, field in record.model_fields.items()
@@ -77,12 +78,12 @@ def columns(record: type[BaseModel], *, keys: tuple[str, ...] = (), without: tup
 
 
 AS_IS = frozenset({int, bool, type(None)})
-"""Types whose values every database takes."""
+"""Types whose values every database accepts."""
 
 
 def plain(value: Any) -> Any:
-    """`value` as every database takes it: records as maps, NaN and infinities as None, NUL shown as `\\0`."""
-    # Called for each field of each use of a run, of which there may be 200,000: the common types come first.
+    """Converts `value` so that every database accepts it: records to maps, NaN and infinities to None, NUL to `\\0`."""
+    # This runs for each field of each use in a run, and a run may have 200,000 uses: the common types come first.
     kind = type(value)
     if kind is str:
         return value.replace("\0", "\\0") if "\0" in value else value

@@ -1,9 +1,9 @@
-"""A night: runs that belong together, and what was expected of them.
+"""A night: runs that belong together, and which results were expected of them.
 
     RUN/night.json    Membership: the night that a run belongs to, and which shard of it the run is
 
-The file stands in the run's folder, so that a shard can be published late, from another machine, with nothing else at
-hand. Runs agree on a night by its name and its start, which whoever starts the night hands to all of them.
+The file is in the run's folder, so that a shard can be published late and from another machine, without any other file.
+Runs belong to the same night if its name and start are the same; whoever starts the night passes both to all its runs.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ NIGHT_SCHEMA = 1
 
 
 class Cell(NamedTuple):
-    """One thing that is expected of a night."""
+    """One combination that is expected of a night."""
 
     backend: str
     arch: str
     data_format: str
-    """Empty: whatever the backend takes by itself."""
+    """If empty, the backend uses its own default."""
     model: str
 
 
@@ -44,18 +44,18 @@ class NightRecord(Record):
     name: str = "nightly"
     started: datetime
     zone: str = "UTC"
-    """The zone in which the night's date is told, `Europe/Berlin`."""
+    """The time zone of the night's date, such as `Europe/Berlin`."""
     config: dict[str, Any] = Field(default_factory=dict)
-    """The configuration that it was started with, as it was read."""
+    """The configuration that the night was started with, as it was read from the file."""
     models: tuple[str, ...] = ()
     backends: tuple[str, ...] = ()
     archs: tuple[str, ...] = ()
     data_formats: tuple[str, ...] = ()
-    """Empty: whatever each backend takes by itself."""
+    """If empty, each backend uses its own default."""
     shards: int = 0
-    """How many shards report; 0: it is not cut into shards."""
+    """Number of shards that report; 0 if the night is not sharded."""
     demo: bool = False
-    """Made by `opscope demo`: shown, and told apart from what was found."""
+    """Whether `opscope demo` made the night; such nights are shown and marked as demo data."""
 
     @field_validator("started")
     @classmethod
@@ -73,17 +73,17 @@ class NightRecord(Record):
 
     @property
     def night_id(self) -> str:
-        """`nightly-20261120-020000`, of the start in UTC: two nights on one date are two."""
+        """`nightly-20261120-020000`, with the start in UTC, so that two nights on one date have different ids."""
         return f"{re.sub(r'[^A-Za-z0-9_.+-]+', '_', self.name)}-{self.started:%Y%m%d-%H%M%S}"
 
     @property
     def label(self) -> str:
-        """Date and time of its start in its zone."""
+        """Date and time of the start in the night's time zone."""
         return f"{self.started.astimezone(ZoneInfo(self.zone)):%Y-%m-%d %H:%M}"
 
     @property
     def config_hash(self) -> str:
-        """Twelve digits, equal for equal configurations; empty without one."""
+        """Twelve hexadecimal digits, equal for equal configurations; empty without a configuration."""
         if not self.config:
             return ""
         return json_digest(self.config, digits=12)
@@ -95,15 +95,15 @@ class NightRecord(Record):
 
 
 class Membership(Record):
-    """What RUN/night.json holds."""
+    """The content of RUN/night.json."""
 
     night: NightRecord
     shard: int = 0
-    """Which of the night's shards the run is, counted from 1; 0: none."""
+    """Which of the night's shards the run is, counted from 1; 0 if it is not a shard."""
 
 
 def join(run_dir: Path, night: NightRecord, shard: int = 0) -> Path:
-    """Makes the run in `run_dir` a part of `night`; the file that says so. Raises InputError for a wrong shard."""
+    """Adds the run in `run_dir` to `night` and returns the file written. Raises InputError for a wrong shard."""
     if not 0 <= shard <= max(night.shards, 0):
         raise InputError("--shard", f"a number up to {night.shards}", str(shard), "the number of the shard, from 1")
     text = Membership(night=night, shard=shard).model_dump_json(indent=1) + "\n"
@@ -111,13 +111,13 @@ def join(run_dir: Path, night: NightRecord, shard: int = 0) -> Path:
 
 
 def membership(run_dir: Path) -> Membership | None:
-    """The night that the run in `run_dir` belongs to; None for a run by itself. Raises InputError for another file."""
+    """Reads the night that the run in `run_dir` belongs to, None if none. Raises InputError for an invalid file."""
     path = run_dir / NIGHT_FILE
     return _read(path, Membership) if path.exists() else None
 
 
 def read_night(path: Path) -> NightRecord:
-    """A night as `--night FILE` names it: the record itself, or the file in a run of that night."""
+    """Reads the file of `--night FILE`: a night's record, or the night.json of a run of that night."""
     try:
         return _read(path, NightRecord)
     except InputError as error:

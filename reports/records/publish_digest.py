@@ -1,4 +1,4 @@
-"""The digest of a published run: of its records and of the code that makes rows of them."""
+"""The digest of a published run: of its records and of the code that turns them into rows."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from opscope.harness.record.errors import InputError
 from opscope.reports.records.night_record import NIGHT_FILE
 
 SOURCES = ("harness/record", "reports/records", "reports/database", "reports/publish", "reports/compare")
-"""Folders whose change may make other rows of the same records."""
+"""Folders in which a change may produce different rows from the same records."""
 
 
 def digest(run_dir: Path) -> str:
-    """The digest of a run folder's records, whatever folder they lie in. Raises InputError where one is unreadable."""
+    """The digest of a run folder's records, wherever the folder is. Raises InputError if a record is unreadable."""
     names = (store.RUN_FILE, store.MANIFEST_FILE, store.WHOLE_FILE, NIGHT_FILE)
     paths = [run_dir / name for name in names if (run_dir / name).exists()]
     try:
@@ -27,5 +27,5 @@ def digest(run_dir: Path) -> str:
 
 @cache
 def _code() -> str:
-    """A digest of the sources that decide what is written."""
+    """A digest of the source files that decide which rows are written."""
     return files_digest(source_files(*map(room, SOURCES)), root=HOME)

@@ -1,9 +1,9 @@
-"""Reads the lines of manifest and journal quickly, for publishing 100,000 op tests.
+"""Reads the lines of manifest and journal fast enough to publish 100,000 op tests.
 
-msgspec reads a line a few times as fast as pydantic, into objects that the collector of garbage need not look at. Its
-types are made of the fields of the records, so that no field is written down twice. A line that they do not fit (an
-older schema, a NUL in a text, no record at all) goes the way of harness/record/store.py, which upgrades it or says what
-is wrong. Texts of what is read here hold no NUL.
+msgspec reads a line several times as fast as pydantic, into objects that the garbage collector does not track. Its
+types are generated from the fields of the records, so that no field is declared twice. A line that does not fit them
+(an older schema, a NUL in a text, no record at all) is read by harness/record/store.py, which upgrades it or raises an
+error. The texts in records that are read here contain no NUL.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from opscope.harness.record.store import header_of, lines_of_journal, lines_of_m
 from opscope.reports.records.columns import plain
 
 UNREAD = frozenset({"locations", "sources", "golden"})
-"""Fields that no table has: left as they are written."""
+"""Fields that no table has; they are not parsed."""
 
 R = TypeVar("R", bound=Record)
 
 
 def manifest(run_dir: Path) -> tuple[ManifestHeader, list[OpRow]]:
-    """The manifest of a run. Raises InputError where there is none of a known schema."""
+    """Reads the manifest of a run. Raises InputError if there is none or its schema is unknown."""
     lines = lines_of_manifest(run_dir)
     header = header_of(run_dir, next(lines))
     return header, [_read(OpRow, line, where) for where, line in lines]
 
 
 def journal(run_dir: Path) -> Iterator[OpTest]:
-    """Every attempt of a run at every op. Raises InputError for a line that is none."""
+    """Reads every attempt of a run at every op. Raises InputError for a line that is not a record."""
     for where, line in lines_of_journal(run_dir):
         yield _read(OpTest, line, where)
 
@@ -57,13 +57,13 @@ def _read(kind: type[R], line: str, where: str) -> R:
 
 @cache
 def decoder(kind: type[Record]) -> Any:
-    """What reads a line of that record."""
+    """The decoder for lines of that record."""
     return msgspec.json.Decoder(type_of(kind))
 
 
 @cache
 def type_of(record: type[Record]) -> Any:
-    """The record as a struct: the same fields, defaults and strictness; an enumeration is one of its texts."""
+    """The record as a msgspec struct: the same fields, defaults and strictness; enumerations are literal texts."""
     fields: list[tuple[str, Any, Any]] = []
     hints = typing.get_type_hints(record)
     for name, field in record.model_fields.items():
@@ -83,7 +83,7 @@ def type_of(record: type[Record]) -> Any:
 def _type(hint: Any) -> Any:
     inner = typing.get_args(hint)
     if typing.get_origin(hint) in (Union, UnionType):
-        return Union[tuple(_type(option) for option in inner)]  # noqa: UP007 - made at run time
+        return Union[tuple(_type(option) for option in inner)]  # noqa: UP007 - built at run time
     if typing.get_origin(hint) is tuple:
         return tuple[_type(inner[0]), ...]
     if isinstance(hint, type) and issubclass(hint, StrEnum):

@@ -1,4 +1,4 @@
-"""Tables and lines in a terminal: plain text where there is none, commands in one piece wherever they stand."""
+"""Prints tables and lines: plain text if stdout is not a terminal, and commands never broken over lines."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 WIDEST = 160
-"""Columns that a table takes at most where nobody is looking (a file, a pipe)."""
+"""Largest width of a table in columns if stdout is not a terminal (a file, a pipe)."""
 
 Column = tuple[str, str]
 """A heading, and `right` or `left`."""
@@ -26,13 +26,13 @@ class Page:
             self.console.width = max(self.console.width, WIDEST)
 
     def line(self, text: str = "", style: str = "", indent: int = 0) -> None:
-        """One line that the terminal wraps, so that a command in it can be copied whole."""
+        """Prints one line and leaves wrapping to the terminal, so that a command in it can be copied whole."""
         from rich.text import Text
 
         self.console.print(Text(" " * indent + shown(text), style=style), soft_wrap=True)
 
     def table(self, columns: Sequence[Column], rows: Iterable[Sequence[Any]], title: str = "") -> None:
-        """A table; texts are shown as they are, never as markup."""
+        """Prints a table; texts are printed as they are, never as markup."""
         from rich import box
         from rich.table import Table
         from rich.text import Text
@@ -46,7 +46,7 @@ class Page:
 
 
 def shown(value: Any) -> str:
-    """A value as a cell shows it; control characters of other people's texts reach no terminal."""
+    """Formats a value for a cell, without control characters, because texts may come from elsewhere."""
     if value is None:
         return ""
     if isinstance(value, float):
@@ -56,7 +56,7 @@ def shown(value: Any) -> str:
 
 
 def percent(rate: float | None) -> str:
-    """A share as a reader wants it: never 100 % where one of many is missing."""
+    """Formats a share as a percentage; never 100 % if even one of many is missing."""
     if rate is None:
         return "-"
     text = f"{100 * rate:.1f} %"
