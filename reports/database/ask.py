@@ -36,7 +36,7 @@ class Answer:
     rows: tuple[tuple[Any, ...], ...]
 
     def records(self) -> list[dict[str, Any]]:
-        """One map per row, with values that JSON can hold."""
+        """One map per row, with values that JSON can represent."""
         return [{name: _json(value) for name, value in zip(self.columns, row, strict=True)} for row in self.rows]
 
 
@@ -50,7 +50,7 @@ def questions() -> dict[str, Question]:
 
 
 def text_of(query: str) -> str:
-    """The SQL that `query` means: a stored question's name, or SQL itself. Raises InputError for an unknown name."""
+    """Returns the SQL of the stored question named `query`, or `query` if it is SQL. Raises InputError if unknown."""
     stored = questions()
     if query in stored:
         return stored[query].sql
@@ -60,9 +60,9 @@ def text_of(query: str) -> str:
 
 
 def ask(url: str, query: str, where: str = "--db") -> Answer:
-    """The answer to SQL or to a stored question. Raises InputError for bad SQL and for SQL that returns no rows."""
+    """Runs SQL or a stored question. Raises InputError for bad SQL and for SQL that returns no rows."""
     with read_database(url, where) as connection:
-        # The driver gets the text as it is: in a query, % and : are SQL, not parameters.
+        # The driver gets the text unchanged: in a query, % and : are SQL, not parameters.
         answer = connection.execution_options(no_parameters=True).exec_driver_sql(text_of(query))
         if not answer.returns_rows:
             raise InputError("QUERY", "a query that returns rows", "a statement without rows", "SELECT ...")
@@ -84,7 +84,7 @@ def _cell(value: Any) -> Any:
 
 
 def _json(value: Any) -> Any:
-    """A driver's value as JSON can hold it: PostgreSQL returns sums as decimals and times as objects."""
+    """Converts a driver's value for JSON: PostgreSQL returns sums as decimals and times as objects."""
     match value:
         case Decimal():
             return int(value) if value == value.to_integral_value() else float(value)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 ROOM = Path(__file__).parent
 SECRET_KEY = re.compile(r"pass|pwd|secret|token", re.IGNORECASE)
-"""URL query keys whose values nobody may see."""
+"""URL query keys whose values are never printed."""
 
 SETTINGS = sa.Table(
     "opscope_settings",
@@ -44,8 +44,8 @@ REFUSED = re.compile(
     r"|is not permitted to log in|permission denied for database",
     re.IGNORECASE,
 )
-"""Messages by which PostgreSQL refuses a login. libpq gives no SQLSTATE for a failed connection, so the text decides; a
-server with messages in another language counts as away."""
+"""Messages with which PostgreSQL refuses a login. libpq gives no SQLSTATE for a failed connection, so the text decides;
+a server with messages in another language counts as unreachable."""
 
 ADVISORY_LOCK = 0x6F7073636F7065
 """Key of PostgreSQL's lock around a migration (the bytes of `opscope`)."""
@@ -56,7 +56,7 @@ class DatabaseAwayError(InputError):
 
 
 class DatabaseRefusedError(DatabaseAwayError):
-    """The server refuses this URL, now and later: its user, password or database is wrong."""
+    """The server refuses this URL, and trying again will not help: its user, password or database is wrong."""
 
 
 def default_url(root: Path | None = None) -> str:
@@ -71,7 +71,7 @@ def parse_url(url: str, where: str = "--to") -> sa.URL:
         parsed = sa.make_url(url)
         kind = parsed.get_backend_name()
     except (ArgumentError, NoSuchModuleError, ValueError) as error:
-        # The text is not shown: a URL that cannot be parsed cannot be masked either.
+        # The error does not contain the URL: a URL that cannot be parsed cannot be masked either.
         raise InputError(where, "a database URL", "a text that is no URL", example) from error
     if kind not in ("sqlite", "postgresql"):
         raise InputError(where, "a SQLite or PostgreSQL URL", f"`{kind}`", example)
@@ -90,18 +90,18 @@ def usable_url(url: str, where: str = "--to") -> sa.URL:
 
 
 def shown(url: sa.URL) -> str:
-    """`url` as it may be printed: passwords in it and in its query are `***`."""
+    """Formats `url` for printing, with `***` for passwords in it and in its query."""
     query = {key: "***" if SECRET_KEY.search(key) else value for key, value in url.query.items()}
     return url.set(query=query).render_as_string(hide_password=True).replace("%2A%2A%2A", "***")
 
 
 @contextmanager
 def open_database(url: str, where: str = "--to") -> Iterator[sa.Connection]:
-    """One transaction on the up-to-date database at `url`; committed at the end, rolled back on any error.
+    """Opens one transaction on the up-to-date database at `url`; it commits at the end and rolls back on any error.
 
-    Raises InputError for a bad URL, a missing driver and a database that a newer opscope made; DatabaseAwayError,
-    which is one, for a server that does not answer or goes away and for a file that cannot be written, and
-    DatabaseRefusedError, which is one of those, for a login that the server refuses.
+    Raises InputError for a bad URL, a missing driver and a database that a newer opscope made. Raises its subclass
+    DatabaseAwayError if the server does not answer or the connection is lost, and if the file cannot be written. Raises
+    DatabaseRefusedError, a subclass of DatabaseAwayError, if the server refuses the login.
     """
     parsed = usable_url(url, where)
     try:
@@ -120,7 +120,7 @@ def open_database(url: str, where: str = "--to") -> Iterator[sa.Connection]:
 
 
 def _kind_of(error: Exception, url: sa.URL) -> tuple[type[InputError], str]:
-    """The error to raise for a driver's error, and the hint what to try."""
+    """Returns the error to raise for a driver's error, and a hint what to try."""
     away = isinstance(error, OSError | OperationalError) or getattr(error, "connection_invalidated", False)
     if url.get_backend_name() == "sqlite":
         return DatabaseAwayError if away else InputError, "a path that can be written"
@@ -139,8 +139,8 @@ def _engine(url: sa.URL) -> sa.Engine:
         make_folder(Path(url.database).parent)
     engine = sa.create_engine(url, connect_args={"timeout": 30})
 
-    # Python's driver starts transactions late and never around DDL: the whole publish is one, begun by ourselves, so
-    # that two first runs at once wait for each other instead of both making the tables.
+    # Python's driver starts transactions late and never around DDL. So the whole publish is one transaction that starts
+    # here, and two first runs at once wait for each other instead of both creating the tables.
     @event.listens_for(engine, "connect")
     def connected(connection: Any, _: object) -> None:
         connection.isolation_level = None
@@ -154,7 +154,7 @@ def _engine(url: sa.URL) -> sa.Engine:
 
 
 def driver_reason(error: BaseException, url: sa.URL) -> str:
-    """The driver's own words in one line, without the password."""
+    """The driver's message in one line, without the password."""
     text = str(error.orig) if isinstance(error, DBAPIError) and error.orig else str(error)
     line = " ".join(text.split()) or type(error).__name__
     secrets = [url.password, *(value for key, value in url.query.items() if SECRET_KEY.search(key))]
@@ -173,7 +173,7 @@ def head() -> str:
 
 
 def views() -> dict[str, str]:
-    """Name of each view -> its SELECT, in an order in which each view comes after those that it reads."""
+    """Name of each view -> its SELECT, ordered so that each view comes after the views that it reads."""
     selects = {path.stem: path.read_text(encoding="utf-8") for path in sorted((ROOM / "views").glob("*.sql"))}
     ordered: dict[str, str] = {}
 
@@ -190,7 +190,7 @@ def views() -> dict[str, str]:
 
 
 def all_views() -> dict[str, str]:
-    """The views of a database: `views` and the former names of views and columns (reports/database/renamed.py)."""
+    """All views of a database: `views`, plus the old names of views and columns (reports/database/renamed.py)."""
     return with_old_names(views())
 
 
@@ -200,7 +200,7 @@ def digest_of(selects: dict[str, str]) -> str:
 
 
 def has_views(connection: sa.Connection, digest: str) -> bool:
-    """Whether the database has the views of that digest."""
+    """Whether the views in the database are those with that digest."""
     return digest == connection.scalar(sa.select(SETTINGS.c.value).where(SETTINGS.c.name == "views_digest"))
 
 
@@ -230,14 +230,14 @@ def _count_all(connection: sa.Connection, where: str) -> None:
 
 
 def schema_version(connection: sa.Connection) -> str | None:
-    """The number of the newest migration that the database has; None before the first."""
+    """Returns the number of the newest migration that was applied to the database; None if there was none."""
     if not sa.inspect(connection).has_table("alembic_version"):
         return None
     return connection.scalar(sa.text("SELECT version_num FROM alembic_version"))
 
 
 def _drop_views(connection: sa.Connection) -> None:
-    """Drops the views, also those of former versions, because a migration may change their tables."""
+    """Drops the views, including those of older versions, because a migration may change their tables."""
     if not sa.inspect(connection).has_table(SETTINGS.name):
         return
     names = connection.scalar(sa.select(SETTINGS.c.value).where(SETTINGS.c.name == "views")) or ""
@@ -246,7 +246,7 @@ def _drop_views(connection: sa.Connection) -> None:
 
 
 def _migrate(connection: sa.Connection) -> None:
-    # Alembic takes half a second to import, which only a first publish and an upgrade should pay.
+    # Importing Alembic takes half a second, so only a first publish and an upgrade import it.
     from alembic import command
 
     command.upgrade(alembic_config(connection), "head")

@@ -1,4 +1,4 @@
-"""pandas types of the columns of frames. A column of a view has the type of its name, which is the same in each view.
+"""pandas types of the columns of frames; columns of the same name have the same type in every view.
 
 A test compares the table with the types that PostgreSQL reports for every column of every view.
 """
@@ -9,7 +9,7 @@ from opscope.reports.database.renamed import COLUMNS, VIEWS
 
 TEXT, COUNT, NUMBER, TRUTH, TIME, LIST = "str", "Int64", "float64", "bool", "datetime64[us, UTC]", "object"
 OF_TYPE = {str: TEXT, int: COUNT, float: NUMBER, bool: TRUTH}
-"""Python's type of a field -> that of its column."""
+"""Python type of a field -> pandas type of its column."""
 
 _NAMED = {
     COUNT: """
@@ -27,7 +27,7 @@ _NAMED = {
     TIME: "first_seen started",
 }
 OF_COLUMN = {name: dtype for dtype, names in _NAMED.items() for name in names.split()}
-"""Column -> its type in every view; whatever is not named is text."""
+"""Column -> its type in every view; columns that are not listed are text."""
 
 OF_VIEW = {
     "dashboard_changes": {"flaky": TEXT},
@@ -35,7 +35,7 @@ OF_VIEW = {
     "dashboard_ops": {"flaky": TEXT},
     "ledger": {"is_expected": COUNT},
 }
-"""View -> its columns of another type than their name has elsewhere."""
+"""View -> the columns whose type differs from that of the same name in other views."""
 
 
 def type_of(view: str, column: str) -> str:

@@ -1,4 +1,4 @@
-"""docs/metrics.md: every view of the database with what it counts and its columns, from the views' own comments.
+"""Generates docs/metrics.md, which explains every view of the database and its columns, from the views' comments.
 
     -- What the view holds, its denominator, what it leaves out.
     --   column: what it means
@@ -88,21 +88,21 @@ SHARED = {
         ("compile_ms", "milliseconds of compiling")) for when, night in
        (("before", "the previous night"), ("now", "this night"))},
 }  # fmt: skip
-"""Column -> its meaning in every view that does not explain it itself."""
+"""Column -> its meaning in every view whose comment does not explain it."""
 
 _COLUMN = re.compile(r"--   (\w+): (.*)")
 
 
 @dataclass(frozen=True)
 class Metric:
-    """A view: what it holds, and the columns that its comment explains."""
+    """A view: what its rows are, and the columns that its comment explains."""
 
     name: str
     holds: str
     columns: dict[str, str]
 
     def meaning(self, column: str) -> str:
-        """The meaning of a column. Raises KeyError if it is nowhere explained, which a test prevents."""
+        """The meaning of a column. Raises KeyError if it is not explained anywhere, which a test prevents."""
         column = COLUMNS.get(self.name, {}).get(column, column)
         return self.columns.get(column) or SHARED[column]
 
@@ -113,7 +113,7 @@ def metrics() -> dict[str, Metric]:
 
 
 def parse(name: str, text: str) -> Metric:
-    """Parses the comment at the head of a view."""
+    """Parses the comment at the top of a view's file."""
     holds: list[str] = []
     columns: dict[str, str] = {}
     for line in text.splitlines():
@@ -139,7 +139,7 @@ TABLE = "| column | type | meaning |\n|---|---|---|"
 
 
 def markdown(columns_of: dict[str, list[str]]) -> str:
-    """The page. `columns_of`: view -> its columns in order."""
+    """Renders the page as Markdown. `columns_of`: view -> its columns in order."""
     parts = [HEAD]
     shared: set[str] = set()
     for name, metric in metrics().items():

@@ -1,12 +1,12 @@
-"""Which team owns which failure: the rules of ci/owners.yaml, of which the first that fits names the team.
+"""Which team owns which failure: the first rule in ci/owners.yaml that matches decides.
 
     owners:
       - {team: lowering, stage: ttir-to-ttnn}
       - {team: conv, op: "stablehlo.convolution", model: "resnet*"}
       - {team: everyone-else}
 
-A rule fits if all of its patterns fit; `*` stands for any text. `op` is an op's name, `stage` the stage at which it
-fails, `cluster` the cause, and `model` one of the models that have the op.
+A rule matches if all of its patterns match; `*` stands for any text. `op` is an op's name, `stage` the stage at which
+it fails, `cluster` the cause, and `model` one of the models that use the op.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from opscope.harness.record.errors import InputError, closest
 from opscope.reports.database.schema import OWNERS
 
 OWNERS_FILE = Path("ci") / "owners.yaml"
-"""The file of the rules, relative to the folder that a command is called in."""
+"""The file with the rules, relative to the working directory of the command."""
 PATTERNS = ("op", "stage", "cluster", "model")
 
 
 @dataclass(frozen=True)
 class Rule:
-    """One rule; a pattern that is `*` fits everything."""
+    """One rule; the pattern `*` matches everything."""
 
     team: str
     op: str = "*"
@@ -38,7 +38,7 @@ class Rule:
     model: str = "*"
 
     def fits(self, ops: Iterable[str], stage: str, cluster: str, models: Iterable[str]) -> bool:
-        """Whether the rule fits a failure of one or several ops."""
+        """Whether the rule matches a failure of one or several ops."""
         return (
             _any_fits(self.op, ops)
             and fnmatch.fnmatchcase(stage, _plain(self.stage))
@@ -52,12 +52,12 @@ def _any_fits(pattern: str, names: Iterable[str]) -> bool:
 
 
 def _plain(pattern: str) -> str:
-    """The pattern for fnmatch, with `*` as the only special character, as in SQL."""
+    """Converts a pattern for fnmatch, with `*` as its only special character, so that it matches as in SQL."""
     return pattern.replace("[", "[[]").replace("?", "[?]")
 
 
 def owner(rules: Sequence[Rule], ops: Iterable[str], stage: str, cluster: str, models: Iterable[str]) -> str:
-    """The team of the first rule that fits; empty if none does."""
+    """The team of the first rule that matches; empty if none does."""
     ops, models = list(ops), list(models)
     return next((rule.team for rule in rules if rule.fits(ops, stage, cluster, models)), "")
 
@@ -66,7 +66,7 @@ def owner(rules: Sequence[Rule], ops: Iterable[str], stage: str, cluster: str, m
 
 
 def read_owners(path: Path) -> list[Rule]:
-    """Reads the rules in a file. Raises InputError if it holds none."""
+    """Reads the rules in a file. Raises InputError if it contains none."""
     import yaml
 
     try:
@@ -107,14 +107,14 @@ def store_owners(connection: sa.Connection, rules: Sequence[Rule]) -> None:
 
 
 def _like(pattern: str) -> str:
-    """The pattern for SQL's LIKE, with `!` as escape."""
+    """Converts a pattern for SQL's LIKE, with `!` as the escape character."""
     for character in "!%_":
         pattern = pattern.replace(character, f"!{character}")
     return pattern.replace("*", "%")
 
 
 def _listed(pattern: str) -> str:
-    """The LIKE pattern that finds one name in a list written `, one, two,`."""
+    """Converts a pattern to a LIKE pattern that finds one name in a list written `, one, two,`."""
     return "%" if pattern == "*" else f"%, {_like(pattern)},%"
 
 
@@ -127,7 +127,7 @@ def _unlike(pattern: str) -> str:
 def rules_here(
     connection: sa.Connection | None, path: Path | None = None, root: Path | None = None, team: str | None = None
 ) -> list[Rule]:
-    """The rules that a command uses: those of `path`, else of ci/owners.yaml in this folder, else of the database.
+    """Reads the rules that a command uses: from `path`, else ci/owners.yaml in this folder, else the database.
 
     Raises InputError if no rule names `team`, because an empty page would read as good news.
     """

@@ -1,4 +1,4 @@
-"""Opens the results database for reading: nothing is created, migrated or changed.
+"""Opens the results database for reading, without creating, migrating or changing anything.
 
 SQLite is opened as a read-only file, PostgreSQL in a read-only transaction. reports/database/database.py opens it for
 writing.
@@ -34,12 +34,12 @@ RENEW = "opscope publish RUN_DIR, which brings it up to date"
 
 
 def database_url(url: str | None) -> str:
-    """`url`, or the database that runs started in this folder publish to."""
+    """Returns `url`, or by default the URL of the database that runs in this folder publish to."""
     return url or default_url()
 
 
 def exists(url: str) -> bool:
-    """Whether there is a database to read. Only the file of SQLite is checked; no server is contacted."""
+    """Whether there is a database to read. Only SQLite's file is checked; no server is contacted."""
     parsed = parse_url(url, "--db")
     if parsed.get_backend_name() != "sqlite" or parsed.query.get("uri"):
         return True
@@ -48,10 +48,10 @@ def exists(url: str) -> bool:
 
 @contextmanager
 def read_database(url: str, where: str = "--db") -> Iterator[sa.Connection]:
-    """One read-only transaction on the database at `url`.
+    """Opens one read-only transaction on the database at `url`.
 
-    Raises InputError for a bad URL, a missing database, a server that does not answer, another schema than this
-    opscope's, and whatever error a query inside ends in.
+    Raises InputError for a bad URL, a missing database, a server that does not answer, a schema that differs from this
+    opscope's, and any error of a query in the transaction.
     """
     parsed = parse_url(url, where)
     if not exists(url):
@@ -80,7 +80,7 @@ def _engine(url: sa.URL) -> sa.Engine:
             url = url.set(database=f"file:{quote(str(path))}", query={"mode": "ro", "uri": "true"})
         engine = sa.create_engine(url, connect_args={"timeout": 30})
 
-        # A read-only connection still makes the file of a database that a query attaches.
+        # Even a read-only connection creates the file of a database that a query attaches.
         @event.listens_for(engine, "connect")
         def connected(connection: Any, _: object) -> None:
             connection.set_authorizer(

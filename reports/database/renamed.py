@@ -1,6 +1,6 @@
-"""Former names of views and columns, which stay beside the new ones for one release.
+"""Old names of views and columns, which keep working beside the new ones for one release.
 
-The files of the views have only the new names; `with_old_names` adds the old ones when the database gets its views.
+The files of the views have only the new names; `with_old_names` adds the old ones when the views are created.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from itertools import takewhile
 
 UNTIL = "0.2.0"
-"""The version that drops the old names, and this file."""
+"""The version that removes the old names and this module."""
 
 VIEWS = {
     "night_lanes": "night_places",
@@ -16,7 +16,7 @@ VIEWS = {
         "changes", "counts", "curve", "fixes", "history", "models", "nights", "ops", "pairs",
     )},
 }  # fmt: skip
-"""Old name of a view -> its name."""
+"""Old name of a view -> its new name."""
 
 _NIGHT = {"label": "night"}
 _PLATFORM = {"target": "platform"}
@@ -57,11 +57,11 @@ COLUMNS: dict[str, dict[str, str]] = {
     "night_unlock": {**_NIGHT, "models": "all_models", "message": "error_message"},
     "pass_rate": {"passed_ops": "right_ops", "passed_uses": "right_uses"},
 }  # fmt: skip
-"""View -> old name of a column -> its name."""
+"""View -> old name of a column -> its new name."""
 
 
 def with_old_names(selects: dict[str, str]) -> dict[str, str]:
-    """`selects` with the old names of columns added, and with the views of old names at the end."""
+    """Returns `selects` with the old column names added, and with a view for each old view name at the end."""
     views = {name: _with_columns(select, COLUMNS.get(name, {})) for name, select in selects.items()}
     aliases = {
         old: f"-- Old name of `{new}`, until opscope {UNTIL}.\nSELECT * FROM {new}" for old, new in VIEWS.items()
@@ -72,7 +72,7 @@ def with_old_names(selects: dict[str, str]) -> dict[str, str]:
 def _with_columns(select: str, old_names: dict[str, str]) -> str:
     if not old_names:
         return select
-    # The comment that describes the view stays at its head.
+    # The comment that describes the view stays at the top.
     comment = "".join(takewhile(lambda line: line.startswith("--"), select.splitlines(keepends=True)))
     more = ", ".join(f"v.{new} AS {old}" for old, new in old_names.items())
     return f"{comment}SELECT v.*, {more}\nFROM (\n{select.removeprefix(comment)}\n) v"

@@ -1,4 +1,4 @@
-"""Rows of the results database from the records of a run, and from nothing else: neither clock nor machine."""
+"""Converts the records of a run to rows of the results database; clock and machine have no influence."""
 
 from __future__ import annotations
 
@@ -23,47 +23,47 @@ Row = dict[str, Any]
 AFTER_COMPILE = frozenset({Stage.RUN, Stage.COMPARE})
 
 UNNAMED = ("dtype", "data_format", "math_fidelity", "inputs", "seed")
-"""Options whose values the text of a series lists without their names, in this order."""
+"""Options whose values appear in the text of a series without their names, in this order."""
 
 NAMED = tuple(name for name, option in OPTIONS.items()
               if option.series and name not in (*UNNAMED, "arch", "workflow"))  # fmt: skip
-"""All other options that decide an op's numbers. The text lists those that differ from their default, by name."""
+"""All other options that affect an op's numbers. The text names those that differ from their default."""
 
 RAN = "ran"
-"""Outcome of a model that has a module; the other outcomes say why there is none."""
+"""Outcome of a model that has a module; the other outcomes are reasons why there is none."""
 
 
 class Published(NamedTuple):
-    """A run with everything that is published of it."""
+    """A run with everything about it that is published."""
 
     record: RunRecord
     header: ManifestHeader
     ops: Sequence[OpRow]
     attempts: Sequence[OpTest]
-    """Every attempt, also those that a later one replaced."""
+    """Every attempt, including those that a later one replaced."""
     member: Membership | None
     whole: list[OpTest]
     """The models that ran as one program."""
     clean: bool
-    """Whether the texts of rows and attempts hold no NUL, as quick_records.py reads them."""
+    """Whether the texts of rows and attempts contain no NUL, which is so if quick_records.py read them."""
 
     @property
     def night_id(self) -> str:
-        """The night that the run belongs to; a single run is a night of its own."""
+        """The id of the night that the run belongs to; a single run counts as a night."""
         return self.member.night.night_id if self.member else self.record.run_id
 
 
 class Module(NamedTuple):
-    """The module of a model: the places of its ops."""
+    """The module of a model, with the places of its ops."""
 
     module_id: str | None
-    """None for a model without a single op."""
+    """None if the model has no ops."""
     places: list[tuple[str, str, str, str]]
     """(op id, path, location, framework's op)."""
 
 
 def read(run_dir: Path, records: tuple[StoredRun, Sequence[OpTest]] | None = None) -> Published:
-    """Reads the run in `run_dir`, or takes its `records` if given. Raises InputError for an unknown schema or none."""
+    """Reads the run in `run_dir`, or uses `records` if given. Raises InputError for no run or an unknown schema."""
     member = membership(run_dir)
     if records is not None:
         run, attempts = records
@@ -77,7 +77,7 @@ def read(run_dir: Path, records: tuple[StoredRun, Sequence[OpTest]] | None = Non
 
 
 def series_text(backend: str, arch: str, options: dict[str, Any]) -> str:
-    """The readable key of runs that can be compared: a difference within a series is news about the code."""
+    """The readable key of comparable runs: within a series, a difference comes from a change of the code."""
     workflow = options.get("workflow")
     unnamed = (*(options.get(name) for name in UNNAMED), workflow if workflow != OPTIONS["workflow"].default else None)
     named = (f"{name}={plain(options[name])}" for name in NAMED
@@ -86,7 +86,7 @@ def series_text(backend: str, arch: str, options: dict[str, Any]) -> str:
 
 
 def series_by_backend(backend: str, arch: str, options: dict[str, Any]) -> dict[str, str]:
-    """Backend -> series. A run may have several backends (`reference,xla`)."""
+    """Backend -> its series. A run may have several backends (`reference,xla`)."""
     return {name: series_text(name, arch, options) for name in backend.split(",")}
 
 
@@ -127,7 +127,7 @@ def run_row(published: Published) -> Row:
 
 
 def compiler_of(record: RunRecord) -> str:
-    """The identity of the compiler: the backend's fingerprint, or its revision if the run has none."""
+    """Identifies the compiler: by the backend's fingerprint, or by its revision if the run has no fingerprint."""
     revision = record.origin.backend_revision + ("+" if record.origin.backend_dirty else "")
     return str(plain(record.origin.options.get("fingerprint") or revision))
 
@@ -151,7 +151,7 @@ def modules(published: Published) -> dict[str, Module]:
 
 
 def model_rows(published: Published, modules_of_models: dict[str, Module]) -> Iterator[Row]:
-    """The rows of `models`: one per model that was asked for."""
+    """The rows of `models`: one per requested model."""
     header = published.header
     run_id = published.record.run_id
     counts = {kind: {plain(model): count for model, count in getattr(header, kind).items()}
@@ -212,7 +212,7 @@ def op_test_rows(published: Published, run: Row) -> Iterator[list[Any]]:
     run_id, place, field_values = run["run_id"], fields.index("run_id"), attrgetter(*fields)
     newest: dict[tuple[str, str], int] = {}
     attempts: dict[tuple[str, str, int], OpTest] = {}
-    for test in published.attempts:  # the same number twice: the later line counts, as in the folder
+    for test in published.attempts:  # if an attempt's number occurs twice, the later line counts, as in the folder
         attempts[test.op_id, test.backend, test.attempt] = test
         newest[test.op_id, test.backend] = max(test.attempt, newest.get((test.op_id, test.backend), 0))
     series = series_by_backend(run["backend"], run["arch"], run["options"])
@@ -231,7 +231,7 @@ def compile_seconds(test: OpTest) -> float:
 
 
 def is_failure(test: OpTest) -> bool:
-    """Whether an op fails its run: it failed and no limitation names the failure, or one does and the op passed."""
+    """Whether an op fails its run: it failed and no limitation names the failure, or one does and it did not fail."""
     return fails_run(test.status, test.expected)
 
 

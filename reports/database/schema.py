@@ -1,22 +1,22 @@
 """The tables of the results database, made from the records of a run (database.py builds it and brings it up to date).
 
-    nights       one night, and what was expected of it (NightRecord); a run that belongs to none is a night of its own
+    nights       one night, and what was expected of it (NightRecord); a single run counts as a night
     night_cells  per night: each backend, board, data format and model that was expected
     runs         one run and where it came from (RunRecord with its Origin), and the night that it belongs to
     models       per run and model: whether it ran, or why not, and which module it has
-    uses         per module: each place where an op stands
-    module_ops   per module: how often each op stands in it
-    ops          one unique op for ever: what follows from its id
-    op_tests     per run, op and attempt: what became of it on a backend (OpTest)
+    uses         per module: each place where an op is used
+    module_ops   per module: how often each op is used in it
+    ops          one row per unique op, for all runs: everything that follows from its id
+    op_tests     per run, op and attempt: the result on a backend (OpTest)
     whole_models per run, model and backend: the model as one program (whole_models.py)
-    errors       each fingerprint of an error, with an example of what it says
+    errors       each fingerprint of an error, with an example message
     limitations  each limitation that named a failure
-    op_alias     old and new id of an op, where the algorithm of ids changed
-    owners       who looks after which ops (ci/owners.yaml)
+    op_alias     old and new id of an op whose id changed with the algorithm
+    owners       which team owns which ops (ci/owners.yaml)
 
-A module is what a model became: models that did not change share theirs over all runs. Metrics are SQL views beside
-the tables (reports/database/views/), so that command line, report and dashboards agree; what is too slow to count at
-every look is counted at publish (schema_nights.py).
+A module is the program of a model; a model that did not change has the same module in all runs. Metrics are SQL views
+of the tables (reports/database/views/), so that command line, report and dashboards agree. What is too slow to count at
+every query is counted at publish (schema_nights.py).
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ NIGHTS = sa.Table(
     count("shards"),
     sa.Column("demo", sa.Boolean(), nullable=False),
 )
-"""`kind` is `night`, or `run` for a run by itself; `label` is the local date and time of its zone."""
+"""`kind` is `night`, or `run` for a single run; `label` is the date and time in the night's time zone."""
 
 NIGHT_CELLS = sa.Table(
     "night_cells",
@@ -89,9 +89,9 @@ RUNS = sa.Table(
     sa.Column("published", sa.JSON(none_as_null=True), nullable=True),
     sa.Index(None, "night_id"),
 )
-"""One row per run; the fields of its Origin stand beside its own. `shard` is 0 where the run is no shard; runs of one
-`series` agree in all that decides an op's numbers; `compiler` is the backend's fingerprint; `published` says from which
-records by which code the rows of the run were made (contents.py), and how many they are."""
+"""One row per run, with the fields of its Origin. `shard` is 0 if the run is not a shard. Runs of one `series` agree in
+everything that affects an op's numbers. `compiler` is the backend's fingerprint. `published` holds the digest of the
+records and of the code that made the rows (publish_digest.py), and the number of rows."""
 
 MODELS = sa.Table(
     "models",
@@ -107,8 +107,8 @@ MODELS = sa.Table(
     count("structural"),
     count("position"),
 )
-"""One row per model that was asked for. `outcome` is `ran` or a ModelStatus, whose traceback is `artifact`; the counts
-are those of ManifestHeader."""
+"""One row per requested model. `outcome` is `ran` or a ModelStatus, and `artifact` is the file with its traceback; the
+counts are those of ManifestHeader."""
 
 OPS = sa.Table(
     "ops",
@@ -125,8 +125,8 @@ OPS = sa.Table(
     text("unsplittable"),
 )
 """One row per op id. `signature` is its types in one line: `f32[1,64] * f32[64,10] -> f32[1,10]`; `dtype` and `rank`
-are those of its first operand (of its first result where it has none). Dashboards find an op by name and
-id together, by an index (migration 0010) that SQLAlchemy cannot tell of in SQLite."""
+are those of its first operand (of its first result if it has no operands). Dashboards look up an op by name and id
+together, with an index (migration 0010) that SQLAlchemy cannot reflect in SQLite."""
 
 USES = sa.Table(
     "uses",
@@ -139,8 +139,8 @@ USES = sa.Table(
     text("framework_op"),
     sqlite_with_rowid=False,
 )
-"""Where ops stand: one row per place in a module, in the manifest's order. A night may have a million: they are stored
-once, by their key, and `module_ops` leads to those of an op and holds the ops that they name."""
+"""Where ops are used: one row per place in a module, in the manifest's order. A night may have a million of these rows,
+so they are stored only in the primary key's index; `module_ops` finds the modules of an op and refers to `ops`."""
 
 MODULE_OPS = sa.Table(
     "module_ops",
@@ -150,13 +150,13 @@ MODULE_OPS = sa.Table(
     count("uses"),
     sa.Index(None, "op_id"),
 )
-"""The rows of `uses`, counted."""
+"""The number of rows in `uses` per module and op."""
 
 DROPPED = ("op_params", "models", "locations", "jump")
 """Fields of OpTest that follow from the op and from the modules of its run; `jump` is in `whole_models`."""
 
 HAS_ERROR = sa.text("error_signature IS NOT NULL")
-"""Few ops have one: only these are in its index."""
+"""Condition of the index on error signatures: only the few ops that have one are in it."""
 
 OP_TESTS = sa.Table(
     "op_tests",
@@ -174,9 +174,9 @@ OP_TESTS = sa.Table(
     sa.Index(None, "night_id", "series", "op_id"),
     sa.Index(None, "error_signature", sqlite_where=HAS_ERROR, postgresql_where=HAS_ERROR),
 )
-"""The fields of OpTest and what follows from them. `superseded_by` is empty in the row that counts in its night; in
-others it names the run that holds that row (their own run, where it is a later attempt). `is_failure`: it fails a run,
-since no limitation names it; `compile_seconds`: of the stages before `run`."""
+"""The fields of OpTest and columns derived from them. `superseded_by` is empty in the row that counts in its night; in
+other rows it names the run of the row that counts (the same run, if a later attempt counts). `is_failure`: whether the
+op fails its run (rows.py); `compile_seconds`: seconds of the stages before `run`."""
 
 ERRORS = sa.Table(
     "errors",
@@ -187,7 +187,7 @@ ERRORS = sa.Table(
     sa.Column("first_seen", Utc(), nullable=False),
     sa.Column("last_seen", Utc(), nullable=False),
 )
-"""`message` is what the error said where it was first published; first and last seen are starts of runs."""
+"""`message` is the error message that was published first; `first_seen` and `last_seen` are start times of runs."""
 
 LIMITATIONS = sa.Table(
     "limitations",
@@ -200,7 +200,7 @@ LIMITATIONS = sa.Table(
 """`kind` is `notimpl`, `notyet` or `never`."""
 
 OP_ALIAS = sa.Table("op_alias", METADATA, text("old_id", key=True), text("new_id"), text("reason"))
-"""The history of `old_id` goes on under `new_id`."""
+"""The history of `old_id` continues under `new_id`."""
 
 OWNERS = sa.Table(
     "owners",
@@ -212,5 +212,5 @@ OWNERS = sa.Table(
     text("cluster"),
     text("model"),
 )
-"""The rules of ci/owners.yaml in their order; the first that fits names the team. Patterns are SQL's LIKE with
-`!` as escape; those of `op` and `model` fit a list that is written `, one, two,`."""
+"""The rules of ci/owners.yaml in their order; the first that matches decides the team. Patterns are those of SQL's
+LIKE with `!` as the escape character; those of `op` and `model` match a list that is written `, one, two,`."""

@@ -1,7 +1,7 @@
-"""What is counted at publish, night by night, so that a look at a year is quick (summaries.py, night_changes.py).
+"""Tables of counts per night, filled at publish so that a query over a year is quick (reports/publish/counting.py).
 
-Every table has `night_id` and `series`, and its rows are made again whenever a run of that night arrives: they hold
-nothing that the records do not. In `model`, an empty text stands for all models together, each op counted once.
+Every table has `night_id` and `series`, and its rows are computed again whenever a run of that night is published; all
+of them can be derived from the records. An empty `model` stands for all models together, with each op counted once.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from opscope.reports.database.schema import METADATA, count, text
 from opscope.reports.records.columns import Utc
 
 LEDGER = ("asked", "ran", "build_failed", "export_failed", "prepare_failed", "framework_missing", "models_missing")
-"""The ledger of models: the first is the sum of the others."""
+"""Columns of the ledger of models: the first is the sum of the others."""
 
 
 def of_night() -> list[sa.Column[str]]:
-    """The two columns that every table here begins with."""
+    """The first two columns of every table here."""
     return [text("night_id", sa.ForeignKey("nights.night_id", ondelete="CASCADE"), key=True), text("series", key=True)]
 
 
@@ -41,8 +41,8 @@ NIGHT_SERIES = sa.Table(
     text("missing"),
     *(count(name) for name in LEDGER),
 )
-"""One row per night and series. `previous_night` is the one before it in the series with a model in common; `status` is
-`complete` or `partial`, and `missing` says what is not there."""
+"""One row per night and series. `previous_night` is the last earlier night of the series with a model in common;
+`status` is `complete` or `partial`, and `missing` lists what did not arrive."""
 
 NIGHT_MODELS = sa.Table(
     "night_models",
@@ -57,8 +57,8 @@ NIGHT_MODELS = sa.Table(
     *(count(name) for name in ("uses", "attempted_uses", "right_uses", "bad_uses")),
     sa.Index(None, "model", "night_id"),
 )
-"""One row per model that was asked for or expected; `missing` is an outcome too. A right op is one whose numbers are
-right on whatever it ran on; places are kept apart in `night_counts`."""
+"""One row per model that was requested or expected; `missing` is an outcome too. An op counts as right if its numbers
+are right, wherever it ran; `night_counts` separates the places (`ran_on`)."""
 
 NIGHT_COUNTS = sa.Table(
     "night_counts",
@@ -75,7 +75,7 @@ NIGHT_COUNTS = sa.Table(
     sa.Column("compile_seconds", sa.Double(), nullable=False),
     sa.Index(None, "model", "night_id"),
 )
-"""How the ops of a night ended. `cycles` and `compile_seconds` are of all uses and of all ops, one after another."""
+"""How the ops of a night ended. `cycles` is the sum over all uses, `compile_seconds` the sum over all ops."""
 
 NIGHT_KINDS = sa.Table(
     "night_kinds",
@@ -85,8 +85,8 @@ NIGHT_KINDS = sa.Table(
     text("op_kind", key=True),
     *(count(name) for name in ("attempted_ops", "right_ops", "host_ops", "bad_ops", "attempted_uses", "right_uses")),
 )
-"""The rows of `night_counts` of each model by family of ops, without ops that were not attempted: coverage. An op is
-right only at the place where it has to run to count; `host_ops` are right on the host although that is a device."""
+"""Coverage: the rows of `night_counts` by model and op family, without ops that were not attempted. An op counts as
+right only if it ran where it should; `host_ops` are right on the host although they should run on a device."""
 
 NIGHT_PAIRS = sa.Table(
     "night_pairs",
@@ -98,7 +98,7 @@ NIGHT_PAIRS = sa.Table(
     *(count(name) for name in ("both_uses", "right_uses_before", "right_uses_now")),
     sa.Index(None, "model", "night_id"),
 )
-"""Like for like: ops attempted in this night and in the one before it, weighed by this night's uses."""
+"""Ops attempted in both this night and the previous one, weighted by this night's uses."""
 
 NIGHT_CHANGES = sa.Table(
     "night_changes",
@@ -125,7 +125,7 @@ NIGHT_CHANGES = sa.Table(
     sa.Column("compile_ms_now", sa.Double(), nullable=True),
     sa.Index(None, "op_id"),
 )
-"""What `opscope diff` says of the night against the one before it; ops that are SAME or ADDED have no row."""
+"""What `opscope diff` reports between the previous night and this one; ops that are SAME or ADDED have no row."""
 
 NIGHT_CHANGE_MODELS = sa.Table(
     "night_change_models",
@@ -135,7 +135,7 @@ NIGHT_CHANGE_MODELS = sa.Table(
     text("model", key=True),
     count("uses"),
 )
-"""The models of the night that each op of `night_changes` stands in, and how often."""
+"""The models of the night that use each op of `night_changes`, and how often."""
 
 NIGHT_FIXES = sa.Table(
     "night_fixes",
@@ -150,7 +150,7 @@ NIGHT_FIXES = sa.Table(
     *(count(name) for name in ("model_count", "alone", "uses", "ops", "known")),
     text("repro"),
 )
-"""What `opscope unblock` says of the night: causes of failure, what holds the most back first."""
+"""What `opscope unblock` reports for the night: causes of failure, those that block the most first."""
 
 NIGHT_CURVE = sa.Table(
     "night_curve",
@@ -162,7 +162,7 @@ NIGHT_CURVE = sa.Table(
     count("models"),
     text("unlocked"),
 )
-"""The unlock curve: after so many fixes, so many of the models are whole."""
+"""The unlock curve: how many of the models are whole after each number of fixes."""
 
 COUNTED = (
     NIGHT_SERIES, NIGHT_MODELS, NIGHT_COUNTS, NIGHT_KINDS, NIGHT_PAIRS, NIGHT_CHANGES, NIGHT_CHANGE_MODELS, NIGHT_FIXES,

@@ -1,4 +1,4 @@
-"""Checks whether nights arrive: the newest complete night, and the newest night."""
+"""Checks whether nights still arrive: finds the newest night and the newest complete night."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class Night:
     """What is missing, by series; empty if the night is complete."""
 
     def age(self, now: datetime) -> timedelta:
-        """Time since it started."""
+        """Time since the night started."""
         return now - self.started
 
 
 def newest_nights(connection: sa.Connection, name: str | None = None) -> tuple[Night | None, Night | None]:
-    """The newest night and the newest complete night, or None; nights of a demo do not count.
+    """Returns the newest night and the newest complete night, or None for each; demo nights do not count.
 
-    A night is complete if no model, shard or end of a run is missing in any of its series.
+    A night is complete if all models and shards arrived in each of its series and every run ended.
     """
     query = sa.select(NIGHTS.c.night_id, NIGHTS.c.label, NIGHTS.c.started)
     query = query.where(NIGHTS.c.kind == "night", sa.not_(NIGHTS.c.demo))
@@ -54,6 +54,6 @@ def newest_nights(connection: sa.Connection, name: str | None = None) -> tuple[N
 
 
 def age_text(age: timedelta) -> str:
-    """The age as text: `3 h`, `2.5 d`."""
+    """Formats an age as text: `3 h`, `2.5 d`."""
     hours = age.total_seconds() / 3600
     return f"{hours:.0f} h" if hours < 48 else f"{hours / 24:.1f} d"

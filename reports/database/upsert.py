@@ -1,4 +1,4 @@
-"""Inserts rows, or updates those whose key the table already has."""
+"""Inserts rows into a table, or updates those whose key it already has."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import sqlalchemy as sa
 
 BATCH = 200
-"""Rows per statement, below SQLite's limit of parameters."""
+"""Rows per statement, which stays below SQLite's limit of parameters."""
 
 
 def upsert(
@@ -17,7 +17,7 @@ def upsert(
 ) -> None:  # fmt: skip
     """Inserts `rows`; a row that is already there gets the new values.
 
-    Columns in `least` and `most` take the smaller and the larger value, columns in `keep` stay as they are. Rows are
+    Columns in `least` and `most` keep the smaller and the larger value; columns in `keep` do not change. Rows are
     written in the order of their keys, so that two publishers at once wait for each other instead of deadlocking.
     """
     if connection.dialect.name == "postgresql":

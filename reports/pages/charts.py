@@ -1,7 +1,7 @@
 """The charts of report.html as Vega-Lite specifications, built with Altair from the rows of reports/pages/page_rows.py.
 
-Colours of stages and statuses are those of opscope/base/statuses.py, as everywhere; sizes and text colours are the
-page's (page/report.js).
+Colours of stages and statuses come from opscope/base/statuses.py; sizes and text colours come from the page
+(assets/report.js).
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ Row = dict[str, Any]
 WORST_TO_BEST = [SUPPORT[word].colour for word in ("no", "known gap", "yes")]
 """Colours of a share, from 0 to 1."""
 MOST = 20
-"""How many ops a bar chart shows; the table has them all."""
+"""Largest number of ops in a bar chart; the table has them all."""
 MOST_POINTS = 1000
-"""How many ops the chart of PCCs shows: the least exact ones."""
+"""Largest number of ops in the chart of PCCs, which shows the least exact ones."""
 
 
 def charts(rows: Sequence[Row]) -> dict[str, dict[str, Any]]:
-    """Name of each place in the page -> specification; a chart without data is left out."""
+    """Name of each place in the page -> its chart's specification; a chart without data is left out."""
     import altair as alt
 
     by_place = {
@@ -34,7 +34,7 @@ def charts(rows: Sequence[Row]) -> dict[str, dict[str, Any]]:
         "chart-cycles": _cycles(alt, rows),
         "chart-pcc": _pcc(alt, rows),
     }
-    # Altair checks each specification against a schema of a megabyte; a test does that once for all reports.
+    # Altair would check each specification against a schema of 1 MB; a test does that once for all reports.
     return {name: chart.to_dict(validate=False) for name, chart in by_place.items() if chart is not None}
 
 
@@ -58,7 +58,7 @@ def _data(alt: Any, rows: list[Row]) -> Any:
 
 
 def _bar_height(rows: int) -> int:
-    """Pixels for `rows` horizontal bars."""
+    """The height in pixels of `rows` horizontal bars."""
     return max(60, 22 * rows)
 
 
@@ -89,7 +89,7 @@ def _ladder(alt: Any, rows: Sequence[Row], weight: str, title: str) -> Any:
 
 
 def _heat(alt: Any, rows: Sequence[Row]) -> Any:
-    """Pass rate by model and op family: right ops of the attempted ones, on the host or on a device."""
+    """Pass rate by model and op family: the share of attempted ops that are right, on the host or on a device."""
     cells: dict[tuple[str, str], list[int]] = {}
     for row in rows:
         if row["tone"] != "idle":
@@ -117,7 +117,7 @@ def _heat(alt: Any, rows: Sequence[Row]) -> Any:
 
 
 def _label(row: Row) -> str:
-    """An op's name without its dialect and the start of its id: short, and different for different ops."""
+    """Labels an op with its name, without the dialect, and the start of its id: short and unique."""
     return f"{row['name'].partition('.')[2] or row['name']} {row['id'][:6]}"
 
 
@@ -170,7 +170,7 @@ def _cycles(alt: Any, rows: Sequence[Row]) -> Any:
 
 
 def _pcc(alt: Any, rows: Sequence[Row]) -> Any:
-    # An exact result has no place on a logarithmic axis: it stands at the last of float64's digits.
+    # A logarithmic axis cannot show an exact result: it is drawn at the precision of float64.
     data = [
         {**_op_fields(row), "kind": row["kind"], "status": row["status"], "pcc": row["pcc"],
          "gap": min(max(1 - row["pcc"], 1e-16), 2.0)}

@@ -1,4 +1,4 @@
-"""A comparison of two runs in the terminal."""
+"""Prints a comparison of two runs in the terminal."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from opscope.reports.compare.diff import NEWS, QUIET, Diff, Label, Row
 from opscope.reports.records.terminal import Page, percent
 
 MOST = 30
-"""Rows per label, and clusters; `--json` and the report have them all."""
+"""Largest number of rows per label, and of clusters; `--json` and the report have them all."""
 
 SHOWN = tuple(label for label in Label if label not in QUIET)
 

@@ -1,7 +1,7 @@
-"""report.html: one run on one page, in one file that opens without a network.
+"""Writes report.html: one run on one page, in one file that opens without a network.
 
-Altair makes the charts' specifications, vl-convert's wheel brings the JavaScript that draws them, Jinja2 puts the page
-together and escapes whatever a record says.
+Altair builds the charts' specifications, vl-convert's wheel contains the JavaScript that draws them, and Jinja2 renders
+the page and escapes every text of a record.
 """
 
 from __future__ import annotations
@@ -27,32 +27,32 @@ from opscope.reports.records.columns import plain
 PAGE = Path(__file__).parent / "assets"
 REPORT_FILE = "report.html"
 MOST_OPEN = 5
-"""How many errors stand open on the page; the others unfold."""
+"""How many errors the page shows unfolded; the others are folded."""
 MOST_SHOWN = 50
-"""How many ops of one error, and how many known failures, stand outside of the table of all ops."""
+"""Largest number of ops listed per error, and of known failures listed; the table of all ops has them all."""
 LARGE = 500_000
-"""Characters of data above which the page holds them compressed."""
+"""Number of characters of data above which the page stores them compressed."""
 
 
 def write_report(run_dir: Path, url: str | None = None, run: StoredRun | None = None, owned: Owned = EVERYBODY) -> Path:
-    """Writes RUN/report.html from the records of the run, whole or not at all; its path.
+    """Writes RUN/report.html from the records of the run, whole or not at all, and returns its path.
 
-    `url`: the database that may hold earlier runs to compare with; `run`: what the folder holds, where that is known;
-    `owned`: whose failures it lists.
+    `url`: the database with earlier runs to compare with, if any; `run`: the run in the folder, if it was already read;
+    `owned`: whose failures the page lists.
 
-    Raises InputError for a folder that holds no run and for a disk that takes no file.
+    Raises InputError if the folder has no run or the file cannot be written.
     """
     text = render(run or load_run(run_dir), url, run_dir, owned)
     return write_whole(run_dir / REPORT_FILE, text, "--no-report")
 
 
 def render(run: StoredRun, url: str | None = None, run_dir: Path | None = None, owned: Owned = EVERYBODY) -> str:
-    """The page of a run, as text; `run_dir` may hold more of its models than its records do."""
+    """Renders the page of a run as HTML; `run_dir` may contain more about its models than the records do."""
     return filled(context(run, url, run_dir, owned))
 
 
 def filled(context: dict[str, Any]) -> str:
-    """The page with what it is filled with, as text."""
+    """Renders the template with `context`."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
@@ -64,7 +64,7 @@ def filled(context: dict[str, Any]) -> str:
 def context(
     run: StoredRun, url: str | None = None, run_dir: Path | None = None, owned: Owned = EVERYBODY
 ) -> dict[str, Any]:
-    """What the template fills in."""
+    """Collects the values that the template fills in."""
     from opscope.harness.record.ledger import by_backend, line
 
     rows = plain(page_rows.op_rows(run.tests, owned))
@@ -89,9 +89,9 @@ def context(
 
 
 def frame(rows: list[dict[str, Any]], beyond: dict[str, Any], owned: Owned) -> dict[str, Any]:
-    """What follows from the ops alone, of a run or of a night. `beyond`: the sections of sections.py.
+    """The part of the context that follows from the ops of a run or a night. `beyond`: the sections of sections.py.
 
-    Ladder, rates and charts are made of all ops, lists of those whose owner `owned` asks for.
+    Ladder, rates and charts count all ops; lists have only the ops whose owner `owned` selects.
     """
     listed = [row for row in rows if owned.lists(row["owner"])]
     specifications = charts.charts(rows)
@@ -131,18 +131,18 @@ def frame(rows: list[dict[str, Any]], beyond: dict[str, Any], owned: Owned) -> d
 
 
 def script_safe(data: Any) -> str:
-    """`data` as JSON that cannot end the `<script>` element it stands in."""
+    """Renders `data` as JSON that cannot close the `<script>` element around it."""
     text = json.dumps(data, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def gzipped(text: str) -> str:
-    """`text` as the page unpacks it by itself: gzip in base64. Rows of ops repeat themselves, so that it is a tenth."""
+    """Compresses `text` with gzip, in base64, for the page to unpack; rows of ops are alike, so a tenth remains."""
     return base64.b64encode(gzip.compress(text.encode(), 6, mtime=0)).decode()
 
 
 def chips(run: StoredRun) -> list[tuple[str, str]]:
-    """What was run on what, and when: label and value."""
+    """What ran on what, and when, as labels and values."""
     record = run.record
     took = "" if record.ended is None else f"{(record.ended - record.started).total_seconds():.1f} s"
     pairs = [
@@ -159,7 +159,7 @@ def chips(run: StoredRun) -> list[tuple[str, str]]:
 
 
 def _options(options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """The types and inputs of a run, and the other options that are not as usual: label and value."""
+    """The types and inputs of a run, and the other options that differ from their default, as labels and values."""
     for name, option in OPTIONS.items():
         value = options.get(name)
         if name != "arch" and value is not None and (name in ("dtype", "inputs") or value != option.default):
@@ -167,7 +167,7 @@ def _options(options: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def origin(record: RunRecord) -> list[tuple[str, str]]:
-    """Where a run came from: label and value, empty ones left out."""
+    """Where a run came from, as labels and values without empty ones."""
     source = record.origin
     versions = ", ".join(f"{name} {number}" for name, number in sorted(source.versions.items()))
     options = ", ".join(f"{name}={value}" for name, value in sorted(source.options.items()) if value is not None)

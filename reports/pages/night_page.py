@@ -1,7 +1,7 @@
-"""The page of a night, or of a published run, from the database alone: every series of it in one report.html.
+"""Renders the page of a night or a published run from the database alone: one report.html with all its series.
 
-A series is a backend on a board, with its types and formats. The results of several stand side by side and are never
-added; each is compared with its own previous night.
+A series is a backend on a board, with its types and formats. Results of different series are shown side by side and
+never added; each is compared with its own previous night.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class NightSeries:
     """One series of a night."""
 
     name: str
-    """Empty where the night has no other."""
+    """Empty if the night has only one series."""
     row: Any
     """Its row of `night_series`."""
     view: RunView
@@ -45,10 +45,10 @@ class NightSeries:
 
 
 def render_night(connection: sa.Connection, night_id: str, runs: Path, out: Path, owned: Owned) -> str:
-    """The page of the night `night_id`, or of the run by itself of that id, as text.
+    """Renders the page of the night or single run with the id `night_id`, as HTML.
 
-    `runs`: the folder that holds run folders, and `out`: where the page will lie, for links to what failing ops left;
-    `owned`: whose failures it lists.
+    `runs`: the folder of the run folders, and `out`: the place of the page, for links to files of failing ops;
+    `owned`: whose failures the page lists.
     """
     all_series = list(_series_of(connection, night_id))
     night = connection.execute(sa.select(NIGHTS).where(NIGHTS.c.night_id == night_id)).mappings().one()
@@ -97,7 +97,7 @@ def _series_of(connection: sa.Connection, night_id: str) -> Iterator[NightSeries
 
 
 def _tests(connection: sa.Connection, view: RunView, shown_as: str) -> list[OpTest]:
-    """The records that count, as they were; with several series, `shown_as` takes the place of the backend."""
+    """The unchanged records that count; if the night has several series, `shown_as` replaces the backend."""
     names = [name for name in OpTest.model_fields if name not in DROPPED]
     query = sa.select(*(OP_TESTS.c[name] for name in names), OPS.c.op_params)
     query = query.join(OPS, OPS.c.op_id == OP_TESTS.c.op_id).where(
@@ -113,7 +113,7 @@ def _tests(connection: sa.Connection, view: RunView, shown_as: str) -> list[OpTe
 
 
 def _link(path: Path, out: Path) -> str:
-    """The way from the page to a file, where it is there."""
+    """The relative link from the page to a file; empty if the file does not exist."""
     return quote(os.path.relpath(path, out.parent)) if path.is_file() else ""
 
 
@@ -129,7 +129,7 @@ def _plan(series: NightSeries) -> Any:
 
 
 def _ledger(series: NightSeries) -> tuple[str, bool]:
-    """The sums of a series, and whether they are right: of models, and of ops."""
+    """The totals of models and ops in a series as text, and whether they add up."""
     asked, *parts = (series.row[name] for name in LEDGER)
     models = " + ".join(
         f"{count} {name.replace('_', ' ')}" for name, count in zip(LEDGER[1:], parts, strict=True) if count

@@ -1,6 +1,6 @@
-"""What report.html shows, as plain values: one row per op, the ladder's cells, the headline figures.
+"""The values that report.html shows: one row per op, the ladder's cells, the headline figures.
 
-Values only; how they look is the template's business (reports/pages/assets/).
+The template (reports/pages/assets/) decides how they look.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ UNTRIED = frozenset({Status.SKIPPED, Status.NOT_RUN})
 
 
 def op_rows(tests: Sequence[OpTest], owned: Owned = EVERYBODY) -> list[Row]:
-    """One row per op, in the order of the manifest; with several backends one per op and backend, named so."""
+    """One row per op, in the order of the manifest; if there are several backends, one per op and backend."""
     several = len({test.backend for test in tests}) > 1
     rows = [_op_row(test, owned) for test in tests]
     return [row | {"name": f"{row['name']} on {row['backend']}"} for row in rows] if several else rows
 
 
 def splits(tests: Sequence[OpTest]) -> list[Row]:
-    """The ops on which backends disagree: what each made of it, the one that stands alone first."""
+    """The ops on which backends disagree, with each backend's result; the backend that differs comes first."""
     return [
         {
             "id": split.first.op_id,
@@ -96,13 +96,13 @@ def _op_row(test: OpTest, owned: Owned) -> Row:
 
 
 def _layout(tensor: Any) -> str:
-    """What the compiler chose for a tensor, or nothing before it chose."""
+    """The layout that the compiler chose for a tensor; empty if it has not chosen one."""
     grid = "x".join(map(str, tensor.grid_shape)) if tensor.grid_shape else ""
     return " ".join(filter(None, (tensor.layout, tensor.buffer_type, grid and f"grid {grid}")))
 
 
 def tone(test: OpTest) -> str:
-    """What an outcome means to a reader: `good`, `bad`, `known` (a limitation names it) or `idle` (not attempted)."""
+    """Rates an outcome as `good`, `bad`, `known` (a limitation names it) or `idle` (not attempted)."""
     if is_failure(test):
         return "bad"
     if test.status in FAILED:
@@ -111,7 +111,7 @@ def tone(test: OpTest) -> str:
 
 
 def ladder(rows: Sequence[Row]) -> Row:
-    """The ladder: stages that the run knows, and per kind of op [unique ops, uses] at each, the fullest kind first."""
+    """The ladder: the run's stages, and per op family [unique ops, uses] at each stage, the largest family first."""
     reached = {row["furthest"] for row in rows} | {stage for row in rows for stage, _ in row["stages"]}
     if reached - {NOT_RUN}:
         reached.add(str(Stage.SPLIT))
@@ -138,7 +138,7 @@ def ladder(rows: Sequence[Row]) -> Row:
 
 
 def tiles(tests: Sequence[OpTest], models: Sequence[str], rows: Sequence[Row]) -> list[Row]:
-    """The headline figures: label, value, a line below it, and a tone."""
+    """The headline figures, each with label, value, a line below it, and tone."""
     attempted = [test for test in tests if test.status not in NOT_ATTEMPTED]
     uses = {row["id"]: row["uses"] for row in rows}
     bad = sum(row["tone"] == "bad" for row in rows)
@@ -168,7 +168,7 @@ def tiles(tests: Sequence[OpTest], models: Sequence[str], rows: Sequence[Row]) -
 
 
 def _rates(attempted: Sequence[OpTest]) -> list[Row]:
-    """One tile per place of execution: results of the host never add to those of a device."""
+    """One tile per place of execution; results on the host are never added to those on a device."""
     right = Counter(test.ran_on for test in attempted if test.status is Status.SUCCESS)
     total = len(attempted)
     places = sorted(right, key=lambda place: -right[place]) or ["device"]
@@ -195,7 +195,7 @@ def _short(number: float) -> str:
 
 
 def failing(rows: Sequence[Row]) -> list[list[Row]]:
-    """Failing ops, those of one error together, the error with the most uses first."""
+    """Failing ops grouped by error; the error with the most uses comes first."""
     groups: dict[str, list[Row]] = {}
     for row in sorted((row for row in rows if row["tone"] == "bad"), key=lambda row: -row["uses"]):
         groups.setdefault(row["cluster"] or row["id"], []).append(row)
@@ -203,7 +203,7 @@ def failing(rows: Sequence[Row]) -> list[list[Row]]:
 
 
 def unsplittable(rows: Sequence[OpRow], owned: Owned) -> list[Row]:
-    """Ops that no module could be made of, with the reason."""
+    """Ops that could not be split into a module, with the reason."""
     return [
         {"id": row.op_id, "name": row.op_name, "why": row.unsplittable, "uses": len(row.uses)}
         for row in rows
@@ -213,6 +213,6 @@ def unsplittable(rows: Sequence[OpRow], owned: Owned) -> list[Row]:
 
 
 def _options(test: OpTest) -> list[str]:
-    """The further options of a record that are not as usual."""
+    """The other options of a record that differ from their default."""
     values = ((name, getattr(test, name)) for name in record_fields() if name in NAMED)
     return [f"{name.replace('_', ' ')} {value}" for name, value in values if value != OPTIONS[name].default]

@@ -1,6 +1,6 @@
-"""Sections of report.html that look beyond one run's own rows: what changed since the last one, what to fix first.
+"""Sections of report.html about more than the run's own rows: what changed since the last run, what to fix first.
 
-The same rows as `opscope diff` and `opscope unblock` print.
+They have the same rows as the output of `opscope diff` and `opscope unblock`.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from opscope.reports.database.reading import exists, read_database
 from opscope.reports.records.terminal import percent
 
 MOST_ROWS = 200
-"""Rows of the comparison that the page lists; `opscope diff --json` has them all."""
+"""Largest number of rows of the comparison on the page; `opscope diff --json` has them all."""
 MOST_FIXES = 30
 
 
 def sections(run: StoredRun, url: str | None, owned: Owned) -> dict[str, Any]:
-    """What the template shows of both; nothing in a list that there is nothing to show of."""
+    """The values of both sections for the template; a list is empty if there is nothing to show."""
     view = from_stored(run, "")
     diff = since_last(view, url)
     fixes = plan(views_of(view))
@@ -37,7 +37,7 @@ def sections(run: StoredRun, url: str | None, owned: Owned) -> dict[str, Any]:
 
 
 def shown(diffs: Sequence[tuple[str, Diff]], plans: Sequence[tuple[str, FixPlan]], owned: Owned) -> dict[str, Any]:
-    """The same of comparisons and rankings that are there, each with its series where there are several."""
+    """The same for given comparisons and rankings, each with its series' name if there are several."""
     diffs = [(series, own_diff(diff, owned.rules, owned.team)) for series, diff in diffs]
     plans = [(series, own_plan(fix_plan, owned.rules, owned.team)) for series, fix_plan in plans]
     return {
@@ -49,7 +49,7 @@ def shown(diffs: Sequence[tuple[str, Diff]], plans: Sequence[tuple[str, FixPlan]
 
 
 def since_last(view: RunView, url: str | None) -> Diff | None:
-    """The run against the newest comparable one before it; None without one, or without a database to find it in."""
+    """Compares the run with the newest comparable one before it; returns None if there is none, or no database."""
     try:
         if url is None or not exists(url):
             return None
@@ -61,7 +61,7 @@ def since_last(view: RunView, url: str | None) -> Diff | None:
             before = runs.read(earlier[0])
             return comparison.compare(before, view, slower_between(runs, before, view))
     except InputError:
-        return None  # publishing tells what is wrong with a database; the rest of the report stands without it
+        return None  # publishing reports what is wrong with a database; the rest of the report does not need it
 
 
 def _changes(diff: Diff) -> dict[str, Any]:
@@ -83,7 +83,7 @@ def _fixes(fix_plan: FixPlan) -> dict[str, Any]:
 
 
 def unlock_chart(fix_plan: FixPlan) -> dict[str, Any] | None:
-    """The unlock curve as a Vega-Lite specification; None for one model, whose curve says nothing."""
+    """The unlock curve as a Vega-Lite specification; None for a single model, whose curve has no information."""
     if len(fix_plan.models) < 2 or len(fix_plan.curve) < 2:
         return None
     import altair as alt
@@ -105,5 +105,5 @@ def unlock_chart(fix_plan: FixPlan) -> dict[str, Any] | None:
 
 
 def _ticks(most: int) -> int:
-    """How many ticks an axis of whole numbers wants: no number twice."""
+    """How many ticks an axis of whole numbers may have without repeating a number."""
     return min(most, 10)

@@ -1,4 +1,4 @@
-"""What to fix first, and one model's readiness, in the terminal."""
+"""Prints what to fix first, and the readiness of one model, in the terminal."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _bar(part: int, whole: int, width: int = 20) -> str:
 
 def show_readiness(view: RunView, model: str, rows: list[dict[str, Any]], earlier: list[dict[str, Any]], page: Page,
                    most: int, nights: Sequence[dict[str, Any]] = ()) -> None:  # fmt: skip
-    """Prints what keeps one model from being whole, and how the count moved."""
+    """Prints which failures keep one model from being whole, and how their number changed."""
     last = earlier[-1]
     page.line(f"{model} on {view.backend} ({view.arch}), run {view.run_id}", "bold")
     page.line(

@@ -1,6 +1,6 @@
-"""The JavaScript of Vega, Vega-Lite and Vega-Embed as one text, out of vl-convert's wheel: nothing is downloaded.
+"""The JavaScript of Vega, Vega-Lite and Vega-Embed as one text, from vl-convert's wheel, so nothing is downloaded.
 
-vl-convert assembles it in about two seconds; it is kept in the cache folder under the versions that it was made from.
+vl-convert assembles it in about two seconds; the result is cached under the versions that it was made from.
 """
 
 from __future__ import annotations
@@ -16,34 +16,34 @@ import platformdirs
 from opscope.base.atomic_write import write_whole
 
 VEGA_LITE = "6.4"
-"""The Vega-Lite that Altair's specifications are written for (a test compares it with Altair's own word)."""
+"""The version of Vega-Lite that Altair's specifications use (a test compares it with Altair's own constant)."""
 
 
 def cache_file() -> Path:
-    """Where the text is kept: below OPSCOPE_CACHE_DIR or the user's cache folder."""
+    """The file that caches the text, below OPSCOPE_CACHE_DIR or the user's cache folder."""
     root = Path(os.environ.get("OPSCOPE_CACHE_DIR") or platformdirs.user_cache_dir("opscope"))
     return root / "javascript" / f"vega-lite-{VEGA_LITE}-vl-convert-{version('vl-convert-python')}.js"
 
 
 def javascript() -> str:
-    """The text, fit to stand inside a `<script>` element; it defines `window.vegaEmbed`."""
+    """Returns the JavaScript, safe inside a `<script>` element; it defines `window.vegaEmbed`."""
     path = cache_file()
     try:
         text = path.read_text(encoding="utf-8")
         with contextlib.suppress(OSError):
-            os.utime(path)  # what was used lately is cleared away last
+            os.utime(path)  # the files used most recently are removed last
         return text
     except OSError:
         text = assemble()
-    with contextlib.suppress(OSError):  # without a cache the next report is two seconds slower, nothing else
+    with contextlib.suppress(OSError):  # without the cache, only the next report is two seconds slower
         write_whole(path, text)
     return text
 
 
 def assemble() -> str:
-    """The text, made anew."""
+    """Assembles the JavaScript again."""
     import vl_convert
 
     bundle = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=VEGA_LITE)
-    # A closing tag inside a string would end the element that holds the script.
+    # A closing tag inside a string would close the element around the script.
     return re.sub(r"</(script)", r"<\\/\1", bundle, flags=re.IGNORECASE).replace("<!--", "<\\!--")
