@@ -1,4 +1,4 @@
-"""Apache Superset over the results database: installed, provisioned from files, served.
+"""Installs Apache Superset, provisions it from files, and serves the results database with it.
 
-The room imports nothing of ours but in its door, cli.py: what it shares with the project is the database.
+Only cli.py and results.py import rooms other than `base`; the rest shares only the database with the project.
 """

@@ -1,4 +1,4 @@
-"""Backup and restore of Superset's own database: users, saved work, and the key that its secrets are encrypted with."""
+"""Backs up and restores Superset's own database: users, saved work, and the key that encrypts its secrets."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FORMAT = 1
 
 
 def backup(home: Home, archive: Path) -> None:
-    """Writes `archive`, readable by its owner alone; the server may run. Raises DashboardError."""
+    """Writes `archive`, readable only by its owner; the server may be running. Raises DashboardError."""
     if not home.metadata.is_file():
         raise DashboardError("opscope dashboard backup", "a dashboard server", f"none in {home.folder}",
                              "opscope dashboard up")  # fmt: skip
@@ -42,15 +42,15 @@ def backup(home: Home, archive: Path) -> None:
 
 
 def restore(home: Home, archive: Path) -> Path | None:
-    """Puts the parts of `archive` in place; what was there is kept in a folder beside them, which is returned.
+    """Restores the files in `archive`; moves the existing ones to a folder beside them and returns that folder.
 
-    Only the parts that a backup has are read, by name: nothing in an archive can name another place. Raises
-    DashboardError for anything that is no backup, before anything is changed.
+    Only the files of a backup are read, by name, so an archive cannot write anywhere else. Raises DashboardError for an
+    archive that is not a backup, before anything is changed.
     """
     parts_of_archive = _parts(archive)
     home.make()
     replaced = home.folder / f"before-restore-{time.strftime('%Y%m%d-%H%M%S')}"
-    log = ("superset.sqlite-wal", "superset.sqlite-shm")  # what a killed server left: never of the restored database
+    log = ("superset.sqlite-wal", "superset.sqlite-shm")  # of a killed server, not of the restored database
     old = [home.folder / part for part in (*PARTS, *log) if (home.folder / part).exists()]
     if old:
         replaced.mkdir(mode=0o700)

@@ -1,13 +1,13 @@
-"""The files below assets/ -> a bundle in Superset's own format, which its importer takes as it is.
+"""Converts the files below assets/ to a bundle in Superset's own format, ready for its importer.
 
-    assets/datasets/<view>.yaml      uuid, columns and metrics over one SQL view; columns that are links or texts of one
+    assets/datasets/<view>.yaml      uuid, columns and metrics of one SQL view; columns that are links or texts
     assets/charts/<name>.yaml        uuid, name, dataset, kind, params
     assets/dashboards/<name>.yaml    uuid, title, slug, rows of charts, filters
-    assets/filters.yaml              the native filters that dashboards name
-    assets/retired.yaml              uuids of objects that a former bundle had, by kind
+    assets/filters.yaml              the native filters that dashboards refer to
+    assets/retired.yaml              uuids of objects in earlier bundles, by kind
 
-One object is one file, named by what others call it; a uuid is an object's identity for ever. Superset accepts
-dangling names in silence, so everything is checked here (checks.py).
+Each object is one file, and other files refer to it by the file's name; an object's uuid never changes. Superset does
+not report dangling names, so checks.py checks everything.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from opscope.dashboards.viz import params, query_context
 
 ASSETS = ROOM / "assets"
 NAMESPACE = uuid.UUID("7b1e6c1e-4f0f-5c8e-9d63-0f5a0b6c2d11")
-"""Of the uuids that follow from a name: stored questions have no file here."""
+"""Namespace of the uuids that are derived from a name, because stored questions have no file here."""
 DATABASE_UUID = str(uuid.uuid5(NAMESPACE, "database"))
 DATABASE_NAME = "opscope results"
 TYPES = {"time": "TIMESTAMP", "text": "TEXT", "number": "DOUBLE PRECISION", "count": "BIGINT", "flag": "BOOLEAN"}
-"""Type of a column in an asset file -> in Superset's."""
+"""Type of a column in an asset file -> its type in Superset."""
 
 Doc = dict[str, Any]
 
@@ -50,7 +50,7 @@ class Assets:
 
     @property
     def slugs(self) -> list[str]:
-        """The dashboards in their order."""
+        """The slugs of the dashboards, in order."""
         return [doc["slug"] for doc in self.dashboards.values()]
 
 
@@ -65,18 +65,18 @@ class ViewComment:
 
 @dataclass(frozen=True)
 class Source:
-    """What the project adds to the asset files."""
+    """What other rooms of the project add to the asset files."""
 
     database_uri: str
     artifact_url: str = ""
     descriptions: Mapping[str, ViewComment] = field(default_factory=dict)
-    """SQL view -> what its comment says."""
+    """SQL view -> its comment."""
     questions: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    """Name of a stored question -> what it asks, and its SQL."""
+    """Name of a stored question -> the question, and its SQL."""
 
 
 def read(folder: Path = ASSETS) -> Assets:
-    """The files of `folder`; dashboards in the order that they give."""
+    """Reads the files of `folder`; dashboards are sorted by the order in their files."""
 
     def docs_of_kind(kind: str) -> dict[str, Doc]:
         return {path.stem: _yaml(path) for path in sorted((folder / kind).glob("*.yaml"))}
@@ -91,7 +91,7 @@ def _yaml(path: Path) -> Any:
 
 
 def render(assets: Assets, source: Source) -> dict[str, Doc]:
-    """Path in the bundle -> its content."""
+    """Renders the bundle: path in the bundle -> the content of the file."""
     files: dict[str, Doc] = {
         "metadata.yaml": {"version": "1.0.0", "timestamp": "2026-01-01T00:00:00+00:00"},
         "databases/results.yaml": _database(source),
@@ -111,7 +111,7 @@ def render(assets: Assets, source: Source) -> dict[str, Doc]:
 
 
 def write(files: Mapping[str, Doc], folder: Path) -> None:
-    """Writes a bundle to `folder`, which holds nothing else."""
+    """Writes a bundle to `folder`, which then contains nothing else."""
     for name, doc in files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -160,7 +160,7 @@ def dataset(name: str, doc: Doc, source: Source) -> Doc:
 
 
 def chart_params(doc: Doc, assets: Assets) -> Doc:
-    """All params of a chart: its kind's, its dataset's, its own."""
+    """Merges the params of a chart's kind, of its dataset, and its own."""
     time = assets.datasets[doc["dataset"]].get("time")
     return params(doc["kind"], doc.get("params", {}), doc.get("where", []), time)
 

@@ -1,4 +1,4 @@
-"""What must hold of the assets: Superset's importer accepts a dangling name in silence, and the chart fails later."""
+"""Checks the assets, because Superset's importer accepts dangling names without an error and charts fail later."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}
 
 
 def problems(assets: Assets) -> list[str]:
-    """Each thing that is wrong, in one line; empty for sound assets."""
+    """Returns one line per problem; empty if the assets are correct."""
     return [*_identities(assets), *_charts(assets), *_dashboards(assets)]
 
 

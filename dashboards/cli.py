@@ -1,4 +1,4 @@
-"""`opscope dashboard`: the door of this room, and its only file that knows the rest of the project."""
+"""`opscope dashboard`: the commands of this room, which pass what they need from the rest of the project."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
 def _home(folder: Path | None) -> Any:
-    """The server's folders, as the option and the settings say."""
+    """The server's folders, from the option or the settings."""
     import platformdirs
 
     from opscope.dashboards.home import Home
@@ -109,7 +109,7 @@ def up(
     bring_up(home, request, _echo)
     if host not in LOOPBACK:
         _echo(f"note: the server listens on {host}, so anybody who can reach this machine can reach the login page")
-    signals = _signals() if foreground else []  # heard before anybody is told that there is something to stop
+    signals = _signals() if foreground else []  # installed before the command prints that the server runs
     click.echo(f"{served.url}/superset/dashboard/opscope-tonight/")
     click.echo(f"user admin, password in {home.admin_password}")
     if foreground:
@@ -117,7 +117,7 @@ def up(
 
 
 def _signals() -> list[int]:
-    """The signals to end that come from now on."""
+    """Returns a list to which the signals to end are added from now on."""
     arrived: list[int] = []
     for name in (signal.SIGTERM, signal.SIGINT):
         signal.signal(name, lambda number, _: arrived.append(number))
@@ -125,7 +125,7 @@ def _signals() -> list[int]:
 
 
 def _stay(home: Any, signals: list[int]) -> None:
-    """Waits until a signal is `asked`, or a server ends, and stops them all."""
+    """Waits until a signal is in `signals` or a server ends, then stops all servers."""
     from opscope.dashboards import processes
 
     names = set(processes.running(home))
@@ -181,7 +181,7 @@ def status(as_json: bool, folder: Path | None) -> None:
 
 
 def _reason(text: str) -> str:
-    """The first line of what a driver says: the others hold its help."""
+    """The first line of a driver's message; the other lines are help."""
     return next((line.strip() for line in text.splitlines() if line.strip()), "nothing")
 
 

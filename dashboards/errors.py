@@ -1,4 +1,4 @@
-"""The error of this room, in the form that all of them have."""
+"""The error that this room raises, in the same form as all errors of the project."""
 
 from __future__ import annotations
 

@@ -1,14 +1,14 @@
-"""The folders of a dashboard server: one for its own files, one in the cache for what can be made again.
+"""The folders of a dashboard server: one for its own files, one in the cache for files that can be created again.
 
-HOME/secret_key, admin_password   made at the first start, readable by their owner alone
+HOME/secret_key, admin_password   created at the first start, readable only by their owner
 HOME/superset.sqlite              Superset's own database: users, saved work
 HOME/served.json                  what the last `up` served, and how (may hold a database password)
-HOME/processes.json               what runs now
-HOME/imported                     digest of what Superset's database was last brought to
-HOME/prepared.json               for which Superset its schema and built-in roles are up to date
+HOME/processes.json               the servers that run now
+HOME/imported                     digest of the bundle that was imported last
+HOME/prepared.json                the Superset for which schema and built-in roles are up to date
 HOME/bundle/                      the assets in Superset's own format, as last imported
 HOME/superset.log, artifacts.log
-CACHE/superset-<digest>/          the virtual environment; the digest is of the pinned packages
+CACHE/superset-<digest>/          the virtual environment, by the digest of the pinned packages
 """
 
 from __future__ import annotations
@@ -34,25 +34,25 @@ class Served:
     database_uri: str
     """The results database as Superset's SQLAlchemy 1.4 names it."""
     shown_database: str
-    """The same for people: without a password."""
+    """The same database for printing, without a password."""
     host: str
     port: int
     public_url: str
-    """Address under which others reach it, behind a proxy; empty: host and port."""
+    """Public address of the server behind a proxy; if empty, host and port are the address."""
     artifact_url: str
-    """What run folders' addresses start with."""
+    """Prefix of the addresses of run folders."""
     anonymous: bool
     """Whether visitors without an account see the dashboards."""
 
     @property
     def local_url(self) -> str:
-        """Address on this machine."""
+        """The server's address on this machine."""
         host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(self.host, self.host)
         return f"http://{host}:{self.port}"
 
     @property
     def url(self) -> str:
-        """Address to open."""
+        """The address to open in a browser."""
         return self.public_url or self.local_url
 
 
@@ -65,7 +65,7 @@ class Home:
 
     @property
     def venv(self) -> Path:
-        """Superset's virtual environment; another one for other pins."""
+        """Superset's virtual environment, one per set of pinned packages."""
         return self.cache / f"superset-{files_digest([REQUIREMENTS, CONSTRAINTS], digits=12)}"
 
     @property
@@ -80,7 +80,7 @@ class Home:
 
     @property
     def admin_password(self) -> Path:
-        """File with the password of the user `admin`."""
+        """The file with the password of the user `admin`."""
         return self.folder / "admin_password"
 
     @property
@@ -94,27 +94,27 @@ class Home:
         return self.folder / "bundle"
 
     def make(self) -> None:
-        """Makes the folder, for its owner alone."""
+        """Creates the folder, accessible only to its owner."""
         self.folder.mkdir(parents=True, exist_ok=True)
         self.folder.chmod(0o700)
 
     def secret(self, name: str, size: int) -> bool:
-        """Makes the file `name` with a secret of `size` random bytes; whether there was none."""
+        """Creates the file `name` with a secret of `size` random bytes; returns False if it already exists."""
         return write_private(self.folder / name, secrets.token_urlsafe(size))
 
     def read(self, name: str) -> dict[str, Any]:
-        """A JSON file of the folder; empty where there is none."""
+        """Reads a JSON file of the folder; returns an empty map if there is none."""
         try:
             return json.loads((self.folder / name).read_text(encoding="utf-8"))
         except FileNotFoundError:
             return {}
 
     def write(self, name: str, values: dict[str, Any]) -> None:
-        """Writes a JSON file of the folder, whole or not at all, readable by its owner alone."""
+        """Writes a JSON file of the folder, whole or not at all, readable only by its owner."""
         write_whole(self.folder / name, json.dumps(values, indent=1), permissions=0o600)
 
     def private(self, folder: Path) -> None:
-        """Makes a folder below this one its owner's alone: a bundle names the database, maybe with its password."""
+        """Makes a folder below this one accessible only to its owner, because a bundle may hold a database password."""
         folder.chmod(0o700)
 
     def forget_import(self) -> None:
@@ -123,17 +123,17 @@ class Home:
             (self.folder / name).unlink(missing_ok=True)
 
     def served(self) -> Served | None:
-        """What the last `up` served; None before the first."""
+        """Returns what the last `up` served; None before the first."""
         values = self.read("served.json")
         return Served(**values) if values else None
 
     def remember(self, served: Served) -> None:
-        """Keeps what is served, for Superset and for the other commands."""
+        """Stores what is served, for Superset and for the other commands."""
         self.write("served.json", asdict(served))
 
 
 def write_private(path: Path, text: str) -> bool:
-    """Writes a file that only its owner may read, unless it is there; whether it was not."""
+    """Writes a file that only its owner may read; returns False if the file already exists."""
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:

@@ -1,4 +1,4 @@
-"""Makes Superset's virtual environment, once per set of pins and whole or not at all, and shows the progress."""
+"""Creates Superset's virtual environment, once per set of pins and whole or not at all, and shows the progress."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from opscope.dashboards.home import CONSTRAINTS, REQUIREMENTS, Home
 
 STAMP = ".complete"
 PYTHONS = ("3.11", "3.12", "3.10")
-"""Versions of Python that the pinned packages have wheels for, the one that is tested first."""
+"""Versions of Python that the pinned packages have wheels for; the first one is the one that is tested."""
 EVERY = 5.0
 """Seconds between two lines of progress."""
 
@@ -24,7 +24,7 @@ Echo = Callable[[str], None]
 
 
 def ensure(home: Home, echo: Echo, python: str | None = None) -> bool:
-    """Makes the virtual environment unless it is complete; whether it was made. Raises DashboardError."""
+    """Creates the virtual environment; returns False if it is already complete. Raises DashboardError if it fails."""
     with _locked(home.venv):
         if (home.venv / STAMP).is_file():
             return False
@@ -41,7 +41,7 @@ def ensure(home: Home, echo: Echo, python: str | None = None) -> bool:
 
 
 def suitable_python() -> str:
-    """An interpreter that Superset's packages have wheels for. Raises DashboardError."""
+    """Finds an interpreter that Superset's packages have wheels for. Raises DashboardError if there is none."""
     if f"{sys.version_info.major}.{sys.version_info.minor}" in PYTHONS:
         return sys.executable
     interpreter = next(filter(None, (shutil.which(f"python{version}") for version in PYTHONS)), None)

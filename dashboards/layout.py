@@ -1,4 +1,4 @@
-"""Rows of charts and filters -> Superset's tree of positions and its native filters."""
+"""Converts a dashboard's rows of charts and its filters to Superset's layout tree and native filters."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ if TYPE_CHECKING:
     from opscope.dashboards.bundle import Assets, Doc
 
 WIDTH = 12
-"""Columns of Superset's grid."""
+"""Number of columns in Superset's grid."""
 ROOT = ["ROOT_ID", "GRID_ID"]
 
 
 def position(doc: Doc, charts: Mapping[str, Doc], numbers: Mapping[str, int]) -> Doc:
-    """The tree: one ROW per row of the file, in it charts and texts, each `width` wide and a row's `height` high."""
+    """The layout tree: one ROW per row of the file, its charts and texts of the given `width` and `height`."""
     tree: Doc = {
         "DASHBOARD_VERSION_KEY": "v2",
         "ROOT_ID": {"type": "ROOT", "id": "ROOT_ID", "children": ["GRID_ID"]},
@@ -34,7 +34,7 @@ def position(doc: Doc, charts: Mapping[str, Doc], numbers: Mapping[str, int]) ->
 
 
 def _chart(row: str, name: str, width: int, height: int, charts: Mapping[str, Doc], numbers: Mapping[str, int]) -> Doc:
-    # chartId is a number inside the bundle: the importer replaces it, and fails without one.
+    # chartId is a number within the bundle: the importer replaces it, but fails if it is missing.
     meta = {"chartId": numbers[name], "uuid": charts[name]["uuid"], "sliceName": charts[name]["name"], "width": width,
             "height": height}  # fmt: skip
     return {"type": "CHART", "id": f"CHART-{name}", "children": [], "parents": [*ROOT, row], "meta": meta}
@@ -46,7 +46,7 @@ def _text(row: str, number: int, doc: Doc) -> Doc:
 
 
 def native_filters(doc: Doc, assets: Assets, numbers: Mapping[str, int]) -> list[Doc]:
-    """The dashboard's filters, in the order that it names them."""
+    """The dashboard's native filters, in the order of its file."""
     chart_names = charts_of(doc)
     filters = []
     for name, overrides in doc["filters"].items():
@@ -70,8 +70,10 @@ def native_filters(doc: Doc, assets: Assets, numbers: Mapping[str, int]) -> list
 
 
 def _is_excluded(name: str, chart: Doc, assets: Assets) -> bool:
-    """Whether a filter leaves a chart alone: a chart of the newest night is of no other, and a rate over the ops of one
-    status would be 0 or 1."""
+    """Whether a filter does not apply to a chart, such as a time filter to a chart of the newest night.
+
+    A status filter does not apply to rates: over the ops of one status, a rate would be 0 or 1.
+    """
     if name == "nights":
         newest = assets.datasets[chart["dataset"]].get("newest_only", False)
         return newest or any(condition["column"] == "newest" for condition in chart.get("where", ()))
@@ -79,7 +81,7 @@ def _is_excluded(name: str, chart: Doc, assets: Assets) -> bool:
 
 
 def charts_of(doc: Doc) -> list[str]:
-    """The charts that a dashboard shows, from the top."""
+    """The charts of a dashboard, from top to bottom."""
     return [chart for row in doc["rows"] for chart in row.get("charts", {})]
 
 

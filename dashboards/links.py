@@ -1,7 +1,7 @@
-"""Columns of links and of texts, as SQL that SQLite and PostgreSQL both take.
+"""SQL for columns of links and of texts, for both SQLite and PostgreSQL.
 
-A table with links renders HTML, and then it would render whatever HTML an error or the name of a model holds. So every
-other text of such a table goes through `text`, which shows markup as the text that it is.
+A table with links renders HTML, so it would also render HTML in an error message or in a model's name. So every other
+text of such a table goes through `text`, which escapes markup.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ def _quoted(text: str) -> str:
 
 
 def escaped(expression: str) -> str:
-    """SQL: the text as HTML shows it, whatever is in it."""
+    """SQL that escapes the text for HTML."""
     return _replaced(expression, {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;"})
 
 
 def _in_address(expression: str) -> str:
-    """SQL: the text as a part of an address, slashes kept."""
+    """SQL that escapes the text as part of a URL, without its slashes."""
     return _replaced(expression, {"%": "%25", "&": "%26", "#": "%23", "?": "%3F", "+": "%2B", " ": "%20", '"': "%22",
                                   "<": "%3C", ">": "%3E"})  # fmt: skip
 
 
 def text(column: str) -> str:
-    """SQL: the column as a table that renders HTML shows it as text. Without `<` Superset takes it for text anyway."""
+    """SQL that escapes the column in a table that renders HTML. Superset treats a value without `<` as text anyway."""
     return f"CASE WHEN {column} LIKE '%<%' THEN '<span>' || {escaped(column)} || '</span>' ELSE {column} END"
 
 
 def op(column: str, _: str) -> str:
-    """SQL: a link that opens the op explorer with that op chosen."""
+    """SQL for a link that opens the op explorer with that op selected."""
     value = _in_address(_replaced(column, {"!": "!!", "'": "!'"}))
     chosen = "%27' || " + value + " || '%27"
     query = (
@@ -49,11 +49,11 @@ def op(column: str, _: str) -> str:
 
 
 def artifact(column: str, artifact_url: str) -> str:
-    """SQL: a link to what a failing op left in its run folder, else nothing."""
+    """SQL for a link to the file of a failing op in its run folder; empty if there is none."""
     base = artifact_url.replace("'", "''").replace('"', "%22").replace("<", "%3C").replace(">", "%3E")
     place = f"{_in_address('run_id')} || '/' || {_in_address(column)}"
     return f"CASE WHEN {column} <> '' THEN '<a href=\"{base}/' || {place} || '\" target=\"_blank\">log</a>' ELSE '' END"
 
 
 LINKS: Mapping[str, Callable[[str, str], str]] = {"op": op, "artifact": artifact}
-"""Name of a column that a link is made of -> what makes it; the second argument is where run folders are."""
+"""Name of a column shown as a link -> the function that builds its SQL from the column and the URL of run folders."""

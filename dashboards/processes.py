@@ -1,7 +1,6 @@
-"""Starts, finds and stops the two servers behind a dashboard, and touches no other process.
+"""Starts, finds and stops the two servers of a dashboard, and no other process.
 
-A process is known by its number and the moment it started, so that a number that the system has given to another
-program since is not taken for ours.
+A process is identified by its id and its start time, because the system may have given the id to another program since.
 """
 
 from __future__ import annotations
@@ -24,20 +23,20 @@ from opscope.dashboards.home import Home
 
 FILE = "processes.json"
 PATIENCE = 20.0
-"""Seconds that a server has to end by itself before it is killed."""
+"""Seconds that a server may take to end before it is killed."""
 CHILDREN: list[subprocess.Popen[bytes]] = []
-"""What this process started: it has to collect them when they end; those of an earlier command are not its own."""
+"""The servers that this process started and must wait for when they end; those of an earlier command are not here."""
 
 
 def free_port(host: str) -> int:
-    """A port that is free now."""
+    """Returns a port that is free now."""
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
         probe.bind((host, 0))
         return probe.getsockname()[1]
 
 
 def check_port(host: str, port: int, option: str) -> None:
-    """Raises DashboardError where `host` is not this machine's or the port is taken."""
+    """Raises DashboardError if `host` is not an address of this machine or the port is taken."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -49,7 +48,7 @@ def check_port(host: str, port: int, option: str) -> None:
 
 
 def running(home: Home) -> dict[str, int]:
-    """Name -> number of each of our processes that runs."""
+    """Name -> process id of each of our servers that runs."""
     return {
         name: process["pid"]
         for name, process in home.read(FILE).items()
@@ -58,7 +57,7 @@ def running(home: Home) -> dict[str, int]:
 
 
 def start(home: Home, name: str, command: list[str], environment: Mapping[str, str], log: Path) -> int:
-    """Starts a server in a session of its own, its output in `log`; its number."""
+    """Starts a server in its own session, with its output in `log`, and returns the process id."""
     with log.open("ab") as output:
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd=home.folder, env=dict(environment),
@@ -87,7 +86,7 @@ def stop(home: Home) -> list[str]:
 
 
 def wait_until_it_answers(home: Home, name: str, url: str, log: Path, seconds: float) -> None:
-    """Returns once GET `url` answers 200. Raises DashboardError with the log's end where the server ended or hangs."""
+    """Waits until GET `url` returns 200. Raises DashboardError with the log's end if the server ends or hangs."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         try:

@@ -1,6 +1,6 @@
-"""The results database as Superset names it, and what the project says of its views and questions.
+"""The results database's URL for Superset, and the descriptions of the project's views and stored questions.
 
-Beside cli.py the only file of the room that knows the project; nothing of either runs inside Superset.
+Besides cli.py, this is the only file of the room that imports the rest of the project; neither runs inside Superset.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ class Results:
     """One results database."""
 
     url: str
-    """As opscope names it."""
+    """The URL for opscope."""
     uri: str
-    """As Superset's SQLAlchemy 1.4 names it: SQLite read-only, PostgreSQL through psycopg2."""
+    """The URL for Superset's SQLAlchemy 1.4: SQLite read-only, PostgreSQL through psycopg2."""
     shown: str
-    """Without passwords."""
+    """The URL without passwords."""
     file: Path | None
-    """The file of SQLite."""
+    """The file of a SQLite database."""
 
 
 def results_uri(url: str | None) -> Results:
-    """The database at `url`, by default the one that runs publish to here. Raises an error where none can be read."""
+    """The database at `url`, by default the one that runs here publish to. Raises an error if it cannot be read."""
     import sqlalchemy as sa
 
     from opscope.reports.database.database import parse_url, shown, views
@@ -37,7 +37,7 @@ def results_uri(url: str | None) -> Results:
 
     target = database_url(url)
     parsed = parse_url(target, "--db")
-    # It exists, it is ours, its schema is known, and it has the views that charts read.
+    # This checks that it exists, is ours, has a known schema, and has the views that charts read.
     with read_database(target, "--db") as connection:
         missing = sorted(set(views()) - set(sa.inspect(connection).get_view_names()))
     if missing:
@@ -55,13 +55,13 @@ def results_uri(url: str | None) -> Results:
 
 
 def artifact_roots(results: Results) -> list[Path]:
-    """Where the runs of a database lie unless told: `runs` beside the file, or below .opscope here."""
+    """Default folders of a database's runs: `runs` beside its file, or below .opscope in the working directory."""
     beside = results.file.parent / "runs" if results.file else None
     return [beside if beside and beside.is_dir() else results_folder() / "runs"]
 
 
 def source(results: Results, artifact_url: str) -> Source:
-    """What the bundle takes from the project: comments of its views, stored questions."""
+    """Collects what the bundle needs from the project: the comments of the views, and the stored questions."""
     from opscope.reports.database.ask import questions
     from opscope.reports.database.metrics import SHARED, metrics
 

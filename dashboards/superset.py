@@ -1,4 +1,4 @@
-"""Commands inside Superset's virtual environment: each with Superset's configuration, in the home folder."""
+"""Runs commands in Superset's virtual environment, with Superset's configuration and in the home folder."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ INSIDE = ROOM / "inside"
 
 
 def environment(home: Home) -> dict[str, str]:
-    """What Superset needs of the environment, and nothing that would make it load another project's modules."""
+    """The environment variables that Superset needs, without those that would load modules of another project."""
     variables = {
         key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "SUPERSET_", "FLASK_"))
     }
     return variables | {
         "SUPERSET_CONFIG_PATH": str(INSIDE / "superset_config.py"),
         "OPSCOPE_SERVED": str(home.folder / "served.json"),
-        "HOME": str(home.folder),  # gunicorn keeps a control socket below it
+        "HOME": str(home.folder),  # gunicorn creates a control socket below it
         "SCARF_ANALYTICS": "false",
     }
 
 
 def server_command(home: Home, host: str, port: int) -> list[str]:
-    """Superset behind gunicorn, one process of eight threads: its own SQLite database takes one writer."""
+    """The command of Superset in gunicorn: one process with eight threads, because SQLite allows only one writer."""
     bind = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     return [str(home.python), "-m", "gunicorn", "--bind", bind, "--workers", "1", "--worker-class", "gthread",
             "--threads", "8", "--timeout", "60", "--graceful-timeout", "5", "superset.app:create_app()"]  # fmt: skip
@@ -35,7 +35,7 @@ def server_command(home: Home, host: str, port: int) -> list[str]:
 def run(
     home: Home, script: str, *arguments: str, stdin: str = "", extra: Mapping[str, str] | None = None
 ) -> Iterator[str]:
-    """Runs a file of dashboards/inside; yields the lines of its stdout. Raises DashboardError where it fails."""
+    """Runs a file of dashboards/inside and yields the lines of its stdout. Raises DashboardError if it fails."""
     if not home.python.is_file():
         raise DashboardError("opscope dashboard", "Superset", f"none in {home.venv}", "opscope dashboard up")
     log = home.folder / f"{script}.log"

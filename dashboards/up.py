@@ -21,7 +21,7 @@ from opscope.dashboards.home import ROOM, Home, Served
 START_SECONDS = 120.0
 Echo = Callable[[str], None]
 PREPARED = "prepared.json"
-"""In the home folder: for which Superset, and how open, its database was brought up to date last."""
+"""File in the home folder: the Superset, and the access for visitors, for which its database was last updated."""
 ARTIFACT_LOG = "artifacts.log"
 
 
@@ -32,14 +32,14 @@ class UpRequest:
     served: Served
     source: Source
     artifact_command: Sequence[str] = ()
-    """Command line of the server of run folders; empty: they lie in a store of somebody else."""
+    """Command line of the server for run folders; empty if another store serves them."""
     artifact_ready: str = ""
-    """Address that answers 200 once it is there."""
+    """URL that returns 200 once that server is ready."""
     python: str | None = None
 
 
 def bring_up(home: Home, request: UpRequest, echo: Echo) -> None:
-    """Installs, provisions and starts; a running server stays unless it serves something else."""
+    """Installs, provisions and starts the servers; keeps a running server unless it serves something else."""
     began = time.monotonic()
 
     def echo_time(step: str) -> None:
@@ -59,7 +59,7 @@ def bring_up(home: Home, request: UpRequest, echo: Echo) -> None:
         running = {}
     home.remember(request.served)
     prepared = _prepared(home, request)
-    if prepared:  # the servers need nothing of the import to start: both take seconds, so they go on side by side
+    if prepared:  # the servers can start without the import; both take seconds, so they run side by side
         _start(home, request, running)
     try:
         provision(home, assets, request, echo_time, prepared)
@@ -79,7 +79,7 @@ def bring_up(home: Home, request: UpRequest, echo: Echo) -> None:
 
 
 def _start(home: Home, request: UpRequest, running: Collection[str]) -> None:
-    """Starts the servers that do not run, without waiting for them."""
+    """Starts the servers that are not running, without waiting for them."""
     if "artifacts" not in running and request.artifact_command:
         log = home.folder / ARTIFACT_LOG
         processes.start(home, "artifacts", list(request.artifact_command), superset.environment(home), log)
@@ -89,12 +89,12 @@ def _start(home: Home, request: UpRequest, running: Collection[str]) -> None:
 
 
 def _stage(home: Home, request: UpRequest) -> dict[str, object]:
-    """What decides the schema of Superset's database and its built-in roles."""
+    """The values that decide the schema of Superset's database and its built-in roles."""
     return {"environment": home.venv.name, "anonymous": request.served.anonymous}
 
 
 def _prepared(home: Home, request: UpRequest) -> bool:
-    """Whether this Superset has brought its database up to date before."""
+    """Whether Superset's database is already up to date for this version."""
     return home.metadata.is_file() and home.read(PREPARED) == _stage(home, request)
 
 
@@ -104,7 +104,7 @@ def _secrets(home: Home) -> None:
 
 
 def provision(home: Home, assets: bundle.Assets, request: UpRequest, echo: Echo, prepared: bool = False) -> None:
-    """Imports the bundle and sets who sees it, unless that is what was imported last."""
+    """Imports the bundle and sets who can see it, unless the same was imported last."""
     files = bundle.render(assets, request.source)
     password = home.admin_password.read_text(encoding="utf-8")
     inputs = json_digest((files, dict(assets.retired), request.served.anonymous, password, home.venv.name))
@@ -132,14 +132,14 @@ def provision(home: Home, assets: bundle.Assets, request: UpRequest, echo: Echo,
         if line.startswith("step "):
             echo(line.split(" ", 2)[2])
     with closing(sqlite3.connect(home.metadata)) as connection:
-        connection.execute("PRAGMA journal_mode = WAL")  # readers do not wait for the one who writes
+        connection.execute("PRAGMA journal_mode = WAL")  # readers do not wait for the writer
     home.write("admin.json", {"password": fingerprint})
     home.write(PREPARED, _stage(home, request))
     stamp.write_text(digest, encoding="utf-8")
 
 
 def artifact_command(host: str, port: int, roots: Sequence[Path], allowed: Sequence[str]) -> list[str]:
-    """The command line that serves run folders: the project's own verb, in the project's own interpreter."""
+    """The command line that serves run folders: an opscope command, in the project's own interpreter."""
     command = [
         sys.executable,
         "-P",

@@ -1,7 +1,7 @@
-"""Kinds of charts: what Superset's form would fill in, so that a chart's file says only what is its own.
+"""Kinds of charts: the params that Superset's form would fill in, so that a chart's file holds only its own.
 
-A chart's `params` are laid over the row of its kind. `query_context` is what Superset saves when a person presses
-*Save*: a chart written by hand has none, and without it a chart has no CSV, no warm-up and no check.
+A chart's `params` override those of its kind. `query_context` is what Superset stores when a user presses *Save*: a
+chart written by hand has none, and without it a chart cannot be exported as CSV, warmed up or checked.
 """
 
 from __future__ import annotations
@@ -103,11 +103,11 @@ KINDS: dict[str, Params] = {
         "time_grain_sqla": None,
     },
 }
-"""Superset's name of a kind -> its params."""
+"""Superset's name of a kind of chart -> its default params."""
 
 
 def params(kind: str, own: Params, where: list[Params], time: str | None) -> Params:
-    """All params of a chart; `where` are its own filters, `time` the column that a night filter narrows."""
+    """All params of a chart; `where`: its own filters, `time`: the column to which a night filter applies."""
     filters = [
         {"clause": "WHERE", "expressionType": "SIMPLE", "subject": condition["column"], "operator": condition["is"],
          "comparator": condition.get("value")}
@@ -137,7 +137,7 @@ def columns(chart: Params) -> list[str]:
 
 
 def query_context(chart: Params) -> dict[str, Any]:
-    """What a chart asks of its dataset; the importer fills in the dataset's number."""
+    """The queries of a chart on its dataset; the importer fills in the dataset's id."""
     raw = chart.get("query_mode") == "raw"
     column_list: list[Any] = list(columns(chart))
     if chart.get("x_axis") and chart["viz_type"] != "heatmap_v2":

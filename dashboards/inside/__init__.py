@@ -1,1 +1,1 @@
-"""What runs in Superset's own virtual environment: it imports Superset, the standard library, and nothing of ours."""
+"""Scripts that run in Superset's own virtual environment and import only Superset and the standard library."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 ROLES = {"viewer": ("Gamma",), "editor": ("Alpha", "sql_lab")}
-"""Role of ours -> the built-in roles whose permissions it has; both read the whole results database."""
+"""Our role -> the built-in roles whose permissions it has; both can read the whole results database."""
 PREFIX = "opscope "
 
 
 def make_roles(database: Any) -> list[Any]:
-    """The roles of ours, with the permissions that they should have now."""
+    """Creates or updates our roles, with their current permissions, and returns them."""
     from superset import security_manager as sm
 
     reads = sm.add_permission_view_menu("database_access", database.perm)
@@ -23,10 +23,10 @@ def make_roles(database: Any) -> list[Any]:
 
 
 def open_dashboards(dashboards: list[Any], roles: list[Any], anonymous: bool) -> None:
-    """Shows the dashboards to visitors without an account, or to nobody but users.
+    """Shows the dashboards to visitors without an account, or only to users.
 
-    A dashboard that names roles is seen by these alone, so ours are named with Public. Without Public none is named:
-    then whoever may read the data sees the dashboard.
+    Only the roles that a dashboard lists can see it, so our roles are listed with Public. If visitors may not see it,
+    it lists no roles: then everybody who can read the data sees the dashboard.
     """
     from superset import security_manager as sm
 
@@ -38,9 +38,9 @@ def open_dashboards(dashboards: list[Any], roles: list[Any], anonymous: bool) ->
 
 
 def add_user(name: str, role: str, password: str, queries: bool) -> str:
-    """Adds a user, or gives one that exists another role and password; what was done.
+    """Adds a user, or changes the role and password of an existing one; returns what was done, as text.
 
-    `queries`: the stored questions are put beside the user's own saved queries (Superset shows each user his own).
+    `queries`: whether to add the stored questions to the user's saved queries (Superset shows users only their own).
     """
     from superset import db
     from superset import security_manager as sm
@@ -75,6 +75,6 @@ def own_queries(user: Any) -> None:
         copy_id = uuid.uuid5(query.uuid, user.username)
         copy = db.session.query(SavedQuery).filter_by(uuid=copy_id).first() or SavedQuery(uuid=copy_id)
         copy.user_id, copy.db_id, copy.label = user.id, query.db_id, query.label
-        copy.created_by_fk = copy.changed_by_fk = user.id  # by this, and not by its user, the list chooses
+        copy.created_by_fk = copy.changed_by_fk = user.id  # the list filters by this column, not by `user_id`
         copy.description, copy.sql, copy.schema = query.description, query.sql, query.schema
         db.session.add(copy)

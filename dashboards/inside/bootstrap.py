@@ -1,8 +1,8 @@
-"""Brings Superset's own database to what the bundle says: schema, roles, admin, assets, who sees them. Idempotent.
+"""Updates Superset's own database to match the bundle: schema, roles, admin, assets, who sees them. Idempotent.
 
-`bootstrap.py BUNDLE RETIRED`, in one process because each start of Superset takes seconds. The admin's password comes
-in OPSCOPE_ADMIN_PASSWORD; it is set only where the user is new or OPSCOPE_ADMIN_RESET says so. OPSCOPE_PREPARED: this
-Superset has brought schema and built-in roles up to date before.
+`bootstrap.py BUNDLE RETIRED` does it in one process, because each start of Superset takes seconds. The admin's password
+is in OPSCOPE_ADMIN_PASSWORD; it is set only if the user is new or OPSCOPE_ADMIN_RESET is set. OPSCOPE_PREPARED: this
+Superset's schema and built-in roles are already up to date.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ started = time.monotonic()
 
 
 def print_step(what: str) -> None:
-    """Prints a finished step, for the command that started this."""
+    """Prints a finished step for the command that started this script."""
     print(f"step {time.monotonic() - started:.1f} {what}", flush=True)
 
 
 def main(bundle: Path, retired: Path) -> None:
-    """Everything, in an application context."""
+    """Runs all steps, in an application context."""
     import access
     import flask_migrate
     import superset
@@ -62,7 +62,7 @@ def main(bundle: Path, retired: Path) -> None:
 
 
 def import_assets(contents: dict[str, str], admin: object) -> None:
-    """All or nothing, everything overwritten by uuid. Exits with the importer's reason."""
+    """Imports all assets or none and overwrites objects by uuid. Exits with the importer's reason on failure."""
     from superset.commands.exceptions import CommandInvalidError, ImportFailedError
     from superset.commands.importers.v1.assets import ImportAssetsCommand
     from superset.utils.core import override_user
@@ -71,13 +71,13 @@ def import_assets(contents: dict[str, str], admin: object) -> None:
         try:
             ImportAssetsCommand(contents).run()
         except (CommandInvalidError, ImportFailedError) as error:
-            reason = error.__cause__ or error  # what the transaction's wrapper hides
+            reason = error.__cause__ or error  # the transaction's wrapper hides the cause
             reason = reason.normalized_messages() if isinstance(reason, CommandInvalidError) else reason
             sys.exit(f"import refused, nothing changed: {reason!r}")
 
 
 def delete_retired(uuids: dict[str, list[str]]) -> int:
-    """Deletes what bundles of earlier versions had: an import overwrites, and never deletes."""
+    """Deletes objects that earlier bundles had, because an import overwrites but never deletes."""
     from superset import db
     from superset.connectors.sqla.models import SqlaTable
     from superset.models.dashboard import Dashboard
@@ -96,7 +96,7 @@ def delete_retired(uuids: dict[str, list[str]]) -> int:
 
 
 def give_queries(admin: object, bundle_uuids: set[str]) -> None:
-    """The importer leaves saved queries without a user, and Superset shows each user his own alone."""
+    """Gives saved queries to `admin`, because the importer sets no user and Superset shows users only their own."""
     import access
     from superset import db
     from superset import security_manager as sm

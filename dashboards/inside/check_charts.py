@@ -1,8 +1,8 @@
 """Runs every chart's query inside Superset, without a server: `check_charts.py SLUG...` prints one JSON line per chart.
 
-A chart is asked as its dashboard asks it when it is opened, with what the native filters say by default. Each line has
-`dashboard`, `chart`, `rows`, `seconds`, `error`, and the `sql` that was run. Where the results cannot be read
-at all, there is one line instead, with `away`: the driver's reason.
+A chart's query is the one that its dashboard runs when it is opened, with the defaults of the native filters. Each line
+has `dashboard`, `chart`, `rows`, `seconds`, `error`, and the `sql` that was run. If the results cannot be read at all,
+there is one line instead, with `away`: the driver's reason.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import time
 from superset.app import create_app
 
 ALL_TIMES = "No filter"
-"""What a chart that a filter of times may narrow says of times itself."""
+"""Time range in a chart's own query if a time filter may narrow it."""
 
 
 def ask(context: dict) -> list[dict]:
-    """What Superset answers to a chart's queries, past the cache."""
+    """Runs a chart's queries in Superset, bypassing the cache, and returns their results."""
     from superset.charts.schemas import ChartDataQueryContextSchema
     from superset.commands.chart.data.get_data_command import ChartDataCommand
 
@@ -28,7 +28,7 @@ def ask(context: dict) -> list[dict]:
 
 
 def run(chart: object, filters: list[dict]) -> dict:
-    """One chart's query."""
+    """Runs one chart's query."""
     started = time.monotonic()
     result = {"rows": 0, "error": "", "sql": ""}
     try:
@@ -42,7 +42,7 @@ def run(chart: object, filters: list[dict]) -> dict:
 
 
 def filtered(context: dict, chart: object, filters: list[dict]) -> dict:
-    """The chart's query as the filters that reach it leave it; one whose column the chart lacks says nothing to it."""
+    """Applies the filters that include the chart to its query; skips conditions on columns that the chart lacks."""
     columns = {column.column_name for column in chart.datasource.columns}
     for filter_ in filters:
         if chart.id in filter_["excluded"]:
@@ -56,7 +56,7 @@ def filtered(context: dict, chart: object, filters: list[dict]) -> dict:
 
 
 def defaults(dashboard: object) -> list[dict]:
-    """What each native filter of a dashboard says when it is opened: `times`, `conditions`, and charts `excluded`."""
+    """Each native filter's defaults when the dashboard is opened: `times`, `conditions`, and the charts `excluded`."""
     filters = []
     for native_filter in json.loads(dashboard.json_metadata or "{}").get("native_filter_configuration", []):
         form_data = native_filter.get("defaultDataMask", {}).get("extraFormData", {})
@@ -69,7 +69,7 @@ def defaults(dashboard: object) -> list[dict]:
 
 
 def first_item(native_filter: dict) -> list[dict]:
-    """The condition of a filter that takes the first of its items, in the order of its metric."""
+    """The condition of a filter that defaults to its first item, in the order of its metric."""
     target, metric = native_filter["targets"][0], native_filter.get("sortMetric")
     column = target["column"]["name"]
     query = {"columns": [column], "metrics": [metric] if metric else [], "row_limit": 1, "filters": [],
@@ -81,7 +81,7 @@ def first_item(native_filter: dict) -> list[dict]:
 
 
 def away() -> str:
-    """Why the results cannot be read; empty where they can."""
+    """Returns why the results cannot be read; empty if they can."""
     from superset import db
     from superset.connectors.sqla.models import SqlaTable
 
@@ -97,7 +97,7 @@ def away() -> str:
 
 
 def main(slugs: list[str]) -> None:
-    """Every chart of every dashboard named, in their order."""
+    """Checks every chart of the dashboards in `slugs`, in order."""
     from flask import g
     from superset import db, security_manager
     from superset.models.dashboard import Dashboard

@@ -14,14 +14,14 @@ _SECURE = _SERVED["public_url"].startswith("https://")
 
 SECRET_KEY = (_HOME / "secret_key").read_text(encoding="utf-8")
 SQLALCHEMY_DATABASE_URI = f"sqlite:///{_HOME / 'superset.sqlite'}?check_same_thread=false"
-# A dashboard asks many things at once: on a busy machine the default of 5 seconds ends in "database is locked".
+# A dashboard runs many queries at once: on a busy machine the default of 5 seconds ends in "database is locked".
 SQLALCHEMY_ENGINE_OPTIONS = {"connect_args": {"timeout": 60}}
 
-# Superset refuses SQLite as a source of data unless told; ours is opened read-only.
+# By default Superset refuses SQLite as a data source; ours is opened read-only.
 PREVENT_UNSAFE_DB_CONNECTIONS = False
 WTF_CSRF_ENABLED = True
 
-# The browser reaches this server and nobody else: no telemetry pixel, no fonts or maps from elsewhere.
+# The browser contacts only this server: no telemetry pixel, no fonts or maps from elsewhere.
 SCARF_ANALYTICS = False
 TALISMAN_ENABLED = True
 TALISMAN_CONFIG = {
@@ -37,7 +37,7 @@ TALISMAN_CONFIG = {
         "script-src": ["'self'", "'strict-dynamic'"],
     },
     "content_security_policy_nonce_in": ["script-src"],
-    "force_https": False,  # the proxy in front does
+    "force_https": False,  # the proxy in front does it
     "session_cookie_secure": _SECURE,
 }
 SESSION_COOKIE_SECURE = _SECURE
@@ -59,7 +59,7 @@ def _cache(prefix: str, seconds: int) -> dict:
 
 
 CACHE_CONFIG = _cache("meta_", 300)
-# A night is published once a day, but a newcomer publishes and looks: a minute keeps both quick.
+# Nights are published once a day, but new users look right after they publish: one minute of caching suits both.
 DATA_CACHE_CONFIG = _cache("data_", 60)
 FILTER_STATE_CACHE_CONFIG = _cache("filter_", 90 * 86400)
 EXPLORE_FORM_DATA_CACHE_CONFIG = _cache("explore_", 7 * 86400)

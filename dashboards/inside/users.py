@@ -1,4 +1,4 @@
-"""`users.py NAME ROLE`, the password on stdin: adds a user, or changes one that is there."""
+"""`users.py NAME ROLE`, with the password on stdin, adds a user or changes an existing one."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""`opscope demo`: nights that never were, replayed from real runs of this project and marked as such."""
+"""`opscope demo`: invented nights, replayed from recorded runs of this project and marked as demo data."""

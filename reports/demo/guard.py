@@ -1,4 +1,4 @@
-"""Demo data does not mix with real runs: a trend over both would be a lie."""
+"""Keeps demo data out of databases with real runs, because a trend over both would be wrong."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from opscope.reports.database.schema import NIGHTS
 
 
 def refuse_real_runs(url: str) -> None:
-    """Raises InputError where the database at `url` holds a run that is no demo's; makes it where there is none."""
+    """Raises InputError if the database at `url` has runs that are not demo data; creates the database if needed."""
     with open_database(url, "--to") as connection:
         count = connection.scalar(sa.select(sa.func.count()).select_from(NIGHTS).where(~NIGHTS.c.demo))
     if count:

@@ -1,7 +1,7 @@
-"""Real runs in a small file, from which the demo replays its nights.
+"""Recorded runs in a small file, from which the demo replays its nights.
 
-`python -m opscope.reports.demo.recorded RUN_DIR...` makes recorded.jsonl.xz again; what a night changes, and what
-follows from other fields, is left out. Each line is one op of one run: its manifest row and its OpTest.
+`python -m opscope.reports.demo.recorded RUN_DIR...` writes recorded.jsonl.xz again, without the fields that a night
+changes or that follow from other fields. Each line is one op of one run: its manifest row and its OpTest.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ TEST_WITHOUT = {
     "artifact", "repro", "filepath", "full_test_name", "test_start_ts", "test_end_ts", "cached_from", "provenance",
     "config", "schema_version", "pipeline", "frontend", "framework_op_name",
 }  # fmt: skip
-"""Fields of OpTest that a night makes anew, or that follow from the row."""
+"""Fields of OpTest that each night sets again, or that follow from the row."""
 OPTIONS = ("dtype", "seed", "inputs", "data_format", "math_fidelity", "fingerprint")
-"""Options of a run that decide its results; others name places of the machine that it ran on."""
+"""Options of a run that affect its results; the others are paths on the machine that it ran on."""
 Line = dict[str, Any]
 
 
@@ -39,11 +39,11 @@ class RecordedRun:
     module_ops: dict[str, int]
     structural: dict[str, int]
     ops: tuple[tuple[OpRow, Line], ...]
-    """Row, and the fields of its OpTest that were kept."""
+    """Manifest row of each op, and the fields of its OpTest that were kept."""
 
 
 def record(run_dirs: Sequence[Path], models: Sequence[str]) -> None:
-    """Writes FILE from run folders, `models` of each."""
+    """Writes FILE from run folders, with only `models` of each."""
     lines: list[str] = []
     for run_dir in run_dirs:
         run = load_run(run_dir)
@@ -70,7 +70,7 @@ def record(run_dirs: Sequence[Path], models: Sequence[str]) -> None:
 
 @cache
 def recorded_runs() -> tuple[RecordedRun, ...]:
-    """The recorded runs."""
+    """Reads the recorded runs."""
     return tuple(_runs(lzma.decompress(FILE.read_bytes()).decode().splitlines()))
 
 
@@ -98,7 +98,7 @@ def _run(head: Line, ops: Sequence[tuple[OpRow, Line]]) -> RecordedRun:
 
 
 def test_of(recorded: Line, row: OpRow, **fields: Any) -> OpTest:
-    """A recorded OpTest with what its row says; `fields` set the rest."""
+    """Builds an OpTest from its recorded fields and its row; `fields` set the rest."""
     return OpTest.model_validate({
         **recorded, "op_id": row.op_id, "op_name": row.op_name, "inputs": row.inputs, "outputs": row.outputs,
         "op_params": row.op_params, "uses": len(row.uses), "frontend": row.frontend,

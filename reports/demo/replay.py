@@ -1,4 +1,4 @@
-"""Recorded runs and the story -> run folders, night by night, as if they had been run."""
+"""Writes run folders from recorded runs and the story, night by night, as if they had been run."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ MARK = "demo data: nothing was run"
 
 @dataclass(frozen=True)
 class Night:
-    """One night of the demo: which it is, when it started, and what it was asked for."""
+    """One night of the demo: its number, its start, and what it was asked to run."""
 
     number: int
     started: datetime
     seed: int
 
     def record(self, recorded: RecordedRun) -> NightRecord:
-        """What was expected of it in one series: each is a night of its own, with models of its own."""
+        """The record of the night in one series; each series has its own night record, with its own models."""
         run = recorded.record
         return NightRecord(
             name=f"demo-{run.backend}-{run.arch}", started=self.started, demo=True,
@@ -52,17 +52,17 @@ class Night:
 
 
 def nights(last: datetime, seed: int, count: int = NIGHTS) -> list[Night]:
-    """The last `count` nights of the story, one a day, the last one started at `last`."""
+    """The last `count` nights of the story, one per day; the last one starts at `last`."""
     return [Night(n, last - timedelta(days=NIGHTS - 1 - n), seed) for n in range(NIGHTS - count, NIGHTS)]
 
 
 def present(number: int, recorded: RecordedRun) -> tuple[str, ...]:
-    """The models that a recorded run holds on a night."""
+    """The models of a recorded run that are there on a night."""
     return tuple(model for model, first in ARRIVALS.items() if first <= number and model in recorded.record.models)
 
 
 def write_night(folder: Path, night: Night) -> Iterator[Path]:
-    """Writes the runs of a night below `folder`; yields each folder once it is complete."""
+    """Writes the runs of a night below `folder` and yields each run folder once it is complete."""
     for recorded in recorded_runs():
         absent = ABSENT.get((night.number, recorded.record.backend, recorded.record.arch), ())
         models = tuple(model for model in present(night.number, recorded) if model not in absent)
@@ -130,7 +130,7 @@ def _test(run_dir: Path, run_id: str, night: Night, recorded: RecordedRun, row: 
 
 
 def _stages(recorded_test: Line, night: Night, op_id: str, backend: str) -> list[dict[str, Any]]:
-    """The recorded seconds with a machine's noise, and the step that a change of the compiler made."""
+    """The recorded seconds with added noise, and with the step that a compiler change caused."""
     noise = random.Random(f"{night.seed} {night.number} {op_id}")
     step = STEP if backend == "reference" and night.number >= STEP_NIGHT else 1.0
     return [
@@ -177,7 +177,7 @@ def _from(stage: str, failed: Stage, stages: Sequence[Mapping[str, Any]]) -> boo
 
 
 def _log(run_dir: Path, row: OpRow, fields: Mapping[str, Any], night: Night) -> str:
-    """The diagnostic that a failing op leaves; its place in the run folder."""
+    """Writes the diagnostic of a failing op and returns its path in the run folder."""
     folder = artifact_dir(run_dir, row.op_id)
     make_folder(folder)
     path = folder / f"{fields['failed_stage']}.txt"

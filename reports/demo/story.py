@@ -1,7 +1,7 @@
-"""What happens in the demo's thirty nights: models arrive, ops are taught, things break and are mended.
+"""What happens in the demo's thirty nights: models are added, the compiler learns ops, things break and are fixed.
 
-Nights count from 0, the last is 29. Everything is drawn from the seed, the op's id and the name of the episode, so that
-the same seed tells the same story.
+Nights count from 0 to 29. Everything is drawn from the seed, the op's id and the name of the episode, so the same seed
+gives the same story.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ ARRIVALS = {
     "mnist_mlp": 0, "resnet50": 0, "bert_base": 0, "vit_base": 0, "gpt2_small": 4, "mobilenet_v2": 8, "lstm_ptb": 12,
     "whisper_tiny_encoder": 18, "dlrm_reduced": 18,
 }  # fmt: skip
-"""Model -> the night that it is there for the first time."""
+"""Model -> the first night that runs it."""
 
 ABSENT = {(9, "reference", "n150"): ("vit_base",), (15, "xla", "n150"): ("resnet50", "vit_base")}
-"""(night, backend, board) -> models that the night expects and does not get."""
+"""(night, backend, board) -> models that are expected on that night but missing."""
 
 JAXLIB_BEFORE, JAXLIB_CHANGES = "0.10.1", 12
-"""The night that brought the jaxlib of the recorded runs."""
+"""The jaxlib before the update, and the night of the update to the jaxlib of the recorded runs."""
 
 STEP_NIGHT, STEP = 20, 1.35
-"""From that night on the reference compiler takes so much longer."""
+"""From that night on the reference compiler takes longer by that factor."""
 
 
 @dataclass(frozen=True)
 class Episode:
-    """Ops that fare otherwise than recorded, from the night `first` to `last`."""
+    """Ops whose results differ from the recorded ones, from the night `first` to `last`."""
 
     name: str
     first: int
@@ -41,24 +41,24 @@ class Episode:
     op: str
     """Pattern of the op's name."""
     share: float = 1.0
-    """Of the ops that match, how many."""
+    """The share of the matching ops that the episode affects."""
     arch: str = "*"
     backend: str = "reference"
     status: Status | None = None
-    """None: it is as right as recorded, apart from the fields below."""
+    """None if the status stays as recorded; the fields below still apply."""
     failed: Stage | None = None
     error: str = ""
     expected: str = ""
     crash: str | None = None
     pcc: float | None = None
     cycles: float = 1.0
-    """Factor."""
+    """Factor on the op's cycles."""
     flaky: bool = False
     odds: float = 1.0
-    """How likely it is on each night."""
+    """Probability of the episode on each night."""
 
     def takes(self, op_name: str, op_id: str, night: int, backend: str, arch: str, seed: int) -> bool:
-        """Whether an op is in it on a night."""
+        """Whether the episode affects an op on a night."""
         return (
             self.first <= night <= self.last
             and self.backend == backend
@@ -70,7 +70,7 @@ class Episode:
 
 
 def draw(*parts: object) -> float:
-    """A number from 0 up to 1 that depends on nothing but `of`."""
+    """A number from 0 up to 1 that depends only on `parts`."""
     return int.from_bytes(hashlib.sha256(repr(parts).encode()).digest()[:6]) / 2**48
 
 
@@ -78,7 +78,7 @@ TTIR, TTNN, FLATBUFFER = Stage.STABLEHLO_TO_TTIR, Stage.TTIR_TO_TTNN, Stage.TTNN
 COMPILE, RUN_FAILED, WRONG = Status.COMPILE_FAILED, Status.RUN_FAILED, Status.GOLDEN_FAILED
 
 EPISODES = (
-    # What is taught to the compiler, one after another.
+    # Ops that the compiler learns, one after another.
     Episode("gather", 0, 6, "gather", status=COMPILE, failed=TTIR,
             error="stablehlo.gather: expected a lowering, got none", expected="notyet: gather"),
     Episode("windows", 0, 10, "reduce_window", status=COMPILE, failed=TTIR,
@@ -91,7 +91,7 @@ EPISODES = (
             error="ttnn.conv2d: expected at most 1499136 bytes of L1 per core, got 2097152 for circular buffers"),
     Episode("big convolutions on p150", 0, 28, "convolution", share=0.12, arch="p150", status=COMPILE, failed=TTNN,
             error="ttnn.conv2d: expected a grid that divides 49 output rows, got 13 x 10"),
-    # What breaks and is mended.
+    # Ops that break and are fixed.
     Episode("a broken pass", 21, 23, "transpose", share=0.5, status=COMPILE, failed=TTNN,
             error="ttnn.permute: expected a tiled layout of rank 4, got row-major of rank 3"),
     Episode("another reason", 22, 23, "transpose", share=0.2, status=RUN_FAILED, failed=Stage.RUN,
@@ -110,20 +110,20 @@ EPISODES = (
             error="ttir.broadcast: expected dimensions in ascending order, got [2, 0]"),
     Episode("last night, tanh", 29, 29, "tanh", share=0.7, status=RUN_FAILED, failed=Stage.RUN,
             error="program 0, op 0: expected a kernel named `tanh`, got none in this build"),
-    # What becomes worse and stays right.
+    # Ops that get worse but stay right.
     Episode("last night, less exact", 29, 29, "reduce", share=0.4, pcc=0.99714),
     Episode("slower matmuls", 29, 29, "dot_general", share=0.4, cycles=1.31),
     Episode("less exact", 24, 29, "dot_general", share=0.3, pcc=0.99871),
     Episode("slower reductions", 19, 25, "reduce", share=0.5, cycles=1.22),
     Episode("faster convolutions", 16, 29, "convolution", share=0.7, cycles=0.81),
-    # What now works and now does not.
+    # Ops that work on some nights only.
     Episode("a race", 2, 29, "reduce", share=0.2, odds=0.25, flaky=True, status=WRONG, failed=Stage.COMPARE, pcc=0.52,
             error="result 0: expected no NaN, got 3 of 4096"),
-    # The reference of the reference: a compiler that is elsewhere in its life.
+    # The other backend (xla): a compiler with failures of its own.
     Episode("xla", 22, 29, "convolution", share=0.1, backend="xla", status=WRONG, failed=Stage.COMPARE, pcc=0.9921,
             error="result 0: expected relative L2 <= 1e-06, got 3.1e-06"),
 )  # fmt: skip
-"""The first that takes an op decides."""
+"""The first episode that affects an op decides."""
 
 OWNERS = (
     Rule("convolutions", op="stablehlo.convolution"),
@@ -134,11 +134,11 @@ OWNERS = (
     Rule("numerics", stage=Stage.COMPARE),
     Rule("triage"),
 )
-"""Who looks after what goes wrong in the story: no failure is nobody's, and triage has what is right and worse."""
+"""Owners of the failures in the story: every failure has one, and triage has results that are right but worse."""
 
 
 def episode(op_name: str, op_id: str, night: int, backend: str, arch: str, seed: int) -> Episode | None:
-    """What happens to an op on a night; None: it fares as recorded."""
+    """Returns the episode that affects an op on a night; None if the op behaves as recorded."""
     return next(
         (candidate for candidate in EPISODES if candidate.takes(op_name, op_id, night, backend, arch, seed)), None
     )
