@@ -1,1 +1,1 @@
-"""Checks and jobs that run around the project; they start command lines and import none of its rooms."""
+"""Checks and jobs for the project itself; they start command lines and import none of its rooms."""

@@ -1,4 +1,4 @@
-"""Where sweeps are measured: a scratch folder with its own caches."""
+"""Runs sweeps for measurement, in a scratch folder with its own caches."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ MODELS = ("mnist_mlp", "resnet50", "bert_base", "vit_base", "gpt2_small")
 
 
 class Bench:
-    """A scratch folder with its own caches, where sweeps are run and read back."""
+    """A scratch folder with its own caches, in which sweeps run."""
 
     def __init__(self, scratch: Path) -> None:
         self.scratch = scratch
         self.environment = {**os.environ, "OPSCOPE_CACHE_DIR": str(scratch / "cache")}
 
     def sweep(self, model: str, *options: str) -> tuple[float, dict]:
-        """Seconds of the whole command, and the run as `opscope show --json` tells it."""
+        """Runs a sweep; returns the seconds of the whole command, and the run as `opscope show --json` prints it."""
         run = self.scratch / f"run-{time.monotonic_ns()}"
         command = [BIN / "pytest", "--model", model, "--op-by-op", "-q", "--run-dir", run, *options]
         started = time.monotonic()
@@ -42,7 +42,7 @@ class Bench:
 
 
 def compile_milliseconds(run: dict) -> list[float]:
-    """Of each op of a run what all stages before `run` took."""
+    """Milliseconds that all stages before `run` took, for each op of a run."""
     return [
         1000 * sum(stage["seconds"] for stage in op["stages"] if stage["stage"] not in ("split", "run", "compare"))
         for op in run["op_tests"]
@@ -50,7 +50,7 @@ def compile_milliseconds(run: dict) -> list[float]:
 
 
 def table(module: str, *arguments: str) -> list[dict[str, str]]:
-    """The rows of the Markdown table that a benchmark prints."""
+    """Runs a benchmark and returns the rows of the Markdown table that it prints."""
     command = [sys.executable, "-m", module, *arguments]
     output = subprocess.run(command, cwd=ROOT, text=True, capture_output=True, check=True).stdout
     heads, _, *rows = ([cell.strip() for cell in line.strip("| ").split("|")] for line in output.splitlines())

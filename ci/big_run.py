@@ -1,8 +1,8 @@
 """A run folder of any size, made from a run of the demo: what publishing, reports and databases are measured with.
 
-`python ci/big_run.py INTO --op-tests 100000 --models 60`. The ops of the demo's last night are copied under other ids
-until there are enough, and dealt to as many models as are wanted; one op in 50 of each copy fails. Runs of two
-`--turn`s differ in a tenth of these. Nothing was run.
+`python ci/big_run.py INTO --op-tests 100000 --models 60` copies the ops of the demo's last night under other ids until
+there are enough, and distributes them over the given number of models; one op in 50 of each copy fails. Runs with two
+different `--turn`s differ in a tenth of these failures. No op is run.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Line = dict[str, Any]
 
 
 def replay(folder: Path) -> Path:
-    """The run folder of the last night of the demo's largest lane, made below `folder`."""
+    """Makes the run folder of the last night of the demo's largest lane below `folder` and returns it."""
     command = [BIN / "opscope", "demo", "--nights", "1", "--until", NIGHT, "--runs", folder / "runs",
                "--to", f"sqlite:///{folder}/demo.sqlite"]  # fmt: skip
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
@@ -36,7 +36,7 @@ def replay(folder: Path) -> Path:
 def enlarge(source: Path, into: Path, op_tests: int, models: int, night: str = NIGHT, turn: int | None = None) -> None:
     """Writes a run of `op_tests` unique ops in `models` models to `into`, as copies of those of the run `source`.
 
-    `turn`: of the ops that would fail, that tenth does not.
+    `turn`: which tenth of the ops that would fail does not.
     """
     header, *rows = map(json.loads, (source / "manifest.jsonl").read_text().splitlines())
     lines = (source / "journal" / "demo.jsonl").read_text().splitlines()
@@ -94,14 +94,14 @@ def _line(record: Line) -> str:
 
 
 def make(into: Path, op_tests: int, models: int, night: str = NIGHT, turn: int | None = None) -> None:
-    """`enlarge` of a night of the demo that is made for it; a folder that is there is made anew."""
+    """Replays the demo and enlarges its last night to `into`; replaces the folder if it exists."""
     shutil.rmtree(into, ignore_errors=True)
     with tempfile.TemporaryDirectory() as scratch:
         enlarge(replay(Path(scratch)), into, op_tests, models, night, turn)
 
 
 def main() -> int:
-    """Makes the folder."""
+    """Makes the run folder that the options describe."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("into", type=Path)
     parser.add_argument("--op-tests", type=int, default=100_000)

@@ -1,7 +1,7 @@
-"""Modules do not import each other in circles: not when they load, nor lazily or for types unless named here.
+"""Checks that modules do not import each other in cycles: not at load time, nor lazily or for types unless listed here.
 
-Run as `python ci/check_cycles.py [FOLDER]`, by default on the tree that ci/lint_tree.py makes; exit code 1 where a
-circle has no name, or a name no import.
+Run as `python ci/check_cycles.py [FOLDER]`, by default on the tree that ci/lint_tree.py makes. The exit code is 1 if a
+cycle is not listed, or if a listed import does not exist.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ NAMED = {
         "lazy: a database from before nights were counted is counted when it is brought up to date"
     ),
 }
-"""Import that closes a circle -> why it stands."""
+"""Import that closes a cycle -> why it is allowed."""
 
 
 def problems(imports: dict[str, set[str]]) -> list[str]:
-    """What is wrong with a graph of module -> modules that it imports, one line each."""
+    """Returns the problems in a graph of module -> modules that it imports, one line each."""
     unused = [f"{a} -> {b}: expected this import, which is named, got none; try without the name"
               for a, b in NAMED if b not in imports.get(a, ())]  # fmt: skip
     rest = {module: {other for other in others if (module, other) not in NAMED} for module, others in imports.items()}
@@ -57,7 +57,7 @@ def problems(imports: dict[str, set[str]]) -> list[str]:
 
 
 def imports_below(folder: Path) -> dict[str, set[str]]:
-    """Module -> modules of ours that it imports in any way, without `opscope.`; tests and generated code apart."""
+    """Module -> our modules that it imports in any way, without `opscope.`; leaves out tests and generated code."""
     import grimp  # comes with import-linter
 
     sys.path.insert(0, str(folder))
@@ -69,7 +69,7 @@ def imports_below(folder: Path) -> dict[str, set[str]]:
 
 
 def main(folder: Path) -> int:
-    """Print what is wrong; 0 when nothing is."""
+    """Prints the problems; returns 0 if there are none, else 1."""
     imports = imports_below(folder)
     found = problems(imports)
     print("\n".join(found) or f"cycles: none among {len(imports)} modules but {len(NAMED)} named imports")

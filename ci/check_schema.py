@@ -1,7 +1,7 @@
-"""The generated Python of the flatbuffer schema belongs to the schema: the digest beside it is that of schema.fbs.
+"""Checks that the Python generated from the flatbuffer schema is up to date, by the digest of schema.fbs beside it.
 
-Run as `python ci/check_schema.py [ROOT]`; exit code 1 where schema and generated files went apart. With the flatc
-that made them at hand they are made again and compared byte for byte.
+Run as `python ci/check_schema.py [ROOT]`; the exit code is 1 if the generated files do not match the schema. If the
+right flatc is installed, they are also generated again and compared byte for byte.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ SCHEMA = Path("compiler/target/schema.fbs")
 GENERATED = Path("compiler/target/generated")
 HINT = "try make flatc"
 FLATC = "2.0.8"
-"""The version that made the files; another one writes other text for the same schema."""
+"""The version that generated the files; other versions write different text for the same schema."""
 
 
 def check(root: Path) -> list[str]:
-    """What is wrong below `root`, one line each."""
+    """Returns the problems below `root`, one line each."""
     try:
         digest = hashlib.sha256((root / SCHEMA).read_bytes()).hexdigest()
         stored = (root / GENERATED / "SCHEMA.sha256").read_text(encoding="ascii").strip()
@@ -40,7 +40,7 @@ def has_flatc() -> bool:
 
 
 def _differences(root: Path) -> list[str]:
-    """Files that flatc makes otherwise than they are kept."""
+    """The files that differ from what flatc generates."""
     with tempfile.TemporaryDirectory() as folder:
         command = ["flatc", "--python", "--gen-object-api", "-o", folder, str(root / SCHEMA)]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
@@ -49,13 +49,13 @@ def _differences(root: Path) -> list[str]:
         }
     stored = {path.relative_to(root): path.read_bytes() for path in (root / GENERATED).rglob("*.py")}
     names = sorted(name for name in made.keys() | stored.keys() if made.get(name) != stored.get(name))
-    # An empty package marker is made by some versions of flatc in folders above ours.
+    # Some versions of flatc write an empty package marker in the folders above ours.
     names = [name for name in names if made.get(name) or stored.get(name)]
     return [f"{name}: expected what flatc makes of {SCHEMA.name}, got something else; {HINT}" for name in names]
 
 
 def main(root: Path) -> int:
-    """Print what is wrong; 0 when nothing is."""
+    """Prints the problems; returns 0 if there are none, else 1."""
     problems = check(root)
     print("\n".join(problems) or f"schema: {GENERATED} belongs to {SCHEMA}")
     return 1 if problems else 0

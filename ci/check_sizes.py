@@ -1,7 +1,8 @@
-"""The size contract: median Python file <= 150 lines, 90th percentile <= 500, none over 800 (generated ones apart), and
-no folder of more than 30 modules (tests and models apart).
+"""Checks the sizes of files and folders.
 
-Run as `python ci/check_sizes.py [ROOT]`; prints the figures and every offender, exit code 1 when a limit is broken.
+The median Python file has <= 150 lines, the 90th percentile <= 500, and none more than 800 (except generated ones). No
+folder has more than 30 modules (except tests and models). Run as `python ci/check_sizes.py [ROOT]`; prints the figures
+and every file or folder above its limit, and the exit code is 1 if there is any.
 """
 
 from __future__ import annotations
@@ -17,19 +18,19 @@ MEDIAN, P90, MOST = 150, 500, 800
 """Limits in lines per file."""
 
 MODULES = 30
-"""Limit of modules per folder: more than that nobody finds anything in."""
+"""Limit of modules per folder; in a larger one nobody finds anything."""
 
 SHELVES = frozenset({"tests", "models"})
-"""Folders that hold any number of like things, a file each, also one level below."""
+"""Folders with any number of similar files, also one level below."""
 
 ROOMS = ("opscope", "harness", "compiler", "simulator", "models", "reports", "ci", "dashboards")
 GENERATED = frozenset({"generated", "__pycache__"})
-"""Folders whose files nobody reads."""
+"""Folders whose files are generated, so nobody reads them."""
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """What was measured: lines per file, and every limit that is broken, as a printable line."""
+    """The measured sizes: lines per file, and a printable line for every broken limit."""
 
     lines: dict[Path, int]
     median: float
@@ -38,7 +39,7 @@ class Sizes:
 
 
 def python_files(root: Path) -> Iterator[Path]:
-    """Every Python file of the rooms under `root` that a person wrote; virtual environments are not looked into."""
+    """Every Python file of the rooms under `root` that is not generated; skips virtual environments."""
     for room in ROOMS:
         for path in sorted((root / room).rglob("*.py")):
             parts = path.relative_to(root).parts
@@ -47,7 +48,7 @@ def python_files(root: Path) -> Iterator[Path]:
 
 
 def measure(root: Path) -> Sizes:
-    """The sizes of all files under `root`, empty files (package markers) left out of median and percentile."""
+    """Measures all files under `root`; median and percentile leave out empty files (package markers)."""
     lines = {path.relative_to(root): len(path.read_bytes().splitlines()) for path in python_files(root)}
     counts = sorted(count for count in lines.values() if count)
     median = statistics.median(counts) if counts else 0.0
@@ -68,7 +69,7 @@ def measure(root: Path) -> Sizes:
 
 
 def main(root: Path) -> int:
-    """Print the sizes of the tree at `root`; 0 when every limit holds."""
+    """Prints the sizes of the tree at `root`; returns 0 if no limit is broken."""
     sizes = measure(root)
     longest = max(sizes.lines.items(), key=lambda item: item[1], default=(Path("-"), 0))
     print(

@@ -1,7 +1,7 @@
 """Faults of every kind injected into one sweep: `python ci/faults.py --faults 500`.
 
-Two sweeps over the same ops, the second with a fault at every chosen op: each fault must come out under its own label,
-no other op's verdict may change, and every op has exactly one record. Starts command lines only.
+Runs two sweeps over the same ops, the second with a fault at every chosen op: each fault must get the right label, no
+other op's verdict may change, and every op must have exactly one record. It only starts command lines.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ RUN_ONLY = frozenset({"overwrite"})
 
 
 def module_text(ops: int) -> str:
-    """A module of `ops` different small ops, each on an argument of its own."""
+    """A module of `ops` different small ops, each with its own argument."""
     names = [(UNARY[index % len(UNARY)], 8 + index // len(UNARY)) for index in range(ops)]
     arguments = ", ".join(f"%a{index}: tensor<{size}xf32>" for index, (_, size) in enumerate(names))
     types = ", ".join(f"tensor<{size}xf32>" for _, size in names)
@@ -51,7 +51,7 @@ def plan(op_ids: list[str], faults: int, seed: int, table: Mapping[str, Any]) ->
 
 
 def sweep(folder: Path, name: str, options: list[str], environment: Mapping[str, str]) -> dict[str, dict[str, Any]]:
-    """Every record of one sweep, by op. Raises SystemExit where an op has more than one or the books do not add up."""
+    """Runs a sweep; returns its records by op. Raises SystemExit if an op has several or the ledger does not add up."""
     run = folder / name
     command = [sys.executable, "-m", "pytest", "-p", "no:benchmark", "--model", "faults.mlir", "--op-by-op", "-q",
                "--backend", str(BACKENDS / "injector.py"), "--run-dir", str(run), "--no-cache", "--no-report",
@@ -68,13 +68,13 @@ def sweep(folder: Path, name: str, options: list[str], environment: Mapping[str,
 
 
 def label(record: Mapping[str, Any]) -> dict[str, Any]:
-    """What a record says of a fault."""
+    """The fields of a record that label a fault."""
     labels = {key: record[key] for key in ("status", "crash_kind", "overwritten_inputs")}
     return {key: value for key, value in labels.items() if value}
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs both sweeps and compares; exit code 1 where a label is wrong, a verdict changed or a record is lost."""
+    """Runs both sweeps and compares them; returns 1 if a label is wrong, a verdict changed or a record is missing."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--faults", type=int, default=500)
     parser.add_argument("--ops", type=int, help="default: twice as many")

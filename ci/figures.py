@@ -1,4 +1,4 @@
-"""Measured figures, and how they are printed: one line of a table each."""
+"""Measured figures, each printed as one line of a table."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Figure(NamedTuple):
-    """One measured number beside what it should be."""
+    """One measured number with its target."""
 
     what: str
     value: str
@@ -16,7 +16,7 @@ class Figure(NamedTuple):
 
 
 def print_figures(figures: Iterable[Figure]) -> int:
-    """Prints each figure as soon as it is taken; exit code 1 where a number is not met."""
+    """Prints each figure as soon as it is measured; returns 1 if any misses its target."""
     missed = 0
     for figure in figures:
         print(f"| {figure.what} | {figure.value} | {figure.target} | {'yes' if figure.met else 'no'} |", flush=True)

@@ -1,7 +1,7 @@
 """The tree that pyright and import-linter read: `build/lint/opscope/<room>`, as an installed wheel has it.
 
-Neither follows the import hook of an editable installation. The files are hard links (symbolic ones are skipped by
-import-linter), so that a finding's text is the checkout's own. Run as `python ci/lint_tree.py [ROOT [FOLDER]]`.
+Neither follows the import hook of an editable installation. The files are hard links to those of the checkout, because
+import-linter skips symbolic links. Run as `python ci/lint_tree.py [ROOT [FOLDER]]`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ ROOMS = ("harness", "compiler", "simulator", "models", "reports", "dashboards")
 
 
 def make(root: Path, folder: Path) -> Path:
-    """Links the tracked and new files of package and rooms below `folder`/opscope, made anew; returns `folder`."""
+    """Creates `folder`/opscope again with links to the tracked and new files of package and rooms; returns `folder`."""
     shutil.rmtree(folder, ignore_errors=True)
     command = [
         "git",

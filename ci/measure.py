@@ -1,7 +1,7 @@
 """The numbers of docs/measurements.md at full size: `make measure`. Starts command lines only; prints one table.
 
-Each figure is read from what a user's own command printed or stored, with the caches in a folder of their own, so
-that "caches empty" is true.
+Each figure comes from what a user's command prints or stores. The caches are in a separate folder, so that "caches
+empty" is true.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from bench import BIN, MODELS, ROOT, Bench, table
 from figures import Figure, print_figures
 
 LIMITS = {"test_split_chain[4000]": 0.5, "test_compile_one_op[0]": 0.015, "test_compile_one_op[2]": 0.015}
-"""Seconds that a benchmark's median round may take."""
+"""Benchmark -> seconds that its median round may take."""
 GROWTH = {
     "splitting 64,000 ops against 4,000": ("test_split_chain[64000]", "test_split_chain[4000]"),
     "compiling 20,000 ops against 1,250, level 0": ("test_compile_chain[20000-0]", "test_compile_chain[1250-0]"),
     "compiling 20,000 ops against 1,250, level 2": ("test_compile_chain[20000-2]", "test_compile_chain[1250-2]"),
 }
-"""Benchmarks of 16 times the ops: what is compared, the larger and the smaller."""
+"""What is compared -> the benchmark with 16 times the ops, and the smaller one."""
 MOST_GROWTH = 24
-"""Times the time that 16 times the ops may take: linear, and half as much again for the memory's sake."""
+"""Factor that 16 times the ops may take in time: linear growth, plus half as much again for memory effects."""
 
 
 def _op_milliseconds(run: dict) -> list[float]:
@@ -78,7 +78,7 @@ def sweeps(bench: Bench) -> Iterator[Figure]:
 
 
 def benchmarks(scratch: Path) -> Iterator[Figure]:
-    """Every benchmark's best round; splitting beside what it must not exceed."""
+    """Every benchmark's best and median round, with the limit if it has one, and the growth with 16 times the ops."""
     stored = scratch / "benchmarks.json"
     files = sorted(str(path) for path in (ROOT / "ci" / "benchmarks").glob("bench_*.py"))
     done = subprocess.run([BIN / "pytest", *files, "-q", "-p", "no:randomly", f"--benchmark-json={stored}"], cwd=ROOT)
@@ -119,12 +119,12 @@ def faults(scratch: Path) -> Figure:
 
 
 def overhead() -> Iterator[Figure]:
-    """What the harness itself costs on 20,000 synthetic ops with 200,000 uses, and the memory that it takes."""
+    """Time and memory that the harness itself takes for 20,000 synthetic ops with 200,000 uses."""
     ops, uses = 20_000, 200_000
     command = [sys.executable, "-m", "ci.benchmarks.overhead", "--ops", str(ops), "--uses", str(uses)]
     measured = json.loads(subprocess.run(command, cwd=ROOT, text=True, capture_output=True, check=True).stdout)
     limit, sweep_name = 3e-3 * ops + 30e-6 * uses, f"{ops:,} synthetic ops, {uses:,} uses, backend null"
-    # Of all its processes together: what others do on the machine does not count.
+    # The sum over its own processes, so that other work on the machine does not count.
     seconds, size = measured["cpu_seconds"], measured["bytes"] / 2**30
     value = f"{seconds:.0f} s, {measured['seconds']:.0f} s by the clock"
     yield Figure(f"{sweep_name}: processor time of the whole command", value, f"<= {limit:.0f} s", seconds <= limit)
@@ -133,7 +133,7 @@ def overhead() -> Iterator[Figure]:
 
 @contextlib.contextmanager
 def cluster(workers: int) -> Iterator[str]:
-    """A Dask scheduler and workers with one device each, here; the scheduler's address."""
+    """Starts a local Dask scheduler and workers with one device each; yields the scheduler's address."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
@@ -155,7 +155,7 @@ def cluster(workers: int) -> Iterator[str]:
 
 
 def scale(bench: Bench) -> Iterator[Figure]:
-    """A cluster of two workers against two workers of pytest: every op of the five models run, the whole command."""
+    """A cluster of two workers against two pytest workers: the whole command, running every op of the five models."""
     options = (MODELS[0], *(word for model in MODELS[1:] for word in ("--model", model)), "--no-cache", "--no-report")
     bench.sweep(*options)
     local, _ = bench.sweep(*options, "-n", "2")
@@ -167,7 +167,7 @@ def scale(bench: Bench) -> Iterator[Figure]:
 
 
 def slow_tests() -> Figure:
-    """The slow tests, all of them, at full size: the 200 mutants, each model's outputs, 20 kills of each kind."""
+    """Runs all slow tests at full size: the 200 mutants, each model's outputs, 20 kills of each kind."""
     environment = {**os.environ, "OPSCOPE_KILLS": "20"}
     done = subprocess.run([BIN / "pytest", "-m", "slow", "-q", "-s", "-rs"], cwd=ROOT, env=environment)
     return Figure("slow tests", f"exit {done.returncode}", "exit 0", done.returncode == 0)
@@ -191,11 +191,11 @@ GROUPS: dict[str, Callable[[Bench], Iterable[Figure]]] = {
     "nights": lambda bench: measure_nights.figures(bench.scratch),
     "dashboards": lambda bench: measure_dashboards.figures(bench.scratch),
 }
-"""Figures that are taken together, by the word that asks for them; in the order in which all are taken."""
+"""Name of a group of figures -> the function that measures it, in the order in which all groups are measured."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measures what is asked for, or everything; exit code 1 where a number is not met."""
+    """Measures the requested groups, or all of them; returns 1 if a figure misses its target."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("groups", nargs="*", metavar="GROUP", help=f"{', '.join(GROUPS)}; default: all")
     groups = parser.parse_args(arguments).groups

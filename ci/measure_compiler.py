@@ -14,11 +14,11 @@ from bench import MODELS, ROOT, Bench, compile_milliseconds, table
 from figures import Figure
 
 LEVELS = (0, 2)
-"""Optimization levels that are measured beside each other."""
+"""Optimization levels that are compared."""
 
 
 def whole(bench: Bench) -> Iterator[Figure]:
-    """The models of the main job as one program: outputs against the walk's, and every value on the way."""
+    """The models of the main job, each as one program: outputs and all intermediate values against the walk's."""
     for model in MODELS:
         for dtype, limit in (("float32", 0.999), ("bfloat16", 0.99)):
             for level in LEVELS:
@@ -33,7 +33,7 @@ def whole(bench: Bench) -> Iterator[Figure]:
 
 
 def levels(bench: Bench) -> Iterator[Figure]:
-    """The unique ops of the models at the highest level, beside the lowest: all right, and what compiling one takes."""
+    """The models' unique ops at the lowest and highest level: whether all are right, and the compile time of one."""
     for level in LEVELS:
         spent: list[float] = []
         for model in MODELS:
@@ -48,7 +48,7 @@ def levels(bench: Bench) -> Iterator[Figure]:
 
 
 def compile_times() -> Iterator[Figure]:
-    """Whole models compiled, processor time and by the clock."""
+    """Compile times of whole models, as processor time and wall time."""
     for row in table("ci.benchmarks.bench_whole", "resnet50", "bert_base"):
         cpu, clock = float(row["CPU s"]), float(row["clock s"])
         name = f"{row['model']} compiled whole, level {row['level']}"
@@ -77,7 +77,7 @@ def conformance() -> Iterator[Figure]:
 
 
 def mutants(count: int = 10_000) -> Figure:
-    """Changed texts of the specification's cases: whatever becomes of one is typed."""
+    """Mutated texts of the specification's cases: each must compile or end with a typed error."""
     done = subprocess.run(
         [sys.executable, "-m", "opscope.compiler.tests.mutations", "--count", str(count)],
         cwd=ROOT, text=True, capture_output=True,

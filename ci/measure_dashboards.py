@@ -1,7 +1,7 @@
 """The dashboards' numbers: `python ci/measure_dashboards.py [DATABASE_URL]`; `make measure` prints them too.
 
-From nothing to a served dashboard over the demo's thirty nights, the same again, and how long queries of charts take,
-also over another database where a URL is given.
+Measures the time from nothing to a served dashboard over the demo's thirty nights, the same a second time, and how long
+the queries of charts take, also on another database if a URL is given.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ BIN = Path(sys.executable).parent
 
 
 class Dashboard:
-    """`opscope` with caches, home and working folder of its own."""
+    """Runs `opscope` with its own caches, home and working folder."""
 
     def __init__(self, scratch: Path) -> None:
         self.scratch = scratch
@@ -30,19 +30,19 @@ class Dashboard:
                             "OPSCOPE_DASHBOARD_HOME": str(scratch / "home")}  # fmt: skip
 
     def timed(self, *arguments: str) -> tuple[float, str]:
-        """Seconds and stdout of one command."""
+        """Runs one command; returns its seconds and stdout."""
         started = time.monotonic()
         done = subprocess.run([BIN / "opscope", *arguments], cwd=self.scratch, env=self.environment, text=True,
                               stdout=subprocess.PIPE, check=True)  # fmt: skip
         return time.monotonic() - started, done.stdout
 
     def charts(self) -> list[float]:
-        """Seconds of every chart's query; raises CalledProcessError where one fails."""
+        """Seconds of every chart's query. Raises CalledProcessError if one fails."""
         return [row["seconds"] for row in json.loads(self.timed("dashboard", "check", "--json")[1])]
 
 
 def p95(seconds: list[float]) -> float:
-    """What 95 % of the queries stay below."""
+    """The time that 95 % of the queries stay below."""
     return statistics.quantiles(seconds, n=20)[-1]
 
 
@@ -71,7 +71,7 @@ def figures(scratch: Path, url: str | None = None) -> Iterator[Figure]:
 
 
 def main() -> int:
-    """Measures and prints; exit code 1 where a number is not met."""
+    """Measures and prints the figures; returns 1 if one misses its target."""
     with tempfile.TemporaryDirectory() as scratch:
         return print_figures(figures(Path(scratch), *sys.argv[1:2]))
 

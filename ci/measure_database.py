@@ -1,8 +1,8 @@
 """The database's numbers: `python ci/measure_database.py`; `make measure` prints them too.
 
-Publishing 100,000 op tests of 60 models into an empty database, the same a night later, one of them again, and the
-page of a night of 60 models. Databases are SQLite, and PostgreSQL where OPSCOPE_MEASURE_POSTGRES names a server.
-Seconds are of the whole command, as a user waits for it.
+Measures publishing 100,000 op tests of 60 models to an empty database, the same a night later, one of them again, and
+the page of a night of 60 models. The databases are SQLite, and PostgreSQL if OPSCOPE_MEASURE_POSTGRES names a server.
+The seconds are those of the whole command, as a user waits for it.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ NIGHTS = ("2026-11-20", "2026-11-21")
 
 
 def timed(*arguments: str | Path) -> float:
-    """Seconds of one command."""
+    """Runs one command and returns its seconds."""
     started = time.monotonic()
     subprocess.run([BIN / "opscope", *arguments], check=True, stdout=subprocess.DEVNULL)
     return time.monotonic() - started
 
 
 def publishing(what: str, scratch: Path, url: str) -> Iterator[Figure]:
-    """Two nights one after the other, and the second again; nothing without a URL."""
+    """Publishes two nights one after the other, and the second again; yields nothing without a URL."""
     first, second = (scratch / night for night in NIGHTS)
     for when, run in (("an empty database", first), ("a night later", second), ("again, unchanged", second)):
         if url:
@@ -57,7 +57,7 @@ def figures(scratch: Path, op_tests: int = 100_000, page_tests: int = 10_000) ->
 
 
 def main() -> int:
-    """Measures and prints; exit code 1 where a number is not met."""
+    """Measures and prints the figures; returns 1 if one misses its target."""
     with tempfile.TemporaryDirectory() as scratch:
         return print_figures(figures(Path(scratch)))
 

@@ -1,7 +1,7 @@
 """What a night and a gate add to the sweeps that they start: `python ci/measure_nightly.py`; `make measure` prints it.
 
-Processor time of the whole command with its children, over five models none of which changed: every verdict is kept, so
-that what is left is collection, and what is measured here: publishing, comparing, the report, the summary.
+Measures the processor time of the whole command with its children, over five unchanged models. Every verdict is kept,
+so the rest is collection, and what is measured here: publishing, comparing, the report, the summary.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from figures import Figure, print_figures
 BIN = Path(sys.executable).parent
 MODELS = ("mnist_mlp", "resnet50", "bert_base", "vit_base", "gpt2_small")
 MOST = 15.0
-"""Seconds of the processor that a night may take beside its sweep."""
+"""Seconds of processor time that a night may add to its sweep."""
 
 
 def cpu(command: Sequence[str | Path], folder: Path, environment: dict[str, str]) -> float:
-    """Seconds of the processor that a command and its children take; it must end with 0."""
+    """Runs a command, which must end with 0; returns the processor time of it and its children in seconds."""
     before = os.times()
     subprocess.run(command, cwd=folder, env=environment, check=True, stdout=subprocess.DEVNULL)
     after = os.times()
@@ -30,7 +30,7 @@ def cpu(command: Sequence[str | Path], folder: Path, environment: dict[str, str]
 
 
 def figures(folder: Path) -> Iterator[Figure]:
-    """The second of two equal nights, and a gate against it, each beside the bare sweep."""
+    """The second of two equal nights, and a gate against it, each compared with the bare sweep."""
     environment = {**os.environ, "OPSCOPE_CACHE_DIR": str(folder / "cache")}
     place = folder / "nights"
     place.mkdir(parents=True)

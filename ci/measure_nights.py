@@ -1,8 +1,8 @@
 """The numbers of a year of nights: `python ci/measure_nights.py`; `make measure` prints them too.
 
-1,000,000 op tests of 37 nights in SQLite, and, on the server that OPSCOPE_MEASURE_POSTGRES names, 10,000,000 op tests
-of 365 nights in PostgreSQL: every chart's query of every dashboard with the filters that it has when it is opened, and
-the comparison of the two newest nights.
+Measures 1,000,000 op tests of 37 nights in SQLite, and 10,000,000 op tests of 365 nights in PostgreSQL on the server
+that OPSCOPE_MEASURE_POSTGRES names: the query of every chart of every dashboard, with the filters that the dashboard
+opens with, and the comparison of the two newest nights.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ OF_A_NIGHT = 27_400
 
 
 def figures(scratch: Path) -> Iterator[Figure]:
-    """Every figure in order; those of PostgreSQL where a server is named."""
+    """Every figure in order; those of PostgreSQL only if a server is named."""
     yield from _of(scratch, f"sqlite:///{scratch}/year.sqlite", 37, 2.0)
     with scratch_postgres.database() as url:
         if url:
@@ -48,7 +48,7 @@ def _of(scratch: Path, url: str, nights: int, limit: float) -> Iterator[Figure]:
 
 
 def diff_seconds(url: str) -> tuple[float, float]:
-    """Seconds of `opscope diff`, and what the command itself takes of the processor."""
+    """Seconds of `opscope diff`, and the processor time of the command itself."""
     before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
     subprocess.run([BIN / "opscope", "diff", "--db", url], check=True, stdout=subprocess.DEVNULL)
     seconds, after = time.monotonic() - started, resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -56,7 +56,7 @@ def diff_seconds(url: str) -> tuple[float, float]:
 
 
 def main() -> int:
-    """Measures and prints; exit code 1 where a number is not met."""
+    """Measures and prints the figures; returns 1 if one misses its target."""
     with tempfile.TemporaryDirectory() as scratch:
         return print_figures(figures(Path(scratch)))
 

@@ -1,9 +1,9 @@
 """A database of many nights: `python ci/nights_at_scale.py URL --nights 365 --op-tests 27400`.
 
-The two newest nights are published as any other, a tenth of their failures different; the earlier ones are copies of
-these two in turn, row by row and with all that was counted of them, a day apart. So every row of every table is one
-that publishing wrote, but for its night and its time. URL names an empty SQLite or PostgreSQL database; a fill that
-was interrupted goes on where it stopped.
+The two newest nights are published as usual and differ in a tenth of their failures. The earlier ones are copies of
+these two in turn, row by row and with all their counts, one day apart. So every row of every table is as publishing
+wrote it, except for its night and its time. URL names an empty SQLite or PostgreSQL database; an interrupted fill
+continues where it stopped.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ import sqlalchemy as sa
 BIN = Path(sys.executable).parent
 MODELS = 60
 PLACED = ("night_id", "run_id", "superseded_by")
-"""Columns that say which night or run a row is of."""
+"""Columns with the night or run of a row."""
 
 
 def fill(url: str, nights: int, op_tests: int) -> int:
-    """Fills the database with that many nights of that many op tests each; how many op tests it has then."""
+    """Fills the database with `nights` nights of `op_tests` op tests each; returns how many op tests it then has."""
     engine = sa.create_engine(url)
     if not sa.inspect(engine).has_table("nights"):
         publish(url, op_tests)
@@ -38,13 +38,13 @@ def fill(url: str, nights: int, op_tests: int) -> int:
             _copy(engine, newest, back, oldest=back == nights - 1)
     with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
         connection.execute(sa.text("ANALYZE" if engine.dialect.name == "sqlite" else "VACUUM ANALYZE"))
-        if engine.dialect.name == "postgresql":  # what was filled is written out now, not while it is measured
+        if engine.dialect.name == "postgresql":  # writes the new data out now, not during a measurement
             connection.execute(sa.text("CHECKPOINT"))
         return connection.scalar(sa.text("SELECT COUNT(*) FROM op_tests")) or 0
 
 
 def publish(url: str, op_tests: int, today: datetime | None = None) -> None:
-    """Publishes three nights up to today, the first of which the other two are compared with, and removes that one."""
+    """Publishes three nights up to today and removes the first, which is only there for comparison."""
     today = today or datetime.now(UTC)
     with tempfile.TemporaryDirectory() as scratch:
         for ago in (2, 1, 0):
@@ -66,12 +66,12 @@ def publish(url: str, op_tests: int, today: datetime | None = None) -> None:
 
 
 def _name(newest: Sequence[str], back: int) -> str:
-    """The id of the night that is so many days before the newest."""
+    """The id of the night `back` days before the newest."""
     return newest[back] if back < 2 else f"{newest[back % 2]}-{back:03}"
 
 
 def _copy(engine: sa.Engine, newest: Sequence[str], back: int, oldest: bool) -> None:
-    """Makes the night `back` days before the newest, in one transaction; nothing where it is there."""
+    """Copies a night to `back` days before the newest, in one transaction; does nothing if that night exists."""
     sqlite = engine.dialect.name == "sqlite"
     days, source = back - back % 2, newest[back % 2]
     earlier = (
@@ -89,7 +89,7 @@ def _copy(engine: sa.Engine, newest: Sequence[str], back: int, oldest: bool) -> 
         query = sa.text("SELECT 1 FROM nights WHERE night_id = :night")
         if connection.scalar(query, {"night": _name(newest, back)}):
             return
-        if not sqlite:  # what is copied refers to what is there
+        if not sqlite:  # the copied rows refer only to existing rows
             connection.execute(sa.text("SET LOCAL session_replication_role = replica"))
         for table, columns in _tables(connection):
             changed = {**shifted, "label": date} if table == "nights" else shifted
@@ -104,7 +104,7 @@ def _copy(engine: sa.Engine, newest: Sequence[str], back: int, oldest: bool) -> 
 
 
 def _tables(connection: sa.Connection) -> Iterator[tuple[str, list[str]]]:
-    """Every table whose rows are of a night or of a run, with its columns; one that others refer to before these."""
+    """Every table whose rows belong to a night or a run, with its columns; referenced tables come first."""
     inspector = sa.inspect(connection)
     for table, _ in inspector.get_sorted_table_and_fkc_names():
         columns = [column["name"] for column in inspector.get_columns(table)] if table else []
@@ -114,7 +114,7 @@ def _tables(connection: sa.Connection) -> Iterator[tuple[str, list[str]]]:
 
 @contextmanager
 def _without_indexes(engine: sa.Engine) -> Iterator[None]:
-    """Takes the indexes of PostgreSQL's op tests away and makes them again, but for the two that finding rows takes."""
+    """Drops PostgreSQL's indexes on op tests and creates them again, except the two that finding rows needs."""
     if engine.dialect.name == "sqlite":
         yield
         return
@@ -134,7 +134,7 @@ def _without_indexes(engine: sa.Engine) -> Iterator[None]:
 
 
 def main() -> int:
-    """Fills the database and says how large it is."""
+    """Fills the database and prints how large it is."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("url")
     parser.add_argument("--nights", type=int, default=365)

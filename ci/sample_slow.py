@@ -14,7 +14,7 @@ from collections.abc import Iterable
 
 
 def choose(node_ids: Iterable[str], seed: int, count: int) -> list[str]:
-    """`count` node ids from as many files; whichever order the ids arrive in."""
+    """Chooses `count` node ids, each from another file; the order of `node_ids` does not matter."""
     files: dict[str, list[str]] = {}
     for node_id in sorted(node_ids):
         files.setdefault(node_id.partition("::")[0], []).append(node_id)
@@ -33,7 +33,7 @@ def collect() -> list[str]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Draw the sample and run it; 0 as well where there is no slow test at all."""
+    """Draws the sample and runs it; returns pytest's exit code, or 0 if there are no slow tests."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--count", type=int, default=6)

@@ -1,5 +1,7 @@
-"""Empty PostgreSQL databases to measure in, on the server that OPSCOPE_MEASURE_POSTGRES names by the URL of any of its
-databases; each is dropped when its figures are taken."""
+"""Creates empty PostgreSQL databases for measurements and drops each one after its figures are measured.
+
+OPSCOPE_MEASURE_POSTGRES is the URL of any database on the server.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ SERVER = "OPSCOPE_MEASURE_POSTGRES"
 
 @contextmanager
 def database() -> Iterator[str]:
-    """The URL of a new, empty database; an empty text where no server is named."""
+    """Yields the URL of a new, empty database; an empty text if no server is named."""
     if not os.environ.get(SERVER):
         yield ""
         return

@@ -1,10 +1,10 @@
 """Walks through a page of docs/guide: writes its files and runs its commands in an empty folder, as a reader would.
 
     ```yaml file=nightly.yaml      a file of that name
-    ```console                     `$ command`, then lines that its output must hold, in this order; `...` is any text
-                                   `$ command   # exit code 1` ends with that code, any other with 0
+    ```console                     `$ command`, then lines that its output must contain in this order; `...` is any text
+                                   `$ command   # exit code 1` must end with that code, any other command with 0
 
-`python ci/walk.py docs/guide/ci_owner.md [FOLDER]` says where the page is wrong; exit code 1 then.
+`python ci/walk.py docs/guide/ci_owner.md [FOLDER]` prints where the page is wrong; the exit code is 1 if it is.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ FENCE = re.compile(r"^```(?P<kind>\w+)(?P<more>[^\n]*)\n(?P<text>.*?)^```$", re.
 EXIT = re.compile(r"\s+# exit code (\d+)$")
 ANY = "..."
 TIMEOUT = 900.0
-"""Seconds of one command."""
+"""Seconds that one command may take."""
 
 
 @dataclass(frozen=True)
 class File:
-    """A file that the reader is told to write."""
+    """A file that the page asks the reader to write."""
 
     name: str
     text: str
@@ -35,16 +35,16 @@ class File:
 
 @dataclass(frozen=True)
 class Command:
-    """A command that the reader is told to give."""
+    """A command that the page asks the reader to run."""
 
     line: str
     code: int
     expected: tuple[str, ...]
-    """Lines of its output, in order; others may stand between them."""
+    """Expected lines of its output, in order; other lines may be between them."""
 
 
 def steps(page: str) -> Iterator[File | Command]:
-    """What a page tells its reader to do, in order."""
+    """The files and commands of a page, in order."""
     for block in FENCE.finditer(page):
         name = re.search(r"file=(\S+)", block["more"])
         if name:
@@ -65,7 +65,7 @@ def _commands(text: str) -> Iterator[Command]:
 
 
 def missing(expected: tuple[str, ...], output: str) -> str:
-    """The first of the lines that the output does not hold after those before it; empty: it holds them all."""
+    """Returns the first expected line that is missing from the output, in order; empty if none is missing."""
     lines = [" ".join(line.split()) for line in output.splitlines()]
     place = 0
     for expected_line in expected:
@@ -78,7 +78,7 @@ def missing(expected: tuple[str, ...], output: str) -> str:
 
 
 def walk(page: Path, folder: Path, environment: Mapping[str, str] | None = None) -> list[str]:
-    """Does what the page tells in `folder`; what went otherwise, with the output. It ends at the first such thing."""
+    """Writes the page's files and runs its commands in `folder`; stops at the first problem and returns it as lines."""
     variables = {**os.environ, **(environment or {})}
     variables["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{variables.get('PATH', '')}"
     variables.setdefault("COLUMNS", "160")

@@ -16,7 +16,7 @@ from opscope.dashboards.home import CONSTRAINTS, REQUIREMENTS, Home
 
 STAMP = ".complete"
 PYTHONS = ("3.11", "3.12", "3.10")
-"""Versions of Python that the pinned packages have wheels for; the first one is the one that is tested."""
+"""Versions of Python that the pinned packages have wheels for; the tested one comes first."""
 EVERY = 5.0
 """Seconds between two lines of progress."""
 

@@ -29,7 +29,7 @@ class Results:
 
 
 def results_uri(url: str | None) -> Results:
-    """The database at `url`, by default the one that runs here publish to. Raises an error if it cannot be read."""
+    """The database at `url`, by default where runs in this folder publish. Raises an error if it cannot be read."""
     import sqlalchemy as sa
 
     from opscope.reports.database.database import parse_url, shown, views

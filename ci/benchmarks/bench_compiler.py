@@ -1,8 +1,8 @@
 """How long compiling takes: chains of up to 20,000 ops at each optimization level, and one op.
 
 `python -m pytest ci/benchmarks/bench_compiler.py` prints the table. A chain repeats a product with a bias, a ReLU, an
-exponential between two transposes and a residual sum; four times the ops should take four times as long. Seconds are
-the processor's, so that other work on the machine does not count.
+exponential between two transposes and a residual sum; four times the ops should take four times as long. The seconds
+are processor time, so that other work on the machine does not count.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ ADD = """func.func @main(%x: tensor<128x768xf32>, %y: tensor<128x768xf32>) -> te
 
 @cache
 def chain(ops: int) -> str:
-    """A module of about so many ops."""
+    """A module of about `ops` ops."""
     count = ops // OPS
     layers = "".join(LAYER.format(i=i, p=i - 1) for i in range(1, count + 1))
     kind = "tensor<64x64xf32>"

@@ -1,4 +1,4 @@
-"""What a user waits for beside the ops themselves: a verdict, a page, a compiler that starts, one op compiled.
+"""How long a user waits apart from running ops: for a verdict, a page, the start of a compiler, one compiled op.
 
 `python -m pytest ci/benchmarks/bench_everyday.py` prints the table.
 """
@@ -29,7 +29,7 @@ def test_verdict_on_25_million_elements(benchmark: Any) -> None:
 
 
 def test_numpy_correlation_of_the_same(benchmark: Any) -> None:
-    """The peer: what NumPy takes for the correlation alone."""
+    """For comparison: how long NumPy takes for the correlation alone."""
     benchmark.pedantic(np.corrcoef, (GOLDEN, GOT), {"dtype": np.float64}, rounds=1)
 
 

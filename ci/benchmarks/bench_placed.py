@@ -28,12 +28,12 @@ SEED = 0
 
 
 def pcc(a: np.ndarray, b: np.ndarray) -> float:
-    """Pearson's correlation of all elements."""
+    """Pearson correlation over all elements."""
     return float(np.corrcoef(np.ravel(a).astype(np.float64), np.ravel(b).astype(np.float64))[0, 1])
 
 
 def golden(name: str, arguments: list[np.ndarray]) -> list[np.ndarray]:
-    """XLA's results."""
+    """XLA's results for a model."""
     import jax
 
     built = registry.get(name).build("float32")
@@ -48,21 +48,21 @@ class Measured:
 
     epochs: int
     fused: int
-    """Ops that are fused."""
+    """Number of fused ops."""
     placed_bits: bool
-    """Whether the planned program's results are those of the same program without a plan, bit for bit."""
+    """Whether the planned program's results equal those of the same program without a plan, bit for bit."""
     core_bits: bool
-    """Whether they are so core by core."""
+    """Whether they are also equal if it runs core by core."""
     ttnn: tuple[float, ...]
     """PCC of each result against the TTNN route."""
     xla: tuple[float, ...]
     """PCC of each result against XLA."""
     seconds: float
-    """Of the run without a plan."""
+    """Seconds of the run without a plan."""
 
 
 def measured(name: str, arch: str, policy: str, acc: str) -> Measured:
-    """Plans a model, runs it with its plan, without, and core by core, and compares."""
+    """Plans a model, runs it with its plan, without it, and core by core, and compares the results."""
     exported = export_model(registry.get(name))
     arguments = [draw(spec.law, spec.shape, spec.dtype, SEED, i) for i, spec in enumerate(exported.arguments)]
     config = Configuration()

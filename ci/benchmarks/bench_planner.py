@@ -28,7 +28,7 @@ ARCHS = ("grayskull", "wormhole_b0")
 
 
 def layers(count: int) -> BudaGraph:
-    """`count` layers of a product, an addition and a gelu, which are fused."""
+    """A graph of `count` layers, each a product, an addition and a gelu, which are fused."""
     builder = GraphBuilder("layers")
     value = builder.source("x", NodeKind.INPUT, TensorShape.of((128, 1024)))
     bias = builder.source("b", NodeKind.PARAMETER, TensorShape.of((128, 1024)))

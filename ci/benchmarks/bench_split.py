@@ -1,7 +1,7 @@
 """How long splitting takes: module text in, ids and single-op modules out.
 
-`python -m pytest ci/benchmarks/bench_split.py` prints the table. The peers' splitter needs 71 s for a chain of
-4,000 additions and grows with the square of the length (facts of tt-mlir's op-by-op infrastructure, measured).
+`python -m pytest ci/benchmarks/bench_split.py` prints the table. For comparison: the splitter of tt-mlir's op-by-op
+infrastructure takes 71 s for a chain of 4,000 additions, and its time grows with the square of the length (measured).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from opscope.harness.prepare.split import split_module
 
 
 def chain(length: int, distinct: bool) -> str:
-    """`length` additions, one after another: all the same op, or each with a constant of its own."""
+    """A chain of `length` additions: all the same op, or each with its own constant if `distinct`."""
     lines = []
     for i in range(1, length + 1):
         term = "%b"

@@ -2,8 +2,8 @@
 
     python ci/benchmarks/overhead.py --ops 20000 --uses 200000
 
-The export folders are written here, so that neither export, compiler, simulator nor goldens take any time: all of the
-command is overhead, report and database included. Prints one JSON object.
+The export folders are written here, so that export, compiler, simulator and goldens take no time: all that the command
+takes is overhead, including report and database. Prints one JSON object.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ BIN = Path(sys.executable).parent
 
 
 def rows(model: str, first: int, ops: int, uses: int) -> list[OpRow]:
-    """`ops` rows of one model with `uses` uses each, told as fully as a real export tells them."""
+    """`ops` rows of one model with `uses` uses each, with all the fields of a real export."""
     rows_of_model = []
     for n in range(first, first + ops):
         shape = (1 + n % 61, 1 + n // 61)
@@ -62,7 +62,7 @@ def rows(model: str, first: int, ops: int, uses: int) -> list[OpRow]:
 
 
 def export(folder: Path, cache: Path, models: int, ops: int, uses: int) -> None:
-    """Files of `models` models, and the finished export folder of each, as if it had been made before."""
+    """Writes the files of `models` models, and the finished export folder of each, as an earlier export would."""
     for index in range(models):
         path = folder / f"synthetic{index:02d}.mlir"
         path.write_text(MODULE.format(n=index + 1))
@@ -81,7 +81,7 @@ def export(folder: Path, cache: Path, models: int, ops: int, uses: int) -> None:
 
 
 def run(folder: Path, cache: Path, *options: str) -> dict[str, float]:
-    """Seconds of the sweep by the clock and of all processors, and the most memory that its processes held at once."""
+    """Runs the sweep; returns its wall time and processor time in seconds, and the peak memory of its processes."""
     command = [BIN / "pytest", "-p", "no:benchmark", "--model", str(folder / "*.mlir"), "--op-by-op", "-q",
                "--backend", "null", *options]  # fmt: skip
     environment = {**os.environ, "OPSCOPE_CACHE_DIR": str(cache)}
@@ -93,7 +93,7 @@ def run(folder: Path, cache: Path, *options: str) -> dict[str, float]:
         for process in (child, *_children(child)):
             try:
                 resident += process.memory_info().rss
-            except psutil.Error:  # it ended meanwhile
+            except psutil.Error:  # the process has ended
                 continue
         most = max(most, resident)
         time.sleep(0.1)
