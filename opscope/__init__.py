@@ -1,6 +1,6 @@
 """opscope: a test-and-regression harness for ML compilers.
 
-The public door: every name that the documentation imports is here and is loaded on first use (docs/python.md).
+Every public name, as docs/python.md lists them, can be imported from here. It is loaded on first use.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ NAMES = {
 
 __all__ = sorted(NAMES)  # pyright: ignore[reportUnsupportedDunderAll]
 
-if str(HOME) not in __path__:  # the rooms of a checkout lie beside this folder
+if str(HOME) not in __path__:  # in a checkout, `harness`, `models` and so on are beside this folder
     __path__.append(str(HOME))
 
 old_names.install()
 
 
 def __getattr__(name: str) -> Any:
-    """A public name, imported now. Raises AttributeError for any other."""
+    """Imports a public name and returns it. Raises AttributeError for any other name."""
     if name not in NAMES:
         raise AttributeError(f"module 'opscope' has no attribute {name!r}")
     module = import_module(f"opscope.{NAMES[name]}")

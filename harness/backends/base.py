@@ -1,4 +1,4 @@
-"""What a backend is: a name, its stages, a function that takes a job through one of them, and what else it can do."""
+"""The interface of a backend: a name, stages, a function that takes a job through one stage, and optional abilities."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ class StageError(Exception):
 
 
 class StageCrashError(StageError):
-    """A signal ended a program that a stage started: the op's record says `crashed` with this kind."""
+    """A signal ended a program that a stage started. The op's record gets the status `crashed` and this kind."""
 
     def __init__(self, kind: str, message: str, diagnostic: str = "") -> None:
         super().__init__(message, diagnostic)
         self.kind = kind
-        """As in a record: `signal SIGSEGV`."""
+        """`kind` is written as in a record: `signal SIGSEGV`."""
 
 
-class Declined(Exception):  # noqa: N818 - it is no error: the op is not for this backend
-    """The backend does not take such an op: its record says `skipped` and why."""
+class Declined(Exception):  # noqa: N818 - not an error: the op is not for this backend
+    """The backend does not take such an op. The op's record gets the status `skipped` and the reason."""
 
 
 class Watch(Protocol):
@@ -44,7 +44,7 @@ class Watch(Protocol):
 
     @property
     def expected(self) -> Mapping[str, tuple[TensorDesc, ...]]:
-        """Path of each op of the program -> types of its results. The op's location begins with that path."""
+        """Returns path of each op of the program -> types of its results. The op's location begins with that path."""
         ...
 
     def begin(self, paths: frozenset[str]) -> None:
@@ -58,28 +58,28 @@ class Watch(Protocol):
 
 @dataclass
 class Job:
-    """One op on its way up the ladder. Stages read what earlier ones left in `state`."""
+    """One op on its way up the ladder. Stages pass values on to later ones in `state`."""
 
     op_id: str
     module: bytes
     """Single-op StableHLO module, MLIR bytecode."""
     inputs: list[np.ndarray]
-    """Fresh copies: a backend that writes to them harms nobody. Filled just before `run`, empty in earlier stages."""
+    """Fresh copies, so that a backend may write to them. Filled just before `run`, empty in earlier stages."""
     options: ResultOptions
-    """What the user asked for; None means the backend's default."""
+    """The user's options; None means the backend's default."""
     results: tuple[TensorDesc, ...] = ()
     """Shapes and types of the results, as the module declares them."""
     argument_types: tuple[str, ...] = ()
-    """`input` or `parameter` per argument of a whole model; empty: all are inputs."""
+    """`input` or `parameter` for each argument of a whole model. If empty, all are inputs."""
     ir_dir: Path | None = None
-    """Where to dump each stage's IR with `--keep-ir`; None without."""
+    """The folder for each stage's IR with `--keep-ir`, otherwise None."""
     state: dict[Stage, Any] = field(default_factory=dict)
     # filled by the stages
     outputs: list[np.ndarray] = field(default_factory=list)
     inputs_after: list[np.ndarray] | None = None
-    """What the device's copies of the inputs held after the run; None: `inputs` themselves are what it worked on."""
+    """The device's copies of the inputs after the run. None if the device worked on `inputs` themselves."""
     input_descs: list[TensorDesc] = field(default_factory=list)
-    """With the layout, buffer and grid that the compiler chose."""
+    """Descriptions with the layout, buffer and grid that the compiler chose."""
     output_descs: list[TensorDesc] = field(default_factory=list)
     ran_on: str = "none"
     cycles: int | None = None
@@ -88,11 +88,11 @@ class Job:
     dram_peak_bytes: int | None = None
     pipeline: str = ""
     watch: Watch | None = None
-    """Receives the values inside a model as one program. A backend that shows none ignores it."""
+    """Receives the values inside a model that runs as one program. A backend that cannot show them ignores it."""
 
 
 def refuse(backend: str, options: ResultOptions, *names: str) -> None:
-    """Raises InputError where an option is asked of a backend that cannot do it."""
+    """Raises InputError if one of the options `names` is set, because the backend does not support it."""
     usual = ResultOptions()
     for name in names:
         value, without = getattr(options, name), getattr(usual, name)
@@ -102,7 +102,7 @@ def refuse(backend: str, options: ResultOptions, *names: str) -> None:
 
 
 def exact_host(backend: str, options: ResultOptions) -> Target:
-    """The host in exact IEEE arithmetic. Raises InputError where a device's numbers are asked for."""
+    """The host in exact IEEE arithmetic. Raises InputError if the options ask for a device's number formats."""
     refuse(backend, options, "data_format", "math_fidelity", "amp_level")
     return Target(card_type="host", float_format=None, math_fidelity="exact")
 
@@ -112,7 +112,7 @@ class Piece:
     """One op of the program that a backend compiled."""
 
     program: int
-    """The program that it stands in; 0 is the entry."""
+    """The number of its program; 0 is the entry."""
     op_id: str
     op_name: str
     text: str
@@ -120,13 +120,13 @@ class Piece:
     inputs: tuple[TensorDesc, ...]
     outputs: tuple[TensorDesc, ...]
     location: str
-    """Begins with the path of the op that it was made for."""
+    """The location, which begins with the path of the op that it was compiled from."""
     attributes: dict[str, str]
     held_to: str
-    """The StableHLO op whose tolerance applies; empty where none is known."""
+    """The StableHLO op whose tolerance applies; empty if none is known."""
     combines: dict[str, str]
     meaning: str
-    """StableHLO text that computes the same from the same operands; empty where no single op does."""
+    """StableHLO text that computes the same from the same operands; empty if no single op does."""
 
 
 OnPiece = Callable[[int, Callable[[], list[np.ndarray]]], "Sequence[np.ndarray] | None"]
@@ -144,58 +144,64 @@ class Apart(Protocol):
 
     @property
     def moves(self) -> int:
-        """Number of ops that only move data and are therefore no piece."""
+        """The number of ops that are not pieces because they only move data."""
         ...
 
     def run(self, inputs: Sequence[np.ndarray], on_piece: OnPiece) -> None:
-        """Runs the whole program and calls `on_piece` after each piece. Raises StageError where the device refuses."""
+        """Runs the whole program and calls `on_piece` after each piece. Raises StageError if the device refuses."""
         ...
 
 
 class Backend(ABC):
     """A compiler and what it runs on. One file each in harness/backends/, or entry point `opscope.backends`.
 
-    Attributes with a value are abilities that a backend may declare, and their defaults: the rest of the harness asks
-    for these, never for a backend's name. A flag is written as `flag = True` in the class body: pytest processes read
-    it from the source (`registry.declares`), because importing a compiler takes seconds.
+    Attributes with a default value are abilities that a backend may declare. The rest of the harness checks these,
+    never a backend's name. A flag must be written as `flag = True` in the class body: pytest processes read it from
+    the source (`registry.declares`), because importing a compiler takes seconds.
     """
 
     name: str
-    """What records and `--backend` call it; a class attribute where the file decides it."""
+    """Its name in records and in `--backend`; a class attribute if the file decides it."""
     stages: tuple[Stage, ...]
-    """In climbing order, without `split` and `compare`, which are the harness's own. The last one is `run`."""
+    """Its stages in order, without `split` and `compare`, which belong to the harness. The last one is `run`."""
     lasting: bool = False
     """Whether fingerprint and target follow from this project's sources and the installed packages alone. A run whose
     verdicts are all kept then need not start the backend."""
     compile_depths: Mapping[Stage, str] = MappingProxyType({})
-    """The compiler's own name of the depth that an op has reached with each stage, for a record's `compile_depth`."""
+    """Stage -> the compiler's own name for the depth that an op has then reached, for a record's `compile_depth`."""
     takes_apart: bool = False
-    """Whether `take_apart` hands over the compiled program: the workflows that run its ops need that."""
+    """Whether `take_apart` returns the compiled program, which the workflows that run its ops need."""
     in_op_table: bool = False
     """Whether `opscope ops` shows this backend's expected failures: its ops are those of the op table."""
 
     @abstractmethod
     def target(self, options: ResultOptions) -> Target:
-        """What `options` asks for. Raises InputError where there is no such board or format."""
+        """Returns the target that `options` ask for. Raises InputError if there is no such board or format."""
 
     @abstractmethod
     def fingerprint(self) -> str:
-        """Changes whenever a result could: versions and sources of the compiler and of what runs its output."""
+        """Returns a text that changes whenever a result could.
+
+        It covers versions and sources of the compiler and of the software that runs its output.
+        """
 
     @abstractmethod
     def climb(self, stage: Stage, job: Job) -> None:
-        """Takes `job` through `stage`. Raises StageError where the stage refuses it, Declined for an op not for it."""
+        """Takes `job` through `stage`.
+
+        Raises StageError if the stage refuses it, Declined if the op is not for this backend.
+        """
 
     @abstractmethod
     def available(self) -> str | None:
-        """None where usable on this machine, else the line that makes it so."""
+        """Returns None if the backend is usable on this machine, otherwise the command that makes it usable."""
 
     def warm_up(self) -> None:  # noqa: B027 - most backends have nothing to prepare
-        """Called once, before the first op's clock runs. Whatever it raises is only logged."""
+        """Called once, before the first op is timed. Any exception is only logged."""
 
     def take_apart(self, module: bytes, options: ResultOptions, argument_types: tuple[str, ...] = ()) -> Apart:
-        """Compiles a module whole and hands over its ops. Raises StageError where a stage refuses it.
+        """Compiles a whole module and returns its ops. Raises StageError if a stage refuses it.
 
-        `argument_types` are those of `Job`: which arguments of a whole model stay from run to run.
+        `argument_types` is as in `Job`: which arguments of a whole model stay the same from run to run.
         """
         raise NotImplementedError(f"backend {self.name} does not hand over its program")

@@ -1,7 +1,7 @@
-"""The Buda route: an op planned onto cores as TT-Buda does, its netlist run on the simulated card.
+"""The Buda route: plans an op onto cores as TT-Buda does, and runs its netlist on the simulated card.
 
-Stages are TT-Buda's compile depths; `run` is BACKEND_GOLDEN_VERIFY, where the placed program must agree with the same
-graph unplaced bit for bit, `compare` is FULL.
+Stages are TT-Buda's compile depths. `run` is BACKEND_GOLDEN_VERIFY: the placed program must give the same bits as the
+unplaced graph. `compare` is FULL.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ class Buda(Backend):
     stages = (*map(Stage, DEPTHS), Stage.RUN)
 
     def target(self, options: ResultOptions) -> Target:
-        """The simulated card of a board; floats are Float16_b and fidelity HiFi3 where nothing else is asked for.
+        """The simulated card of a board; by default floats are Float16_b and the fidelity is HiFi3.
 
-        Raises InputError: no such board or format, or `--amp-level`.
+        Raises InputError if there is no such board or format, or if `--amp-level` is given.
         """
         refuse(self.name, options, "amp_level")
         board = board_of(options.arch)
@@ -49,11 +49,14 @@ class Buda(Backend):
         )
 
     def fingerprint(self) -> str:
-        """As the reference's: the same compiler and the same device."""
+        """The fingerprint of the reference backend, which has the same compiler and device."""
         return Reference().fingerprint().replace(Reference.name, self.name, 1)
 
     def climb(self, stage: Stage, job: Job) -> None:
-        """One depth. Raises StageError with the compiler's own words, Declined for what TT-Buda leaves to the host."""
+        """Compiles to one depth, or runs.
+
+        Raises StageError with the compiler's own message, Declined for an op that TT-Buda leaves to the host.
+        """
         from opscope.compiler.api import CompilerInputError, StageFailure
         from opscope.simulator.api import DeviceError
 
@@ -71,7 +74,7 @@ class Buda(Backend):
             raise StageError(str(failure)) from failure
 
     def available(self) -> str | None:
-        """None where the compiler's framework is installed."""
+        """Returns None if the compiler's framework is installed."""
         missing = [name for name in ("xdsl", "jaxlib", "flatbuffers") if util.find_spec(name) is None]
         return f"pip install {' '.join(missing)}" if missing else None
 
@@ -116,7 +119,7 @@ def _run(job: Job) -> None:
 
 
 def _outputs(compilation: Compilation, results: list[np.ndarray], job: Job) -> list[np.ndarray]:
-    """Results in the shapes and types that the module declares."""
+    """Returns the results in the shapes and types that the module declares."""
     from opscope.harness.record.element_types import numpy_dtype
 
     by_number = {number: results[i] for i, (number, _, _) in enumerate(compilation.lowering.results)}

@@ -1,7 +1,7 @@
-"""Any compiler, described by a YAML file of stage commands (harness/backends/commands/, docs/backends.md).
+"""A backend for any compiler that a YAML file of stage commands describes (docs/backends.md).
 
-`--backend FILE.yaml` takes a file; a YAML file in this folder is a backend by its name. Tools run in the lane's
-process group, so that time, memory and crashes are the lane's business.
+`--backend FILE.yaml` takes a file; a YAML file in this folder is a backend with the file's name. Tools run in the
+lane's process group, so the lane handles time, memory and crashes.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _SHELL = {128 + number: number for number in (4, 6, 7, 8, 9, 11)}
 
 
 class Command(Backend):
-    """A compiler behind commands; one object per YAML file."""
+    """A compiler that is called by commands; one object per YAML file."""
 
     def __init__(self, path: str | Path) -> None:
-        """Reads the file. Raises InputError for whatever is wrong with it."""
+        """Reads the file. Raises InputError if anything in it is wrong."""
         self._file: CommandFile = read(Path(path))
         self.name = self._file.name
         self.stages = tuple(stage.stage for stage in self._file.stages)
@@ -38,9 +38,9 @@ class Command(Backend):
         self._files: OpFiles | None = None
 
     def target(self, options: ResultOptions) -> Target:
-        """The number formats that the file declares; --data-format goes to the commands.
+        """The number formats that the file declares; `--data-format` is passed to the commands.
 
-        Raises InputError for `--amp-level`, which no command takes.
+        Raises InputError if `--amp-level` is given, because no command takes it.
         """
         refuse(self.name, options, "amp_level")
         numbers = self._file.numbers
@@ -52,7 +52,7 @@ class Command(Backend):
         )
 
     def fingerprint(self) -> str:
-        """Hash over the YAML file, the tools' files, the versions that they print, and the files that it names."""
+        """A hash of the YAML file, the files that it names, the tools' files and the versions that they print."""
         parts = [file_digest(self._file.path)]
         parts += [_contents(Path(_tool_path(tool) or tool)) for tool in self._file.requires]
         for pattern in self._file.fingerprint:
@@ -66,7 +66,7 @@ class Command(Backend):
         return f"{self.name}-{words_digest(*parts, digits=16)}"
 
     def climb(self, stage: Stage, job: Job) -> None:
-        """Runs the stage's command. Raises StageError with the tool's own words, StageCrashError where it died."""
+        """Runs the stage's command. Raises StageError with the tool's own message, StageCrashError if it crashed."""
         if self._files is None or self._files.op_id != job.op_id or stage is self.stages[0]:
             self._files = OpFiles(job, self._file.form)
         files, step = self._files, self._commands[stage]
@@ -90,7 +90,7 @@ class Command(Backend):
             shutil.copyfile(output, job.ir_dir / f"{stage}{output.suffix}")
 
     def available(self) -> str | None:
-        """None if every tool is found; otherwise the missing ones, and the file's line that installs them."""
+        """Returns None if every tool is found, otherwise the missing ones and the file's command that installs them."""
         missing = [tool for tool in self._file.requires if _tool_path(tool) is None]
         if not missing:
             return None
@@ -100,7 +100,7 @@ class Command(Backend):
         return {**os.environ, **self._file.environment}
 
     def _called(self, step: CommandStage, words: list[str], output: Path) -> str:
-        """Runs one command to its end; what it printed. Raises StageError, StageCrashError."""
+        """Runs one command to its end and returns what it printed. Raises StageError, StageCrashError."""
         tool = _tool_path(words[0]) or words[0]
         with output.open("wb") if step.stdout else open(os.devnull, "wb") as file:  # noqa: PTH123
             try:
@@ -123,7 +123,7 @@ class Command(Backend):
 
 
 def _tool_path(tool: str) -> str | None:
-    """The path of a tool: on PATH, or in the interpreter's folder. None if it is in neither."""
+    """Returns the path of a tool on PATH or in the interpreter's folder; None if it is in neither."""
     if tool in ("{python}", "python"):
         return sys.executable
     folder = Path(sys.executable).parent
@@ -131,7 +131,7 @@ def _tool_path(tool: str) -> str | None:
 
 
 def _contents(path: Path) -> str:
-    """The digest of a file; its name alone where it cannot be read."""
+    """Returns the digest of a file, or its name if it cannot be read."""
     try:
         return file_digest(path)
     except OSError:
@@ -139,7 +139,7 @@ def _contents(path: Path) -> str:
 
 
 def _read(process: subprocess.Popen[bytes]) -> str:
-    """The beginning and the end of what a tool prints until it ends."""
+    """Returns the beginning and the end of a tool's output."""
     pipe = process.stdout or process.stderr
     head, tail, left_out = bytearray(), bytearray(), 0
     assert pipe is not None

@@ -64,7 +64,7 @@ class Iree(Backend):
         self._invocation: _Invocation | None = None
 
     def target(self, options: ResultOptions) -> Target:
-        """The host in exact IEEE arithmetic. Raises InputError where a device's numerics are asked for."""
+        """The host in exact IEEE arithmetic. Raises InputError if a device's numerics are asked for."""
         return exact_host(self.name, options)
 
     def fingerprint(self) -> str:
@@ -101,7 +101,7 @@ class Iree(Backend):
             self.climb(stage, job)
 
     def available(self) -> str | None:
-        """None where compiler and runtime are installed."""
+        """Returns None if compiler and runtime are installed."""
         # `find_spec` of a submodule imports its parent, which is not there without either of them.
         packages_found = util.find_spec("iree") and util.find_spec("iree.compiler") and util.find_spec("iree.runtime")
         return None if packages_found else "pip install 'opscope[iree]'"
@@ -116,7 +116,7 @@ class _Invocation:
     """One module in the compiler; must be closed, because the session holds it until then."""
 
     def __init__(self, module: bytes) -> None:
-        """Parses the module. Raises StageError where IREE cannot read it."""
+        """Parses the module. Raises StageError if IREE cannot read it."""
         library, session = _compiler()
         self._library, self._messages = library, []
         self._phase: str | None = None
@@ -239,7 +239,7 @@ def _put(array: np.ndarray, device: Any) -> Any:
 
 
 def _take(view: Any, dtype: np.dtype) -> np.ndarray:
-    """The value of a buffer view as a fresh array. Raises StageError where its elements have another width."""
+    """The value of a buffer view as a fresh array. Raises StageError if its elements have another width."""
     shape = tuple(view.shape)
     bits = int(view.element_type) & 0xFF
     if bits != 8 * dtype.itemsize:

@@ -91,7 +91,7 @@ class Reference(Backend):
             self.climb(stage, job)
 
     def available(self) -> str | None:
-        """None where the compiler's framework is installed."""
+        """Returns None if the compiler's framework is installed."""
         missing = [name for name in ("xdsl", "jaxlib", "flatbuffers") if util.find_spec(name) is None]
         return f"pip install {' '.join(missing)}" if missing else None
 
@@ -229,7 +229,7 @@ def float_format_of(board: SystemDesc, requested: str | None) -> str | None:
 
 @cache
 def _error_bound(op_name: str) -> float | None:
-    """What the simulator states for the one kernel that computes floats of an op; None where several do."""
+    """What the simulator states for the one kernel that computes floats of an op; None if several do."""
     from opscope.compiler.api import op_table
     from opscope.simulator.api import error_bound
 

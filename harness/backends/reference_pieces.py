@@ -26,7 +26,7 @@ class CompiledPieces:
     """(program, operation) -> piece."""
 
     def run(self, inputs: Sequence[np.ndarray], on_piece: OnPiece) -> None:
-        """Runs the program whole on the simulated card. Raises StageError where the device refuses."""
+        """Runs the program whole on the simulated card. Raises StageError if the device refuses."""
         from opscope.simulator.api import Device, DeviceError
 
         try:

@@ -70,7 +70,7 @@ def split_names(backends: str) -> tuple[str, ...]:
 
 
 def check_name(backend: str) -> None:
-    """Raises InputError where there is no such backend, with the closest names, or its YAML file cannot work."""
+    """Raises InputError if there is no such backend, with the closest names, or its YAML file cannot work."""
     if backend == COMMAND:
         raise InputError("--backend command", "a YAML file with stage commands", "none", "--backend FILE.yaml")
     if _is_path(backend):
@@ -85,7 +85,7 @@ def check_name(backend: str) -> None:
 
 
 def load(backend: str) -> Backend:
-    """The backend of that name, or in that file. Raises InputError where there is none or it is incomplete."""
+    """The backend of that name, or in that file. Raises InputError if there is none or it is incomplete."""
     check_name(backend)
     if backend.endswith(FILES[1:]):
         return _commands()(backend)

@@ -30,7 +30,7 @@ class StablehloInterpreter(Backend):
     stages = (Stage.LEGALIZE, Stage.RUN)
 
     def target(self, options: ResultOptions) -> Target:
-        """The host in exact IEEE arithmetic. Raises InputError where a device's numerics are asked for."""
+        """The host in exact IEEE arithmetic. Raises InputError if a device's numerics are asked for."""
         return exact_host(self.name, options)
 
     def fingerprint(self) -> str:
@@ -62,5 +62,5 @@ class StablehloInterpreter(Backend):
             self.climb(stage, job)
 
     def available(self) -> str | None:
-        """None where jaxlib is installed."""
+        """Returns None if jaxlib is installed."""
         return None if util.find_spec("jaxlib") else "pip install jax jaxlib"

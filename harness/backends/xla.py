@@ -25,7 +25,7 @@ class Xla(Backend):
     stages = (Stage.COMPILE, Stage.RUN)
 
     def target(self, options: ResultOptions) -> Target:
-        """The host in exact IEEE arithmetic. Raises InputError where a device's numerics are asked for."""
+        """The host in exact IEEE arithmetic. Raises InputError if a device's numerics are asked for."""
         return exact_host(self.name, options)
 
     def fingerprint(self) -> str:
@@ -55,5 +55,5 @@ class Xla(Backend):
             self.climb(stage, job)
 
     def available(self) -> str | None:
-        """None where jaxlib is installed."""
+        """Returns None if jaxlib is installed."""
         return None if util.find_spec("jaxlib") else "pip install jax jaxlib"

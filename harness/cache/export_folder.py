@@ -78,7 +78,7 @@ def cpu_fingerprint() -> str:
 
 
 def make_dir(path: Path, where: str = "cache folder") -> Path:
-    """Creates `path`. Raises InputError where that is not possible (read-only or full disk)."""
+    """Creates `path`. Raises InputError if that is not possible (read-only or full disk)."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:

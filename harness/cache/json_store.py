@@ -30,7 +30,7 @@ class JsonStore:
         return self.place(key).is_file()
 
     def get(self, key: str) -> dict[str, Any] | None:
-        """The value; None where there is none that can be read."""
+        """The value; None if there is none that can be read."""
         path = self.place(key)
         try:
             value = json.loads(path.read_bytes())

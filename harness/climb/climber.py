@@ -45,7 +45,7 @@ class Climber:
         self._reruns = Reruns(terms.reruns)
 
     def climb(self, row: OpRow) -> tuple[OpTest, Verdict]:
-        """The record of one op and what it means. Raises InputError where no later op would fare better."""
+        """The record of one op and what it means. Raises InputError if no later op would fare better."""
         recorded = self._terms.recorded.get(row.op_id)
         if recorded is not None:
             return self._judged(recorded)

@@ -74,7 +74,7 @@ class ResultCache:
         return kept.model_copy(update={**values, "artifact": artifact, "cached_from": kept.run_id})
 
     def _restored(self, row: OpRow, kept: OpTest, diagnostic: str) -> str | None:
-        """Writes the diagnostic into this run's folder; None where there is none or the disk refuses it."""
+        """Writes the diagnostic into this run's folder; None if there is none or the disk refuses it."""
         if kept.artifact is None:
             return None
         path = artifact_dir(Path(self._context.run_dir), row.op_id) / Path(kept.artifact).name

@@ -220,7 +220,7 @@ def _diagnose(error: Exception) -> tuple[str, str, str]:
 
 
 def _store(context: RunContext, op_id: str, name: str, text: str) -> str | None:
-    """Writes an artifact; its path relative to the run folder, or None where the disk refuses it."""
+    """Writes an artifact; its path relative to the run folder, or None if the disk refuses it."""
     folder = artifact_dir(Path(context.run_dir), op_id)
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -18,7 +18,7 @@ class AnyLane(Protocol):
         ...
 
     def start(self) -> None:
-        """Starts without waiting. Raises InputError where there is nothing to start."""
+        """Starts without waiting. Raises InputError if there is nothing to start."""
         ...
 
     def ready(self) -> Ready:

@@ -30,7 +30,7 @@ WAIT = 3600
 
 
 def check(workflow: str, backends: str) -> None:
-    """Raises InputError where a workflow needs the compiler's own program and the backends do not hand it over."""
+    """Raises InputError if a workflow needs the compiler's own program and the backends do not hand it over."""
     names = registry.split_names(backends)
     if len(names) == 1 and registry.declares(names[0], "takes_apart"):
         return
@@ -74,7 +74,7 @@ def derive(
 
 
 def _make(workflow: str, model: str, base: Path, folder: Path, context: RunContext) -> None:
-    """Has a child make one folder. Raises RuntimeError where it did not, in one line."""
+    """Has a child make one folder. Raises RuntimeError if it did not, in one line."""
     exports = export_folder.make_dir(folder.parent)
     temporary = Path(tempfile.mkdtemp(prefix=".making-", dir=exports))
     task = {

@@ -59,7 +59,7 @@ def collect(
 ) -> None:  # fmt: skip
     """Compiles `module`, runs it on `inputs` and adds its pieces to `into`.
 
-    `uses` are the places where the module stands, for a single op; none for the model itself. Raises StageError where
+    `uses` are the places where the module stands, for a single op; none for the model itself. Raises StageError if
     a stage refuses the module; what comes after an op that the device refuses has no inputs.
     """
     split = split_module(module, model)

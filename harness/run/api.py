@@ -47,7 +47,7 @@ __all__ = ["OpTest", "run_op_by_op", "split"]
 def split(module: object) -> list[SingleOp]:
     """One single-op module per unique op of a StableHLO module, in order of first use, each with all its uses.
 
-    Raises InputError where `module` is no StableHLO.
+    Raises InputError if `module` is no StableHLO.
     """
     from opscope.harness.prepare.split import split_module
 

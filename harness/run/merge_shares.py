@@ -69,7 +69,7 @@ def merge(folders: Sequence[Path], into: Path, *, partial: bool = False) -> RunR
 
 
 def _read(folders: Sequence[Path]) -> list[Part]:
-    """The shares, first to last. Raises InputError where a folder holds none, or one that still runs."""
+    """The shares, first to last. Raises InputError if a folder holds none, or one that still runs."""
     parts = []
     for folder in folders:
         run, share = store.load_run(folder), shard.read(folder)
@@ -86,7 +86,7 @@ def _read(folders: Sequence[Path]) -> list[Part]:
 
 
 def _check(parts: Sequence[Part]) -> None:
-    """Raises InputError where two parts are the same share, or of different sweeps."""
+    """Raises InputError if two parts are the same share, or of different sweeps."""
     first = parts[0]
     for before, part in pairwise(parts):
         if part.share.index == before.share.index:

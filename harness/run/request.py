@@ -107,7 +107,7 @@ def _check_workflow(settings: Resolved) -> None:
 def _find_limitations(settings: Resolved, folder: Path) -> None:
     """Makes the path of the user's expected failures absolute.
 
-    Raises InputError where theirs, or the project's own, is no file of those: once ops run it would be too late.
+    Raises InputError if theirs, or the project's own, is no file of those: once ops run it would be too late.
     """
     if settings["limitations"] is not None:
         source = Path(settings.sources["limitations"])

@@ -107,7 +107,7 @@ def prepared(
 
 
 def check_backend(run: StoredRun, fingerprint: str) -> None:
-    """Raises InputError where the backend is not the one that the run began with: its records would not agree."""
+    """Raises InputError if the backend is not the one that the run began with: its records would not agree."""
     began = run.record.origin.options.get("fingerprint", fingerprint)
     if began != fingerprint:
         raise InputError("--resume", f"the backend that the run started with ({began})", fingerprint, "a new run")

@@ -137,7 +137,7 @@ def _whole(
 
 
 def _claim(run_dir: Path) -> None:
-    """Creates the run folder. Raises InputError where it cannot be written, before a model is exported for it."""
+    """Creates the run folder. Raises InputError if it cannot be written, before a model is exported for it."""
     probe = run_dir / ".writable"
     try:
         make_folder(run_dir)
@@ -223,7 +223,7 @@ def _close(lanes: Sequence[AnyLane]) -> None:
 def _resumed(
     request: Request, run_dir: Path, report: Callable[[Event], None], dry: bool, claims: Claims
 ) -> tuple[RunPlan, list[AnyLane]]:
-    """The plan of the rest of a run. Raises InputError where it cannot end as it would have."""
+    """The plan of the rest of a run. Raises InputError if it cannot end as it would have."""
     from opscope.harness.prepare import prepare_models
 
     started = now()

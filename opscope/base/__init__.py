@@ -1,1 +1,1 @@
-"""What every room shares: child processes, files that appear whole, digests. It imports nothing of ours."""
+"""Code that all packages share: child processes, atomic writes, digests. It imports no other package of opscope."""

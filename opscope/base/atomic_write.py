@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all: written beside their place and renamed, so no reader sees half of one."""
+"""Writes files atomically: to a temporary file beside it, which is then renamed. No reader sees half a file."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from opscope.base.results_folder import make_folder
 
 
 def write_whole(path: Path, content: str | bytes, *, permissions: int = 0o666) -> None:
-    """Writes a file, and the folder that it lies in; text as UTF-8. Of two writers at once one wins.
+    """Writes a file and creates its folder if needed. Text is written as UTF-8; of two simultaneous writers, one wins.
 
-    Raises OSError where the disk refuses it: what was there before is still there, and nothing is beside it.
+    Raises OSError if the disk refuses it. An earlier file is then unchanged, and no temporary file is left.
     """
     data = content if isinstance(content, bytes) else content.encode("utf-8", "replace")
     part = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_native_id()}")
     try:
         make_folder(path.parent)
-        part.unlink(missing_ok=True)  # of a process of that number that was killed
+        part.unlink(missing_ok=True)  # left by a killed process with the same number
         with open(part, "xb", opener=lambda name, flags: os.open(name, flags, permissions)) as file:
             file.write(data)
         part.replace(path)

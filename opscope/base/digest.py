@@ -10,26 +10,26 @@ from pathlib import Path
 from typing import Any
 
 DIGITS = 64
-"""Hex digits of a whole SHA-256; keys that people see are shorter."""
+"""Hex digits of a full SHA-256; keys that users see are shorter."""
 SOURCE_SUFFIXES = (".py", ".yaml", ".yml", ".fbs")
-"""Files that decide what code does."""
+"""Suffixes of source files."""
 NO_SOURCES = frozenset({"tests", "__pycache__"})
-"""Folders without such files."""
+"""Folders without source files."""
 _PIECE = 1 << 20
 
 
 def words_digest(*words: str, digits: int = DIGITS) -> str:
-    """The digest of texts, each separated from the next; of a single text, its SHA-256."""
+    """The digest of texts, with a separator between them; for a single text, its SHA-256."""
     return hashlib.sha256("\0".join(words).encode("utf-8", "surrogatepass")).hexdigest()[:digits]
 
 
 def json_digest(value: Any, digits: int = DIGITS) -> str:
-    """The digest of a value as JSON; the order of keys does not matter, and what is not JSON counts as its text."""
+    """The digest of a value as JSON. The order of keys does not matter; values that are not JSON count as text."""
     return words_digest(json.dumps(value, sort_keys=True, default=str), digits=digits)
 
 
 def file_digest(path: Path) -> str:
-    """The digest of a file's content. Raises OSError where it cannot be read."""
+    """The digest of a file's content. Raises OSError if it cannot be read."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -37,7 +37,7 @@ def file_digest(path: Path) -> str:
 def files_digest(paths: Iterable[Path], *words: str, root: Path | None = None, digits: int = DIGITS) -> str:
     """The digest of texts and of the names and contents of files, in their order.
 
-    A file below `root` goes by its path there, any other by its own name. Raises OSError where one cannot be read.
+    The name of a file below `root` is its path relative to `root`. Raises OSError if a file cannot be read.
     """
     digest = hashlib.sha256("\0".join(words).encode("utf-8", "surrogatepass"))
     prefix = None if root is None else f"{root}{os.sep}"
@@ -52,7 +52,7 @@ def files_digest(paths: Iterable[Path], *words: str, root: Path | None = None, d
 
 
 def source_files(*folders: Path) -> Iterator[Path]:
-    """The sources in some folders and below, without tests, in an order that does not change."""
+    """The source files in some folders and their subfolders, without tests, always in the same order."""
     for root in folders:
         for folder, below, names in os.walk(root):
             below[:] = sorted(name for name in below if name not in NO_SOURCES)

@@ -1,8 +1,8 @@
-"""Switches Python's cycle collector off while there are very many records.
+"""Switches Python's cycle collector off while there are many records in memory.
 
-A large run holds millions of small objects, none of which is in a cycle: reference counts free them. Each full
-collection walks them all the same, which took a seventh of the processor time of a run of 20,000 ops and more than half
-of the time of a publish.
+A large run holds millions of small objects. None of them is in a cycle, so reference counts free them. A full
+collection still walks all of them, which took a seventh of the processor time of a run of 20,000 ops and more than
+half of the time of a publish.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def set_aside() -> None:
 
 
 def restorer() -> Callable[[], None]:
-    """A function that undoes whatever `pause` and `set_aside` did since this call."""
+    """Returns a function that undoes what `pause` and `set_aside` did since this call."""
     was_enabled = gc.isenabled()
 
     def restore() -> None:

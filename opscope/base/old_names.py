@@ -1,7 +1,7 @@
 """Gives an import by an old name an error that states the new name.
 
-The rooms were importable as `harness`, `models`, ... until 0.1. Those names are anybody's now, so the finder here
-stands last on `sys.meta_path` and finds nothing: it only adds a line to what Python says of a name that nobody has.
+Until 0.1 the packages could be imported as `harness`, `models`, ... Other projects may use these names now, so this
+finder is the last on `sys.meta_path` and finds nothing: it only adds a line to the error for a name that nobody has.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ ROOMS = ("compiler", "dashboards", "harness", "models", "reports", "simulator")
 
 
 class OldNames:
-    """An import finder that raises an error for the rooms' old names."""
+    """An import finder that raises an error for the old names of opscope's packages."""
 
     @staticmethod
     def find_spec(
@@ -32,6 +32,6 @@ class OldNames:
 
 
 def install() -> None:
-    """Adds the finder as the last of this process; a second call changes nothing."""
+    """Adds the finder as the last one of this process; a second call changes nothing."""
     if OldNames not in sys.meta_path:
         sys.meta_path.append(OldNames)

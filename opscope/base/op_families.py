@@ -46,9 +46,9 @@ _FAMILY_OF |= {f"chlo.{name}": family for family, names in _CHLO_FAMILIES.items(
 _FAMILY_OF["model"] = WHOLE_MODEL
 
 DATA_MOVEMENT = frozenset({"data_movement", "creation"})
-"""Families that compute nothing: their results are exact wherever the storage format is."""
+"""Families that compute nothing: their results are exact if the storage format is."""
 PRODUCTS = frozenset({"matmul", "conv"})
-"""Families that sum up products, and nothing else."""
+"""Families that only sum products."""
 COMPUTING = frozenset(_FAMILIES) - DATA_MOVEMENT
 """All other families of StableHLO."""
 FAMILIES = (*_FAMILIES, WHOLE_MODEL, OTHER)
@@ -56,6 +56,6 @@ FAMILIES = (*_FAMILIES, WHOLE_MODEL, OTHER)
 
 
 def op_family(op_name: str) -> str:
-    """Family of an op by its full name (`stablehlo.add` -> `eltwise`); what follows a colon does not matter."""
+    """The family of an op, from its full name (`stablehlo.add` -> `eltwise`); text after a colon is ignored."""
     base = op_name.partition(":")[0]
     return _FAMILY_OF.get(base) or ("eltwise" if base.startswith("chlo.") else OTHER)

@@ -1,4 +1,4 @@
-"""The folders of the rooms: next to this package in a checkout, inside it in an installed wheel."""
+"""The folders of opscope's packages: next to this package in a checkout, inside it in an installed wheel."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ PACKAGE = Path(__file__).resolve().parents[1]
 """The folder of the package `opscope`."""
 
 HOME = PACKAGE if (PACKAGE / "harness").is_dir() else PACKAGE.parent
-"""The folder that holds the rooms (`harness`, `models`, ...)."""
+"""The folder that holds the packages (`harness`, `models`, ...)."""
 
 
 def room(name: str) -> Path:
-    """The folder of a room, of `base`, or of a package in one of them: `harness/prepare`."""
+    """The folder of a package or subpackage, such as `harness` or `harness/prepare`."""
     return (PACKAGE if name.partition("/")[0] == "base" else HOME) / name

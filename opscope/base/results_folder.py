@@ -14,14 +14,14 @@ def results_folder(root: Path | None = None) -> Path:
 
 
 def make_folder(path: Path) -> Path:
-    """Creates `path` with its parents; a results folder among them gets a .gitignore, as results are no sources.
+    """Creates `path` with its parents. A results folder among them gets a .gitignore, because results are no sources.
 
-    Raises OSError where the disk takes no folder.
+    Raises OSError if the folder cannot be created.
     """
     path.mkdir(parents=True, exist_ok=True)
     for folder in (path, *path.parents):
         ignored = folder / ".gitignore"
         if folder.name == NAME and not ignored.exists():
-            with contextlib.suppress(OSError):  # a disk that refuses this one refuses what follows, which says so
+            with contextlib.suppress(OSError):  # if the disk refuses this file, the next write reports it
                 ignored.write_text("*\n", encoding="utf-8")
     return path

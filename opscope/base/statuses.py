@@ -1,7 +1,7 @@
-"""How an op can end, how far it can get and what can change: each word with its meaning and its colours.
+"""The words for statuses, stages and changes of ops, each with its meaning and colours.
 
-`report.html`, the terminal and the dashboards all take these, so that a word looks the same wherever it stands. Green
-is right, red goes wrong, purple computes wrong numbers, yellow is known, grey was not attempted.
+`report.html`, the terminal and the dashboards all use these, so a word looks the same everywhere. Green is correct, red
+fails, purple computes wrong numbers, yellow is an expected failure, grey was not attempted.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Tone = Literal["good", "bad", "known", "idle"]
-"""How a reader should take it: right, wrong, wrong and expected, or not attempted."""
+"""What a word means to a reader: right, wrong, wrong but expected, or not attempted."""
 
 TERMINAL: dict[str, str] = {"good": "green", "bad": "bold red", "known": "yellow", "idle": "dim"}
 """Tone -> rich's style."""
@@ -39,7 +39,7 @@ STATUSES: dict[str, Word] = {
     "skipped": Word("idle", "#90A4AE", "The op was deselected, or its backend declined it."),
     "not_run": Word("idle", "#B0BEC5", "The run ended before the op was attempted."),
 }
-"""Status of an op -> its word. Records store all of them but `unsplittable`, which belongs to the manifest."""
+"""Status of an op -> its word. Records can have all of them except `unsplittable`, which only the manifest has."""
 
 LABELS: dict[str, Word] = {
     "NEW": Word("bad", "#E53935", "Goes wrong now, and did not before or was not attempted."),
@@ -65,7 +65,7 @@ SUPPORT: dict[str, Word] = {
 """Whether an op is supported."""
 
 NOT_RUN = "not run"
-"""Stands for the furthest stage of an op that was never attempted."""
+"""The furthest stage of an op that was never attempted."""
 
 STAGES: dict[str, tuple[int, str]] = {
     NOT_RUN: (0, "#B0BEC5"),
@@ -85,7 +85,7 @@ STAGES: dict[str, tuple[int, str]] = {
 }
 """Furthest stage that an op passed -> the number that dashboards sort it by, and its colour."""
 OTHER_STAGE = "#C0CA33"
-"""Colour of any other stage: a user's own backend has words of its own."""
+"""Colour of any other stage, such as the stages of a user's own backend."""
 
 
 def tone_of(tone: Tone) -> frozenset[str]:
@@ -94,7 +94,7 @@ def tone_of(tone: Tone) -> frozenset[str]:
 
 
 FAILED, NOT_ATTEMPTED = tone_of("bad"), tone_of("idle")
-"""Statuses of ops that go wrong, and of ops that count in no rate because they were not attempted."""
+"""Statuses of ops that fail, and of ops that count in no rate because they were not attempted."""
 
 
 def label_colours() -> dict[str, str]:

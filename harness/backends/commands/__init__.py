@@ -1,1 +1,1 @@
-"""What a backend of stage commands is made of: the YAML file's description, and the files of one op."""
+"""Parts of the backend of stage commands: the description in the YAML file, and the files of one op."""

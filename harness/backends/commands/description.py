@@ -1,4 +1,4 @@
-"""The YAML file that describes a compiler by the commands of its stages: read and checked before anything is run."""
+"""Reads and checks the YAML file that describes a compiler by the commands of its stages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from opscope.harness.record.stages import Stage
 SUFFIXES = (".yaml", ".yml")
 
 FORMS = ("bytecode", "text", "portable")
-"""How the op's module is written for the first stage."""
+"""Forms in which the op's module is written for the first stage."""
 
 PLACES = ("host", "silicon", "simulator")
 
@@ -36,7 +36,7 @@ PLACEHOLDERS: dict[str, str] = {
     "output_bin": "the file for one result as its raw elements; its word is repeated for each result",
     "output_shape": "shape and type of that result",
 }
-"""What may stand between braces in a command, and what takes its place; `{env:NAME}` is an environment variable."""
+"""Placeholders of a command, written in braces, and their values; `{env:NAME}` is an environment variable."""
 
 OF_AN_INPUT = frozenset({"input_npy", "input_bin", "input_shape"})
 OF_A_RESULT = frozenset({"output_npy", "output_bin", "output_shape"})
@@ -73,7 +73,7 @@ class CommandFile:
     install: str = ""
     version: tuple[str, ...] = ()
     fingerprint: tuple[str, ...] = ()
-    """Patterns of files, beside the tools themselves, that decide what the compiler makes."""
+    """Patterns of files, besides the tools themselves, that affect the compiler's output."""
     environment: dict[str, str] = field(default_factory=dict)
     card: str = "host"
     ran_on: str = "host"
@@ -81,12 +81,12 @@ class CommandFile:
 
     @property
     def name(self) -> str:
-        """What the backend is called: the file's name."""
+        """The backend's name, which is the file's."""
         return self.path.stem
 
 
 def read(path: Path) -> CommandFile:
-    """The description in a file. Raises InputError with the place and the word that is wrong."""
+    """Reads the description in a file. Raises InputError with the place and the word that is wrong."""
     import yaml
 
     try:
@@ -155,7 +155,7 @@ def _stage(row: Any, where: str, first: bool) -> CommandStage:
 
 
 def _check_used(stage: CommandStage, used: set[str], where: str, first: bool) -> None:
-    """Raises InputError where a command could not take part: it reads nothing, or nobody learns what it wrote."""
+    """Raises InputError if a command reads no file, or if nothing reads what it writes."""
     if not used & {"module", "input"}:
         raise InputError(where, "a word with {input}", "none", "{module}" if first else "{input}")
     if stage.stage is not Stage.RUN:

@@ -1,8 +1,8 @@
 """Runs a TTNN flatbuffer on a card with given inputs: `python3 ttrt_run.py op.ttnn inputs.npz outputs.npz`.
 
-`ttrt run` draws its inputs itself and keeps its results; this program hands the op's own inputs to the runtime that
-`ttrt` brings. Started with the Python of tt-mlir's environment, so it imports nothing of opscope. Results lie in
-`outputs.npz` as arr_0 to arr_n; bfloat16 as the 16 bits that it is.
+`ttrt run` draws its inputs itself and keeps its results. This program passes the op's own inputs to ttrt's runtime
+instead. It runs with the Python of tt-mlir's environment, so it imports nothing of opscope. It writes the results to
+`outputs.npz` as arr_0 to arr_n, bfloat16 as 16-bit integers.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 
 def run(flatbuffer: str, inputs: list[Any], numpy: Any) -> list[Any]:
-    """The results of program 0, as arrays. Raises whatever the runtime raises."""
+    """Returns the results of program 0 as arrays. Raises what the runtime raises."""
     torch, runtime, util = (import_module(name) for name in ("torch", "ttrt.runtime", "ttrt.common.util"))
     logger = util.Logger("")
     binary = util.Binary(logger, util.FileManager(logger), flatbuffer)
@@ -39,7 +39,7 @@ def run(flatbuffer: str, inputs: list[Any], numpy: Any) -> list[Any]:
 
 
 def _tensor(torch: Any, array: Any, like: Any) -> Any:
-    """The array as a tensor of the type that the program takes; 16 bits of an integer type are a bfloat16's."""
+    """Returns the array as a tensor of the type that the program takes; 16-bit integers hold the bits of bfloat16."""
     tensor = torch.from_numpy(array)
     if like.dtype == torch.bfloat16 and array.dtype.kind == "u":
         return tensor.view(torch.bfloat16).reshape(like.shape)

@@ -1,4 +1,4 @@
-"""The files of one op that commands read and write: its module, its inputs, its results, in a folder of its own."""
+"""The files of one op that commands read and write: its module, inputs and results, in their own folder."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ class OpFiles:
     """One op's folder; the next op's folder replaces it, and it is removed with the process."""
 
     def __init__(self, job: Job, form: str) -> None:
-        """Writes the module. Raises StageError where it cannot be written in that form."""
+        """Writes the module. Raises StageError if it cannot be written in that form."""
         self.op_id = job.op_id
         self.folder = _folder()
         self.module = self.folder / f"op.{_SUFFIX[form]}"
         self.module.write_bytes(_module(job.module, form))
         self.previous = self.module
-        """What the stage before wrote."""
+        """The output of the previous stage."""
 
     def words(self, command: Sequence[str], job: Job, output: Path, yaml_folder: Path) -> list[str]:
-        """The words of a command with everything filled in. Raises StageError for an unset environment variable."""
+        """Returns a command's words, placeholders filled in. Raises StageError for an unset environment variable."""
         values = {
             "module": str(self.module), "input": str(self.previous), "output": str(output),
             "work_dir": str(self.folder), "here": str(yaml_folder), "python": sys.executable, "arch": job.options.arch,
@@ -70,9 +70,9 @@ class OpFiles:
                 np.ascontiguousarray(array).tofile(row["input_bin"])
 
     def results(self, job: Job, command: Sequence[str]) -> list[np.ndarray]:
-        """The results that the command wrote.
+        """Returns the results that the command wrote.
 
-        Raises ValueError, in words that follow "left with exit code 0 and", where one is missing or of another size.
+        Raises ValueError if one is missing or has another size. The message continues "left with exit code 0 and".
         """
         placeholders_used = {name for word in command for name in placeholders(word)}
         if "outputs_npz" in placeholders_used:
@@ -107,7 +107,7 @@ class OpFiles:
 
 
 def _folder() -> Path:
-    """An empty folder of this process; those of processes that were killed are taken away."""
+    """Returns an empty folder of this process, and removes the folders of killed processes."""
     root = Path(tempfile.gettempdir())
     for old in root.glob(f"{PREFIX}*"):
         owner = old.name.removeprefix(PREFIX)
@@ -129,7 +129,7 @@ def _alive(pid: int) -> bool:
 
 
 def _module(module: bytes, form: str) -> bytes:
-    """The op's module as the first tool is to read it."""
+    """Returns the op's module in the form that the first tool reads."""
     from opscope.harness.prepare import mlir
 
     if form == "bytecode":
@@ -156,7 +156,7 @@ def _word(desc: TensorDesc) -> str:
 
 
 def _plain(array: np.ndarray) -> np.ndarray:
-    """The array as NumPy can store it: types that are not its own as unsigned integers of their bits."""
+    """Returns the array as NumPy can store it: types that it lacks become unsigned integers with their bits."""
     return array.view(f"u{array.dtype.itemsize}") if array.dtype.isbuiltin != 1 else array
 
 
@@ -166,9 +166,9 @@ def _must_exist(path: Path) -> None:
 
 
 def _as_declared(array: np.ndarray, desc: TensorDesc, path: Path) -> np.ndarray:
-    """The array in the declared type: as it is, from its bits, or shaped as declared where only extents of 1 differ.
+    """Returns the array in the declared type, reading its bits or reshaping it if only extents of 1 differ.
 
-    Types that differ in more are left: the comparison tells.
+    An array that differs in more is returned unchanged, and the comparison reports it.
     """
     dtype = numpy_dtype(desc.data_type)
     if array.dtype != dtype and array.dtype.itemsize == dtype.itemsize and array.dtype.kind in "uiV":

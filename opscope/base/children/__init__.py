@@ -1,6 +1,6 @@
-"""Child processes: started in a session of their own, watched, and ended with everything that they started.
+"""Child processes: each starts in its own session, is watched, and ends together with everything that it started.
 
 `call.call` runs one Python function in a child and returns its result; `child.Child` is a child that answers again and
-again; `process.Process` is any other program. Whatever happens to a child is an `ending.Ending`. A child dies with the
-process that started it. This package imports nothing outside the standard library, and quickly.
+again; `process.Process` is any other program. `ending.Ending` describes how a child ended. A child dies with the
+process that started it. This package imports only the standard library, so importing it is fast.
 """

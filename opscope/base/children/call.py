@@ -20,7 +20,7 @@ class Outcome:
     log: CappedLog
     """What the child printed; its last lines are in memory."""
     result: Any = None
-    """What the function returned, as JSON gives it back."""
+    """What the function returned, after a round trip through JSON."""
 
 
 def call(
@@ -34,12 +34,12 @@ def call(
     watch: Callable[[], None] | None = None,
     log: CappedLog | None = None,
 ) -> Outcome:
-    """Runs `function`, spelled `package.module:name`, in a child of its own until it ends.
+    """Runs `function`, written `package.module:name`, in its own child process until it ends.
 
-    The function takes an `inside.Parent`: it receives `task` from it, may send messages, which arrive at `on_message`,
-    and what it returns must be JSON. After `seconds`, or once it and its descendants hold more than `memory` bytes, the
-    child is ended. `watch` is called about twenty times a second and may raise ChildEnded. Raises what `on_message` and
-    `watch` raise beside that; the child never outlives this call.
+    The function takes an `inside.Parent`: it receives `task` from it and may send messages, which are passed to
+    `on_message`. Its return value must be JSON. The child is ended after `seconds`, or once it and its descendants hold
+    more than `memory` bytes. `watch` is called about twenty times a second and may raise ChildEnded. Raises any other
+    exception of `on_message` and `watch`; the child never outlives this call.
     """
     deadline = Deadline(seconds)
     with Child(function, memory=memory, environment=environment, log=log) as child:

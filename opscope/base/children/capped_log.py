@@ -10,15 +10,15 @@ TAIL_LIMIT = 32 * 1024
 
 
 class CappedLog:
-    """Takes bytes; the file gets at most FILE_LIMIT of them and is not created before the first."""
+    """Receives bytes. At most FILE_LIMIT of them go to the file, which is created with the first."""
 
     def __init__(self, path: Path | None = None) -> None:
-        """Writes to the file at `path`; None: only the last bytes are kept, in memory."""
+        """Writes to the file at `path`. With None, only the last bytes are kept, in memory."""
         self._path, self._file, self._written = path, None, 0
         self._tail = bytearray()
 
     def write(self, data: bytes) -> None:
-        """Adds output. A disk that refuses it costs the file, never the run."""
+        """Adds output. If the disk refuses it, the file is incomplete but the run goes on."""
         self._tail += data
         del self._tail[:-TAIL_LIMIT]
         room = FILE_LIMIT - self._written
@@ -35,7 +35,7 @@ class CappedLog:
             self._path = None
 
     def mark(self) -> None:
-        """Forgets the tail: what comes now belongs to another task."""
+        """Clears the tail, because the output that follows belongs to another task."""
         self._tail.clear()
 
     def tail(self, lines: int = 60) -> str:
@@ -43,7 +43,7 @@ class CappedLog:
         return "\n".join(self._tail.decode(errors="replace").splitlines()[-lines:]) + "\n"
 
     def last_line(self) -> str:
-        """The last line since the mark that is not blank; of a crash of Python itself, the line above its stack."""
+        """The last line since the mark that is not blank. If Python itself crashed, the line above its stack."""
         lines = [line.strip() for line in self._tail.decode(errors="replace").splitlines() if line.strip()]
         fatal = [line for line in lines if line.startswith("Fatal Python error")]
         return (fatal or lines or [""])[-1]

@@ -1,11 +1,11 @@
-"""A Python function in a child process: messages go to it and come back, and whatever ends it is a typed end.
+"""A Python function in a child process that exchanges messages with its parent. How it ends is an `Ending`.
 
     with Child("opscope.harness.lanes.worker:serve", memory=4 << 30) as child:
         child.send({"op": 1})
         answer = child.receive(Deadline(60))
 
-The function gets its own end of the connection (`inside.Parent`). The child computes on one thread; what it prints goes
-to a capped log. The parent watches resident memory and threads itself, since resource limits do not bind root.
+The function gets its own end of the connection (`inside.Parent`). The child computes on one thread, and its output goes
+to a capped log. The parent watches resident memory and threads itself, because resource limits do not apply to root.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from opscope.base.children.process import Process
 from opscope.base.children.process_tree import is_stopped, usage
 
 POLL_SECONDS = 0.05
-"""How often memory and threads are looked at."""
+"""How often memory and threads are checked."""
 
 Message = dict[str, Any]
 
@@ -37,12 +37,12 @@ class Deadline:
     """A deadline some seconds from now."""
 
     def __init__(self, seconds: float | None) -> None:
-        """The deadline is in `seconds` from now. With None, there is none."""
+        """The deadline is `seconds` from now. With None, there is no deadline."""
         self.seconds = seconds
         self._at = float("inf") if seconds is None else time.monotonic() + seconds
 
     def left(self) -> float:
-        """Seconds until then, not below zero."""
+        """Seconds that are left until the deadline, not below zero."""
         return max(0.0, self._at - time.monotonic())
 
 
@@ -58,10 +58,10 @@ class Child:
         environment: Mapping[str, str] | None = None,
         log: CappedLog | None = None,
     ) -> None:
-        """Starts `function`, spelled `package.module:name`, without waiting for it.
+        """Starts `function`, written `package.module:name`, without waiting for it.
 
         `memory` is how many bytes the child and its descendants may hold in RAM, `threads` how many threads they may
-        have; `environment` is added to `child_environment`. Raises OSError where no process can be started.
+        have; `environment` is added to `child_environment`. Raises OSError if no process can be started.
         """
         self.log = log or CappedLog(None)
         self.memory, self.threads = memory, threads
@@ -81,7 +81,7 @@ class Child:
             theirs.close()
             os.close(write)
         self.pid = self._process.pid
-        # Readable once the process has ended; elsewhere than on Linux every wait asks instead.
+        # Readable once the process has ended. On other systems than Linux, every wait checks instead.
         self._handle = os.pidfd_open(self.pid) if hasattr(os, "pidfd_open") else None
         self._socket, self._output = ours, read
         ours.setblocking(False)
@@ -90,7 +90,7 @@ class Child:
         self._messages: deque[Message] = deque()
         self._checked = 0.0
         self._garbage = ""
-        """What came that is no frame; the frames before it are still messages."""
+        """The error for received bytes that are no frame; the frames before them are still messages."""
         self._selector = selectors.DefaultSelector()
         for source in (ours, read, self._handle):
             if source is not None:
@@ -111,7 +111,7 @@ class Child:
     def receive(self, deadline: Deadline, watch: Callable[[], None] | None = None) -> Message:
         """The child's next message.
 
-        `watch` is called about twenty times a second and may raise what ends the wait. Raises ChildEnded where the
+        `watch` is called about twenty times a second and may raise to end the wait. Raises ChildEnded if the
         child's function raised, the child ended, gave no answer in time, wrote something that is no message, or took
         more than it may.
         """
@@ -130,9 +130,9 @@ class Child:
             self.check(deadline, watch)
 
     def check(self, deadline: Deadline, watch: Callable[[], None] | None = None) -> None:
-        """Raises ChildEnded where the child is late or holds more than it may, or what `watch` raises.
+        """Raises ChildEnded if the child is late or holds more than it may, or what `watch` raises.
 
-        `receive` does so while it waits; who takes many messages that are no answer calls it between them.
+        `receive` calls it while it waits. A caller that takes many messages before the answer calls it between them.
         """
         if not deadline.left():
             still = " (stopped)" if is_stopped(self.pid) else ""
@@ -144,7 +144,7 @@ class Child:
                 watch()
 
     def wait(self, seconds: float) -> bool:
-        """Waits for news and takes it in; False once the child has ended or closed its end of the socket."""
+        """Waits for messages or output and reads them. Returns False once the child has ended or closed its socket."""
         ended = self._handle is None and self._process.has_ended()
         for key, _ in self._selector.select(seconds):
             if key.fd == self._handle:
@@ -155,7 +155,7 @@ class Child:
                 self._flush()
                 self._take_frames()
         if ended:
-            # Both may hold more: what was written before the end still counts.
+            # Socket and output may hold more: what the child wrote before it ended still counts.
             self._take_output()
             self._take_frames()
         return not ended and self._socket.fileno() in self._open
@@ -175,7 +175,7 @@ class Child:
             os.close(self._handle)
 
     def _check_usage(self) -> None:
-        """Raises ChildEnded where the child holds more than it may."""
+        """Raises ChildEnded if the child holds more than it may."""
         if self.memory is None and self.threads is None:
             return
         resident, threads = self.usage()
@@ -186,7 +186,7 @@ class Child:
             raise ChildEnded(Ending(Cause.THREADS, f"{threads} threads, {self.threads} allowed"))
 
     def _how_it_ended(self) -> Ending:
-        """The end of a child that ended or hung up."""
+        """The ending of a child that ended or closed its socket."""
         code = self._process.wait(1)
         return Ending(Cause.PROTOCOL, "closed its socket and went on") if code is None else of_return_code(code)
 
@@ -198,7 +198,7 @@ class Child:
             self._watch(selectors.EVENT_READ | selectors.EVENT_WRITE)
             return
         except OSError:
-            self._outgoing.clear()  # it has hung up, as `wait` will say
+            self._outgoing.clear()  # it closed its socket, which `wait` will report
         self._watch(selectors.EVENT_READ)
 
     def _watch(self, events: int) -> None:
@@ -219,7 +219,7 @@ class Child:
             self.log.write(data)
 
     def _read(self, descriptor: int, read: Callable[[], bytes]) -> bytes | None:
-        """Bytes; None where there are none now or nothing will come any more."""
+        """Returns bytes, or None if there are none now or there will be no more."""
         if descriptor not in self._open:
             return None
         try:

@@ -1,4 +1,4 @@
-"""How a child ended, as a type: every caller maps it to a record, a message or an exit code of its own."""
+"""How a child ended. Every caller turns this into its own record, message or exit code."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Cause(StrEnum):
     RAISED = "raised"
     """Its function raised an exception."""
     EXIT = "exit"
-    """It left with an exit code, though its function had not returned."""
+    """It exited with a code before its function returned."""
     SIGNAL = "signal"
     TIMEOUT = "timeout"
     MEMORY = "memory"
@@ -30,11 +30,11 @@ class Ending:
 
     cause: Cause
     text: str
-    """What happened, to be put after the child's name: `killed by SIGSEGV`."""
+    """What happened, as text that follows the child's name: `killed by SIGSEGV`."""
     code: int = 0
     """The exit code, or the number of the signal."""
     traceback: str = ""
-    """The traceback of the exception that the child's function raised; `text` names it in one line."""
+    """The traceback of the exception that the child's function raised; `text` has it in one line."""
 
     @property
     def ok(self) -> bool:

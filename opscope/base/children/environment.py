@@ -16,14 +16,14 @@ SINGLE_THREADED = {
 XLA_FLAG = "--xla_cpu_multi_thread_eigen=false"
 
 OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "DIFFUSERS_OFFLINE": "1"}
-"""Keeps frameworks from requests to their hubs."""
+"""Stops frameworks from sending requests to their hubs."""
 
 QUIET = {"JAX_PLATFORMS": "cpu", "TF_CPP_MIN_LOG_LEVEL": "2", "PYTHONUNBUFFERED": "1"}
-"""No search for accelerators, no chatter, and what a child printed is not lost when it dies."""
+"""Turns off the search for accelerators and needless logging; a child's output is not lost when it dies."""
 
 
 def child_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """This process's environment, changed for a child; `extra` has the last word."""
+    """The environment for a child: this process's own, with the changes above and then those of `extra`."""
     flags = os.environ.get("XLA_FLAGS", "")
     if XLA_FLAG not in flags.split():
         flags = f"{flags} {XLA_FLAG}".strip()

@@ -1,4 +1,4 @@
-"""One call in a fork of this process: for code that is loaded already and may crash, and whose result is not needed."""
+"""Runs one call in a fork of this process, for code that is already loaded, may crash and returns nothing needed."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from opscope.base.children.ending import Cause, Ending, of_return_code
 from opscope.base.children.parent_death import die_with_parent
 
 _FAILED = 70
-"""The exit code where neither the function nor Python's own exceptions ended the child."""
+"""The exit code if neither the function nor a Python exception ended the child."""
 
 
 def run_in_fork(function: Callable[[], object], *, seconds: float, address_space: int) -> Ending:
-    """Runs a function in a fork of this process, which prints nothing; how the fork ended.
+    """Runs a function in a fork of this process, which prints nothing, and returns how the fork ended.
 
-    An exception of Python's is as good as a return: the fork survived. `address_space` is the most memory, in bytes,
-    that the fork may map.
+    A Python exception counts as a normal return, because the fork survived it. `address_space` is the largest number
+    of bytes that the fork may map.
     """
     sys.stdout.flush()
     sys.stderr.flush()
     parent = os.getpid()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of threads that the child does not have and does not need
+        warnings.simplefilter("ignore")  # about threads, which the child neither has nor needs
         child = os.fork()
     if child == 0:
         _run_and_leave(function, parent, address_space)
@@ -47,7 +47,7 @@ def run_in_fork(function: Callable[[], object], *, seconds: float, address_space
 
 
 def _status(child: int, seconds: float) -> int | None:
-    """The status of a fork that ended; None where it still runs after some seconds."""
+    """Returns the status of a fork, or None if it still runs after `seconds`."""
     until, pause = time.monotonic() + seconds, 0.0005
     while True:
         pid, status = os.waitpid(child, os.WNOHANG)
@@ -60,7 +60,7 @@ def _status(child: int, seconds: float) -> int | None:
 
 
 def _run_and_leave(function: Callable[[], object], parent: int, address_space: int) -> None:
-    """What the fork does; it never returns."""
+    """Runs the function in the fork; never returns."""
     code = _FAILED
     try:
         die_with_parent(parent)

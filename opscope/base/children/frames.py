@@ -14,7 +14,7 @@ LIMIT = 64 * 1024 * 1024
 
 
 class ProtocolError(Exception):
-    """The other side wrote something that is no frame."""
+    """The other side sent bytes that are not a frame."""
 
 
 def encode(message: dict[str, Any]) -> bytes:
@@ -24,13 +24,13 @@ def encode(message: dict[str, Any]) -> bytes:
 
 
 class Decoder:
-    """Collects bytes as they arrive and gives the complete frames. Raises ProtocolError at the first bad byte."""
+    """Collects bytes as they arrive and returns the complete frames. Raises ProtocolError at the first bad byte."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> Iterator[dict[str, Any]]:
-        """The frames that `data` completes, each before what follows it is looked at."""
+        """Yields the frames that `data` completes, each before the bytes after it are checked."""
         self._buffer += data
         while self._buffer:
             head = bytes(self._buffer[: len(_MAGIC)])

@@ -1,7 +1,7 @@
 """The child's side: `python -P -m opscope.base.children.inside FD PARENT FUNCTION`, as `child.Child` starts it.
 
-FUNCTION is spelled `package.module:name` and takes a `Parent`. The process dies with its parent; where a signal kills
-it, its stack goes to the log.
+FUNCTION is written `package.module:name` and takes a `Parent`. The process dies with its parent. If a signal kills it,
+its stack goes to the log.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from opscope.base.children import frames
 from opscope.base.children.parent_death import die_with_parent
 
 RETURNED, RAISED = "returned", "raised"
-"""Keys of the last message: what the function returned; an exception in one line, and its traceback."""
+"""Keys of the last message: the function's return value, or an exception in one line and its traceback."""
 
 
 class Parent:
@@ -43,7 +43,7 @@ class Parent:
         return self._waiting.pop(0)
 
     def task(self) -> dict[str, Any]:
-        """The message that a call begins with. Raises EOFError where the parent closed its end instead."""
+        """The message that a call begins with. Raises EOFError if the parent closed its end instead."""
         task = self.receive()
         if task is None:
             raise EOFError("child: expected a task, got the end of the connection")
@@ -72,10 +72,10 @@ def main(words: list[str]) -> None:
         sys.stderr.flush()
     with contextlib.suppress(OSError, frames.ProtocolError):
         connection.send(last)
-        # The parent finds whatever this process has started for as long as this process is there.
+        # As long as this process exists, the parent can find everything that it started.
         while connection.receive() is not None:
             pass
-    # Frameworks leave threads and destructors behind that may hang or abort: all that matters is written.
+    # Leaves without cleaning up, as frameworks' threads and destructors may hang or abort; all output is written.
     os._exit(int(RAISED in last))
 
 

@@ -16,7 +16,7 @@ PR_SET_PDEATHSIG = 1
 
 
 def die_with_parent(parent: int) -> None:
-    """Has the kernel kill this process when its parent ends; leaves at once if the parent has ended already.
+    """Asks the kernel to kill this process when its parent ends; exits at once if the parent has already ended.
 
     Only Linux can do so; elsewhere a child ends when it next reads from its parent.
     """
@@ -27,12 +27,12 @@ def die_with_parent(parent: int) -> None:
 
 
 def bound(command: Sequence[str]) -> list[str]:
-    """A command that runs `command` (an absolute path and its words) as a program that dies with this process."""
+    """A command that runs `command` (an absolute path and its arguments) as a program that dies with this process."""
     return [sys.executable, "-P", "-m", __name__, str(os.getpid()), *command]
 
 
 def main(words: Sequence[str]) -> None:
-    """Becomes the command, or exits where the parent is gone already."""
+    """Becomes the command, or exits if the parent has already ended."""
     parent, *command = words
     die_with_parent(int(parent))
     os.execv(command[0], command)

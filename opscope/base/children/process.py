@@ -1,4 +1,4 @@
-"""A program in a session of its own: waited for, and ended with everything that it started."""
+"""A program in its own session, which can be waited for and ended with everything that it started."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Process:
         folder: Path | None = None,
         descriptors: Sequence[int] = (),
     ) -> None:
-        """Starts `command` in `folder`; it inherits `descriptors`. Raises OSError where it cannot be started."""
+        """Starts `command` in `folder`; it inherits `descriptors`. Raises OSError if it cannot be started."""
         self._popen = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, pass_fds=descriptors, env=environment,
             cwd=folder, start_new_session=True,
@@ -31,7 +31,7 @@ class Process:
         self.pid = self._popen.pid
 
     def wait(self, seconds: float) -> int | None:
-        """The return code (negative for a signal); None where the program still runs after some seconds."""
+        """Returns the return code (negative for a signal), or None if the program still runs after `seconds`."""
         try:
             return self._popen.wait(seconds)
         except subprocess.TimeoutExpired:
@@ -42,7 +42,7 @@ class Process:
         return self._popen.poll() is not None
 
     def kill(self) -> None:
-        """Ends the program and all its descendants at once; of one that has ended, what is left of its group."""
+        """Ends the program and all its descendants at once. If it has already ended, ends what is left of its group."""
         if self._popen.returncode is None:
             process_tree.kill(self.pid)
             self._popen.wait()

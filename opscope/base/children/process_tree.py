@@ -1,4 +1,4 @@
-"""What a process and its children hold: resident bytes and threads; from /proc where there is one, else by psutil."""
+"""Resident bytes and threads of a process and its children, from /proc if there is one, otherwise from psutil."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 def usage(pid: int) -> tuple[int, int]:
-    """(resident bytes, threads) of `pid` and all its descendants; what has ended counts as nothing."""
+    """(resident bytes, threads) of `pid` and all its descendants; processes that have ended do not count."""
     if not _has_proc():
         return _usage_elsewhere(pid)
     resident = threads = 0
@@ -33,7 +33,7 @@ def usage(pid: int) -> tuple[int, int]:
 
 
 def descendants(pid: int) -> list[int]:
-    """The processes below `pid` that can still be found, whatever group or session they made for themselves."""
+    """The descendants of `pid` that can still be found, including those in their own group or session."""
     if not _has_proc():
         return [member.pid for member in _members_elsewhere(pid)[1:]]
     below: list[int] = []
@@ -76,14 +76,14 @@ def _has_proc() -> bool:
 
 
 def _tasks(pid: int) -> tuple[int, list[int]]:
-    """The number of a process's threads, and its children. Raises OSError where it has ended."""
+    """The number of a process's threads, and its children. Raises OSError if it has ended."""
     folder = f"{_PROC}/{pid}/task"
     with os.scandir(folder) as entries:
         threads = [entry.name for entry in entries]
     return len(threads), [int(child) for thread in threads for child in _read(f"{folder}/{thread}/children").split()]
 
 
-# Asked for after every op: without the objects that pathlib and text files make, a third of the time.
+# Called after every op. Without the objects of pathlib and text files it takes a third of the time.
 def _read(path: str) -> bytes:
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -107,7 +107,7 @@ def _usage_elsewhere(pid: int) -> tuple[int, int]:
 
 
 def _members_elsewhere(pid: int) -> list[psutil.Process]:
-    """A process and its descendants; empty where it has ended."""
+    """A process and its descendants; empty if it has ended."""
     import psutil
 
     try:
