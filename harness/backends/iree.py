@@ -1,4 +1,4 @@
-"""IREE on this machine's processor: its compiler phase by phase, then its runtime, both inside the lane's process."""
+"""IREE on this machine's processor: runs its compiler phase by phase, then its runtime, in the lane's process."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FLAGS = (
     "--iree-input-demote-f64-to-f32=false",  # else the answer is of another type than the op's
 )
 DRIVER = "local-sync"
-"""Runs on the calling thread: digits and times repeat."""
+"""Runs on the calling thread, so that results and times are reproducible."""
 
 PHASES = {
     Stage.INPUT: "input",
@@ -41,7 +41,7 @@ BUFFERS = {
     "f8E4M3FN": "FLOAT_8_E4M3_FN", "f8E4M3FNUZ": "FLOAT_8_E4M3_FNUZ", "f8E5M2": "FLOAT_8_E5M2",
     "f8E5M2FNUZ": "FLOAT_8_E5M2_FNUZ", "f8E8M0FNU": "FLOAT_8_E8M0_FNU",
 }  # fmt: skip
-"""MLIR's element types -> the runtime's; of those that it has, all whose elements take whole bytes."""
+"""MLIR's element types -> the runtime's: all types of the runtime whose elements take whole bytes."""
 
 _ERROR = 2
 """Severity of an error among the compiler's diagnostics."""
@@ -54,7 +54,7 @@ _SMALLEST = b"""func.func @main(%a: tensor<2x2xf32>) -> tensor<2x2xf32> {
 
 
 class Iree(Backend):
-    """IREE's CPU code in IREE's runtime. Has no board: `arch` is ignored, formats but the module's own are refused."""
+    """IREE's CPU code in IREE's runtime. It ignores `arch`, and refuses number formats other than the module's own."""
 
     name = "iree"
     lasting = True
@@ -64,21 +64,21 @@ class Iree(Backend):
         self._invocation: _Invocation | None = None
 
     def target(self, options: ResultOptions) -> Target:
-        """The host in exact IEEE arithmetic. Raises InputError if a device's numerics are asked for."""
+        """The host in exact IEEE arithmetic. Raises InputError if the options ask for a device's number formats."""
         return exact_host(self.name, options)
 
     def fingerprint(self) -> str:
-        """Versions of compiler and runtime, and how they are called."""
+        """The versions of compiler and runtime, and the flags with which they are called."""
         versions = "-".join(metadata.version(package) for package in _PACKAGES)
         return f"iree-{versions}-{DRIVER} {' '.join(FLAGS)}"
 
     def climb(self, stage: Stage, job: Job) -> None:
-        """One phase of the compiler, or the run. Raises StageError with IREE's own diagnostics."""
+        """Runs one phase of the compiler, or the program. Raises StageError with IREE's own diagnostics."""
         if stage is Stage.RUN:
             _run(job, job.state.pop(Stage.VM))
             return
         if stage is Stage.INPUT:
-            self._close()  # of an op that went no further
+            self._close()  # the invocation of an op that did not reach the last stage
             self._invocation = _Invocation(job.module)
         assert self._invocation is not None
         try:
@@ -94,7 +94,7 @@ class Iree(Backend):
             raise
 
     def warm_up(self) -> None:
-        """Compiles and runs one small op: both libraries load."""
+        """Compiles and runs one small op, which loads both libraries."""
         desc = TensorDesc(shape=(2, 2), data_type="f32")
         job = Job("warm-up", _SMALLEST, [np.ones((2, 2), np.float32)], ResultOptions(), (desc,))
         for stage in self.stages:
@@ -102,7 +102,7 @@ class Iree(Backend):
 
     def available(self) -> str | None:
         """Returns None if compiler and runtime are installed."""
-        # `find_spec` of a submodule imports its parent, which is not there without either of them.
+        # `find_spec` of a submodule imports its parent, which is missing if neither is installed.
         packages_found = util.find_spec("iree") and util.find_spec("iree.compiler") and util.find_spec("iree.runtime")
         return None if packages_found else "pip install 'opscope[iree]'"
 
@@ -113,7 +113,7 @@ class Iree(Backend):
 
 
 class _Invocation:
-    """One module in the compiler; must be closed, because the session holds it until then."""
+    """One module in the compiler. It must be closed, because the session holds it until then."""
 
     def __init__(self, module: bytes) -> None:
         """Parses the module. Raises StageError if IREE cannot read it."""
@@ -129,7 +129,7 @@ class _Invocation:
             raise error
 
     def advance(self, phase: str) -> None:
-        """Compiles from where it stands to the end of `phase`. Raises StageError."""
+        """Compiles from the current phase to the end of `phase`. Raises StageError if the compiler refuses it."""
         if self._phase is not None:
             self._library.ireeCompilerInvocationSetCompileFromPhase(self._invocation._inv_p, self._phase.encode())
         self._library.ireeCompilerInvocationSetCompileToPhase(self._invocation._inv_p, phase.encode())
@@ -165,7 +165,7 @@ class _Invocation:
 
 @cache
 def _api(part: str = "compiler.api") -> Any:
-    """A package of the extra `iree`, imported at its first use."""
+    """Returns a package of the extra `iree`, imported at its first use."""
     return import_module(f"iree.{part}")
 
 
@@ -185,14 +185,14 @@ def _compiler() -> tuple[Any, Any]:
 
 @cache
 def _runtime() -> tuple[Any, Any, Any]:
-    """The runtime's instance, device and the module that stands for the device in every program."""
+    """Returns the runtime's instance, its device, and the module that represents the device in every program."""
     runtime = _api("runtime")
     instance, device = runtime.VmInstance(), runtime.get_device(DRIVER)
     return instance, device, runtime.create_hal_module(instance, device)
 
 
 def _run(job: Job, program: bytes) -> None:
-    """Loads the program and calls it once, on fresh buffers. Raises StageError with the runtime's words."""
+    """Loads the program and calls it once, on fresh buffers. Raises StageError with the runtime's own message."""
     runtime = _api("runtime")
     instance, device, hal = _runtime()
     arguments, results = runtime.VmVariantList(len(job.inputs)), runtime.VmVariantList(len(job.results))
@@ -209,7 +209,7 @@ def _run(job: Job, program: bytes) -> None:
     job.outputs = [
         _take(view, numpy_dtype(desc.data_type)) for view, desc in zip(result_views, job.results, strict=True)
     ]
-    # IREE may compute in place, on the buffers that it was given.
+    # IREE may compute in place, in the buffers of its inputs.
     job.inputs_after = [_take(view, array.dtype) for view, array in zip(views, job.inputs, strict=True)]
     job.ran_on = "host"
 
@@ -222,12 +222,12 @@ def _buffer_types() -> dict[np.dtype, Any]:
 
 
 def _put(array: np.ndarray, device: Any) -> Any:
-    """A view of a fresh buffer with the value of `array`. Raises StageError for a type that no buffer has."""
+    """Returns a view of a fresh buffer with the value of `array`. Raises StageError if no buffer has its type."""
     runtime = _api("runtime")
     kind = _buffer_types().get(array.dtype)
     if kind is None:
         raise StageError(f"the runtime has no buffer of {array.dtype}")
-    # What Python's buffer protocol cannot name (bf16, f8, booleans) goes as the bits that it is.
+    # Types that Python's buffer protocol cannot name (bf16, f8, booleans) are passed as their bits.
     plain = array.dtype.kind in "iufc" and array.dtype.isbuiltin == 1
     return device.allocator.allocate_buffer_copy(
         memory_type=runtime.MemoryType.DEVICE_LOCAL,
@@ -239,7 +239,7 @@ def _put(array: np.ndarray, device: Any) -> Any:
 
 
 def _take(view: Any, dtype: np.dtype) -> np.ndarray:
-    """The value of a buffer view as a fresh array. Raises StageError if its elements have another width."""
+    """Returns the value of a buffer view as a fresh array. Raises StageError if its elements have another width."""
     shape = tuple(view.shape)
     bits = int(view.element_type) & 0xFF
     if bits != 8 * dtype.itemsize:

@@ -1,7 +1,7 @@
-"""The backend that runs everything and computes nothing: what the harness itself costs, and proof of the protocol.
+"""A backend that accepts every op and computes nothing: it measures the harness itself and tests the protocol.
 
-It has no outputs and `ran_on` stays `none`, so the ladder never compares it: its rows end as `stopped` after `run`
-and can never count as success on numbers.
+It has no outputs and `ran_on` stays `none`, so the ladder compares nothing: its records end as `stopped` after `run`
+and never count as a success.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Null(Backend):
         return Target(card_type="none", float_format=None, math_fidelity="exact")
 
     def fingerprint(self) -> str:
-        """Constant: no code of it can change a result."""
+        """A constant, because no code of this backend can change a result."""
         return "null-1"
 
     def climb(self, stage: Stage, job: Job) -> None:

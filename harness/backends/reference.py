@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 DEFAULT_FIDELITY = "HiFi4"
 LOADS = "load_cached"
-"""The kernel whose results a program of its own computed, whose ops are observed themselves."""
+"""The kernel whose results come from another program, whose ops are observed one by one."""
 _SMALLEST = b"""func.func @main(%a: tensor<2x2xf32>, %b: tensor<2x2xf32>) -> tensor<2x2xf32> {
   %0 = stablehlo.add %a, %b : tensor<2x2xf32>
   return %0 : tensor<2x2xf32>
@@ -47,7 +47,7 @@ class Reference(Backend):
     )
 
     def target(self, options: ResultOptions) -> Target:
-        """The simulated card of a board. Raises InputError: no such board or format."""
+        """The simulated card of a board. Raises InputError if there is no such board or format."""
         board = board_of(options.arch)
         narrow, wide = _mixed(options.amp_level)
         return Target(
@@ -61,11 +61,11 @@ class Reference(Backend):
         )
 
     def fingerprint(self) -> str:
-        """Hash over compiler, simulator and what they compute with. Imports both, so that no op pays for it."""
+        """A hash of compiler, simulator and their packages. Imports both, so that no op's time includes it."""
         return _fingerprint()
 
     def climb(self, stage: Stage, job: Job) -> None:
-        """Takes the job through one stage. Raises StageError with the compiler's or the device's own words."""
+        """Takes the job through one stage. Raises StageError with the compiler's or the device's own message."""
         from opscope.compiler.api import CompilerInputError, StageFailure
         from opscope.simulator.api import DeviceError
 
@@ -79,13 +79,13 @@ class Reference(Backend):
             raise StageError(f"{kind}{failure}") from failure
 
     def take_apart(self, module: bytes, options: ResultOptions, argument_types: tuple[str, ...] = ()) -> Apart:
-        """A module compiled whole, and each op of its TTNN as a module of its own. Raises StageError."""
+        """Compiles a whole module and returns each op of its TTNN as its own module. Raises StageError."""
         from opscope.harness.backends.reference_pieces import take_apart
 
         return take_apart(self, module, options, argument_types)
 
     def warm_up(self) -> None:
-        """Takes one small op all the way, so that no op pays for imports and tables."""
+        """Takes one small op through all stages, so that no op's time includes imports and tables."""
         job = Job("warm-up", _SMALLEST, [np.ones((2, 2), np.float32)] * 2, ResultOptions())
         for stage in self.stages:
             self.climb(stage, job)
@@ -137,7 +137,7 @@ def _run(job: Job, board: SystemDesc) -> None:
 
 
 def observer(watch: Watch, programs: Iterable[Any]) -> Callable[[Any], None]:
-    """A function that passes values of the running program to `watch`.
+    """Returns a function that passes values of the running program to `watch`.
 
     The value of an op comes from the last kernel that carries the op's path and computes what the op does. Kernels that
     only move a value between host and device, or load it, do not count.
@@ -177,7 +177,7 @@ _STEPS = {
 
 
 def _mixed(level: int) -> tuple[str | None, str | None]:
-    """Formats of products and of all other floats at a level of mixed precision; None: as without."""
+    """Formats of products and of all other floats at a level of mixed precision; None stands for the default."""
     if not level:
         return None, None
     from opscope.compiler.api import MIXED_PRECISION
@@ -196,7 +196,7 @@ def _compile_options(job: Job) -> CompileOptions:
         unsupported_types=job.options.unsupported_types,
         optimization_level=job.options.optimization_level,
         amp_level=job.options.amp_level,
-        # Nothing below level 1 reads them, and its pipeline stays short.
+        # Below level 1 no pass reads them, and the pipeline stays short.
         argument_types=job.argument_types if job.options.optimization_level else (),
         dump_dir=str(job.ir_dir) if job.ir_dir else None,
     )
@@ -210,14 +210,14 @@ def board_of(arch: str) -> SystemDesc:
     try:
         return load_board(arch)
     except ValueError as error:
-        # The compiler's own words, `arch: expected X, got Y; try Z`, in the harness's type.
+        # The compiler's own message, `arch: expected X, got Y; try Z`, as the harness's error type.
         expected, _, rest = str(error).partition(": expected ")[2].partition(", got ")
         got, _, hint = rest.partition("; try ")
         raise InputError("--arch", expected or "a board or an arch", got or f"'{arch}'", hint) from error
 
 
 def float_format_of(board: SystemDesc, requested: str | None) -> str | None:
-    """The board's name for a float format, in upper or lower case. None for each tensor's own type."""
+    """Returns the board's name for a float format, given in upper or lower case; None for each tensor's own type."""
     if requested is None:
         return None
     format_of_name = {name.lower(): name for name in board.formats if not name.startswith(("Int", "UInt"))}
@@ -229,7 +229,7 @@ def float_format_of(board: SystemDesc, requested: str | None) -> str | None:
 
 @cache
 def _error_bound(op_name: str) -> float | None:
-    """What the simulator states for the one kernel that computes floats of an op; None if several do."""
+    """Returns the error bound of the kernel that computes the floats of an op; None if several kernels do."""
     from opscope.compiler.api import op_table
     from opscope.simulator.api import error_bound
 
@@ -240,7 +240,7 @@ def _error_bound(op_name: str) -> float | None:
 
 
 def described(desc: Any) -> TensorDesc:
-    """What the compiler chose for one tensor, as the record holds it."""
+    """Returns the compiler's choices for one tensor, as a record holds them."""
     return TensorDesc(
         shape=desc.shape,
         data_type=desc.element_type,

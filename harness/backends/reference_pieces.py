@@ -1,4 +1,4 @@
-"""A model compiled by the reference compiler and taken apart into the ops of its TTNN."""
+"""Compiles a model with the reference compiler and takes its TTNN apart into ops."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ class CompiledPieces:
 
     pieces: tuple[Piece, ...]
     moves: int
-    """Ops that are no piece."""
+    """Number of ops that are not pieces."""
     binary: bytes
     board: str
     numbers: dict[tuple[int, int], int]
     """(program, operation) -> piece."""
 
     def run(self, inputs: Sequence[np.ndarray], on_piece: OnPiece) -> None:
-        """Runs the program whole on the simulated card. Raises StageError if the device refuses."""
+        """Runs the whole program on the simulated card. Raises StageError if the device refuses it."""
         from opscope.simulator.api import Device, DeviceError
 
         try:
@@ -47,7 +47,7 @@ class CompiledPieces:
 
 
 def _once(step: Any) -> list[np.ndarray]:
-    """The operands of a step, one that is read twice once: the arguments of the piece's module."""
+    """The operands of a step without duplicates, which are the arguments of the piece's module."""
     tensors = step.operation.inputs
     arrays = step.inputs()
     return [arrays[tensors.index(tensor)] for tensor in dict.fromkeys(tensors)]
@@ -56,9 +56,9 @@ def _once(step: Any) -> list[np.ndarray]:
 def take_apart(
     backend: Any, module: bytes, options: ResultOptions, argument_types: tuple[str, ...] = ()
 ) -> CompiledPieces:
-    """Compiles a module and takes its TTNN apart. Raises StageError with the stage's own words.
+    """Compiles a module and takes its TTNN apart. Raises StageError with the stage's own message.
 
-    `argument_types` say which arguments of a whole model stay from run to run, as `Job` has them.
+    `argument_types` is as in `Job`: which arguments of a whole model stay the same from run to run.
     """
     from opscope.compiler.api import StageFailure
     from opscope.compiler.api import take_apart as pieces_of

@@ -1,7 +1,7 @@
 """Finds backends: files in this folder, entry points of the group `opscope.backends`, or the path of a file.
 
-Adding a backend is one file: a subclass of `base.Backend` whose `name` is the file's name, or a YAML file of stage
-commands (docs/backends.md). `a,b` names several. Only `load` imports a backend. Everything else here is also
+To add a backend, add one file: a subclass of `base.Backend` whose `name` is the file's name, or a YAML file of stage
+commands (docs/backends.md). `a,b` names several backends. Only `load` imports a backend. Everything else here is also
 called in pytest processes, and reads only the names and sources of files.
 """
 
@@ -28,9 +28,9 @@ GROUP = "opscope.backends"
 _NAMED = re.compile(r'^    name = "([\w-]+)"$', re.MULTILINE)
 """The line of a class body that makes a file of this folder a backend."""
 FILES = (".py", ".yaml", ".yml")
-"""Endings of the path of a backend's file: a class, or stage commands."""
+"""Suffixes of a backend's file: Python with a class, or YAML with stage commands."""
 COMMAND = "command"
-"""The backend's name for any compiler behind commands; `command:FILE.yaml` means the same as `FILE.yaml`."""
+"""The name of the backend for stage commands; `command:FILE.yaml` means the same as `FILE.yaml`."""
 
 
 def own_names() -> list[str]:
@@ -58,7 +58,7 @@ def names() -> list[str]:
 
 
 def split_names(backends: str) -> tuple[str, ...]:
-    """The backends of one word, `xla` or `xla,iree`. Raises InputError for one that is named twice, or for none."""
+    """Splits `xla` or `xla,iree` into backends. Raises InputError if one is named twice, or if there is none."""
     backend_names = tuple(word.strip().removeprefix(COMMAND + ":") for word in backends.split(",") if word.strip())
     if not backend_names:
         raise InputError("--backend", "a backend", repr(backends), closest("", names()))
@@ -70,7 +70,7 @@ def split_names(backends: str) -> tuple[str, ...]:
 
 
 def check_name(backend: str) -> None:
-    """Raises InputError if there is no such backend, with the closest names, or its YAML file cannot work."""
+    """Raises InputError if there is no such backend (the closest names are listed) or if its YAML file is wrong."""
     if backend == COMMAND:
         raise InputError("--backend command", "a YAML file with stage commands", "none", "--backend FILE.yaml")
     if _is_path(backend):
@@ -79,7 +79,7 @@ def check_name(backend: str) -> None:
         if backend.endswith(FILES[1:]):
             importlib.import_module("opscope.harness.backends.commands.description").read(
                 Path(backend)
-            )  # for what it raises
+            )  # only for the errors that it raises
     elif backend not in names():
         raise InputError("--backend", "a backend", f"'{backend}'", _closest(backend))
 
@@ -109,7 +109,7 @@ def mentions(backend: str, word: str) -> bool:
 
 @cache
 def declares(backend: str, flag: str) -> bool:
-    """Whether the class of a backend sets a flag of `base.Backend`; it is not imported. False if it does not set it."""
+    """Whether the class of a backend sets a flag of `base.Backend` to True. Does not import it."""
     try:
         tree = ast.parse(_source(backend).read_text(encoding="utf-8"))
     except (OSError, SyntaxError, ValueError):
@@ -175,7 +175,7 @@ def _class_in(module: ModuleType, name: str) -> Any:
 
 
 def _completed(backend: Any, name: str) -> Any:
-    """The class of a backend; one that does not inherit from `Backend` gets the defaults. Raises InputError."""
+    """Returns the class of a backend; one that does not inherit from `Backend` gets the defaults. Raises InputError."""
     from opscope.harness.backends.base import Backend
 
     if not isinstance(backend, type):

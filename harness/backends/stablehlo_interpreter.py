@@ -1,6 +1,6 @@
-"""StableHLO's reference interpreter: what the specification says an op computes, for small tensors.
+"""StableHLO's reference interpreter, which computes small tensors as the specification defines them.
 
-An op that the interpreter does not know ends the process: that is what a lane is for.
+An op that the interpreter does not support ends the process, which the lane turns into a record.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from opscope.harness.record.result_options import ResultOptions
 from opscope.harness.record.stages import Stage
 
 MOST_WORK = 1 << 20
-"""Elements touched one by one that an op may take: about three seconds."""
+"""Largest number of elements that an op may visit one by one: about three seconds."""
 
 _SMALLEST = b"""func.func @main(%a: tensor<2x2xf32>) -> tensor<2x2xf32> {
   %0 = stablehlo.negate %a : tensor<2x2xf32>
@@ -23,22 +23,22 @@ _SMALLEST = b"""func.func @main(%a: tensor<2x2xf32>) -> tensor<2x2xf32> {
 
 
 class StablehloInterpreter(Backend):
-    """`eval_module` of jaxlib. Has no board: `arch` is ignored, and formats other than the module's own are refused."""
+    """`eval_module` of jaxlib. It ignores `arch`, and refuses number formats other than the module's own."""
 
     name = "stablehlo-interpreter"
     lasting = True
     stages = (Stage.LEGALIZE, Stage.RUN)
 
     def target(self, options: ResultOptions) -> Target:
-        """The host in exact IEEE arithmetic. Raises InputError if a device's numerics are asked for."""
+        """The host in exact IEEE arithmetic. Raises InputError if the options ask for a device's number formats."""
         return exact_host(self.name, options)
 
     def fingerprint(self) -> str:
-        """Version of jaxlib, which the interpreter is a part of."""
+        """The version of jaxlib, which contains the interpreter."""
         return f"stablehlo-interpreter-{metadata.version('jaxlib')}"
 
     def climb(self, stage: Stage, job: Job) -> None:
-        """Writes chlo in StableHLO, or evaluates. Raises Declined for an op that would take too long."""
+        """Rewrites chlo ops as StableHLO, or evaluates. Raises Declined for an op that would take too long."""
         from opscope.harness.prepare.mlir import interpreter
 
         try:
@@ -56,7 +56,7 @@ class StablehloInterpreter(Backend):
             raise StageError(str(error).partition("\n")[0], str(error)) from error
 
     def warm_up(self) -> None:
-        """Evaluates one small op: MLIR loads."""
+        """Evaluates one small op, which loads MLIR."""
         job = Job("warm-up", _SMALLEST, [np.ones((2, 2), np.float32)], ResultOptions())
         for stage in self.stages:
             self.climb(stage, job)

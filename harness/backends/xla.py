@@ -1,4 +1,4 @@
-"""XLA on this machine's processor: compiles each op as it stands and computes it in the module's own types."""
+"""XLA on this machine's processor: compiles each op as it is and computes it in the module's own types."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ _SMALLEST = b"""func.func @main(%a: tensor<2x2xf32>) -> tensor<2x2xf32> {
 
 
 class Xla(Backend):
-    """XLA CPU. Has no board: `arch` is ignored, and formats other than the module's own are refused."""
+    """XLA CPU. It ignores `arch`, and refuses number formats other than the module's own."""
 
     name = "xla"
     lasting = True
     stages = (Stage.COMPILE, Stage.RUN)
 
     def target(self, options: ResultOptions) -> Target:
-        """The host in exact IEEE arithmetic. Raises InputError if a device's numerics are asked for."""
+        """The host in exact IEEE arithmetic. Raises InputError if the options ask for a device's number formats."""
         return exact_host(self.name, options)
 
     def fingerprint(self) -> str:
-        """Version of jaxlib, and of our own way of calling it."""
+        """The version of jaxlib, and of the code here that calls it."""
         from opscope.harness.prepare import golden
 
         return f"xla-{metadata.version('jaxlib')}-{golden.VERSION}"
 
     def climb(self, stage: Stage, job: Job) -> None:
-        """Compiles, or runs what was compiled. Raises StageError with XLA's own words."""
+        """Compiles, or runs the compiled program. Raises StageError with XLA's own message."""
         from opscope.harness.prepare import golden
 
         try:
@@ -49,7 +49,7 @@ class Xla(Backend):
             raise StageError(str(error), str(cause) if cause else "") from error
 
     def warm_up(self) -> None:
-        """Compiles and runs one small op: the client starts and LLVM loads."""
+        """Compiles and runs one small op, which starts the client and loads LLVM."""
         job = Job("warm-up", _SMALLEST, [np.ones((2, 2), np.float32)], ResultOptions())
         for stage in self.stages:
             self.climb(stage, job)

@@ -1,4 +1,5 @@
-"""The folders that runs share: what lies there, under which key, who holds it, and what may go.
+"""The folders that runs share: their contents, keys, locks and clean-up.
 
-A key is made from the sources and versions that decide what is stored; whole folders of sources, never lists of files.
+A key is computed from the sources and versions that decide the stored value. It covers whole folders of sources, never
+lists of files.
 """

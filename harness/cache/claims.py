@@ -1,7 +1,7 @@
-"""Folders in use: a shared lock on each that its run or its maker holds, and that ends with the process, however.
+"""Marks folders as in use: the process that uses or creates one holds a shared lock on it, which ends with the process.
 
-What clears up takes the lock alone before it removes a folder, so it never takes one from under a live run. Where a
-file system knows no locks, nothing counts as free.
+Clean-up takes the lock exclusively before it removes a folder, so it never removes one that a live run uses. On a file
+system without locks, no folder counts as free.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from pathlib import Path
 
 
 class Claims:
-    """The folders that one process needs to stay; a context manager."""
+    """The folders that one process claims, so that no other process removes them; a context manager."""
 
     def __init__(self) -> None:
         self._held: dict[Path, int] = {}
 
     def hold(self, folder: Path) -> None:
-        """Claims a folder until `close`. One that is gone, or cannot be locked, is left as it is."""
+        """Claims a folder until `close`. Does nothing if it is gone or cannot be locked."""
         self._drop(folder)
         with contextlib.suppress(OSError):
             descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
@@ -28,7 +28,7 @@ class Claims:
             fcntl.flock(descriptor, fcntl.LOCK_SH)
 
     def _drop(self, folder: Path) -> None:
-        """Releases one folder, whatever lies at its path by now."""
+        """Releases one folder, even if its path now holds something else."""
         descriptor = self._held.pop(folder, None)
         if descriptor is not None:
             os.close(descriptor)
@@ -46,7 +46,7 @@ class Claims:
 
 
 def in_use(folder: Path) -> bool:
-    """Whether another process claims a folder, as far as its file system can say."""
+    """Whether another process claims a folder, as far as its file system can tell."""
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -64,7 +64,7 @@ def in_use(folder: Path) -> bool:
 
 @contextlib.contextmanager
 def alone(folder: Path) -> Iterator[bool]:
-    """Whether nobody else claims a folder; nobody can for as long as the context lasts."""
+    """Yields whether no other process claims a folder. If so, none can claim it within the context."""
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:

@@ -1,13 +1,13 @@
-"""The export folder of one model: its place in the cache, what it is keyed by, how it is written and read.
+"""The export folder of one model: its place in the cache, its key, and how it is written and read.
 
-An export folder holds everything that a lane needs to climb the ops of one model, and is never changed once complete:
+An export folder holds all that a lane needs to climb the ops of one model, and never changes once it is complete:
 
     module.mlirbc     the whole model, StableHLO bytecode with locations
     manifest.jsonl    a ManifestHeader line, then one OpRow line per unique op
     ops/<id>.mlirbc   one single-op module per unique op
     values/*.npy      captured inputs and goldens, each value once
 
-It is written beside its place and renamed when complete, so that a folder that exists is whole.
+It is written under a temporary name and renamed when complete, so a folder that exists is complete.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ MODULE, MANIFEST, OPS, VALUES = "module.mlirbc", "manifest.jsonl", "ops", "value
 WHOLE = "whole.json"
 """The model as one program: an OpRow."""
 JOURNAL = "evaluating"
-"""While the folder is made: the id of the op under evaluation, for the case that it brings the process down."""
+"""A file that exists during the export: the id of the op under evaluation, in case the op ends the process."""
 
 SOURCES = ("harness/prepare", "harness/record", "base")
-"""Folders whose change makes older export folders worthless."""
+"""Source folders whose changes invalidate older export folders."""
 
 WITHOUT_EFFECT = ("harness/cache", "harness/settings")
-"""Folders of which the child loads files, none of which affects what it writes."""
+"""Source folders from which the child loads files that do not affect what it writes."""
 
 PACKAGES = ("jax", "jaxlib", "numpy", "ml_dtypes")
-"""Packages whose version does."""
+"""Packages whose version affects what it writes."""
 
 
 def default_cache_dir() -> Path:
@@ -61,7 +61,7 @@ def sources_digest() -> str:
 
 
 def key(model_files: Iterable[Path], settings: dict[str, object], sources: str) -> str:
-    """Name of the export folder for a model's files and everything asked of the export; 20 hex digits.
+    """The name of the export folder for a model's files and the settings of the export; 20 hex digits.
 
     `sources` is the result of `sources_digest`, which takes ten times as long as this function.
     """
@@ -69,7 +69,7 @@ def key(model_files: Iterable[Path], settings: dict[str, object], sources: str) 
 
 
 def cpu_fingerprint() -> str:
-    """Changes with the CPU's instruction set: compiled code of one must not be loaded on another."""
+    """A text that changes with the CPU's instruction set, because compiled code is only valid for one."""
     flags = platform.machine()
     info = Path("/proc/cpuinfo")
     if info.is_file():
@@ -87,8 +87,8 @@ def make_dir(path: Path, where: str = "cache folder") -> Path:
 
 
 def unwritable(where: str, path: Path, error: OSError) -> InputError:
-    """The one line for a disk that does not take what we write."""
-    # NumPy reports a file that was written in part without the reason: the disk is full.
+    """The error for a disk that refuses a write."""
+    # NumPy does not give the reason for an incomplete file, which is a full disk.
     reason = error.strerror or os.strerror(errno.ENOSPC if "written" in str(error) else errno.EIO)
     return InputError(where, "a writable folder", f"{path} ({reason})", "another OPSCOPE_CACHE_DIR")
 
@@ -99,7 +99,7 @@ def complete(folder: Path) -> bool:
 
 
 def publish(temporary: Path, folder: Path) -> None:
-    """Renames a finished folder into place; where another process was faster, theirs stays and ours goes."""
+    """Renames a finished folder into place. If another process was faster, its folder stays and this one is removed."""
     try:
         temporary.rename(folder)
     except OSError:
@@ -109,7 +109,7 @@ def publish(temporary: Path, folder: Path) -> None:
 
 
 def mark_used(folder: Path) -> None:
-    """Notes that a folder was used just now; a cache that we may only read stays as it is."""
+    """Notes that a folder was used just now; does nothing in a read-only cache."""
     with contextlib.suppress(OSError):
         os.utime(folder)
 

@@ -1,7 +1,7 @@
-"""JSON values kept by key in a folder that any number of processes share: one file each, whole or absent.
+"""JSON values stored by key in a folder that any number of processes share, one file per value.
 
-A file is written beside its place and renamed, so no reader sees half of it; a damaged one is only a miss, and a disk
-that takes no more costs nothing but the work that is done again. Reading a value notes that it was used.
+A file is written under a temporary name and renamed, so no reader sees half of it. A damaged file counts as a miss. If
+the disk is full, values are not stored and their work is done again. Reading a value marks it as used.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class JsonStore:
         self.root = root
 
     def place(self, key: str) -> Path:
-        """The file of a key, in one of 256 folders so that none grows long."""
+        """The file of a key, in one of 256 folders so that none grows too large."""
         return self.root / key[:2] / f"{key}.json"
 
     def has(self, key: str) -> bool:
@@ -30,7 +30,7 @@ class JsonStore:
         return self.place(key).is_file()
 
     def get(self, key: str) -> dict[str, Any] | None:
-        """The value; None if there is none that can be read."""
+        """Returns the value, or None if there is none that can be read."""
         path = self.place(key)
         try:
             value = json.loads(path.read_bytes())
@@ -41,6 +41,6 @@ class JsonStore:
         return value if isinstance(value, dict) else None
 
     def put(self, key: str, value: dict[str, Any]) -> None:
-        """Keeps a value, in the place of an older one; of two writers at once one wins."""
+        """Stores a value and replaces an older one. Of two simultaneous writers, one wins."""
         with contextlib.suppress(OSError):
             write_whole(self.place(key), json.dumps(value))

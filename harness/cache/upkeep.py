@@ -1,7 +1,7 @@
 """Keeps the caches and the run folders within their size limits.
 
 Removes the least recently used entries first, but never one that a live run claims (harness/cache/claims.py) or that
-was used a moment ago. A folder is renamed before it is emptied, so that nobody sees half of one.
+was used a moment ago. A folder is renamed before it is emptied, so that no process sees half of one.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from opscope.harness.record.store import MANIFEST_FILE
 from opscope.harness.settings.settings import BY_NAME
 
 MAX_CACHE: int = BY_NAME["max_cache"].default
-"""Bytes that all caches together take unless `max_cache` says otherwise."""
+"""Default of `max_cache`: the largest size of all caches together, in bytes."""
 
 KINDS = {"exports": 1, "modules": 1, "executables": 1, "results": 2, "javascript": 1}
-"""Folder of each cache -> the depth below it at which entries lie that are removed as a whole."""
+"""Folder of each cache -> the depth below it of the entries, which are removed as a whole."""
 
 FRESH_SECONDS = 60.0
-"""Age below which an entry stays: a process may be about to claim it."""
+"""Entries younger than this stay, because a process may be about to claim them."""
 
 EVERY_SECONDS = 3600.0
-"""How often a run that adds little looks at the whole cache."""
+"""How often a run that adds little checks the whole cache."""
 
 REMOVED, UNFINISHED = ".gone-", ".making-"
 
@@ -52,7 +52,7 @@ class CacheEntry:
 
 
 def cached(cache_dir: Path, now: float | None = None) -> list[CacheEntry]:
-    """Everything in the caches, the longest unused first."""
+    """All entries of the caches, the longest unused first."""
     now = time.time() if now is None else now
     entries = []
     for kind, depth in KINDS.items():
@@ -65,8 +65,8 @@ def cached(cache_dir: Path, now: float | None = None) -> list[CacheEntry]:
 def shrink(entries: Sequence[CacheEntry], max_bytes: int, take: Callable[[CacheEntry], bool]) -> list[CacheEntry]:
     """Removes the longest unused entries until the rest holds at most `max_bytes`, and returns them.
 
-    `take` removes one and returns whether it could: a claimed entry stays, and the next one goes in its place. An
-    unfinished entry goes in any case. `entries` come the longest unused first.
+    `take` removes one entry and returns whether it could. A claimed entry stays, and the next one is removed instead.
+    An unfinished entry is removed in any case. `entries` are sorted, the longest unused first.
     """
     stale = [entry for entry in entries if entry.age > FRESH_SECONDS]
     removed = [entry for entry in stale if entry.unfinished and take(entry)]
@@ -81,7 +81,7 @@ def shrink(entries: Sequence[CacheEntry], max_bytes: int, take: Callable[[CacheE
 
 
 def old_runs(root: Path, keep: int, now: float | None = None) -> list[CacheEntry]:
-    """The run folders but the `keep` youngest, oldest first; one that never got its manifest counts as the oldest."""
+    """All run folders except the `keep` newest, oldest first. Those without a manifest count as the oldest."""
     now = time.time() if now is None else now
     runs = []
     for run in root.iterdir() if root.is_dir() else ():
@@ -95,7 +95,7 @@ def old_runs(root: Path, keep: int, now: float | None = None) -> list[CacheEntry
 
 
 def unclaimed(entry: CacheEntry) -> bool:
-    """Whether nobody claims an entry, so that `remove` would remove it."""
+    """Whether no process claims an entry, so that `remove` would remove it."""
     with alone(entry.path) as ours:
         return ours
 
@@ -107,16 +107,16 @@ def trim(cache_dir: Path, max_bytes: int = MAX_CACHE, *, every: float = 0.0) -> 
         if every and time.time() - stamp.stat().st_mtime < every:
             return []
     except OSError:
-        pass  # never done yet
+        pass  # never trimmed before
     with contextlib.suppress(OSError):
         stamp.touch()
     return shrink(cached(cache_dir), max_bytes, remove)
 
 
 def beyond(folders: Iterable[str], max_bytes: int) -> str:
-    """A line where the folders that a run needs are by themselves more than all caches may hold; else empty.
+    """Returns a warning if the folders that a run needs are larger than the limit for all caches, otherwise "".
 
-    They stay while the run lives, and are the first to go after it.
+    They stay during the run, and are the first to be removed after it.
     """
     needed = sum(size(Path(folder)) for folder in set(folders))
     if needed <= max_bytes:
@@ -142,12 +142,12 @@ def remove(entry: CacheEntry) -> bool:
             path.rename(renamed)
             shutil.rmtree(renamed)
         except OSError:
-            return False  # somebody was faster, or the disk is read-only
+            return False  # another process was faster, or the disk is read-only
     return True
 
 
 def size(path: Path) -> int:
-    """Bytes of a file, or of all files of a folder; those that vanish meanwhile count nothing."""
+    """Bytes of a file, or of all files of a folder; files that are removed meanwhile do not count."""
     total = 0
     with contextlib.suppress(OSError):
         status = path.lstat()
@@ -159,7 +159,7 @@ def size(path: Path) -> int:
 
 
 def _at_depth(folder: Path, depth: int) -> Iterator[Path]:
-    """What lies `depth` folders below."""
+    """The files and folders `depth` levels below."""
     try:
         below = sorted(folder.iterdir())
     except OSError:
@@ -187,7 +187,7 @@ def _count(entries: Sequence[CacheEntry]) -> tuple[str, str]:
 
 
 def readable(count: int) -> str:
-    """Bytes as a person reads them."""
+    """A number of bytes in a readable unit."""
     value, unit = float(count), "B"
     for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
         if value < 1024 or unit == "TiB":

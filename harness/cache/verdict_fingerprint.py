@@ -1,6 +1,6 @@
-"""What a verdict depends on besides the op and the backend: our own sources, the processor, the packages.
+"""Digests of what a verdict depends on besides the op and the backend: opscope's sources, the processor, the packages.
 
-Cheap enough for pytest processes: it reads files and imports none of them.
+Cheap enough for pytest processes, because it reads files and does not import them.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from opscope.base.places import HOME, room
 from opscope.harness.cache import export_folder
 
 NOT_IN_VERDICTS = ("cli", "limitations", "page", "run", "scale", "settings", "triage")
-"""Packages of this room that choose, order, count or show ops. No verdict depends on them; all others count."""
+"""Packages of `harness` that choose, order, count or show ops. No verdict depends on them; all others count."""
 
 PACKAGE_FOLDERS = (".dist-info", ".egg-info")
-"""Suffixes of the folders that name the installed distributions, with their versions."""
+"""Suffixes of the folders whose names hold the installed distributions and their versions."""
 
 
 def sources(*rooms: str) -> Iterable[Path]:
-    """The files of some rooms, and of what all rooms share, without their tests."""
+    """The source files of some packages and of the code that all packages share, without tests."""
     return source_files(*map(room, ("base", *rooms)))
 
 
@@ -33,9 +33,7 @@ def own_file(backend: str) -> list[Path]:
 
 
 def of_verdicts(backend: str) -> str:
-    """A digest that changes with whatever turns a backend's results into a verdict: goldens, inputs,
-    comparison, adapters.
-    """
+    """A digest of the code that turns a backend's results into a verdict: goldens, inputs, comparison, adapters."""
     left_out = tuple(room("harness") / name for name in NOT_IN_VERDICTS)
     counted = [path for path in sources("harness") if not any(map(path.is_relative_to, left_out))]
     files = [*counted, room("models") / "seeding.py", *own_file(backend)]
@@ -43,9 +41,9 @@ def of_verdicts(backend: str) -> str:
 
 
 def of_all_sources(backend: str) -> str:
-    """A digest that changes with any source of any room and with any installed package.
+    """A digest that changes with any source of any package of opscope, and with any installed distribution.
 
-    While it stays, what a backend reported before still holds.
+    While it is the same, a backend's earlier report is still valid.
     """
     files = [*sources("harness", "compiler", "simulator", "models"), *own_file(backend)]
     return files_digest(files, *_machine(), *_installed(), root=HOME, digits=16)
@@ -57,7 +55,7 @@ def _machine() -> tuple[str, ...]:
 
 @cache
 def _installed() -> tuple[str, ...]:
-    """Names and versions of the installed distributions, as the folders that hold them are called."""
+    """Names and versions of the installed distributions, read from the names of their folders."""
     names: set[str] = set()
     for entry in sys.path:
         try:

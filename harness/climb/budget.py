@@ -1,7 +1,7 @@
-"""A budget of time: which ops come first, and when none is started any more.
+"""The time budget: which ops run first, and when no further op is started.
 
-First what costs nothing (its verdict is kept), then what failed last time, then what was never run, then the rest;
-within each the op with the most uses per second of estimated cost.
+First come ops whose verdict is kept, which cost nothing, then ops that failed last time, then ops that never ran, then
+the rest. Within each group, ops are sorted by uses per second of estimated cost, the highest first.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ def order(
     rows: Collection[OpRow], folder: Path, context: RunContext, is_kept: Callable[[OpRow], bool] = lambda row: False,
     pasts: Mapping[str, history.Past] | None = None,
 ) -> tuple[str, ...]:  # fmt: skip
-    """The ids of the ops in the order in which a budget is spent on them.
+    """Returns the ids of the ops in the order in which the budget is spent on them.
 
-    `folder` holds earlier runs. `pasts` come from elsewhere, such as a file, and take precedence over them.
+    `folder` holds earlier runs. `pasts` are past results from another source, such as a file, and take precedence.
     """
     pasts = pasts or {}
     past = history.past_of_ops(folder, context, [row.op_id for row in rows if row.op_id not in pasts]) | dict(pasts)
@@ -43,5 +43,5 @@ def order(
 
 
 def left_out(test: OpTest) -> bool:
-    """Whether an op was not run because the budget was spent."""
+    """Whether an op did not run because the budget was spent."""
     return test.status is Status.NOT_RUN and test.error_message == REASON

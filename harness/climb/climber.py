@@ -1,4 +1,4 @@
-"""Gets the records of a run's ops in one process: from the journal, an earlier run, the budget, or a lane."""
+"""Gets the records of a run's ops in one process: from the journal, an earlier run or a lane, within the budget."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ class Terms:
     cache: ResultCache | None = None
     """Kept verdicts. With None, every op is run."""
     recorded: Mapping[str, OpTest] = field(default_factory=dict)
-    """Records that a resumed run has already, by op."""
+    """Records that a resumed run already has, by op."""
     attempts: Mapping[str, int] = field(default_factory=dict)
-    """Number of the next attempt at each op that was run before."""
+    """Number of the next attempt at each op that ran before."""
     deadline: float | None = None
-    """Moment (time.time) from which on no op is started."""
+    """The time (time.time) after which no op is started."""
     limitations: Sequence[Limitation] = ()
     """The failures that are expected."""
     reruns: int = 0
-    """How often an op is run again whose failure no limitation names."""
+    """How often an op is run again if no limitation names its failure."""
 
 
 class Climber:
-    """Takes ops up the ladder in one lane and writes each record at once; a context manager."""
+    """Takes ops up the ladder in one lane and writes each record immediately; a context manager."""
 
     def __init__(self, context: RunContext, lane: AnyLane, writer: str, terms: Terms) -> None:
         self._context, self._lane, self._terms = context, lane, terms
@@ -45,7 +45,7 @@ class Climber:
         self._reruns = Reruns(terms.reruns)
 
     def climb(self, row: OpRow) -> tuple[OpTest, Verdict]:
-        """The record of one op and what it means. Raises InputError if no later op would fare better."""
+        """Returns the record of one op and its verdict. Raises InputError if every later op would fail the same way."""
         recorded = self._terms.recorded.get(row.op_id)
         if recorded is not None:
             return self._judged(recorded)
@@ -54,7 +54,7 @@ class Climber:
         return test, verdict
 
     def _test(self, row: OpRow, attempt: int) -> OpTest:
-        """The record of an op that this run has no record of yet."""
+        """Returns the record of an op that has no record in this run yet."""
         terms = self._terms
         kept = terms.cache.find(row, attempt) if terms.cache is not None else None
         if kept is not None and (self._reruns.settled(kept) or not self._is_news(kept)):
@@ -66,7 +66,7 @@ class Climber:
         if self._is_news(test):
             test = self._reruns.label(test, lambda: self._once_more(row, attempt), self._in_time)
         if terms.cache is not None and self._lane.last_ready is not None:
-            # As the child that ran it reported: sources may have changed since the run began.
+            # With the report of the child that ran it, because sources may have changed since the run began.
             terms.cache.keep(row, test, self._lane.last_ready)
         return test
 
@@ -75,7 +75,7 @@ class Climber:
         return self._judged(test)[1].outcome == "fail"
 
     def _judged(self, test: OpTest) -> tuple[OpTest, Verdict]:
-        """What a record means by today's limitations."""
+        """Judges a record by the current limitations."""
         return judged(test, self._terms.limitations)
 
     def _in_time(self) -> bool:
@@ -83,12 +83,12 @@ class Climber:
         return self._terms.deadline is None or time.time() < self._terms.deadline
 
     def _once_more(self, row: OpRow, attempt: int) -> OpTest:
-        """Another run of an op, in a child in which no other op has run."""
+        """Runs an op again, in a child in which no other op has run."""
         self._lane.fresh()
         return self._lane.run(row, attempt=attempt)
 
     def arrivals(self, rows: Sequence[OpRow]) -> Iterator[OpRow]:
-        """The ops in the order in which their records come, where a cluster runs many at once."""
+        """Yields the ops in the order in which their records arrive, if a cluster runs many at once."""
         lane = self._lane
         waiting = {row.op_id: row for row in rows}
         for op_id in list(waiting):
@@ -99,7 +99,7 @@ class Climber:
         yield from waiting.values()
 
     def needs_lane(self, row: OpRow) -> bool:
-        """Whether an op will have to run, as far as is known without reading a file."""
+        """Whether an op has to run, as far as that is known without reading a file."""
         terms = self._terms
         return row.op_id not in terms.recorded and (terms.cache is None or not terms.cache.has(row))
 
@@ -108,7 +108,7 @@ class Climber:
         self._lane.start()
 
     def close(self) -> None:
-        """Ends the lane and the journal."""
+        """Ends the lane and closes the journal."""
         self._lane.close()
         self._journal.close()
 

@@ -1,8 +1,8 @@
-"""Running a failed op again: whether it fails every time, now and then, or only because of the machine.
+"""Runs a failed op again to find out whether it fails every time, sometimes, or only because of the machine.
 
-A failure is told apart by what its runs have in common. All alike: `deterministic`. Else, where each failing run was
-the machine's doing (a signal from outside, no memory, a full disk, a time limit under a load that leaves no processor
-free): `infrastructure`. Else: `flaky`. Whatever the later runs say, the record stays the failure that it was.
+If all runs end alike, the failure is `deterministic`. Otherwise, if the machine caused each failing run (a signal from
+outside, no memory, a full disk, a time limit while no processor was free), it is `infrastructure`. Otherwise it is
+`flaky`. The record remains the original failure, whatever the later runs give.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ AGAIN = FAILED - {Status.NO_GOLDEN}
 """Statuses that another run might change."""
 
 KNOWN_AFTER = 3
-"""After so many ops that a compiler refused each time with one fingerprint, later ones are not run again."""
+"""Once a compiler has refused this many ops every time with the same fingerprint, later ones are not run again."""
 
 OF_THE_MACHINE = re.compile(r"\b(MemoryError|OSError|Errno|bad_alloc|RESOURCE_EXHAUSTED|KeyboardInterrupt)\b")
-"""Words in an error that point to the machine at that moment and not to the op."""
+"""Words in an error that point to the state of the machine and not to the op."""
 
 FROM_OUTSIDE = frozenset({"signal SIGKILL", "signal SIGTERM", "signal SIGHUP", "signal SIGINT"})
-"""Ends that a lane's child does not bring on itself; the harness's own kills are labelled by their reason."""
+"""Endings that a lane's child does not cause itself; the harness's own kills are labelled by their reason."""
 
 LOADED = 2.0
 """Load per processor above which a time-out is not the op's fault."""
@@ -40,7 +40,7 @@ SCARCE = 0.05
 
 
 def pressure() -> str:
-    """What this machine lacks at this moment, in words. Empty if it lacks nothing or that is unknown."""
+    """Describes what this machine lacks at the moment. Empty if it lacks nothing or that is unknown."""
     with suppress(OSError, AttributeError):
         load, processors = os.getloadavg()[0], os.cpu_count() or 1
         if load > LOADED * processors:
@@ -55,7 +55,7 @@ def pressure() -> str:
 
 
 def fault_of_machine(test: OpTest, lacking: str) -> bool:
-    """Whether a failing run may be put down to the machine, which was `lacking` something when it ended."""
+    """Whether the machine may have caused a failing run; `lacking` is what it lacked when the run ended."""
     return bool(
         test.crash_kind in FROM_OUTSIDE
         or OF_THE_MACHINE.search(test.error_message or "")
@@ -64,33 +64,36 @@ def fault_of_machine(test: OpTest, lacking: str) -> bool:
 
 
 def outcome(test: OpTest) -> str:
-    """How a run ended, on one line: status, stage, kind of crash, fingerprint."""
+    """Describes how a run ended in one line: status, stage, kind of crash, fingerprint."""
     stage = f" at {test.failed_stage}" if test.failed_stage else ""
     crash = f" ({test.crash_kind})" if test.crash_kind else ""
     return f"{test.status}{crash}{stage}{f' {test.error_signature}' if test.error_signature else ''}"
 
 
 class Reruns:
-    """The reruns of one process. Remembers which refusals of the compiler have proved to be deterministic."""
+    """The reruns of one process. It remembers which refusals of the compiler turned out to be deterministic."""
 
     def __init__(self, count: int) -> None:
-        """`count` is how often a failed op is run again; 0: never."""
+        """`count` is how often a failed op is run again; 0 means never."""
         self.count = count
         self._proved: Counter[str] = Counter()
 
     def settled(self, test: OpTest) -> bool:
-        """Whether a record needs no other run: it did not fail, is labelled, or nothing is to be run again."""
+        """Whether a record needs no rerun: it did not fail, has a label already, or reruns are off."""
         return not self.count or test.status not in AGAIN or bool(test.stability)
 
     def label(self, test: OpTest, run: Callable[[], OpTest], go_on: Callable[[], bool] = lambda: True) -> OpTest:
-        """`test` with its label. `run` runs the op once more in a fresh lane, while `go_on`; without any, no label."""
+        """Returns `test` with its label. `run` runs the op again in a fresh lane, as long as `go_on()` is true.
+
+        Without any rerun, there is no label.
+        """
         if self.settled(test):
             return test
         refusal = f"{test.failed_stage} {test.error_signature}" if test.status is Status.COMPILE_FAILED else ""
         if self._proved[refusal] >= KNOWN_AFTER:
             return test.model_copy(update={"stability": DETERMINISTIC, "outcomes": (outcome(test),)})
         runs, machine = [test], [fault_of_machine(test, pressure())]
-        with suppress(InputError):  # no lane starts any more: the next op, if there is one, will say so
+        with suppress(InputError):  # lanes no longer start, which the next op reports if there is one
             for _ in range(self.count):
                 if not go_on():
                     break

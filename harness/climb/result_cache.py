@@ -1,9 +1,9 @@
-"""Kept verdicts: stored under everything that they depend on, and shared by every run on this machine.
+"""Kept verdicts: stored by a key of everything that they depend on, and shared by all runs on this machine.
 
 The key holds the op's id, where its inputs come from, what the backend computes with (its fingerprint), the options
-that decide compilation and climb, and everything that judges the answer (harness/cache/verdict_fingerprint.py, with the
+that affect compilation and climb, and everything that judges the result (harness/cache/verdict_fingerprint.py, with the
 version of the tolerance table).
-Only what an op will do again is kept: not what time, memory or a signal decided.
+Only verdicts that the op will get again are kept, not those that time, memory or a signal decided.
 """
 
 from __future__ import annotations
@@ -27,31 +27,31 @@ from opscope.harness.record.stages import Stage, Status
 from opscope.harness.record.store import artifact_dir
 
 VERSION = 1
-"""Raised when entries of older versions must not be read any more."""
+"""Increased when entries of older versions must no longer be read."""
 
 FOLDER = "results"
-"""Below the cache folder."""
+"""The subfolder of the cache folder."""
 
 KEPT = frozenset({Status.SUCCESS, Status.COMPILE_FAILED, Status.RUN_FAILED, Status.GOLDEN_FAILED})
-"""Verdicts that the same op will come to again."""
+"""Verdicts that the same op will get again."""
 
 OF_THE_RUN = (
     "run_id", "attempt", "test_case_name", "full_test_name", "filepath", "test_start_ts", "test_end_ts", "frontend",
     "model_name", "framework_op_name", "uses", "locations", "models", "provenance", "repro", "expected", "flaky",
 )  # fmt: skip
-"""Fields of a record that follow from the run it stands in, not from the verdict."""
+"""Fields of a record that depend on its run, not on the verdict."""
 
 ARTIFACT_BYTES = 1 << 20
-"""A longer diagnostic is not kept, nor its verdict: the run folder has it."""
+"""A verdict with a longer diagnostic is not kept; the run folder has the diagnostic."""
 
 
 class ResultCache:
     """The kept verdicts of one cache folder, as one run may use them."""
 
     def __init__(self, cache_dir: Path, context: RunContext, ready: Ready | None) -> None:
-        """`ready` is what the backend reported. With None, verdicts are kept but none is read."""
+        """`ready` is the backend's report. With None, verdicts are kept but none is read."""
         self._store, self._context = JsonStore(cache_dir / FOLDER), context
-        # IR that is to be kept must be made.
+        # With --keep-ir, the op has to run to produce the IR.
         self._ready = None if context.keep_ir else ready
 
     def has(self, row: OpRow) -> bool:
@@ -74,7 +74,7 @@ class ResultCache:
         return kept.model_copy(update={**values, "artifact": artifact, "cached_from": kept.run_id})
 
     def _restored(self, row: OpRow, kept: OpTest, diagnostic: str) -> str | None:
-        """Writes the diagnostic into this run's folder; None if there is none or the disk refuses it."""
+        """Writes the diagnostic into this run's folder. Returns None if there is none or the disk refuses it."""
         if kept.artifact is None:
             return None
         path = artifact_dir(Path(self._context.run_dir), row.op_id) / Path(kept.artifact).name
@@ -86,7 +86,7 @@ class ResultCache:
         return path.relative_to(self._context.run_dir).as_posix()
 
     def keep(self, row: OpRow, test: OpTest, ready: Ready) -> None:
-        """Keeps a verdict for later runs; `ready` is what the child that ran the op had reported."""
+        """Keeps a verdict for later runs; `ready` is the report of the child that ran the op."""
         if test.status not in KEPT or test.flaky or OF_THE_MACHINE.search(test.error_message or ""):
             return
         diagnostic = ""
@@ -103,12 +103,12 @@ class ResultCache:
 
 
 def key(row: OpRow, context: RunContext, ready: Ready) -> str:
-    """The name under which a verdict is kept; 32 hex digits."""
+    """The key of a kept verdict; 32 hex digits."""
     parts = {
         **_of_the_run(context, ready),
         "op": row.op_id,
         "provenance": row.provenance,
-        # A file's place says nothing; law, seed and index do.
+        # A file's path does not matter, but distribution, seed and index do.
         "sources": [source.model_dump(exclude={"path"}) for source in row.sources],
         "golden": bool(row.golden),
         "argument_types": row.argument_types,
@@ -118,7 +118,7 @@ def key(row: OpRow, context: RunContext, ready: Ready) -> str:
 
 @lru_cache(maxsize=16)
 def _of_the_run(context: RunContext, ready: Ready) -> dict[str, Any]:
-    """The parts of a key that all ops of a run on one backend have in common."""
+    """The parts of a key that all ops of a run have in common on one backend."""
     return {
         "version": (VERSION, SCHEMA_VERSION),
         "backend": backend_label(context.backend),
@@ -131,7 +131,7 @@ def _of_the_run(context: RunContext, ready: Ready) -> dict[str, Any]:
 
 
 def recall(cache_dir: Path, context: RunContext) -> Ready | None:
-    """What the backend reported for the same options, if nothing that it could depend on has changed since."""
+    """Returns the backend's report for the same options, if nothing that it could depend on has changed since."""
     value = JsonStore(cache_dir / FOLDER).get(_request(context))
     if value is None:
         return None
@@ -142,7 +142,7 @@ def recall(cache_dir: Path, context: RunContext) -> Ready | None:
 
 
 def note(cache_dir: Path, context: RunContext, ready: Ready) -> None:
-    """Keeps what a backend reported, if it declares that this follows from sources and packages alone."""
+    """Keeps a backend's report, if the backend declares that it depends only on sources and packages."""
     if ready.lasting:
         JsonStore(cache_dir / FOLDER).put(_request(context), asdict(ready))
 

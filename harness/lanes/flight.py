@@ -1,4 +1,4 @@
-"""An op in flight in a lane: which stages it has begun, for the record if its child does not come back."""
+"""An op in flight in a lane: which stages it has begun, for the record in case its child ends."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from opscope.harness.record.store import artifact_dir
 
 @dataclass(frozen=True)
 class Ready:
-    """What a child reports about its backend when it has started."""
+    """A child's report about its backend, sent once it has started."""
 
     card_type: str
     fingerprint: str
     stages: tuple[Stage, ...]
     data_format: str
-    """Format forced on floats; empty: each tensor's own type."""
+    """The format that all floats are stored in. If empty, each tensor keeps its own type."""
     math_fidelity: str
     verdict_fingerprint: str = ""
-    """What turns the backend's answers into verdicts (harness/cache/verdict_fingerprint.py), with the version of the
-    tolerance table."""
+    """Digest of the code that turns the backend's results into verdicts (harness/cache/verdict_fingerprint.py), with
+    the version of the tolerance table."""
     lasting: bool = False
-    """Whether all of this follows from sources and installed packages alone."""
+    """Whether all of this depends only on sources and installed packages."""
     compile_depths: Mapping[str, str] = field(default_factory=dict, hash=False)
-    """Stage -> the compiler's own name of the depth that an op has reached with it."""
+    """Stage -> the compiler's own name for the depth that an op has then reached."""
 
 
 @dataclass
 class Flight:
-    """The op that a child is at: which stages it has begun, for the record if the child does not come back."""
+    """The op that a child is running: which stages it has begun, for the record in case the child ends."""
 
     row: OpRow
     context: RunContext
@@ -46,22 +46,22 @@ class Flight:
     _begun: list[tuple[Stage, float]] = field(default_factory=list)
 
     def enter(self, stage: Stage) -> None:
-        """Notes that a stage began: the one before it has been passed."""
+        """Notes that a stage began, so the one before it has passed."""
         self._begun.append((stage, time.monotonic()))
 
     def ended(self, ending: Ending, output: str) -> OpTest:
-        """The record of an op that took its lane down, with what the lane printed last."""
+        """Returns the record of an op that ended its child, with the child's last output."""
         if ending.cause is Cause.TIMEOUT:
             return self._record(Status.TIMEOUT, None, ending.text, output)
         return self.crashed(ending.kind, ending.text, output)
 
     def crashed(self, kind: str, text: str, output: str) -> OpTest:
-        """The record of an op that crashed: in a word or two how, and what happened."""
+        """Returns the record of an op that crashed. `kind` is a word or two, `text` the description."""
         return self._record(Status.CRASHED, kind, text, output)
 
     def _record(self, status: Status, crash_kind: str | None, text: str, output: str) -> OpTest:
         stages = [Stage.SPLIT, *(stage for stage, _ in self._begun)]
-        # Before its first stage the op is being read; that is still the first stage's business.
+        # Reading the op before its first stage counts as part of that stage.
         failed = stages[-1] if self._begun else (self.ready.stages or (Stage.COMPARE,))[0]
         reached = stages[-2] if self._begun else Stage.SPLIT
         moments = [moment for _, moment in self._begun] + [time.monotonic()]
@@ -93,5 +93,5 @@ class Flight:
             folder.mkdir(parents=True, exist_ok=True)
             (folder / "crash.txt").write_text(text, encoding="utf-8")
         except OSError:
-            return None  # a full disk must not turn one verdict into another
+            return None  # a full disk must not change the verdict
         return (folder / "crash.txt").relative_to(self.context.run_dir).as_posix()

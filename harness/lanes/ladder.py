@@ -1,6 +1,6 @@
-"""The ladder: takes one op through a backend's stages and compares the result; the first that fails is the verdict.
+"""The ladder: takes one op through a backend's stages and compares the result; the first failure is the verdict.
 
-Split (done before) -> the backend's stages -> compare. `climb` never raises for what an op does: it returns the record.
+Split (done before) -> the backend's stages -> compare. If the op fails, `climb` returns a record and does not raise.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
 
 MEANING = ".stablehlo.mlir"
-"""Suffix of the file that holds the StableHLO form of a module of another level."""
+"""Suffix of the file that holds the StableHLO form of a module that is on another level."""
 
 
 @dataclass
 class _ClimbState:
-    """The state of one op's climb: the stages that it passed, and what its record will hold."""
+    """The state of one op's climb: the stages that it passed, and the fields of its record."""
 
     row: OpRow
     context: RunContext
@@ -51,7 +51,7 @@ class _ClimbState:
     watch: Watch | None = None
 
     def timed(self, stage: Stage, step: Callable[[], Any]) -> Any:
-        """Takes `step` as `stage`: announced, timed (also when it raises), and reached when it returns."""
+        """Runs `step` as `stage`: announces it, times it (also if it raises), and marks it as reached if it returns."""
         self.on_stage(stage)
         begin = time.perf_counter()
         try:
@@ -86,7 +86,7 @@ class _ClimbState:
         )
 
     def failed(self, stage: Stage, error: Exception) -> OpTest:
-        """The record of an op that `stage` refused, its full diagnostic stored as the artifact."""
+        """Returns the record of an op that `stage` refused, and stores its full diagnostic as the artifact."""
         message, text, suffix = _diagnose(error)
         artifact = _store(self.context, self.row.op_id, f"{stage}{suffix}", f"{message}\n\n{text}".rstrip() + "\n")
         if isinstance(error, StageCrashError):
@@ -106,7 +106,7 @@ def climb(
     """Takes `row` as far as it gets and returns its record.
 
     `export_dir` holds the row's files. `on_stage` is called before each stage. Option `until` ends the climb
-    after that stage with `stopped`. Raises only what is not the op's fault (KeyboardInterrupt, SystemExit).
+    after that stage with `stopped`. Raises only exceptions that the op did not cause (KeyboardInterrupt, SystemExit).
     """
     options = context.options
     state = _ClimbState(row, context, backend, backend.target(options), attempt, on_stage)
@@ -144,12 +144,12 @@ def climb(
 
 
 def stages_from(level: str, stages: Sequence[Stage]) -> Sequence[Stage]:
-    """The stages that a module of this level has before it."""
+    """The stages that a module of this level still has to pass."""
     return stages[stages.index(Stage.TTNN_TO_FLATBUFFER) :] if level == "ttnn" else stages
 
 
 def _run(state: _ClimbState, job: Job, backend: Backend, export_dir: Path) -> None:
-    """Runs the stage `run` on fresh copies of the inputs, and notes which of them it overwrote."""
+    """Runs the stage `run` on fresh copies of the inputs, and notes which of them the backend overwrote."""
     job.inputs = row_inputs(state.row, export_dir)
     before = InputSnapshot(job.inputs)
     if state.row.op_name == WHOLE_MODEL:
@@ -161,7 +161,7 @@ def _run(state: _ClimbState, job: Job, backend: Backend, export_dir: Path) -> No
 
 
 def _compared(state: _ClimbState, job: Job, export_dir: Path) -> OpTest:
-    """The verdict on the numbers."""
+    """Compares the results and returns the record with the verdict."""
     row = state.row
 
     def verdict() -> list[ResultCheck]:
@@ -174,7 +174,7 @@ def _compared(state: _ClimbState, job: Job, export_dir: Path) -> OpTest:
     before = state.reached
     try:
         checks: list[ResultCheck] = state.timed(Stage.COMPARE, verdict)
-    except Exception as error:  # noqa: BLE001  a result that cannot even be compared is a wrong result
+    except Exception as error:  # noqa: BLE001  a result that cannot be compared is a wrong result
         return state.failed(Stage.COMPARE, error)
     measured = [check.pcc for check in checks if check.pcc is not None]
     numbers = {"results": tuple(checks), "pcc": min(measured, default=None)}
@@ -187,7 +187,7 @@ def _compared(state: _ClimbState, job: Job, export_dir: Path) -> OpTest:
 
 
 def _term_sizes(row: OpRow, job: Job, export_dir: Path) -> Callable[[], list[Any]] | None:
-    """A function that computes the sizes of the terms of a sum. None if no StableHLO module shows what is summed."""
+    """Returns a function that computes the sizes of a sum's terms; None if no StableHLO module shows them."""
     module = job.module
     if row.level != "stablehlo":
         stablehlo = (export_dir / str(row.module)).with_suffix(MEANING)
@@ -198,7 +198,7 @@ def _term_sizes(row: OpRow, job: Job, export_dir: Path) -> Callable[[], list[Any
 
 
 def _chosen(row: OpRow, job: Job) -> dict[str, Any]:
-    """What the compiler chose and the device counted, for the record."""
+    """The compiler's choices and the device's counts, for the record."""
     return {
         "inputs": tuple(job.input_descs) or row.inputs,
         "outputs": tuple(job.output_descs) or row.outputs,
@@ -212,7 +212,7 @@ def _chosen(row: OpRow, job: Job) -> dict[str, Any]:
 
 
 def _diagnose(error: Exception) -> tuple[str, str, str]:
-    """Message, full text and file suffix of whatever a stage raised."""
+    """Message, full text and file suffix of an error that a stage raised."""
     if isinstance(error, StageError):
         return error.message, error.diagnostic, error.suffix
     kind = type(error).__name__
@@ -220,12 +220,12 @@ def _diagnose(error: Exception) -> tuple[str, str, str]:
 
 
 def _store(context: RunContext, op_id: str, name: str, text: str) -> str | None:
-    """Writes an artifact; its path relative to the run folder, or None if the disk refuses it."""
+    """Writes an artifact. Returns its path relative to the run folder, or None if the disk refuses it."""
     folder = artifact_dir(Path(context.run_dir), op_id)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8", errors="backslashreplace")
     except OSError:
-        # A full disk must not turn one verdict into another: the record keeps the short message.
+        # A full disk must not change the verdict. The record still has the short message.
         return None
     return (folder / name).relative_to(context.run_dir).as_posix()

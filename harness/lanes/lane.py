@@ -1,8 +1,8 @@
 """A lane: the parent's side of one isolated child that climbs ops, one in flight.
 
-The child runs `opscope.harness.lanes.worker.serve` (`opscope.base.children`). A crash, a limit, an exit or garbage on
-its socket becomes the record of the op in flight, with the stage it was in, and the next op gets a fresh child. Imports
-neither numpy nor jax.
+The child runs `opscope.harness.lanes.worker.serve` (`opscope.base.children`). If it crashes, exceeds a limit, exits or
+writes garbage to its socket, that becomes the record of the op in flight, with its stage, and the next op gets a fresh
+child. This module imports neither numpy nor jax.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from opscope.harness.record.stages import Stage
 
 _START_ATTEMPTS = 2
 _SPENT = 0.75
-"""Share of the memory or the threads allowed that a child may still hold when an op has ended."""
+"""Share of its memory or thread limit that a child may still hold when an op has ended."""
 
 
 @dataclass(frozen=True)
@@ -34,19 +34,19 @@ class LaneConfig:
     export_dirs: Mapping[str, str]
     """Export folder per model (`ManifestHeader.models` and `.export_dirs`)."""
     op_timeout: float = 120.0
-    """Seconds an op may take, the child's start not counted."""
+    """Seconds that an op may take, without the child's start."""
     memory_limit: int | None = None
-    """Bytes of resident memory that the child and its children may hold; None: three quarters of the machine's."""
+    """Bytes of resident memory that the child and its children may hold; None means three quarters of the machine's."""
     thread_limit: int = 512
     start_timeout: float = 120.0
     log: Path | None = None
-    """Where the child's output goes, capped; None: only its last lines are kept, in memory."""
+    """The file for the child's output, limited in size. With None, only its last lines are kept, in memory."""
     environment: Mapping[str, str] = field(default_factory=dict)
     """Added to the child's environment."""
 
 
 class Lane:
-    """One child at a time; a context manager. `run` gives the record of one op and never raises for what an op does."""
+    """One child at a time; a context manager. If an op fails, `run` returns a record and does not raise."""
 
     def __init__(self, config: LaneConfig) -> None:
         self.config = config
@@ -75,10 +75,13 @@ class Lane:
             self._child.send({"context": self.config.context.as_json()})
 
     def ready(self) -> Ready:
-        """Waits until the child has loaded its backend. Raises InputError: no such backend or board, or no start."""
+        """Waits until the child has loaded its backend.
+
+        Raises InputError if there is no such backend or board, or if the child does not start.
+        """
         for attempt in range(_START_ATTEMPTS):
             if self._ready is not None and self._child is not None and not self._child.wait(0):
-                self._stop()  # it ended while no op was in flight: no op's fault
+                self._stop()  # it ended while no op was in flight, so no op caused it
             self.start()
             if self._ready is not None:
                 break
@@ -104,11 +107,11 @@ class Lane:
 
     @property
     def last_ready(self) -> Ready | None:
-        """What the child in this lane reported when it started. None if there is no child."""
+        """The report of this lane's child; None if there is no child."""
         return self._ready
 
     def run(self, row: OpRow, *, attempt: int = 1) -> OpTest:
-        """Climbs one op, when there is memory for it, and returns its record.
+        """Climbs one op, once there is memory for it, and returns its record.
 
         Raises InputError only where the lane cannot start at all.
         """
@@ -117,7 +120,7 @@ class Lane:
             return self._climbed(row, ready, attempt)
 
     def _climbed(self, row: OpRow, ready: Ready, attempt: int) -> OpTest:
-        """The record of an op whose turn it is."""
+        """Climbs an op whose turn it is and returns its record."""
         assert self._child is not None
         self._number += 1
         self._log.mark()
@@ -145,7 +148,7 @@ class Lane:
             self._stop()
             return flight.ended(ending, self._log.tail())
         except BaseException:
-            self._stop()  # an op was in flight: its answer must never be taken for the next one's
+            self._stop()  # an op was in flight, and its answer must not be taken for the next op's
             raise
 
     def has_record(self, row: OpRow) -> bool:
@@ -168,7 +171,7 @@ class Lane:
         self._log.close()
 
     def _stop_if_spent(self) -> None:
-        """Ends a child that an op has left so full that the next op could be blamed for it."""
+        """Ends a child that holds so much memory or so many threads that the next op could exceed a limit."""
         assert self._child is not None
         resident, threads = self._child.usage()
         if resident > self.memory_limit * _SPENT or threads > self.config.thread_limit * _SPENT:

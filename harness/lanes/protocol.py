@@ -10,19 +10,19 @@ from opscope.harness.record.records import OpRow, OpTest
 
 
 class AnyLane(Protocol):
-    """Gives the records of ops, and never raises for what an op does."""
+    """Runs ops and returns their records. It does not raise if an op fails."""
 
     @property
     def last_ready(self) -> Ready | None:
-        """What the child that made the last record had reported about its backend."""
+        """The report of the child that made the last record about its backend."""
         ...
 
     def start(self) -> None:
-        """Starts without waiting. Raises InputError if there is nothing to start."""
+        """Starts without waiting. Raises InputError if nothing can be started."""
         ...
 
     def ready(self) -> Ready:
-        """Waits for what the backend reports. Raises InputError if it refuses its options."""
+        """Waits for the backend's report. Raises InputError if the backend refuses its options."""
         ...
 
     def has_record(self, row: OpRow) -> bool:
@@ -36,7 +36,7 @@ class AnyLane(Protocol):
     def arrivals(
         self, rows: Iterable[OpRow], attempts: Mapping[str, int], in_time: Callable[[], bool] = lambda: True
     ) -> Iterator[str]:
-        """Ids of ops in the order in which their records arrive, if many run at once; otherwise none."""
+        """Yields ids of ops in the order in which their records arrive, if many run at once; otherwise nothing."""
         ...
 
     def fresh(self) -> None:

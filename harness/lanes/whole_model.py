@@ -1,4 +1,4 @@
-"""What a lane does for a model that runs as one program: it compares the values inside the model."""
+"""Compares the values inside a model that runs as one program in a lane."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def watch(row: OpRow, export_dir: Path, job: Job, target: Target) -> Watch:
     from opscope.harness.prepare.split import split_module
     from opscope.harness.verdict.intermediates import Watch
 
-    # Without the paths, for the values to be named by the locations that the exporter gave them.
+    # Without the paths, so that the values are named by the exporter's locations.
     split = split_module((export_dir / str(row.module)).read_bytes(), row.uses[0].model)
     return Watch(split, job.inputs, target, export_folder.cache_dir(None))
 
 
 def value_fields(watch: Watch, row: OpRow, context: RunContext) -> dict[str, Any]:
-    """The fields of a model's record about its values. Writes the list of values as its artifact and ends the watch."""
+    """Returns the fields of a model's record about its values. Writes the values as its artifact and ends the watch."""
     watch.close()
     if not watch.found:
         return {}
@@ -44,7 +44,7 @@ def value_fields(watch: Watch, row: OpRow, context: RunContext) -> dict[str, Any
     try:
         path = watch.write(folder)
     except OSError:
-        return fields  # a full disk must not turn one verdict into another
+        return fields  # a full disk must not change the verdict
     return fields | {"artifact": path.relative_to(context.run_dir).as_posix()}
 
 

@@ -1,8 +1,8 @@
 """The child of a lane: takes ops through one backend, one at a time.
 
-`opscope.harness.lanes.lane` starts `serve` in a child process; the first message holds the run's context, each later
-one an op. Imports the backend once. It answers with `stage` messages (which stage begins) and one `test` message per
-op; whatever it prints goes to the lane's log.
+`opscope.harness.lanes.lane` starts `serve` in a child process. The first message holds the run's context, each later
+one an op. The child imports the backend once. It answers with `stage` messages (which stage begins) and one `test`
+message per op; its output goes to the lane's log.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from opscope.harness.verdict import tolerance
 
 
 def serve(parent: Parent) -> None:
-    """Loads the backend that the first message names, says `ready`, then answers op after op until the lane closes."""
+    """Loads the backend that the first message names, sends `ready`, then runs one op after another until the end."""
     first = parent.receive()
     if first is None:
         return
@@ -42,13 +42,13 @@ def serve(parent: Parent) -> None:
         _check_until(context, backend.stages)
         fingerprint = backend.fingerprint()
         _warm_up(backend)
-        # What was imported stays: no op pays for a collection that walks all of it.
+        # Imported objects stay in memory, so no collection during an op needs to walk them.
         gc.collect()
         gc.freeze()
     except InputError as error:
         parent.send({"input_error": [error.where, error.expected, error.got, error.hint]})
         return
-    except Exception as error:  # noqa: BLE001  whatever a backend's import raises is told in one line
+    except Exception as error:  # noqa: BLE001  any error of a backend's import is reported in one line
         traceback.print_exc()
         parent.send(
             {
@@ -91,9 +91,9 @@ def serve(parent: Parent) -> None:
 
 
 def _warm_up(backend: Backend) -> None:
-    """Runs whatever a backend does at its first op only, before that op is timed.
+    """Lets a backend do its one-time work before the first op is timed.
 
-    An error does not stop the worker: the ops that it concerns will report it, each with its stage.
+    An error does not stop the worker. The ops that it affects report it, each with its stage.
     """
     try:
         backend.warm_up()

@@ -1,4 +1,4 @@
-"""What one op may leave behind in its worker and the next op must not find: outputs, folder, timers, file limits."""
+"""Undoes what an op may leave behind in its worker: redirected output, current folder, timers, file limits."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class WorkerState:
     """The process as it was before its first op."""
 
     def __init__(self) -> None:
-        # Out of reach of a backend that closes what it knows.
+        # Duplicates, so that a backend cannot close them.
         self._outputs = [os.dup(descriptor) for descriptor in _OUTPUTS]
         self._streams = sys.stdout, sys.stderr
         self._folder = Path.cwd()
@@ -23,13 +23,13 @@ class WorkerState:
         os.umask(self._mask)
 
     def restore(self) -> None:
-        """Opens what was closed or redirected, goes back to the folder, and stops timers that still run."""
+        """Reopens closed or redirected streams, returns to the folder, and stops timers that still run."""
         for kept, descriptor in zip(self._outputs, _OUTPUTS, strict=True):
             if not _same(kept, descriptor):
                 os.dup2(kept, descriptor)
         sys.stdout, sys.stderr = (_open(stream, fd) for stream, fd in zip(self._streams, _OUTPUTS, strict=True))
         self._streams = sys.stdout, sys.stderr
-        with contextlib.suppress(OSError):  # taken away meanwhile
+        with contextlib.suppress(OSError):  # the folder was removed meanwhile
             os.chdir(self._folder)
         os.umask(self._mask)
         for timer in (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF):
@@ -45,7 +45,7 @@ def _same(first: int, second: int) -> bool:
 
 
 def _open(stream: object, descriptor: int) -> object:
-    """The stream, or a new one where it was closed."""
+    """Returns the stream, or a new one if it was closed."""
     with contextlib.suppress(OSError, ValueError, AttributeError):
         stream.flush()  # type: ignore[attr-defined]
     if getattr(stream, "closed", True):
