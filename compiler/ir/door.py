@@ -35,9 +35,9 @@ CALLS = {"func.call": "callee", "stablehlo.composite": "decomposition"}
 """Ops that stand for a function's body -> the attribute that names the function."""
 ACROSS_CHIPS = frozenset(f"stablehlo.{name}" for name in (*COLLECTIVES, *IDS))
 LARGEST_CONSTANT = 2**29
-"""Elements: 2 GiB of float32, of which text needs to write only one."""
+"""Largest number of elements of a constant: 2 GiB of float32, for which text may write only one element."""
 TOKEN = None
-"""Stands for a token, a value that only orders side effects; programs here have none."""
+"""Represents a token, a value that only orders side effects; programs here have none."""
 _DIMENSIONS: dict[str, tuple[type, tuple[str, ...]]] = {
     "#stablehlo.dot<": (
         stablehlo.DotDimensionNumbers,
@@ -92,7 +92,7 @@ def _context() -> mlir.Context:
     registry = mlir.DialectRegistry()
     _jax_mlir_ext.register_dialects(registry)
     ctx = mlir.Context()
-    # One thread parses a module anyway, and a forked child (guard.py) would wait for threads that it does not have.
+    # A module is parsed by one thread anyway, and a forked child (guard.py) would wait for threads that it lacks.
     ctx.enable_multithreading(False)
     ctx.append_dialect_registry(registry)
     ctx.load_all_available_dialects()
@@ -127,7 +127,7 @@ def bytecode(source: str) -> bytes:
 def read(module: bytes | str, every: bool = False) -> b.ModuleOp:
     """Reads a StableHLO module as xDSL ops: a function `main`, and the functions that it calls as private ones.
 
-    `every` keeps each public function under its own name, to look at passes rather than to run a program. Raises
+    `every` keeps each public function under its own name, for inspecting passes rather than running a program. Raises
     CompilerInputError if the input is not StableHLO, StageFailure if it holds an op of another dialect.
     """
     ctx = _context()

@@ -8,15 +8,15 @@ from xdsl.dialects.func import FuncOp
 KIND = "ttcore.function_type"
 """Attribute of a function that is not the entry."""
 PROGRAM = "program"
-"""Called by control flow: takes and returns device tensors."""
+"""Kind of a function that control flow calls: it takes and returns device tensors."""
 SCALAR = "scalar"
-"""Applied by a kernel to whole tensors: its values are scalars in the Dst register."""
+"""Kind of a function that a kernel applies to whole tensors: its values are scalars in the Dst register."""
 
 CONST_EVAL = "const_eval"
-"""Computed once for the same arguments, which are device tensors, as its results are."""
+"""Kind of a function that is computed once for the same arguments. Arguments and results are device tensors."""
 
 SOURCE = "ttcore.source"
-"""Number of the StableHLO op that a ttir op comes from, if the ops of the module are numbered."""
+"""Attribute with the number of the StableHLO op that a ttir op comes from, if the module's ops are numbered."""
 MESH = "ttcore.mesh"
 """Attribute of a collective: how many replicas and partitions its module is for."""
 FALLBACK = "ttcore.host_fallback"
@@ -24,7 +24,7 @@ FALLBACK = "ttcore.host_fallback"
 
 
 def functions(module: ModuleOp) -> list[FuncOp]:
-    """All functions at the module's top level, in order; none of a module that was parsed empty."""
+    """All functions at the module's top level, in order; none if the module is empty."""
     return [op for block in module.body.blocks for op in block.ops if isinstance(op, FuncOp)]
 
 

@@ -1,4 +1,4 @@
-"""Rows of control flow: ops whose regions become functions that they call."""
+"""Rows of control flow, whose ops call functions that their regions become."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ register_all(
         lowering="pattern",
         reason="permute to NHWC and HWIO, or NDHWC and DHWIO; up to 3 spatial dims",
     ),
-    # Weights that come from the host get their order there: tiles of a 3x3 window alone would hold 9 of 1,024 words.
+    # Weights from the host are reordered there, because tiles of a 3x3 window alone would hold 9 of 1,024 words.
     *(
         OpRow(
             "",
@@ -64,7 +64,7 @@ register_all(
         )
         for name in ("prepare_conv2d_weights", "prepare_conv3d_weights")
     ),
-    # With a bias as its third operand, where there is one.
+    # The bias, if there is one, is its third operand.
     _device("conv2d", shapes.convolved, Conv2dParams, arity=None, activation=TEXT),
     _device("conv3d", shapes.convolved, Conv3dParams),
 )

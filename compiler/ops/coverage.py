@@ -1,4 +1,4 @@
-"""The coverage table: which op of which type class is lowered, how, and why not.
+"""The coverage table: which ops are lowered for which type classes, how, or why not.
 
 It is computed from the op table, so it always agrees with the compiler. `opscope ops` prints it, and docs/ops.md is
 generated from it.
@@ -51,7 +51,7 @@ class Coverage:
     dtypes: tuple[str, ...]
     """Type classes of the first operand."""
     ttir: str
-    """Empty for a pattern too: its reason tells what becomes of the op."""
+    """Also empty for a pattern, whose reason describes how the op is lowered."""
     ttnn: str
     kernel: str
     limits: tuple[str, ...] = ()

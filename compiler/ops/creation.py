@@ -1,4 +1,4 @@
-"""Rows of ops that make tensors without operands."""
+"""Rows of ops that create tensors without operands."""
 
 from __future__ import annotations
 

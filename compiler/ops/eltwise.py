@@ -41,7 +41,7 @@ register_all(
     OpRow("stablehlo.count_leading_zeros", "count_leading_zeros", dtypes=INT),
     *(OpRow(f"chlo.{name}", name) for name in CHLO_FLOAT),
     OpRow("chlo.erf_inv", "erfinv"),
-    # What no StableHLO op is: the second half of a division on the Buda route.
+    # Not a StableHLO op: the second half of a division on the Buda route.
     OpRow("", "reciprocal", lowering="device"),
     OpRow("chlo.square", dtypes=NUMBER, lowering="pattern", reason="multiply(x, x)"),
 )

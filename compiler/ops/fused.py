@@ -1,4 +1,4 @@
-"""Rows of ops that fusing makes: they have no StableHLO op, and one kernel computes several ops."""
+"""Rows of fused ops: they have no StableHLO op, and their kernel computes what several ops did."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The row of host ops: a StableHLO module inside one op, whose operands and results never leave the host.
 
-Its parameters are the module's text; `translations/ttnn_to_flatbuffer.py` makes bytecode of it.
+Its parameters are the module's text, which `translations/ttnn_to_flatbuffer.py` converts to bytecode.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Rows of ttnn ops that move a tensor between host and device, or change how it lies there."""
+"""Rows of ttnn ops that move a tensor between host and device, or change its layout there."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ register_all(
     _move("from_device"),
     _move("to_memory_config"),
     _move("deallocate"),
-    # The host makes 32 bits of an index's 64 on the way to tiles.
+    # The host narrows 64-bit indices to 32 bits on the way to tiles.
     OpRow(
         "",
         "narrow_index",
@@ -47,4 +47,4 @@ register_all(
     ),
 )
 MOVES = frozenset({"to_layout", "to_device", "from_device", "to_memory_config", "deallocate"})
-"""Kernels whose result's description says all there is to do."""
+"""Kernels without parameters: the description of their result defines what they do."""

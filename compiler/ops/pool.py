@@ -12,7 +12,7 @@ from opscope.compiler.ops.row import FLOAT, NUMBER, PLAIN, OpRow, register_all
 from opscope.compiler.target.program import Params, Pool2dParams
 
 _WINDOW = {"kernel": I32S, "stride": I32S, "padding": EDGES, "dilation": I32S, "ceil_mode?": FLAG}
-"""A window that hangs over the edge, as `ceil_mode` has it, has its own padding here: the flag can only be false."""
+"""`ceil_mode` is always false here: a window that reaches over the edge gets explicit padding instead."""
 
 
 def _params(attrs: dict[str, Any], op: Any) -> Params:

@@ -33,9 +33,9 @@ Group = Literal[
 ]
 """Ops that passes treat alike. The family of an op that users see is `op_families.op_family`."""
 Lowering = Literal["row", "pattern", "device", "notimpl", "notyet", "never"]
-"""How an op gets from StableHLO to TTIR: `row`: by its row alone; `pattern`: by a pattern in passes/stablehlo_to_ttir/;
-`device`: the row has no StableHLO op, patterns emit it. The others are not lowered, for `reason`: this compiler lacks
-the op (`notimpl`), the target lacks it (`notyet`), or the hardware cannot do it (`never`)."""
+"""How an op gets from StableHLO to TTIR: by its row alone (`row`), or by a pattern in passes/stablehlo_to_ttir/
+(`pattern`). A `device` row has no StableHLO op; patterns emit it. Ops of the other kinds are not lowered, for `reason`:
+this compiler lacks the op (`notimpl`), the target lacks it (`notyet`), or the hardware cannot do it (`never`)."""
 
 FLOAT = frozenset({"float"})
 INT = frozenset({"int"})
@@ -62,15 +62,15 @@ class OpRow:
     ttir: str = ""
     group: Group = "eltwise"
     ttnn: str = ""
-    """Empty: the same as `ttir`."""
+    """If empty, the same as `ttir`."""
     kernel: str = ""
-    """Empty: the same as `ttnn`."""
+    """If empty, the same as `ttnn`."""
     arity: int | None = 1
-    """Number of operands; None: any number."""
+    """Number of operands; None means any number."""
     dtypes: frozenset[str] = FLOAT
     """Type classes of operand 0 that this row lowers (float, int, bool, complex, quant)."""
     shape_rule: ShapeRule | None = None
-    """None: NumPy broadcasting of all operands."""
+    """The shape rule. None means NumPy broadcasting of all operands."""
     attrs: dict[str, Codec] = field(default_factory=dict)
     """Attributes of the ttir and ttnn op; a name that ends in `?` is optional."""
     params: Callable[[dict[str, Any], Any], Params] = eltwise_params
@@ -87,7 +87,7 @@ class OpRow:
 
     @property
     def kernel_name(self) -> str:
-        """Kernel that the flatbuffer names."""
+        """The kernel's name in the flatbuffer."""
         return self.kernel or self.ttnn_name
 
     @property
@@ -151,7 +151,7 @@ TABLE = OpTable()
 
 
 def register(row: OpRow) -> OpRow:
-    """Adds a row to the table: its op is compiled from then on."""
+    """Adds a row to the table, so that its op is compiled from then on."""
     return TABLE.add(row)
 
 

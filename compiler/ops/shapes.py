@@ -1,4 +1,4 @@
-"""Shape rules of device ops: what result shape follows from operands and attributes."""
+"""Shape rules of device ops: they compute the result's shape from operands and attributes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def eltwise(op: Any, attrs: dict[str, Any]) -> Shape | None:
 
 
 def declared(op: Any, attrs: dict[str, Any]) -> Shape | None:
-    """Ops that carry their result's shape."""
+    """The result's shape, which the op has as an attribute."""
     return tuple(attrs["shape"])
 
 
@@ -115,5 +115,5 @@ def same(op: Any, attrs: dict[str, Any]) -> Shape | None:
 
 
 def unchecked(op: Any, attrs: dict[str, Any]) -> Shape | None:
-    """No rule: the pattern that emits the op takes the shape from StableHLO, whose verifier checked it."""
+    """No rule, because the pattern that emits the op takes the shape from StableHLO, whose verifier checked it."""
     return None

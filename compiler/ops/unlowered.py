@@ -67,7 +67,7 @@ for _group, _groups in _UNLOWERED.items():
             )
         )
 
-# The specification has both of floats too, of which all is real.
+# The specification allows both on floats too, whose values are all real.
 for _name, _meaning in (("real", "the operand itself"), ("imag", "full of zeros")):
     register_all(
         OpRow(f"stablehlo.{_name}", dtypes=FLOAT, lowering="pattern", reason=_meaning),

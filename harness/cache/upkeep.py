@@ -114,7 +114,7 @@ def trim(cache_dir: Path, max_bytes: int = MAX_CACHE, *, every: float = 0.0) -> 
 
 
 def beyond(folders: Iterable[str], max_bytes: int) -> str:
-    """Returns a warning if the folders that a run needs are larger than the limit for all caches, otherwise "".
+    """Returns a warning if a run's folders alone are larger than the limit for all caches, otherwise an empty text.
 
     They stay during the run, and are the first to be removed after it.
     """

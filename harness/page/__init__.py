@@ -1,4 +1,4 @@
 """The page that ends a run in the terminal, and that `opscope show` prints again.
 
-It reads a run folder and shows; it decides nothing.
+It only reads and shows a run folder.
 """

@@ -30,7 +30,7 @@ FAILING = 30
 """How many failures are listed; the report has the rest."""
 
 STAGE_WIDTH = 13
-"""Columns of a terminal that the ladder table takes for a stage: five-digit counts below a broken word."""
+"""Columns of a terminal for one stage of the ladder table: five-digit counts below a broken word."""
 
 NO_CLIMB = frozenset({Status.SKIPPED, Status.NOT_RUN})
 """Statuses of ops that never started to climb."""
@@ -45,15 +45,15 @@ class Run:
     rows: Sequence[OpRow]
     tests: Sequence[OpTest]
     ledgers: Mapping[str, Ledger]
-    """Per backend."""
+    """Backend -> its ledger."""
     places: Mapping[str, str] = field(default_factory=dict)
-    """What was written where: `report`, `run`, `database`."""
+    """Where the run was written: `report`, `run`, `database`."""
     again: frozenset[str] = frozenset()
-    """Ids of the ops that were run once more: their results come first."""
+    """Ids of the ops that were run again, whose results are shown first."""
     notes: Sequence[str] = ()
     """Lines about expected failures that need attention."""
     whole: Sequence[OpTest] = ()
-    """Models that were run as one program, on each backend."""
+    """Records of models that ran as one program, for each backend."""
     isolation: Sequence[Artefact] = ()
     """Ops whose verdict changes when they run alone."""
     folder: Path | None = None
@@ -61,7 +61,7 @@ class Run:
 
     @property
     def ledger(self) -> Ledger:
-        """The ledger of the first backend; the only one of most runs."""
+        """The ledger of the first backend, which is the only one of most runs."""
         return next(iter(self.ledgers.values()))
 
     @property
@@ -145,7 +145,7 @@ def show(run: Run, console: Console) -> None:
     for backend in run.ledgers:
         heading = f"{', '.join(record.models)} on {backend} ({record.arch})"
         line(f"Furthest stage that each op passed: {heading}, unique ops (uses)", "bold")
-        # Wider than a narrow terminal where it must be: numbers are better wrapped by the terminal than left out.
+        # May be wider than a narrow terminal: it is better that the terminal wraps numbers than to leave them out.
         table = _ladder_table([t for t in run.tests if t.backend == backend or len(run.ledgers) == 1])
         width, console.width = console.width, max(console.width, STAGE_WIDTH * len(table.columns))
         console.print(table)
@@ -239,12 +239,12 @@ def show(run: Run, console: Console) -> None:
 
 
 def _place(failure: ModelFailure) -> str:
-    """Where the traceback of a model lies."""
+    """The path of a model's traceback."""
     return f" ({failure.artifact})" if failure.artifact else ""
 
 
 def failure_text(test: OpTest) -> str:
-    """How, where and why an op failed, and where it stands in the model; of bounded length."""
+    """How, where and why an op failed, and its place in the model; of limited length."""
     stage = f" at {test.failed_stage}" if test.failed_stage else ""
     reason = " ".join((test.error_message or test.crash_kind or "").split())[:200]
     expectation = test.expected if test.status not in FAILED else ""
@@ -265,7 +265,7 @@ def result_text(test: OpTest) -> str:
 
 
 def whole_text(test: OpTest) -> str:
-    """How a model as one program ended, and where its error jumps."""
+    """How a model that ran as one program ended, and where its error jumps."""
     text = result_text(test)
     if test.intermediates is not None:
         text += f"; {test.intermediates} values inside the model compared"
@@ -285,21 +285,21 @@ def _figures(pcc: float | None, error: float | None) -> str:
 
 
 def with_short_paths(text: str, folder: Path | None) -> str:
-    """`text` with the paths inside `folder`, and SQLite's URLs of them, relative to it."""
+    """`text` with paths inside `folder`, and their SQLite URLs, made relative to it."""
     if folder is None or folder == folder.parent:
         return text
     return re.sub(rf"(?:(?<![\w/.-])|(?<=sqlite:///)){re.escape(str(folder))}/(?=[\w.])", "", text)
 
 
 def _votes(split: Disagreement) -> Iterator[tuple[str, str]]:
-    """The outcome of an op on each backend, first the backend that differs from all others."""
+    """The outcome of an op on each backend. A backend that differs from all others comes first."""
     for name, test in sorted(split.tests.items(), key=lambda vote: vote[0] != split.alone):
         text = failure_text(test) if test.status in FAILED else test.status.value
         yield name, f"only on this backend: {text}" if name == split.alone else text
 
 
 def _overwritten(tests: Sequence[OpTest]) -> Iterator[tuple[str, str]]:
-    """Kinds of op that write into their inputs, each with how many of its ops do and which input."""
+    """Kinds of ops that overwrite their inputs, each with the number of such ops and the input."""
     kinds: dict[tuple[str, str, tuple[int, ...]], int] = Counter(
         (test.backend, test.op_name, test.overwritten_inputs) for test in tests
     )
@@ -324,7 +324,7 @@ def _ladder_table(tests: Sequence[OpTest]) -> Table:
 
     table.add_column("op family", footer="all")
     for column in columns:
-        # Broken by hand: rich would break the words.
+        # Broken here, because rich would break within words.
         table.add_column(column.replace("-to-", "\nto "), justify="right", footer=total(column), no_wrap=True)
     everything = (len(tests), sum(t.uses for t in tests))
     table.add_column("ops", justify="right", footer=_cell(*everything))
@@ -335,7 +335,7 @@ def _ladder_table(tests: Sequence[OpTest]) -> Table:
 
 
 def _time(duration: float) -> str:
-    """Seconds or milliseconds, as reads best."""
+    """A duration in seconds or milliseconds, whichever is easier to read."""
     return f"{duration:.2f} s" if duration >= 1 else f"{duration * 1000:.1f} ms"
 
 

@@ -1,7 +1,7 @@
-"""Export folders of the workflows that run ops of a compiler's own program: made from a model's export by a child.
+"""Export folders for workflows that run ops of a compiler's own program: a child derives them from a model's export.
 
-Keyed by the export, the workflow, what the backend says of itself and the options, and laid out as any export folder
-(harness/programs/pieces.py has what is in it). Imports neither jax nor numpy: pytest processes call it.
+Their key covers the export, the workflow, the backend's report and the options. They have the layout of any export
+folder (harness/programs/pieces.py makes their contents). Imports neither jax nor numpy, as pytest processes call it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ WAIT = 3600
 
 
 def check(workflow: str, backends: str) -> None:
-    """Raises InputError if a workflow needs the compiler's own program and the backends do not hand it over."""
+    """Raises InputError if a workflow needs the compiler's own program and the backends do not provide it."""
     names = registry.split_names(backends)
     if len(names) == 1 and registry.declares(names[0], "takes_apart"):
         return
@@ -45,7 +45,7 @@ def derive(
     workflow: str, header: ManifestHeader, context: RunContext, ready: Ready, cache: Path,
     report: Callable[[dict[str, Any]], None], claims: Claims | None = None,
 ) -> tuple[ManifestHeader, list[OpRow]]:  # fmt: skip
-    """The manifest of all models of `header`, by `workflow`; a model that brought its child down is a failure of it."""
+    """Returns the manifest of all models of `header` for `workflow`. A model whose child ended counts as failed."""
     manifests: list[tuple[ManifestHeader, list[OpRow]]] = []
     failed: list[ModelFailure] = []
     sources = export_folder.sources_digest()
@@ -74,7 +74,7 @@ def derive(
 
 
 def _make(workflow: str, model: str, base: Path, folder: Path, context: RunContext) -> None:
-    """Has a child make one folder. Raises RuntimeError if it did not, in one line."""
+    """Lets a child make one folder. Raises RuntimeError with a one-line message if the child fails."""
     exports = export_folder.make_dir(folder.parent)
     temporary = Path(tempfile.mkdtemp(prefix=".making-", dir=exports))
     task = {

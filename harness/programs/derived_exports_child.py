@@ -1,6 +1,6 @@
 """The child of `programs.derived_exports`: compiles one model, or each of its ops, and takes the programs apart.
 
-A module that the compiler or the device refuses stays one row as it is, so that the ladder names the stage.
+A module that the compiler or the device refuses remains a row as it is, so that the ladder reports the stage.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def derive(parent: Parent) -> None:
             inputs = row_inputs(row, base)
             types = row.argument_types
             collect(into, module, inputs, lambda m, types=types: backend.take_apart(m, options, types), uses, model)
-        except Exception:  # noqa: BLE001  whatever refuses it: its own climb tells which stage does, and how
+        except Exception:  # noqa: BLE001  the op's own climb will show which stage refuses it, and how
             kept.append(_as_it_is(row, base, temporary))
     all_rows = [*kept, *into.finished()]
     split_off = sum(len(row.uses) for row in all_rows)

@@ -1,10 +1,11 @@
 """Rows of a run that are ops of a compiler's own program: the workflows `compile-split` and `split-compile-split`.
 
-A module is compiled, run once on the device and taken apart on the way. Each op gets as inputs what the walk over the
-StableHLO program has for them: as soon as the device has made a value that stands for one of the program, the walk's
-takes its place. So no op's inputs hold an error but those of the ops that it was lowered together with. The golden of
-an op is XLA's result of what it means in StableHLO, on these very inputs; where no one op of StableHLO means it, the
-walk's value that it stands for; where it stands for none either, there is no golden, and the row says so.
+A module is compiled, run once on the device, and taken apart during the run. The inputs of each op come from the walk
+over the StableHLO program: as soon as the device has computed a value that corresponds to one of the program, the
+walk's value replaces it. So an op's inputs have no errors except those of ops that it was lowered together with. The
+golden of an op is XLA's result for the equivalent StableHLO op on the same inputs. If no single StableHLO op is
+equivalent, it is the corresponding value of the walk. If there is none either, the op has no golden, and its row gives
+the reason.
 """
 
 from __future__ import annotations
@@ -32,15 +33,15 @@ from opscope.harness.record.records import OpRow, Source, Use
 from opscope.harness.verdict.intermediates import CompiledOp, candidates
 
 LEVEL = "ttnn"
-"""What such rows are written in; a lane takes them in at the stage after."""
+"""The level of such rows' modules; a lane starts them at the next stage."""
 
 
 @dataclass
 class Collected:
-    """The rows of one model, and what is left over."""
+    """The rows of one model, and the number of ops that only move data."""
 
     folder: Path
-    """Where files go: modules below `ops`, values below `values`."""
+    """The folder for files: modules below `ops`, values below `values`."""
     cache_dir: Path | None
     frontend: str = ""
     provenance: str = ""
@@ -49,7 +50,7 @@ class Collected:
     moves: int = 0
 
     def finished(self) -> list[OpRow]:
-        """The rows, with all their uses, in the order in which they were met."""
+        """Returns the rows with all their uses, in the order in which they were found."""
         return [row.model_copy(update={"uses": tuple(self.uses[op_id])}) for op_id, row in self.rows.items()]
 
 
@@ -59,8 +60,8 @@ def collect(
 ) -> None:  # fmt: skip
     """Compiles `module`, runs it on `inputs` and adds its pieces to `into`.
 
-    `uses` are the places where the module stands, for a single op; none for the model itself. Raises StageError if
-    a stage refuses the module; what comes after an op that the device refuses has no inputs.
+    `uses` are the places of a single op's module in the model; empty for the model itself. Raises StageError if a stage
+    refuses the module. Ops after one that the device refuses have no inputs.
     """
     split = split_module(module, model)
     pieces = apart(tagged(module))
@@ -97,7 +98,7 @@ class _Unit:
         self.met: set[int] = set()
 
     def run(self) -> None:
-        """Runs the program and adds the rows of its pieces. One that never ran has no inputs, and a reason."""
+        """Runs the program and adds the rows of its pieces. A piece that never ran has a reason instead of inputs."""
         reason = "the program did not come to it"
         try:
             self.apart.run(self.inputs, self.on_piece)
@@ -109,7 +110,7 @@ class _Unit:
             self.note(number, piece)
 
     def on_piece(self, number: int, fetch: Callable[[], list[np.ndarray]]) -> Sequence[np.ndarray] | None:
-        """Keeps the inputs of a new piece, and replaces its results by those of the walk, if it has them."""
+        """Keeps the inputs of a new piece, and replaces its results by the walk's if there are any."""
         if number in self.met:
             return None
         self.met.add(number)
@@ -123,7 +124,7 @@ class _Unit:
         return walked or None
 
     def walked(self, number: int, piece: Piece) -> list[np.ndarray]:
-        """The walk's values for the results of a piece, in their types and order. Empty if it has none."""
+        """The walk's values for the results of a piece, in their types and order. Empty if the walk has none."""
         path = self.carries.get(number)
         results = self.walk.results(path) if path is not None else []
         values = []
@@ -134,14 +135,14 @@ class _Unit:
             value = moved_back(result, moves, desc.shape) if moves else result
             cast = value.astype(numpy_dtype(desc.data_type), copy=False)
             if cast.dtype != value.dtype and not np.array_equal(cast, value):
-                return []  # an index that 32 bits do not hold
+                return []  # an index that does not fit 32 bits
             values.append(cast)
         return values
 
     def golden(
         self, piece: Piece, number: int, arrays: Sequence[np.ndarray], walked: Sequence[np.ndarray]
     ) -> tuple[Sequence[np.ndarray], str]:
-        """The goldens of a piece on its inputs, or why there are none."""
+        """Returns the goldens of a piece on its inputs, or the reason why there are none."""
         if piece.meaning:
             try:
                 return golden.compile_module(piece.meaning, self.into.cache_dir, widen=True)(arrays), ""
@@ -154,14 +155,14 @@ class _Unit:
         return (), f"it is a part of {name}, of which StableHLO has no value, and no one op of StableHLO means it"
 
     def add(self, piece: Piece, inputs: Sequence[str], right: Sequence[str], reason: str) -> None:
-        """The row of a piece."""
+        """Adds the row of a piece."""
         path = f"{OPS}/{piece.op_id}.mlir"
         (self.into.folder / path).write_text(piece.text, encoding="utf-8")
         if piece.meaning:
             (self.into.folder / path).with_suffix(MEANING).write_text(piece.meaning, encoding="utf-8")
         node = self.nodes.get(path_of(piece.location))
         held_to, params = piece.held_to, dict(piece.combines)
-        # What was fused into a product is as coarse as the product.
+        # An op that was fused into a product has the product's tolerance.
         own = piece.meaning or op_family(held_to) in PRODUCTS
         if node is not None and (not held_to or not (own or node.path in self.alone)):
             held_to = node.name
@@ -183,7 +184,7 @@ class _Unit:
         )
 
     def note(self, number: int, piece: Piece) -> None:
-        """Counts where a piece stands: once, or at every place of the op that it is a part of."""
+        """Notes the uses of a piece: its own one, or every use of the op that it is a part of."""
         path = path_of(piece.location)
         node = self.nodes.get(path)
         location, framework_op = (node.location, node.framework_op) if node is not None else ("", "")
@@ -195,7 +196,7 @@ class _Unit:
         )
 
     def file(self, name: str, array: np.ndarray) -> str:
-        """Writes a value once; its path below the folder."""
+        """Writes a value once and returns its path below the folder."""
         path = f"{VALUES}/{name}.npy"
         save(self.into.folder / path, array)
         return path

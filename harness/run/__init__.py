@@ -1,5 +1,4 @@
-"""One op-by-op run: the pytest plugin, the session, the plan of its processes, its end, and `run_op_by_op` without
-pytest.
+"""One op-by-op run: the pytest plugin, the session, the plan for its processes, its end, and `run_op_by_op`.
 
-Everything below is put together here.
+This package puts the other packages of `harness` together.
 """

@@ -4,8 +4,8 @@
     tests = run_op_by_op(jax.jit(f).lower(x))
     print({test.op_name: test.status for test in tests})
 
-Both take a StableHLO module: what JAX lowered, an MLIR module object, text, bytecode, or the path of a file.
-`run_op_by_op` takes a model's name too.
+Both take a StableHLO module: lowered by JAX, an MLIR module object, text, bytecode, or the path of a file.
+`run_op_by_op` also takes a model's name.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ __all__ = ["OpTest", "run_op_by_op", "split"]
 
 
 def split(module: object) -> list[SingleOp]:
-    """One single-op module per unique op of a StableHLO module, in order of first use, each with all its uses.
+    """Returns a single-op module for each unique op of a StableHLO module, with all its uses, in order of first use.
 
-    Raises InputError if `module` is no StableHLO.
+    Raises InputError if `module` is not StableHLO.
     """
     from opscope.harness.prepare.split import split_module
 
@@ -58,11 +58,11 @@ def split(module: object) -> list[SingleOp]:
 
 
 OPTIONS = tuple(name for name in ResultOptions.model_fields if name != "workflow")
-"""Options of a run that are keywords of `run_op_by_op`, whose workflow is always `split`."""
+"""Options of a run that `run_op_by_op` takes as keywords; its workflow is always `split`."""
 
 
 def _with_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Shows the options, which a function takes as `**options`, in its signature."""
+    """Adds the options that a function takes as `**options` to its signature."""
     own = inspect.signature(function)
     usual = ResultOptions()
     keywords = [
@@ -98,13 +98,13 @@ def run_op_by_op(
 
     The run folder (default: a new one below ./.opscope/runs) holds the same files as a run of the pytest plugin:
     `opscope show` and `opscope publish` read it. `name` is the name of a module that has no file. `on_test` is called
-    with each record as it is made. A verdict that an earlier run kept for the same op is taken from there, unless
-    `no_cache` is set. A failed op is run again `reruns` times, for the label `stability`. `limitations` is a file of
-    expected failures (docs/triage.md). Failures leave repro folders, their values in `repro_size` bytes at most.
+    with each record as it is made. If an earlier run kept a verdict for the same op, it is reused unless `no_cache` is
+    set. A failed op is run again `reruns` times, for the label `stability`. `limitations` is a file of expected
+    failures (docs/triage.md). Failures leave repro folders, with values of at most `repro_size` bytes.
     `op_memory` and `golden_memory` are bytes. With several `backends`, each op is run on each of them, in their order.
-    `options` are those that decide a result (harness/record/result_options.py), named as on the command line: `arch`,
-    `data_format`, `dtype`, `inputs`, ... Ops that fail are records, not exceptions; InputError says what is wrong with
-    the arguments.
+    `options` are those that affect results (harness/record/result_options.py), named as on the command line: `arch`,
+    `data_format`, `dtype`, `inputs`, ... Ops that fail give records, not exceptions. Raises InputError if an argument
+    is wrong.
     """
     names = tuple(backends) or (backend,)
     result_options = _options(options)
@@ -141,7 +141,7 @@ def run_op_by_op(
             for context, writer in zip(contexts, writers, strict=True)
         ]
         for lane in lanes:
-            lane.start()  # its imports run beside the export; a board that the backend refuses ends all
+            lane.start()  # its imports overlap with the export; if the backend refuses the board, the run ends
         header, rows = prepare_models.prepare(request, _loaded(lanes), claims, folder / store.ARTIFACT_DIR)
         for failure in header.failed:
             raise InputError(f"--model {failure.model}", "a model that can be exported",
@@ -169,7 +169,7 @@ def run_op_by_op(
 
 
 def _options(values: dict[str, Any]) -> ResultOptions:
-    """The options among the keywords of a call. Raises TypeError for an unknown one, InputError for its value."""
+    """The options among a call's keywords. Raises TypeError for an unknown keyword, InputError for a wrong value."""
     for name in values:
         if name not in OPTIONS:
             raise TypeError(f"run_op_by_op() got an unexpected keyword argument {name!r}")
@@ -180,12 +180,12 @@ def _options(values: dict[str, Any]) -> ResultOptions:
 
 
 def _text(value: str | Path | None) -> str | None:
-    """A path as a run's options hold it."""
+    """A path in the form that a run's options have it."""
     return None if value is None else str(value)
 
 
 def _loaded(lanes: Sequence[Lane]) -> Callable[[prepare_models.Event], None]:
-    """A listener for events of the export that raises InputError if a backend refused its options."""
+    """Returns a listener for events of the export that raises InputError if a backend has refused its options."""
 
     def check_lanes(event: prepare_models.Event) -> None:
         for lane in lanes:
@@ -197,7 +197,7 @@ def _loaded(lanes: Sequence[Lane]) -> Callable[[prepare_models.Event], None]:
 def _climb_all(
     climbers: Sequence[Climber], rows: Sequence[OpRow], on_test: Callable[[OpTest], None] | None
 ) -> list[OpTest]:
-    """The records of all ops that have a module, on each backend, each in the journal before the next op starts."""
+    """Runs all ops that have a module on each backend. Writes each record to the journal before the next op starts."""
     tests: list[OpTest] = []
     for row in rows:
         if row.module is None:
@@ -211,13 +211,13 @@ def _climb_all(
 
 
 def _source(module: object) -> Any:
-    """A path, a model's name, MLIR text or bytecode of whatever `module` is."""
+    """Converts `module` to a path, a model's name, MLIR text or bytecode."""
     if isinstance(module, str | bytes | Path):
         return module
     mlir: Any = module
     if hasattr(mlir, "compiler_ir"):  # jax.stages.Lowered
         mlir = mlir.compiler_ir(dialect="stablehlo")
-    if hasattr(mlir, "operation"):  # an MLIR module of whichever library: its text would lose the locations
+    if hasattr(mlir, "operation"):  # an MLIR module of any library; its text would lose the locations
         data = io.BytesIO()
         mlir.operation.write_bytecode(data)
         return data.getvalue()
@@ -230,7 +230,7 @@ def _is_text(source: str | Path) -> bool:
 
 
 def _kept(source: str | bytes, folder: Path, name: str) -> Path:
-    """A module from memory as a file of the run folder, so that the run can be prepared again."""
+    """Writes a module from memory to a file in the run folder, so that the run can be prepared again."""
     path = folder / "modules" / f"{name}.mlir"
     try:
         make_folder(path.parent)

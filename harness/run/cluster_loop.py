@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 
 def run(session: pytest.Session, climbers: Mapping[str, Climber]) -> None:
-    """Runs every test of the session; many ops run at once, and one test at a time is reported.
+    """Runs every test of the session: many ops run at once, and tests are reported one at a time.
 
-    `climbers` by the tag of their backend: one backend comes after the other.
+    `climbers` has the climbers by the tags of their backends, which run one after the other.
     """
     for item in [item for item in session.items if not isinstance(item, OpItem)]:
         _run_test(session, item)
@@ -27,7 +27,7 @@ def run(session: pytest.Session, climbers: Mapping[str, Climber]) -> None:
 
 
 def _run_test(session: pytest.Session, item: pytest.Item) -> None:
-    """Reports one test. Which test is next is not known yet, so the set-up of this one's model is torn down."""
+    """Reports one test. As the next test is not known yet, the set-up of this one's model is torn down."""
     next_item: Any = session
     item.config.hook.pytest_runtest_protocol(item=item, nextitem=next_item)
     if session.shouldfail:

@@ -1,4 +1,4 @@
-"""The end of a run: every op of the manifest gets a record, and the books must add up."""
+"""Finishes a run: gives every op of the manifest a record, and checks that the ledger adds up."""
 
 from __future__ import annotations
 
@@ -24,30 +24,29 @@ from opscope.harness.run.plan import RunPlan, nodeid
 from opscope.harness.scale.shard import ELSEWHERE
 
 REPORT = "report.html"
-"""Page of a run, which the reports room writes into its folder."""
+"""The report of a run, which `reports` writes into the run folder."""
 
 WRITER = "controller"
-"""Journal segment of the rows that no lane wrote."""
+"""Journal segment of the records that no lane wrote."""
 
 
 @dataclass(frozen=True)
 class Closed:
-    """A finished run; `problem` says what is wrong with its records, and is empty if nothing is."""
+    """A finished run. `problem` describes what is wrong with its records, and is empty if nothing is."""
 
     run: Run | None
     problem: str = ""
     stored: StoredRun | None = None
-    """The run as a reader of its folder would find it now."""
+    """The run as read from its folder now."""
     attempts: Sequence[OpTest] = ()
-    """All of its records, also those that a later attempt took the place of."""
+    """All of its records, including those that a later attempt replaced."""
 
 
 def close(plan: RunPlan, selected: set[str] | None, *, interrupted: bool) -> Closed:
     """Writes a record for every op without one, then the outcome of the run.
 
-    `selected` holds the ids of the tests that were to be run (None: it never came to that); the others were deselected.
-    Where the disk refuses the records the page is made all the same, from what the journal holds. Raises InputError
-    where the run folder cannot be read.
+    `selected` holds the ids of the selected tests; None means that the run ended before the selection. If the disk
+    refuses the records, the page is still made from the journal. Raises InputError if the run folder cannot be read.
     """
     stored, attempts = store.load_attempts(plan.run_dir, (plan.header, plan.rows))
     recorded = {(test.op_id, test.backend) for test in stored.tests}
@@ -84,7 +83,7 @@ def close(plan: RunPlan, selected: set[str] | None, *, interrupted: bool) -> Clo
 
 
 def _kept_alone(plan: RunPlan) -> dict[tuple[str, str], OpTest]:
-    """Kept verdicts on the ops of a run's models by themselves."""
+    """Kept verdicts of the ops of a run's models when they run alone."""
     tests: dict[tuple[str, str], OpTest] = {}
     for side in plan.sides():
         orders = side.orders
@@ -106,7 +105,7 @@ def _kept_alone(plan: RunPlan) -> dict[tuple[str, str], OpTest]:
 
 
 def _rows(plan: RunPlan) -> tuple[Limitation, ...]:
-    """The expected failures of a run; none where the file was spoilt meanwhile."""
+    """The expected failures of a run; none if the file has become invalid meanwhile."""
     try:
         return limitation_file.all_rows(plan.orders.limitations)
     except InputError:
@@ -114,7 +113,7 @@ def _rows(plan: RunPlan) -> tuple[Limitation, ...]:
 
 
 def _unrun(row: OpRow, plan: RunPlan, selected: set[str] | None) -> OpTest:
-    """The record of an op that no lane saw."""
+    """The record of an op that no lane ran."""
     if not plan.owns(row):
         return unrun_test(row, plan.orders.context, Status.SKIPPED, ELSEWHERE)
     if plan.ran_whole(row):
@@ -126,7 +125,7 @@ def _unrun(row: OpRow, plan: RunPlan, selected: set[str] | None) -> OpTest:
 
 
 def page_of(run: StoredRun, run_dir: Path) -> Run:
-    """The page of a stored run; ops that a killed run left without a record count as not_run."""
+    """The page of a stored run. Ops without a record, because the run was killed, count as not_run."""
     recorded = {(test.op_id, test.backend) for test in run.tests}
     backends = run.record.backend.split(",")
     options = ResultOptions.of_run(run.record)
@@ -147,8 +146,8 @@ def page_of(run: StoredRun, run_dir: Path) -> Run:
 def stored_page(run_dir: Path, alone: Path | None = None) -> Run:
     """The page of a run folder.
 
-    `alone` is another run, whose records of ops alone are compared with the models of this one. Raises InputError if a
-    folder holds no run, or one of another schema.
+    `alone` is another run, whose ops ran alone and are compared with the models of this one. Raises InputError if a
+    folder holds no run, or a run with another schema.
     """
     page = page_of(store.load_run(run_dir), run_dir.resolve())
     if alone is not None:

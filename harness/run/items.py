@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from opscope.harness.run.session import OpByOp
 
 PROPERTY = "opscope"
-"""Name of the user property that carries status and expectation of an op to the xdist controller."""
+"""Name of the user property that sends status and expectation of an op to the xdist controller."""
 
 
 class OpFailed(Exception):  # noqa: N818 - it is the outcome of a test, not an error of ours
@@ -49,15 +49,15 @@ class OpItem(pytest.Item):
 
     def __init__(self, *, run: OpByOp, row: OpRow, tag: str = "", **kwargs: Any) -> None:
         parent = kwargs["parent"]
-        # As text: pytest then parses it as it parses the ids that --lf kept, so that the two compare equal.
+        # As text, which pytest parses like the ids that --lf kept, so that the two compare equal.
         super().__init__(nodeid=f"{parent.name}::{kwargs['name']}", **kwargs)
         self.run, self.row, self.tag = run, row, tag
-        # What -k matches besides the name: every model that uses the op, and the family of the op.
+        # -k matches these besides the name: every model that uses the op, and the op's family.
         self.extra_keyword_matches.update(use.model for use in row.uses)
         self.extra_keyword_matches.add(op_family(row.op_name))
 
     def runtest(self) -> None:
-        """Climbs, keeps the record, and turns it into the outcome of a test."""
+        """Climbs the op, keeps its record, and turns the record into the outcome of the test."""
         test, verdict = self.run.climb(self.row, self.tag)
         self.user_properties.append((PROPERTY, {"status": test.status.value, "expected": bool(test.expected)}))
         if verdict.outcome == "xfail":
@@ -68,7 +68,7 @@ class OpItem(pytest.Item):
             pytest.skip(test.error_message or test.status.value)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        """The failure in a few lines: where, why, how far off, how to run it again. Our own errors keep their trace."""
+        """The failure in a few lines: where, why, how far off, how to run it again. Internal errors keep a trace."""
         if isinstance(excinfo.value, OpFailed):
             lines = failure_lines(excinfo.value.test, excinfo.value.why)
             return with_short_paths("\n".join(lines), self.config.invocation_params.dir)
@@ -76,13 +76,13 @@ class OpItem(pytest.Item):
 
     def reportinfo(self) -> tuple[Any, int | None, str]:
         """The heading of the test in pytest's output."""
-        # Not the end of the id: there pytest would show dots as colons, and what -v lists could not be given back.
+        # Not the end of the id, where pytest would show dots as colons: the ids that -v lists could not be used again.
         return self.path, None, f"{self.row.uses[0].model}: {self.row.op_name} [{self.row.op_id}]" + (
             f" on {self.tag}" if self.tag else "")  # fmt: skip
 
 
 class WholeModel(pytest.Collector):
-    """A model that was run as one program before any op (`--op-by-op-on-fail`)."""
+    """A model that ran as one program before any op (`--op-by-op-on-fail`)."""
 
     def __init__(self, *, tests: Sequence[OpTest], **kwargs: Any) -> None:
         super().__init__(nodeid=kwargs["name"], **kwargs)
@@ -126,7 +126,7 @@ class ModelFailed(Exception):  # noqa: N818 - it is the outcome of a test, not a
 
 
 class FailedModel(pytest.Collector):
-    """A model of which no op could be run; its one test fails or is skipped."""
+    """A model whose ops cannot be run; its one test fails or is skipped."""
 
     def __init__(self, *, failure: ModelFailure, **kwargs: Any) -> None:
         super().__init__(nodeid=kwargs["name"], **kwargs)
@@ -138,7 +138,7 @@ class FailedModel(pytest.Collector):
 
 
 class ModelItem(pytest.Item):
-    """Fails with what the model raised; is skipped where its framework is not installed."""
+    """Fails with the model's error, or is skipped if its framework is not installed."""
 
     def __init__(self, *, failure: ModelFailure, **kwargs: Any) -> None:
         super().__init__(nodeid=f"{kwargs['parent'].name}::{kwargs['name']}", **kwargs)
@@ -162,9 +162,9 @@ class ModelItem(pytest.Item):
 
 
 def failure_lines(test: OpTest, why: str = "") -> list[str]:
-    """What is printed for an op that failed."""
+    """The lines that are printed for an op that failed."""
     stage = f" at {test.failed_stage}" if test.failed_stage else ""
-    # The verdict first: pytest repeats the first line in its short summary.
+    # The verdict comes first, because pytest repeats the first line in its short summary.
     verdict = f"{test.status.value}{stage}: {test.error_message or test.crash_kind or ''}".rstrip(": ")
     lines = [verdict if test.status in FAILED else test.expected, title(test)]
     if why and why != test.expected:

@@ -1,7 +1,7 @@
-"""Run folders of shares joined to the folder that one run of the whole sweep would have left.
+"""Merges the run folders of shares into the folder that one run of the whole sweep would have written.
 
-Every op's record comes from the share that owned it. The shares must be of one division (`harness/scale/shard.py`),
-one manifest and one backend; what is missing is an error, or, where that is asked for, `not_run`.
+Every op's record comes from the share that owned it. The shares must come from one division (`harness/scale/shard.py`),
+one manifest and one backend. A missing share is an error, or with `partial` its ops get the status `not_run`.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from opscope.harness.scale import shard
 WHERE = "opscope merge"
 
 OF_THE_SHARE = FREE | {"shard", "shard_costs", "cache_dir", "cluster"}
-"""Options that may differ between shares: none of them decides a record."""
+"""Options that may differ between shares, because they affect no record."""
 
 PARTIAL = "partial"
-"""Outcome of a run some of whose shares are missing or did not end."""
+"""Outcome of a run if some of its shares are missing or did not end."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """One share, as it lies on disk."""
+    """One share, as stored on disk."""
 
     folder: Path
     share: shard.Share
@@ -47,8 +47,8 @@ def merge(folders: Sequence[Path], into: Path, *, partial: bool = False) -> RunR
     """Writes the run folder `into` and returns its record.
 
     With `partial`, shares that are missing or did not end leave `not_run` rows and the outcome `partial`. Raises
-    InputError: a folder that is no share, shares that do not belong together, one given twice or missing, a folder
-    that holds a run already.
+    InputError if a folder is no share, if shares do not belong together, if one is missing or given twice, or if `into`
+    already holds a run.
     """
     parts = _read(folders)
     _check(parts)
@@ -69,7 +69,7 @@ def merge(folders: Sequence[Path], into: Path, *, partial: bool = False) -> RunR
 
 
 def _read(folders: Sequence[Path]) -> list[Part]:
-    """The shares, first to last. Raises InputError if a folder holds none, or one that still runs."""
+    """Reads the shares, first to last. Raises InputError if a folder holds none, or one that still runs."""
     parts = []
     for folder in folders:
         run, share = store.load_run(folder), shard.read(folder)
@@ -86,7 +86,7 @@ def _read(folders: Sequence[Path]) -> list[Part]:
 
 
 def _check(parts: Sequence[Part]) -> None:
-    """Raises InputError if two parts are the same share, or of different sweeps."""
+    """Raises InputError if two parts are the same share or belong to different sweeps."""
     first = parts[0]
     for before, part in pairwise(parts):
         if part.share.index == before.share.index:
@@ -100,7 +100,7 @@ def _check(parts: Sequence[Part]) -> None:
 
 
 def _difference(first: Part, other: Part) -> str:
-    """How two shares differ that should be of one sweep. Empty if they do not."""
+    """Describes how two shares differ that should belong to one sweep. Empty if they agree."""
     a, b = first.run, other.run
     if first.share.of != other.share.of:
         return f"which are of {first.share.of} and of {other.share.of}"
@@ -120,7 +120,7 @@ def _difference(first: Part, other: Part) -> str:
 
 
 def _record(parts: Sequence[Part], outcome: str) -> RunRecord:
-    """The record of the whole run; of the same shares always the same, so that publishing it twice changes nothing."""
+    """The record of the whole run. It depends only on the shares, so publishing it twice changes nothing."""
     records = [part.run.record for part in parts]
     started = min(record.started for record in records)
     digest = words_digest(*(record.run_id for record in records), digits=8)
@@ -154,12 +154,12 @@ def _own(part: Part, record: RunRecord, into: Path) -> list[OpTest]:
 
 
 def _context(record: RunRecord, into: Path, backend: str) -> RunContext:
-    """What all ops of the whole run have in common."""
+    """The context that all ops of the whole run share."""
     return RunContext(record.run_id, str(into), backend, ResultOptions.of_run(record))
 
 
 def _lost(rows: Sequence[OpRow], tests: Sequence[OpTest], record: RunRecord, into: Path) -> list[OpTest]:
-    """`not_run` records for the ops of which no share has a record."""
+    """`not_run` records for ops without a record in any share."""
     recorded = {(test.op_id, test.backend) for test in tests}
     return [
         unrun_test(row, _context(record, into, backend), Status.NOT_RUN, "its shard is missing or did not get to it")
@@ -170,8 +170,8 @@ def _lost(rows: Sequence[OpRow], tests: Sequence[OpTest], record: RunRecord, int
 
 
 def _write(parts: Sequence[Part], record: RunRecord, tests: Sequence[OpTest], into: Path) -> None:
-    """Writes the folder: run.json last, so that a merge that was cut short can be done again."""
-    # Exports lie where each job had them: a folder of this machine is worth more than one of another.
+    """Writes the folder, with run.json last, so that an interrupted merge can be repeated."""
+    # Each job had its own export folders. A folder on this machine is preferred to one on another.
     headers = [part.run.header for part in parts]
     header = next((h for h in headers if all(export_folder.complete(Path(d)) for d in h.export_dirs)), headers[0])
     store.write_manifest(into, header, parts[0].run.rows)

@@ -27,7 +27,7 @@ from opscope.harness.run.process_plan import Orders, orders_from_json
 from opscope.harness.scale.cluster import ClusterLane
 
 MAIN = "main"
-"""Writer of the journal where there are no xdist workers."""
+"""Writer of the journal if there are no xdist workers."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class RunPlan:
     rows: Sequence[OpRow]
     again: bool = False
     tag: str = ""
-    """Name of the backend that these orders are for, where the run has several; its tests carry it."""
+    """Name of the orders' backend if the run has several; the names of its tests contain it."""
 
     @property
     def run_dir(self) -> Path:
@@ -82,10 +82,10 @@ class RunPlan:
         return bool(whole) and all(use.model in whole for use in row.uses)
 
     def owns(self, row: OpRow) -> bool:
-        """Whether an op is of the share that this job runs."""
+        """Whether an op belongs to the share that this job runs."""
         return self._share is None or row.op_id in self._share
 
-    # Looked up for each of what may be 20,000 ops.
+    # Cached, because they are looked up for each op, of which there may be 20,000.
     @cached_property
     def _op_ids(self) -> frozenset[str]:
         return frozenset(self.orders.op_ids)
@@ -144,10 +144,10 @@ def lane_of(orders: Orders, export_dirs: dict[str, str], writer: str, dry: bool 
 
 
 def name(row: OpRow, tag: str = "") -> str:
-    """The name of an op's test; `tag` is its backend's where a run has several."""
+    """The name of an op's test; `tag` is its backend's name if the run has several."""
     return f"{row.op_name}[{row.op_id}{f'@{tag}' if tag else ''}]"
 
 
 def nodeid(row: OpRow, tag: str = "") -> str:
-    """The id of an op's test: stable over runs, so that --lf finds it again."""
+    """The id of an op's test, which is the same in every run, so that --lf finds it again."""
     return f"{row.uses[0].model}::{name(row, tag)}"

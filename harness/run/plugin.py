@@ -1,7 +1,7 @@
 """The pytest plugin: declares the options and starts an op-by-op run.
 
-Without `--op-by-op` it adds options and does nothing else. With it, conftest files and the project's own tests stay
-out, and `harness/run/session.py` takes over collection.
+Without `--op-by-op` it only adds options. With it, conftest files and the project's own tests are ignored, and
+`harness/run/session.py` takes over collection.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ USAGE = 2
 """Exit code for bad input."""
 
 FOLLOWERS = ("opscope.reports.plugin",)
-"""Plugins in other rooms that a run brings with it. As entry points they would be loaded at every start of pytest."""
+"""Plugins in other packages that a run registers. As entry points they would be loaded at every start of pytest."""
 
 SESSION = "opscope-session"
 """Name under which the plugin of an op-by-op run is registered."""
 
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
-    """The options of group `opscope`."""
+    """Adds the options of the group `opscope`."""
     group = parser.getgroup("opscope", "op-by-op runs of ML compilers (opscope)")
     group.addoption(
         "--model",
@@ -109,7 +109,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> int | None:
-    """Refuses bad input before a session starts, and lists the models if none was named."""
+    """Refuses bad input before a session starts, and lists the models if none is named."""
     option = config.option
     option.opscope_op_by_op |= bool(option.opscope_op_by_op_on_fail or option.opscope_workflow)
     if option.help or option.version or hasattr(config, "workerinput"):
@@ -157,7 +157,7 @@ def _without_op_by_op(config: pytest.Config) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Sets the attributes that other plugins read, and registers the run, if there is one.
 
-    Late, so that what the run prints when it starts follows pytest's own header.
+    This runs late, so that the first output of the run follows pytest's own header.
     """
     config.opscope_run_dir = None  # type: ignore[attr-defined]
     config.opscope_records = None  # type: ignore[attr-defined]
@@ -167,6 +167,6 @@ def pytest_configure(config: pytest.Config) -> None:
 
         for setting in foreign_options.OWNERS:
             foreign_options.take(setting, config)  # an xdist worker parses the command line anew
-        # Else pytest's header would name the folders of the project's own tests, which this run does not collect.
+        # Otherwise pytest's header would name the folders of the project's own tests, which this run does not collect.
         config.args_source = pytest.Config.ArgsSource.INVOCATION_DIR
         config.pluginmanager.register(OpByOp(config), SESSION)

@@ -1,4 +1,4 @@
-"""The orders for each process of a run: options, deadlines, selection, and what each backend reported."""
+"""The orders for each process of a run: options, deadlines, selection, and each backend's report."""
 
 from __future__ import annotations
 
@@ -31,30 +31,30 @@ class Orders:
     op_memory: int | None
     cache_dir: str | None = None
     ready: Ready | None = None
-    """What the backend reported; part of the key of kept verdicts. With None, no kept verdict is used."""
+    """The backend's report, which is part of the key of kept verdicts. With None, no kept verdict is used."""
     deadline: float | None = None
-    """Moment (time.time) from which on no op is started."""
+    """The time (time.time) after which no op is started."""
     limitations: str | None = None
     """The user's file of expected failures."""
     reruns: int = 0
     """How often a failed op is run again."""
     order: tuple[str, ...] = ()
-    """Ids of the ops in the order in which they are run; empty: the model's."""
+    """Ids of the ops in the order in which they run. If empty, the model's order applies."""
     resumed: bool = False
     """Whether ops with a record in the journal keep it."""
     attempts: dict[str, int] = field(default_factory=dict)
-    """Number of the next attempt at each op that was run before."""
+    """Number of the next attempt at each op that ran before."""
     globs: tuple[str, ...] = ()
     op_ids: tuple[str, ...] = ()
     nodeids: tuple[str, ...] = ()
     cluster: str | None = None
-    """Address of the scheduler on whose workers the ops are run; None: here."""
+    """Address of the scheduler on whose workers the ops run. With None, they run on this machine."""
     share: tuple[str, ...] | None = None
-    """Ids of the ops that are this job's share; None: all are."""
+    """Ids of the ops in this job's share. None means all ops."""
     whole: tuple[str, ...] = ()
     """Models that ran as one program: their ops are left out (`--op-by-op-on-fail`)."""
     others: tuple[Orders, ...] = ()
-    """The orders for each further backend of the run: another context, and what that backend reported."""
+    """The orders for each further backend of the run, with its own context and report."""
 
     @property
     def caches(self) -> Path:
@@ -75,7 +75,7 @@ def orders_from_json(values: dict[str, Any]) -> Orders:
 
 
 def orders_of(request: Request, run_id: str, run_dir: Path, settings: dict[str, Any]) -> Orders:
-    """The orders of a request for a run, those of its first backend holding the others'."""
+    """The orders for a requested run: those of its first backend, which hold the orders of the other backends."""
     names = registry.split_names(settings["backend"])
     for backend in names:
         registry.check_name(backend)
@@ -84,7 +84,7 @@ def orders_of(request: Request, run_id: str, run_dir: Path, settings: dict[str, 
 
 
 def _for_backend(backend: str, request: Request, run_id: str, run_dir: Path, settings: dict[str, Any]) -> Orders:
-    """The orders of a request for one backend of a run."""
+    """The orders for one backend of a requested run."""
     context = RunContext(
         run_id=run_id,
         run_dir=str(run_dir),
@@ -114,7 +114,7 @@ def shared(orders: Orders, own_share: shard.Share | None) -> Orders:
 def settled(
     orders: Orders, request: Request, rows: Sequence[OpRow], ready: Sequence[Ready], cached: bool, started: datetime
 ) -> Orders:
-    """Completes the orders once the ops are known: kept verdicts, and the order in which a budget is spent."""
+    """Completes the orders once the ops are known: kept verdicts, and the order in which the budget is spent."""
     settled_orders = [
         _settled_one(backend_orders, request, rows, backend_ready if cached else None, started)
         for backend_orders, backend_ready in zip((orders, *orders.others), ready, strict=True)

@@ -14,7 +14,7 @@ from typing import Any, Protocol, TextIO
 from opscope.harness.record.stages import FAILED, Status
 
 Event = Mapping[str, Any]
-"""What preparing reports: `event` (`stage`, `done`, `cached`, ...), `model`, `stage`, `done`, `total`."""
+"""A message from the preparation: `event` (`stage`, `done`, `cached`, ...), `model`, `stage`, `done`, `total`."""
 
 
 PHASES = {"export": "exported", "split": "split into single ops", "golden": "goldens of {total} ops evaluated",
@@ -26,22 +26,22 @@ class Progress(Protocol):
     """A display of a run."""
 
     replaces_letters: bool
-    """Whether it stands in for pytest's own letter per test."""
+    """Whether it replaces pytest's own letter per test."""
 
     def prepared(self, event: Event) -> None:
-        """One step of the preparation was taken."""
+        """Shows a step of the preparation."""
         ...
 
     def begin(self, total: int) -> None:
-        """The ops start; `total` of them."""
+        """Starts the display of the ops, of which there are `total`."""
         ...
 
     def ended(self, status: Status, expected: bool) -> None:
-        """One op ended."""
+        """Shows that an op ended."""
         ...
 
     def close(self) -> None:
-        """Nothing more will come; leaves the terminal as it found it. May be called twice."""
+        """Ends the display and restores the terminal. May be called twice."""
         ...
 
 
@@ -137,7 +137,7 @@ class Live:
         self._open().refresh()
 
     def ended(self, status: Status, expected: bool) -> None:
-        """Counts the op under its status, as a known limitation, or as one that should have been."""
+        """Counts the op under its status, as an expected failure, or as one that passed unexpectedly."""
         if self._ops is None:
             return
         word = ("known limitation" if status in FAILED else "unexpected pass") if expected else status.value
@@ -147,7 +147,7 @@ class Live:
         self._open().refresh()
 
     def close(self) -> None:
-        """Takes the bars off the terminal."""
+        """Removes the bars from the terminal."""
         if self._bars is not None:
             self._bars.stop()
         self._bars, self._ops = None, None
@@ -155,7 +155,7 @@ class Live:
 
 
 def display(*, terminal: bool, verbosity: int, file: TextIO, write_line: Callable[[str], None]) -> Progress:
-    """The display that fits: none below verbosity 0, live on a terminal unless pytest lists each test (-v)."""
+    """Chooses the display: none below verbosity 0, live on a terminal unless pytest lists each test (-v)."""
     if verbosity < 0:
         return Quiet()
     if terminal and verbosity == 0:

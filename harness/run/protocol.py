@@ -1,7 +1,7 @@
-"""How pytest runs an op: with the reports of any test, but past the hooks that stand around the code of a test.
+"""Runs an op in pytest: with the usual reports, but without the hooks around the code of a test.
 
-An op has no fixtures, no marks and runs no code of its own in pytest's process. What pytest's logging, capturing and
-skipping do around set-up, call and tear-down of a test cost as much as all that the harness does for an op.
+An op has no fixtures or marks, and runs no code of its own in pytest's process. pytest's logging, capturing and
+skipping around set-up, call and tear-down of a test would take as long as all the harness's own work for an op.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import pytest
 from opscope.harness.run.items import OpItem
 
 THROUGH = (pytest.exit.Exception, KeyboardInterrupt)
-"""What ends the session instead of failing the op."""
+"""Exceptions that end the session instead of failing the op."""
 
 
 def fits(item: pytest.Item) -> bool:
-    """Whether an item is an op that nobody wants to debug or see set up, and to which no plugin has given a mark."""
+    """Whether an item is an op that is not debugged, whose set-up is not shown, and that no plugin has marked."""
     option = item.config.option
     watched = any(getattr(option, name, False) for name in ("usepdb", "setupshow", "setuponly"))
     return isinstance(item, OpItem) and not item.own_markers and not watched

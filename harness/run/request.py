@@ -1,4 +1,4 @@
-"""The request of one `pytest --op-by-op`, read from the command line and checked before anything starts."""
+"""The request of one `pytest --op-by-op`: reads the command line and checks it before anything starts."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ class Request:
 
     models: tuple[str, ...]
     ops: tuple[str, ...]
-    """Globs over op names and families; empty: all ops."""
+    """Globs over op names and families; empty means all ops."""
     op_ids: tuple[str, ...]
-    """Ids of ops of an earlier run; empty: all ops."""
+    """Ids of ops of an earlier run; empty means all ops."""
     nodeids: tuple[str, ...]
-    """Tests named on the command line; empty: all."""
+    """Tests named on the command line; empty means all."""
     resume: Path | None
     """The run to continue."""
     run_dir: Path | None
-    """Where the run is to be written, or, without models, the earlier run."""
+    """The folder to write the run to, or, without models, the earlier run."""
     settings: Resolved
     folder: Path
-    """Where pytest was called: what .opscope lies in."""
+    """The folder in which pytest was called, which contains .opscope."""
 
     @property
     def again(self) -> bool:
-        """Whether ops of an earlier run are run once more, without exporting anything."""
+        """Whether ops of an earlier run are run again, without exporting anything."""
         return not self.models and self.resume is None
 
 
@@ -51,7 +51,7 @@ KEY = pytest.StashKey[Request]()
 
 
 def read(config: pytest.Config) -> Request:
-    """The request of a command line. Raises InputError for whatever can be refused without exporting a model."""
+    """Reads the request from the command line. Raises InputError for all that is wrong before a model is exported."""
     option = config.option
     values = {s.name: getattr(option, s.dest, None) for s in SETTINGS}
     values |= {
@@ -72,7 +72,7 @@ def read(config: pytest.Config) -> Request:
         )
     if option.opscope_shard and not (option.opscope_model or option.opscope_resume):
         raise InputError("--shard", "--shard with --model", "--op of an earlier run")
-    # The record's command line must find a backend's file from any folder.
+    # The record's command line must work from any folder, also with a backend's file.
     settings.values["backend"] = ",".join(
         str((folder / name).resolve()) if name.endswith(registry.FILES) else name
         for name in registry.split_names(settings["backend"])
@@ -107,7 +107,7 @@ def _check_workflow(settings: Resolved) -> None:
 def _find_limitations(settings: Resolved, folder: Path) -> None:
     """Makes the path of the user's expected failures absolute.
 
-    Raises InputError if theirs, or the project's own, is no file of those: once ops run it would be too late.
+    Raises InputError if the user's file, or the project's own, is invalid, because once ops run it would be too late.
     """
     if settings["limitations"] is not None:
         source = Path(settings.sources["limitations"])
@@ -117,7 +117,7 @@ def _find_limitations(settings: Resolved, folder: Path) -> None:
 
 
 def _check_resume(option: Any) -> None:
-    """Raises InputError if `--resume` comes with an option that the run has decided already."""
+    """Raises InputError if `--resume` comes with an option that the run has already fixed."""
     if option.opscope_resume is None:
         return
     for flag, value in (
@@ -145,8 +145,10 @@ def _check_models(request: Request) -> None:
 def to_prepare(
     request: Request, settings: Mapping[str, Any] | None = None, models: Sequence[str] = ()
 ) -> prepare_models.Request:
-    """The part of the request that `opscope.harness.prepare.prepare_models` takes; with the settings and models of
-    another run, of that."""
+    """The part of the request that `opscope.harness.prepare.prepare_models` takes.
+
+    If settings and models of another run are given, they replace those of the request.
+    """
     from opscope.harness.prepare import prepare_models
 
     settings = settings or request.settings.values

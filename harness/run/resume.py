@@ -1,7 +1,7 @@
-"""Going on with a run that was killed, interrupted or out of budget: the same ops, the same options, the same folder.
+"""Continues a run that was killed, interrupted or out of budget, with the same ops, options and folder.
 
-What has a record keeps it; what is `not_run`, or in no journal, is run, and the higher attempt counts. The selection of
-the first start is stored beside the manifest, so that what it left out stays out.
+Ops with a record keep it. Ops that are `not_run`, or in no journal, are run, and the higher attempt counts. The
+selection of the first start is stored beside the manifest, so that deselected ops stay deselected.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
     from opscope.harness.prepare import prepare_models
 
 SELECTION_FILE = "selection.json"
-"""Ids of the ops that the run was asked for, if these are not all."""
+"""File with the ids of the selected ops, if these are not all."""
 
 ANEW = frozenset({"cluster", "publish", "no_report", "budget", "budget_history", "no_cache", "max_cache"})
-"""Settings that are not the run's but of the command line that starts or resumes it."""
+"""Settings that belong not to the run but to each command line that starts or resumes it."""
 
 FREE = ANEW | {"op_timeout", "op_memory", "keep_ir", "limitations", "repro_size", "reruns"}
 """Settings that may be given with `--resume`."""
 
 
 def unfinished(run_dir: Path) -> StoredRun:
-    """The run to go on with. Raises InputError: no run there, or one that still runs."""
+    """Returns the run to continue. Raises InputError if there is no run, or if it still runs."""
     run = store.load_run(run_dir)
     if in_use(run_dir):
         raise InputError(
@@ -45,13 +45,13 @@ def unfinished(run_dir: Path) -> StoredRun:
 
 
 def options(run: StoredRun, settings: Mapping[str, Any], sources: Mapping[str, str]) -> dict[str, Any]:
-    """The values of all settings: the run's own, except those that each start sets anew. Raises InputError."""
+    """The values of all settings: the run's own, except those that each start sets again. Raises InputError."""
     stored, values = run.record.origin.options, dict(settings)
     for name, value in settings.items():
         if name in ANEW or (name in FREE and sources[name] == "command line"):
             continue
         if name not in stored:
-            continue  # a setting that the run did not know
+            continue  # a setting that did not exist yet when the run started
         if sources[name] == "command line" and value != stored[name]:
             got = f"{value!r}, while the run has {stored[name]!r}"
             raise InputError(BY_NAME[name].flag, "the run's own value with --resume", got, "a new run")
@@ -73,7 +73,7 @@ def attempts(tests: Iterable[OpTest]) -> dict[str, int]:
 
 
 def select(run_dir: Path, rows: Iterable[OpRow], selected: Iterable[str]) -> None:
-    """Stores which ops the run was asked for, unless these are all ops or they are stored already."""
+    """Stores which ops are selected, unless these are all ops or the selection is already stored."""
     chosen = set(selected)
     path = run_dir / SELECTION_FILE
     if path.exists() or chosen == {row.op_id for row in rows if row.module is not None}:
@@ -83,7 +83,7 @@ def select(run_dir: Path, rows: Iterable[OpRow], selected: Iterable[str]) -> Non
 
 
 def selection(run_dir: Path) -> tuple[str, ...] | None:
-    """Ids of the ops that the run was asked for; None means all. Raises InputError for an unreadable file."""
+    """Ids of the selected ops; None means all. Raises InputError if the file is unreadable."""
     path = run_dir / SELECTION_FILE
     try:
         return tuple(str(op_id) for op_id in json.loads(path.read_text(encoding="utf-8")))
@@ -96,7 +96,7 @@ def selection(run_dir: Path) -> tuple[str, ...] | None:
 def prepared(
     run: StoredRun, preparation: prepare_models.Request, make: Callable[[prepare_models.Request], Any]
 ) -> None:
-    """Makes the exports of the run again if they were removed. Raises InputError if the new ones differ."""
+    """Exports the models of the run again if the exports were removed. Raises InputError if the new ones differ."""
     if export_folder.all_complete(run.header):
         return
     make(preparation)
@@ -107,7 +107,7 @@ def prepared(
 
 
 def check_backend(run: StoredRun, fingerprint: str) -> None:
-    """Raises InputError if the backend is not the one that the run began with: its records would not agree."""
+    """Raises InputError if the backend has changed since the run began, because the records would not agree."""
     began = run.record.origin.options.get("fingerprint", fingerprint)
     if began != fingerprint:
         raise InputError("--resume", f"the backend that the run started with ({began})", fingerprint, "a new run")

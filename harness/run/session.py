@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     from opscope.harness.climb.climber import Climber
 
 WORKER_INPUT = "opscope"
-"""Key of the orders that the controller sends to an xdist worker."""
+"""Key for the orders that the controller sends to an xdist worker."""
 
 PYTESTS_REPORTCHARS = "fE"
-"""pytest's `-r` where none is given."""
+"""pytest's default of `-r`."""
 
 REFUSAL = "opscope_refusal"
-"""Key of the reason why a worker gave up, which it sends to the controller."""
+"""Key for the reason why a worker gave up, which it sends to the controller."""
 
 
 class OpByOp:
@@ -66,7 +66,7 @@ class OpByOp:
                 write_line=reporter.write_line,
             )  # fmt: skip
             if config.option.reportchars == PYTESTS_REPORTCHARS:
-                reporter.reportchars = ""  # the page lists what failed, with the reason whole and the line to repeat it
+                reporter.reportchars = ""  # the page lists failures, with full reasons and the commands that repeat them
             if self.display.replaces_letters:
                 reporter.showfspath = False
                 reporter._show_progress_info = False
@@ -74,7 +74,7 @@ class OpByOp:
     # --- before the ops
 
     def _prepare(self) -> plan.RunPlan:
-        """The plan of the run; makes it the first time. Bad input ends the session with one line and exit code 2."""
+        """Returns the plan, made at the first call. Bad input ends the session with one line and exit code 2."""
         if self.plan is None:
             dry = self.config.option.collectonly
             try:
@@ -109,12 +109,12 @@ class OpByOp:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionstart(self) -> None:
-        """Prepares, below pytest's header."""
+        """Prepares the run; its output follows pytest's header."""
         self._prepare()
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_setupnodes(self) -> None:
-        """Prepares before xdist starts its workers, should it come first."""
+        """Prepares the run before xdist starts its workers, if this hook is called first."""
         self._prepare()
 
     @pytest.hookimpl(optionalhook=True)
@@ -160,7 +160,7 @@ class OpByOp:
         return True
 
     def _whole_models(self, session: pytest.Session, run_plan: plan.RunPlan) -> list[pytest.Collector]:
-        """The models that were run as one program, each with a test."""
+        """The models that ran as one program, each with a test."""
         by_model: dict[str, list[OpTest]] = {}
         for test in store.whole_tests(run_plan.run_dir):
             by_model.setdefault(test.model_name, []).append(test)
@@ -179,7 +179,7 @@ class OpByOp:
             items.sort(key=lambda item: place.get(item.row.op_id, len(place)) if isinstance(item, OpItem) else -1)
 
     def _remember_selection(self, run_plan: plan.RunPlan) -> None:
-        """Stores which ops were chosen, for the case that the run is cut short."""
+        """Stores which ops are selected, in case the run is interrupted."""
         assert self.selected is not None
         ids = [
             row.op_id
@@ -190,7 +190,7 @@ class OpByOp:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, ids: Sequence[str]) -> None:
-        """Remembers what the workers chose: the rest is deselected."""
+        """Remembers which tests the workers selected; all others are deselected."""
         self.selected = set(ids)
         if self.plan is not None and not self.config.option.collectonly:
             self._remember_selection(self.plan)
@@ -205,7 +205,7 @@ class OpByOp:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
-        """On a cluster, runs the ops in the order in which their records come."""
+        """On a cluster, runs the tests in the order in which records arrive."""
         if self.plan is None or self.plan.orders.cluster is None or self.config.option.collectonly:
             return None
         from opscope.harness.run import cluster_loop
@@ -220,19 +220,19 @@ class OpByOp:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> bool | None:
-        """Runs an op without the phases that it does not have."""
+        """Runs an op without pytest's phases that an op does not need."""
         if not protocol.fits(item):
             return None
         protocol.run(item)
         return True
 
     def climb(self, row: OpRow, tag: str = "") -> tuple[OpTest, Verdict]:
-        """Takes one op up the ladder of a backend in this process's lane, and writes its record at once."""
+        """Takes one op up the ladder of a backend in this process's lane, and writes its record immediately."""
         try:
             self._begin(())
             return self._climbers[tag].climb(row)
         except InputError as error:
-            # The backend went away or the disk is full: no later op would fare better.
+            # The backend is no longer usable or the disk is full, so every later op would fail too.
             self._give_up(str(error))
             raise pytest.exit.Exception("no further op runs", returncode=2) from None
 
@@ -266,14 +266,14 @@ class OpByOp:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_report_teststatus(self, report: Any) -> Generator[None, Any, Any]:
-        """Takes pytest's letters away where the live display stands in for them; words and counts stay."""
+        """Removes pytest's letters if the live display replaces them; words and counts stay."""
         status = yield
         if status is None or not self.display.replaces_letters or getattr(report, "when", None) == "collect":
             return status
         return (status[0], "", status[2])
 
     def _give_up(self, line: str) -> None:
-        """Remembers why no further op is run; a worker also sends it to the controller, which only sees an exit."""
+        """Remembers why no further op runs. A worker also sends it to the controller, which only sees an exit."""
         self._given_up = line
         if self.worker is not None:
             self.config.workeroutput[REFUSAL] = line  # type: ignore[attr-defined]
@@ -285,10 +285,10 @@ class OpByOp:
 
     @pytest.hookimpl(trylast=True)
     def pytest_keyboard_interrupt(self) -> None:
-        """Remembers that the run was cut short."""
+        """Remembers that the run was interrupted."""
         self.interrupted = True
         if self._refused:
-            # pytest writes the line to stderr already, and would write it again between exclamation marks.
+            # pytest has written the line to stderr, and would write it again between exclamation marks.
             reporter: Any = self.config.pluginmanager.getplugin("terminalreporter")
             if reporter is not None:
                 reporter._keyboardinterrupt_memo = None
@@ -297,13 +297,13 @@ class OpByOp:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Closes the lane; on the controller, gives every op without a record one, and adds up."""
+        """Closes the lane. On the controller, gives every op a record and checks the ledger."""
         self.display.close()
         self._close()
         if self.worker is not None or self.plan is None or self.config.option.collectonly:
             return
         cut = bool(self.interrupted or session.shouldstop or session.shouldfail)
-        # Until the session is over: records are read, counted and shown, and none of them is in a cycle.
+        # Paused until the session is over: records are read, counted and shown, and none of them is in a cycle.
         gc_pause.pause()
         try:
             self.closed = finish_run.close(self.plan, self.selected, interrupted=cut)
@@ -352,13 +352,13 @@ class OpByOp:
             terminalreporter.write_line(problem, red=True)
 
     def pytest_unconfigure(self) -> None:
-        """Leaves no child behind, however the session ended."""
+        """Ends all children, however the session ended."""
         gc_pause.set_aside()  # at its end pytest collects all garbage ten times
         self._close()
         self._claims.close()
 
     def _close(self) -> None:
-        """Ends the lane and the journal of this process."""
+        """Ends the lanes and closes the journals of this process."""
         for open_ in (*self._climbers.values(), *self._lanes):
             open_.close()
         self._climbers, self._lanes = {}, []

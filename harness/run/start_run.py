@@ -32,17 +32,16 @@ from opscope.harness.run.request import Request, to_prepare
 from opscope.harness.scale import costs, shard
 
 FROM_THE_RUN = ("backend", *OPTIONS, "op_timeout", "op_memory")
-"""Settings that an op of an earlier run takes from that run, unless they are given anew."""
+"""Settings that an op of an earlier run takes from that run, unless they are given again."""
 
 
 def make(
     request: Request, report: Callable[[Event], None], command_line: Sequence[str], dry: bool, claims: Claims
 ) -> tuple[RunPlan, list[AnyLane]]:
-    """Prepares what was asked for and writes the run folder (`dry`: writes nothing).
+    """Prepares the requested run and writes the run folder; with `dry`, writes nothing.
 
-    Each backend has taken its options: in its lane, or in an earlier one to which nothing has changed since. The lanes
-    are in the order of `RunPlan.sides`. What the run needs to stay is in `claims`. Raises InputError for bad input,
-    wherever it shows.
+    Each backend has accepted its options: in its lane, or in an earlier one if nothing has changed since. The lanes are
+    in the order of `RunPlan.sides`. `claims` holds the folders that the run needs. Raises InputError for any bad input.
     """
     if request.resume is not None:
         return _resumed(request, request.resume, report, dry, claims)
@@ -67,7 +66,7 @@ def make(
 def _from_models(
     request: Request, report: Callable[[Event], None], command_line: Sequence[str], dry: bool, claims: Claims
 ) -> tuple[RunPlan, list[AnyLane]]:
-    """The plan of a new run, and lanes that have loaded their backends meanwhile, unless that is not needed."""
+    """Makes the plan of a new run, while lanes load their backends if these are needed."""
     from opscope.harness.prepare import prepare_models
 
     started = now()
@@ -115,7 +114,7 @@ def _by_workflow(
     orders: Orders, ready: Sequence[Ready], header: ManifestHeader, rows: list[OpRow],
     report: Callable[[Event], None], claims: Claims,
 ) -> tuple[ManifestHeader, list[OpRow]]:  # fmt: skip
-    """The manifest that the run's workflow makes of the models' own."""
+    """Returns the manifest for the run's workflow, derived from the models' own."""
     workflow = orders.context.options.workflow
     if workflow == FULL:
         return of_models(header)
@@ -128,7 +127,7 @@ def _whole(
     orders: Orders, ready: Sequence[Ready], header: ManifestHeader, run_dir: Path, report: Callable[[Event], None],
     settings: Mapping[str, Any], cached: bool,
 ) -> Orders:  # fmt: skip
-    """Runs the models as whole programs; the orders for the ops of those that failed."""
+    """Runs the models as whole programs, and returns the orders for the ops of those that failed."""
     sides = RunPlan(orders, header, ()).sides()
     options = ResultOptions.of({**settings, "workflow": FULL})
     whole_models.run(sides, ready, header, run_dir, report, options, cached=cached)
@@ -137,7 +136,7 @@ def _whole(
 
 
 def _claim(run_dir: Path) -> None:
-    """Creates the run folder. Raises InputError if it cannot be written, before a model is exported for it."""
+    """Creates the run folder before a model is exported. Raises InputError if it cannot be written."""
     probe = run_dir / ".writable"
     try:
         make_folder(run_dir)
@@ -148,13 +147,16 @@ def _claim(run_dir: Path) -> None:
 
 
 def _abandon(run_dir: Path) -> None:
-    """Removes the run folder of a run that did not begin, unless it holds something."""
+    """Removes the run folder of a run that did not begin, if it is empty."""
     with contextlib.suppress(OSError):
         run_dir.rmdir()
 
 
 def from_run(request: Request) -> RunPlan:
-    """The plan for running ops of an earlier run again. Raises InputError: no run, another schema, no such op."""
+    """Makes the plan for running ops of an earlier run again.
+
+    Raises InputError if there is no run, if it has another schema, or if there is no such op.
+    """
     run_dir = request.run_dir or store.newest_run(request.folder)
     if run_dir is None:
         raise InputError("--op", "a run that contains the op", "no run in .opscope/runs", "--run-dir DIR")
@@ -173,7 +175,7 @@ def from_run(request: Request) -> RunPlan:
 
 
 def _recalled_ready(sides: Sequence[RunPlan], lanes: Sequence[AnyLane], cached: bool) -> list[Ready | None]:
-    """What each backend reported in an earlier run. If nothing is kept, or every op will run, its lane starts now."""
+    """Each backend's report in an earlier run. If no report is kept, or every op will run, its lane starts now."""
     recalled: list[Ready | None] = []
     for side, lane in zip(sides, lanes, strict=True):
         ready = result_cache.recall(side.orders.caches, side.orders.context) if cached else None
@@ -186,21 +188,21 @@ def _recalled_ready(sides: Sequence[RunPlan], lanes: Sequence[AnyLane], cached: 
 def _loading_lanes(
     lanes: Sequence[AnyLane], recalled: Sequence[Ready | None], report: Callable[[Event], None]
 ) -> Callable[[Event], None]:
-    """A listener for events of the export: lanes load their backends meanwhile, and a refused option ends the run."""
+    """Returns a listener for events of the export. Lanes load backends meanwhile; a refused option ends the run."""
 
     def on_event(event: Event) -> None:
         report(event)
         for lane, ready in zip(lanes, recalled, strict=True):
             if ready is None:
                 lane.ready()
-            elif event["event"] == "stage":  # a model is exported again, so its ops have to run
+            elif event["event"] == "stage":  # a model is exported anew, so its ops have to run
                 lane.start()
 
     return on_event
 
 
 def _ready(sides: Sequence[RunPlan], lanes: Sequence[AnyLane], recalled: Sequence[Ready | None]) -> list[Ready]:
-    """What each backend reports, kept for later runs. Raises InputError if one refuses its options."""
+    """Each backend's report, which is kept for later runs. Raises InputError if a backend refuses its options."""
     answers = []
     for side, lane, ready in zip(sides, lanes, recalled, strict=True):
         if ready is None:
@@ -223,7 +225,7 @@ def _close(lanes: Sequence[AnyLane]) -> None:
 def _resumed(
     request: Request, run_dir: Path, report: Callable[[Event], None], dry: bool, claims: Claims
 ) -> tuple[RunPlan, list[AnyLane]]:
-    """The plan of the rest of a run. Raises InputError if it cannot end as it would have."""
+    """Makes the plan for the rest of a run. Raises InputError if the rest would not agree with its beginning."""
     from opscope.harness.prepare import prepare_models
 
     started = now()

@@ -1,7 +1,7 @@
-"""`--op-by-op-on-fail`: each model first as one program; its ops are run only where that failed.
+"""`--op-by-op-on-fail`: runs each model as one program first, and its ops only if that fails.
 
-The records lie in RUN/whole.jsonl, apart from those of the ops: the ledger counts ops. An op is left out where every
-model that uses it ran whole on every backend of the run.
+The records are in RUN/whole.jsonl, apart from those of the ops, because the ledger counts only ops. An op is left out
+if every model that uses it ran whole on every backend of the run.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ def run(
     sides: Sequence[RunPlan], ready: Sequence[Ready], header: ManifestHeader, run_dir: Path,
     report: Callable[[Any], None], options: ResultOptions, *, cached: bool,
 ) -> None:  # fmt: skip
-    """Runs each model whole on each backend, unless the run folder has its record. Raises InputError as a lane does.
+    """Runs each model whole on each backend, unless the run folder already has its record. Raises a lane's InputError.
 
-    `options` are those of whole models: one may go to the host where its ops by themselves may not.
-    `ready` is what each backend reported. With `cached`, kept verdicts are taken.
+    `options` are those of whole models, which may use the host even if their single ops may not. `ready` is each
+    backend's report. With `cached`, kept verdicts are used.
     """
     recorded = {(test.model_name, test.backend) for test in store.whole_tests(run_dir)}
     for side, backend_ready in zip(sides, ready, strict=True):
@@ -76,8 +76,8 @@ def _label(side: RunPlan) -> str:
 
 
 def _repro(model: str, context: RunContext) -> str:
-    """One command line that runs the model whole again."""
-    # `--training` adds its ending to the name again.
+    """A command line that runs the model whole again."""
+    # Without the suffix of training steps, which `--training` adds to the name again.
     name = model.removesuffix(TRAINING) if context.options.training else model
     words = ["pytest", "--model", name, "--workflow", FULL]
     if context.backend != DEFAULT_BACKEND:
