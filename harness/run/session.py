@@ -66,7 +66,7 @@ class OpByOp:
                 write_line=reporter.write_line,
             )  # fmt: skip
             if config.option.reportchars == PYTESTS_REPORTCHARS:
-                reporter.reportchars = ""  # the page lists failures, with full reasons and the commands that repeat them
+                reporter.reportchars = ""  # the page lists failures, with full reasons and commands that repeat them
             if self.display.replaces_letters:
                 reporter.showfspath = False
                 reporter._show_progress_info = False

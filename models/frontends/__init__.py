@@ -17,16 +17,16 @@ from opscope.models.frontends.base import Frontend
 
 HERE = Path(__file__).resolve().parent
 SHARED = ("base", "child", "__init__", "jax_tree")
-"""Files of this folder that every exporter runs through, and that models import."""
+"""Files of this folder that every exporter uses, and that models import."""
 
 
 def names() -> list[str]:
-    """All frontends, sorted."""
+    """Returns the names of all frontends, sorted."""
     return sorted(path.stem for path in HERE.glob("*.py") if path.stem not in SHARED and "_" not in path.stem)
 
 
 def get(framework: str) -> Frontend:
-    """The frontend of a framework. Raises ValueError if there is none."""
+    """Returns the frontend of a framework. Raises ValueError if there is none."""
     if framework not in names():
         raise ValueError(f"framework: expected one of {', '.join(names())}, got {framework!r}")
     return importlib.import_module(f"opscope.models.frontends.{framework}").FRONTEND

@@ -18,11 +18,11 @@ class Source:
     path: str
     """Its file: Python with a `@model`, or whatever else the frontend reads."""
     dtype: str
-    """NumPy's name of the float type, where the model leaves it open."""
+    """NumPy's name of the float type, for a model that leaves it open."""
     training: bool = False
     """Whether to export forward, backward and optimizer as one module instead of the forward pass alone."""
     entry: str = ""
-    """Which of several models in the file: the registered name, or the name of a callable."""
+    """The model within the file: its registered name, or the name of a callable."""
     shapes: tuple[tuple[str, tuple[int, ...]], ...] = ()
     """Shapes of inputs for which the user gives values. They fix dimensions that the model's own file leaves open."""
 
@@ -52,7 +52,7 @@ class Frontend(Protocol):
     packages: tuple[str, ...]
     """Python packages that it needs. Their versions decide what it exports."""
     optional: tuple[str, ...]
-    """Python packages that it can do without. If they are installed, their versions decide what it exports too."""
+    """Optional Python packages. If they are installed, their versions too decide what it exports."""
     extra: str
     """The extra in pyproject.toml that installs them; empty if they are always installed."""
     environment: Mapping[str, str]

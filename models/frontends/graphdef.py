@@ -1,4 +1,4 @@
-"""TensorFlow GraphDef: a frozen graph that a model of ours writes, or a user's `.pb` file."""
+"""TensorFlow GraphDef: a frozen graph that one of opscope's models writes, or a user's `.pb` file."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class GraphDef:
     environment: Mapping[str, str] = field(default_factory=lambda: ENVIRONMENT)
 
     def build(self, source: Source) -> TfBuilt:
-        """The graph with its weights as arguments; a registered model returns the bytes of a GraphDef."""
+        """Returns the graph with its weights as arguments. A registered model gives the bytes of a GraphDef."""
         import tempfile
 
         from opscope.models import registry
@@ -41,7 +41,7 @@ class GraphDef:
             return graph_def.as_function(graph_def.read(file), source.name, {})
 
     def export(self, built: TfBuilt, source: Source) -> ExportResult:
-        """The graph as StableHLO."""
+        """Exports the graph as StableHLO."""
         return export_result(built, source, self.packages)
 
 

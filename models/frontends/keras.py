@@ -1,4 +1,4 @@
-"""Keras 3 on its JAX backend: a model's stateless call, lowered by JAX. TensorFlow is not asked for anything."""
+"""Keras 3 on its JAX backend: a model's stateless call, lowered by JAX. TensorFlow is not used."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Keras:
     environment: Mapping[str, str] = field(default_factory=lambda: {"KERAS_BACKEND": "jax"})
 
     def build(self, source: Source) -> Built:
-        """The model as a function of its variables and inputs."""
+        """Returns the model as a function of its variables and inputs."""
         import keras
 
         from opscope.models import registry
@@ -34,7 +34,7 @@ class Keras:
         return registry.add_file_model(source.path, source.entry or source.name).build(source.dtype)
 
     def export(self, built: Built, source: Source) -> ExportResult:
-        """The module of the forward pass, or of a whole training step."""
+        """Exports the forward pass, or a whole training step."""
         if source.training:
             from opscope.models.training import step
 
@@ -52,14 +52,14 @@ BY_LAST_WORD = {
     "moving_variance": "uniform:0.5:1.5", "mean": "normal:0.1", "variance": "uniform:0.5:1.5",
     "embeddings": "normal:0.5", "scale": "normal:1:0.1",
 }  # fmt: skip
-"""Last word of a variable's name -> distribution, near the neutral value but not at it: leaving one out is noticed."""
+"""Last word of a variable's name -> distribution near, but not at, the neutral value, so that a lost one is noticed."""
 
 
 def functional(make: Callable[[], Any], inputs: Sequence[ArgSpec], laws: Distributions = ()) -> Built:
-    """What `make` returns (a keras.Model) as a function of its variables and of `inputs`, in inference mode.
+    """Returns the keras.Model that `make` makes as a function of its variables and `inputs`, in inference mode.
 
-    The variables are declared and never filled: no weight is made. A model of several inputs takes them by name where
-    it is called with a mapping, else in the order of `inputs`. `laws` are pairs of a glob over variable names and a
+    The variables are only declared, so no weight is allocated. A model with several inputs takes them by name if it is
+    called with a mapping, otherwise in the order of `inputs`. `laws` are pairs of a glob over variable names and a
     distribution; other variables get one by their kind (`default_distribution`).
     """
     from keras import StatelessScope
@@ -98,7 +98,7 @@ def named_variables(model: Any) -> dict[str, Any]:
 
 
 def _named(variables: Sequence[Any], taken: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Variables by their path without the model's own name in front; a second of the same name gets a number."""
+    """Variables by their path without the model's own name; a second one with the same name gets a number."""
     named: dict[str, Any] = {}
     for variable in variables:
         name, count = variable.path, 2
@@ -130,7 +130,7 @@ def default_distribution(name: str, shape: tuple[int, ...], dtype: str) -> str:
 
 
 def fan_in(name: str, shape: tuple[int, ...]) -> int:
-    """How many terms each result of a kernel sums up."""
+    """The number of terms that each result of a kernel sums."""
     if "depthwise" in name:
         return math.prod(shape[:-2])
     if len(shape) == 3 and not name.endswith("attention_output/kernel") and "conv" not in name:

@@ -1,4 +1,4 @@
-"""ONNX: a graph that a model of ours builds, or a user's file; by torch-mlir's importer."""
+"""ONNX: exports a graph that one of opscope's models builds, or a user's file, by torch-mlir's importer."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Onnx:
     environment: Mapping[str, str] = field(default_factory=dict)
 
     def build(self, source: Source) -> OnnxBuilt:
-        """The graph with its weights as arguments."""
+        """Returns the graph with its weights as arguments."""
         if Path(source.path).suffix == ".onnx":
             return from_file(Path(source.path), dict(source.shapes))
         from opscope.models import registry
@@ -33,7 +33,7 @@ class Onnx:
         return registry.add_file_model(source.path, source.entry or source.name).build(source.dtype)
 
     def export(self, built: OnnxBuilt, source: Source) -> ExportResult:
-        """The graph as StableHLO. Raises Refused for a training step, which only JAX functions have."""
+        """Exports the graph as StableHLO. Raises Refused for a training step, which only JAX functions have."""
         if source.training:
             raise Refused("--training", "a model whose frontend makes a JAX function of it", source.name)
         from opscope.models.frontends.through_onnx.expand import expand
@@ -44,7 +44,10 @@ class Onnx:
 
 
 def from_file(path: Path, shapes: Mapping[str, Any], where: str = "") -> OnnxBuilt:
-    """A user's `.onnx` file, named `where` in errors. Raises Refused if it is none, or an input's shape is open."""
+    """Reads a user's `.onnx` file, named `where` in errors.
+
+    Raises Refused if it is not ONNX, or if an input's shape is open.
+    """
     from opscope.models.frontends.through_onnx import lift
     from opscope.models.frontends.through_onnx.built import OnnxBuilt
 

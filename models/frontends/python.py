@@ -1,6 +1,6 @@
 """A user's own Python file: a JAX function, a PyTorch, Keras, Flax or Equinox module, with example inputs.
 
-What the file is to hold: `through_python/load.py`. Random numbers of every framework are seeded before it is run.
+`through_python/load.py` describes what the file must hold. Every framework's random numbers are seeded before it runs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PACKAGES = {
     "jax": ("jax",), "flax": ("flax", "jax"), "equinox": ("equinox", "jax"), "keras": ("keras", "jax"),
     "torch": ("torch", "torchax"),
 }  # fmt: skip
-"""Framework -> the packages that records name."""
+"""Framework -> the packages whose versions records show."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Python:
     environment: Mapping[str, str] = field(default_factory=lambda: {"KERAS_BACKEND": "jax"})
 
     def build(self, source: Source) -> Converted:
-        """The model that the file holds, with the values of its weights and example inputs."""
+        """Returns the model in the file, with the values of its weights and example inputs."""
         import random
 
         import numpy as np
@@ -50,7 +50,7 @@ class Python:
 
             torch.manual_seed(0)
         except ImportError:
-            pass  # then the file draws nothing from it
+            pass  # it is not installed, so the file does not use it
         try:
             loaded = load(Path(source.path), source.entry)
         except ModuleNotFoundError as error:
@@ -63,7 +63,7 @@ class Python:
         return convert(loaded)
 
     def export(self, built: Converted, source: Source) -> ExportResult:
-        """The module of the forward pass, or of a whole training step."""
+        """Exports the forward pass, or a whole training step."""
         function = built.built
         if source.training:
             from opscope.models.training import step

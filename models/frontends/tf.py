@@ -1,4 +1,4 @@
-"""TensorFlow: a function of ours, or a user's SavedModel folder, by TensorFlow's own XLA bridge."""
+"""TensorFlow: exports one of opscope's models, or a user's SavedModel folder, by TensorFlow's own XLA bridge."""
 
 from __future__ import annotations
 
@@ -27,8 +27,7 @@ class Tf:
     environment: Mapping[str, str] = field(default_factory=lambda: ENVIRONMENT)
 
     def build(self, source: Source) -> TfBuilt:
-        """A registered model (opscope.models.arguments.Built, of TensorFlow's ops), or the signature of a
-        SavedModel."""
+        """Returns a registered model (`arguments.Built`, of TensorFlow's ops) or the signature of a SavedModel."""
         from opscope.models import registry
         from opscope.models.frontends.through_tf import saved_model
         from opscope.models.frontends.through_tf.lower import TfBuilt
@@ -44,12 +43,12 @@ class Tf:
         return TfBuilt(call, built.arguments)
 
     def export(self, built: TfBuilt, source: Source) -> ExportResult:
-        """The function as StableHLO."""
+        """Exports the function as StableHLO."""
         return export_result(built, source, self.packages)
 
 
 def export_result(built: TfBuilt, source: Source, packages: tuple[str, ...]) -> ExportResult:
-    """What TensorFlow makes of a function. Raises Refused for a training step, which only JAX functions have."""
+    """Exports a function by TensorFlow. Raises Refused for a training step, which only JAX functions have."""
     from opscope.models.frontends.through_tf.lower import lower
 
     if source.training:

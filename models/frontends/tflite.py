@@ -1,4 +1,4 @@
-"""TensorFlow Lite: tf2onnx makes ONNX of the file in a process of its own, and the ONNX route does the rest."""
+"""TensorFlow Lite: tf2onnx converts the file to ONNX in its own process, and the ONNX exporter does the rest."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class TfLite:
     environment: Mapping[str, str] = field(default_factory=lambda: ENVIRONMENT)
 
     def build(self, source: Source) -> OnnxBuilt:
-        """The file's graph in ONNX; float weights are arguments, integer ones constants."""
+        """Returns the file's graph in ONNX. Float weights are arguments, integer ones constants."""
         path = Path(source.path)
         if path.suffix == ".tflite" and path.read_bytes()[4:8] != MAGIC:
             raise Refused(str(path), "a TFLite file", f"a file without {MAGIC.decode()} in bytes 4 to 8")
@@ -48,7 +48,7 @@ class TfLite:
             return onnx.from_file(output, dict(source.shapes), where=str(path))
 
     def export(self, built: OnnxBuilt, source: Source) -> ExportResult:
-        """The graph as StableHLO."""
+        """Exports the graph as StableHLO."""
         result = onnx.FRONTEND.export(built, source)
         return ExportResult(result.bytecode, result.arguments, package_versions(self.packages), result.values)
 

@@ -1,4 +1,4 @@
-"""From an ONNX graph to StableHLO: `lift` makes weights arguments, `expand` writes out gaps, `lower` is torch-mlir.
+"""From ONNX to StableHLO: `lift` makes weights arguments, `expand` rewrites unsupported ops, `lower` calls torch-mlir.
 
-Never in one process with TensorFlow: its LLVM and torch-mlir's abort each other.
+This must not run in one process with TensorFlow, because its LLVM and torch-mlir's abort each other.
 """

@@ -1,6 +1,6 @@
-"""ONNX ops that torch-mlir does not bring to StableHLO, or not rightly, written in ones that it does.
+"""Rewrites ONNX ops that torch-mlir cannot lower to StableHLO, or lowers wrongly, as ops that it lowers correctly.
 
-Two tables: `EXPANSIONS` holds our own, `BY_THE_STANDARD` names ops whose body the ONNX standard itself gives.
+There are two tables: `EXPANSIONS` has rewrites of opscope, `BY_THE_STANDARD` ops whose body the ONNX standard defines.
 """
 
 from __future__ import annotations
@@ -123,13 +123,13 @@ CONSTANT_INPUTS = {
     "Resize": (1, 2, 3), "Upsample": (1,), "Pad": (2,), "QuantizeLinear": (1, 2), "DequantizeLinear": (1, 2),
     "Clip": (1, 2), "Range": (0, 1, 2), "OneHot": (2,), "Dropout": (1,),
 }  # fmt: skip
-"""op type -> inputs whose value decides the program: a float initialiser there is no weight."""
+"""op type -> inputs whose value decides the program, so that a float initialiser there is not a weight."""
 
 
 def expand(model: ModelProto) -> ModelProto:
-    """`model` with local functions and the ops of both tables written out, shapes inferred again.
+    """Returns `model` with local functions and the ops of both tables expanded, and shapes inferred again.
 
-    Raises ValueError for a form of an op that is not known, naming the node.
+    Raises ValueError, naming the node, for an unsupported form of an op.
     """
     model = inliner.inline_local_functions(model)
     kinds = {node.op_type for node in model.graph.node}
@@ -159,7 +159,7 @@ def _folded(model: ModelProto) -> ModelProto:
 
 
 def _expanded(node: NodeProto, scope: Scope, constants: Iterable[TensorProto]) -> Iterable[NodeProto]:
-    """The nodes that stand for `node`; their constants go to `constants`."""
+    """Returns the nodes that replace `node`, and adds their constants to `constants`."""
     expansion = EXPANSIONS.get(node.op_type)
     if expansion is None or node.domain not in ("", "ai.onnx"):
         return [node]

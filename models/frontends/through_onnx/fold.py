@@ -1,7 +1,7 @@
 """Computes nodes of an ONNX graph that depend on shapes and integer constants alone, before it is lowered.
 
-torch-mlir leaves a Range, or the extents of a mask, to the run: a program with such sizes can be placed on no device.
-What is computed from floats stays: it may be a weight that is stored in another form.
+torch-mlir computes a Range, or the extents of a mask, at run time, and no device can place a program with such sizes.
+Nodes that compute with floats stay, because their inputs may be weights stored in another form.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from onnx.reference.op_run import RuntimeImplementationError
 from opscope.models.frontends.through_onnx.writer import Scope
 
 MOST = 1 << 16
-"""Elements of a value that is written into the graph; a larger one is computed where it is needed."""
+"""Largest number of elements of a folded value; a larger value is still computed at run time."""
 
 OF_SHAPES = ("Shape", "Size")
-"""Ops that read no element of their input."""
+"""Ops that do not read the elements of their input."""
 
 OF_CHANCE = ("RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli", "Multinomial",
              "Dropout")  # fmt: skip
@@ -65,7 +65,7 @@ def _value(
         return None
     try:
         values = _run(node, operands, model)
-    except RuntimeImplementationError:  # the reference has not every version of every op
+    except RuntimeImplementationError:  # the reference lacks some versions of some ops
         return None
     return values if all(value.size <= MOST for value in values.values()) else None
 

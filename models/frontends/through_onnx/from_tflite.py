@@ -1,7 +1,7 @@
-"""Makes ONNX of TFLite, in a child process of its own.
+"""Converts TFLite to ONNX in its own child process.
 
 Its task: `path` (a `.tflite` file, or Python with a `@model` that returns TFLite's bytes), `name`, `dtype`, `output`.
-TensorFlow lives and dies in here, since torch-mlir may not be in one process with it.
+TensorFlow is imported only in this process, because torch-mlir cannot be in one process with it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def write_onnx(parent: Parent) -> None:
 
 
 def _keep_biases() -> None:
-    """tf2onnx forgets the bias of a fully connected op whose input it has to flatten: here that is done before."""
+    """Flattens inputs of fully connected ops before tf2onnx does, because tf2onnx then loses the bias."""
     import numpy as np
     from tf2onnx import utils
     from tf2onnx.handler import tfl_op

@@ -1,4 +1,4 @@
-"""Weights of an ONNX file as arguments of its graph, with their values beside them."""
+"""Turns the weights of an ONNX file into arguments of its graph, and returns their values separately."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FLOATS = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorPr
 
 
 def read(path: Path) -> ModelProto:
-    """The model in a file, with data that lies in files beside it. Raises Refused if it is no ONNX."""
+    """Reads the model in a file, with external data in files beside it. Raises Refused if it is not ONNX."""
     try:
         model = onnx.load(path)
         onnx.checker.check_model(model if model.ByteSize() < 1 << 30 else str(path))
@@ -33,7 +33,7 @@ def read(path: Path) -> ModelProto:
 
 
 def fix_inputs(model: ModelProto, where: str, shapes: Mapping[str, Sequence[int]]) -> list[ValueInfoProto]:
-    """The graph's own inputs, open extents taken from `shapes`. Raises Refused if some stay open."""
+    """Returns the graph's own inputs, with open extents from `shapes`. Raises Refused if some stay open."""
     held = {t.name for t in model.graph.initializer}
     inputs = [info for info in model.graph.input if info.name not in held]
     for info in inputs:
@@ -55,9 +55,9 @@ def fix_inputs(model: ModelProto, where: str, shapes: Mapping[str, Sequence[int]
 def lift(
     model: ModelProto, inputs: Sequence[ValueInfoProto]
 ) -> tuple[ModelProto, list[ArgSpec], dict[str, np.ndarray]]:
-    """(the model with its float weights as graph inputs, all arguments in order, values of the weights).
+    """Returns the model with its float weights as graph inputs, all arguments in order, and the weights' values.
 
-    What decides the program (scales of a Resize, limits of a Clip, integers, scalars) stays a constant.
+    Values that decide the program (scales of a Resize, limits of a Clip, integers, scalars) stay constants.
     """
     fixed = {
         node.input[i] for node in model.graph.node for i in CONSTANT_INPUTS.get(node.op_type, ()) if i < len(node.input)

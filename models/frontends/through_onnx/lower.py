@@ -15,7 +15,7 @@ BLOB_HEADER = 8
 
 
 def lower(model: ModelProto) -> bytes:
-    """Bytecode of the model's graph; its function is `main`, each op's location the node's name and kind.
+    """Returns the graph's bytecode. Its function is `main`; each op's location is the node's name and kind.
 
     Shapes must be inferred already. Raises what torch-mlir raises where it lacks an op.
     """
@@ -48,7 +48,7 @@ def lower(model: ModelProto) -> bytes:
 
 
 def undense(text: str) -> str:
-    """The text of a module with its resources written as plain dense values, which is all that XLA takes."""
+    """Returns the module's text with its resources as plain dense values, the only form that XLA accepts."""
     start = text.rfind("{-#")
     body, tail = (text, "") if start < 0 else (text[:start], text[start:])
     blobs = {k.strip('"'): v for k, v in re.findall(r'("[^"]*"|[\w./$:\-]+): "0x([0-9A-Fa-f]*)"', tail)}

@@ -12,7 +12,7 @@ from opscope.models.frontends.through_onnx.writer import Writer
 
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 ACTIVATIONS = {"LSTM": ["Sigmoid", "Tanh", "Tanh"], "GRU": ["Sigmoid", "Tanh"], "RNN": ["Tanh"]}
-"""Defaults per direction; others are refused, but for those with no parameters."""
+"""Default activations per direction. Others are refused, except those in `PLAIN`, which have no parameters."""
 PLAIN = ("Sigmoid", "Tanh", "Relu")
 
 

@@ -1,4 +1,4 @@
-"""Writing the nodes that replace one ONNX node: names, constants and slices, in ONNX's own words."""
+"""Writes the ONNX nodes that replace one ONNX node, with names, constants and slices."""
 
 from __future__ import annotations
 
@@ -55,18 +55,18 @@ class Writer:
         return self.scope.shapes[name]
 
     def constant_input(self, index: int) -> np.ndarray:
-        """The value of an input that must be a constant. Raises ValueError if it is none."""
+        """The value of an input that must be a constant. Raises ValueError if it is not."""
         name = self.input(index)
         if name not in self.scope.constants:
             raise self.refusal("a constant", f"{name!r}, which is computed")
         return self.scope.constants[name]
 
     def element(self, index: int) -> int:
-        """The ONNX element type of an input; float32 where it is not known."""
+        """The ONNX element type of an input; float32 if it is unknown."""
         return self.scope.types.get(self.input(index), TensorProto.FLOAT)
 
     def refusal(self, expected: str, got: str) -> ValueError:
-        """The error for a form of this node that is not written out."""
+        """The error for an unsupported form of this node."""
         return ValueError(f"node {self.node.name!r} ({self.node.op_type}): expected {expected}, got {got}")
 
     def op(self, kind: str, *inputs: str, outputs: Sequence[str] = (), **attributes: Any) -> str:
