@@ -1,8 +1,8 @@
-"""Broken kernels, to prove that a verdict notices: each mutation is one mistake that a kernel's author could make.
+"""Broken kernels that test whether verdicts detect errors: each mutation is a mistake that an author could make.
 
 `mutations_for("conv2d", params)` lists the mistakes that apply to a kernel; `with mutation.apply():` puts the broken
-kernel into the registry and takes it out again. A mutation knows nothing of data: on some inputs it changes nothing
-(a `le` for an `lt` where no two elements are equal). Such a mutant is no mutant of that op: `changes_result` says so.
+kernel into the registry and takes it out again. A mutation does not depend on data, so on some inputs it changes
+nothing (`le` instead of `lt` if no two elements are equal). `changes_result` checks that for an op.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Mutation:
 
     @contextlib.contextmanager
     def apply(self) -> Iterator[None]:
-        """The registry with the broken kernel in it, for the time of the block."""
+        """Puts the broken kernel into the registry for the duration of the block."""
         right = KERNELS[self.kernel]
         KERNELS[self.kernel] = dataclasses.replace(right, function=self.wrap(right.function))
         try:
@@ -68,7 +68,7 @@ def _on_result(change: Callable[[np.ndarray], np.ndarray]) -> Callable[[KernelFu
 
 
 def _on_inputs(change: Callable[[Images], Images]) -> Callable[[KernelFunction], KernelFunction]:
-    """A kernel that sees other operands."""
+    """A kernel whose operands are changed."""
 
     def wrap(function: KernelFunction) -> KernelFunction:
         return lambda images, call: function(change(list(images)), call)
@@ -77,7 +77,7 @@ def _on_inputs(change: Callable[[Images], Images]) -> Callable[[KernelFunction],
 
 
 def _on_params(change: Callable[[Params], Params]) -> Callable[[KernelFunction], KernelFunction]:
-    """A kernel that reads other parameters."""
+    """A kernel whose parameters are changed."""
 
     def wrap(function: KernelFunction) -> KernelFunction:
         return lambda images, call: function(images, dataclasses.replace(call, params=change(call.params)))
@@ -86,7 +86,7 @@ def _on_params(change: Callable[[Params], Params]) -> Callable[[KernelFunction],
 
 
 def _in_lofi(function: KernelFunction) -> KernelFunction:
-    """A kernel that runs the first phase of the multiplier only, whatever the fidelity asks for."""
+    """A kernel that runs only the first phase of the multiplier, whatever the fidelity is."""
 
     def broken(images: Images, call: Call) -> Result:
         return function(images, dataclasses.replace(call, numerics=dataclasses.replace(call.numerics, fidelity="LoFi")))
@@ -95,7 +95,7 @@ def _in_lofi(function: KernelFunction) -> KernelFunction:
 
 
 def _on_float32(change: Callable[[np.ndarray], np.ndarray]) -> Callable[[KernelFunction], KernelFunction]:
-    """A kernel whose result is changed where it is stored as Float32: narrower formats would round the change away."""
+    """A kernel whose result is changed if it is stored as Float32; narrower formats would round the change away."""
 
     def wrap(function: KernelFunction) -> KernelFunction:
         def broken(images: Images, call: Call) -> Result:
@@ -118,7 +118,7 @@ def _other_kernel(other: str) -> Callable[[KernelFunction], KernelFunction]:
 
 
 LEFT_OVER = 0.5
-"""The old content of a buffer: not 0, so that a tensor of zeros shows it too. Integers: 1."""
+"""The old content of a buffer, which is not 0, so that a tensor of zeros shows it too. For integers it is 1."""
 
 
 def _left_over(dtype: np.dtype) -> float | int:
@@ -139,7 +139,7 @@ def _skip_face(result: np.ndarray) -> np.ndarray:
 
 
 def _stale_tile(result: np.ndarray) -> np.ndarray:
-    """The last row of tiles still holds the one before it, or what lay there before the op."""
+    """The last row of tiles still holds the one before it, or the buffer's old content."""
     axis = max(result.ndim - 2, 0)
     if result.ndim == 0 or result.shape[axis] == 0:
         return np.full_like(result, _left_over(result.dtype))
@@ -158,7 +158,7 @@ def _stale_tile(result: np.ndarray) -> np.ndarray:
 
 
 def _scale(result: np.ndarray) -> np.ndarray:
-    """A scale that is a sixteenth too large; integers one too large, booleans turned round."""
+    """A scale that is a sixteenth too large. Integers are one too large, booleans inverted."""
     if result.dtype.kind == "f":
         return result * np.float32(1.0625)
     return result == 0 if result.dtype.kind == "b" else result + result.dtype.type(1)
@@ -289,7 +289,7 @@ def _drop_channels(images: Images) -> Images:
 
 
 def _shift_channels(images: Images) -> Images:
-    """Weights meet the channel beside their own; with one channel they are turned round instead."""
+    """Weights are applied to the next channel; with only one channel they are reversed instead."""
     weight = images[1]
     turned = np.roll(weight, 1, 1) if weight.shape[1] > 1 else np.flip(weight, (-1, -2))
     return [images[0], turned, *images[2:]]
@@ -306,7 +306,7 @@ OTHER: dict[str, tuple[str, ...]] = {
     "argmax": ("argmin",), "max_pool2d": ("min_pool2d", "avg_pool2d"), "sum_pool2d": ("max_pool2d",),
     "avg_pool2d": ("max_pool2d",), "reduce_and": ("reduce_or",), "reduce_or": ("reduce_and",),
 }  # fmt: skip
-"""The kernel that a wrong line in a table would name instead."""
+"""Kernel -> the kernel that a wrong line in a table would name instead."""
 
 NOT_COMMUTATIVE = frozenset(
     {"subtract", "divide", "remainder", "pow_tensor", "atan2", "lt", "le", "gt", "ge", "where", "clamp_tensor"}
@@ -338,11 +338,11 @@ _BY_KERNEL: dict[str, tuple[tuple[str, Callable[[KernelFunction], KernelFunction
 }
 
 NO_MUTANTS = frozenset({"deallocate", "to_device", "from_device", "to_memory_config", "to_layout"})
-"""Kernels without a result of their own, or that only choose where a tensor lies."""
+"""Kernels that have no result of their own, or only choose where a tensor is placed."""
 
 
 def mutations_for(kernel: str, params: Params | None = None) -> list[Mutation]:
-    """The mistakes that apply to `kernel` called with `params`. Raises KeyError for an unknown kernel."""
+    """Returns the mistakes that apply to `kernel` with `params`. Raises KeyError for an unknown kernel."""
     known = KERNELS[kernel]
     if kernel in NO_MUTANTS:
         return []
@@ -373,7 +373,7 @@ def mutations_for(kernel: str, params: Params | None = None) -> list[Mutation]:
 
 
 def changes_result(mutation: Mutation, executable: Executable, inputs: Images) -> bool:
-    """Whether the broken kernel gives other bytes (or an error) on these inputs: else it is the same function there."""
+    """Whether the broken kernel gives other bytes, or an error, on these inputs."""
     right = executable.run(inputs).outputs
     with mutation.apply():
         try:

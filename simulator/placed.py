@@ -49,7 +49,7 @@ def check_plan(plan: Plan, program: Program, system: SystemDesc) -> None:
 
 
 def planned_operations(plan: Plan) -> dict[int, PlacedOp]:
-    """Operation of the entry -> the op that does it: a fused op does one per step."""
+    """Operation of the entry -> the planned op that computes it; a fused op computes one per step."""
     return {number: op for op in plan.ops for number in (*op.steps, op.operation)}
 
 
@@ -67,7 +67,7 @@ def allocate(op: PlacedOp, system: SystemDesc) -> tuple[int, ...]:
 
 
 def _producers(program: Program, where: dict[int, PlacedOp], operation: int) -> Iterator[PlacedOp]:
-    """The planned ops whose results an operation reads, however moved on the way."""
+    """The planned ops whose results an operation reads, even if the network moves elements on the way."""
     producer_of_tensor = {tensor: i for i, op in enumerate(program.operations[:operation]) for tensor in op.outputs}
     left = list(program.operations[operation].inputs)
     while left:
@@ -81,7 +81,7 @@ def _producers(program: Program, where: dict[int, PlacedOp], operation: int) -> 
 
 
 def rectangles(op: PlacedOp, shape: tuple[int, ...]) -> Iterator[Rectangle]:
-    """What each core makes of a result of (z, rows, columns), piece after piece, rows of cores first."""
+    """The part of a result (z, rows, columns) that each core computes, piece after piece, rows of cores first."""
     z, rows, cols = shape
     height = op.block.mblock_m * op.block.ublock_rt * 32
     width = op.block.mblock_n * op.block.ublock_ct * 32
@@ -97,7 +97,7 @@ def rectangles(op: PlacedOp, shape: tuple[int, ...]) -> Iterator[Rectangle]:
 
 
 def run_placed(kernel: Kernel, images: Images, call: Call, op: PlacedOp) -> np.ndarray | Images:
-    """The kernel's result, made as the planned cores make it; a splice, which the network does, whole."""
+    """Returns the kernel's result, computed as the planned cores do; a splice, which the network does, at once."""
     desc = call.outputs[0]
     if isinstance(call.params, SliceParams):
         return kernel.function(images, call)

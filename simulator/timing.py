@@ -53,7 +53,7 @@ NOC = {
     # Fitted to tt-metal's data_movement measurements (documentation/perf_plots); multicast from ideal_performance.md.
     "wormhole_b0": Noc(382, 21, 22.5, 15.0),
     "blackhole": Noc(479, 35, 34.0, 24.0),
-    # Nobody published Grayskull's: Wormhole's, whose NoC has the same width.
+    # Grayskull's figures are not published; these are Wormhole's, whose NoC has the same width.
     "grayskull": Noc(382, 21, 22.5, 15.0),
 }
 
@@ -79,7 +79,7 @@ COMPOSED: dict[str, tuple[str, ...]] = {
     # 20 rounds of three instructions; a step of a recurrence is a product, a sum and a division.
     "rng_bit_generator": ("abs",) * 20, "cholesky": ("reciprocal",), "triangular_solve": ("reciprocal",),
 }  # fmt: skip
-"""SFPU functions without a published figure: the ones that they are made of."""
+"""SFPU functions without a published figure -> the functions that they consist of."""
 FUSED: dict[str, tuple[str, ...]] = {
     "softmax": ("max", "subtract", "exp", "sum", "multiply"),
     "rms_norm": ("multiply", "sum", "multiply", "multiply"),
@@ -102,7 +102,7 @@ def operation_cost(
     profile: Profile,
     programs: Mapping[str, Program] | None = None,
 ) -> OpCost:
-    """Cycles of one operation on one chip of the board; of control flow, of one predicate that it reads back."""
+    """Cycles of one operation on one chip of the board. For control flow, those of reading one predicate back."""
     if op.kernel == "load_cached":
         return OpCost(op.kernel, op.location, 0, 0, 0, 0, 0, 0, 0)
     if isinstance(op.params, ControlParams):
@@ -139,7 +139,7 @@ def operation_cost(
             steps = (_tile_cycles(step, within.tensors[step.outputs[0]], per_core) for step, within in passes.steps)
             compute = passes.count * sum(steps) * _scale(system)
         noc = NOC[system.arch]
-        # A shard that is on its core already crosses no NoC.
+        # A shard that is already on its core does not cross the NoC.
         far = [n for n, d in enumerate(inputs) if not (outputs and _local(d, outputs[0]))]
         received = sum(read[n] for n in far) // cores
         pages = per_core * max(len(far), 1)
@@ -158,7 +158,7 @@ def sharded(desc: TensorDesc) -> bool:
 
 
 def _local(operand: TensorDesc, result: TensorDesc) -> bool:
-    """Whether each core holds just the part of an operand from which it makes its part of the result."""
+    """Whether each core holds exactly the part of an operand that it needs for its part of the result."""
     same = (operand.memory_layout, operand.grid) == (result.memory_layout, result.grid)
     return sharded(operand) and sharded(result) and same and tile_matrix(operand.shape) == tile_matrix(result.shape)
 
@@ -175,12 +175,12 @@ def _read_bytes(op: Operation, desc: TensorDesc, outputs: list[TensorDesc], prof
 
 
 def _scale(system: SystemDesc) -> float:
-    """Grayskull's matrix unit and SFPU take as long as its tile product says, relative to Wormhole's 16 cycles."""
+    """How much slower Grayskull's matrix unit and SFPU are: its cycles per tile product over Wormhole's 16."""
     return system.cycles_per_tile_matmul / 16
 
 
 def _tile_cycles(op: Operation, out: TensorDesc, tiles: int) -> float:
-    """Cycles of a core that takes `tiles` tiles through an op that is no matrix product."""
+    """Cycles of a core for `tiles` tiles of an op that is not a matrix product."""
     if op.kernel in FUSED:
         return sum(_tile_cycles(replace(op, kernel=name), out, tiles) for name in FUSED[op.kernel])
     wide = FORMATS[out.data_format].bits == 32
@@ -220,7 +220,7 @@ def _product(
         batch = math.prod(out.shape[:-2])
     m, n, k = (max(1, -(-size // TILE)) for size in (rows, cols, depth))
     grid_rows, grid_cols = min(profile.grid[0], m), min(profile.grid[1], n)
-    # Few rows or columns of tiles: the product is laid out along one line of cores instead (1-D multicast).
+    # With few rows or columns of tiles, the product is laid out along one line of cores instead (1-D multicast).
     spread = max(grid_rows * grid_cols, min(profile.cores, m), min(profile.cores, n))
     if batch > 1:
         spread = min(profile.cores, batch * m * n)
@@ -233,7 +233,7 @@ def _product(
     elif spread > grid_rows * grid_cols:
         m_core, n_core = (-(-m // spread), n) if m >= n else (m, -(-n // spread))
     if sharded(out):
-        # The shards say who makes what; rows that only pad an image's width are no work.
+        # The shards determine each core's part of the result; rows that only pad an image's width are not computed.
         m_core, n_core = -(-batch * m // min(out.grid[0], batch * m)), -(-n // min(out.grid[1], n))
         spread = min(out.grid[0], batch * m) * min(out.grid[1], n)
         compute = m_core * n_core * k * system.cycles_per_tile_matmul * phases
@@ -242,7 +242,7 @@ def _product(
     received = k * n_core * FORMATS[right.data_format].tile_bytes
     received += 0 if rows_here else k * m_core * FORMATS[left.data_format].tile_bytes
     own = [*(["add"] if len(inputs) > 2 else []), *([_activation(op)] if _activation(op) else [])]
-    # What is done to a result while it is in Dst.
+    # Operations on a result while it is in Dst.
     compute += sum(_tile_cycles(replace(op, kernel=name), out, per_core) for name in own) * _scale(system)
     return float(compute), float(received), spread
 
@@ -254,14 +254,14 @@ def _activation(op: Operation) -> str:
 def _attention(
     op: Operation, inputs: list[TensorDesc], out: TensorDesc, system: SystemDesc, profile: Profile
 ) -> tuple[float, float, int]:
-    """As `_product`: two products per head and a softmax between them; scores stay where they are made."""
+    """Like `_product`, for two products per head with a softmax between them; scores stay on their core."""
     query, key, value = inputs[:3]
     scores = replace(out, memory_layout="interleaved", shape=(*query.shape[:-1], key.shape[-2]))
     turned = replace(key, shape=(*key.shape[:-2], key.shape[-1], key.shape[-2]))
     plain = replace(op, params=MatmulParams())
     first, received, cores = _product(plain, [query, turned], scores, system, profile)
     second, more, _ = _product(plain, [scores, value], out, system, profile)
-    # The second product's left operand is on its core already.
+    # The second product's left operand is already on its core.
     more -= min(more, received)
     tiles = -(-padded_tiles(scores.shape) // cores)
     softmax = _tile_cycles(replace(op, kernel="softmax"), scores, tiles) * _scale(system)

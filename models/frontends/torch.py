@@ -28,16 +28,16 @@ class TorchBuilt:
     inputs: tuple[ArgSpec, ...]
     """Arguments of its `forward`, by name; their role is `input`."""
     outputs: tuple[str, ...] = ()
-    """The fields of its result that count; empty: every tensor of it."""
+    """The fields of its result that are exported; empty means every tensor of it."""
     keywords: Mapping[str, Any] = field(default_factory=dict)
-    """Further arguments of `forward`, fixed."""
+    """Further arguments of `forward`, with fixed values."""
     positional: bool = False
     """Whether `forward` takes the inputs in order and not by name."""
     laws: Mapping[str, str] = field(default_factory=dict)
     """Distributions of parameters, in place of those of `weight_distribution`: glob over names -> distribution. The
     first glob that matches counts."""
     dtype: str = ""
-    """Its float type, whatever is asked for: published weights of that size come in no other; empty: as asked."""
+    """Its float type, whatever the run asks for, because its published weights have no other. Empty means as asked."""
     loss: Callable[[Any], Any] | None = None
     """See `Built.loss`; takes the tuple of results as JAX arrays."""
 
@@ -95,7 +95,7 @@ def tokens(vocabulary: int, length: int, *, batch: int = 1, name: str = "input_i
 
 
 def whole_mask(length: int, *, batch: int = 1, name: str = "attention_mask") -> ArgSpec:
-    """A mask that hides nothing; an argument all the same, so that the ops on it are there."""
+    """A mask that hides nothing. It is still an argument, so that the ops on it are exported."""
     return ArgSpec(name, (batch, length), "int32", "ones", "input")
 
 

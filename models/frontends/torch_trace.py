@@ -27,8 +27,8 @@ Call = Callable[[Mapping[str, Any], Sequence[Any]], tuple[Any, ...]]
 
 @contextlib.contextmanager
 def _renamed_overloads() -> Iterator[None]:
-    """torchax registers lowerings for overloads on named tensors, which newer torch has no more: any other of the same
-    op stands in for them, as no module can reach them."""
+    """Replaces missing overloads by others of the same op: torchax registers lowerings for overloads on named tensors,
+    which newer versions of torch lack and no module can reach."""
     original = OpOverloadPacket.__getattr__
 
     def get_overload(self: Any, key: str) -> Any:
@@ -96,7 +96,7 @@ STATE = {"running_mean": "normal:0.1", "running_var": "uniform:0.5:1.5", "weight
 
 
 def parameter_specs(module: torch.nn.Module, distributions: Mapping[str, str]) -> tuple[list[ArgSpec], list[str]]:
-    """One argument per parameter and running statistic, in the module's order, and the names that torch has for them.
+    """One argument per parameter and running statistic, in the module's order, and torch's names for them.
 
     Parameters that are one tensor under two names are one argument.
     """
@@ -147,7 +147,7 @@ def weight_distribution(owner: torch.nn.Module, name: str, shape: tuple[int, ...
 
 
 def _results(result: Any, outputs: Sequence[str]) -> list[Any]:
-    """The tensors of a result that count, in order."""
+    """The exported tensors of a result, in order."""
     if outputs:
         return [result[name] for name in outputs]
     if hasattr(result, "to_tuple"):
@@ -198,7 +198,7 @@ def by_trace(module: torch.nn.Module, built: TorchBuilt) -> Call:
 
 @contextlib.contextmanager
 def _scopes(module: torch.nn.Module) -> Iterator[None]:
-    """While it lasts, ops carry the path of the module that they belong to in their location."""
+    """Within this context, the locations of ops contain the path of their module."""
     names = {id(child): name.rsplit(".", 1)[-1] for name, child in module.named_modules() if name}
     original = torch.nn.Module.__call__
 

@@ -25,7 +25,7 @@ def to_tiles(x: np.ndarray) -> np.ndarray:
 
 
 def manipulate(x: np.ndarray, tm: str) -> np.ndarray:
-    """One manipulation of whole tiles, named as it prints. Raises ValueError for one that it does not know."""
+    """Applies one manipulation, given as text, to whole tiles. Raises ValueError if it is unknown."""
     match = _TM.fullmatch(tm)
     name, first, second = (str(part) for part in match.groups()) if match else ("", "", "")
     z, r, c = x.shape

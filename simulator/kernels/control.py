@@ -8,7 +8,7 @@ from opscope.simulator.kernels.registry import Call, Images, kernel
 
 @kernel("if", ControlParams, unit="control", arity=(1, 1024))
 def if_(images: Images, call: Call) -> Images:
-    """The first program where the predicate is not 0, else the second; both take what follows it."""
+    """The first program if the predicate is not 0, else the second; both take the inputs after the predicate."""
     predicate, *rest = images
     return call.bodies[0 if predicate.reshape(()) != 0 else 1](*rest)
 
@@ -29,7 +29,7 @@ def load_cached(images: Images, call: Call) -> Images:
 
 @kernel("while", ControlParams, unit="control", arity=(1, 1024))
 def while_(images: Images, call: Call) -> Images:
-    """The body for as long as the condition is not 0; values that both only read come last."""
+    """The body as long as the condition is not 0; values that both only read come last."""
     condition, body = call.bodies
     count = len(call.outputs)
     state, outside = images[:count], images[count:]

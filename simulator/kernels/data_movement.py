@@ -1,4 +1,4 @@
-"""Kernels that move elements and compute nothing: their bits arrive as they left."""
+"""Kernels that move elements and compute nothing, so that bits do not change."""
 
 from __future__ import annotations
 

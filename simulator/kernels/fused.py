@@ -1,7 +1,7 @@
-"""Kernels that do what several ops do, and keep in Dst or in circular buffers what those would write and read back.
+"""Kernels that compute several ops at once, with intermediate values in Dst or circular buffers.
 
-Exponentials, roots and divisions run on the SFPU in float32, as do the sums, which here leave no operand's bits behind:
-softmax and norms are at least as exact as the ops that they stand for. Attention's two products are the matrix unit's.
+Exponentials, roots, divisions and sums run on the SFPU in float32, and sums use all bits of their operands. So softmax
+and norms are at least as exact as the ops that they replace. Attention's two products run on the matrix unit.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def rms_norm(images: Images, call: Call) -> np.ndarray:
 
 @kernel("layer_norm", NormParams, arity=(1, 3), max_ulp=16)
 def layer_norm(images: Images, call: Call) -> np.ndarray:
-    """`rms_norm` of what is left of x without its mean."""
+    """`rms_norm` of x minus its mean."""
     x, *vectors = operands(images, call)
     centred = x - np.mean(x, axis=-1, keepdims=True, dtype=np.float32)
     return _scaled(_normalised(centred, params_of(call, NormParams).epsilon), vectors)
@@ -65,6 +65,6 @@ def scaled_dot_product_attention(images: Images, call: Call) -> np.ndarray:
         rows, columns = scores.shape[-2:]
         scores = np.where(np.tri(rows, columns, columns - rows, dtype=bool), scores, -np.inf)
     raised = np.exp(scores - np.max(scores, axis=-1, keepdims=True, initial=-np.inf))
-    # Divided last: what the unit drops of an exponential is dropped above and below.
+    # Divided last, so that numerator and denominator lose the same bits of an exponential.
     total = np.sum(gapool_operand(raised, call.numerics.fidelity), axis=-1, keepdims=True, dtype=np.float32)
     return matrix_product(raised, value, call.numerics) / total

@@ -50,7 +50,7 @@ def phase_operands(left: np.ndarray, right: np.ndarray, fidelity: str) -> list[t
 
 
 def single_phases(left: np.ndarray, right: np.ndarray, fidelity: str) -> list[tuple[np.ndarray, np.ndarray]]:
-    """The pairs of every phase by itself: what a 16-bit Dst rounds after each of."""
+    """The pairs of every single phase, after each of which a 16-bit Dst rounds."""
     left, right = flush(left), flush(right)
     left_high, right_high = keep_bits(left, SRC_B_HIGH), keep_bits(right, SRC_A_HIGH)
     right_low = _remainder(right, SRC_A_FULL, right_high)
@@ -117,7 +117,7 @@ def linear(images: Images, call: Call) -> np.ndarray:
 
 
 def activated(value: np.ndarray, name: str) -> np.ndarray:
-    """What an elementwise kernel makes of values in Dst. Raises ValueError for one that is none of `ACTIVATIONS`."""
+    """Applies an elementwise kernel to values in Dst. Raises ValueError if it is not one of `ACTIVATIONS`."""
     if not name:
         return value
     if name not in ACTIVATIONS:

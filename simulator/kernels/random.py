@@ -44,7 +44,7 @@ def philox(key: tuple[int, int], counter: list[np.ndarray]) -> list[np.ndarray]:
 
 
 def _threefry_bits(state: np.ndarray, shape: tuple[int, ...], wide: bool) -> tuple[np.ndarray, int]:
-    """Words of the result, and blocks made. Of narrow results one dim is split in two: a block's words lie there."""
+    """Words of the result, and blocks made. Narrow results have one dim split in two, which holds a block's words."""
     halves, dim, whole = shape, 0, shape
     if not wide:
         whole = shape or (1,)

@@ -19,12 +19,12 @@ from opscope.simulator.kernels.registry import Call, Images, kernel, params_of
 
 
 def gapool_operand(x: np.ndarray, fidelity: str) -> np.ndarray:
-    """What SrcA keeps of float data that are summed (tt-isa-documentation, GAPOOL and SrcASrcB.md)."""
+    """Float data as SrcA holds them for a sum (tt-isa-documentation, GAPOOL and SrcASrcB.md)."""
     return keep_bits(flush(x), SRC_A_HIGH if fidelity == "LoFi" else SRC_A_FULL)
 
 
 def _finish(value: np.ndarray, params: ReduceParams, rank: int) -> np.ndarray:
-    """`value` with the reduced dims kept as 1 where the parameters ask for it."""
+    """`value` with the reduced dims kept as size 1 if the parameters ask for it."""
     return np.expand_dims(value, tuple(d % rank for d in params.dims)) if params.keep_dim else value
 
 

@@ -1,7 +1,7 @@
-"""Kernels that fold by a body: whole dims, windows, and the winners of windows.
+"""Kernels that fold by a body: whole dims, windows, and the selected elements of windows.
 
-A body joins two values of n scalars to one; the order in which a fold applies it is the device's own, as the
-specification leaves it. Dims are folded in halves that keep their order, windows place by place.
+A body joins two values of n scalars to one. The specification leaves the order of a fold to the device: here dims are
+folded in halves that keep their order, windows place by place.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _places(window: Sequence[int]) -> Iterator[tuple[int, ...]]:
 def _view(
     x: np.ndarray, place: Sequence[int], out: Sequence[int], stride: Sequence[int], dilation: Sequence[int]
 ) -> np.ndarray:
-    """What lies at one place of every window."""
+    """The elements at one place of every window."""
     first = [p * d for p, d in zip(place, dilation, strict=True)]
     return x[
         tuple(slice(f, f + max(n - 1, 0) * s + 1 if n else f, s) for f, n, s in zip(first, out, stride, strict=True))

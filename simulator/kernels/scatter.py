@@ -59,7 +59,7 @@ def places(params: ScatterParams, shape: Sequence[int], indices: np.ndarray, upd
 
 
 def rounds(place: np.ndarray) -> Iterator[np.ndarray]:
-    """Numbers of the updates, so parted that each part holds no place twice and later updates come in later parts."""
+    """Splits the updates' numbers so that no part has a place twice and later updates are in later parts."""
     valid = np.flatnonzero(place >= 0)
     order = valid[np.argsort(place[valid], kind="stable")]
     if not order.size:
@@ -104,7 +104,7 @@ def _row_bytes(call: Call) -> int:
 def scatter(images: Images, call: Call) -> Images:
     """Operands with updates joined in at start indices; updates that fall outside are dropped one by one.
 
-    What no update reaches keeps its bits; the rest is computed, and packed here.
+    Elements that no update reaches keep their bits; the others are computed and packed here.
     """
     params = params_of(call, ScatterParams)
     count = len(call.outputs)

@@ -1,7 +1,7 @@
 """`sort` as a bitonic network, and `topk`.
 
 A network compares fixed pairs, so that a comparator is applied to half of all elements at once, as the device does it.
-It is made stable by the elements' numbers: of two that the comparator holds equal, the first is less.
+The elements' numbers make it stable: of two elements that are equal to the comparator, the first is less.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.polynomial import chebyshev
 
 _SPLIT = 1.0
-"""Below it erf is x times a series in x^2, above it 1 - erfc."""
+"""Below this value erf is x times a series in x^2, above it 1 - erfc."""
 _FAR = 27.3
 """erfc underflows in float64 from here on."""
 
