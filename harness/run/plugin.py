@@ -11,7 +11,7 @@ import sys
 
 import pytest
 
-from opscope.base import gc_pause
+from opscope.base import gc_pause, old_names
 from opscope.harness.record.errors import InputError
 from opscope.harness.settings import foreign_options
 from opscope.harness.settings.settings import SETTINGS
@@ -170,3 +170,9 @@ def pytest_configure(config: pytest.Config) -> None:
         # Otherwise pytest's header would name the folders of the project's own tests, which this run does not collect.
         config.args_source = pytest.Config.ArgsSource.INVOCATION_DIR
         config.pluginmanager.register(OpByOp(config), SESSION)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Names the new import name at the end, if a test was skipped for want of the old one."""
+    for line in dict.fromkeys(old_names.missed):
+        terminalreporter.write_line(f"opscope: {line}")
