@@ -30,7 +30,8 @@ MODULE, MANIFEST, OPS, VALUES = "module.mlirbc", "manifest.jsonl", "ops", "value
 WHOLE = "whole.json"
 """The model as one program: an OpRow."""
 JOURNAL = "evaluating"
-"""A file that exists during the export: the id of the op under evaluation, in case the op ends the process."""
+"""A file that exists during the export: id, name and place of the op under evaluation, in case the op ends the
+process."""
 
 SOURCES = ("harness/prepare", "harness/record", "base")
 """Source folders whose changes invalidate older export folders."""

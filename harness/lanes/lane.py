@@ -14,6 +14,7 @@ from pathlib import Path
 from opscope.base.children.capped_log import CappedLog
 from opscope.base.children.child import Child, Deadline
 from opscope.base.children.ending import Cause, ChildEnded, Ending
+from opscope.base.machine import memory_limit
 from opscope.harness.lanes import memory
 from opscope.harness.lanes.flight import Flight, Ready
 from opscope.harness.record.errors import InputError
@@ -55,7 +56,7 @@ class Lane:
         self._child: Child | None = None
         self._ready: Ready | None = None
         self._number = 0
-        self.memory_limit = memory.budget(config.memory_limit)
+        self.memory_limit = memory_limit(config.memory_limit)
         self._log = CappedLog(config.log)
 
     def __enter__(self) -> Lane:

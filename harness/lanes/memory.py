@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from opscope.base.machine import memory_limit
 from opscope.harness.record.records import OpRow
 
 FACTOR = 8
@@ -21,16 +22,6 @@ FACTOR = 8
 result at once (the largest process of Llama-3-8B took 8.0 GiB for an op of 1.05 GB)."""
 
 GATE, BODY = ".memory-gate", ".memory-body"
-
-
-def machine_memory() -> int:
-    """Bytes of memory of this machine."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-
-
-def budget(limit: int | None) -> int:
-    """Bytes that an op's process may take: `limit`, or by default three quarters of the machine's memory."""
-    return limit or machine_memory() * 3 // 4
 
 
 def estimate(row: OpRow) -> int:
@@ -47,7 +38,7 @@ def _width(data_type: str) -> int:
 @contextlib.contextmanager
 def turn(run_dir: Path, row: OpRow, limit: int | None) -> Iterator[None]:
     """Waits for the op's turn and holds it. An op that may take more than half of the budget runs alone."""
-    large = estimate(row) > budget(limit) // 2
+    large = estimate(row) > memory_limit(limit) // 2
     with contextlib.ExitStack() as locks:
         with contextlib.ExitStack() as waiting, contextlib.suppress(OSError):  # a file system without locks
             _lock(waiting, run_dir / GATE, fcntl.LOCK_EX)

@@ -13,17 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from opscope.base.children.call import call
-from opscope.base.children.ending import Cause
 from opscope.base.digest import file_digest, files_digest, json_digest, words_digest
 from opscope.harness.cache import export_folder, upkeep
 from opscope.harness.cache.claims import Claims
-from opscope.harness.record.errors import InputError
+from opscope.harness.prepare.allowance import Allowance, BudgetSpent, ModelRefused
 from opscope.models import frontends
 from opscope.models.frontends.base import Source
 from opscope.models.frontends.child import ARGUMENTS
-
-EXPORT_SECONDS = 900.0
-"""Time limit of an exporter in seconds. Beyond it the exporter is ended and its model is `export_failed`."""
 
 
 @dataclass(frozen=True)
@@ -58,15 +54,16 @@ def _digest(path: Path) -> str:
     return files_digest(sorted(inner for inner in path.rglob("*") if inner.is_file()), root=path)
 
 
-def exported(export: Export, cache: Path, max_cache: int, claims: Claims) -> Path:
+def exported(export: Export, cache: Path, max_cache: int, claims: Claims, allowance: Allowance | None = None) -> Path:
     """The folder with the export, made if it does not exist. It is kept for as long as `claims` holds it.
 
-    Raises ExportFailed for what the model or its framework raises, InputError for what the exporter refuses and for a
-    cache that cannot be written.
+    An exporter that takes more than `allowance` (default: a new one) is ended. Raises ExportFailed for what the model
+    or its framework raises, ModelRefused for what the exporter refuses, BudgetSpent, InputError for a cache that cannot
+    be written.
     """
     folder = cache / "modules" / export.key()
     while not _claimed(folder, claims):  # again if another process is just clearing the cache
-        _make(export, folder, max_cache)
+        _make(export, folder, max_cache, allowance or Allowance())
     export_folder.mark_used(folder)
     return folder
 
@@ -79,7 +76,7 @@ def _claimed(folder: Path, claims: Claims) -> bool:
     return (folder / ARGUMENTS).is_file()
 
 
-def _make(export: Export, folder: Path, max_cache: int) -> None:
+def _make(export: Export, folder: Path, max_cache: int, allowance: Allowance) -> None:
     """Runs an exporter that makes `folder`."""
     place = export_folder.make_dir(folder.parent)
     upkeep.trim(folder.parent.parent, max_cache, every=upkeep.EVERY_SECONDS)
@@ -90,7 +87,7 @@ def _make(export: Export, folder: Path, max_cache: int) -> None:
     claims = Claims()
     claims.hold(temporary)
     try:
-        _run(export, temporary)
+        _run(export, temporary, allowance)
         try:
             temporary.rename(folder)
         except OSError:
@@ -101,21 +98,21 @@ def _make(export: Export, folder: Path, max_cache: int) -> None:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def _run(export: Export, folder: Path) -> None:
-    """Runs one exporter until it ends. Raises ExportFailed or InputError."""
+def _run(export: Export, folder: Path, allowance: Allowance) -> None:
+    """Runs one exporter until it ends. Raises ExportFailed, ModelRefused or BudgetSpent."""
     task = {"framework": export.framework, **asdict(export.source), "folder": str(folder)}
     last: dict[str, Any] = {"event": "stage", "stage": "build"}
     outcome = call(
-        "opscope.models.frontends.child:export", task, seconds=EXPORT_SECONDS,
+        "opscope.models.frontends.child:export", task, seconds=allowance.left(), memory=allowance.memory,
         on_message=lambda event: last.update(event),
         environment=frontends.get(export.framework).environment,
     )  # fmt: skip
     if last["event"] == "refused":
-        raise InputError(last["where"], last["expected"], last["got"], last["hint"])
+        raise ModelRefused(last["where"], last["expected"], last["got"], last["hint"])
     if last["event"] == "failed":
         raise ExportFailed(last["stage"], last["error"], last["traceback"])
     if not outcome.ending.ok:
-        late = outcome.ending.cause is Cause.TIMEOUT
-        how = f"more than {EXPORT_SECONDS:g} s" if late else outcome.ending.kind
-        error = f"the exporter ended ({how}): {outcome.log.last_line() or 'no output'}"[:300]
+        if allowance.budget_is_spent:
+            raise BudgetSpent(str(last["stage"]))
+        error = allowance.reason(outcome.ending, str(last["stage"]), outcome.log.last_line())
         raise ExportFailed(str(last["stage"]), error, outcome.log.tail(1000))

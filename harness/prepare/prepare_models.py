@@ -24,6 +24,7 @@ from opscope.harness.cache import export_folder, upkeep
 from opscope.harness.cache.claims import Claims
 from opscope.harness.cache.export_folder import JOURNAL
 from opscope.harness.prepare import argument_files, exporting, user_files
+from opscope.harness.prepare.allowance import EXPORT, SECONDS, Allowance, BudgetSpent, ModelRefused
 from opscope.harness.prepare.exporting import Export, ExportFailed
 from opscope.harness.record import store
 from opscope.harness.record.errors import InputError
@@ -36,6 +37,9 @@ from opscope.models.frontends.base import Source
 Event = dict[str, Any]
 """`{"event": "stage", "model", "stage": "export" | "split" | "golden", "done", "total"}` while it works,
 `{"event": "done", "model", "export_dir", "cached"}` or `{"event": "failed", "model", "status", "error"}` per model."""
+
+CACHE = "cache folder"
+"""Where an error is that no model is to blame for."""
 
 MAX_CRASHES = 20
 """How many ops of one model may crash the child before the model counts as failed."""
@@ -67,6 +71,12 @@ class Request:
     """Limit in bytes of the values that are alive at once in the walk."""
     op_seconds: float = 300.0
     """A single op of the walk that takes longer has no golden (a loop that does not end on its inputs)."""
+    seconds: float = SECONDS
+    """Time limit of all steps of one model together."""
+    memory: int | None = None
+    """Bytes that a model's exporter, and then its child, may hold; None means three quarters of the machine's."""
+    until: float | None = None
+    """The time (time.time) at which the run's budget ends: after it, no model is prepared."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +92,8 @@ class Task:
     """What is missing of its framework, with the line that installs it; empty if nothing is."""
     folder: str
     request: Request
+    unreadable: str = ""
+    """Why its file cannot be read; empty if it can."""
 
 
 class Unpreparable(Exception):  # noqa: N818 - the outcome of one model, not an error of ours
@@ -98,8 +110,8 @@ def prepare(
 
     A row that several models share keeps the files and the chosen use of the first; uses are joined. The export folders
     stay for as long as `claims` holds them. A model that is not prepared is in the header's `failed`, its traceback in
-    a file below `artifacts`. Raises InputError for an unknown model, a file that is no StableHLO, a request of which no
-    model has its framework here, a cache that cannot be written.
+    a file below `artifacts`. Raises InputError for an unknown model, a single file that is no StableHLO, a request of
+    which no model has its framework here, a cache that cannot be written.
     """
     if not isinstance(request, Request):
         request = Request(**{**request, **{k: tuple(request[k]) for k in ("models", "folders") if k in request}})
@@ -113,16 +125,25 @@ def prepare(
     for task in requested:
         folder = Path(task.folder)
         cached = _claimed(folder, claims)
+        allowance = Allowance(request.seconds, request.memory, request.until)
         try:
             if task.missing:
                 raise ExportFailed("", task.missing, "")
             while not _claimed(folder, claims):  # again where somebody clears up just now
-                _make(task, report)
+                _make(task, allowance, report)
         except ExportFailed as error:
             status = ModelStatus(f"{error.stage}_failed") if error.stage else ModelStatus.FRAMEWORK_MISSING
             failed.append(_failure(task, status, error.error, error.trace, artifacts))
         except Unpreparable as error:
             failed.append(_failure(task, ModelStatus.PREPARE_FAILED, str(error), "", artifacts))
+        except BudgetSpent as error:
+            reason = f"budget: it was at {error} when the time of --budget was over"
+            failed.append(_failure(task, ModelStatus.NOT_RUN, reason, "", artifacts))
+        except ModelRefused as error:
+            if len(requested) == 1:
+                raise
+            status = ModelStatus.EXPORT_FAILED if allowance.step == EXPORT else ModelStatus.PREPARE_FAILED
+            failed.append(_failure(task, status, str(error), "", artifacts))
         else:
             export_folder.mark_used(folder)
             manifests.append(export_folder.read_manifest(folder))
@@ -203,14 +224,26 @@ def _task(named: Named, request: Request, cache: Path, sources: str) -> Task:
         "limits": (request.max_tensor_bytes, request.max_live_bytes),
     }
     if not named.framework:  # a file has its own types
-        key = export_folder.key([named.path], settings, sources)
+        try:
+            key = export_folder.key([named.path], settings, sources)
+        except OSError as error:
+            return _unreadable(named, error, cache, request)
         return Task(named.name, str(named.path), None, "", str(cache / "exports" / key), request)
     shapes = argument_files.shapes(request.inputs) if named.users and "--inputs" in brought else ()
     source = Source(named.name, str(named.path), request.dtype, request.training, named.entry, shapes)
     export = Export(named.framework, source, tuple(map(str, named.files)))
-    key = export_folder.key([], {**settings, "export": export.key()}, sources)
+    try:
+        key = export_folder.key([], {**settings, "export": export.key()}, sources)
+    except OSError as error:
+        return _unreadable(named, error, cache, request)
     missing = frontends.missing(named.framework)
     return Task(named.name, str(named.path), export, missing, str(cache / "exports" / key), request)
+
+
+def _unreadable(named: Named, error: OSError, cache: Path, request: Request) -> Task:
+    """The task of a model whose file cannot be read; it fails."""
+    folder = str(cache / "exports" / "unreadable")
+    return Task(named.name, str(named.path), None, "", folder, request, error.strerror or str(error))
 
 
 @dataclass(frozen=True)
@@ -233,6 +266,9 @@ class Named:
 def _resolve(word: str, request: Request) -> list[Named]:
     """The models that `word` names. Raises InputError if it names none."""
     users = user_files.named(word)
+    if users is None and not Path(word).exists() and Path(word).suffix in user_files.FORMATS:
+        files = sorted(map(Path, glob.glob(word)))  # noqa: PTH207 - Path.glob takes no absolute pattern
+        return [named for file in files for named in _resolve(str(file), request)]
     if users is not None and not (users.framework == "python" and registered_in(users.path)):
         name = users.name + (registry.TRAINING if request.training else "")
         return [Named(name, users.path, users.framework, users.files, entry=users.entry, users=True)]
@@ -322,15 +358,19 @@ def merge(manifests: Sequence[tuple[ManifestHeader, list[OpRow]]]) -> tuple[Mani
     return header, list(rows.values())
 
 
-def _make(task: Task, report: Callable[[Event], None]) -> None:
+def _make(task: Task, allowance: Allowance, report: Callable[[Event], None]) -> None:
     """Makes one export folder in child processes, with a new child after each op that killed the last one."""
+    if task.unreadable:
+        raise ModelRefused(task.path, "a readable file", task.unreadable)
+    if not allowance.left():
+        raise BudgetSpent("its beginning")
     exports = export_folder.make_dir(Path(task.folder).parent)
     upkeep.trim(exports.parent, task.request.max_cache)
     claims = Claims()
     module = ""
     if task.export is not None:
         report({"event": "stage", "model": task.name, "stage": "export", "done": 0, "total": 1})
-        module = str(exporting.exported(task.export, exports.parent, task.request.max_cache, claims))
+        module = str(exporting.exported(task.export, exports.parent, task.request.max_cache, claims, allowance))
     try:
         temporary = Path(tempfile.mkdtemp(prefix=upkeep.UNFINISHED, dir=exports))
     except OSError as error:
@@ -339,32 +379,38 @@ def _make(task: Task, report: Callable[[Event], None]) -> None:
     claims.hold(temporary)
     try:
         while True:
-            outcome = _run_child(task, module, temporary, fatal_ops, report)
+            outcome = _run_child(task, module, temporary, fatal_ops, allowance, report)
             # Whole, however its maker ended afterwards.
             if outcome.ending.ok or export_folder.complete(Path(task.folder)):
                 return
-            op_id = _evaluating(temporary)
+            if allowance.budget_is_spent:
+                raise BudgetSpent("golden" if _evaluating(temporary) else allowance.step)
+            op = _evaluating(temporary)
+            op_id, _, op_text = op.partition(" ")
+            line = outcome.log.last_line()[:200] or "no output"
+            if not op or not allowance.left() or op_id in fatal_ops or len(fatal_ops) >= MAX_CRASHES:
+                at = f"golden of {op_text}" if op else allowance.step
+                raise Unpreparable(allowance.reason(outcome.ending, at, line))
             late = outcome.ending.cause is Cause.TIMEOUT
             how = f"more than {task.request.op_seconds:g} s" if late else outcome.ending.kind
-            line = outcome.log.last_line()[:200] or "no output"
-            if op_id is None or op_id in fatal_ops or len(fatal_ops) >= MAX_CRASHES:
-                raise Unpreparable(f"{how}: {line}")
             fatal_ops[op_id] = f"XLA gave no value ({how}): {line}"
     finally:
         claims.close()
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def _evaluating(temporary: Path) -> str | None:
-    """The op that the child had begun to evaluate when it died, from its journal."""
+def _evaluating(temporary: Path) -> str:
+    """The op that the child had begun to evaluate when it died, from its journal: id, name and place."""
     journal = temporary / JOURNAL
-    return (journal.read_text().strip() or None) if journal.is_file() else None
+    return journal.read_text(encoding="utf-8", errors="replace").strip() if journal.is_file() else ""
 
 
 def _run_child(
-    task: Task, module: str, temporary: Path, fatal_ops: Mapping[str, str], report: Callable[[Event], None]
-) -> Outcome:
-    """One child at work until it ends; it is late once one op is under evaluation for more than `op_seconds`.
+    task: Task, module: str, temporary: Path, fatal_ops: Mapping[str, str], allowance: Allowance,
+    report: Callable[[Event], None],
+) -> Outcome:  # fmt: skip
+    """One child at work until it ends; it is late once one op is under evaluation for more than `op_seconds`, or all
+    that the model may take is used up.
 
     `module` is the exporter's folder, empty for a StableHLO file. Raises InputError or Unpreparable if the child
     reports one.
@@ -374,6 +420,7 @@ def _run_child(
     journal.unlink(missing_ok=True)
 
     def take(event: Event) -> None:
+        allowance.note(event)
         if event["event"] == "error":
             error.update(event)
         else:
@@ -387,9 +434,13 @@ def _run_child(
     if not module:  # the child's own first word comes after seconds of imports
         report({"event": "stage", "model": task.name, "stage": "export", "done": 0, "total": 1})
     arguments = {**asdict(task), "exported": module, "temporary": str(temporary), "fatal_ops": fatal_ops}
-    outcome = call("opscope.harness.prepare.prepare_child:prepare", arguments, on_message=take, watch=check_op)
+    outcome = call(
+        "opscope.harness.prepare.prepare_child:prepare", arguments, seconds=allowance.left(), memory=allowance.memory,
+        on_message=take, watch=check_op,
+    )  # fmt: skip
     if error and "where" not in error:
         raise Unpreparable(error["got"])
     if error:
-        raise InputError(error["where"], error["expected"], error["got"], error.get("hint", ""))
+        refusal = InputError if error["where"] == CACHE else ModelRefused
+        raise refusal(error["where"], error["expected"], error["got"], error.get("hint", ""))
     return outcome

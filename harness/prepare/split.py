@@ -20,7 +20,7 @@ from opscope.harness.prepare.mlir import Module, load, to_bytecode
 from opscope.harness.prepare.mlir.locations import Place, place_of
 from opscope.harness.prepare.mlir.single_op import TOKEN, CannotBuildError, build_module, inner_ops
 from opscope.harness.prepare.mlir.tokens import array_token
-from opscope.harness.prepare.mlir.values import constant_array, is_splat, parameter_text, tensor_desc
+from opscope.harness.prepare.mlir.values import ResourceError, constant_array, is_splat, parameter_text, tensor_desc
 from opscope.harness.prepare.program import Node, Program, SingleOp, SplitModule
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import TensorDesc, Use
@@ -59,16 +59,26 @@ NAMED_BODIES = frozenset(
 """Ops whose record names the ops of their regions (parameter `body`): a sum and a maximum differ in nothing else."""
 
 
+MOST_OPS = 2_000_000
+"""How many ops a module may have once its calls are expanded. Calls of calls double their number at each level, so that
+a file of a few lines may ask for more than any machine has time for."""
+COUNTED_AT = 50_000
+"""The number of ops after which all are counted, so that small modules cost nothing."""
+
+
 def split_module(module: Module | str | bytes | Path, model: str = "") -> SplitModule:
     """The ops of `module` in program order and one module per unique op.
 
-    `model` is written into every `Use`. Raises InputError if `module` cannot be read or has no entry function.
+    `model` is written into every `Use`. Raises InputError if `module` cannot be read, has no entry function, lacks the
+    values of a constant, or has more than MOST_OPS ops.
     """
     where = str(module) if isinstance(module, Path) else model or "module"
     splitter = _Splitter(load(module, where), model, where)
     try:
         with gc_pause.paused():  # all that is made here stays
             return splitter.split()
+    except ResourceError as error:
+        raise InputError(f"{where}: {error.name}", error.expected, error.got, "exporting with all weights") from None
     except RecursionError:
         nested = "calls and loops nested a few hundred deep at most"
         raise InputError(where, nested, "deeper ones", "inlining the module's functions") from None
@@ -164,6 +174,8 @@ class _Splitter:
             op = view.operation
             name = op.name
             self.total += 1
+            if self.total == COUNTED_AT:
+                self._check_size()
             operands = tuple([env[value] for value in op.operands])
             if name.endswith(".return"):
                 self.structural += 1
@@ -181,6 +193,31 @@ class _Splitter:
             else:
                 nodes.append(self._op(op, name, operands, env, spot, place, call))
         return results
+
+    def _check_size(self) -> None:
+        """Raises InputError if the calls expand to more than MOST_OPS ops."""
+        counts: dict[str, int] = {}
+
+        def count(block: Any) -> int:
+            total = 0
+            for view in block.operations:
+                op = view.operation
+                total += 1
+                if op.name in CALLS:
+                    name = op.attributes["callee"].value
+                    if name not in counts:
+                        counts[name] = 0  # while it is counted: a function that calls itself is not expanded
+                        function = self.symbols.get(name)
+                        counts[name] = sum(map(count, function.regions[0].blocks)) if function is not None else 0
+                    total += counts[name]
+                elif op.name in BODIES:
+                    total += sum(count(inner) for region in op.regions for inner in region.blocks)
+            return total
+
+        expanded = count(self._only_block(self._entry()))
+        if expanded > MOST_OPS:
+            got = f"{expanded:,} with all calls expanded"
+            raise InputError(self.where, f"at most {MOST_OPS:,} ops", got, "fewer calls of calls")
 
     def _constant(self, op: Any, env: dict[Any, int], path: str, place: Place) -> Node:
         self.structural += 1

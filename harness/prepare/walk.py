@@ -24,6 +24,9 @@ from opscope.harness.record.element_types import NUMPY_NAMES, byte_size, load, n
 from opscope.harness.record.records import OpRow, Source, TensorDesc
 from opscope.models.seeding import draw
 
+LINE = 256
+"""Bytes of a line of the walk's journal."""
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -146,6 +149,12 @@ def _never_nan(split: SplitModule, node: Node) -> str:
     return ""
 
 
+def journal_line(op: SingleOp) -> bytes:
+    """An op as the journal of the walk names it: id, name and place, padded so that it covers the line before."""
+    place = op.uses[0].location if op.uses else ""
+    return f"{op.op_id} {op.op_name}{f' at {place}' if place else ''}".encode("utf-8", "replace")[:LINE].ljust(LINE)
+
+
 class Walker:
     """The state of one walk."""
 
@@ -195,7 +204,8 @@ class Walker:
         """Evaluates one node and puts its results into `env`."""
         if node.kind == "constant":
             missing = Missing(f"constant of {self.split.values[node.results[0]].data_type}")
-            env[node.results[0]] = missing if node.value is None else node.value
+            value = missing if node.value is None else node.value
+            env[node.results[0]] = self.above_cap(node.results[0], "constant") or value
             return
         if node.kind == "unsplittable":
             for value in node.results:
@@ -247,6 +257,11 @@ class Walker:
         desc = self.split.values[value]
         return byte_size(desc.shape, desc.data_type)
 
+    def above_cap(self, value: int, what: str) -> Missing | None:
+        """Why an argument or a constant is not made: it alone takes more than all values may take together."""
+        size, limit = self.bytes_of(value), self.plan.limits.live_bytes
+        return Missing(f"{what} of {size_text(size)} is above the cap of {size_text(limit)}") if size > limit else None
+
     def free(self, value: int, env: dict[int, Any]) -> None:
         """Forgets a value after its last use."""
         if value in self.computed:
@@ -259,6 +274,8 @@ class Walker:
         desc = self.split.values[value]
         if desc.data_type not in NUMPY_NAMES:
             return Missing(f"argument of {desc.data_type}")
+        if missing := self.above_cap(value, "argument"):
+            return missing
         if index in self.plan.value_files:
             return golden.put(load(self.plan.folder / self.plan.value_files[index], desc.shape, desc.data_type))
         return golden.put(self.draw(desc, self.plan.distributions[index], index))
@@ -342,7 +359,7 @@ class Walker:
         if not reason and isinstance(buffers, Missing):
             reason = buffers.reason
         if not reason and not isinstance(buffers, Missing):
-            os.pwrite(self.journal, f"{op.op_id:<64}".encode(), 0)
+            os.pwrite(self.journal, journal_line(op), 0)
             executable = self.executable(op)
             if isinstance(executable, golden.Executable):
                 try:

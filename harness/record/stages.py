@@ -92,6 +92,8 @@ class ModelStatus(StrEnum):
     PREPARE_FAILED = "prepare_failed"
     """Its StableHLO could not be split or evaluated."""
     FRAMEWORK_MISSING = "framework_missing"
+    NOT_RUN = "not_run"
+    """The time of --budget was over before it was prepared."""
 
 
 FAILED = frozenset(

@@ -16,7 +16,7 @@ from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import RunContext, backend_label, now, unrun_test
 from opscope.harness.record.records import OpRow, OpTest
 from opscope.harness.record.result_options import ResultOptions
-from opscope.harness.record.stages import Status
+from opscope.harness.record.stages import ModelStatus, Status
 from opscope.harness.record.store import StoredRun
 from opscope.harness.record.workflows import FULL, SPLIT, WORKFLOWS
 from opscope.harness.run import whole_models
@@ -57,7 +57,8 @@ def close(plan: RunPlan, selected: set[str] | None, *, interrupted: bool) -> Clo
         if row.module is not None and (row.op_id, backend_label(side.orders.context.backend)) not in recorded
     ]
     missing = [test for test in (*stored.tests, *unrun) if test.status is Status.NOT_RUN]
-    outcome = "out_of_budget" if missing else "complete"
+    unprepared = any(failure.status is ModelStatus.NOT_RUN for failure in plan.header.failed)
+    outcome = "out_of_budget" if missing or unprepared else "complete"
     if interrupted or not all(budget.left_out(test) for test in missing):
         outcome = "interrupted"
     record = stored.record.model_copy(update={"ended": now(), "outcome": outcome})

@@ -138,16 +138,16 @@ class FailedModel(pytest.Collector):
 
 
 class ModelItem(pytest.Item):
-    """Fails with the model's error, or is skipped if its framework is not installed."""
+    """Fails with the model's error, or is skipped if its framework is not installed or the budget was spent."""
 
     def __init__(self, *, failure: ModelFailure, **kwargs: Any) -> None:
         super().__init__(nodeid=f"{kwargs['parent'].name}::{kwargs['name']}", **kwargs)
         self._failure = failure
 
     def runtest(self) -> None:
-        """Fails with the error of the model, or skips the test where a framework is missing."""
+        """Fails with the error of the model, or skips the test where a framework or the time is missing."""
         failure = self._failure
-        if failure.status is ModelStatus.FRAMEWORK_MISSING:
+        if failure.status in (ModelStatus.FRAMEWORK_MISSING, ModelStatus.NOT_RUN):
             pytest.skip(failure.error)
         traceback = f"\ntraceback {failure.artifact} in the run folder" if failure.artifact else ""
         raise ModelFailed(f"{failure.status.value}: {failure.error}{traceback}")

@@ -143,11 +143,13 @@ def _check_models(request: Request) -> None:
 
 
 def to_prepare(
-    request: Request, settings: Mapping[str, Any] | None = None, models: Sequence[str] = ()
-) -> prepare_models.Request:
+    request: Request, settings: Mapping[str, Any] | None = None, models: Sequence[str] = (),
+    started: float | None = None,
+) -> prepare_models.Request:  # fmt: skip
     """The part of the request that `opscope.harness.prepare.prepare_models` takes.
 
-    If settings and models of another run are given, they replace those of the request.
+    If settings and models of another run are given, they replace those of the request. The budget counts from
+    `started` (time.time), if it is given.
     """
     from opscope.harness.prepare import prepare_models
 
@@ -158,6 +160,9 @@ def to_prepare(
         cache_dir=settings["cache_dir"],
         max_tensor_bytes=settings["golden_memory"],
         max_cache=settings["max_cache"],
+        seconds=settings["prepare_timeout"],
+        memory=settings["prepare_memory"],
+        until=None if started is None or settings["budget"] is None else started + settings["budget"],
     )
 
 

@@ -30,7 +30,9 @@ SELECTION_FILE = "selection.json"
 ANEW = frozenset({"cluster", "publish", "no_report", "budget", "budget_history", "no_cache", "max_cache"})
 """Settings that belong not to the run but to each command line that starts or resumes it."""
 
-FREE = ANEW | {"op_timeout", "op_memory", "keep_ir", "limitations", "repro_size", "reruns"}
+FREE = ANEW | {
+    "op_timeout", "op_memory", "prepare_timeout", "prepare_memory", "keep_ir", "limitations", "repro_size", "reruns",
+}  # fmt: skip
 """Settings that may be given with `--resume`."""
 
 

@@ -70,7 +70,7 @@ def _from_models(
     from opscope.harness.prepare import prepare_models
 
     started = now()
-    preparation = to_prepare(request)
+    preparation = to_prepare(request, started=started.timestamp())
     tasks = prepare_models.tasks(preparation)
     measured = costs.from_option(request.settings["shard_costs"], request.folder)
     run_dir = request.run_dir or store.default_run_dir([t.name for t in tasks], started, request.folder)

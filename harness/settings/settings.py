@@ -90,10 +90,14 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("op_timeout", "Time limit of one op, in seconds.", 120.0, Seconds, "SECONDS"),
     Setting("op_memory", "Memory limit of one op's process, such as 8GiB; default: three quarters of the machine's "
             "memory.", type=Size, metavar="SIZE"),
+    Setting("prepare_timeout", "Time limit of preparing one model (export, split, goldens), in seconds.", 900.0,
+            Seconds, "SECONDS"),
+    Setting("prepare_memory", "Memory limit of the process that prepares a model, such as 8GiB; default: three "
+            "quarters of the machine's memory.", type=Size, metavar="SIZE"),
     Setting("golden_memory", "Largest tensor for which a golden is computed; an op with a larger result has no "
             "golden.", 2 << 30, Size, "SIZE"),
-    Setting("budget", "Start no op after this time, such as 30m. The ops that failed last and are used most run "
-            "first.", type=Duration, metavar="TIME"),
+    Setting("budget", "Start no op and prepare no model after this time, such as 30m. The ops that failed last and are "
+            "used most run first.", type=Duration, metavar="TIME"),
     Setting("budget_history", "File with the last result of each op, as `opscope gate` writes it; orders the ops of "
             "--budget along with the runs here.", type=File, metavar="FILE"),
     Setting("limitations", "Your expected failures (YAML), in addition to the project's own.", metavar="FILE"),

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from opscope.harness.cache.claims import Claims
-from opscope.harness.prepare import exporting, prepare_models
+from opscope.harness.prepare import prepare_models
+from opscope.harness.prepare.allowance import Allowance
 from opscope.harness.prepare.export import handed_over
 from opscope.harness.prepare.exporting import Export, ExportFailed, exported
 from opscope.harness.record.errors import InputError
@@ -34,11 +35,13 @@ def export_of(path: Path, **options: object) -> Export:
     return Export("jax", Source("made", str(path), "float32", entry="made", **options), files)
 
 
-def made(tmp_path: Path, result: str = 'w["x"] + w["x"]', before: str = "pass", **options: object) -> Path:
+def made(
+    tmp_path: Path, result: str = 'w["x"] + w["x"]', before: str = "pass", seconds: float = 900.0, **options: object
+) -> Path:
     path = tmp_path / "made.py"
     path.write_text(MODEL.format(result=result, before=before))
     with Claims() as claims:
-        return exported(export_of(path, **options), tmp_path / "cache", 1 << 30, claims)
+        return exported(export_of(path, **options), tmp_path / "cache", 1 << 30, claims, Allowance(seconds))
 
 
 def test_what_is_handed_over_is_kept_until_a_source_changes(tmp_path: Path) -> None:
@@ -80,9 +83,9 @@ def test_a_users_python_file_is_exported_anew_by_another_version_of_what_it_may_
     [
         ("raise KeyError('weights')", "0", "build", "KeyError: 'weights'"),
         ("pass", 'w["x"] @ w["x"]', "export", "TypeError: dot_general requires"),
-        ("import os; os._exit(0)", "0", "build", r"the exporter ended \(exit 0\): no output"),
-        ("import os; os.abort()", "0", "build", r"the exporter ended \(signal SIGABRT\): Fatal .*: Aborted"),
-        ("print('a word'); import os; os._exit(3)", "0", "build", r"the exporter ended \(exit 3\)"),
+        ("import os; os._exit(0)", "0", "build", r"exit 0 at build: no output"),
+        ("import os; os.abort()", "0", "build", r"signal SIGABRT at build: Fatal .*: Aborted"),
+        ("print('a word'); import os; os._exit(3)", "0", "build", r"exit 3 at build: a word"),
     ],
 )
 def test_every_way_to_fail_has_its_stage(tmp_path: Path, before: str, result: str, stage: str, error: str) -> None:
@@ -92,10 +95,9 @@ def test_every_way_to_fail_has_its_stage(tmp_path: Path, before: str, result: st
     assert not list((tmp_path / "cache" / "modules").iterdir())
 
 
-def test_an_exporter_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exporting, "EXPORT_SECONDS", 1.0)
-    with pytest.raises(ExportFailed, match="more than 1 s"):
-        made(tmp_path, before="import time; time.sleep(60)")
+def test_an_exporter_that_hangs_is_ended(tmp_path: Path) -> None:
+    with pytest.raises(ExportFailed, match=r"timeout at build: more than 1 s .*; try --prepare-timeout"):
+        made(tmp_path, before="import time; time.sleep(60)", seconds=1.0)
 
 
 def test_frontends_are_listed_without_a_framework() -> None:

@@ -6,6 +6,7 @@ import threading
 import time
 from pathlib import Path
 
+from opscope.base.machine import machine_memory, memory_limit
 from opscope.harness.lanes import memory
 from opscope.harness.record.records import OpRow, TensorDesc
 
@@ -19,8 +20,8 @@ def test_estimates() -> None:
     assert memory.estimate(row(10)) == 8 * 2 * 40
     assert [memory.estimate(row(1, t)) // 16 for t in ("i1", "i4", "bf16", "f8E4M3FN", "i64", "complex<f32>")] == [
         1, 1, 2, 1, 8, 8]  # fmt: skip
-    assert memory.budget(5) == 5
-    assert memory.budget(None) == memory.machine_memory() * 3 // 4
+    assert memory_limit(5) == 5
+    assert memory_limit(None) == machine_memory() * 3 // 4
 
 
 def test_a_large_op_runs_alone_and_is_not_passed(tmp_path: Path) -> None:

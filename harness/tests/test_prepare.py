@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from opscope.harness.cache import export_folder
 from opscope.harness.prepare.inputs import row_golden, row_inputs
 from opscope.harness.prepare.prepare_models import Request, merge, prepare, tasks
 from opscope.harness.record.errors import InputError
+from opscope.harness.record.stages import ModelStatus
 
 CRASH = """func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {
   %0 = stablehlo.exponential %a : tensor<4xf32>
@@ -31,6 +33,11 @@ ENDLESS = """func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {
          stablehlo.return %y : tensor<4xf32> }
   %2 = stablehlo.sqrt %r : tensor<4xf32>
   return %2 : tensor<4xf32> }"""
+
+
+FINE = """func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = stablehlo.tanh %a : tensor<4xf32>
+  return %0 : tensor<4xf32> }"""
 
 
 @pytest.fixture(scope="module")
@@ -109,6 +116,54 @@ def test_an_endless_loop_costs_one_golden(cache: Path, tmp_path: Path) -> None:
     [loop] = [r for r in rows if r.op_name == "stablehlo.while"]
     assert loop.no_golden.startswith("XLA gave no value (more than 1.5 s)")
     assert all(r.golden for r in rows if r is not loop)
+
+
+@pytest.mark.slow
+def test_one_model_ends_at_its_limit_and_the_others_run(cache: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.mlir").write_text(ENDLESS)
+    (tmp_path / "b.mlir").write_text("no module")
+    (tmp_path / "c.mlir").write_text(FINE)
+    header, rows = prepare(request_for(cache, str(tmp_path / "*.mlir"), seconds=12.0))
+    assert header.models == ("c",)
+    assert [row.op_name for row in rows] == ["stablehlo.tanh"]
+    late, unreadable = header.failed
+    assert (late.status, unreadable.status) == (ModelStatus.PREPARE_FAILED, ModelStatus.EXPORT_FAILED)
+    assert late.error.startswith("timeout at golden of stablehlo.while at a.mlir:3: more than 12 s for all steps")
+    assert "got a text that is no MLIR" in unreadable.error
+
+
+def test_a_model_beyond_its_memory_is_a_row(cache: Path, tmp_path: Path) -> None:
+    path = tmp_path / "small.mlir"
+    path.write_text(FINE.replace("tanh", "sine"))
+    header, _ = prepare(request_for(cache, str(path), memory=40 << 20))
+    assert header.failed[0].error.startswith("memory at export: ")
+    assert header.failed[0].error.endswith("40 MiB allowed; try --prepare-memory")
+
+
+def test_no_model_is_prepared_once_the_budget_is_spent(cache: Path, tmp_path: Path) -> None:
+    for name, op in (("a", "tan"), ("b", "tanh")):
+        (tmp_path / f"{name}.mlir").write_text(FINE.replace("tanh", op))
+    prepare(request_for(cache, str(tmp_path / "b.mlir")))
+    header, _ = prepare(request_for(cache, str(tmp_path / "*.mlir"), until=time.time() - 1))
+    assert header.models == ("b",), "what is kept costs nothing"
+    assert [(failure.model, failure.status) for failure in header.failed] == [("a", ModelStatus.NOT_RUN)]
+    assert header.failed[0].error == "budget: it was at its beginning when the time of --budget was over"
+
+
+def test_an_unreadable_file_is_a_row(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in "ab":
+        (tmp_path / f"{name}.mlir").write_text(FINE)
+    read = export_folder.file_digest
+
+    def refuse(path: Path) -> str:
+        if path.name == "a.mlir":  # root may read any file
+            raise PermissionError(13, "Permission denied")
+        return read(path)
+
+    monkeypatch.setattr(export_folder, "file_digest", refuse)
+    header, _ = prepare(request_for(cache, str(tmp_path / "*.mlir")))
+    assert header.models == ("b",)
+    assert header.failed[0].error == f"{tmp_path}/a.mlir: expected a readable file, got Permission denied"
 
 
 def test_several_models_share_rows(cache: Path, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from opscope.harness.prepare import split as splitting
 from opscope.harness.prepare.golden import GoldenError, compile_module
 from opscope.harness.prepare.mlir import load
 from opscope.harness.prepare.mlir.values import DTYPES
@@ -398,3 +399,38 @@ def chain(length: int) -> str:
         + "\n".join(lines)
         + f"\nreturn %v{length} : tensor<32x32xf32>\n}}"
     )
+
+
+def test_calls_of_calls_are_counted_before_they_are_expanded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(splitting, "COUNTED_AT", 1000)
+    call = "call @f{} : (tensor<f32>) -> tensor<f32>"
+    functions = "\n".join(
+        f"func.func private @f{n}(%a: tensor<f32>) -> tensor<f32> {{ %0 = {call.format(f'{n - 1}(%a)')}"
+        f" %1 = {call.format(f'{n - 1}(%0)')} return %1 : tensor<f32> }}"
+        for n in range(1, 41)
+    )
+    text = f"""{functions}
+      func.func private @f0(%a: tensor<f32>) -> tensor<f32> {{ return %a : tensor<f32> }}
+      func.func @main(%a: tensor<f32>) -> tensor<f32> {{
+        %0 = {call.format("40(%a)")}
+        return %0 : tensor<f32> }}"""
+    line = "^nest: expected at most 2,000,000 ops, got 4,398,046,511,103 with all calls expanded"
+    with pytest.raises(InputError, match=line):
+        split_module(text, "nest")
+
+
+@pytest.mark.parametrize(
+    ("resources", "got"),
+    [("", "no values in the file"), ('{-# dialect_resources: { builtin: { w: "0x040000000000803F" } } #-}', "4 bytes")],
+)
+def test_a_resource_that_is_missing_or_of_another_size_is_refused(resources: str, got: str) -> None:
+    text = f"""func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {{
+      %0 = stablehlo.constant dense_resource<w> : tensor<4xf32>
+      %1 = stablehlo.add %a, %0 : tensor<4xf32>
+      return %1 : tensor<4xf32> }}
+    {resources}"""
+    line = (
+        rf"net: dense_resource<w\w*>: expected the values of tensor<4xf32>, got {got}; try exporting with all weights"
+    )
+    with pytest.raises(InputError, match=line):
+        split_module(text, "net")

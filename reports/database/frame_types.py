@@ -16,7 +16,7 @@ _NAMED = {
         all_models alone asked attempt attempted attempted_ops attempted_uses bad bad_ops bad_uses both_ops both_uses
         build_failed cycles cycles_before cycles_now cycles_of_all_uses depth dram_peak_bytes export_failed expected_ops
         failing_ops fixes flaky_ops framework_missing host_ops l1_peak_bytes model_count
-        models_missing module_ops newest news nights_ago not_attempted now_bad ops position
+        models_missing module_ops newest news nights_ago not_attempted not_run now_bad ops position
         prepare_failed ran rank right_before right_now right_ops right_uses right_uses_before right_uses_now
         structural uses whole""",
     NUMBER: """

@@ -11,7 +11,9 @@ import sqlalchemy as sa
 from opscope.reports.database.schema import METADATA, count, text
 from opscope.reports.records.columns import Utc
 
-LEDGER = ("asked", "ran", "build_failed", "export_failed", "prepare_failed", "framework_missing", "models_missing")
+LEDGER = (
+    "asked", "ran", "build_failed", "export_failed", "prepare_failed", "framework_missing", "not_run", "models_missing",
+)  # fmt: skip
 """Columns of the ledger of models: the first is the sum of the others."""
 
 

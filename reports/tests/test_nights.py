@@ -66,7 +66,7 @@ def test_the_ledger_of_models_adds_up(url: str, tmp_path: Path) -> None:
     )
     night_record = record(1, models=("a", "b", "c", "d"))
     publish(shard_run(tmp_path, night_record, 1, {"add": Op(uses={"a": 1})}, failed=failed), url)
-    assert rows(url, f"SELECT {', '.join(LEDGER)} FROM night_series") == [(4, 1, 1, 0, 0, 1, 1)]
+    assert rows(url, f"SELECT {', '.join(LEDGER)} FROM night_series") == [(4, 1, 1, 0, 0, 1, 0, 1)]
     assert rows(url, "SELECT model, outcome, reason FROM night_models ORDER BY model") == [
         ("a", "ran", ""), ("b", "build_failed", "it broke"), ("c", "framework_missing", "it broke"),
         ("d", "missing", ""),

@@ -75,9 +75,18 @@ def parse(source: str | bytes, where: str = "module", path: Path | None = None) 
         raise InputError(where, _FORMS, "an empty text" if not data else "blanks only", "another file")
     with context():
         try:
-            return ir.Module.parse(text) if path is None else ir.Module.parseFile(str(path))
+            return ir.Module.parse(text) if path is None or not _is_unicode(path) else ir.Module.parseFile(str(path))
         except ir.MLIRError as error:
             raise _refused(str(error), where, text) from error
+
+
+def _is_unicode(path: Path) -> bool:
+    """Whether the name of a file is text: MLIR's bindings take no other."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _parse_bytecode(data: bytes, where: str) -> Module:

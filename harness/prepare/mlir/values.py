@@ -38,6 +38,14 @@ DTYPES: dict[str, Any] = {
 """numpy type of each MLIR element type that has one."""
 
 
+class ResourceError(ValueError):
+    """A constant whose values are not in its file as its type says; `expected` and `got` in words."""
+
+    def __init__(self, name: str, expected: str, got: str) -> None:
+        super().__init__(f"{name}: expected {expected}, got {got}")
+        self.name, self.expected, self.got = name, expected, got
+
+
 def tensor_desc(type_: ir.Type) -> TensorDesc:
     """Shape and element type of a tensor type; other types (token, tuple) as shape () and their text."""
     if isinstance(type_, ir.RankedTensorType):
@@ -69,7 +77,8 @@ def literal_of(op: ir.Operation) -> str:
 
 
 def constant_array(op: ir.Operation) -> np.ndarray | None:
-    """The value of a constant op, read-only, a splat as a zero-stride view; None if numpy has no such type."""
+    """The value of a constant op, read-only, a splat as a zero-stride view; None if numpy has no such type. Raises
+    ResourceError."""
     type_: Any = op.results[0].type
     if not_a_static_tensor(type_):
         return None
@@ -106,13 +115,19 @@ def _literal(attr: ir.Attribute) -> str:
     return re.sub(r"^dense<|> : tensor<.*$", "", str(attr), flags=re.DOTALL)
 
 
-def _resource_array(op: ir.Operation) -> np.ndarray | None:
-    """The value of a constant kept as a resource of its file; None if the file does not hold it. The bindings
-    give no bytes, only the printed module does: after 4 bytes of alignment, in hex."""
+def _resource_array(op: ir.Operation) -> np.ndarray:
+    """The value of a constant kept as a resource of its file. The bindings give no bytes, only the printed module
+    does: after 4 bytes of alignment, in hex. Raises ResourceError if it is missing or of another size."""
     module = ir.Module.create(ir.Location.unknown(op.context))
     op.clone(ir.InsertionPoint(module.body))
     match = re.search(r':\s*"0x([0-9A-Fa-f]*)"', str(module.operation.get_asm(print_generic_op_form=True)))
-    return _from_bytes(np.frombuffer(bytes.fromhex(match[1]), np.uint8)[4:], op.results[0].type) if match else None
+    type_, name = op.results[0].type, str(op.attributes["value"]).partition(" : ")[0]
+    data = None if match is None else np.frombuffer(bytes.fromhex(match[1]), np.uint8)[4:]
+    array = None if data is None else _from_bytes(data, type_)
+    if array is None:
+        got = "no values in the file" if data is None else f"{data.size} bytes"
+        raise ResourceError(name, f"the values of {type_}", got)
+    return array
 
 
 def is_splat(array: np.ndarray) -> bool:
@@ -134,6 +149,8 @@ def _from_bytes(data: np.ndarray, type_: Any) -> np.ndarray | None:
     name = str(type_.element_type)
     dtype, shape = np.dtype(DTYPES[name]), _extents(type_)
     if name in ("i2", "i4"):
+        if data.size != int(np.prod(shape)):
+            return None
         half = 1 << (int(name[1:]) - 1)
         values = ((data.astype(np.int8) & (2 * half - 1)) ^ half) - half
         return _read_only(values.astype(dtype).reshape(shape))

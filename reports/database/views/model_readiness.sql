@@ -1,5 +1,5 @@
 -- How close each model is to running whole, night by night. A model that was expected and is missing has a row too.
---   outcome: `ran`, `build_failed`, `export_failed`, `prepare_failed`, `framework_missing` or `missing`
+--   outcome: `ran`, `build_failed`, `export_failed`, `prepare_failed`, `framework_missing`, `not_run` or `missing`
 --   reason: why it did not run
 --   ops: its unique ops = right_ops + bad_ops + not_attempted
 --   right_ops: ops whose numbers are right, on the device or on the host

@@ -1,0 +1,57 @@
+"""The time and memory that the preparation of one model may take, and what ends only that model."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from opscope.base.children.ending import Cause, Ending
+from opscope.base.machine import memory_limit
+from opscope.harness.record.errors import InputError
+
+SECONDS = 900.0
+"""Default of --prepare-timeout."""
+EXPORT = "export"
+"""The first step: the exporter, or the reading of a StableHLO file."""
+
+
+class ModelRefused(InputError):  # noqa: N818 - the outcome of one model, not an error of ours
+    """Bad input that is one model's: the other models run."""
+
+
+class BudgetSpent(Exception):  # noqa: N818 - the outcome of one model, not an error of ours
+    """The run's --budget ended while a model was prepared, or before; the text is the step that it had reached."""
+
+
+class Allowance:
+    """What is left for a model that is being prepared, and the step that it is at."""
+
+    def __init__(self, seconds: float = SECONDS, memory: int | None = None, until: float | None = None) -> None:
+        """The time begins now. `until` is the time (time.time) at which the run's budget ends."""
+        self.seconds, self.memory = seconds, memory_limit(memory)
+        self._end = time.monotonic() + seconds
+        self._budget_end = None if until is None else time.monotonic() + until - time.time()
+        self.step = EXPORT
+
+    def left(self) -> float:
+        """Seconds that are left, not below zero."""
+        end = self._end if self._budget_end is None else min(self._end, self._budget_end)
+        return max(0.0, end - time.monotonic())
+
+    @property
+    def budget_is_spent(self) -> bool:
+        """Whether the run's budget ended before the model's own time."""
+        return self._budget_end is not None and self._budget_end < self._end and not self.left()
+
+    def note(self, event: dict[str, Any]) -> None:
+        """Takes a child's event, which may begin another step."""
+        if event.get("event") == "stage":
+            self.step = str(event["stage"])
+
+    def reason(self, ending: Ending, at: str, line: str) -> str:
+        """Why a child gave no result: what ended it, at which step (`at`), and what it printed last."""
+        if ending.cause is Cause.TIMEOUT:
+            return f"timeout at {at}: more than {self.seconds:g} s for all steps of the model; try --prepare-timeout"
+        if ending.cause is Cause.MEMORY:
+            return f"memory at {at}: {ending.text}; try --prepare-memory"
+        return f"{ending.kind} at {at}: {line[:200] or 'no output'}"
