@@ -80,8 +80,13 @@ class IoDesc:
     outputs: tuple[TensorDesc, ...]
 
 
-def stablehlo_to_ttir(module: Source, options: CompileOptions | None = None) -> ModuleOp:
-    """Compiles a StableHLO module to TTIR. Raises StageFailure, CompilerInputError."""
+def stablehlo_to_ttir(
+    module: Source, options: CompileOptions | None = None, system_desc: SystemDesc | None = None
+) -> ModuleOp:
+    """Compiles a StableHLO module to TTIR. Raises StageFailure, CompilerInputError.
+
+    The board only decides what is left to the host, where `options` allow that (n150 by default).
+    """
     from opscope.compiler.ir import door
     from opscope.compiler.pipelines.pipeline import run, ttir_passes
 
@@ -89,7 +94,8 @@ def stablehlo_to_ttir(module: Source, options: CompileOptions | None = None) -> 
     with _stage(STAGES[0]):
         parsed = door.read(_bytes_or_text(module))
         _dump(options, "0-stablehlo", lambda: parsed)
-        run(ttir_passes(options.unsupported_types), parsed)
+        board = (system_desc or load_board("n150")).board
+        run(ttir_passes(options.unsupported_types, board), parsed)
         _dump(options, "1-ttir", lambda: parsed)
         return parsed
 
@@ -132,7 +138,11 @@ def ttir_to_ttnn(ttir: ModuleOp, system_desc: SystemDesc, options: CompileOption
     options = options or CompileOptions()
     with _stage(STAGES[1]):
         module = ttir.clone()
-        run(ttnn_passes(system_desc.board, options), module, before=ttir_passes(options.unsupported_types))
+        run(
+            ttnn_passes(system_desc.board, options),
+            module,
+            before=ttir_passes(options.unsupported_types, system_desc.board),
+        )
         _dump(options, "2-ttnn", lambda: module)
         return module
 
@@ -176,7 +186,7 @@ def piece_module(text: str) -> ModuleOp:
 
 def compile(module: Source, system_desc: SystemDesc, options: CompileOptions | None = None) -> bytes:
     """Compiles a StableHLO module to a binary, in all three steps. Raises StageFailure, CompilerInputError."""
-    ttir = stablehlo_to_ttir(module, options)
+    ttir = stablehlo_to_ttir(module, options, system_desc)
     return ttnn_to_flatbuffer(ttir_to_ttnn(ttir, system_desc, options), system_desc, options)
 
 
@@ -185,7 +195,7 @@ def pipeline(options: CompileOptions | None = None, system_desc: SystemDesc | No
     from opscope.compiler.pipelines.pipeline import spell, ttir_passes, ttnn_passes
 
     board, options = (system_desc or load_board("n150")).board, options or CompileOptions()
-    return spell((*ttir_passes(options.unsupported_types), *ttnn_passes(board, options)))
+    return spell((*ttir_passes(options.unsupported_types, board), *ttnn_passes(board, options)))
 
 
 def planned_binaries(compilation: Compilation) -> tuple[bytes, bytes]:

@@ -66,5 +66,11 @@ def pack(value: np.ndarray, desc: TensorDesc, *, moved: bool = False, dst_format
 
 def _lossy(desc: TensorDesc) -> bool:
     """Whether the tensor's element type does not fit its data format."""
-    lossless = {"f32": ("Float32",), "bf16": ("Float32", "Float16_b"), "f16": ("Float32", "Float16")}
+    lossless = {
+        "f32": ("Float32",),
+        "bf16": ("Float32", "Float16_b"),
+        "f16": ("Float32", "Float16"),
+        "f8E4M3FN": ("Float32", "Float16", "Float16_b", "Fp8_e4m3"),
+        "f8E5M2": ("Float32", "Float16", "Float16_b", "Fp8_e5m2", "Lf8"),
+    }
     return desc.data_format not in lossless.get(desc.element_type, ())

@@ -107,14 +107,19 @@ class _Formats:
         elif self.forced is not None and data_format.is_float:
             data_format = self.forced
         if data_format.name not in self.system.formats:
-            message = f"expected a format that {self.system.arch} has, got {data_format.name} for {element}"
+            way_out = "; try --data-format Float16_b" if data_format.is_float else ""
+            message = f"expected a format that {self.system.arch} has, got {data_format.name} for {element}{way_out}"
             raise StageFailure(STAGE, user, message, kind="never")
         return data_format
 
     def holds(self, value: SSAValue) -> bool:
         """Whether the device has a format for the elements of a value."""
         row = ELEMENT_TYPES.get(str(cast(TensorType, value.type).element_type))
-        return row is not None and row.data_format is not None
+        if row is None or row.data_format is None:
+            return False
+        data_format = number_format(row.data_format)
+        forced = self.forced is not None and data_format.is_float
+        return forced or data_format.name in self.system.formats
 
     def check_dst(self, element: str, user: str) -> None:
         """Raises StageFailure (never) if the board's Dst cannot hold a datum of type `element`, as computing needs.

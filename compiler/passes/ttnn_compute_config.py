@@ -51,8 +51,9 @@ class TtnnComputeConfig(ModulePass):
             formats = [number_format(x.data_type) for x in encodings if x is not None]
             if any(f.is_float for f in formats):
                 # With 16 bits Dst has either 5 or 8 bits of exponent: a kernel between the two needs all 32.
-                mixed = len({f.exponent_bits for f in formats if f.is_float}) > 1
-                wide = inner.ROW.matrix or mixed or any(f.name == "Float32" for f in formats)
+                mixed = len({f.register_exponent_bits for f in formats if f.is_float}) > 1
+                # tt-metal demands a wide Dst for FP8 with 4 exponent bits (Blackhole).
+                wide = inner.ROW.matrix or mixed or any(f.name in ("Float32", "Fp8_e4m3") for f in formats)
                 enough = _sufficient_fidelity(inner, fidelity) if self.fewest_phases else fidelity
                 inner.properties["compute_config"] = configs[wide and wide_dst, enough]
 

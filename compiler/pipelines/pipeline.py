@@ -41,13 +41,13 @@ if TYPE_CHECKING:
     from opscope.compiler.options import CompileOptions
 
 
-def ttir_passes(unsupported_types: str = "fail") -> tuple[ModulePass, ...]:
+def ttir_passes(unsupported_types: str = "fail", board: str = "n150") -> tuple[ModulePass, ...]:
     """Returns the passes of stage `stablehlo-to-ttir`. Raises CompilerInputError for an unknown word."""
     if unsupported_types not in UNSUPPORTED_TYPES:
         raise CompilerInputError(
             f"unsupported types: expected {' or '.join(UNSUPPORTED_TYPES)}, got {unsupported_types!r}"
         )
-    host = (StablehloHostFallback(),) if unsupported_types == "fallback" else ()
+    host = (StablehloHostFallback(board=board),) if unsupported_types == "fallback" else ()
     return (
         LegalizeStablehloCompositeToTtir(),
         Inline(),

@@ -39,6 +39,8 @@ class NumberFormat:
     """Explicit fraction bits; of a block format: magnitude bits (it has no hidden one)."""
     on_device: bool = True
     """Whether tensors can be held in it in L1 or DRAM."""
+    code: int | None = None
+    """Number of the format in Tenstorrent's `DataFormat`, as tt-budabackend and tt-metal write it; None: has none."""
 
     @property
     def tile_bytes(self) -> int:
@@ -63,6 +65,18 @@ class NumberFormat:
         """
         return np.dtype(np.float32) if self.is_float else np.dtype(f"{self.kind}{self.bits}")
 
+    @property
+    def register_exponent_bits(self) -> int:
+        """Exponent bits of a datum in SrcA, SrcB and a 16-bit Dst: 5 for formats held as FP16, else 8."""
+        return 5 if 0 < self.exponent_bits <= 5 else 8
+
+    @property
+    def is_ieee(self) -> bool:
+        """Whether it has infinities and NaN. Formats with fewer than 8 exponent bits have neither: their highest
+        exponent is a binade like the others (tt-isa-documentation, FloatBitPatterns.md).
+        """
+        return self.kind == "float" and self.exponent_bits == 8
+
     def datum_bytes(self) -> float:
         """Average bytes per datum in a row-major buffer of this format."""
         return self.tile_bytes / (TILE * TILE)
@@ -71,21 +85,27 @@ class NumberFormat:
 FORMATS: dict[str, NumberFormat] = {
     f.name: f
     for f in (
-        NumberFormat("Float32", "f32", "float", 32, 8, 23),
-        NumberFormat("Tf32", "", "float", 32, 8, 10, on_device=False),
-        NumberFormat("Float16", "f16", "float", 16, 5, 10),
-        NumberFormat("Float16_b", "bf16", "float", 16, 8, 7),
-        NumberFormat("Bfp8", "bfp_f8", "block", 8, 5, 7),
-        NumberFormat("Bfp8_b", "bfp_bf8", "block", 8, 8, 7),
-        NumberFormat("Bfp4", "bfp_f4", "block", 4, 5, 3),
-        NumberFormat("Bfp4_b", "bfp_bf4", "block", 4, 8, 3),
-        NumberFormat("Bfp2", "bfp_f2", "block", 2, 5, 1),
-        NumberFormat("Bfp2_b", "bfp_bf2", "block", 2, 8, 1),
-        NumberFormat("Int32", "si32", "int", 32),
-        NumberFormat("Int8", "", "int", 8),
-        NumberFormat("UInt32", "u32", "uint", 32),
-        NumberFormat("UInt16", "u16", "uint", 16),
-        NumberFormat("UInt8", "u8", "uint", 8),
+        NumberFormat("Float32", "f32", "float", 32, 8, 23, code=0),
+        NumberFormat("Tf32", "", "float", 32, 8, 10, on_device=False, code=4),
+        NumberFormat("Float16", "f16", "float", 16, 5, 10, code=1),
+        NumberFormat("Float16_b", "bf16", "float", 16, 8, 7, code=5),
+        NumberFormat("Lf8", "lf8", "float", 8, 5, 2, code=10),
+        NumberFormat("Fp8_e5m2", "f8e5m2", "float", 8, 5, 2, code=10),
+        NumberFormat("Fp8_e4m3", "f8e4m3", "float", 8, 4, 3, code=0x1A),
+        NumberFormat("Bfp8", "bfp_f8", "block", 8, 5, 7, code=2),
+        NumberFormat("Bfp8_b", "bfp_bf8", "block", 8, 8, 7, code=6),
+        NumberFormat("Bfp4", "bfp_f4", "block", 4, 5, 3, code=3),
+        NumberFormat("Bfp4_b", "bfp_bf4", "block", 4, 8, 3, code=7),
+        NumberFormat("Bfp2", "bfp_f2", "block", 2, 5, 1, code=11),
+        NumberFormat("Bfp2_b", "bfp_bf2", "block", 2, 8, 1, code=15),
+        NumberFormat("Int32", "si32", "int", 32, code=8),
+        NumberFormat("Int8", "", "int", 8, code=14),
+        NumberFormat("UInt32", "u32", "uint", 32, code=24),
+        NumberFormat("UInt16", "u16", "uint", 16, code=9),
+        NumberFormat("UInt8", "u8", "uint", 8, code=30),
+        NumberFormat("RawUInt32", "", "uint", 32, code=0xF2),
+        NumberFormat("RawUInt16", "", "uint", 16, code=0xF1),
+        NumberFormat("RawUInt8", "", "uint", 8, code=0xF0),
         NumberFormat("Int64", "", "int", 64, on_device=False),
         NumberFormat("UInt64", "", "uint", 64, on_device=False),
         NumberFormat("Float64", "", "host", 64, on_device=False),
@@ -95,17 +115,24 @@ FORMATS: dict[str, NumberFormat] = {
     )
 }
 """Every format, by TT-Buda's name. `Tf32` lives only in the matrix unit's source registers; 64 bits, and bytes
-that hold a narrower float or integer, only on the host."""
+that hold a narrower float or integer, only on the host. `Lf8` and `Fp8_e5m2` are one format with an old and a new
+name. `RawUInt8`, `RawUInt16` and `RawUInt32` are bits that nothing converts, such as the encoded tiles of a sparse
+matrix. tt-mlir has no word for 8-bit floats; ours are `lf8`, `f8e5m2` and `f8e4m3`."""
+
+INVALID = "Invalid"
+"""What the back end calls a tensor without a format (code 0xFF): a name, never a format."""
 
 _ALIASES = {f.ttcore.lower(): f.name for f in FORMATS.values() if f.ttcore}
 _ALIASES |= {f.name.lower(): f.name for f in FORMATS.values()}
 _ALIASES |= {"float16b": "Float16_b", "bfp8b": "Bfp8_b", "bfp4b": "Bfp4_b", "bfp2b": "Bfp2_b", "tf32": "Tf32"}
-_ALIASES |= {"rawuint32": "UInt32", "rawuint8": "UInt8", "bfloat16": "Float16_b", "float32": "Float32"}
+_ALIASES |= {"bfloat16": "Float16_b", "float32": "Float32"}
 
 
 def number_format(name: str) -> NumberFormat:
     """The format called `name` in either vocabulary, case ignored. Raises ValueError with the closest names."""
     alias = _ALIASES.get(name.lower())
+    if name.lower() == INVALID.lower():
+        raise ValueError(f"data format: expected a format, got {name!r}, which names none; try {', '.join(FORMATS)}")
     if alias is None:
         near = difflib.get_close_matches(name.lower(), _ALIASES, n=3, cutoff=0.4)
         hint = ", ".join(dict.fromkeys(_ALIASES[n] for n in near)) or ", ".join(FORMATS)
@@ -128,7 +155,7 @@ class ElementType:
 
 _NO_64 = "the device's registers hold at most 32 bits per datum"
 _NO_COMPLEX = "the device has no complex numbers"
-_NO_FP8 = "the device's unpackers have no {} (only block formats with a shared exponent)"
+_NO_FP8 = "the device's unpackers have no {} (of the 8-bit floats only E4M3FN and E5M2, and not on every board)"
 _NO_SUB_BYTE = "the device has no integers narrower than 8 bits"
 
 
@@ -145,6 +172,8 @@ def _element_types() -> dict[str, ElementType]:
         ("ui16", np.uint16, "UInt16", ""),
         ("ui8", np.uint8, "UInt8", ""),
         ("i1", np.bool_, "UInt8", ""),
+        ("f8E4M3FN", ml_dtypes.float8_e4m3fn, "Fp8_e4m3", ""),
+        ("f8E5M2", ml_dtypes.float8_e5m2, "Lf8", ""),
         ("f64", np.float64, None, _NO_64),
         ("i64", np.int64, None, _NO_64),
         ("ui64", np.uint64, None, _NO_64),
@@ -156,7 +185,7 @@ def _element_types() -> dict[str, ElementType]:
         ("ui2", ml_dtypes.uint2, None, _NO_SUB_BYTE),
     ]
     f8 = {
-        "f8E4M3FN": "float8_e4m3fn", "f8E5M2": "float8_e5m2", "f8E4M3B11FNUZ": "float8_e4m3b11fnuz",
+        "f8E4M3B11FNUZ": "float8_e4m3b11fnuz",
         "f8E4M3FNUZ": "float8_e4m3fnuz", "f8E5M2FNUZ": "float8_e5m2fnuz", "f8E4M3": "float8_e4m3",
         "f8E3M4": "float8_e3m4", "f8E8M0FNU": "float8_e8m0fnu", "f4E2M1FN": "float4_e2m1fn",
         "f6E2M3FN": "float6_e2m3fn", "f6E3M2FN": "float6_e3m2fn",

@@ -14,7 +14,9 @@ from opscope.compiler.dialects.ttnn_layout import host_layout, layout_of, tile_l
 from opscope.compiler.errors import CompilerInputError, StageFailure
 from opscope.compiler.ops.row import TABLE
 from opscope.compiler.passes.ttir_to_ttnn import NOT_COMPUTING
+from opscope.compiler.target.formats import host_dtype
 from opscope.compiler.tests import programs
+from opscope.simulator.api import Device
 
 
 def to_ttnn(function, *args, board="n150", **options):
@@ -78,7 +80,7 @@ def test_data_format_applies_to_floats_only():
     assert not any(data == "bfp_bf8" for element, data in formats if element == "i32")
 
 
-@pytest.mark.parametrize("element", ["f64", "i64", "ui64", "f8E4M3FN", "i4"])
+@pytest.mark.parametrize("element", ["f64", "i64", "ui64", "f8E4M3", "i4"])
 def test_types_that_the_hardware_has_not_are_never(element):
     source = programs.module(
         f"%0 = stablehlo.add %a, %a : tensor<4x{element}>\n return %0 : tensor<4x{element}>",
@@ -89,6 +91,35 @@ def test_types_that_the_hardware_has_not_are_never(element):
     assert (caught.value.stage, caught.value.kind, caught.value.op) == ("ttir-to-ttnn", "never", "ttir.add")
     assert element in caught.value.message
     assert "the device" in caught.value.message
+
+
+FP8 = {"e150": ["f8E5M2"], "n150": ["f8E5M2"], "n300": ["f8E5M2"], "p150": ["f8E4M3FN", "f8E5M2"]}
+"""8-bit floats that a board holds (docs/compiler.md has the table and its sources)."""
+
+
+@pytest.mark.parametrize(("board", "element"), [(b, e) for b in FP8 for e in ("f8E4M3FN", "f8E5M2")])
+def test_8_bit_floats_compile_and_run_where_the_board_has_them(board, element):
+    source = programs.module(
+        f"%0 = stablehlo.add %a, %b : tensor<33x40x{element}>\n return %0 : tensor<33x40x{element}>",
+        f"(%a: tensor<33x40x{element}>, %b: tensor<33x40x{element}>) -> tensor<33x40x{element}>",
+    )
+    system, dtype = api.load_board(board), host_dtype(element)
+    if element not in FP8[board]:
+        with pytest.raises(StageFailure, match=f"expected a format that .* has, got Fp8_e4m3 for {element}") as caught:
+            api.compile(source, system)
+        assert caught.value.kind == "never"
+        data = api.compile(source, system, api.CompileOptions(unsupported_types="fallback"))
+        assert api.ran_on(data) == "host"
+    else:
+        data = api.compile(source, system, api.CompileOptions(unsupported_types="fallback"))
+        assert api.ran_on(data) == "simulator"
+    a, b = (np.abs(programs.random((33, 40), seed)).astype(dtype) for seed in (1, 2))
+    (got,) = Device(board).load(data).run([a, b]).outputs
+    assert got.dtype == dtype
+    exact, smallest = a.astype(np.float32) + b.astype(np.float32), float(ml_dtypes.finfo(dtype).tiny)
+    unit = 2.0 ** (np.floor(np.log2(np.maximum(exact, smallest))) - ml_dtypes.finfo(dtype).nmant)
+    # One unit is cut by the packer, and operands below the smallest normal are zero.
+    assert (np.abs(got.astype(np.float32) - exact) <= unit + 2 * smallest).all()
 
 
 @pytest.mark.parametrize("name", ["bfp9", "Int32", "Tf32"])

@@ -117,6 +117,7 @@ def _numerics(op: Operation) -> Numerics:
     dst = "Float32"
     if config.fp32_dest_acc_en.data != "true":
         encodings = [layout.layout_of(v) for v in [*op.operands, *op.results]]
-        exponents = {number_format(x.data_type).exponent_bits for x in encodings if x is not None}
+        formats = [number_format(x.data_type) for x in encodings if x is not None]
+        exponents = {data_format.register_exponent_bits for data_format in formats if data_format.is_float}
         dst = "Float16" if 5 in exponents and 8 not in exponents else "Float16_b"
     return Numerics(fidelity=layout.FIDELITIES[config.math_fidelity.data], dst_format=dst)

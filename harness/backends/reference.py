@@ -101,7 +101,7 @@ def _to_ttir(job: Job, board: SystemDesc) -> None:
 
     options = _compile_options(job)
     job.pipeline = pipeline(options, board)
-    job.state[Stage.STABLEHLO_TO_TTIR] = stablehlo_to_ttir(job.module, options)
+    job.state[Stage.STABLEHLO_TO_TTIR] = stablehlo_to_ttir(job.module, options, board)
 
 
 def _to_ttnn(job: Job, board: SystemDesc) -> None:
@@ -220,7 +220,7 @@ def float_format_of(board: SystemDesc, requested: str | None) -> str | None:
     """Returns the board's name for a float format, given in upper or lower case; None for each tensor's own type."""
     if requested is None:
         return None
-    format_of_name = {name.lower(): name for name in board.formats if not name.startswith(("Int", "UInt"))}
+    format_of_name = {name.lower(): name for name in board.formats if not name.startswith(("Int", "UInt", "Raw"))}
     if requested.lower() not in format_of_name:
         expected = f"a float format of {board.board}"
         raise InputError("--data-format", expected, f"'{requested}'", closest(requested, format_of_name.values()))

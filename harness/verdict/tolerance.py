@@ -20,7 +20,7 @@ from opscope.base.op_families import DATA_MOVEMENT
 from opscope.harness.record.records import TensorDesc
 from opscope.harness.verdict.target import Target
 
-VERSION = 2
+VERSION = 3
 REFERENCE_INNER = 2304
 """Inner size K that the start values hold for; above it they grow with sqrt(K / 2304)."""
 DEFAULT_PCC = 0.99
@@ -61,7 +61,8 @@ _ROWS = (
     Tolerance("Bfp8", 3e-2, block=True, saturates_at=_LARGE),
     Tolerance("Bfp4", 0.5, 0.94, block=True, saturates_at=_LARGE),
     Tolerance("Bfp2", 0.7, 0.7, block=True, saturates_at=_LARGE),
-    Tolerance("Float8", 0.1, 0.99),
+    # The packer cuts FP8's mantissa: 0.098 of E5M2, 0.051 of E4M3 on normal values.
+    Tolerance("Float8", 0.15, 0.99),
     Tolerance("Float32 matrix HiFi4", 4e-3, 0.9999, truncates=True),
     Tolerance("Float32 matrix HiFi3", 4e-3, 0.9999, truncates=True),
     Tolerance("Float32 matrix HiFi2", 2e-2),
@@ -109,7 +110,10 @@ FORMULA_MARGIN = 16
 _FLOAT32_ULP = 2.0**-23
 
 _FORMAT_OF = {"f64": "Float64", "f32": "Float32", "bf16": "Float16_b", "f16": "Float16"}
-_ROW_OF_FORMAT = {"Tf32": "Float32 matrix HiFi4", "Bfp8_b": "Bfp8", "Bfp4_b": "Bfp4", "Bfp2_b": "Bfp2"}
+_ROW_OF_FORMAT = {
+    "Tf32": "Float32 matrix HiFi4", "Bfp8_b": "Bfp8", "Bfp4_b": "Bfp4", "Bfp2_b": "Bfp2",
+    "Lf8": "Float8", "Fp8_e5m2": "Float8", "Fp8_e4m3": "Float8",
+}  # fmt: skip
 _LOSSLESS = {"Float32": {"f32", "bf16", "f16"}, "Float16_b": {"bf16"}, "Float16": {"f16"}, "Float64": set(_FORMAT_OF)}
 
 

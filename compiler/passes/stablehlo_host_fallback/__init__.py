@@ -22,6 +22,7 @@ from opscope.compiler.ir.text import to_text
 from opscope.compiler.passes.stablehlo_host_fallback import spelling
 from opscope.compiler.passes.stablehlo_host_fallback.choice import choose
 from opscope.compiler.passes.stablehlo_to_ttir.regions import captured
+from opscope.compiler.target.system_desc import DEFAULT_BOARD, load_board
 
 
 @dataclass(frozen=True)
@@ -29,13 +30,19 @@ class StablehloHostFallback(ModulePass):
     """Moves ops whose types the device lacks to the host."""
 
     name = "stablehlo-host-fallback"
+    board: str = DEFAULT_BOARD["wormhole_b0"]
+    """Whose formats count: 8-bit floats are held by some boards."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Rewrites the entry function, and marks the module as one whose interface may have any host type."""
         op.attributes[FALLBACK] = UnitAttr()
+        try:
+            formats = frozenset(load_board(self.board).formats)
+        except ValueError as error:
+            raise CompilerInputError(str(error)) from error
         for func in functions(op):
             _check(func)
-            chosen = choose(op, func, outline)
+            chosen = choose(op, func, outline, formats)
             if chosen:
                 outline(func, chosen)
 

@@ -32,10 +32,13 @@ PATIENCE = 8
 """Trials that look for the fewest ops; after these, all remaining ops go to the host at once."""
 
 
-def choose(module: ModuleOp, func: FuncOp, outline: Outline) -> set[int]:
-    """Returns the numbers (places in the function's block) of the ops that the host must compute; changes nothing."""
+def choose(module: ModuleOp, func: FuncOp, outline: Outline, formats: frozenset[str]) -> set[int]:
+    """Returns the numbers (places in the function's block) of the ops that the host must compute; changes nothing.
+
+    `formats` are those of the board.
+    """
     (*ops, _) = func.body.blocks[0].ops
-    chosen = {number for number, op in enumerate(ops) if _needs_host(op)}
+    chosen = {number for number, op in enumerate(ops) if _needs_host(op, formats)}
     wide = {number for number, op in enumerate(ops) if not is_collective(op) and any(_is_wide(v) for v in _values(op))}
     trials = 0
     while wide - chosen and (left := _left_on_trial(module, chosen, outline) & wide - chosen):
@@ -74,15 +77,15 @@ def is_collective(op: Operation) -> bool:
     return bool(rows) and rows[0].group == "collective"
 
 
-def _needs_host(op: Operation) -> bool:
-    """Whether an op has a type that no device format represents, or calls code that only the host has."""
+def _needs_host(op: Operation, formats: frozenset[str]) -> bool:
+    """Whether an op has a type that no format of the board represents, or calls code that only the host has."""
     if is_collective(op):
         return False
     if op.name == "stablehlo.custom_call" and (row := find(target_of(op))) is not None and row.way == "host":
         return True
     for value in _values(op):
         row = ELEMENT_TYPES.get(str(_element(value)))
-        if row is not None and row.data_format is None and not _is_wide(value):
+        if row is not None and row.data_format not in formats and not _is_wide(value):
             return True
     return False
 

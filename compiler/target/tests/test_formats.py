@@ -42,6 +42,18 @@ def test_both_vocabularies_name_the_same_format() -> None:
             assert number_format(fmt.ttcore) is fmt
     with pytest.raises(ValueError, match=r"got 'bfp9'; try .*Bfp8"):
         number_format("bfp9")
+    for name in ("Invalid", "invalid"):
+        with pytest.raises(ValueError, match=f"expected a format, got '{name}', which names none; try Float32"):
+            number_format(name)
+
+
+def test_codes_are_those_of_the_back_end() -> None:
+    """tt-budabackend and tt-metal, `DataFormat`; buda.md 6."""
+    codes = {f.name: f.code for f in FORMATS.values() if f.code is not None}
+    assert codes["Lf8"] == codes["Fp8_e5m2"] == 10
+    assert (codes["Fp8_e4m3"], codes["UInt8"], codes["RawUInt8"], codes["RawUInt32"]) == (0x1A, 30, 0xF0, 0xF2)
+    assert len(set(codes.values())) == len(codes) - 1, "only the two names of FP8 share one"
+    assert not any(code == 0xFF for code in codes.values()), "0xFF is Invalid"
 
 
 def test_every_element_type_has_a_format_or_a_reason() -> None:
