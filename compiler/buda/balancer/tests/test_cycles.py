@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import statistics
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from opscope.compiler.buda.balancer.cycles.formulas import Work
 from opscope.compiler.buda.balancer.cycles.weights import BY_ARCH, weights
 from opscope.compiler.buda.balancer.tests import graphs
 from opscope.compiler.buda.graph import FIDELITIES
+from opscope.compiler.buda.placer import dram
 from opscope.compiler.buda.sparse_pattern import SparseShare
 from opscope.compiler.target.formats import number_format
 
@@ -48,6 +50,24 @@ def test_every_op_has_weights_that_always_apply() -> None:
     for arch, sets in BY_ARCH.items():
         for op in sets:
             assert weights(arch, op, frozenset())
+
+
+@pytest.mark.parametrize(
+    ("table", "digest"),
+    [
+        (BY_ARCH["grayskull"], "f8e2155f9bdff094"),
+        (BY_ARCH["wormhole_b0"], "e1168a827572ef0e"),
+        (sparse._TABLE, "75978b7d2cdaf06f"),
+        (sparse.FIDELITY_WEIGHT, "d5a5bdde53c53ce4"),
+        (dram.WORKERS, "09e4b95b4e9f037f"),
+        (dram.DRAM_TILES, "15c87ce0c0565a9f"),
+        (dram.SIZE, "bc98bde15d112c63"),
+    ],
+    ids=["grayskull", "wormhole_b0", "sparse", "fidelity", "workers", "ports", "size"],
+)
+def test_a_transcribed_table_changes_only_on_purpose(table: object, digest: str) -> None:
+    """Checksums of figures copied from TT-Buda's and tt-umd's files, which no formula here could prove wrong."""
+    assert hashlib.sha256(repr(table).encode()).hexdigest()[:16] == digest
 
 
 def test_more_phases_and_more_steps_cost_more() -> None:

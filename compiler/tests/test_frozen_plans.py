@@ -1,0 +1,13 @@
+"""Plans of small graphs stay as they were looked at: a change of policy, limit or netlist has to be meant."""
+
+from __future__ import annotations
+
+import pytest
+
+from opscope.compiler.tests.frozen_plans import CASES, lines, sections
+
+
+@pytest.mark.parametrize("case", CASES, ids=", ".join)
+def test_the_plan_is_the_frozen_one(case: tuple[str, str, str]) -> None:
+    """Where it is not, and the change is right: `python -m opscope.compiler.tests.frozen_plans --update`."""
+    assert list(lines(*case)) == sections()[", ".join(case)]

@@ -1,0 +1,165 @@
+"""Ranges of integers, against every value that NumPy's arithmetic can give."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+
+from opscope.compiler import api
+from opscope.compiler.ir.functions import functions
+from opscope.compiler.passes.ttir_narrow_indices.ranges import Range, Ranges, is_source
+from opscope.compiler.target.formats import INDEX_LIMIT
+from opscope.compiler.tests import programs
+
+
+def value(body: str, result: str = "tensor<2xi64>", signature: str = "") -> Any:
+    """The value `%r` in ttir."""
+    text = programs.module(f"{body}\nreturn %r : {result}", f"({signature}) -> {result}")
+    main = next(iter(functions(api.stablehlo_to_ttir(text))))
+    return main.body.blocks[0].last_op.operands[0]  # type: ignore[union-attr]
+
+
+def bounds(body: str, result: str = "tensor<2xi64>", signature: str = "", saturated: bool = False) -> Range:
+    return Ranges(saturated).of(value(body, result, signature))
+
+
+def constant(name: str, low: int, high: int, kind: str = "i64") -> str:
+    return f"%{name} = stablehlo.constant dense<[{low}, {high}]> : tensor<2x{kind}>\n"
+
+
+def divided(a: int, b: int) -> int:
+    return -1 if b == 0 else int(np.trunc(a / b))
+
+
+BINARY = {
+    "add": lambda a, b: a + b,
+    "subtract": lambda a, b: a - b,
+    "multiply": lambda a, b: a * b,
+    "maximum": max,
+    "minimum": min,
+    "divide": divided,
+    "remainder": lambda a, b: a if b == 0 else a - b * divided(a, b),
+}
+UNARY = {"negate": lambda a: -a, "abs": abs, "sign": lambda a: (a > 0) - (a < 0)}
+
+
+@pytest.mark.parametrize("name", BINARY)
+@pytest.mark.parametrize(("a", "b"), [((-3, 5), (2, 7)), ((-6, -2), (-4, 3)), ((1, 4), (0, 9)), ((-9, 4), (-2, -1))])
+def test_two_operands(name: str, a: tuple[int, int], b: tuple[int, int]) -> None:
+    got = bounds(f"{constant('a', *a)}{constant('b', *b)}%r = stablehlo.{name} %a, %b : tensor<2xi64>")
+    assert got is not None
+    values = [BINARY[name](x, y) for x, y in product(range(a[0], a[1] + 1), range(b[0], b[1] + 1))]
+    assert got[0] <= min(values) <= max(values) <= got[1]
+    if name in ("add", "subtract", "multiply"):
+        assert got == (min(values), max(values))
+    elif name in ("maximum", "minimum"):
+        assert got == (min(*a, *b), max(*a, *b))
+    else:  # of any divisor: at most the dividend, and a remainder has its sign
+        most = max(abs(a[0]), abs(a[1]))
+        assert got == (0 if name == "remainder" and a[0] >= 0 else -most, most)
+
+
+@pytest.mark.parametrize("name", UNARY)
+@pytest.mark.parametrize("a", [(-3, 5), (-8, 2)])
+def test_one_operand(name: str, a: tuple[int, int]) -> None:
+    values = [UNARY[name](x) for x in range(a[0], a[1] + 1)]
+    assert bounds(f"{constant('a', *a)}%r = stablehlo.{name} %a : tensor<2xi64>") == (min(values), max(values))
+
+
+@pytest.mark.parametrize("kind", ["i8", "ui8", "i16", "ui16", "i32", "ui32", "i1"])
+def test_a_type_of_at_most_32_bits_has_the_range_of_its_values(kind: str) -> None:
+    convert = f"%r = stablehlo.convert %a : (tensor<2x{kind}>) -> tensor<2xi64>"
+    got = bounds(convert, signature=f"%a: tensor<2x{kind}>")
+    bits = int(kind.strip("ui"))
+    assert got == ((0, 2**bits - 1) if kind in ("i1", f"ui{bits}") else (-(2**bits) // 2, 2**bits // 2 - 1))
+
+
+A = constant("a", -3, 5)
+B = constant("b", -7, 2)
+MOVED = {
+    "reshape": (A + "%r = stablehlo.reshape %a : (tensor<2xi64>) -> tensor<2x1xi64>", "tensor<2x1xi64>", (-3, 5)),
+    "concat": (
+        A + B + "%r = stablehlo.concatenate %a, %b, dim = 0 : (tensor<2xi64>, tensor<2xi64>) -> tensor<4xi64>",
+        "tensor<4xi64>", (-7, 5),
+    ),
+    "where": (
+        A + "%m = stablehlo.constant dense<[true, false]> : tensor<2xi1>\n" + constant("c", 11, 12)
+        + "%r = stablehlo.select %m, %a, %c : tensor<2xi1>, tensor<2xi64>",
+        "tensor<2xi64>", (-3, 12),
+    ),
+    "where of other values": (
+        constant("c", 11, 12) + constant("d", 21, 22) + "%m = stablehlo.constant dense<[true, false]> : tensor<2xi1>\n"
+        "%r = stablehlo.select %m, %c, %d : tensor<2xi1>, tensor<2xi64>",
+        "tensor<2xi64>", (11, 22),
+    ),
+    "arange": ("%r = stablehlo.iota dim = 0 : tensor<6xi64>", "tensor<6xi64>", (0, 6)),
+    "full": ("%r = stablehlo.constant dense<9> : tensor<2xi64>", "tensor<2xi64>", (9, 9)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MOVED)
+def test_what_only_moves_keeps_its_range(name: str) -> None:
+    body, kind, wanted = MOVED[name]
+    assert bounds(body, kind) == wanted
+
+
+def test_what_is_not_known_is_not_guessed() -> None:
+    signature = "%x: tensor<2xi64>"
+    total = A + "%r = stablehlo.add %x, %a : tensor<2xi64>"
+    assert bounds(total, signature=signature) is None
+    assert bounds(total, signature=signature, saturated=True) == (-INDEX_LIMIT - 3, INDEX_LIMIT + 5)
+    assert bounds(A + "%r = stablehlo.xor %a, %a : tensor<2xi64>") is None
+
+
+def test_narrowed_ui32_ends_at_the_limit() -> None:
+    convert = "%r = stablehlo.convert %x : (tensor<2xui32>) -> tensor<2xi64>"
+    assert bounds(convert, signature="%x: tensor<2xui32>", saturated=True) == (0, INDEX_LIMIT)
+    signed = "%r = stablehlo.convert %x : (tensor<2xi32>) -> tensor<2xi64>"
+    assert bounds(signed, signature="%x: tensor<2xi32>", saturated=True) == (-(2**31), 2**31 - 1)
+
+
+@pytest.mark.parametrize("order", ["%x, %a", "%a, %x"])
+def test_a_minimum_bounds_what_has_no_sign(order: str) -> None:
+    def least(kind: str, limit: int) -> Range:
+        body = f"{constant('a', 0, limit, kind)}%r = stablehlo.minimum {order} : tensor<2x{kind}>"
+        return bounds(body, f"tensor<2x{kind}>", f"%x: tensor<2x{kind}>")
+
+    assert least("ui64", 7) == (0, 7)
+    assert least("ui64", INDEX_LIMIT) == (0, INDEX_LIMIT)
+    assert least("ui64", INDEX_LIMIT + 1) is None  # the other has saturated before
+    assert least("i64", 7) is None  # may be far below
+
+
+@pytest.mark.parametrize(("low", "high", "known"), [(-4, 9, True), (-INDEX_LIMIT - 1, 9, False), (-4, 2**40, False)])
+def test_a_clamp_bounds_what_the_host_holds(low: int, high: int, known: bool) -> None:
+    body = (
+        f"{constant('l', low, low + 1)}{constant('h', high - 1, high)}%r = stablehlo.clamp %l, %x, %h : tensor<2xi64>"
+    )
+    assert bounds(body, signature="%x: tensor<2xi64>") == ((low, high) if known else None)
+
+
+def test_fits_is_32_bits_of_the_own_sign_and_the_limit_is_not_within() -> None:
+    def asked(low: int, high: int, kind: str = "i64") -> tuple[bool, bool]:
+        total = f"%r = stablehlo.add %a, %a : tensor<2x{kind}>"
+        found = value(constant("a", low, high, kind) + total, f"tensor<2x{kind}>")
+        source = found.owner.operands[0]
+        return Ranges().fits(source), Ranges().within_limit(source)
+
+    assert asked(-(2**31), 2**31 - 1) == (True, False)
+    assert asked(-(2**31) - 1, 0)[0] is asked(0, 2**31)[0] is False
+    assert asked(0, 2**32 - 1, "ui64")[0] is True
+    assert asked(0, 2**32, "ui64")[0] is False
+    assert [asked(0, INDEX_LIMIT - n)[1] for n in (0, 1)] == [False, True]
+    assert [asked(n - INDEX_LIMIT, 0)[1] for n in (0, 1)] == [False, True]
+
+
+def test_a_source_is_what_was_only_moved() -> None:
+    signature = "%x: tensor<2xi64>"
+    turned = "%r = stablehlo.reshape %x : (tensor<2xi64>) -> tensor<2x1xi64>"
+    assert is_source(value(turned, "tensor<2x1xi64>", signature))
+    assert not is_source(value(A + "%r = stablehlo.add %x, %a : tensor<2xi64>", signature=signature))
+    joined = "%r = stablehlo.concatenate %x, %a, dim = 0 : (tensor<2xi64>, tensor<2xi64>) -> tensor<4xi64>"
+    assert not is_source(value(A + joined, "tensor<4xi64>", signature))
