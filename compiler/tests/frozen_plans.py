@@ -47,7 +47,7 @@ GRAPHS: dict[str, Callable[[], BudaGraph]] = {
     "chain": lambda: graphs.chain(5),
 }
 CASES = [
-    *((name, board, "NLP") for name in GRAPHS for board in ("e150", "n150")),
+    *((name, board, "NLP") for name in GRAPHS for board in ("e150", "n150") if (name, board) != ("products", "n150")),
     *((name, "n150", policy) for name in ("fork", "deep pair", "gather of one tap") for policy in (
         "MaximizeTMinimizeGrid", "MinimizeGrid", "Random", "CNN", "Ribbon",
     )),
