@@ -10,7 +10,8 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from opscope.compiler.buda.netlist.check import check
+from opscope.compiler.buda.netlist import interpret
+from opscope.compiler.buda.netlist.check import check, core_buffers
 from opscope.compiler.buda.netlist.emit import netlist_of, to_yaml
 from opscope.compiler.buda.netlist.interpret import executions
 from opscope.compiler.buda.netlist.model import Netlist, Program
@@ -68,6 +69,7 @@ def test_a_netlist_reads_back_and_runs_as_its_plan_did(case: tuple[str, str, str
         assert mine.block == theirs.block
 
 
+@cache
 def text_of(board: str = "e150") -> str:
     return to_yaml(planned("layer", "MinimizeGrid", board, ("add_0",))[1])
 
@@ -109,6 +111,26 @@ BAD = {
     "fidelity": ("graphs.fwd_0_0.matmul_0.math_fidelity", "HiFi5", "LoFi, HiFi2, HiFi3, HiFi4"),
     "tm": ("graphs.fwd_0_1.add_0.input_1_tms", [{"twist": 2}], "TM: expected"),
     "section": ("programs", None, "expected a section programs"),
+    "off the last column": ("graphs.fwd_0_0.matmul_0.grid_loc", [0, 12], "expected cores of the 10x12 grid"),
+    "before the barrier": ("queues.arg2.dram", [[1, 224]], "expected an address from 0x100, got 0xe0"),
+    "past a channel's end": ("queues.arg2.dram", [[1, 2**30 - 10400 + 32]], "expected to lie in 8 channels"),
+    "in another's last tile": ("queues.arg2.dram", [[0, 256 + 20 * 2080 - 32]], "expected DRAM of its own"),
+    "no channel": ("queues.arg1.dram", [[256]], r"expected a list of \[channel, address\]"),
+    "below zero": ("queues.arg1.dram", [[0, -32]], r"expected a list of \[channel, address\]"),
+    "a flag for a number": ("graphs.fwd_0_0.matmul_0.t", True, "t: expected a whole number from 1, got True"),
+    "a number for a flag": ("graphs.fwd_0_1.tanh_0.untilize_output", 1, "expected true or false, got 1"),
+    "nothing of it": ("queues.arg1.entries", 0, "entries: expected a whole number from 1, got 0"),
+    "more than any": ("queues.arg1.entries", 2**20 + 1, "entries: expected a whole number from 1"),
+    "three of a pair": ("graphs.fwd_0_0.matmul_0.ublock", [1, 5, 1], "ublock: expected 2 whole numbers from 1"),
+    "a pair of flags": ("graphs.fwd_0_0.matmul_0.ublock", [1, True], "ublock: expected 2 whole numbers from 1"),
+    "TMs of a third input": ("graphs.fwd_0_1.add_0.input_2_tms", [], "expected TMs of inputs 0 to 1, got input_2_tms"),
+    "TMs of a word": ("graphs.fwd_0_1.add_0.input_b_tms", [], "expected TMs of inputs 0 to 1, got input_b_tms"),
+    "one format of two": ("graphs.fwd_0_0.matmul_0.in_df", ["Float16_b"], "in_df: expected 2 formats, got 1"),
+    "no such writer": ("queues.e2e_matmul_0_0.input", "gone", "expected HOST or an op, got 'gone'"),
+    "written too late": ("programs.0.run_fwd_0.4.execute", {"graph_name": "fwd_0_1"}, "expected fwd_0_0 to run before"),
+    "no inputs": ("graphs.fwd_0_0.matmul_0.inputs", [], "expected a list of ops and queues"),
+    "no instructions": ("programs.0.run_fwd_0", "endloop", "expected a list of instructions"),
+    "an unknown instruction": ("programs.0.run_fwd_0.0", "jump", "expected allocate_queue, .*got 'jump'"),
     "windows": ("graphs.fwd_0_0.matmul_0.attributes", {"identity": True}, "expected those of a matmul"),
 }
 
@@ -116,13 +138,42 @@ BAD = {
 @pytest.mark.parametrize("name", BAD)
 def test_what_is_wrong_is_one_line(name: str) -> None:
     path, value, message = BAD[name]
+    text = changed(path, value)
+    if name == "written too late":
+        text = "graph_name: fwd_0_0".join(text.rsplit("graph_name: fwd_0_1", 1))
     with pytest.raises(CompilerInputError, match=message) as caught:
-        to_binary(parse(changed(path, value)))
+        to_binary(parse(text))
     assert "\n" not in str(caught.value)
 
 
-def test_an_unchanged_netlist_is_right() -> None:
-    to_binary(parse(changed("devices.arch", "grayskull")))
+RIGHT = {
+    "unchanged": ("devices.arch", "grayskull"),
+    "one kind of chip": ("devices.arch", ["grayskull", "grayskull"]),
+    "the last core": ("graphs.fwd_0_0.matmul_0.grid_loc", [9, 11]),
+    "the last channel": ("queues.arg2.dram", [[7, 256]]),
+    "the first address": ("queues.arg2.dram", [[1, 256]]),
+    "up to the channel's end": ("queues.arg2.dram", [[1, 2**30 - 10400]]),
+    "right behind another": ("queues.arg2.dram", [[0, 256 + 20 * 2080]]),
+    "before another": ("queues.arg1.dram", [[1, 256 + 10400]]),
+    "two entries": ("queues.arg1.entries", 2),
+}
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_what_just_fits_is_right(name: str) -> None:
+    check(parse(changed(*RIGHT[name])))
+
+
+def test_a_kernel_chooses_the_buffers_that_the_netlist_leaves_open() -> None:
+    netlist = parse(changed("graphs.fwd_0_0.matmul_0.input_buf_min_size_tiles", None))
+    graph = netlist.graphs[0]
+    # Two micro blocks of each side: 1 row and 5 columns, 4 tiles deep; the output is held twice.
+    assert [b.tiles for b in core_buffers(netlist, graph, graph.ops[0])] == [2 * 4, 2 * 5 * 4, 2 * 15]
+    graph = netlist.graphs[1]
+    assert [b.tiles for b in core_buffers(netlist, graph, graph.ops[1])] == [10, 30]
+    eager = parse(changed("programs.0.run_fwd_0.4.execute.queue_settings.arg1.prologue", True))
+    kept = core_buffers(eager, eager.graphs[0], eager.graphs[0].ops[0])[-1]
+    assert (kept.role, kept.operand, kept.tiles, kept.bytes) == ("parameter", 1, 20, 20 * 2080)
 
 
 def test_the_interpreter_counts_pointers_round() -> None:
@@ -139,10 +190,15 @@ def test_the_interpreter_counts_pointers_round() -> None:
     assert [step.queue_settings["x"]["rd_ptr_local"] for step in steps] == [0, 1, 2, 3, 0, 1]
 
 
-def test_a_program_that_never_ends_is_refused() -> None:
+def test_a_program_that_never_ends_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = (("loop", 1 << 19), ("loop", 1 << 19), ("endloop", None), ("endloop", None))
-    with pytest.raises(CompilerInputError, match="expected an end within"):
+    monkeypatch.setattr(interpret, "MOST_STEPS", 1000)
+    with pytest.raises(CompilerInputError, match="expected an end within 1000"):
         list(executions(Program("run", lines)))
+    just = (("loop", 499), ("execute", {"graph_name": "g"}), ("endloop", None))  # 1 + 2 * 499 instructions
+    assert len(list(executions(Program("run", just)))) == 499
+    ends = (("execute", {"graph_name": "g"}), ("endprogram", None), ("loop", 1 << 19), ("endloop", None))
+    assert len(list(executions(Program("run", ends)))) == 1
 
 
 def test_the_command_shows_checks_and_writes(tmp_path) -> None:  # type: ignore[no-untyped-def]
