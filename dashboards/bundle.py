@@ -22,6 +22,7 @@ from typing import Any
 import yaml
 
 from opscope.base.statuses import label_colours
+from opscope.base.yaml_text import read_yaml
 from opscope.dashboards import links
 from opscope.dashboards.home import ROOM
 from opscope.dashboards.layout import native_filters, position
@@ -87,7 +88,7 @@ def read(folder: Path = ASSETS) -> Assets:
 
 
 def _yaml(path: Path) -> Any:
-    return yaml.safe_load(path.read_text(encoding="utf-8"))
+    return read_yaml(path)
 
 
 def render(assets: Assets, source: Source) -> dict[str, Doc]:

@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from opscope.base.visible_text import visible
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -51,7 +53,7 @@ def pytest_cmdline_main(config: pytest.Config) -> int | None:
     try:
         usable_url(request.settings["publish"], "--publish")
     except InputError as error:
-        sys.stderr.write(f"{error}\n")
+        sys.stderr.write(f"{visible(str(error))}\n")
         return USAGE
     return None
 
@@ -67,7 +69,7 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None, object, obj
         config.stash[PROBLEMS] = deliver(config, run_dir)
         if config.option.no_summary or config.pluginmanager.getplugin("terminalreporter") is None:
             for line in config.stash[PROBLEMS]:
-                sys.stderr.write(f"{line}\n")
+                sys.stderr.write(f"{visible(line)}\n")
     return result
 
 

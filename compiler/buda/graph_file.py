@@ -20,6 +20,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from opscope.base.yaml_text import YamlError, read_yaml
 from opscope.compiler.buda.graph import BudaGraph, NodeKind, OpSpec, TensorShape
 from opscope.compiler.buda.graph_builder import GraphBuilder, Operand
 from opscope.compiler.buda.sparse_pattern import SparsePattern
@@ -50,15 +51,13 @@ def matmul_graph(text: str) -> BudaGraph:
 
 def read_graph(path: Path) -> BudaGraph:
     """Reads the graph in a YAML file. Raises CompilerInputError."""
-    import yaml
-
     try:
-        raw = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
+        raw = read_yaml(path)
+    except OSError as error:
         reason = (getattr(error, "strerror", None) or str(error)).lower()
         raise CompilerInputError(f"{path}: expected a readable graph file, got: {reason}") from error
-    except yaml.YAMLError as error:
-        raise CompilerInputError(f"{path}: expected YAML, got: {' '.join(str(error).split())}") from error
+    except YamlError as error:
+        raise CompilerInputError(f"{path}: expected YAML, got: {error}") from error
     if not isinstance(raw, dict) or not isinstance(raw.get("nodes"), dict):
         raise CompilerInputError(
             f"{path}: expected a mapping with `nodes`, got none; try a file as in docs/planning.md"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from opscope.base.terminal import console
 from opscope.compiler.commands.compile import InputProblem
 from opscope.compiler.errors import CompilerInputError
 
@@ -92,7 +93,6 @@ def _as_json(netlist: Netlist, op: str) -> dict[str, Any]:
 
 
 def _show(netlist: Netlist, op: str, loops: int) -> None:
-    from rich.console import Console
     from rich.table import Table
 
     from opscope.compiler.buda.netlist.emit import op_line
@@ -105,7 +105,7 @@ def _show(netlist: Netlist, op: str, loops: int) -> None:
     for graph in netlist.graphs:
         cores, used = _used(netlist, graph), _l1(netlist, graph)
         table.add_row(graph.name, str(graph.target_device), str(len(graph.ops)), str(cores), f"{used:,} bytes")
-    Console().print(table)
+    console().print(table)
     kinds: dict[str, int] = {}
     for queue in netlist.queues.values():
         key = f"{queue.type} in {queue.loc}"

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from opscope.base.yaml_text import read_yaml
+
 BOARDS = Path(__file__).parent / "boards"
 DEFAULT_BOARD = {"grayskull": "e150", "wormhole_b0": "n150", "blackhole": "p150"}
 """The board meant by an arch alone."""
@@ -108,10 +110,8 @@ def resolve_arch(name: str) -> str:
 @functools.cache
 def load_board(name: str) -> SystemDesc:
     """The system description of board or arch `name`. Raises ValueError for an unknown one."""
-    import yaml
-
     path = BOARDS / f"{resolve_arch(name)}.yaml"
-    raw: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
+    raw: dict[str, Any] = read_yaml(path)
     ttnn, buda = (_profile(world, raw.pop(world)) for world in ("ttnn", "buda"))
     for key in ("physical_grid", "harvested_rows", "formats", "dst_formats"):
         raw[key] = tuple(raw[key])

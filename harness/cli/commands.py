@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from opscope.base.terminal import console
 from opscope.harness.record.errors import InputError
 from opscope.harness.settings.settings import BY_NAME, SETTINGS, Resolved, project_folder, resolve
 
@@ -146,9 +147,8 @@ def show(
     if as_json:
         _print_json(summary.as_json(page))
         return
-    from rich.console import Console
 
-    summary.show(page, Console(highlight=False, emoji=False))
+    summary.show(page, console())
 
 
 def _run_folder(name: str) -> Path | None:

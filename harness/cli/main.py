@@ -9,6 +9,8 @@ from typing import Any
 
 import click
 
+from opscope.base.terminal import visible_output
+
 GROUP = "opscope.commands"
 
 SECTIONS: dict[str, tuple[str, ...]] = {
@@ -67,6 +69,11 @@ class Verbs(click.Group):
 
             return broken
 
+    def main(self, *args: Any, **extra: Any) -> Any:
+        """Runs the command line; what it writes acts on no terminal, wherever the text came from."""
+        with visible_output():
+            return super().main(*args, **extra)
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
@@ -96,7 +103,8 @@ def main(arguments: Sequence[str] | None = None) -> Any:
         sys.stderr.close()
         return sys.exit(1)
     except (ValueError, OSError) as error:
-        click.echo(_one_line(error), err=True)
+        with visible_output():
+            click.echo(_one_line(error), err=True)
         return sys.exit(2)
 
 

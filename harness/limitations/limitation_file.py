@@ -19,6 +19,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from opscope.base.yaml_text import YamlError, parse_with_nodes, read_text
 from opscope.harness.limitations.limitations import KINDS, Limitation
 from opscope.harness.record.depths import DEPTHS
 from opscope.harness.record.errors import InputError, closest
@@ -70,26 +71,22 @@ def project_rows() -> tuple[Limitation, ...]:
 def read(path: Path) -> LimitationFile:
     """A file and its rows. Raises InputError: not there, no such file of rows, or a row that says nothing sensible."""
     try:
-        return parse(path.read_text(encoding="utf-8"), path)
+        return parse(read_text(path), path)
     except FileNotFoundError:
         raise InputError(str(path), "a file of limitations", "no such file", "opscope limitations update") from None
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "no text"
+    except (OSError, YamlError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
         raise InputError(str(path), "a file of limitations", reason or "unreadable") from error
 
 
 def parse(text: str, path: Path) -> LimitationFile:
     """The rows in a text that is, or will be, the content of `path`. Raises InputError."""
-    import yaml
-
-    loader = yaml.SafeLoader(text)
     try:
-        root = loader.get_single_node()
-        values = loader.construct_document(root) if root is not None else {}
-    except yaml.YAMLError as error:
-        mark: Any = getattr(error, "problem_mark", None)
-        at = f"{path}:{mark.line + 1}" if mark is not None else str(path)
-        raise InputError(at, "YAML", str(getattr(error, "problem", None) or error)) from error
+        values, root = parse_with_nodes(text)
+    except YamlError as error:
+        at = f"{path}:{error.line}" if error.line is not None else str(path)
+        raise InputError(at, "YAML", error.reason) from error
+    values = {} if root is None else values
     if not isinstance(values, dict) or set(values) - {HEAD} or not isinstance(values.get(HEAD) or [], list):
         got = ", ".join(map(str, values)) if isinstance(values, dict) else type(values).__name__
         raise InputError(str(path), f"one list named `{HEAD}`", got or "none")

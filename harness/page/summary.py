@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from opscope.base.statuses import NOT_RUN, TERMINAL
+from opscope.base.visible_text import one_line, visible
 from opscope.harness.record import ledger
 from opscope.harness.record.agreement import Disagreement, disagreements
 from opscope.harness.record.isolation import Artefact
@@ -130,7 +131,7 @@ def show(run: Run, console: Console) -> None:
 
     def line(text: str, style: str = "", indent: int = 0) -> None:
         """One line that the terminal wraps, so that a command in it can be copied whole."""
-        console.print(Text(" " * indent + text, style=style), soft_wrap=True)
+        console.print(Text(" " * indent + visible(text), style=style), soft_wrap=True)
 
     def hanging(rows: Iterable[tuple[str, str]]) -> None:
         """Prints texts that wrap at words, each after a figure."""
@@ -138,7 +139,7 @@ def show(run: Run, console: Console) -> None:
         grid.add_column(justify="right", no_wrap=True)
         grid.add_column(overflow="fold")
         for figure, text in rows:
-            grid.add_row(Text(f"  {figure}"), Text(text))
+            grid.add_row(Text(f"  {one_line(figure)}"), Text(one_line(text)))
         console.print(grid)
 
     record = run.record
@@ -330,7 +331,7 @@ def _ladder_table(tests: Sequence[OpTest]) -> Table:
     table.add_column("ops", justify="right", footer=_cell(*everything))
     for kind, row in cells.items():
         whole = (sum(n for n, _ in row.values()), sum(u for _, u in row.values()))
-        table.add_row(kind, *(_cell(*row.get(c, (0, 0))) for c in columns), _cell(*whole))
+        table.add_row(one_line(kind), *(_cell(*row.get(c, (0, 0))) for c in columns), _cell(*whole))
     return table
 
 

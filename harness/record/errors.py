@@ -5,6 +5,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+from opscope.base.visible_text import visible
+
 
 class InputError(ValueError):
     """Bad input: printed as one line `<where>: expected X, got Y; try Z`, exit code 2, never a traceback."""
@@ -12,7 +14,7 @@ class InputError(ValueError):
     def __init__(self, where: str, expected: str, got: str, hint: str = "") -> None:
         self.where, self.expected, self.got, self.hint = where, expected, got, hint
         line = f"{where}: expected {expected}, got {got}"
-        super().__init__(f"{line}; try {hint}" if hint else line)
+        super().__init__(visible(f"{line}; try {hint}" if hint else line))
 
 
 def closest(word: str, known: Iterable[str], most: int | None = None) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
+from opscope.harness.record.field_types import Id, InnerPath, Int
 from opscope.harness.record.result_options import record_fields
 from opscope.harness.record.stages import FAILED, ModelStatus, Stage, Status
 from opscope.harness.record.workflows import SPLIT
@@ -33,12 +34,12 @@ class Record(BaseModel):
 class TensorDesc(Record):
     """One tensor of an op; the last three fields hold what the compiler chose (None before it chose)."""
 
-    shape: tuple[int, ...]
+    shape: tuple[Int, ...]
     data_type: str
     """MLIR element type as printed: f32, bf16, i32, i1, ..."""
     buffer_type: str | None = None
     layout: str | None = None
-    grid_shape: tuple[int, ...] | None = None
+    grid_shape: tuple[Int, ...] | None = None
 
 
 class Source(Record):
@@ -46,12 +47,12 @@ class Source(Record):
 
     kind: str
     """`seeded` (a model's argument, drawn again from distribution, seed and index), `captured` (a file), `random`."""
-    path: str | None = None
+    path: InnerPath | None = None
     """The .npy file of a `captured` value, relative to the export folder."""
     law: str | None = None
     """The distribution of a `seeded` or `random` value, e.g. `normal:0.02` (see opscope.models.seeding)."""
-    seed: int | None = None
-    index: int | None = None
+    seed: Int | None = None
+    index: Int | None = None
     """Argument index: in the model for `seeded`, in the op for `random`."""
 
 
@@ -70,15 +71,15 @@ class Use(Record):
 class OpRow(Record):
     """One unique op of a run's manifest: everything a lane needs to climb it."""
 
-    op_id: str
+    op_id: Id
     op_name: str
     """`stablehlo.add`; a custom call's target is part of the name: `stablehlo.custom_call:Foo`."""
-    module: str | None
+    module: InnerPath | None
     """Single-op StableHLO module (bytecode file, relative to the export folder); None if the op is unsplittable."""
     inputs: tuple[TensorDesc, ...] = ()
     outputs: tuple[TensorDesc, ...] = ()
     sources: tuple[Source, ...] = ()
-    golden: tuple[str, ...] = ()
+    golden: tuple[InnerPath, ...] = ()
     """One .npy per result, relative to the export folder. Empty if there is no golden; `no_golden` has the reason."""
     no_golden: str = ""
     op_params: dict[str, str] = Field(default_factory=dict)
@@ -106,20 +107,20 @@ class ModelFailure(Record):
     status: ModelStatus
     error: str
     """One line: the error that was raised, or how to install what is missing."""
-    artifact: str | None = None
+    artifact: InnerPath | None = None
     """File with the traceback, relative to the run folder."""
 
 
 class ManifestHeader(Record):
     """First line of a manifest: the export it belongs to and the counts that must add up."""
 
-    schema_version: int = SCHEMA_VERSION
+    schema_version: Int = SCHEMA_VERSION
     models: tuple[str, ...]
     export_dirs: tuple[str, ...]
     """The absolute export folder of each model; a row's files are in the folder of the model of its first use."""
-    module_ops: dict[str, int]
+    module_ops: dict[str, Int]
     """Per model: all ops of the module (nested ones and called functions' ops counted once per use)."""
-    structural: dict[str, int]
+    structural: dict[str, Int]
     """Per model: ops that only hold the program together (constant, return, call, ...)."""
     failed: tuple[ModelFailure, ...] = ()
     """The models that were requested but are not in `models`."""
@@ -179,10 +180,10 @@ else:
 class OpTest(_WithOptions):
     """The outcome of one unique op in one run on one backend, with the options of the run that have a column."""
 
-    schema_version: int = SCHEMA_VERSION
-    run_id: str
-    op_id: str
-    attempt: int = 1
+    schema_version: Int = SCHEMA_VERSION
+    run_id: Id
+    op_id: Id
+    attempt: Int = 1
     # --- names of tt-github-actions' OpTest
     test_case_name: str
     full_test_name: str
@@ -202,11 +203,11 @@ class OpTest(_WithOptions):
     inputs: tuple[TensorDesc, ...] = ()
     outputs: tuple[TensorDesc, ...] = ()
     op_params: dict[str, str] = Field(default_factory=dict)
-    github_job_id: int | None = None
+    github_job_id: Int | None = None
     status: Status
     card_type: str = "none"
     """`sim-n150` is the simulated card and never `n150`, the real one."""
-    backend: str
+    backend: Id
     # --- ours
     stage_reached: Stage
     """The last stage that the op passed."""
@@ -216,20 +217,20 @@ class OpTest(_WithOptions):
     stages: tuple[StageTime, ...] = ()
     error_signature: str | None = None
     """Fingerprint of the error, equal for equal causes (harness/record/signature.py)."""
-    artifact: str | None = None
+    artifact: InnerPath | None = None
     """Full diagnostic or dumped IR, relative to the run folder."""
     crash_kind: str | None = None
     """`signal SIGSEGV`, `memory`, `exit 0`, `protocol`; set only if the status is crashed."""
     pcc: float | None = None
     """The smallest PCC over all results."""
     results: tuple[ResultCheck, ...] = ()
-    uses: int = 0
+    uses: Int = 0
     locations: tuple[str, ...] = ()
     models: tuple[str, ...] = ()
     provenance: str = ""
     ran_on: str = "none"
     """`simulator`, `silicon`, `host`, `mixed`, `none`; no rate adds these kinds together."""
-    overwritten_inputs: tuple[int, ...] = ()
+    overwritten_inputs: tuple[Int, ...] = ()
     """Positions of the inputs that the backend overwrote: another op would have read the changed values."""
     expected: str = ""
     """Reason of the limitation that names this failure, with its kind in front; empty if none does. If the op did not
@@ -242,12 +243,12 @@ class OpTest(_WithOptions):
     """How each of these runs ended; the first is this record's own."""
     cached_from: str = ""
     """The earlier run that the verdict and stage times come from; empty if they are from this run."""
-    cycles: int | None = None
+    cycles: Int | None = None
     """Device cycles of the whole program, from the simulator's cycle model."""
     device_ns: float | None = None
-    l1_peak_bytes: int | None = None
+    l1_peak_bytes: Int | None = None
     """Per core."""
-    dram_peak_bytes: int | None = None
+    dram_peak_bytes: Int | None = None
     arch: str = ""
     """Empty in records that are older than the field."""
     data_format: str = ""
@@ -259,7 +260,7 @@ class OpTest(_WithOptions):
     """The compiler's pass pipeline as a string that `opscope opt -p` replays."""
     repro: str = ""
     """One command line that re-runs just this op."""
-    intermediates: int | None = None
+    intermediates: Int | None = None
     """For a whole model: how many of its values were compared during the run; None if the backend shows none."""
     jump: Jump | None = None
 
@@ -314,8 +315,8 @@ class Origin(Record):
 class RunRecord(Record):
     """One run: written when it starts, and again when it ends."""
 
-    schema_version: int = SCHEMA_VERSION
-    run_id: str
+    schema_version: Int = SCHEMA_VERSION
+    run_id: Id
     models: tuple[str, ...]
     backend: str
     arch: str
@@ -329,15 +330,15 @@ class RunRecord(Record):
 class Ledger(Record):
     """The counts that must add up (design.md 16)."""
 
-    unique: int
-    by_status: dict[Status, int]
-    unsplittable: int
-    uses: dict[str, int]
+    unique: Int
+    by_status: dict[Status, Int]
+    unsplittable: Int
+    uses: dict[str, Int]
     """Per model: uses of unique ops, without unsplittable ones."""
-    unsplittable_uses: dict[str, int]
-    structural: dict[str, int]
-    module_ops: dict[str, int]
-    stability: dict[str, int] = Field(default_factory=dict)
+    unsplittable_uses: dict[str, Int]
+    structural: dict[str, Int]
+    module_ops: dict[str, Int]
+    stability: dict[str, Int] = Field(default_factory=dict)
     """Failures that were run again, by label. They are not part of the sum."""
 
     @property

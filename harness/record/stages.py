@@ -7,7 +7,9 @@ from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from itertools import pairwise
 
-_WORD = re.compile(r"[a-z0-9][a-z0-9_.-]{0,39}")
+WORD = r"[a-z0-9][a-z0-9_.-]{0,39}"
+"""Pattern of a stage of somebody's own backend."""
+_WORD = re.compile(WORD)
 
 
 class Stage(StrEnum):

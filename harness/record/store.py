@@ -43,6 +43,8 @@ UPGRADERS: dict[type[Record], dict[int, Upgrader]] = {RunRecord: {}, ManifestHea
 
 R = TypeVar("R", bound=Record)
 
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
 
 class StoredRun(NamedTuple):
     """A run as stored on disk: `tests` holds the highest attempt at each op, in the manifest's order."""
@@ -298,8 +300,10 @@ def parse(kind: type[R], text: str, where: str) -> R:
             return record
     try:
         values = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(where, f"a {kind.__name__}", f"invalid JSON ({error})") from error
+    if "\\ud" in text or "\\uD" in text:
+        values = encodable(values)
     if not isinstance(values, dict):
         raise InputError(where, f"a {kind.__name__}", type(values).__name__)
     values = upgrade(kind, values, where)
@@ -308,7 +312,21 @@ def parse(kind: type[R], text: str, where: str) -> R:
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
-        raise InputError(where, f"a {kind.__name__}", f"{place}: {first['msg']}") from error
+        got = f", got {str(first['input'])[:80]!r}" if first["type"] == "value_error" else ""
+        raise InputError(where, f"a {kind.__name__}", f"{place}: {first['msg']}{got}") from error
+
+
+def encodable(value: Any) -> Any:
+    """A value of JSON with escapes for lone surrogates, which are in JSON but in no encoding and no database."""
+    match value:
+        case str():
+            return value if value.isascii() else _SURROGATE.sub(lambda lone: f"\\u{ord(lone[0]):04x}", value)
+        case dict():
+            return {encodable(name): encodable(item) for name, item in value.items()}
+        case list():
+            return [encodable(item) for item in value]
+        case _:
+            return value
 
 
 def upgrade(kind: type[Record], values: dict[str, Any], where: str) -> dict[str, Any]:

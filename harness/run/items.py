@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from opscope.base.op_families import op_family
+from opscope.base.visible_text import one_line, visible
 from opscope.harness.limitations.limitations import judged
 from opscope.harness.page.summary import with_short_paths
 from opscope.harness.record.optest import title
@@ -61,24 +62,24 @@ class OpItem(pytest.Item):
         test, verdict = self.run.climb(self.row, self.tag)
         self.user_properties.append((PROPERTY, {"status": test.status.value, "expected": bool(test.expected)}))
         if verdict.outcome == "xfail":
-            pytest.xfail(verdict.reason)
+            pytest.xfail(one_line(verdict.reason))
         if verdict.outcome == "fail" or test.expected:  # the latter only with --runxfail, which makes xfail() a no-op
             raise OpFailed(test, verdict.reason)
         if test.status in (Status.SKIPPED, Status.NOT_RUN):
-            pytest.skip(test.error_message or test.status.value)
+            pytest.skip(one_line(test.error_message or test.status.value))
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """The failure in a few lines: where, why, how far off, how to run it again. Internal errors keep a trace."""
         if isinstance(excinfo.value, OpFailed):
             lines = failure_lines(excinfo.value.test, excinfo.value.why)
-            return with_short_paths("\n".join(lines), self.config.invocation_params.dir)
+            return with_short_paths("\n".join(map(one_line, lines)), self.config.invocation_params.dir)
         return super().repr_failure(excinfo)
 
     def reportinfo(self) -> tuple[Any, int | None, str]:
         """The heading of the test in pytest's output."""
         # Not the end of the id, where pytest would show dots as colons: the ids that -v lists could not be used again.
-        return self.path, None, f"{self.row.uses[0].model}: {self.row.op_name} [{self.row.op_id}]" + (
-            f" on {self.tag}" if self.tag else "")  # fmt: skip
+        place = f" on {self.tag}" if self.tag else ""
+        return self.path, None, one_line(f"{self.row.uses[0].model}: {self.row.op_name} [{self.row.op_id}]{place}")
 
 
 class WholeModel(pytest.Collector):
@@ -105,7 +106,7 @@ class WholeItem(pytest.Item):
         """Turns the record into the outcome of a test."""
         test, verdict = judged(self._test)
         if verdict.outcome == "xfail":
-            pytest.xfail(verdict.reason)
+            pytest.xfail(one_line(verdict.reason))
         if verdict.outcome == "fail" or test.expected:
             raise OpFailed(test, verdict.reason)
 
@@ -113,12 +114,12 @@ class WholeItem(pytest.Item):
         """The failure on a few lines."""
         if isinstance(excinfo.value, OpFailed):
             lines = failure_lines(excinfo.value.test, excinfo.value.why)
-            return with_short_paths("\n".join(lines), self.config.invocation_params.dir)
+            return with_short_paths("\n".join(map(one_line, lines)), self.config.invocation_params.dir)
         return super().repr_failure(excinfo)
 
     def reportinfo(self) -> tuple[Any, int | None, str]:
         """The heading of the test in pytest's output."""
-        return self.path, None, f"{self._test.model_name}: as one program on {self._test.backend}"
+        return self.path, None, one_line(f"{self._test.model_name}: as one program on {self._test.backend}")
 
 
 class ModelFailed(Exception):  # noqa: N818 - it is the outcome of a test, not an error of ours
@@ -148,17 +149,17 @@ class ModelItem(pytest.Item):
         """Fails with the error of the model, or skips the test where a framework or the time is missing."""
         failure = self._failure
         if failure.status in (ModelStatus.FRAMEWORK_MISSING, ModelStatus.NOT_RUN):
-            pytest.skip(failure.error)
+            pytest.skip(visible(failure.error))
         traceback = f"\ntraceback {failure.artifact} in the run folder" if failure.artifact else ""
         raise ModelFailed(f"{failure.status.value}: {failure.error}{traceback}")
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """The failure in two lines; the traceback is an artifact."""
-        return str(excinfo.value) if isinstance(excinfo.value, ModelFailed) else super().repr_failure(excinfo)
+        return visible(str(excinfo.value)) if isinstance(excinfo.value, ModelFailed) else super().repr_failure(excinfo)
 
     def reportinfo(self) -> tuple[Any, int | None, str]:
         """The heading of the test in pytest's output."""
-        return self.path, None, f"{self._failure.model}: export"
+        return self.path, None, one_line(f"{self._failure.model}: export")
 
 
 def failure_lines(test: OpTest, why: str = "") -> list[str]:

@@ -13,6 +13,7 @@ from typing import Any
 
 from pydantic_core import to_jsonable_python
 
+from opscope.base.visible_text import one_line
 from opscope.harness.climb import result_cache
 from opscope.harness.climb.climber import Climber, Terms
 from opscope.harness.lanes.lane import Lane, LaneConfig
@@ -145,7 +146,7 @@ def lane_of(orders: Orders, export_dirs: dict[str, str], writer: str, dry: bool 
 
 def name(row: OpRow, tag: str = "") -> str:
     """The name of an op's test; `tag` is its backend's name if the run has several."""
-    return f"{row.op_name}[{row.op_id}{f'@{tag}' if tag else ''}]"
+    return one_line(f"{row.op_name}[{row.op_id}{f'@{tag}' if tag else ''}]")
 
 
 def nodeid(row: OpRow, tag: str = "") -> str:

@@ -12,6 +12,7 @@ import sys
 import pytest
 
 from opscope.base import gc_pause, old_names
+from opscope.base.visible_text import visible
 from opscope.harness.record.errors import InputError
 from opscope.harness.settings import foreign_options
 from opscope.harness.settings.settings import SETTINGS
@@ -134,7 +135,7 @@ def pytest_cmdline_main(config: pytest.Config) -> int | None:
 
             start_run.from_run(run_request)  # for what it raises
     except InputError as error:
-        sys.stderr.write(f"{error}\n")
+        sys.stderr.write(f"{visible(str(error))}\n")
         return USAGE
     return None
 

@@ -11,6 +11,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TextIO
 
+from opscope.base import terminal
+from opscope.base.visible_text import one_line
 from opscope.harness.record.stages import FAILED, Status
 
 Event = Mapping[str, Any]
@@ -106,13 +108,13 @@ class Live:
     def _open(self) -> Any:
         """The bars; drawn only on demand."""
         if self._bars is None:
-            from rich.console import Console
             from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-            console = Console(file=self._file, force_terminal=True, width=self._width)
+            console = terminal.console(file=self._file, force_terminal=True, width=self._width)
             self._bars = Progress(
-                TextColumn("{task.description}"), BarColumn(bar_width=30), MofNCompleteColumn(), TimeElapsedColumn(),
-                TextColumn("{task.fields[note]}"), console=console, auto_refresh=False, transient=True,
+                TextColumn("{task.description}", markup=False), BarColumn(bar_width=30), MofNCompleteColumn(),
+                TimeElapsedColumn(),
+                TextColumn("{task.fields[note]}", markup=False), console=console, auto_refresh=False, transient=True,
                 redirect_stdout=False, redirect_stderr=False,
             )  # fmt: skip
             self._bars.start()
@@ -125,7 +127,7 @@ class Live:
         bars = self._open()
         key = (str(event.get("model", "")), str(event.get("stage", "")))
         if key not in self._phases:
-            self._phases[key] = bars.add_task(f"{key[0]} {key[1]}", total=None, note="")
+            self._phases[key] = bars.add_task(one_line(f"{key[0]} {key[1]}"), total=None, note="")
         bars.update(self._phases[key], completed=event.get("done", 0), total=event.get("total") or None)
         bars.refresh()
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from opscope.base import gc_pause
+from opscope.base import gc_pause, terminal
 from opscope.harness.cache import upkeep
 from opscope.harness.cache.claims import Claims
 from opscope.harness.limitations.limitations import Verdict
@@ -61,6 +61,7 @@ class OpByOp:
         self.display: progress.Progress = progress.Quiet()
         reporter: Any = config.pluginmanager.getplugin("terminalreporter")
         if self.worker is None and reporter is not None:
+            terminal.guard_pytest(reporter._tw)
             self.display = progress.display(
                 terminal=reporter.isatty(), verbosity=config.get_verbosity(), file=sys.stdout,
                 write_line=reporter.write_line,
@@ -331,15 +332,13 @@ class OpByOp:
         if self.closed.run is None:
             terminalreporter.write_line(self.closed.problem, red=True)
             return
-        from rich.console import Console
-
         from opscope.harness.page import summary
 
         places = {"run": str(self.plan.run_dir), **getattr(self.config, "opscope_places", {})}
         writer = terminalreporter._tw
-        console = Console(
+        console = terminal.console(
             file=writer._file, force_terminal=bool(writer.hasmarkup), no_color=not writer.hasmarkup,
-            width=max(writer.fullwidth, 80), highlight=False, emoji=False,
+            width=max(writer.fullwidth, 80),
         )  # fmt: skip
         terminalreporter.write_sep("=", "op by op")
         page = replace(

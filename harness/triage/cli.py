@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from opscope.base.terminal import console
+from opscope.base.visible_text import one_line
 from opscope.harness.record.errors import InputError
 from opscope.harness.settings.settings import BY_NAME
 from opscope.harness.triage import after_run, bundle, from_run, narrowing
@@ -57,11 +59,10 @@ def repro(op_id: str, run_dir: Path | None, out: Path | None) -> None:
 @contextlib.contextmanager
 def _progress(what: str) -> Iterator[Callable[[str], None]]:
     """A line on the terminal that shows the progress, or nothing if stderr is not a terminal."""
-    from rich.console import Console
+    from rich.text import Text
 
-    console = Console(stderr=True, highlight=False, emoji=False)
-    with console.status(what) as status:
-        yield lambda text: status.update(f"{what}: {text.replace('[', chr(92) + '[')}")
+    with console(stderr=True).status(what) as status:
+        yield lambda text: status.update(Text(f"{what}: {one_line(text)}"))
 
 
 def _seconds(text: str) -> float:

@@ -17,8 +17,7 @@ def merge(runs: tuple[Path, ...], into: Path, partial: bool, url: str | None) ->
 
     Exit code 1 if an op fails and no limitation names the failure, as in a whole run.
     """
-    from rich.console import Console
-
+    from opscope.base.terminal import console
     from opscope.harness.page import summary
     from opscope.harness.run import finish_run
     from opscope.harness.run.merge_shares import merge as join
@@ -34,7 +33,7 @@ def merge(runs: tuple[Path, ...], into: Path, partial: bool, url: str | None) ->
     if url is not None:
         away = published_or_kept(into, url, Path.cwd(), "--publish")
     page = finish_run.stored_page(into)
-    summary.show(page, Console(highlight=False, emoji=False))
+    summary.show(page, console())
     published = (
         f"published to {database.shown(database.parse_url(url))}" if url else f"to publish it: opscope publish {into}"
     )

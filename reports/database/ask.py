@@ -13,8 +13,10 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from opscope.base.visible_text import one_line
 from opscope.harness.record.errors import InputError, closest
 from opscope.reports.database.reading import read_database
+from opscope.reports.database.reading_statement import confine
 
 QUERIES = Path(__file__).parent / "queries"
 
@@ -60,10 +62,13 @@ def text_of(query: str) -> str:
 
 
 def ask(url: str, query: str, where: str = "--db") -> Answer:
-    """Runs SQL or a stored question. Raises InputError for bad SQL and for SQL that returns no rows."""
+    """Runs SQL or a stored question. Raises InputError for bad SQL, for what does more than to read the results, and
+    for SQL that returns no rows."""
+    text = text_of(query)
     with read_database(url, where) as connection:
+        confine(connection, text)
         # The driver gets the text unchanged: in a query, % and : are SQL, not parameters.
-        answer = connection.execution_options(no_parameters=True).exec_driver_sql(text_of(query))
+        answer = connection.execution_options(no_parameters=True).exec_driver_sql(text)
         if not answer.returns_rows:
             raise InputError("QUERY", "a query that returns rows", "a statement without rows", "SELECT ...")
         return Answer(tuple(answer.keys()), tuple(tuple(row) for row in answer))
@@ -73,14 +78,15 @@ def as_csv(answer: Answer) -> str:
     """The answer as CSV with a header; NULL is an empty field."""
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(answer.columns)
+    writer.writerow([one_line(column) for column in answer.columns])
     writer.writerows([_cell(value) for value in row] for row in answer.rows)
     return buffer.getvalue()
 
 
 def _cell(value: Any) -> Any:
     value = _json(value)
-    return json.dumps(value) if isinstance(value, list | dict) else value
+    text = json.dumps(value) if isinstance(value, list | dict) else value
+    return one_line(text) if isinstance(text, str) else text
 
 
 def _json(value: Any) -> Any:

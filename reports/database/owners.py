@@ -19,6 +19,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from opscope.base.yaml_text import YamlError, read_yaml
 from opscope.harness.record.errors import InputError, closest
 from opscope.reports.database.schema import OWNERS
 
@@ -67,11 +68,9 @@ def owner(rules: Sequence[Rule], ops: Iterable[str], stage: str, cluster: str, m
 
 def read_owners(path: Path) -> list[Rule]:
     """Reads the rules in a file. Raises InputError if it contains none."""
-    import yaml
-
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        content = read_yaml(path)
+    except (OSError, YamlError) as error:
         reason = " ".join(str(getattr(error, "strerror", None) or error).split())
         raise InputError(str(path), "rules of owners (YAML)", reason, "owners: [{team: ..., op: ...}]") from error
     rows = content.get("owners") if isinstance(content, dict) else None

@@ -10,6 +10,7 @@ import re
 from typing import Any
 from xml.etree import ElementTree as Xml
 
+from opscope.base.visible_text import visible
 from opscope.harness.record.records import OpTest
 from opscope.harness.record.stages import FAILED, Stage, Status
 from opscope.reports.database.rows import is_failure
@@ -117,4 +118,4 @@ def _properties(values: dict[str, Any]) -> Xml.Element:
 
 
 def _legal(text: str) -> str:
-    return ILLEGAL.sub("�", text)
+    return ILLEGAL.sub("�", visible(text))

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from opscope.base.yaml_text import YamlError, read_yaml
 from opscope.harness.record.errors import InputError, closest
 from opscope.harness.settings.settings import BY_NAME, Setting
 from opscope.reports.nightly.fields import mapping, one_of, text, texts, whole_number
@@ -81,11 +82,9 @@ class Config:
 
 def read_config(path: Path) -> Config:
     """Reads and checks a configuration. Raises InputError with the key that is wrong."""
-    import yaml
-
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        content = read_yaml(path)
+    except (OSError, YamlError) as error:
         reason = " ".join(str(getattr(error, "strerror", None) or error).split())
         raise InputError(str(path), "the configuration of a night (YAML)", reason, "docs/nightly.md") from error
     if not isinstance(content, dict):

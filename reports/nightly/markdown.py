@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from opscope.base.visible_text import one_line
 from opscope.reports.compare.diff import NEWS, Label, Row
 from opscope.reports.compare.unblock import Fix, plan
 from opscope.reports.nightly.delivery import Delivered
@@ -212,8 +213,8 @@ def code(words: str) -> str:
 
 
 def shown_line(words: str) -> str:
-    """One line without control characters."""
-    return " ".join("".join(c if c.isprintable() else " " for c in words).split())
+    """One line, with escapes for characters that act."""
+    return one_line(" ".join(words.split()))
 
 
 def shortened(words: str) -> str:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from types import TracebackType
 
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
+from opscope.base.terminal import console
+from opscope.base.visible_text import one_line
 from opscope.reports.nightly.running import SweepResult
 from opscope.reports.nightly.sweeps import Sweep
 
@@ -16,7 +17,7 @@ class Display:
     """Displays the progress of the sweeps; a context manager."""
 
     def __init__(self, sweeps: int) -> None:
-        self._console = Console(highlight=False, emoji=False)
+        self._console = console()
         self._live = self._console.is_terminal
         self._sweeps = sweeps
         self._shown: dict[Sweep, TaskID] = {}
@@ -37,7 +38,7 @@ class Display:
     def watch(self, sweep: Sweep, done: int, total: int) -> None:
         """Updates the progress of a sweep."""
         if sweep not in self._shown:
-            self._shown[sweep] = self._progress.add_task(sweep.label, total=None)
+            self._shown[sweep] = self._progress.add_task(one_line(sweep.label), total=None)
             if not self._live:
                 self.line(f"{sweep.label}: sweep {len(self._shown)} of {self._sweeps}")
         self._progress.update(self._shown[sweep], completed=done, total=total or None)
@@ -49,4 +50,4 @@ class Display:
 
     def line(self, text: str) -> None:
         """Prints a line above the bars."""
-        self._progress.console.print(Text(text), soft_wrap=True)
+        self._progress.console.print(Text(one_line(text)), soft_wrap=True)

@@ -145,7 +145,10 @@ def read_only_role(url: str, name: str, password_env: str | None = None) -> str:
             f"ALTER DEFAULT PRIVILEGES IN SCHEMA {schema} GRANT SELECT ON TABLES TO {quoted}",
         ]
         if password is not None:
-            literal = sa.literal(password).compile(dialect=connection.dialect, compile_kwargs={"literal_binds": True})
+            # SQLAlchemy's literals double percent signs, for drivers that take parameters.
+            from psycopg.sql import Literal
+
+            literal = Literal(password).as_string(None)
             steps.insert(0 if has_role else 1, f"ALTER ROLE {quoted} PASSWORD {literal}")
         plainly = connection.execution_options(no_parameters=True)  # a percent sign in a password is no parameter
         for step in steps:

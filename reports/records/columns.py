@@ -10,7 +10,7 @@ import math
 import types
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any, Union, get_args, get_origin
+from typing import Annotated, Any, Union, get_args, get_origin
 
 import sqlalchemy as sa
 from pydantic import BaseModel
@@ -60,6 +60,7 @@ NULL."""
 def column(name: str, annotation: Any, default: Any = None, *, key: bool = False) -> sa.Column[Any]:
     """The column of a field: scalar if its type has a scalar column, else JSON; nullable if the field may be None."""
     options = get_args(annotation) if get_origin(annotation) in (Union, types.UnionType) else (annotation,)
+    options = [get_args(option)[0] if get_origin(option) is Annotated else option for option in options]
     kinds = [option for option in options if option is not type(None)]
     kind = next((sql for python, sql in SCALARS if isinstance(kinds[0], type) and issubclass(kinds[0], python)), None)
     info = {BEFORE: default} if isinstance(default, str | int | float) else {}

@@ -17,9 +17,12 @@ from types import UnionType
 from typing import Any, Literal, TypeVar, Union, cast
 
 import msgspec
+from pydantic import AfterValidator
 from pydantic_core import PydanticUndefined
 
+from opscope.harness.record.field_types import LEAST, MOST
 from opscope.harness.record.records import SCHEMA_VERSION, ManifestHeader, OpRow, OpTest, Record
+from opscope.harness.record.stages import WORD, Stage
 from opscope.harness.record.store import header_of, lines_of_journal, lines_of_manifest, parse
 from opscope.reports.records.columns import plain
 
@@ -46,7 +49,7 @@ def _read(kind: type[R], line: str, where: str) -> R:
     if "\\u0000" not in line:
         try:
             record = decoder(kind).decode(line)
-        except msgspec.MsgspecError:
+        except (msgspec.MsgspecError, RecursionError):
             pass
         else:
             if getattr(record, "schema_version", SCHEMA_VERSION) == SCHEMA_VERSION:
@@ -65,7 +68,7 @@ def decoder(kind: type[Record]) -> Any:
 def type_of(record: type[Record]) -> Any:
     """The record as a msgspec struct: the same fields, defaults and strictness; enumerations are literal texts."""
     fields: list[tuple[str, Any, Any]] = []
-    hints = typing.get_type_hints(record)
+    hints = typing.get_type_hints(record, include_extras=True)
     for name, field in record.model_fields.items():
         kind = msgspec.Raw if name in UNREAD else _type(hints[name])
         if name in UNREAD:
@@ -82,6 +85,10 @@ def type_of(record: type[Record]) -> Any:
 
 def _type(hint: Any) -> Any:
     inner = typing.get_args(hint)
+    if typing.get_origin(hint) is typing.Annotated:
+        return _checked(*inner)
+    if hint is Stage:  # also the words of other people's backends
+        return typing.Annotated[str, msgspec.Meta(pattern=rf"\A{WORD}\Z")]
     if typing.get_origin(hint) in (Union, UnionType):
         return Union[tuple(_type(option) for option in inner)]  # noqa: UP007 - built at run time
     if typing.get_origin(hint) is tuple:
@@ -91,3 +98,11 @@ def _type(hint: Any) -> Any:
     if isinstance(hint, type) and issubclass(hint, Record):
         return type_of(hint)
     return hint
+
+
+def _checked(hint: Any, *checks: Any) -> Any:
+    """A type of harness/record/field_types.py with msgspec's form of its checks."""
+    if hint is int:
+        return typing.Annotated[int, msgspec.Meta(ge=LEAST, le=MOST)]
+    patterns = [check.func.pattern for check in checks if isinstance(check, AfterValidator)]
+    return typing.Annotated[hint, msgspec.Meta(pattern=patterns[0])] if patterns else hint

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from opscope.base.terminal import console
+from opscope.base.visible_text import one_line
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -19,9 +22,7 @@ class Page:
     """A page of lines and tables on stdout."""
 
     def __init__(self) -> None:
-        from rich.console import Console
-
-        self.console: Console = Console(highlight=False, emoji=False)
+        self.console: Console = console()
         if not self.console.is_terminal:
             self.console.width = max(self.console.width, WIDEST)
 
@@ -46,13 +47,12 @@ class Page:
 
 
 def shown(value: Any) -> str:
-    """Formats a value for a cell, without control characters, because texts may come from elsewhere."""
+    """Formats a value for a cell: on one line, with escapes for characters that act on a terminal."""
     if value is None:
         return ""
     if isinstance(value, float):
         return f"{value:.6g}"
-    return "".join(" " if character in "\n\t\r" else character if character.isprintable() else "�"
-                   for character in str(value))  # fmt: skip
+    return one_line(str(value))
 
 
 def percent(rate: float | None) -> str:

@@ -137,11 +137,18 @@ def test_shapes_that_fail_beside_shapes_that_pass(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("query", "told"),
     [
-        ("DELETE FROM runs", "attempt to write a readonly database"),
-        ("DROP TABLE runs", "attempt to write a readonly database"),
+        (
+            "DELETE FROM runs",
+            "one statement that reads (SELECT, WITH, VALUES, EXPLAIN or PRAGMA), got `DELETE`",
+        ),
+        ("/* SELECT */ DROP TABLE runs", "got `DROP`"),
         ("SELECT 1; DROP TABLE runs", "one statement at a time"),
-        ("ATTACH DATABASE '{folder}/new.sqlite' AS other", "not authorized"),
-        ("SELEC 1", 'near "SELEC": syntax error'),
+        ("ATTACH DATABASE '{folder}/new.sqlite' AS other", "got `ATTACH`"),
+        ("SELEC 1", "got `SELEC`; try SELECT"),
+        ("SELECT 1 FRM runs", "syntax error"),
+        ("WITH one AS (SELECT 1) DELETE FROM runs", "not authorized"),
+        ("PRAGMA user_version = 7", "not authorized"),
+        ("SELECT load_extension('{folder}/x')", "not authorized to use function: load_extension"),
         ("top_eror", "expected SQL or the name of a stored question, got `top_eror`; try top_errors"),
         ("SELECT * FROM nobody", "no such table: nobody"),
     ],

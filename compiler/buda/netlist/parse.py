@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from opscope.base.yaml_text import YamlError, parse_yaml, read_text
 from opscope.compiler.buda.graph import FIDELITIES, Tm
 from opscope.compiler.buda.netlist.model import HOST, FusedOp, Graph, Netlist, Op, Program, Queue, SubOp
 from opscope.compiler.errors import CompilerInputError
@@ -119,8 +118,8 @@ def _shown(value: Any) -> str:
 def read(path: Path) -> Netlist:
     """Reads the netlist in a file. Raises CompilerInputError."""
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        text = read_text(path)
+    except (OSError, YamlError) as error:
         reason = (getattr(error, "strerror", None) or str(error)).lower()
         raise CompilerInputError(f"{path}: expected a readable netlist, got: {reason}") from error
     try:
@@ -132,9 +131,9 @@ def read(path: Path) -> Netlist:
 def parse(text: str, name: str = "netlist") -> Netlist:
     """Reads the netlist in a text. Raises CompilerInputError."""
     try:
-        raw = yaml.safe_load(text)
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
-        raise CompilerInputError(f"netlist: expected YAML, got: {' '.join(str(error).split())}") from error
+        raw = parse_yaml(text)
+    except YamlError as error:
+        raise CompilerInputError(f"netlist: expected YAML, got: {error}") from error
     top = _Reader("netlist", raw)
     for key in ("devices", "queues", "graphs", "programs"):
         if key not in top.raw:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from opscope.base.yaml_text import YamlError, read_yaml
 from opscope.harness.record.errors import InputError, closest
 from opscope.harness.record.stages import Stage
 
@@ -87,14 +88,12 @@ class CommandFile:
 
 def read(path: Path) -> CommandFile:
     """Reads the description in a file. Raises InputError with the place and the word that is wrong."""
-    import yaml
-
     try:
-        description = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(str(path), "a YAML file with stage commands", str(error)) from error
-    except yaml.YAMLError as error:
-        raise InputError(str(path), "YAML", " ".join(str(error).split())[:160]) from error
+        description = read_yaml(path)
+    except OSError as error:
+        raise InputError(str(path), "a YAML file with stage commands", error.strerror or str(error)) from error
+    except YamlError as error:
+        raise InputError(str(path), "YAML", str(error)[:160]) from error
     where = str(path)
     table = _table(description, where, _KEYS)
     rows = table.get("stages")

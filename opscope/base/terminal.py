@@ -1,0 +1,63 @@
+"""The doors to the terminal: output that commands write, consoles of rich, and pytest's own writer.
+
+`visible_output` is around every command: what it writes to stdout and stderr is shown by `visible_text.visible`. What
+styles its output itself takes a `console()`, which writes past that and does the same with each piece of text.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from opscope.base.visible_text import VisibleStream, visible, visible_but_style
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+@contextmanager
+def visible_output() -> Iterator[None]:
+    """Escapes, while it is open, what is written to stdout and stderr."""
+    before = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = (  # type: ignore[assignment]
+        stream if stream is None or isinstance(stream, VisibleStream) else VisibleStream(stream) for stream in before
+    )
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = before
+
+
+def console(*, stderr: bool = False, file: Any = None, **options: Any) -> Console:
+    """A console of rich that escapes the text in what it prints; words are never markup of links or emoji."""
+    from rich.console import Console
+    from rich.segment import Segment
+
+    class VisibleConsole(Console):
+        """Escapes each piece of text when it is drawn, whatever table or grid it stands in."""
+
+        def render(self, renderable: Any, options: Any = None) -> Any:
+            """Yields the pieces that `renderable` consists of."""
+            for piece in super().render(renderable, options):
+                text = piece.text if piece.control else visible(piece.text)
+                yield piece if text is piece.text else Segment(text, piece.style)
+
+    target = file if file is not None else (sys.stderr if stderr else sys.stdout)
+    target = target.stream if isinstance(target, VisibleStream) else target
+    return VisibleConsole(file=target, **{"highlight": False, "emoji": False, **options})
+
+
+def guard_pytest(writer: Any) -> None:
+    """Escapes what is written by pytest's terminal writer, apart from its colours; a second call changes nothing."""
+    if hasattr(writer, "opscope_guarded"):
+        return
+    write = writer.write
+
+    def visible_write(text: str, **options: Any) -> None:
+        # A line that pytest draws again begins with a carriage return.
+        again = "\r" if text.startswith("\r") else ""
+        write(again + visible_but_style(text[len(again) :]), **options)
+
+    writer.write, writer.opscope_guarded = visible_write, True
