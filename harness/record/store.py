@@ -24,7 +24,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from pydantic import ValidationError
 
-from opscope.base import atomic_write
+from opscope.base import atomic_write, regular_file
 from opscope.base.results_folder import results_folder
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import SCHEMA_VERSION, WHOLE_MODEL, ManifestHeader, OpRow, OpTest, Record, RunRecord
@@ -280,7 +280,7 @@ def next_attempt(run_dir: Path, op_id: str) -> int:
 
 def _text(path: Path, what: str) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        return regular_file.read_text(path)
     except FileNotFoundError as error:
         raise InputError(str(path.parent), what, f"no {path.name}", "a folder below .opscope/runs") from error
     except (OSError, UnicodeDecodeError) as error:

@@ -31,7 +31,7 @@ def visible_output() -> Iterator[None]:
 
 
 def console(*, stderr: bool = False, file: Any = None, **options: Any) -> Console:
-    """A console of rich that escapes the text in what it prints; words are never markup of links or emoji."""
+    """A console of rich that escapes the text in what it prints; nothing in a text is markup or an emoji."""
     from rich.console import Console
     from rich.segment import Segment
 
@@ -46,7 +46,7 @@ def console(*, stderr: bool = False, file: Any = None, **options: Any) -> Consol
 
     target = file if file is not None else (sys.stderr if stderr else sys.stdout)
     target = target.stream if isinstance(target, VisibleStream) else target
-    return VisibleConsole(file=target, **{"highlight": False, "emoji": False, **options})
+    return VisibleConsole(file=target, **{"highlight": False, "emoji": False, "markup": False, **options})
 
 
 def guard_pytest(writer: Any) -> None:

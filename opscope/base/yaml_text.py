@@ -6,11 +6,11 @@ dates that do not exist or numbers of many digits are no YAML errors. All of tha
 
 from __future__ import annotations
 
-import os
 import re
-import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from opscope.base import regular_file
 
 if TYPE_CHECKING:
     from yaml.nodes import Node
@@ -41,13 +41,11 @@ def read_yaml(path: Path) -> Any:
 
 def read_text(path: Path) -> str:
     """The text of a regular file in UTF-8. Raises YamlError for another encoding, OSError as `read_yaml`."""
-    status = path.stat()
-    if not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):
-        raise OSError(None, "no regular file", os.fspath(path))
-    if status.st_size > MOST_BYTES:
-        raise YamlError(f"{status.st_size:,} bytes, more than {MOST_BYTES:,}")
+    size = path.stat().st_size
+    if size > MOST_BYTES:
+        raise YamlError(f"{size:,} bytes, more than {MOST_BYTES:,}")
     try:
-        return path.read_text(encoding="utf-8")
+        return regular_file.read_text(path)
     except UnicodeDecodeError as error:
         raise YamlError(f"no UTF-8: {error}") from error
 

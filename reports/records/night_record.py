@@ -19,6 +19,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from pydantic import Field, ValidationError, field_validator
 
 from opscope.base.digest import json_digest
+from opscope.base.regular_file import read_text
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import Record
 from opscope.harness.record.store import write_whole
@@ -129,7 +130,7 @@ def read_night(path: Path) -> NightRecord:
 
 def _read(path: Path, kind: Any) -> Any:
     try:
-        return kind.model_validate_json(path.read_text(encoding="utf-8"))
+        return kind.model_validate_json(read_text(path))
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "no text"
         raise InputError(str(path), "the file of a night", reason or "unreadable", "opscope publish RUN_DIR") from error

@@ -1,0 +1,32 @@
+"""Reads files that may come from elsewhere: a pipe would wait for ever, a device has no end, so only regular files are
+read."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from pathlib import Path
+
+
+def read_bytes(path: Path) -> bytes:
+    """The bytes of a regular file. Raises OSError for anything else."""
+    with path.open("rb", opener=_open) as file:
+        return file.read()
+
+
+def read_text(path: Path) -> str:
+    """The text of a regular file in UTF-8. Raises OSError for anything else, UnicodeDecodeError for another encoding."""
+    return read_bytes(path).decode("utf-8").replace("\r\n", "\n")
+
+
+def _open(path: str, flags: int) -> int:
+    # O_NONBLOCK: opening a pipe that nobody writes to would wait.
+    descriptor = os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)
+    mode = os.fstat(descriptor).st_mode
+    if stat.S_ISREG(mode):
+        return descriptor
+    os.close(descriptor)
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+    raise OSError(errno.EINVAL, "no regular file", path)
