@@ -9,6 +9,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from opscope.base import regular_file
+
 DIGITS = 64
 """Hex digits of a full SHA-256; keys that users see are shorter."""
 SOURCE_SUFFIXES = (".py", ".yaml", ".yml", ".fbs")
@@ -30,7 +32,7 @@ def json_digest(value: Any, digits: int = DIGITS) -> str:
 
 def file_digest(path: Path) -> str:
     """The digest of a file's content. Raises OSError if it cannot be read."""
-    with path.open("rb") as file:
+    with open(path, "rb", opener=regular_file.opener) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
@@ -44,7 +46,7 @@ def files_digest(paths: Iterable[Path], *words: str, root: Path | None = None, d
     for path in paths:
         text = str(path)
         name = text[len(prefix) :] if prefix is not None and text.startswith(prefix) else path.name
-        with path.open("rb", buffering=0) as file:
+        with open(path, "rb", buffering=0, opener=regular_file.opener) as file:
             digest.update(f"\0{name}\0{os.fstat(file.fileno()).st_size}\0".encode("utf-8", "surrogatepass"))
             while piece := file.read(_PIECE):
                 digest.update(piece)

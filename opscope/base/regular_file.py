@@ -11,16 +11,17 @@ from pathlib import Path
 
 def read_bytes(path: Path) -> bytes:
     """The bytes of a regular file. Raises OSError for anything else."""
-    with path.open("rb", opener=_open) as file:
+    with open(path, "rb", opener=opener) as file:
         return file.read()
 
 
 def read_text(path: Path) -> str:
-    """The text of a regular file in UTF-8. Raises OSError for anything else, UnicodeDecodeError for another encoding."""
+    """The text of a regular file. Raises OSError for anything else, UnicodeDecodeError if it is not UTF-8."""
     return read_bytes(path).decode("utf-8").replace("\r\n", "\n")
 
 
-def _open(path: str, flags: int) -> int:
+def opener(path: str, flags: int) -> int:
+    """The `opener` of `open` for a regular file. Raises OSError for anything else."""
     # O_NONBLOCK: opening a pipe that nobody writes to would wait.
     descriptor = os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)
     mode = os.fstat(descriptor).st_mode

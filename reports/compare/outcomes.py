@@ -122,7 +122,7 @@ class RunView:
     @property
     def workflow(self) -> str:
         """What of a model its rows are (harness/record/workflows.py)."""
-        return self.origin["options"].get("workflow") or "split"
+        return str(self.origin["options"].get("workflow") or "split")
 
 
 ORIGIN = ("revision", "dirty", "branch", "backend_revision", "backend_dirty", "host", "python", "versions", "options",
