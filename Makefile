@@ -46,7 +46,7 @@ contracts: $(DEV) ## who may import whom
 	cd build/lint && ../../$(BIN)/lint-imports --config ../../pyproject.toml --cache-dir ../../.import_linter_cache
 	$(BIN)/python ci/check_cycles.py
 
-measure: $(TEST) ## take every figure of docs/measurements.md again
+measure: $(DEV) ## take every figure of docs/measurements.md again
 	$(BIN)/python ci/measure.py $(ARGS)
 
 conformance: $(TEST) ## write docs/conformance.md again: every stored case of the specification

@@ -118,6 +118,16 @@ def faults(scratch: Path) -> Figure:
     return Figure("injected faults", lines[-1] if lines else f"exit {done.returncode}", target, done.returncode == 0)
 
 
+def mutation(count: int = 300, seed: int = 13) -> Figure:
+    """Mutants of our own source, each tried by the quick tests that run its statement."""
+    command = [sys.executable, "-m", "ci.mutation", "--count", str(count), "--seed", str(seed)]
+    done = subprocess.run(command, cwd=ROOT, text=True, stdout=subprocess.PIPE)
+    print(done.stdout)
+    found = [line for line in done.stdout.splitlines() if " mutants noticed (" in line]
+    value = found[-1] if found else f"exit {done.returncode}"
+    return Figure(f"mutants of our own source, seed {seed}", value, ">= 85 %", done.returncode == 0)
+
+
 def overhead() -> Iterator[Figure]:
     """Time and memory that the harness itself takes for 20,000 synthetic ops with 200,000 uses."""
     ops, uses = 20_000, 200_000
@@ -184,6 +194,7 @@ GROUPS: dict[str, Callable[[Bench], Iterable[Figure]]] = {
     "conformance": lambda bench: measure_compiler.conformance(),
     "plans": lambda bench: plans(),
     "mutants": lambda bench: [measure_compiler.mutants()],
+    "mutation": lambda bench: [mutation()],
     "faults": lambda bench: [faults(bench.scratch)],
     "slow_tests": lambda bench: [slow_tests()],
     "nightly": lambda bench: measure_nightly.figures(bench.scratch),

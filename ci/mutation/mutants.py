@@ -1,0 +1,173 @@
+"""The mutants of our source: what mutmut's operators make of comparisons, numbers, `and`, `or` and `not`.
+
+A mutant is known by its file, its function, its statement and the line that it changes, never by a line number: marks
+and coverage stay right when a file grows above it.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import hashlib
+import json
+import random
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import astuple, dataclass
+from pathlib import Path
+from typing import Any
+
+import libcst as cst
+from libcst.metadata import MetadataWrapper, PositionProvider
+from mutmut.mutation import mutators
+
+FOLDERS = (
+    "harness/verdict", "harness/prepare", "harness/climb", "harness/record", "compiler/passes", "compiler/buda",
+    "reports/compare", "reports/publish",
+)  # fmt: skip
+"""Where a fault that goes unnoticed does most harm: what decides a verdict, a plan or what changed overnight."""
+
+OPERATORS: tuple[tuple[type[cst.CSTNode], Callable[[Any], Iterable[cst.CSTNode]]], ...] = (
+    (cst.ComparisonTarget, mutators.operator_swap_op),
+    (cst.Is, mutators.operator_keywords),
+    (cst.IsNot, mutators.operator_keywords),
+    (cst.In, mutators.operator_keywords),
+    (cst.NotIn, mutators.operator_keywords),
+    (cst.BooleanOperation, mutators.operator_swap_op),
+    (cst.UnaryOperation, mutators.operator_remove_unary_ops),
+    (cst.BaseNumber, mutators.operator_number),
+)
+"""Kind of node -> what it becomes: `<` is `<=`, `==` is `!=`, `in` is `not in`, `and` is `or`, `not x` is x, 3 is 4."""
+
+MODULE = "<module>"
+"""The function of what runs at import."""
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One changed place of one file."""
+
+    path: str
+    line: int
+    column: int
+    order: int
+    """Which of the mutants of its place."""
+    function: str
+    """Its qualified name, or `MODULE`."""
+    statement: str
+    """The simple statement, or the head of the compound one, in which it is; on one line."""
+
+    def texts(self, root: Path) -> tuple[str, str]:
+        """The file before, and as the mutant has it. Raises ValueError if the file has changed since."""
+        source = (root / self.path).read_text()
+        for place, old, new, module in _changes(source):
+            if (place.line, place.column, new[0]) == (self.line, self.column, self.order):
+                return source, module.deep_replace(old, new[1]).code  # type: ignore[arg-type]
+        raise ValueError(f"{self.path}:{self.line}: expected the place of a mutant, got another file; try again")
+
+    def lines(self, root: Path) -> tuple[str, str]:
+        """The lines that it changes, before and after, without indentation and joined by spaces."""
+        before, after = (text.splitlines() for text in self.texts(root))
+        first = next(i for i, pair in enumerate(zip(before, after, strict=False)) if pair[0] != pair[1])
+        last = next(
+            i for i, pair in enumerate(zip(reversed(before), reversed(after), strict=False)) if pair[0] != pair[1]
+        )
+        return tuple(  # type: ignore[return-value]
+            " ".join(line.strip() for line in text[first : max(len(text) - last, first + 1)])
+            for text in (before, after)
+        )
+
+
+@dataclass(frozen=True)
+class Statements:
+    """Which statement of which function each line of a file belongs to."""
+
+    of_line: dict[int, tuple[str, str]]
+
+    @classmethod
+    def of(cls, source: str) -> Statements:
+        """Parses a file."""
+        lines = source.splitlines()
+        of_line: dict[int, tuple[str, str]] = {}
+
+        def visit(node: ast.AST, function: str, inside: str) -> None:
+            for child in ast.iter_child_nodes(node):
+                name, where = inside, function
+                if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                    name = f"{inside}.{child.name}".lstrip(".")
+                if isinstance(child, ast.stmt):
+                    body = getattr(child, "body", None) or getattr(child, "cases", None)
+                    first = min([child.lineno, *(each.lineno for each in getattr(child, "decorator_list", []))])
+                    end = child.end_lineno or child.lineno
+                    if body:
+                        start = body[0].lineno if hasattr(body[0], "lineno") else body[0].pattern.lineno
+                        end = max(start - 1, child.lineno)
+                    text = " ".join(line.strip() for line in lines[first - 1 : end])
+                    of_line.update((number, (function, text)) for number in range(first, end + 1))
+                if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+                    where = name
+                visit(child, where, name)
+
+        visit(ast.parse(source), MODULE, "")
+        return cls(of_line)
+
+    def at(self, line: int) -> tuple[str, str]:
+        """Function and statement of a line, which need not be the first one of its statement."""
+        return self.of_line.get(line, (MODULE, ""))
+
+
+@functools.lru_cache(maxsize=4)
+def _changes(source: str) -> list[tuple[Any, cst.CSTNode, tuple[int, cst.CSTNode], cst.Module]]:
+    """Every change of a file: place, node, its number at this place and new node, tree."""
+    wrapper = MetadataWrapper(cst.parse_module(source))
+    positions = wrapper.resolve(PositionProvider)
+    found: list[tuple[Any, cst.CSTNode, tuple[int, cst.CSTNode], cst.Module]] = []
+
+    class Finder(cst.CSTVisitor):
+        def visit_Annotation(self, node: cst.Annotation) -> bool:  # noqa: N802  libcst calls it so
+            return False  # no annotation is evaluated
+
+        def on_visit(self, node: cst.CSTNode) -> bool:
+            for kind, operator in OPERATORS:
+                if isinstance(node, kind):
+                    news = [new for new in operator(node) if not isinstance(node, cst.UnaryOperation) or _is_not(node)]
+                    place = positions[node].start  # type: ignore[union-attr]
+                    found.extend(
+                        (place, node, (10 * len(found) + i, new), wrapper.module) for i, new in enumerate(news)
+                    )
+            return super().on_visit(node)
+
+    wrapper.module.visit(Finder())
+    return found
+
+
+def _is_not(node: cst.UnaryOperation) -> bool:
+    return isinstance(node.operator, cst.Not)
+
+
+def of_file(root: Path, path: str) -> Iterator[Mutant]:
+    """All mutants of one file."""
+    source = (root / path).read_text()
+    statements = Statements.of(source)
+    for place, _, (order, _), _ in _changes(source):
+        yield Mutant(path, place.line, place.column, order, *statements.at(place.line))
+
+
+def all_mutants(root: Path, folders: Sequence[str] = FOLDERS, stored: Path | None = None) -> list[Mutant]:
+    """All mutants of the folders, in the order of their files; `stored` keeps those of files that stay as they are."""
+    files = sorted(path for folder in folders for path in (root / folder).rglob("*.py") if "tests" not in path.parts)
+    known: dict[str, list[list[Any]]] = {}
+    if stored is not None and stored.exists():
+        known = json.loads(stored.read_text())
+    rows: dict[str, list[list[Any]]] = {}
+    for file in files:
+        path = file.relative_to(root).as_posix()
+        key = hashlib.sha256(path.encode() + b"\n" + file.read_bytes()).hexdigest()
+        rows[key] = known.get(key) or [list(astuple(mutant)) for mutant in of_file(root, path)]
+    if stored is not None:
+        stored.write_text(json.dumps(known | rows))
+    return [Mutant(*row) for each in rows.values() for row in each]
+
+
+def draw(mutants: Sequence[Mutant], count: int, seed: int) -> list[Mutant]:
+    """`count` of them; the same seed takes the same ones of the same source."""
+    return random.Random(seed).sample(mutants, min(count, len(mutants)))

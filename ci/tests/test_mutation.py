@@ -1,0 +1,83 @@
+"""Mutants of our own source: what is drawn, what each changes, and that a copy of the checkout notices one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("mutmut", reason="mutmut comes with the extra `dev`")
+
+pytest.importorskip("coverage")
+
+from ci.mutation import equivalent, mutants
+from ci.mutation.covering import Covering
+from ci.mutation.mutants import MODULE, Statements
+
+SOURCE = '''LIMIT = 3
+
+
+def inside(a: int, b: int = 2) -> bool:
+    """1 < 2 is no code."""
+    if a < LIMIT and (
+        b == 4 or not a
+    ):
+        return a in (1, 2)
+    return a is not None
+'''
+
+
+@pytest.fixture
+def found(tmp_path: Path) -> list[mutants.Mutant]:
+    (tmp_path / "file.py").write_text(SOURCE)
+    return list(mutants.of_file(tmp_path, "file.py"))
+
+
+def test_comparisons_numbers_and_words_are_turned(found: list[mutants.Mutant], tmp_path: Path) -> None:
+    changed = sorted({(mutant.function, *mutant.lines(tmp_path)) for mutant in found})
+    assert changed == [
+        (MODULE, "LIMIT = 3", "LIMIT = 4"),
+        (MODULE, "def inside(a: int, b: int = 2) -> bool:", "def inside(a: int, b: int = 3) -> bool:"),
+        ("inside", "b == 4 or not a", "b != 4 or not a"),
+        ("inside", "b == 4 or not a", "b == 4 and not a"),
+        ("inside", "b == 4 or not a", "b == 4 or a"),
+        ("inside", "b == 4 or not a", "b == 5 or not a"),
+        ("inside", "if a < LIMIT and (", "if a < LIMIT or ("),
+        ("inside", "if a < LIMIT and (", "if a <= LIMIT and ("),
+        ("inside", "return a in (1, 2)", "return a in (1, 3)"),
+        ("inside", "return a in (1, 2)", "return a in (2, 2)"),
+        ("inside", "return a in (1, 2)", "return a not in (1, 2)"),
+        ("inside", "return a is not None", "return a is None"),
+    ]
+    for mutant in found:
+        compile(mutant.texts(tmp_path)[1], "file.py", "exec")
+    assert mutants.draw(found, 4, 1) == mutants.draw(found, 4, 1)
+
+
+def test_the_tests_of_a_mutant_are_those_that_ran_its_statement(found: list[mutants.Mutant]) -> None:
+    statement = "if a < LIMIT and ( b == 4 or not a ):"
+    assert Statements.of(SOURCE).at(7) == ("inside", statement)
+    tests = {"test_slow.py::a": 9.0, "test_quick.py::b": 1.0, "test_file.py::c": 2.0, "test_red.py::d": 0.1}
+    ran = {"file.py": {"inside": {statement: [0, 1, 3], "return a in (1, 2)": [2]}}}
+    known = Covering(tests, ran, failed=["test_red.py::d"])
+    (both,) = {tuple(known.tests(m)) for m in found if m.statement == statement}
+    assert both == ("test_quick.py::b", "test_slow.py::a")
+    at_import = next(m for m in found if m.statement == "LIMIT = 3")
+    assert known.tests(at_import) == ["test_file.py::c", "test_quick.py::b", "test_slow.py::a"]
+    later = known.joined(
+        Covering({"test_quick.py::e": 0.5}, {"file.py": {"inside": {statement: [0]}}}), ["test_quick.py"]
+    )
+    assert later.tests(next(m for m in found if m.statement == statement)) == ["test_quick.py::e", "test_slow.py::a"]
+
+
+def test_a_mark_names_one_mutant_or_is_told(
+    found: list[mutants.Mutant], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = [
+        equivalent.Row("file.py", "inside", "return a is not None", "return a is None", "for this test"),
+        equivalent.Row("file.py", "inside", "return a is not 1", "return a is 1", "fits nothing"),
+    ]
+    monkeypatch.setattr(equivalent, "rows", lambda: table)
+    marked, unfit = equivalent.marked(tmp_path, found)
+    assert [mutant.statement for mutant in marked] == ["return a is not None"]
+    assert unfit == table[1:]
