@@ -144,3 +144,11 @@ def test_a_step_from_a_place_far_outside_stays_outside():
         rows = random((8, 2))
         (row,) = programs.simulate(source, rows, np.int64(far))
         np.testing.assert_array_equal(row, rows[7:8] if 0 < far < 2**63 - 5 else row)
+
+
+def test_a_float_has_no_range():
+    """An infinite float that becomes a 64-bit integer is refused for its type, as ONNX's select_last_index was not."""
+    source, _ = wide(lambda i, x: i + jnp.where(x > 0, -jnp.inf, x).astype(jnp.int64), np.arange(3), np.ones(3, "f4"))
+    with pytest.raises(StageFailure) as failure:
+        api.compile(source, programs.BOARD)
+    assert failure.value.kind == "never"

@@ -55,6 +55,9 @@ class Ranges:
         op = value.owner
         if own is not None:
             return own
+        kind: Any = value.type
+        if not isinstance(kind.element_type, IntegerType):
+            return None  # a float that becomes an integer may be anything
         if not isinstance(op, Operation) or op.name == "ttir.host_op":
             return (-INDEX_LIMIT, INDEX_LIMIT) if self._saturated else None
         name = op.name.removeprefix("ttir.")

@@ -11,48 +11,9 @@ import numpy as np
 import onnx
 from onnx import ModelProto, NodeProto, TensorProto, helper, inliner, numpy_helper, shape_inference
 
-from opscope.models.frontends.through_onnx import recurrent, resample
+from opscope.models.frontends.through_onnx import quantize, recurrent, resample, standard_body
 from opscope.models.frontends.through_onnx.fold import fold
 from opscope.models.frontends.through_onnx.writer import Scope, Writer
-
-
-def _broadcast(write: Writer, value: np.ndarray) -> np.ndarray:
-    """A scale or zero point along the node's `axis`, in a shape that broadcasts over its first input."""
-    if value.size == 1:
-        return value.reshape(())
-    rank, axis = len(write.shape(0)), int(write.attributes().get("axis", 1))
-    shape = [1] * rank
-    shape[axis % rank] = value.size
-    return value.reshape(shape)
-
-
-def _scale_and_zero(write: Writer) -> tuple[str, str, np.dtype]:
-    """Names of scale and zero point as float constants, and the type of the quantised numbers."""
-    if write.attributes().get("block_size"):
-        raise write.refusal("one scale per tensor or axis", "block_size")
-    scale = write.constant_input(1).astype(np.float32)
-    zero = write.constant_input(2) if write.has(2) else np.zeros(scale.shape, np.uint8)
-    return (
-        write.constant(_broadcast(write, scale)),
-        write.constant(_broadcast(write, zero).astype(np.float32)),
-        zero.dtype,
-    )
-
-
-def _dequantize(write: Writer) -> None:
-    """(x - zero) * scale."""
-    scale, zero, _ = _scale_and_zero(write)
-    x = write.op("Cast", write.input(0), to=TensorProto.FLOAT)
-    write.finish(0, write.op("Mul", write.op("Sub", x, zero), scale))
-
-
-def _quantize(write: Writer) -> None:
-    """saturate(round(x / scale) + zero), ties to even."""
-    scale, zero, kind = _scale_and_zero(write)
-    steps = write.op("Add", write.op("Round", write.op("Div", write.input(0), scale)), zero)
-    low, high = (write.constant(np.asarray(end, np.float32)) for end in (np.iinfo(kind).min, np.iinfo(kind).max))
-    kept = write.op("Clip", steps, low, high)
-    write.finish(0, write.op("Cast", kept, to=helper.np_dtype_to_tensor_dtype(kind)))
 
 
 def _rms_norm(write: Writer) -> None:
@@ -64,26 +25,6 @@ def _rms_norm(write: Writer) -> None:
     epsilon = write.constant(np.asarray(node.get("epsilon", 1e-5)), write.element(0))
     root = write.op("Sqrt", write.op("Add", mean, epsilon))
     write.finish(0, write.op("Mul", write.op("Div", x, root), write.input(1)))
-
-
-def _rotary(write: Writer) -> None:
-    """Rotary position embedding of (batch, heads, tokens, width) with caches of (positions, width / 2).
-
-    Pairs are (i, i + width / 2). Raises ValueError for interleaved pairs, a part of the width, and folded heads.
-    """
-    node, shape = write.attributes(), write.shape(0)
-    if len(shape) != 4 or node.get("interleaved") or node.get("rotary_embedding_dim"):
-        raise write.refusal("four axes, halves and the whole width", f"rank {len(shape)}, {node}")
-    half = shape[3] // 2
-    x = write.input(0)
-    first, second = write.part(x, 3, 0, half), write.part(x, 3, half, 2 * half)
-    cache = [write.input(i) for i in (1, 2)]
-    if write.has(3):
-        cache = [write.op("Gather", c, write.input(3), axis=0) for c in cache]
-    cos, sin = (write.op("Unsqueeze", c, write.ints([1])) for c in cache)
-    left = write.op("Sub", write.op("Mul", cos, first), write.op("Mul", sin, second))
-    right = write.op("Add", write.op("Mul", sin, first), write.op("Mul", cos, second))
-    write.finish(0, write.op("Concat", left, right, axis=-1))
 
 
 def _depth_to_space(write: Writer) -> None:
@@ -108,15 +49,18 @@ EXPANSIONS: dict[str, Expansion] = {
     "Resize": resample.resize,
     "Upsample": resample.upsample,
     "Pad": resample.pad,
-    "DequantizeLinear": _dequantize,
-    "QuantizeLinear": _quantize,
+    "DequantizeLinear": quantize.dequantize,
+    "QuantizeLinear": quantize.quantize,
     "RMSNormalization": _rms_norm,
     "DepthToSpace": _depth_to_space,
-    "RotaryEmbedding": _rotary,
 }
 """Op type -> the function that writes its nodes; if it writes none, the node stays as it is."""
 
-BY_THE_STANDARD = ("Attention", "GroupNormalization", "Swish")
+BY_THE_STANDARD = (
+    "Attention", "CausalConvWithState", "CenterCropPad", "GroupNormalization",
+    "MeanVarianceNormalization", "NegativeLogLikelihoodLoss", "RotaryEmbedding", "SoftmaxCrossEntropyLoss",
+    "SpaceToDepth", "SwiGLU", "Swish",
+)  # fmt: skip
 """Ops that are inlined by the standard's own function bodies."""
 
 CONSTANT_INPUTS = {
@@ -133,9 +77,11 @@ def expand(model: ModelProto) -> ModelProto:
     """
     model = inliner.inline_local_functions(model)
     kinds = {node.op_type for node in model.graph.node}
-    wanted = [("", kind) for kind in BY_THE_STANDARD if kind in kinds]
-    if wanted:
-        model = inliner.inline_selected_functions(_inferred(model), wanted, inline_schema_functions=True)
+    while kinds.intersection(BY_THE_STANDARD):
+        inlined = standard_body.inline(_inferred(model), BY_THE_STANDARD)
+        if inlined is model:
+            break
+        model, kinds = inlined, {node.op_type for node in inlined.graph.node}
     model = _folded(model)
     if not kinds & EXPANSIONS.keys():
         return model

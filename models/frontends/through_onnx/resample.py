@@ -27,6 +27,9 @@ COORDINATES: dict[str, Callable[[np.ndarray, float, int, int], np.ndarray]] = {
 }  # fmt: skip
 """coordinate_transformation_mode -> place in the input: (output indices, scale, input extent, output extent)."""
 
+CROP = "tf_crop_and_resize"
+"""The coordinates that also read a region of the input, and give elements outside of it a constant."""
+
 ROUND: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "round_prefer_floor": lambda x: np.ceil(x - 0.5),
     "round_prefer_ceil": lambda x: np.floor(x + 0.5),
@@ -37,20 +40,22 @@ ROUND: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 
 
 def resize(write: Writer) -> None:
-    """Replaces a Resize node. Raises ValueError for tf_crop_and_resize, antialias and unknown modes."""
+    """Replaces a Resize node. Raises ValueError for unknown modes."""
     node = write.attributes()
     shape = write.shape(0)
     axes = [a % len(shape) for a in node.get("axes") or range(len(shape))]
-    if node.get("antialias"):
-        raise write.refusal("antialias 0", "antialias 1")
-    if node.get("keep_aspect_ratio_policy", "stretch") != "stretch":
-        raise write.refusal("keep_aspect_ratio_policy stretch", node["keep_aspect_ratio_policy"])
     if write.has(3):
         sizes = [int(n) for n in write.constant_input(3)]
         scales = [m / shape[a] for a, m in zip(axes, sizes, strict=True)]
+        if (policy := node.get("keep_aspect_ratio_policy", "stretch")) != "stretch":
+            scales = [(min if policy == "not_larger" else max)(scales)] * len(axes)
+            sizes = [int(shape[a] * s + 0.5) for a, s in zip(axes, scales, strict=True)]
     else:
         scales = [float(s) for s in write.constant_input(2)]
         sizes = [math.floor(shape[a] * s) for a, s in zip(axes, scales, strict=True)]
+    if node.get("coordinate_transformation_mode") == CROP:
+        region = [float(v) for v in write.constant_input(1)]
+        node["regions"] = {a: (region[k], region[k + len(axes)]) for k, a in enumerate(axes)}
     _resample(write, node, [(a, shape[a], m, s) for a, m, s in zip(axes, sizes, scales, strict=True)])
 
 
@@ -65,16 +70,53 @@ def upsample(write: Writer) -> None:
 def _resample(write: Writer, node: dict[str, Any], axes: Sequence[tuple[int, int, int, float]]) -> None:
     """Resamples the axes (axis, input extent, output extent, scale) that change."""
     mode, coordinate = node.get("mode", "nearest"), node.get("coordinate_transformation_mode", "half_pixel")
-    if coordinate not in COORDINATES or mode not in TAPS:
-        known = f"mode {', '.join(TAPS)} and coordinates {', '.join(COORDINATES)}"
+    if coordinate not in (*COORDINATES, CROP) or mode not in TAPS:
+        known = f"mode {', '.join(TAPS)} and coordinates {', '.join((*COORDINATES, CROP))}"
         raise write.refusal(known, f"{mode}, {coordinate}")
-    x = write.input(0)
+    x, outside = write.input(0), []
     for axis, extent, size, scale in axes:
-        if size == extent and scale == 1:
+        if size == extent and scale == 1 and coordinate != CROP:
             continue
-        places = COORDINATES[coordinate](np.arange(size, dtype=np.float64), scale, extent, size)
-        x = _summed(write, x, axis, TAPS[mode](places, extent, node))
+        steps = np.arange(size, dtype=np.float64)
+        if coordinate == CROP:
+            places = _cropped(steps, scale, extent, node["regions"][axis])
+            outside.append((axis, (places < 0) | (places > extent - 1)))
+        else:
+            places = COORDINATES[coordinate](steps, scale, extent, size)
+        antialias = node.get("antialias") and scale < 1 and mode in FILTERS
+        taps = _filtered(places, extent, node, scale) if antialias else TAPS[mode](places, extent, node)
+        x = _summed(write, x, axis, taps)
+    value = write.constant(np.asarray(node.get("extrapolation_value", 0.0), np.float32), write.element(0))
+    for axis, mask in outside:
+        if mask.any():
+            shape = [-1 if a == axis else 1 for a in range(len(write.shape(0)))]
+            x = write.op("Where", write.constant(mask.reshape(shape)), value, x)
     write.finish(0, x)
+
+
+def _cropped(steps: np.ndarray, scale: float, extent: int, region: tuple[float, float]) -> np.ndarray:
+    """Places of output elements in the input for tf_crop_and_resize; `region` is a part of the axis, from 0 to 1."""
+    start, end = region
+    width = scale * extent
+    if width == 1:
+        return steps * 0 + (start + (end - start) / 2) * (extent - 1)
+    return start * (extent - 1) + steps * (end - start) * (extent - 1) / (width - 1)
+
+
+def _filtered(places: np.ndarray, extent: int, node: dict[str, Any], scale: float) -> list[Tap]:
+    """The taps of a filter as wide as 1 / scale input elements: antialiasing, for scales below 1."""
+    kernel, reach = FILTERS[node.get("mode", "nearest")]
+    low = np.floor(places)
+    taps = []
+    for k in range(math.floor(-reach / scale), math.ceil(reach / scale) + 2):
+        index = low + k
+        weight = kernel(np.abs(index - places) * scale, node)
+        if node.get("exclude_outside"):
+            weight = np.where((index < 0) | (index > extent - 1), 0.0, weight)
+        if weight.any():
+            taps.append((np.clip(index, 0, extent - 1), weight))
+    total = sum(weight for _, weight in taps)
+    return [(index, weight / total) for index, weight in taps]
 
 
 def _summed(write: Writer, x: str, axis: int, taps: Sequence[Tap]) -> str:
@@ -102,15 +144,31 @@ def _linear(places: np.ndarray, extent: int, node: dict[str, Any]) -> list[Tap]:
     return [(low, 1 - part), (np.minimum(low + 1, extent - 1), part)]
 
 
-def _cubic(places: np.ndarray, extent: int, node: dict[str, Any]) -> list[Tap]:
+def _triangle(d: np.ndarray, node: dict[str, Any]) -> np.ndarray:
+    """The weight of linear interpolation at a distance."""
+    return np.clip(1 - d, 0.0, 1.0)
+
+
+def _keys(d: np.ndarray, node: dict[str, Any]) -> np.ndarray:
+    """The weight of cubic interpolation at a distance (Keys 1981)."""
     a = float(node.get("cubic_coeff_a", -0.75))
+    near, far = (a + 2) * d**3 - (a + 3) * d**2 + 1, a * d**3 - 5 * a * d**2 + 8 * a * d - 4 * a
+    return np.where(d <= 1, near, np.where(d < 2, far, 0.0))
+
+
+FILTERS: dict[str, tuple[Callable[[np.ndarray, dict[str, Any]], np.ndarray], int]] = {
+    "linear": (_triangle, 1),
+    "cubic": (_keys, 2),
+}
+"""mode -> (weight at a distance, the distance beyond which the weight is 0)."""
+
+
+def _cubic(places: np.ndarray, extent: int, node: dict[str, Any]) -> list[Tap]:
     low = np.floor(places)
     taps = []
     for k in range(-1, 3):
-        d = np.abs(places - low - k)
-        near, far = (a + 2) * d**3 - (a + 3) * d**2 + 1, a * d**3 - 5 * a * d**2 + 8 * a * d - 4 * a
         index = low + k
-        weight = np.where(d <= 1, near, np.where(d < 2, far, 0.0))
+        weight = _keys(np.abs(places - index), node)
         if node.get("exclude_outside"):
             weight = np.where((index < 0) | (index > extent - 1), 0.0, weight)
         taps.append((np.clip(index, 0, extent - 1), weight))

@@ -61,6 +61,10 @@ class Writer:
             raise self.refusal("a constant", f"{name!r}, which is computed")
         return self.scope.constants[name]
 
+    def known(self, index: int) -> np.ndarray | None:
+        """The value of an input if the graph fixes it, else None."""
+        return self.scope.constants.get(self.input(index))
+
     def element(self, index: int) -> int:
         """The ONNX element type of an input; float32 if it is unknown."""
         return self.scope.types.get(self.input(index), TensorProto.FLOAT)
