@@ -79,7 +79,7 @@ def export(run: str | None, kind: str, job_id: int | None, output: str, url: str
         name, text = export_optest.file_name(number), export_optest.render(exported, number)
     elif kind == "builder-xml":
         number = export_optest.job_of(exported, job_id)
-        name, text = export_junit.file_name(exported, number), export_junit.render(exported)
+        name, text = export_junit.file_name(exported, number), export_junit.render(exported, for_builder=True)
     elif kind == "junit":
         name, text = export_junit.file_name(exported, job_id), export_junit.render(exported)
     elif kind == "parquet":

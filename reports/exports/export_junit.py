@@ -2,6 +2,9 @@
 
 The properties include those that tenstorrent/tt-github-actions' `collect_data` reads for tests of single ops: `card`
 and `git_sha` of the suite; `backend`, `failure_stage`, `input_shapes`, `input_dtypes` and `param_*` of a case.
+That reader takes an op as right unless its case has a failure, and knows no expected ones. `for_builder` writes what it
+reads as the op's own outcome: an expected failure is a failure, an unexpected pass is none, and an op without a golden,
+for which the reader has no status, is skipped.
 """
 
 from __future__ import annotations
@@ -32,10 +35,10 @@ def file_name(run: Exported, job_id: int | None) -> str:
     return f"{run.run_id}.xml" if job_id is None else f"opscope_builder_report_{job_id}.xml"
 
 
-def render(run: Exported) -> str:
-    """Renders the report as XML."""
+def render(run: Exported, for_builder: bool = False) -> str:
+    """Renders the report as XML, in pytest's words or, with `for_builder`, in those of the action's reader."""
     tests = run.everything
-    cases = [_case(test) for test in tests]
+    cases = [_case(test, for_builder) for test in tests]
     counts = {outcome: sum(case.find(outcome) is not None for case in cases) for outcome in ("failure", "skipped")}
     suite = Xml.Element(
         "testsuite",
@@ -57,7 +60,7 @@ def render(run: Exported) -> str:
     return '<?xml version="1.0" encoding="utf-8"?>\n' + Xml.tostring(root, encoding="unicode") + "\n"
 
 
-def _case(test: OpTest) -> Xml.Element:
+def _case(test: OpTest, for_builder: bool) -> Xml.Element:
     case = Xml.Element(
         "testcase", classname=_legal(test.model_name or "opscope"), name=_legal(f"{test.op_name}[{test.op_id}]"),
         time=f"{_seconds(test):.6f}",
@@ -77,16 +80,22 @@ def _case(test: OpTest) -> Xml.Element:
         "uses": test.uses,
         "pcc": test.pcc,
         "repro": test.repro,
+        "expected": test.expected,
         **{f"param_{name}": value for name, value in test.op_params.items()},
     }
     message = test.error_message or test.crash_kind or str(test.status)
+    if for_builder and test.expected and test.status in FAILED:
+        message = f"expected failure ({test.expected}): {message}"
     if test.status in FAILED:
         properties["error_message"] = message
-    stage = _failure_stage(test)
+    without_verdict = for_builder and test.status is Status.NO_GOLDEN
+    stage = "" if without_verdict else _failure_stage(test)
     if stage:
         properties["failure_stage"] = stage
     case.append(_properties(properties))
-    if is_failure(test):
+    if without_verdict:
+        Xml.SubElement(case, "skipped", type="pytest.skip", message=_legal(f"no golden: {message}"))
+    elif test.status in FAILED if for_builder else is_failure(test):
         reason = message if test.status in FAILED else f"passed, though a limitation says {test.expected}"
         Xml.SubElement(case, "failure", message=_legal(reason)).text = _legal(f"{reason}\n{test.repro}")
     elif test.status in FAILED:
