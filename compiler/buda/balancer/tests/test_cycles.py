@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from opscope.compiler.buda.balancer import budget
 from opscope.compiler.buda.balancer.cycles import formulas, sparse
 from opscope.compiler.buda.balancer.cycles.estimate import unmeasured
 from opscope.compiler.buda.balancer.cycles.formulas import Work
@@ -68,6 +69,14 @@ def test_every_op_has_weights_that_always_apply() -> None:
 def test_a_transcribed_table_changes_only_on_purpose(table: object, digest: str) -> None:
     """Checksums of figures copied from TT-Buda's and tt-umd's files, which no formula here could prove wrong."""
     assert hashlib.sha256(repr(table).encode()).hexdigest()[:16] == digest
+
+
+def test_half_of_dst_holds_eight_tiles_or_four() -> None:
+    assert [budget.dst_tiles(name) for name in ("Float16_b", "Float16", "Float32", "Int32")] == [8, 8, 4, 4]
+    assert {
+        "grayskull": pytest.approx(10.5 * 2**30 / 1e9), "wormhole_b0": 20.4, "blackhole": 20.4,
+    } == budget.DRAM_BYTES_PER_CLOCK  # fmt: skip
+    assert budget.DRAM_SUBCHANNELS == {"grayskull": 1, "wormhole_b0": 3, "blackhole": 3}
 
 
 def test_more_phases_and_more_steps_cost_more() -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
 from opscope.compiler.buda.balancer.legalizer import legalize_graph
 from opscope.compiler.buda.balancer.policies import POLICIES, PolicyOptions, policy
 from opscope.compiler.buda.balancer.policies.nlp import target_cycles
+from opscope.compiler.buda.balancer.policies.ribbon import _better, _quality
 from opscope.compiler.buda.balancer.shapes import Grid
 from opscope.compiler.buda.balancer.solver import Solver
 from opscope.compiler.buda.balancer.tests import graphs
@@ -86,6 +90,47 @@ def test_cnn_warns_that_it_is_deprecated() -> None:
     with pytest.warns(DeprecationWarning, match="policy CNN is deprecated"):
         planned = single("CNN")
     assert planned.choices["mm"].model.grid.r == max(m.grid.r for m in planned.legal["mm"].models)
+
+
+@pytest.mark.parametrize(
+    ("limit", "distance", "closeness"),
+    [(79, 0, 0), (80, 0, 1), (99, 0, 1), (100, 0, 2), (119, 0, 2), (120, 0, 3), (199, 0, 3), (200, 1, 3), (500, 2, 3),
+     (1000, 3, 3), (2000, 4, 3), (51, 0, 0), (50, 1, 0), (5, 4, 0)],
+)  # fmt: skip
+def test_ribbon_wants_models_near_its_target(limit: int, distance: int, closeness: int) -> None:
+    """Of target 100: by how many of 2, 5, 10 and 20 it is off, and how many of 80, 100 and 120 it reaches."""
+    model: Any = SimpleNamespace(
+        spec=SimpleNamespace(is_matmul=False), u_kt=1, block=SimpleNamespace(t=1, tiles=7), cycles=40
+    )
+    last = (limit,) if closeness == 3 else (-7, -40 / limit)
+    assert _quality(model, limit, 100) == (distance, False, False, closeness, *last)
+
+
+def test_ribbon_wants_large_steps_and_blocks() -> None:
+    def small(u_kt: int, t: int, tiles: int, is_matmul: bool = True) -> tuple[float, ...]:
+        model: Any = SimpleNamespace(
+            spec=SimpleNamespace(is_matmul=is_matmul), u_kt=u_kt, block=SimpleNamespace(t=t, tiles=tiles), cycles=40
+        )
+        return _quality(model, 100, 100)[1:3]
+
+    assert [small(3, 1, 7), small(4, 1, 7), small(3, 1, 7, is_matmul=False)] == [(1, 0), (0, 0), (0, 0)]
+    assert [small(4, 2, 7), small(4, 2, 8), small(4, 1, 7)] == [(0, 1), (0, 0), (0, 0)]
+
+
+def test_ribbon_takes_few_columns_where_both_are_fast() -> None:
+    def model(rows: int, columns: int) -> Any:
+        return SimpleNamespace(
+            grid=SimpleNamespace(r=rows, c=columns), spec=SimpleNamespace(is_matmul=False), u_kt=1,
+            block=SimpleNamespace(t=1, tiles=8), cycles=40,
+        )  # fmt: skip
+
+    assert _better((model(4, 8), 90), (model(5, 1), 90), 4, 100)  # the height of the band
+    assert _better((model(3, 8), 90), (model(5, 1), 90), 4, 100)  # as far off, with fewer rows
+    assert _better((model(4, 1), 60), (model(4, 2), 100), 4, 100)
+    assert not _better((model(4, 2), 100), (model(4, 1), 60), 4, 100)
+    assert not _better((model(4, 1), 300), (model(4, 2), 101), 4, 100)  # neither is fast: nearer to the target
+    assert _better((model(4, 2), 101), (model(4, 1), 300), 4, 100)
+    assert not _better((model(4, 2), 90), (model(4, 2), 90), 4, 100)  # the first of equal ones stays
 
 
 def test_ribbon_gives_all_ops_of_an_epoch_one_height() -> None:
