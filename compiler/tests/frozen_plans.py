@@ -20,6 +20,7 @@ from opscope.compiler.buda.backend_output.pipes import pipes_of
 from opscope.compiler.buda.backend_output.threads import threads
 from opscope.compiler.buda.balancer.options import LegalizerOptions
 from opscope.compiler.buda.balancer.tests import graphs
+from opscope.compiler.buda.fuse_ops import fuse_ops
 from opscope.compiler.buda.graph import BudaGraph
 from opscope.compiler.buda.netlist.emit import netlist_of
 from opscope.compiler.buda.plan_report import as_json, op_lines, plan_lines
@@ -45,9 +46,12 @@ GRAPHS: dict[str, Callable[[], BudaGraph]] = {
     "sum of three": lambda: graphs.sum_of(3, 4, 8),
     "products": graphs.product_of_products,
     "chain": lambda: graphs.chain(5),
+    "fused fork": lambda: fuse_ops(graphs.fork(), "wormhole_b0"),
+    "fused fork for grayskull": lambda: fuse_ops(graphs.fork(), "grayskull"),
 }
+NOT_PLANNED = {("products", "n150"), ("fused fork", "e150"), ("fused fork for grayskull", "n150")}
 CASES = [
-    *((name, board, "NLP") for name in GRAPHS for board in ("e150", "n150") if (name, board) != ("products", "n150")),
+    *((name, board, "NLP") for name in GRAPHS for board in ("e150", "n150") if (name, board) not in NOT_PLANNED),
     *((name, "n150", policy) for name in ("fork", "deep pair", "gather of one tap") for policy in (
         "MaximizeTMinimizeGrid", "MinimizeGrid", "Random", "CNN", "Ribbon",
     )),
