@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from opscope.compiler.target.plan import PlacedOp, Plan
+from opscope.compiler.target.plan import PIPE_RESERVE, PlacedOp, Plan
 from opscope.compiler.target.program import Program, SliceParams, SparseMatmulParams
 from opscope.compiler.target.system_desc import SystemDesc
 from opscope.simulator.errors import BadBinary, OutOfMemory
@@ -24,6 +24,8 @@ from opscope.simulator.per_core import Rectangle, operand_parts
 def check_plan(plan: Plan, program: Program, system: SystemDesc) -> None:
     """Checks a plan. Raises BadBinary if no chip can execute it, OutOfMemory if a core's buffers do not fit."""
     rows, cols = system.buda.grid
+    if plan.pipe_reserve > PIPE_RESERVE:
+        raise BadBinary(f"plan: expected at most {PIPE_RESERVE} bytes reserved for pipes, got {plan.pipe_reserve}")
     taken: dict[tuple[int, int, int, int], str] = {}
     where = planned_operations(plan)
     waiting = {queue.source for queue in plan.queues}
@@ -39,7 +41,7 @@ def check_plan(plan: Plan, program: Program, system: SystemDesc) -> None:
             if key in taken:
                 raise BadBinary(f"plan: expected one op on core ({row}, {col}), got {taken[key]} and {op.name}")
             taken[key] = op.name
-        allocate(op, system)
+        allocate(op, system, plan.pipe_reserve)
     for op in plan.ops:
         for producer in (p for number in (*op.steps, op.operation) for p in _producers(program, where, number)):
             if (producer.epoch, producer.chip) != (op.epoch, op.chip) and producer.name not in waiting:
@@ -53,15 +55,15 @@ def planned_operations(plan: Plan) -> dict[int, PlacedOp]:
     return {number: op for op in plan.ops for number in (*op.steps, op.operation)}
 
 
-def allocate(op: PlacedOp, system: SystemDesc) -> tuple[int, ...]:
-    """Address in L1 of each of an op's buffers. Raises OutOfMemory if they do not fit beside the firmware."""
+def allocate(op: PlacedOp, system: SystemDesc, pipe_reserve: int = PIPE_RESERVE) -> tuple[int, ...]:
+    """Address in L1 of each of an op's buffers. Raises OutOfMemory if they do not fit beside firmware and pipes."""
     profile = system.buda
-    address, allocations = profile.l1_unreserved_base, []
+    base = profile.l1_unreserved_base - PIPE_RESERVE + pipe_reserve
+    address, allocations = base, []
     for buffer in op.buffers:
         allocations.append(address)
         address += -(-buffer.bytes // profile.l1_alignment) * profile.l1_alignment
     if address > profile.l1_bytes:
-        base = profile.l1_unreserved_base
         raise OutOfMemory(f"plan: {op.name}", "l1", address - base, profile.l1_bytes - base)
     return tuple(allocations)
 

@@ -192,6 +192,10 @@ class OpSpec:
     """Whether negative results become zero while they are packed."""
     slices: Slices | None = None
     """The elements that a splice takes."""
+    scalar: float = 0.0
+    """The number that a lrelu (slope) or a power (exponent) takes."""
+    activation: str = ""
+    """Kernel that a product's results pass before they leave Dst; empty: none."""
     approximate: bool = False
     vector: str = ""
     """Part of each tile that an SFPU op works on: one row (r) or column (c); empty for the whole tile."""

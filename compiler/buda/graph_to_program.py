@@ -30,9 +30,12 @@ from opscope.compiler.target.program import (
 KERNELS = {
     "abs": "abs", "add": "add", "cosine": "cos", "erf": "erf", "exp": "exp", "gelu": "gelu", "log": "log",
     "maximum": "maximum", "multiply": "multiply", "nop": "typecast", "reciprocal": "reciprocal",
-    "sigmoid": "sigmoid", "sine": "sin", "sqrt": "sqrt", "subtract": "subtract", "tanh": "tanh",
+    "sigmoid": "sigmoid", "sine": "sin", "sqrt": "sqrt", "square": "square", "subtract": "subtract", "tanh": "tanh",
+    "lrelu": "leaky_relu", "power": "pow_scalar",
 }  # fmt: skip
 """Buda's elementwise op -> kernel. A nop with relu is the kernel relu."""
+SCALARED = frozenset({"lrelu", "power"})
+"""Ops that take a number."""
 REDUCED = {"z": 0, "r": 1, "c": 2}
 
 Elements = tuple[int, int, int]
@@ -182,15 +185,21 @@ class _Builder:
         operands = [self.operand(edge, elements) for edge, elements in zip(edges, wanted, strict=True)]
         out = self.on_device(node.extent, node.data_format)
         self.operation[node.name] = len(self.operations)
-        return self.call(kernel, operands, out, params, node.name, numerics)
+        self.call(kernel, operands, out, params, node.name, numerics)
+        if not spec.relu or kernel == "relu" or spec.is_matmul:
+            return out
+        packed = self.on_device(node.extent, node.data_format)
+        return self.call("relu", [out], packed, EltwiseParams(), f"{node.name}.relu", numerics)
 
     def kernel(self, node: Node, seen: list[Elements]) -> tuple[str, Params, list[Elements]]:
         """Returns the op's kernel, its parameters, and the elements that it reads of each operand."""
         spec, (_, rows, cols) = node.spec, node.extent
-        if spec.type == "matmul" and len(seen) == 2:
-            left, right = seen
+        if spec.type == "matmul" and len(seen) in (2, 3):
+            left, right, *bias = seen
             inner = left[2] if left[2] == right[1] else whole(max(left[2], right[1]))
-            return "matmul", MatmulParams(), [(left[0], rows, inner), (right[0], inner, cols)]
+            wanted = [(left[0], rows, inner), (right[0], inner, cols), *(node.extent for _ in bias)]
+            params = MatmulParams(activation="relu" if spec.relu else spec.activation)
+            return "linear" if bias else "matmul", params, wanted
         if spec.sparse is not None and spec.sparse.windows is not None:
             w = spec.sparse.windows
             params = SparseMatmulParams(w.size, w.kernel, w.stride, (*w.padding[0], *w.padding[1]), w.dilation)
@@ -200,8 +209,9 @@ class _Builder:
             wanted = tuple(seen[0][d] if d == dim else node.extent[d] for d in range(3))
             return spec.reduce_type, ReduceParams((dim,), True), [(wanted[0], wanted[1], wanted[2])]
         if spec.type in KERNELS:
-            kernel = "relu" if spec.relu else KERNELS[spec.type]
-            return kernel, EltwiseParams(), [node.extent] * len(seen)
+            kernel = "relu" if spec.relu and spec.type == "nop" else KERNELS[spec.type]
+            scalars = (spec.scalar,) if spec.type in SCALARED else ()
+            return kernel, EltwiseParams(scalars), [node.extent] * len(seen)
         raise CompilerInputError(
             f"{node.name}: expected an op that the device runs ({', '.join(sorted(KERNELS))}, matmul, reduce, splice, "
             f"a convolution's sparse_matmul), got {spec.type}; try opscope plan, which only plans"

@@ -23,16 +23,20 @@ if TYPE_CHECKING:
     "--loops", default=1, show_default=True, type=click.IntRange(min=1), help="Value of $p_loop_count in programs."
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the binary to this file.")
-@click.option("--board", default="", help="Board of the binary; default: the arch's default board.")
+@click.option(
+    "--board",
+    default="",
+    help="Board to check and compile for; default: the first chip of `arch` that fits.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def netlist_command(file: Path, op: str, loops: int, output: Path | None, board: str, as_json: bool) -> None:
     """Check a netlist FILE (cores, queues, formats, L1, DRAM, loops), then show it or compile it to a binary."""
-    from opscope.compiler.buda.netlist.check import check
+    from opscope.compiler.buda.netlist.check import for_first_chip
     from opscope.compiler.buda.netlist.parse import read
+    from opscope.compiler.target.system_desc import load_board
 
     try:
-        netlist = read(file)
-        check(netlist)
+        netlist = for_first_chip(read(file, load_board(board).arch if board else ""))
         if op and op not in netlist.ops:
             raise CompilerInputError(
                 f"--op: expected an op of {file}, got {op!r}; try {', '.join(list(netlist.ops)[:4])}"

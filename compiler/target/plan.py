@@ -9,6 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+PIPE_RESERVE = 262_144
+"""Bytes of L1 that TT-Buda's planner leaves to net2pipe (56 KiB) and pipegen (200 KiB); part of a board's reserved
+L1. A netlist that somebody wrote by hand may use them."""
+
 
 @dataclass(frozen=True)
 class BlockPlan:
@@ -130,3 +134,5 @@ class Plan:
     epochs: tuple[EpochPlan, ...] = ()
     ops: tuple[PlacedOp, ...] = ()
     queues: tuple[QueuePlan, ...] = ()
+    pipe_reserve: int = PIPE_RESERVE
+    """Bytes of each core's L1 that its ops leave free for pipes."""

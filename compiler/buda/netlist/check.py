@@ -11,12 +11,32 @@ from opscope.compiler.buda.netlist.interpret import executions
 from opscope.compiler.buda.netlist.model import HOST, Graph, Netlist, Op, Queue
 from opscope.compiler.buda.placer.dram import FIRST
 from opscope.compiler.errors import CompilerInputError
-from opscope.compiler.target.formats import number_format
-from opscope.compiler.target.plan import CoreBuffer
+from opscope.compiler.target.formats import TILE, number_format
+from opscope.compiler.target.plan import PIPE_RESERVE, CoreBuffer
 from opscope.compiler.target.system_desc import SystemDesc, load_board
 
+DST_TILES = 8
+"""Tiles of 16 bits in the half of Dst that one thread fills while the other empties its half (facts of the ISA)."""
 MOST_BUFFERED = 2
 """Micro blocks of an input that a kernel holds, unless the netlist sets a number."""
+
+
+def for_first_chip(netlist: Netlist) -> Netlist:
+    """Returns the netlist for the first kind of chip that it names and that can run it.
+
+    A netlist that was read for one kind of chip stays with that. Raises CompilerInputError with what the first one
+    lacks, if none can.
+    """
+    first: CompilerInputError | None = None
+    for arch in netlist.archs or (netlist.arch,):
+        candidate = replace(netlist, arch=arch)
+        try:
+            check(candidate)
+            return candidate
+        except CompilerInputError as error:
+            first = first or error
+    assert first is not None
+    raise first
 
 
 def check(netlist: Netlist) -> None:
@@ -30,7 +50,7 @@ def check(netlist: Netlist) -> None:
         local = {op.name for op in graph.ops}
         for op in graph.ops:
             _check_inputs(netlist, graph, op, local)
-            _check_formats(graph, op, board)
+            _check_formats(netlist, graph, op, board)
             _check_l1(netlist, graph, op, board)
     _check_queues(netlist, board, order)
 
@@ -84,9 +104,12 @@ def _check_cores(graph: Graph, board: SystemDesc) -> None:
 def _check_inputs(netlist: Netlist, graph: Graph, op: Op, local: set[str]) -> None:
     where = f"graphs.{graph.name}.{op.name}.inputs"
     elsewhere = {other.name for other_graph in netlist.graphs for other in other_graph.ops} - local
-    for name in op.inputs:
+    for operand, name in enumerate(op.inputs):
         if name in elsewhere:
             raise CompilerInputError(f"{where}: expected a queue between graphs, got {name!r} of another graph")
+        made = netlist.queues.get(name) or next((other for other in graph.ops if other.name == name), None)
+        if made is not None and made.tile_dim != (tile := _tile_read(op, operand)):
+            raise CompilerInputError(f"{where}: expected tiles of {list(tile)}, got {list(made.tile_dim)} of {name}")
         if name not in local and name not in netlist.queues:
             import difflib
 
@@ -95,7 +118,15 @@ def _check_inputs(netlist: Netlist, graph: Graph, op: Op, local: set[str]) -> No
             raise CompilerInputError(f"{where}: expected an op or a queue, got {name!r}{tail}")
 
 
-def _check_formats(graph: Graph, op: Op, board: SystemDesc) -> None:
+def _tile_read(op: Op, operand: int) -> tuple[int, int]:
+    """Returns rows and columns of an operand's tiles: those of the op, but for the inner dimension of a product."""
+    rows, cols = op.tile_dim
+    if op.type == "matmul" and operand < 2:
+        return (rows, TILE) if operand == 0 else (TILE, cols)
+    return rows, cols
+
+
+def _check_formats(netlist: Netlist, graph: Graph, op: Op, board: SystemDesc) -> None:
     where = f"graphs.{graph.name}.{op.name}"
     if len(op.in_df) != len(op.inputs):
         raise CompilerInputError(f"{where}.in_df: expected {len(op.inputs)} formats, got {len(op.in_df)}")
@@ -106,15 +137,26 @@ def _check_formats(graph: Graph, op: Op, board: SystemDesc) -> None:
             )
     if op.acc_df not in board.dst_formats:
         raise CompilerInputError(f"{where}.acc_df: expected {', '.join(board.dst_formats)}, got {op.acc_df}")
+    most = DST_TILES // 2 if op.acc_df in ("Float32", "Int32") else DST_TILES
+    blocks = [op.ublock]
+    if op.type == "fused_op":
+        steps = (step for schedule in fused_of(netlist, op).schedules for step in schedule)
+        blocks += [step.ublock for step in steps if step.ublock]
+    for rows, cols in blocks:
+        if rows * cols > most:
+            raise CompilerInputError(
+                f"{where}.ublock: expected at most {most} tiles, which half of Dst holds, got {rows}x{cols}"
+            )
 
 
 def _check_l1(netlist: Netlist, graph: Graph, op: Op, board: SystemDesc) -> None:
     held = core_buffers(netlist, graph, op)
     used = sum(buffer.bytes for buffer in held)
-    if used > board.buda.l1_usable:
+    usable = board.buda.l1_usable + PIPE_RESERVE
+    if used > usable:
         largest = max(held, key=lambda buffer: buffer.bytes)
         raise CompilerInputError(
-            f"graphs.{graph.name}.{op.name}: expected at most {board.buda.l1_usable} bytes of L1 on each core, "
+            f"graphs.{graph.name}.{op.name}: expected at most {usable} bytes of L1 on each core, "
             f"got {used}; try a smaller {largest.role} buffer ({largest.bytes} bytes)"
         )
 
@@ -122,7 +164,8 @@ def _check_l1(netlist: Netlist, graph: Graph, op: Op, board: SystemDesc) -> None
 def core_buffers(netlist: Netlist, graph: Graph, op: Op) -> tuple[CoreBuffer, ...]:
     """Returns the buffers of an op in each core's L1: inputs, the output, resident parameters."""
     formats = [*op.in_df, *("UInt32" for _ in op.input_buf_min_size_tiles[len(op.in_df) :])]
-    sizes = op.input_buf_min_size_tiles or _input_tiles(op)
+    wanted, usual = op.input_buf_min_size_tiles, _input_tiles(op)
+    sizes = [tiles or (usual[i] if i < len(usual) else 0) for i, tiles in enumerate(wanted)] or usual
     held = [CoreBuffer("input", i, df, n, _bytes(df)) for i, (df, n) in enumerate(zip(formats, sizes, strict=False))]
     held.append(CoreBuffer("output", 0, op.out_df, op.mblock_tiles * op.buf_size_mb, _bytes(op.out_df)))
     if op.intermed_df != op.out_df and (op.type == "matmul" or op.attributes.get("dim") == "z"):
@@ -168,6 +211,11 @@ def _check_queues(netlist: Netlist, board: SystemDesc, order: dict[str, int]) ->
         where = f"queues.{queue.name}"
         if queue.input != HOST and queue.input not in ops:
             raise CompilerInputError(f"{where}.input: expected {HOST} or an op, got {queue.input!r}")
+        if queue.input != HOST and ops[queue.input].tile_dim != queue.tile_dim:
+            tile = list(ops[queue.input].tile_dim)
+            raise CompilerInputError(
+                f"{where}.tile_dim: expected {tile} as {queue.input} has, got {list(queue.tile_dim)}"
+            )
         parts = queue.grid_size[0] * queue.grid_size[1] if queue.loc == "dram" else len(queue.addresses)
         if len(queue.addresses) != parts or not parts:
             raise CompilerInputError(

@@ -9,11 +9,12 @@ from opscope.compiler.buda.fused import DEST, MOST_INPUTS, OUTPUT, Fused, Step
 from opscope.compiler.buda.fused_steps import NOT_FROM_DEST
 from opscope.compiler.buda.graph import OpSpec, Tm
 from opscope.compiler.buda.graph_to_program import KERNELS
+from opscope.compiler.buda.netlist.attributes import check_attributes, kind_of, scalar_of
 from opscope.compiler.buda.netlist.model import FusedOp, Netlist, Op, SubOp
 from opscope.compiler.errors import CompilerInputError
 
 ENDS_SCHEDULE = frozenset({"matmul", "reduce"})
-"""A new schedule may begin only after one of these."""
+"""Steps whose result has other blocks than their operands."""
 
 
 def check_fused(netlist: Netlist) -> None:
@@ -63,16 +64,14 @@ def _check(fused: FusedOp, dest_first: bool) -> None:
     if not steps or steps[-1].output != OUTPUT or any(step.output == OUTPUT for step in steps[:-1]):
         raise CompilerInputError(f"{where}: expected the last step, and it alone, to make the output, got another")
     held = {f"input{i}" for i in range(fused.inputs)}
+    made: dict[str, SubOp] = {}
     buffers = {f"intermed{i}" for i in range(fused.intermediates)}
-    for number, schedule in enumerate(fused.schedules):
-        if number and fused.schedules[number - 1][-1].type not in ENDS_SCHEDULE:
-            raise CompilerInputError(
-                f"{where}.schedules[{number}]: expected to follow a matmul or a reduce, "
-                f"got one behind {fused.schedules[number - 1][-1].type}"
-            )
+    for schedule in fused.schedules:
         in_dest = False
         for step in schedule:
             _check_step(f"{where}.{step.name}", step, held, in_dest, dest_first)
+            _check_blocks(f"{where}.{step.name}", step, made)
+            made[step.output] = step
             if step.output not in (DEST, OUTPUT, *buffers):
                 names = ", ".join(sorted(buffers)) or "no intermediate"
                 raise CompilerInputError(
@@ -88,7 +87,7 @@ def _check(fused: FusedOp, dest_first: bool) -> None:
 
 def _check_step(where: str, step: SubOp, held: set[str], in_dest: bool, dest_first: bool) -> None:
     """Checks the inputs of one step, given the buffers that are filled before it and whether Dst is."""
-    if step.type not in KERNELS and step.type not in ENDS_SCHEDULE:
+    if kind_of(step.type) not in KERNELS and step.type not in ENDS_SCHEDULE:
         raise CompilerInputError(
             f"{where}.type: expected {', '.join(sorted((*KERNELS, *ENDS_SCHEDULE)))}, got {step.type!r}"
         )
@@ -114,6 +113,30 @@ def _check_step(where: str, step: SubOp, held: set[str], in_dest: bool, dest_fir
             raise CompilerInputError(f"{where}: expected broadcasts inside a fused op, got {other[0]}")
 
 
+def _check_blocks(where: str, step: SubOp, made: dict[str, SubOp]) -> None:
+    """Checks what a core can do with the blocks of a step; `made` has the step that filled each buffer."""
+    if step.type == "matmul":
+        left, right = step.inputs[:2]
+        if right.startswith("intermed") or step.output == OUTPUT:
+            shown = f"input 1 from {right} and the result in {step.output}"
+            raise CompilerInputError(f"{where}: expected a matmul by an input into an intermediate, got {shown}")
+        before = made.get(left)
+        if before is not None and before.mblock and before.ublock:
+            m_k, u_kt = before.mblock[1], before.ublock[1]
+            got = step.attributes.get("m_k"), step.attributes.get("u_kt")
+            if got != (m_k, u_kt):
+                raise CompilerInputError(
+                    f"{where}.attributes: expected m_k {m_k} and u_kt {u_kt}, the blocks of {left}, got {got}"
+                )
+    down = [i for i, tms in step.tms.items() if any(tm.startswith("broadcast(r") for tm in tms)]
+    for i in down:
+        if step.inputs[i].startswith("input") or (step.mblock is not None and step.mblock[1] > 1):
+            raise CompilerInputError(
+                f"{where}.input_{i}_tms: expected rows to be repeated from an intermediate into one column of blocks, "
+                f"got {step.inputs[i]} and mblock {list(step.mblock or ())}"
+            )
+
+
 def steps_of(netlist: Netlist, op: Op, spec: OpSpec) -> Fused:
     """Returns a fused op's steps, each with the settings of `spec` that all share. Raises CompilerInputError."""
     fused = fused_of(netlist, op)
@@ -137,9 +160,11 @@ def _step(step: SubOp, spec: OpSpec) -> Step:
 def step_spec(step: SubOp, spec: OpSpec) -> OpSpec:
     """Returns the specification of a step."""
     attributes = step.attributes
+    check_attributes(step.name, step.type, attributes)
     return replace(
         spec,
-        type=step.type,
+        type=kind_of(step.type),
+        scalar=scalar_of(step.name, step.type, attributes),
         relu=bool(attributes.get("relu_en")),
         approximate=bool(attributes.get("approximate_mode")),
         reduce_dim=str(attributes.get("dim", "")),

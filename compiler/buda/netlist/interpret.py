@@ -109,7 +109,7 @@ def _calculate(where: str, argument: Any, values: dict[str, int]) -> None:
         raise CompilerInputError(f"{where}: expected [variable, {'|'.join(OPERATIONS)}, ...], got {argument!r}")
     out, operation, *rest = argument
     numbers = [_value(where, word, values) for word in rest]
-    own = _value(where, out, values)
+    own = 0 if operation == "set" else _value(where, out, values)
     match operation, numbers:
         case "set", [value]:
             own = value

@@ -66,12 +66,13 @@ class Op:
     """Macro blocks that the output buffer holds."""
     ublock_order: str = "r"
     input_buf_min_size_tiles: tuple[int, ...] = ()
-    """Tiles of each input buffer."""
+    """Tiles of each input buffer; 0 leaves the size to the kernel, as an absent number does."""
     grid_transpose: bool = False
     untilize_output: bool = False
     tms: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
     """Operand -> its TMs; in the file under the keys `input_<i>_tms`."""
     attributes: Mapping[str, Any] = field(default_factory=dict)
+    tile_dim: Pair = (32, 32)
 
     @property
     def cores(self) -> tuple[Pair, ...]:
@@ -142,6 +143,8 @@ class Netlist:
     programs: tuple[Program, ...]
     name: str = "netlist"
     fused_ops: Mapping[int, FusedOp] = field(default_factory=dict)
+    archs: tuple[str, ...] = field(default=(), compare=False)
+    """The kinds of chip that it may run on, in the file's order; empty for a netlist that no file gave."""
 
     @property
     def ops(self) -> dict[str, Op]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,14 +11,14 @@ from opscope.base.yaml_text import YamlError, parse_yaml, read_text
 from opscope.compiler.buda.graph import FIDELITIES, Tm
 from opscope.compiler.buda.netlist.model import HOST, FusedOp, Graph, Netlist, Op, Program, Queue, SubOp
 from opscope.compiler.errors import CompilerInputError
-from opscope.compiler.target.formats import number_format
+from opscope.compiler.target.formats import TILE, number_format
 from opscope.compiler.target.system_desc import load_board
 
 GRAPH_KEYS = ("target_device", "input_count")
 OP_KEYS = frozenset({
     "type", "grid_loc", "grid_size", "inputs", "grid_transpose", "untilize_output", "t", "mblock", "ublock",
     "buf_size_mb", "ublock_order", "input_buf_min_size_tiles", "in_df", "out_df", "intermed_df", "acc_df",
-    "math_fidelity", "attributes", "gradient_op", "tile_dim",
+    "math_fidelity", "attributes", "gradient_op", "tile_dim", "input_dram_io_buf_size_tiles",
 })  # fmt: skip
 QUEUE_KEYS = frozenset({
     "input", "type", "entries", "grid_size", "t", "mblock", "ublock", "ublock_order", "tile_dim", "df",
@@ -29,6 +30,9 @@ INSTRUCTIONS = frozenset({
     "param", "var", "staticvar", "varinst", "loop", "endloop", "execute", "allocate_queue", "deallocate_queue",
     "endprogram",
 })  # fmt: skip
+_TEMPLATE = re.compile(r"\$TEMPLATE_\w+")
+TILES = ((32, 32), (32, 16), (16, 32), (8, 32), (4, 32), (2, 32), (1, 32))
+"""Sizes that a tile may have."""
 LARGEST = 1 << 20
 """Largest count that a netlist may have; a larger one could only exhaust memory."""
 
@@ -110,26 +114,48 @@ def _format(where: str, name: Any) -> str:
         raise CompilerInputError(f"{where}: {error}") from error
 
 
+def _tile(row: _Reader) -> tuple[int, int]:
+    """Returns rows and columns of a tile."""
+    tile = row.pair("tile_dim") if "tile_dim" in row.raw else (TILE, TILE)
+    if tile not in TILES:
+        raise row.fail("tile_dim", ", ".join(str(list(known)) for known in TILES))
+    return tile
+
+
+def _dst(name: str) -> str:
+    """Returns the format of Dst for `acc_df`: a block format stands for 16-bit datums with exponents of its size."""
+    accumulated = number_format(name)
+    if accumulated.kind != "block":
+        return name
+    return "Float16_b" if accumulated.exponent_bits == 8 else "Float16"
+
+
 def _shown(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def read(path: Path) -> Netlist:
-    """Reads the netlist in a file. Raises CompilerInputError."""
+def read(path: Path, arch: str = "") -> Netlist:
+    """Reads the netlist in a file, for `arch` or the first kind of chip that it names. Raises CompilerInputError."""
     try:
         text = read_text(path)
     except (OSError, YamlError) as error:
         reason = (getattr(error, "strerror", None) or str(error)).lower()
         raise CompilerInputError(f"{path}: expected a readable netlist, got: {reason}") from error
     try:
-        return parse(text, path.stem)
+        return parse(text, path.stem, arch)
     except CompilerInputError as error:
         raise CompilerInputError(f"{path}: {error}") from error
 
 
-def parse(text: str, name: str = "netlist") -> Netlist:
-    """Reads the netlist in a text. Raises CompilerInputError."""
+def parse(text: str, name: str = "netlist", arch: str = "") -> Netlist:
+    """Reads the netlist in a text, for `arch` or the first kind of chip that it names. Raises CompilerInputError."""
+    if template := _TEMPLATE.search(text):
+        line = text.count("\n", 0, template.start()) + 1
+        raise CompilerInputError(
+            f"netlist: expected values, got the template variable {template[0]} in line {line}; try a netlist that is "
+            "generated from this template"
+        )
     try:
         raw = parse_yaml(text)
     except YamlError as error:
@@ -147,7 +173,10 @@ def parse(text: str, name: str = "netlist") -> Netlist:
     fused = (
         {number: _fused(number, row) for number, row in _items(top, "fused_ops")} if top.raw.get("fused_ops") else {}
     )
-    return Netlist(_arch(top.raw["devices"]), queues, graphs, parsed_programs, name, fused)
+    archs = _archs(top.raw["devices"])
+    if arch and arch not in archs:
+        raise CompilerInputError(f"devices.arch: expected {arch} among the netlist's chips, got {', '.join(archs)}")
+    return Netlist(arch or archs[0], queues, graphs, parsed_programs, name, fused, (arch,) if arch else archs)
 
 
 def _items(top: _Reader, key: str) -> list[tuple[Any, Any]]:
@@ -157,35 +186,43 @@ def _items(top: _Reader, key: str) -> list[tuple[Any, Any]]:
     return list(raw.items())
 
 
-def _arch(raw: Any) -> str:
-    arch = _Reader("devices", raw).raw.get("arch")
-    if isinstance(arch, list):
-        if len(set(map(str, arch))) != 1:
-            raise CompilerInputError(f"devices.arch: expected one kind of chip, got {_shown(arch)}")
-        arch = arch[0]
-    try:
-        return load_board(str(arch)).arch
-    except ValueError as error:
-        raise CompilerInputError(f"devices.{error}") from error
+def _archs(raw: Any) -> tuple[str, ...]:
+    """Returns the kinds of chip that the netlist is for, in its order; `wormhole` is Wormhole B0."""
+    names = _Reader("devices", raw).raw.get("arch")
+    archs = []
+    for name in names if isinstance(names, list) and names else [names]:
+        try:
+            archs.append(load_board(str(name)).arch)
+        except ValueError as error:
+            raise CompilerInputError(f"devices.{error}") from error
+    return tuple(dict.fromkeys(archs))
 
 
 def _queue(where: str, name: str, raw: Any) -> Queue:
     row = _Reader(where, raw)
     row.known(QUEUE_KEYS)
     loc = row.word("loc", ("dram", "host"))
-    addresses = row.raw.get(loc)
-    if not isinstance(addresses, list) or not all(
-        isinstance(a, list) and len(a) == 2 and all(isinstance(v, int) and v >= 0 for v in a) for a in addresses
-    ):
-        raise row.fail(loc, "a list of [channel, address]")
+    addresses = _addresses(row, loc)
     elements = row.numbers("elements", 3) if "elements" in row.raw else None
-    tms = tuple(_tm(f"{where}.input_tms", tm) for tm in _list(row, "input_tms")) if "input_tms" in row.raw else ()
+    tms = _tms(where, row, "input_tms")
     return Queue(
         name, row.word("input"), row.word("type", ("queue", "ram")), row.count("entries"), row.pair("grid_size"),
         row.count("t"), row.pair("mblock"), row.pair("ublock"), row.format("df"), row.count("target_device", 0), loc,
-        tuple((a[0], a[1]) for a in addresses), row.word("ublock_order", ("r", "c"), "r"),
-        input_tms=tms, elements=(elements[0], elements[1], elements[2]) if elements else None,
+        addresses, row.word("ublock_order", ("r", "c"), "r"),
+        _tile(row), tms, (elements[0], elements[1], elements[2]) if elements else None,
     )  # fmt: skip
+
+
+def _addresses(row: _Reader, loc: str) -> tuple[tuple[int, int], ...]:
+    """Returns (channel, address) of each part; in host memory an address may stand alone, which is channel 0."""
+    parts = row.raw.get(loc)
+    if isinstance(parts, list) and loc == "host":
+        parts = [[0, part] if isinstance(part, int) else part for part in parts]
+    if not isinstance(parts, list) or not all(
+        isinstance(a, list) and len(a) == 2 and all(isinstance(v, int) and v >= 0 for v in a) for a in parts
+    ):
+        raise row.fail(loc, "a list of [channel, address]")
+    return tuple((channel, address) for channel, address in parts)
 
 
 def _graph(where: str, name: str, raw: Any) -> Graph:
@@ -211,15 +248,15 @@ def _op(where: str, name: str, raw: Any) -> Op:
             number = key.removeprefix("input_").removesuffix("_tms")
             if not number.isdecimal() or int(number) >= len(inputs):
                 raise CompilerInputError(f"{where}: expected TMs of inputs 0 to {len(inputs) - 1}, got {key}")
-            tms[int(number)] = tuple(_tm(f"{where}.{key}", tm) for tm in _list(row, key))
-    sizes = row.numbers("input_buf_min_size_tiles") if "input_buf_min_size_tiles" in row.raw else ()
+            tms[int(number)] = _tms(where, row, key)
+    sizes = row.numbers("input_buf_min_size_tiles", least=0) if "input_buf_min_size_tiles" in row.raw else ()
     attributes = _Reader(f"{where}.attributes", row.raw.get("attributes") or {}).raw
     return Op(
         name, row.word("type"), row.pair("grid_loc", 0), row.pair("grid_size"), tuple(inputs), row.count("t"),
         row.pair("mblock"), row.pair("ublock"), row.formats("in_df"), row.format("out_df"), row.format("intermed_df"),
-        row.format("acc_df"), row.word("math_fidelity", tuple(FIDELITIES)), row.count("buf_size_mb", default=2),
+        _dst(row.format("acc_df")), row.word("math_fidelity", tuple(FIDELITIES)), row.count("buf_size_mb", default=2),
         row.word("ublock_order", ("r", "c"), "r"), sizes, row.flag("grid_transpose"), row.flag("untilize_output"),
-        tms, dict(attributes),
+        tms, dict(attributes), _tile(row),
     )  # fmt: skip
 
 
@@ -245,12 +282,7 @@ def _step(where: str, name: str, raw: Any) -> SubOp:
     inputs = row.raw.get("inputs")
     if not isinstance(inputs, list) or not inputs or not all(isinstance(name, str) for name in inputs):
         raise row.fail("inputs", "a list of inputs, intermediates or dest")
-    tms = {
-        i: tuple(_tm(f"{where}.{key}", tm) for tm in _list(row, key))
-        for i in range(len(inputs))
-        for key in (f"input_{i}_tms",)
-        if key in row.raw
-    }
+    tms = {i: _tms(where, row, key) for i in range(len(inputs)) for key in (f"input_{i}_tms",) if key in row.raw}
     attributes = _Reader(f"{where}.attributes", row.raw.get("attributes") or {}).raw
     row.known(STEP_KEYS)
     for key in row.raw.keys() - STEP_KEYS - {f"input_{i}_tms" for i in range(len(inputs))}:
@@ -258,6 +290,13 @@ def _step(where: str, name: str, raw: Any) -> SubOp:
     pop = tuple(str(buffer) for key in ("pop", "pop_last") if key in row.raw for buffer in _list(row, key))
     mblock, ublock = (row.pair(key) if key in row.raw else None for key in ("mblock", "ublock"))
     return SubOp(name, row.word("type"), tuple(inputs), row.word("output"), tms, dict(attributes), mblock, ublock, pop)
+
+
+def _tms(where: str, row: _Reader, key: str) -> tuple[str, ...]:
+    """Returns the TMs under a key; without a value, or with the word None, there are none."""
+    if row.raw.get(key) in (None, "None"):
+        return ()
+    return tuple(_tm(f"{where}.{key}", tm) for tm in _list(row, key))
 
 
 def _list(row: _Reader, key: str) -> list[Any]:

@@ -10,6 +10,7 @@ from typing import Any
 from opscope.compiler.buda.graph import BudaGraph, NodeKind, OpSpec, Slices, TensorShape, Tm
 from opscope.compiler.buda.graph_builder import GraphBuilder, Operand
 from opscope.compiler.buda.graph_to_program import GraphProgram, to_program
+from opscope.compiler.buda.netlist.attributes import check_attributes, kind_of, scalar_of
 from opscope.compiler.buda.netlist.check import check, core_buffers
 from opscope.compiler.buda.netlist.emit import KINDS as NAMES
 from opscope.compiler.buda.netlist.fused import steps_of
@@ -18,10 +19,10 @@ from opscope.compiler.buda.netlist.model import HOST, Graph, Netlist, Op, Queue
 from opscope.compiler.buda.plan_to_binary import PlannedProgram
 from opscope.compiler.buda.sparse_pattern import SparsePattern
 from opscope.compiler.errors import CompilerInputError
-from opscope.compiler.target.formats import number_format
-from opscope.compiler.target.plan import Allocation, BlockPlan, EpochPlan, PlacedOp, Plan, QueuePlan
+from opscope.compiler.target.formats import TILE, number_format
+from opscope.compiler.target.plan import PIPE_RESERVE, Allocation, BlockPlan, EpochPlan, PlacedOp, Plan, QueuePlan
 from opscope.compiler.target.program import Binary
-from opscope.compiler.target.system_desc import load_board
+from opscope.compiler.target.system_desc import SystemDesc, load_board
 
 KINDS = {short: kind for kind, short in NAMES.items()}
 
@@ -42,8 +43,15 @@ def to_binary(netlist: Netlist, board: str = "", parameters: dict[str, int] | No
         tuple(EpochPlan(order[g.name], g.target_device, KINDS.get(g.name[:3], "forward")) for g in graphs),
         tuple(_placed(netlist, g, op, order[g.name], program, graph) for g in graphs for op in g.ops),
         tuple(_queue_plan(queue, program) for queue in netlist.queues.values()),
+        _pipe_reserve(netlist, system),
     )
     return PlannedProgram(program, Binary(system.board, system.arch, (program.program,), "opscope netlist", plan))
+
+
+def _pipe_reserve(netlist: Netlist, system: SystemDesc) -> int:
+    """Returns how much of the planner's reserve for pipes the netlist's ops leave free, in bytes."""
+    most = max((sum(b.bytes for b in core_buffers(netlist, g, op)) for g in netlist.graphs for op in g.ops), default=0)
+    return min(PIPE_RESERVE, PIPE_RESERVE + system.buda.l1_usable - most)
 
 
 def _executed(netlist: Netlist, parameters: dict[str, int] | None) -> dict[str, None]:
@@ -63,7 +71,7 @@ def graph_of(netlist: Netlist) -> BudaGraph:
             builder.source(queue.name, NodeKind.CONSTANT, shape, queue.df)
         elif queue.input == HOST:
             kind = NodeKind.PARAMETER if queue.type == "ram" else NodeKind.INPUT
-            builder.source(queue.name, kind, _queue_shape(queue), queue.df, queue.elements)
+            builder.source(queue.name, kind, _queue_shape(queue), queue.df, _queue_elements(queue))
         elif _is_output(netlist, queue):
             outputs.append(queue)
     for op in _producers_first(netlist):
@@ -71,13 +79,10 @@ def graph_of(netlist: Netlist) -> BudaGraph:
             Operand(_producer(netlist, name), tuple(Tm.parse(tm) for tm in op.tms.get(i, ())))
             for i, name in enumerate(op.inputs)
         ]
-        elements = op.attributes.get("elements")
-        builder.op(
-            op.name, _spec(netlist, op), operands, op.out_df, _shape(op), tuple(elements) if elements else None
-        )  # fmt: skip
+        builder.op(op.name, _spec(netlist, op), operands, op.out_df, _shape(op), _elements(op))
     for queue in outputs:
         tms = tuple(Tm.parse(tm) for tm in queue.input_tms)
-        builder.output(queue.name, Operand(queue.input, tms), queue.elements)
+        builder.output(queue.name, Operand(queue.input, tms), _queue_elements(queue))
     return builder.graph()
 
 
@@ -110,6 +115,31 @@ def _queue_shape(queue: Queue) -> TensorShape:
     return TensorShape(1, queue.t, rows, cols)
 
 
+def _queue_elements(queue: Queue) -> tuple[int, int, int] | None:
+    return queue.elements or _in_tiles(_queue_shape(queue), queue.tile_dim)
+
+
+def _elements(op: Op) -> tuple[int, int, int] | None:
+    """Returns the elements of an op's result if they do not fill 32x32 tiles.
+
+    A maximum along rows or columns leaves one row or column of each tile.
+    """
+    if elements := op.attributes.get("elements"):
+        z, rows, cols = elements
+        return z, rows, cols
+    shape = _shape(op)
+    if op.type == "reduce" and op.attributes.get("dim") in ("r", "c"):
+        one = 1 if op.attributes["dim"] == "r" else 2
+        z, rows, cols = (1 if axis == one else n for axis, n in enumerate((shape.z, shape.rt * TILE, shape.ct * TILE)))
+        return z, rows, cols
+    return _in_tiles(shape, op.tile_dim)
+
+
+def _in_tiles(shape: TensorShape, tile: tuple[int, int]) -> tuple[int, int, int] | None:
+    """Returns the elements of tiles of another size than 32x32; None for that one."""
+    return None if tile == (TILE, TILE) else (shape.z, shape.rt * tile[0], shape.ct * tile[1])
+
+
 def _stream(op: Op) -> tuple[str, tuple[int, int]]:
     row = op.attributes.get("t_stream")
     if row is None:
@@ -128,10 +158,12 @@ def _shape(op: Op) -> TensorShape:
 
 def _spec(netlist: Netlist, op: Op) -> OpSpec:
     attributes: dict[str, Any] = dict(op.attributes)
+    check_attributes(op.name, op.type, attributes)
     spec = OpSpec(
-        op.type, op.math_fidelity, op.acc_df, "" if op.intermed_df == op.out_df else op.intermed_df,
+        kind_of(op.type), op.math_fidelity, op.acc_df, "" if op.intermed_df == op.out_df else op.intermed_df,
         approximate=bool(attributes.get("approximate_mode")), relu=bool(attributes.get("relu_en")),
         vector=str(attributes.get("vector", "")), l1_acc=bool(attributes.get("l1_acc")),
+        scalar=scalar_of(op.name, op.type, attributes),
     )  # fmt: skip
     if op.type == "fused_op":
         return replace(spec, fused=steps_of(netlist, op, spec))
@@ -146,6 +178,8 @@ def _spec(netlist: Netlist, op: Op) -> OpSpec:
                 tuple(w["dilation"]),
             )  # fmt: skip
             return replace(spec, type="sparse_matmul", sparse=pattern)
+        if op.type == "matmul" and attributes.get("sfpu_op") == "gelu":
+            return replace(spec, activation="gelu")
         if op.type == "splice":
             taken = attributes["slices"]
             return replace(spec, slices=Slices(*(tuple(taken[key]) for key in ("dims", "begins", "ends", "steps"))))

@@ -117,7 +117,14 @@ class Plan(object):
         o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(12))
         return o == 0
 
-def PlanStart(builder): builder.StartObject(5)
+    # Plan
+    def PipeReserve(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(14))
+        if o != 0:
+            return self._tab.Get(flatbuffers.number_types.Uint32Flags, o + self._tab.Pos)
+        return 262144
+
+def PlanStart(builder): builder.StartObject(6)
 def Start(builder):
     return PlanStart(builder)
 def PlanAddName(builder, name): builder.PrependUOffsetTRelativeSlot(0, flatbuffers.number_types.UOffsetTFlags.py_type(name), 0)
@@ -144,6 +151,9 @@ def AddQueues(builder, queues):
 def PlanStartQueuesVector(builder, numElems): return builder.StartVector(4, numElems, 4)
 def StartQueuesVector(builder, numElems):
     return PlanStartQueuesVector(builder, numElems)
+def PlanAddPipeReserve(builder, pipeReserve): builder.PrependUint32Slot(5, pipeReserve, 262144)
+def AddPipeReserve(builder, pipeReserve):
+    return PlanAddPipeReserve(builder, pipeReserve)
 def PlanEnd(builder): return builder.EndObject()
 def End(builder):
     return PlanEnd(builder)
@@ -164,6 +174,7 @@ class PlanT(object):
         self.epochs = None  # type: List[opscope.compiler.target.generated.EpochPlan.EpochPlanT]
         self.ops = None  # type: List[opscope.compiler.target.generated.PlacedOp.PlacedOpT]
         self.queues = None  # type: List[opscope.compiler.target.generated.QueuePlan.QueuePlanT]
+        self.pipeReserve = 262144  # type: int
 
     @classmethod
     def InitFromBuf(cls, buf, pos):
@@ -207,6 +218,7 @@ class PlanT(object):
                 else:
                     queuePlan_ = opscope.compiler.target.generated.QueuePlan.QueuePlanT.InitFromObj(plan.Queues(i))
                     self.queues.append(queuePlan_)
+        self.pipeReserve = plan.PipeReserve()
 
     # PlanT
     def Pack(self, builder):
@@ -249,5 +261,6 @@ class PlanT(object):
             PlanAddOps(builder, ops)
         if self.queues is not None:
             PlanAddQueues(builder, queues)
+        PlanAddPipeReserve(builder, self.pipeReserve)
         plan = PlanEnd(builder)
         return plan

@@ -65,11 +65,6 @@ BAD = {
     "Dst that holds nothing": (netlist(STEPS.replace("output: dest", "output: intermed0")), "expected Dst to hold"),
     "Dst into a maximum": (netlist(STEPS.replace("type: gelu", "type: maximum")), "a step that reads Dst, got maximum"),
     "no output": (netlist(STEPS.replace("output: output", "output: intermed0")), "the last step, and it alone"),
-    "a schedule behind an add": (
-        netlist("[[{add.0: {type: add, inputs: [input0, input1], output: intermed0}}], "
-                "[{gelu.0: {type: gelu, inputs: [intermed0], output: output}}]]"),
-        "expected to follow a matmul or a reduce, got one behind add",
-    ),
     "Dst that nobody reads": (
         netlist(STEPS.replace("inputs: [dest], output: intermed0", "inputs: [input0], output: intermed0")),
         "expected to read Dst once",

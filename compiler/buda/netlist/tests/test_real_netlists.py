@@ -1,0 +1,45 @@
+"""Netlists of TT-Buda's own back end: compiled, run and compared as they ask, or refused as they should be."""
+
+from __future__ import annotations
+
+import pytest
+
+from opscope.compiler.tests import netlist_corpus
+
+pytestmark = pytest.mark.skipif(not netlist_corpus.ARCHIVE.exists(), reason=f"there is no {netlist_corpus.ARCHIVE}")
+
+REFUSED = {
+    "fused_op_matmul_invalid_m_k_u_kt": "expected m_k 1 and u_kt 4, the blocks of intermed0, got (4, 1)",
+    "fused_op_ublock_cannot_fit_into_dest": "expected at most 8 tiles, which half of Dst holds, got 4x3",
+    "fused_op_with_bcast_invalid_input": "expected rows to be repeated from an intermediate",
+    "fused_op_with_bcast_invalid_mblock_c": "into one column of blocks, got intermed0 and mblock [2, 2]",
+    "fused_op_with_matmul_intermed_input_1": "got input 1 from intermed0",
+    "fused_op_with_matmul_invalid_output": "and the result in output",
+}
+"""Error tests of the back end -> the fault that is in them."""
+PASSED = (
+    "netlists__netlist_softmax_single_tile_exp_recip", "netlist_binary_op.yaml", "netlist_reduce_r_dim_max",
+    "netlist_datacopy_op_with_16x32_tile_dim",
+)  # fmt: skip
+"""One of each: a list of chips, broadcasts and a product of ones, a maximum, tiles of 16 rows."""
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_an_error_test_is_refused_for_its_own_fault(name: str) -> None:
+    (outcome,) = netlist_corpus.outcomes(f"{name}.yaml")
+    assert outcome.result == "refused"
+    assert REFUSED[name] in outcome.why
+
+
+@pytest.mark.parametrize("name", PASSED)
+def test_a_netlist_gives_the_numbers_that_it_asks_for(name: str) -> None:
+    results = {outcome.name: (outcome.result, outcome.why) for outcome in netlist_corpus.outcomes(name)}
+    assert results
+    assert set(results.values()) == {("passed", "")}
+
+
+@pytest.mark.slow
+def test_no_netlist_ends_in_an_exception() -> None:
+    results = [outcome.result for outcome in netlist_corpus.outcomes()]
+    assert "exception" not in results
+    assert results.count("passed") >= 270
