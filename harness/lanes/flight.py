@@ -9,6 +9,7 @@ from datetime import datetime
 from pathlib import Path
 
 from opscope.base.children.ending import Cause, Ending
+from opscope.harness.record.artifact_text import capped
 from opscope.harness.record.optest import RunContext, build_test, now
 from opscope.harness.record.records import OpRow, OpTest, StageTime
 from opscope.harness.record.stages import Stage, Status
@@ -91,7 +92,7 @@ class Flight:
         folder = artifact_dir(Path(self.context.run_dir), self.row.op_id)
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            (folder / "crash.txt").write_text(text, encoding="utf-8")
+            (folder / "crash.txt").write_text(capped(text), encoding="utf-8", errors="backslashreplace")
         except OSError:
             return None  # a full disk must not change the verdict
         return (folder / "crash.txt").relative_to(self.context.run_dir).as_posix()

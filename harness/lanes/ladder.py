@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from opscope.harness.backends.base import Backend, Declined, Job, StageCrashError, StageError, Target
 from opscope.harness.lanes import whole_model
 from opscope.harness.prepare.inputs import row_golden, row_inputs
+from opscope.harness.record.artifact_text import capped
 from opscope.harness.record.optest import RunContext, build_test, now
 from opscope.harness.record.records import WHOLE_MODEL, OpRow, OpTest, ResultCheck, StageTime
 from opscope.harness.record.stages import Stage, Status, failed_status
@@ -42,6 +43,7 @@ class _ClimbState:
     target: Target
     attempt: int
     on_stage: Callable[[Stage], None]
+    before_compare: Callable[[], None]
     started: datetime = field(default_factory=now)
     reached: Stage = Stage.SPLIT
     times: list[StageTime] = field(default_factory=list)
@@ -102,14 +104,16 @@ def climb(
     export_dir: Path,
     attempt: int = 1,
     on_stage: Callable[[Stage], None] = lambda stage: None,
+    before_compare: Callable[[], None] = lambda: None,
 ) -> OpTest:
     """Takes `row` as far as it gets and returns its record.
 
-    `export_dir` holds the row's files. `on_stage` is called before each stage. Option `until` ends the climb
+    `export_dir` holds the row's files. `on_stage` is called before each stage, `before_compare` when the backend's
+    part is over. Option `until` ends the climb
     after that stage with `stopped`. Raises only exceptions that the op did not cause (KeyboardInterrupt, SystemExit).
     """
     options = context.options
-    state = _ClimbState(row, context, backend, backend.target(options), attempt, on_stage)
+    state = _ClimbState(row, context, backend, backend.target(options), attempt, on_stage, before_compare)
     if row.module is None:
         return state.ended(Status.COMPILE_FAILED, row.unsplittable or "no single-op module", Stage.SPLIT)
     if options.until == Stage.SPLIT:
@@ -172,6 +176,7 @@ def _compared(state: _ClimbState, job: Job, export_dir: Path) -> OpTest:
         )  # fmt: skip
 
     before = state.reached
+    state.before_compare()
     try:
         checks: list[ResultCheck] = state.timed(Stage.COMPARE, verdict)
     except Exception as error:  # noqa: BLE001  a result that cannot be compared is a wrong result
@@ -224,7 +229,7 @@ def _store(context: RunContext, op_id: str, name: str, text: str) -> str | None:
     folder = artifact_dir(Path(context.run_dir), op_id)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text, encoding="utf-8", errors="backslashreplace")
+        (folder / name).write_text(capped(text), encoding="utf-8", errors="backslashreplace")
     except OSError:
         # A full disk must not change the verdict. The record still has the short message.
         return None

@@ -2,7 +2,7 @@
 
 The child runs `opscope.harness.lanes.worker.serve` (`opscope.base.children`). If it crashes, exceeds a limit, exits or
 writes garbage to its socket, that becomes the record of the op in flight, with its stage, and the next op gets a fresh
-child. This module imports neither numpy nor jax.
+child. So it does after an op that left its child changed. This module imports neither numpy nor jax.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from opscope.base.children.capped_log import CappedLog
 from opscope.base.children.child import Child, Deadline
@@ -17,10 +18,11 @@ from opscope.base.children.ending import Cause, ChildEnded, Ending
 from opscope.base.machine import memory_limit
 from opscope.harness.lanes import memory
 from opscope.harness.lanes.flight import Flight, Ready
+from opscope.harness.lanes.leftovers import Leftovers, leftovers
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import RunContext
 from opscope.harness.record.records import OpRow, OpTest
-from opscope.harness.record.stages import Stage
+from opscope.harness.record.stages import Stage, Status
 
 _START_ATTEMPTS = 2
 _SPENT = 0.75
@@ -56,6 +58,9 @@ class Lane:
         self._child: Child | None = None
         self._ready: Ready | None = None
         self._number = 0
+        self._served = 0
+        """Ops that the child has run."""
+        self._leftovers = Leftovers()
         self.memory_limit = memory_limit(config.memory_limit)
         self._log = CappedLog(config.log)
 
@@ -69,6 +74,7 @@ class Lane:
         """Starts a child if there is none, without waiting for it: its imports then overlap with other work."""
         if self._child is None:
             self.starts += 1
+            self._served = 0
             self._child = Child(
                 "opscope.harness.lanes.worker:serve", memory=self.memory_limit, threads=self.config.thread_limit,
                 environment=self.config.environment, log=self._log,
@@ -118,7 +124,13 @@ class Lane:
         """
         ready = self.ready()
         with memory.turn(Path(self.config.context.run_dir), row, self.memory_limit):
-            return self._climbed(row, ready, attempt)
+            served = self._served
+            test = self._climbed(row, ready, attempt)
+            if test.crash_kind == Cause.PROTOCOL and served:
+                # Whatever an earlier op has left in the child may have written to the socket; a fresh one tells.
+                self._say(f"{row.op_id}: {test.error_message}, in a process that had run {served} ops; run again")
+                test = self._climbed(row, self.ready(), attempt)
+            return test
 
     def _climbed(self, row: OpRow, ready: Ready, attempt: int) -> OpTest:
         """Climbs an op whose turn it is and returns its record."""
@@ -136,21 +148,56 @@ class Lane:
             deadline = Deadline(self.config.op_timeout)
             while True:
                 message = self._child.receive(deadline)
+                if _is_late(message, self._number):
+                    continue
+                if message.get("op") != self._number:
+                    raise ChildEnded(Ending(Cause.PROTOCOL, f"unexpected frame {str(message)[:80]}"))
                 if "stage" in message:
                     flight.enter(Stage(message["stage"]))
-                elif message.get("op") == self._number:
-                    test = OpTest.model_validate_json(message["test"])
-                    self._stop_if_spent()
-                    return test
                 else:
-                    raise ChildEnded(Ending(Cause.PROTOCOL, f"unexpected frame {str(message)[:80]}"))
-        except (ChildEnded, ValueError) as error:
+                    return self._answered(flight, message)
+        except (ChildEnded, ValueError, KeyError) as error:
             ending = error.ending if isinstance(error, ChildEnded) else Ending(Cause.PROTOCOL, str(error))
             self._stop()
             return flight.ended(ending, self._log.tail())
         except BaseException:
             self._stop()  # an op was in flight, and its answer must not be taken for the next op's
             raise
+
+    def _answered(self, flight: Flight, message: Mapping[str, Any]) -> OpTest:
+        """The record of an op whose child has answered. Ends the child if the next op needs another one.
+
+        Raises ValueError or KeyError if the message is no answer.
+        """
+        assert self._child is not None
+        left = leftovers(message["changed"])
+        if message["test"] is None:
+            test = flight.crashed("record", f"no record: {message['unreadable']}", self._log.tail())
+        else:
+            test = OpTest.model_validate_json(message["test"])
+            if test.op_id != flight.row.op_id:
+                raise ValueError(f"record: expected one of {flight.row.op_id}, got one of {test.op_id}")
+        believed = [change for change in left if change.verdict]
+        if believed and test.status in (Status.SUCCESS, Status.GOLDEN_FAILED):
+            replaced = ", ".join(change.detail for change in believed)
+            test = flight.crashed("code", f"no verdict: {replaced} by the backend", self._log.tail())
+        lines = [change.text for change in left]
+        if self._child.has_more():
+            lines.append("answers: one more")
+            self._stop()
+        elif self._leftovers.replaces(test.op_id, left):
+            self._stop()
+        else:
+            self._served += 1
+            self._stop_if_spent()
+        if lines:
+            self._say(f"{test.op_id} left behind {'; '.join(lines)}")
+            test = test.model_copy(update={"left_behind": tuple(lines)})
+        return test
+
+    def _say(self, text: str) -> None:
+        """Writes a line to the log of the child's output."""
+        self._log.write(f"[opscope: {text}]\n".encode(errors="backslashreplace"))
 
     def has_record(self, row: OpRow) -> bool:
         """Returns False: a record exists only once `run` has run the op."""
@@ -182,3 +229,9 @@ class Lane:
         child, self._child, self._ready = self._child, None, None
         if child is not None:
             child.kill()
+
+
+def _is_late(message: Mapping[str, Any], number: int) -> bool:
+    """Whether a message belongs to an op that has already been answered for."""
+    op = message.get("op")
+    return isinstance(op, int) and 0 < op < number

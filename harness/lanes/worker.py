@@ -2,7 +2,7 @@
 
 `opscope.harness.lanes.lane` starts `serve` in a child process. The first message holds the run's context, each later
 one an op. The child imports the backend once. It answers with `stage` messages (which stage begins) and one `test`
-message per op; its output goes to the lane's log.
+message per op, each with the op's number; its output goes to the lane's log.
 """
 
 from __future__ import annotations
@@ -10,8 +10,11 @@ from __future__ import annotations
 import dataclasses
 import gc
 import traceback
+from functools import partial
 from pathlib import Path
+from typing import Any
 
+from opscope.base.children import frames
 from opscope.base.children.inside import Parent
 from opscope.harness.backends import registry
 from opscope.harness.backends.base import Backend
@@ -23,6 +26,9 @@ from opscope.harness.record.optest import RunContext, backend_label
 from opscope.harness.record.records import OpRow
 from opscope.harness.record.stages import Stage
 from opscope.harness.verdict import tolerance
+
+_REASON = 500
+"""Longest reason for a record that cannot be sent, in characters."""
 
 
 def serve(parent: Parent) -> None:
@@ -76,18 +82,34 @@ def serve(parent: Parent) -> None:
             }
         }
     )
-    worker_state = WorkerState()
+    state = WorkerState(parent.descriptor)
     while (message := parent.receive()) is not None:
-        test = climb(
-            OpRow.model_validate_json(message["row"]),
-            backend,
-            context=context,
-            export_dir=Path(message["export_dir"]),
-            attempt=message["attempt"],
-            on_stage=lambda stage: parent.send({"stage": stage}),
-        )
-        worker_state.restore()
-        parent.send({"op": message["number"], "test": test.model_dump_json()})
+        answer = {"op": message["number"], **state.run(partial(_climbed, message, backend, context, parent, state))}
+        answer["changed"] = [change.as_json() for change in state.changes()]
+        try:
+            parent.send(answer)
+        except frames.ProtocolError as error:
+            parent.send({**answer, "test": None, "unreadable": str(error)})
+
+
+def _climbed(
+    message: dict[str, Any], backend: Backend, context: RunContext, parent: Parent, state: WorkerState
+) -> dict[str, Any]:
+    """Climbs the op of a message. Returns its record as JSON, or why it has none."""
+    number = message["number"]
+    test = climb(
+        OpRow.model_validate_json(message["row"]),
+        backend,
+        context=context,
+        export_dir=Path(message["export_dir"]),
+        attempt=message["attempt"],
+        on_stage=lambda stage: parent.send({"op": number, "stage": stage}),
+        before_compare=state.before_compare,
+    )
+    try:
+        return {"test": test.model_dump_json()}
+    except ValueError as error:  # the backend has put something into it that is no text
+        return {"test": None, "unreadable": str(error)[:_REASON]}
 
 
 def _warm_up(backend: Backend) -> None:

@@ -232,6 +232,8 @@ class OpTest(_WithOptions):
     """`simulator`, `silicon`, `host`, `mixed`, `none`; no rate adds these kinds together."""
     overwritten_inputs: tuple[Int, ...] = ()
     """Positions of the inputs that the backend overwrote: another op would have read the changed values."""
+    left_behind: tuple[str, ...] = ()
+    """What the op left changed in its process, such as `umask: 22 -> 77`; the next op got a fresh process."""
     expected: str = ""
     """Reason of the limitation that names this failure, with its kind in front; empty if none does. If the op did not
     fail as a limitation expects: `unexpected pass: ...`."""
@@ -287,6 +289,7 @@ VOLATILE = frozenset(
         "filepath",
         "full_test_name",
         "cached_from",
+        "left_behind",
         "outcomes",
     }
 )

@@ -31,6 +31,15 @@ _RULES: tuple[tuple[re.Pattern[str], str], ...] = (
 """What differs between two reports of one cause, in the order in which it is replaced."""
 
 
+_READ = 1 << 16
+"""So many characters of an error are looked at: a backend may report megabytes."""
+
+
+def _readable(text: str) -> str:
+    """The beginning of a text, in which lone surrogates, which no file can hold, are written as escapes."""
+    return text[:_READ].encode("utf-8", "backslashreplace").decode()
+
+
 def normalise(text: str) -> str:
     """`text` without what differs between two reports of one cause."""
     for pattern, placeholder in _RULES:
@@ -40,10 +49,10 @@ def normalise(text: str) -> str:
 
 def signature(stage: str, text: str) -> str:
     """Twelve hex digits that name an error at a stage; depends on the first 2,000 normalised characters."""
-    return words_digest(f"{stage}|{normalise(text)[:2000]}", digits=12)
+    return words_digest(f"{stage}|{normalise(_readable(text))[:2000]}", digits=12)
 
 
 def shorten(text: str, limit: int = MESSAGE_LENGTH) -> str:
     """The text on one line of at most `limit` characters, cut with an ellipsis."""
-    line = " ".join(text.split())
+    line = " ".join(_readable(text).split())
     return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"

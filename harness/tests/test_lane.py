@@ -86,22 +86,26 @@ def test_a_flood_of_output_and_closed_outputs_are_no_faults_of_the_op(tmp_path):
     log = tmp_path / "lane.log"
     with Lane(config(tmp_path, log=log)) as lane:
         assert lane.run(add_row(tmp_path, "flood", b"run:flood")).status is Status.SUCCESS
-        assert lane.run(add_row(tmp_path, "closed", b"run:close-output")).status is Status.SUCCESS
+        closed = lane.run(add_row(tmp_path, "closed", b"run:close-output"))
+        assert closed.status is Status.SUCCESS
+        assert [text.partition(":")[0] for text in closed.left_behind] == ["descriptor 1", "descriptor 2"]
         assert lane.run(add_row(tmp_path, "fine")).status is Status.SUCCESS
-        assert lane.starts == 1
+        assert lane.starts == 2
     assert log.stat().st_size < 4_300_000
 
 
 def test_what_an_op_leaves_behind_is_not_laid_on_the_next(tmp_path):
     log = tmp_path / "lane.log"
     with Lane(config(tmp_path, log=log, memory_limit=400 << 20)) as lane:
-        assert lane.run(add_row(tmp_path, "timer", b"run:leave-timer")).status is Status.SUCCESS
-        assert lane.run(add_row(tmp_path, "speak", b"run:speak")).status is Status.SUCCESS
-        assert lane.starts == 1
+        timer = lane.run(add_row(tmp_path, "timer", b"run:leave-timer"))
+        assert timer.status is Status.SUCCESS
+        assert {text.partition(":")[0] for text in timer.left_behind} >= {"timers", "current folder", "sys.stdout"}
+        spoken = lane.run(add_row(tmp_path, "speak", b"run:speak"))
+        assert (spoken.status, spoken.left_behind, lane.starts) == (Status.SUCCESS, (), 2)
         assert f"said in {Path.cwd()}" in log.read_text()
         assert lane.run(add_row(tmp_path, "leak", b"run:leave-memory")).status is Status.SUCCESS
         assert lane.run(add_row(tmp_path, "take", b"run:take-memory")).status is Status.SUCCESS
-        assert lane.starts == 2
+        assert lane.starts == 3
 
 
 def test_overwritten_inputs_are_told_and_harm_no_later_op(tmp_path):

@@ -19,13 +19,14 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from opscope.base.children import frames
+from opscope.base.children import cgroup, frames
 from opscope.base.children.capped_log import CappedLog
 from opscope.base.children.ending import Cause, ChildEnded, Ending, of_return_code
 from opscope.base.children.environment import child_environment
 from opscope.base.children.inside import RAISED
 from opscope.base.children.process import Process
 from opscope.base.children.process_tree import is_stopped, usage
+from opscope.base.children.sender import name_senders, receive_from
 
 POLL_SECONDS = 0.05
 """How often memory and threads are checked."""
@@ -66,14 +67,20 @@ class Child:
         self.log = log or CappedLog(None)
         self.memory, self.threads = memory, threads
         ours, theirs = socket.socketpair()
+        name_senders(ours)
         read, write = os.pipe()
         command = [sys.executable, "-P", "-m", "opscope.base.children.inside"]
+        token = frames.new_token()
+        mark = f"OPSCOPE_CHILD_{token.hex()}"
+        self._cgroup = cgroup.make()
         try:
             self._process = Process(
                 [*command, str(theirs.fileno()), str(os.getpid()), function], write,
-                environment=child_environment(environment), descriptors=(theirs.fileno(),),
+                environment={**child_environment(environment), mark: "1"}, descriptors=(theirs.fileno(),), mark=mark,
             )  # fmt: skip
         except OSError:
+            if self._cgroup is not None:
+                self._cgroup.kill()
             ours.close()
             os.close(read)
             raise
@@ -86,7 +93,9 @@ class Child:
         self._socket, self._output = ours, read
         ours.setblocking(False)
         os.set_blocking(read, False)
-        self._decoder, self._outgoing = frames.Decoder(), bytearray()
+        self._token, self._decoder = token, frames.Decoder(token)
+        folder = "" if self._cgroup is None else self._cgroup.folder
+        self._outgoing = bytearray(f"{token.hex()} {folder}\n".encode())
         self._messages: deque[Message] = deque()
         self._checked = 0.0
         self._garbage = ""
@@ -105,7 +114,7 @@ class Child:
 
     def send(self, message: Message) -> None:
         """Queues one message; `wait` and `receive` write it as the child takes it."""
-        self._outgoing += frames.encode(message)
+        self._outgoing += frames.encode(message, self._token)
         self._flush()
 
     def receive(self, deadline: Deadline, watch: Callable[[], None] | None = None) -> Message:
@@ -160,6 +169,11 @@ class Child:
             self._take_frames()
         return not ended and self._socket.fileno() in self._open
 
+    def has_more(self) -> bool:
+        """Whether the child has sent something that `receive` has not returned."""
+        self.wait(0)
+        return bool(self._messages or self._garbage)
+
     def usage(self) -> tuple[int, int]:
         """(resident bytes, threads) of the child and all its descendants."""
         return usage(self.pid)
@@ -167,6 +181,8 @@ class Child:
     def kill(self) -> None:
         """Ends the child and all its descendants, and closes everything."""
         self._process.kill()
+        if self._cgroup is not None:
+            self._cgroup.kill()
         self._take_output()
         self._selector.close()
         self._socket.close()
@@ -206,7 +222,7 @@ class Child:
             self._selector.modify(self._socket, events)
 
     def _take_frames(self) -> None:
-        while (data := self._read(self._socket.fileno(), lambda: self._socket.recv(1 << 16))) is not None:
+        while (data := self._read(self._socket.fileno(), lambda: receive_from(self._socket, self.pid))) is not None:
             try:
                 for message in self._decoder.feed(data):
                     self._messages.append(message)

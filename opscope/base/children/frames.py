@@ -1,14 +1,20 @@
-"""Framed JSON: the messages between a process and its child. A magic word, a length, a JSON object; no pickle."""
+"""Framed JSON: the messages between a process and its child. No pickle.
+
+A frame is a magic word, the token of the connection, a length and a JSON object. The token is drawn for each child, so
+that bytes that another child was to get, or that something else writes, are no frame here.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import struct
 from collections.abc import Iterator
 from typing import Any
 
 _MAGIC = b"OPSC"
-_HEADER = struct.Struct(">4sI")
+_SIZE = struct.Struct(">I")
+TOKEN_LENGTH = 8
 LIMIT = 64 * 1024 * 1024
 """Longest frame in bytes; a longer one is garbage."""
 
@@ -17,34 +23,44 @@ class ProtocolError(Exception):
     """The other side sent bytes that are not a frame."""
 
 
-def encode(message: dict[str, Any]) -> bytes:
-    """One frame."""
+def new_token() -> bytes:
+    """A token for one connection."""
+    return os.urandom(TOKEN_LENGTH)
+
+
+def encode(message: dict[str, Any], token: bytes = b"") -> bytes:
+    """One frame. Raises ProtocolError if the message is too long for one."""
     body = json.dumps(message, separators=(",", ":")).encode()
-    return _HEADER.pack(_MAGIC, len(body)) + body
+    if len(body) > LIMIT:
+        raise ProtocolError(f"frame: expected at most {LIMIT} bytes, got {len(body)}")
+    return _MAGIC + token + _SIZE.pack(len(body)) + body
 
 
 class Decoder:
     """Collects bytes as they arrive and returns the complete frames. Raises ProtocolError at the first bad byte."""
 
-    def __init__(self) -> None:
+    def __init__(self, token: bytes = b"") -> None:
+        self._start = _MAGIC + token
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> Iterator[dict[str, Any]]:
         """Yields the frames that `data` completes, each before the bytes after it are checked."""
         self._buffer += data
         while self._buffer:
-            head = bytes(self._buffer[: len(_MAGIC)])
-            if not _MAGIC.startswith(head):
-                raise ProtocolError(f"frame: expected {_MAGIC!r}, got {bytes(self._buffer[:16])!r}")
-            if len(self._buffer) < _HEADER.size:
+            head = bytes(self._buffer[: len(self._start)])
+            if not self._start.startswith(head):
+                expected = _MAGIC if not _MAGIC.startswith(head[: len(_MAGIC)]) else "the token of this child"
+                raise ProtocolError(f"frame: expected {expected!r}, got {bytes(self._buffer[:16])!r}")
+            begin = len(self._start) + _SIZE.size
+            if len(self._buffer) < begin:
                 return
-            size = _HEADER.unpack_from(self._buffer)[1]
+            size = _SIZE.unpack_from(self._buffer, len(self._start))[0]
             if size > LIMIT:
                 raise ProtocolError(f"frame: expected at most {LIMIT} bytes, got {size}")
-            end = _HEADER.size + size
+            end = begin + size
             if len(self._buffer) < end:
                 return
-            body = bytes(self._buffer[_HEADER.size : end])
+            body = bytes(self._buffer[begin:end])
             del self._buffer[:end]
             yield _decode(body)
 

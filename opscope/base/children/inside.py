@@ -1,7 +1,8 @@
 """The child's side: `python -P -m opscope.base.children.inside FD PARENT FUNCTION`, as `child.Child` starts it.
 
 FUNCTION is written `package.module:name` and takes a `Parent`. The process dies with its parent. If a signal kills it,
-its stack goes to the log.
+its stack goes to the log. The connection begins with the token of its frames, then, on a line, the folder of a cgroup
+that the process joins, or nothing. Daemons that it starts become its own children (`become_reaper`).
 """
 
 from __future__ import annotations
@@ -16,7 +17,10 @@ import traceback
 from typing import Any
 
 from opscope.base.children import frames
-from opscope.base.children.parent_death import die_with_parent
+from opscope.base.children.parent_death import become_reaper, die_with_parent
+
+_FORKED = 71
+"""Exit code of a forked copy that tried to answer."""
 
 RETURNED, RAISED = "returned", "raised"
 """Keys of the last message: the function's return value, or an exception in one line and its traceback."""
@@ -25,13 +29,21 @@ RETURNED, RAISED = "returned", "raised"
 class Parent:
     """The child's end of the connection: whole messages out, one message at a time in."""
 
-    def __init__(self, connection: socket.socket) -> None:
-        self._connection, self._decoder = connection, frames.Decoder()
+    def __init__(self, connection: socket.socket, token: bytes = b"") -> None:
+        self._connection, self._token, self._decoder = connection, token, frames.Decoder(token)
         self._waiting: list[dict[str, Any]] = []
+        self._process = os.getpid()
+
+    @property
+    def descriptor(self) -> int:
+        """The file descriptor of the connection; -1 if it was closed."""
+        return self._connection.fileno()
 
     def send(self, message: dict[str, Any]) -> None:
-        """Writes one message, whole."""
-        self._connection.sendall(frames.encode(message))
+        """Writes one message, whole. A forked copy of this process ends here: the answer is not its to give."""
+        if os.getpid() != self._process:
+            os._exit(_FORKED)
+        self._connection.sendall(frames.encode(message, self._token))
 
     def receive(self) -> dict[str, Any] | None:
         """The next message; None once the parent has closed its end."""
@@ -50,6 +62,21 @@ class Parent:
         return task
 
 
+def _preamble(endpoint: socket.socket) -> tuple[bytes]:
+    """Reads what comes before the first frame, joins the cgroup that it names, and returns the token."""
+    line = b""
+    while not line.endswith(b"\n"):
+        byte = endpoint.recv(1)
+        if not byte:
+            raise SystemExit(1)  # the parent has closed its end
+        line += byte
+    token, _, folder = line.decode().strip().partition(" ")
+    if folder:
+        with contextlib.suppress(OSError), open(f"{folder}/cgroup.procs", "w", encoding="ascii") as file:  # noqa: PTH123
+            file.write("0")  # this process
+    return (bytes.fromhex(token),)
+
+
 def last_message(parent: Parent, function: str) -> dict[str, Any]:
     """Runs a function and returns the last message for its parent."""
     module, _, name = function.partition(":")
@@ -65,7 +92,10 @@ def main(words: list[str]) -> None:
     descriptor, parent, function = words
     die_with_parent(int(parent))
     faulthandler.enable()
-    connection = Parent(socket.socket(fileno=int(descriptor)))
+    become_reaper()
+    endpoint = socket.socket(fileno=int(descriptor))
+    endpoint.set_inheritable(False)  # programs that the function starts get no hold of it
+    connection = Parent(endpoint, *_preamble(endpoint))
     last = last_message(connection, function)
     with contextlib.suppress(OSError, ValueError):
         sys.stdout.flush()

@@ -15,6 +15,19 @@ PR_SET_PDEATHSIG = 1
 """From linux/prctl.h: the signal that a process gets when its parent dies. It stays set through execve."""
 
 
+PR_SET_CHILD_SUBREAPER = 36
+"""From linux/prctl.h: orphans among the descendants become children of this process and not of init."""
+
+
+def become_reaper() -> None:
+    """Makes daemons that this process and its descendants start its own children, so that they can be found.
+
+    Only Linux can do so; elsewhere a daemon gets lost.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
 def die_with_parent(parent: int) -> None:
     """Asks the kernel to kill this process when its parent ends; exits at once if the parent has already ended.
 

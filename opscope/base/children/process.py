@@ -22,8 +22,14 @@ class Process:
         environment: Mapping[str, str] | None = None,
         folder: Path | None = None,
         descriptors: Sequence[int] = (),
+        mark: str = "",
     ) -> None:
-        """Starts `command` in `folder`; it inherits `descriptors`. Raises OSError if it cannot be started."""
+        """Starts `command` in `folder`; it inherits `descriptors`. Raises OSError if it cannot be started.
+
+        `mark` is a variable of its environment that no other program has: what the program has left behind when it
+        ends by itself is found by it.
+        """
+        self._mark = mark
         self._popen = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, pass_fds=descriptors, env=environment,
             cwd=folder, start_new_session=True,
@@ -43,11 +49,13 @@ class Process:
 
     def kill(self) -> None:
         """Ends the program and all its descendants at once. If it has already ended, ends what is left of its group."""
-        if self._popen.returncode is None:
+        if self._popen.poll() is None:
             process_tree.kill(self.pid)
             self._popen.wait()
         else:  # the number may belong to another process by now, though not to another group
             process_tree.kill_group(self.pid)
+            if self._mark:
+                process_tree.kill_marked(self._mark)
 
     def interrupt(self, grace: float) -> None:
         """Ends the program as Ctrl-C does, and kills what is left of it after some seconds."""

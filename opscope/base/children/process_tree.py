@@ -5,12 +5,15 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import psutil
 
 _PROC = "/proc"
+_ROUNDS = 100
+"""How often what is left of a child is searched for: processes that start others while they are killed appear late."""
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -49,12 +52,56 @@ def descendants(pid: int) -> list[int]:
 
 
 def kill(pid: int) -> None:
-    """Kills the process group that `pid` leads and all its descendants, also those in sessions of their own."""
-    strays = descendants(pid)
+    """Kills the process group that `pid` leads and all its descendants, also those in sessions of their own.
+
+    `pid` is stopped first, so that it starts no more. If it is a reaper (`parent_death.become_reaper`), each daemon
+    whose parent is killed becomes its child and is found in the next round.
+    """
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGSTOP)
+    killed: set[int] = set()
+    for _ in range(_ROUNDS):
+        strays = set(descendants(pid)) - killed
+        if not strays:
+            break
+        _kill_each(strays)
+        killed |= strays
     kill_group(pid)
-    for stray in strays:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(stray, signal.SIGKILL)
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+
+
+def kill_marked(variable: str) -> None:
+    """Kills every process that began with this variable in its environment: what a dead child has left behind."""
+    word = f"{variable}=".encode()
+    for _ in range(_ROUNDS):
+        found = _marked(word)
+        if not found:
+            return
+        _kill_each(found)
+
+
+def _marked(word: bytes) -> set[int]:
+    """The processes whose environment, as it was when they began, has an entry that starts with `word`."""
+    found: set[int] = set()
+    if not _has_proc():
+        return found
+    with os.scandir(_PROC) as entries:
+        names = [entry.name for entry in entries if entry.name.isdecimal() and int(entry.name) != os.getpid()]
+    for name in names:
+        try:
+            environment = _read(f"{_PROC}/{name}/environ")  # empty for a zombie
+        except OSError:
+            continue  # ended, or another user's
+        if environment.startswith(word) or b"\0" + word in environment:
+            found.add(int(name))
+    return found
+
+
+def _kill_each(pids: Iterable[int]) -> None:
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def kill_group(pid: int) -> None:
@@ -65,10 +112,20 @@ def kill_group(pid: int) -> None:
 
 def is_stopped(pid: int) -> bool:
     """Whether a process is stopped (SIGSTOP, a debugger). False if that is unknown."""
+    return _state(pid) in (b"T", b"t")
+
+
+def is_zombie(pid: int) -> bool:
+    """Whether a process has ended, although its parent has not asked how. False if that is unknown."""
+    return _state(pid) in (b"Z", b"X")
+
+
+def _state(pid: int) -> bytes:
+    """The letter of a process's state; empty if it is unknown."""
     try:
-        return _read(f"{_PROC}/{pid}/stat").rpartition(b")")[2].split()[0] in (b"T", b"t")
+        return _read(f"{_PROC}/{pid}/stat").rpartition(b")")[2].split()[0]
     except (OSError, IndexError):
-        return False
+        return b""
 
 
 def _has_proc() -> bool:

@@ -1,0 +1,36 @@
+"""Reads from a socket only what one process wrote to it, as the kernel testifies."""
+
+from __future__ import annotations
+
+import socket
+import struct
+
+_CREDENTIALS = struct.Struct("3i")
+"""`struct ucred` of the kernel: process, user, group."""
+_KNOWN = hasattr(socket, "SO_PASSCRED") and hasattr(socket, "SCM_CREDENTIALS")
+
+
+def name_senders(connection: socket.socket) -> None:
+    """Makes the kernel add the sender to whatever this socket receives. Only Linux can do so."""
+    if _KNOWN:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+
+
+def receive_from(connection: socket.socket, pid: int, size: int = 1 << 16) -> bytes:
+    """Returns the next bytes that process `pid` sent; empty at the end. Drops what a forked copy of it wrote.
+
+    Raises what `socket.recv` raises.
+    """
+    if not _KNOWN:
+        return connection.recv(size)
+    while True:
+        data, ancillary, _, _ = connection.recvmsg(size, socket.CMSG_SPACE(_CREDENTIALS.size))
+        if not data:
+            return data
+        senders = [
+            _CREDENTIALS.unpack_from(value)[0]
+            for level, kind, value in ancillary
+            if (level, kind) == (socket.SOL_SOCKET, socket.SCM_CREDENTIALS) and len(value) >= _CREDENTIALS.size
+        ]
+        if senders == [pid]:
+            return data
