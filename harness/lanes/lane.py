@@ -145,17 +145,18 @@ class Lane:
                 "export_dir": self.config.export_dirs[row.uses[0].model],
                 "attempt": attempt,
             })  # fmt: skip
-            deadline = Deadline(self.config.op_timeout)
+            deadline, late = Deadline(self.config.op_timeout), False
             while True:
                 message = self._child.receive(deadline)
                 if _is_late(message, self._number):
+                    late = True
                     continue
                 if message.get("op") != self._number:
                     raise ChildEnded(Ending(Cause.PROTOCOL, f"unexpected frame {str(message)[:80]}"))
                 if "stage" in message:
                     flight.enter(Stage(message["stage"]))
                 else:
-                    return self._answered(flight, message)
+                    return self._answered(flight, message, late)
         except (ChildEnded, ValueError, KeyError) as error:
             ending = error.ending if isinstance(error, ChildEnded) else Ending(Cause.PROTOCOL, str(error))
             self._stop()
@@ -164,10 +165,11 @@ class Lane:
             self._stop()  # an op was in flight, and its answer must not be taken for the next op's
             raise
 
-    def _answered(self, flight: Flight, message: Mapping[str, Any]) -> OpTest:
+    def _answered(self, flight: Flight, message: Mapping[str, Any], late: bool) -> OpTest:
         """The record of an op whose child has answered. Ends the child if the next op needs another one.
 
-        Raises ValueError or KeyError if the message is no answer.
+        `late` says that an answer for an earlier op came before. Raises ValueError or KeyError if the message is no
+        answer.
         """
         assert self._child is not None
         left = leftovers(message["changed"])
@@ -182,8 +184,8 @@ class Lane:
             replaced = ", ".join(change.detail for change in believed)
             test = flight.crashed("code", f"no verdict: {replaced} by the backend", self._log.tail())
         lines = [change.text for change in left]
-        if self._child.has_more():
-            lines.append("answers: one more")
+        if late or self._child.has_more():
+            lines.append("answers: more than one")
             self._stop()
         elif self._leftovers.replaces(test.op_id, left):
             self._stop()

@@ -14,6 +14,7 @@ An op that does what it does behind Python's back, in the memory of the interpre
 from __future__ import annotations
 
 import contextvars
+import faulthandler
 import random
 import sys
 from collections.abc import Callable, Iterable
@@ -73,6 +74,7 @@ class WorkerState:
 
     def changes(self) -> list[Change]:
         """Returns what has changed since the worker began, and puts back what can be."""
+        faulthandler.cancel_dump_traceback_later()  # would end the process later; nothing shows whether one is set
         found = self._early + _put_back(zip(self._rows, self._before, strict=True))
         self._early = []
         found += [Change("code", f"{name} replaced", verdict=True) for name in self._code.verdict_changes()[:_NAMES]]

@@ -53,7 +53,7 @@ def make() -> Cgroup | None:
     except OSError:
         return None
     if not os.access(group.folder / "cgroup.kill", os.W_OK):  # before Linux 5.14, or another user's
-        group.kill()
+        group.folder.rmdir()
         return None
     return group
 

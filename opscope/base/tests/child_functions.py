@@ -75,6 +75,38 @@ def leave_strays(parent: Parent) -> list[int]:
     return numbers
 
 
+def leave_daemon(parent: Parent) -> None:
+    """Starts a daemon, whose parent ends at once, and then waits or dies, as the task says."""
+    dies = parent.task()["dies"]
+    read, write = os.pipe()
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            os.write(write, str(os.getpid()).encode())
+            time.sleep(600)
+        os._exit(0)
+    parent.send({"daemon": int(os.read(read, 100))})
+    if dies:
+        os.kill(os.getpid(), signal.SIGKILL)
+    time.sleep(600)
+
+
+def answer_from_copy(parent: Parent) -> str:
+    """Answers; so does a copy, first through its `Parent`, and another one by writing to the socket."""
+    parent.task()
+    for writes in (False, True):
+        copy = os.fork()
+        if copy == 0:
+            if writes:
+                os.write(parent.descriptor, b"garbage")
+                os._exit(0)
+            parent.send({"from": "a copy"})
+            os._exit(0)
+        os.waitpid(copy, 0)
+    parent.send({"from": "the child"})
+    return "done"
+
+
 def hang(parent: Parent) -> None:
     Path(parent.task()["mark"]).write_text(str(os.getpid()))
     time.sleep(600)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from opscope.base.children import cgroup
 from opscope.base.children.call import Outcome, call
 from opscope.base.children.capped_log import CappedLog
 from opscope.base.children.child import Child, Deadline
@@ -121,6 +122,35 @@ def test_what_a_child_started_ends_with_it() -> None:
     assert comes_true(lambda: not any(map(is_running, messages[0]["strays"])))
     numbers = call(f"{HERE}:leave_strays", {"returns": True}).result
     assert comes_true(lambda: not any(map(is_running, numbers))), "also where its function returned"
+
+
+@pytest.mark.parametrize("grouped", [True, False])
+@pytest.mark.parametrize("dies", [True, False])
+def test_daemons_end_with_the_child_that_started_them(
+    monkeypatch: pytest.MonkeyPatch, dies: bool, grouped: bool
+) -> None:
+    if not grouped:
+        monkeypatch.setattr(cgroup, "make", lambda: None)
+    messages: list[dict[str, int]] = []
+    ending = call(f"{HERE}:leave_daemon", {"dies": dies}, seconds=1, on_message=messages.append).ending
+    assert ending.cause is (Cause.SIGNAL if dies else Cause.TIMEOUT)
+    assert comes_true(lambda: not is_running(messages[0]["daemon"]))
+
+
+def test_what_a_forked_copy_sends_is_dropped() -> None:
+    messages: list[dict[str, str]] = []
+    outcome = call(f"{HERE}:answer_from_copy", {}, seconds=60, on_message=messages.append)
+    assert (outcome.ending.text, outcome.result, messages) == ("returned", "done", [{"from": "the child"}])
+
+
+def test_a_cgroup_is_made_where_this_process_may_write_and_leaves_nothing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(cgroup, "_own_folder", lambda _: tmp_path)
+    assert cgroup.make() is None, "no folder of the kernel's, which would have a file to kill with"
+    assert not list(tmp_path.iterdir())
+    monkeypatch.setattr(cgroup, "_own_folder", lambda _: None)
+    assert cgroup.make() is None
 
 
 def test_a_child_answers_again_and_again_and_messages_may_be_large() -> None:

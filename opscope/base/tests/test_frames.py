@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from opscope.base.children.frames import LIMIT, Decoder, ProtocolError, encode
+from opscope.base.children.frames import LIMIT, Decoder, ProtocolError, encode, new_token
 
 MESSAGES = [{"a": 1}, {"text": "é\n\0"}, {}, {"big": "x" * 70_000}]
 
@@ -38,6 +38,18 @@ def test_garbage_is_refused_after_the_frames_before_it(garbage):
     assert next(frames) == {"a": 1}
     with pytest.raises(ProtocolError):
         next(frames)
+
+
+def test_a_frame_of_another_child_is_garbage():
+    token, other = new_token(), new_token()
+    assert list(Decoder(token).feed(encode({"a": 1}, token))) == [{"a": 1}]
+    with pytest.raises(ProtocolError, match="the token of this child"):
+        list(Decoder(token).feed(encode({"a": 1}, other)))
+
+
+def test_a_message_that_is_too_long_is_refused_where_it_is_sent():
+    with pytest.raises(ProtocolError, match="at most"):
+        encode({"a": "x" * LIMIT})
 
 
 def test_half_a_frame_is_no_frame():
