@@ -7,6 +7,7 @@ hold no rows and are created again whenever one of their files has changed.
 from __future__ import annotations
 
 import re
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -115,6 +116,9 @@ def open_database(url: str, where: str = "--to") -> Iterator[sa.Connection]:
     except (SQLAlchemyError, OSError) as error:
         kind, hint = _kind_of(error, parsed)
         raise kind(where, f"to write {shown(parsed)}", driver_reason(error, parsed), hint) from error
+    except Exception as error:
+        raise_if_damaged(error, where, parsed)
+        raise
     finally:
         engine.dispose()
 
@@ -151,6 +155,24 @@ def _engine(url: sa.URL) -> sa.Engine:
         connection.exec_driver_sql("BEGIN IMMEDIATE")
 
     return engine
+
+
+LIBRARIES = ("sqlalchemy", "alembic")
+
+
+def raise_if_damaged(error: Exception, where: str, url: sa.URL) -> None:
+    """Raises InputError if `error` comes from a value in the database that is not what its column says.
+
+    SQLAlchemy and Alembic raise errors of many kinds for a time that is none, JSON that is none or a schema of nobody.
+    What they raise below the last call of ours is the database's fault; everything else is one of ours.
+    """
+    frames = [str(frame.f_globals.get("__name__", "")) for frame, _ in traceback.walk_tb(error.__traceback__)]
+    ours = max((place for place, name in enumerate(frames) if name.startswith("opscope.")), default=-1)
+    if any(name.partition(".")[0] in LIBRARIES for name in frames[ours + 1 :]) and not isinstance(error, InputError):
+        got = f"a damaged database ({type(error).__name__}: {driver_reason(error, url)})"
+        raise InputError(
+            where, f"to read {shown(url)}", got, "a backup, or a new database and publishing again"
+        ) from error
 
 
 def driver_reason(error: BaseException, url: sa.URL) -> str:
@@ -233,7 +255,8 @@ def schema_version(connection: sa.Connection) -> str | None:
     """Returns the number of the newest migration that was applied to the database; None if there was none."""
     if not sa.inspect(connection).has_table("alembic_version"):
         return None
-    return connection.scalar(sa.text("SELECT version_num FROM alembic_version"))
+    version = connection.scalar(sa.text("SELECT version_num FROM alembic_version"))
+    return None if version is None else str(version)
 
 
 def _drop_views(connection: sa.Connection) -> None:

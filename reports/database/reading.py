@@ -26,6 +26,7 @@ from opscope.reports.database.database import (
     has_views,
     head,
     parse_url,
+    raise_if_damaged,
     schema_version,
     shown,
 )
@@ -69,6 +70,9 @@ def read_database(url: str, where: str = "--db") -> Iterator[sa.Connection]:
             yield connection
     except SQLAlchemyError as error:
         raise InputError(where, f"to read {shown(parsed)}", driver_reason(error, parsed), hint) from error
+    except Exception as error:
+        raise_if_damaged(error, where, parsed)
+        raise
     finally:
         engine.dispose()
 

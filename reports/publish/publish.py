@@ -73,7 +73,8 @@ def _published(url: str, run_id: str) -> dict[str, Any] | None:
         return None
     try:
         with read_database(url) as connection:
-            return connection.scalar(sa.select(RUNS.c.published).where(RUNS.c.run_id == run_id))
+            known = connection.scalar(sa.select(RUNS.c.published).where(RUNS.c.run_id == run_id))
+            return known if isinstance(known, dict) and {"digest", "rows"} <= set(known) else None
     except InputError:
         return None  # a database of an older schema, or none that answers: who writes to it says so
 
