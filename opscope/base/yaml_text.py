@@ -74,7 +74,7 @@ def parse_with_nodes(text: str) -> tuple[Any, Node | None]:
             line = event.start_mark.line + 1 if event.start_mark else None
             if self.level > DEEPEST:
                 raise YamlError(f"more than {DEEPEST} levels", line)
-            node = super().compose_node(parent, index)
+            node: Any = super().compose_node(parent, index)
             size = self.sizes.get(id(node))
             if size is None:
                 children = node.value if isinstance(node.value, list) else ()

@@ -194,6 +194,8 @@ def from_database(connection: sa.Connection, run_id: str, where: str = "RUN") ->
     )
     modules = {row.model: row.module_id for row in connection.execute(models_of_run.order_by(MODELS.c.position))}
     which = (OP_TESTS.c.run_id == run_id) & (OP_TESTS.c.superseded_by != run_id)
+    if not isinstance(run["options"], dict):
+        raise InputError(where, f"the options of run `{run_id}`", str(run["options"])[:80], "publishing the run again")
     facts = RunFacts(run_id, "database", run["backend"], run["arch"], run["started"], run["outcome"], run)
     return view_of(connection, facts, modules, which)
 

@@ -20,7 +20,7 @@ import msgspec
 from pydantic import AfterValidator
 from pydantic_core import PydanticUndefined
 
-from opscope.harness.record.field_types import LEAST, MOST
+from opscope.harness.record.field_types import LEAST, MOST, Matching
 from opscope.harness.record.records import SCHEMA_VERSION, ManifestHeader, OpRow, OpTest, Record
 from opscope.harness.record.stages import WORD, Stage
 from opscope.harness.record.store import header_of, lines_of_journal, lines_of_manifest, parse
@@ -104,5 +104,6 @@ def _checked(hint: Any, *checks: Any) -> Any:
     """A type of harness/record/field_types.py with msgspec's form of its checks."""
     if hint is int:
         return typing.Annotated[int, msgspec.Meta(ge=LEAST, le=MOST)]
-    patterns = [check.func.pattern for check in checks if isinstance(check, AfterValidator)]
+    functions = [check.func for check in checks if isinstance(check, AfterValidator)]
+    patterns = [function.pattern for function in functions if isinstance(function, Matching)]
     return typing.Annotated[hint, msgspec.Meta(pattern=patterns[0])] if patterns else hint
