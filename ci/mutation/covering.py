@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -36,8 +38,10 @@ class Covering:
         names, functions = list(self.seconds), self.statements.get(mutant.path, {})
         statements = functions.get(mutant.function, {})
         if mutant.function == MODULE:  # anything may depend on what is there after the import
-            found = {test for each in functions.values() for tests in each.values() for test in tests}
-            found |= {test for path in _importers(mutant.path) for test in self._of_file(path)}
+            near = _importers(mutant.path)
+            places = {mutant.path, *near, *(path for module in near for path in _importers(module))}
+            found = {test for path in places for test in self._of_file(path)}
+            found |= {number for number, test in enumerate(names) if test.partition("::")[0] in places}
         else:
             found = set(statements.get(mutant.statement, ()))
             if mutant.statement not in statements:  # the statement is younger than the coverage run
@@ -66,19 +70,25 @@ class Covering:
         return {test for each in self.statements.get(path, {}).values() for tests in each.values() for test in tests}
 
 
-def _importers(path: str) -> list[str]:
+@functools.cache
+def _imports() -> dict[str, str]:
+    """File of the rooms, tests included -> its lines that import."""
+    files = [path for room in MEASURED for path in (tree.ROOT / room).rglob("*.py")]
+    return {
+        path.relative_to(tree.ROOT).as_posix(): "\n".join(
+            line for line in path.read_text().splitlines() if " import " in line or line.startswith("import ")
+        )
+        for path in files
+    }
+
+
+@functools.cache
+def _importers(path: str) -> tuple[str, ...]:
     """Files that import a module by its whole name, or from its package."""
     module = "opscope." + path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
     package, _, name = module.rpartition(".")
-    words = (f"from {module} import", f"import {module}", f"from {package} import")
-    found = []
-    for room in MEASURED:
-        for file in (tree.ROOT / room).rglob("*.py"):
-            text = file.read_text()
-            lines = [line for line in text.splitlines() if any(word in line for word in words)]
-            if any(module in line or name in line for line in lines):
-                found.append(file.relative_to(tree.ROOT).as_posix())
-    return found
+    own = re.compile(rf"{re.escape(module)}\b|from {re.escape(package)} import .*\b{name}\b")
+    return tuple(file for file, lines in _imports().items() if own.search(lines))
 
 
 def measure(folder: Path, jobs: int, only: Sequence[str] = (), known: Covering | None = None) -> Covering:

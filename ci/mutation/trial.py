@@ -40,6 +40,9 @@ def attempt(folder: Path, path: str, mutated: str, tests: Sequence[str], limit: 
     file.write_text(mutated)
     try:
         code, output = run(folder, ["-x", *tests], limit)
+        if gone := not_found(output, tests):  # the coverage run was of another tree
+            tests = [test for test in tests if test not in gone]
+            code, output = run(folder, ["-x", *tests], limit) if tests else (0, "")
     finally:
         file.write_text(before)
     seconds = round(time.monotonic() - started, 1)
@@ -50,6 +53,12 @@ def attempt(folder: Path, path: str, mutated: str, tests: Sequence[str], limit: 
     if failed := failures(output):
         return Outcome(CAUGHT, failed[0], seconds)
     return Outcome(CAUGHT, f"exit code {code}", seconds)
+
+
+def not_found(output: str, tests: Sequence[str]) -> set[str]:
+    """Those of `tests` that pytest did not find."""
+    lines = {line.split(": not found: ", 1)[1] for line in output.splitlines() if line.startswith("ERROR: not found: ")}
+    return {test for test in tests if any(line.endswith((test, test.partition("[")[0])) for line in lines)}
 
 
 def failures(output: str) -> list[str]:
