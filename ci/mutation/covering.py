@@ -34,7 +34,7 @@ class Covering:
     """Tests that fail without a mutant; they are never asked."""
 
     def tests(self, mutant: Mutant) -> list[str]:
-        """The tests that run a mutant's statement, those of its file's name first, then the fastest first."""
+        """The tests that run a mutant's statement: of its file's name, of files that import it, then the fastest."""
         names, functions = list(self.seconds), self.statements.get(mutant.path, {})
         statements = functions.get(mutant.function, {})
         if mutant.function == MODULE:  # anything may depend on what is there after the import
@@ -48,7 +48,12 @@ class Covering:
                 found = {test for tests in statements.values() for test in tests}
         stem = Path(mutant.path).stem if Path(mutant.path).stem != "__init__" else Path(mutant.path).parent.name
         chosen = [names[test] for test in found if names[test] not in self.failed]
-        return sorted(chosen, key=lambda test: (f"test_{stem}.py::" not in test, self.seconds[test], test))
+        files = {*_importers(mutant.path), *(test for test in chosen if f"test_{stem}.py::" in test)}
+
+        def distance(test: str) -> tuple[bool, bool, float, str]:
+            return test not in files, test.partition("::")[0] not in files, self.seconds[test], test
+
+        return sorted(chosen, key=distance)
 
     def joined(self, newer: Covering, files: Sequence[str]) -> Covering:
         """What is known, with a later run of the tests of some files in place of the former one."""

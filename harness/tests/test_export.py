@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pytest
 
-from opscope.harness.prepare import mlir
+from opscope.harness.prepare import export, mlir
 from opscope.harness.prepare.export import export_file, export_model
 from opscope.harness.record.errors import InputError
 from opscope.models import registry
+from opscope.models.frontends.base import ExportResult
 
 TEXT = """func.func @main(%a: tensor<2x3xf32>) -> tensor<2x3xf32> {
   %0 = stablehlo.add %a, %a : tensor<2x3xf32>
@@ -28,6 +30,24 @@ def test_weights_are_arguments_in_the_order_of_the_specs(dtype: str) -> None:
     assert exported.arguments == model.build(dtype).arguments
     assert exported.frontend.startswith("jax 0.")
     assert len(exported.bytecode) < 10_000
+
+
+def test_a_name_alone_is_inference_and_training_has_to_be_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By what is asked of the frontend: the export of a training step is test_prepare.py's."""
+    asked: list[bool] = []
+
+    def noted(model: registry.Model, dtype: str = "float32", training: bool = False) -> ExportResult:
+        asked.append(training)
+        return ExportResult(b"", (), model.name)
+
+    monkeypatch.setattr(export, "export_model", noted)
+    assert [export.stablehlo_of(name) for name in ("mnist_mlp", f"mnist_mlp{registry.TRAINING}")] == [b"", b""]
+    assert asked == [False, True]
+    fixed = dataclasses.replace(registry.get("mnist_mlp"), trainable=False)
+    monkeypatch.setattr(registry, "get", lambda name: fixed)
+    assert export.stablehlo_of("mnist_mlp") == b""
+    with pytest.raises(ValueError, match=r"mnist_mlp.training: expected a model that can be trained"):
+        export.stablehlo_of(f"mnist_mlp{registry.TRAINING}")
 
 
 def test_locations_name_layer_file_and_line() -> None:

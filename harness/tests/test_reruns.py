@@ -101,9 +101,12 @@ def test_a_refusal_proved_often_enough_is_not_run_again(tmp_path: Path) -> None:
 
     for number in range(5):
         assert label(f"op{number}").stability == "deterministic"
-    assert ran == [f"op{number}" for number in range(reruns.KNOWN_AFTER) for _ in range(2)]
+    assert ran == [f"op{number}" for number in range(3) for _ in range(2)]
     label("op9", "another reason")
-    assert ran[-1] == "op9"
+    assert ran[-2:] == ["op9", "op9"]
+    test = record(tmp_path, "op10", "one more")
+    assert Reruns(3).label(test, lambda: test).outcomes == (reruns.outcome(test),) * 4
+    assert Reruns(0).label(test, lambda: pytest.fail("expected no rerun")) is test
 
 
 def test_no_run_after_the_deadline_leaves_no_label(tmp_path: Path) -> None:
