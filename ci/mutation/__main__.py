@@ -24,7 +24,7 @@ from ci.mutation.trial import CAUGHT, Outcome
 MOST_SECONDS, MOST_FILES = 30.0, 15
 """Seconds of tests, by their usual time, and test files that one mutant may take."""
 FIRST = 8
-"""Tests that run alone at first: nearly all mutants that fall at all fall to these, and few files are collected fast."""
+"""Tests that run alone at first: most mutants that fall at all fall to these, and few files are collected fast."""
 
 
 def chosen(tests: Sequence[str], seconds: dict[str, float]) -> list[str]:

@@ -9,6 +9,7 @@ import pytest
 
 from opscope.compiler.buda.balancer.legalizer import legalize_graph
 from opscope.compiler.buda.balancer.policies import POLICIES, PolicyOptions, policy
+from opscope.compiler.buda.balancer.policies.buckets import Pick, pick
 from opscope.compiler.buda.balancer.policies.nlp import target_cycles
 from opscope.compiler.buda.balancer.policies.ribbon import _better, _quality
 from opscope.compiler.buda.balancer.shapes import Grid
@@ -63,6 +64,44 @@ def test_nlp_takes_the_slowest_within_its_target(target: int) -> None:
     of_two_rows = [m for m in within if m.grid.r == 2]
     assert chosen.cycles == max(m.cycles for m in of_two_rows or within)
     assert str(target) in planned.choices["mm"].why
+
+
+def candidate(rows: int, columns: int, cycles: int, kind: str = "exp", resident: bool = False, streamed: bool = False):  # type: ignore[no-untyped-def]
+    parameters = (None, object() if resident else None)
+    dram = (None, object() if streamed else None)
+    return SimpleNamespace(
+        grid=Grid(rows, columns), cycles=cycles, spec=SimpleNamespace(type=kind, is_matmul=kind == "matmul"),
+        parameters=parameters, dram=dram,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("model", "bucket"),
+    [
+        (candidate(2, 3, 100), "best"),  # the target itself is not too slow
+        (candidate(2, 3, 101), "too_slow"),
+        (candidate(3, 3, 100), "bad_rows"),
+        (candidate(3, 2, 100), "best"),  # on its side
+        (candidate(2, 2, 100), "best"),
+        (candidate(3, 2, 100, "matmul"), "bad_rows"),  # no matmul is turned
+        (candidate(2, 3, 100, "matmul", resident=True), "best"),  # as many cores as it needs
+        (candidate(2, 2, 100, "matmul", resident=True), "failed_prologue"),
+        (candidate(2, 3, 100, "matmul", streamed=True), "failed_prologue"),
+        (candidate(3, 3, 100, "matmul", streamed=True), "bad_rows_failed_prologue"),
+        (candidate(2, 3, 101, "matmul", streamed=True), "too_slow_failed_prologue"),
+        (candidate(2, 3, 100, "matmul"), "best"),  # no parameter
+        (candidate(2, 3, 100, "sparse_matmul", streamed=True), "best"),
+    ],
+)
+def test_a_model_is_in_the_bucket_of_its_rows_speed_and_parameter(model: Any, bucket: str) -> None:
+    assert pick((model,), target_rows=2, target_cycles=100, min_volume=6) == Pick(model, bucket, 1)
+
+
+def test_the_slowest_of_the_best_bucket_or_the_fastest_of_those_too_slow() -> None:
+    models: Any = (candidate(2, 3, 60), candidate(2, 3, 90), candidate(3, 3, 95), candidate(2, 3, 200))
+    assert pick(models, 2, 100, 0) == Pick(models[1], "best", 2)
+    assert pick(models, 2, 50, 0) == Pick(models[0], "too_slow", 4)
+    assert pick(models, 2, None, 0) == Pick(models[3], "best", 3)
 
 
 def test_nlp_takes_the_fastest_where_all_are_too_slow() -> None:
