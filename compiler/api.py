@@ -104,7 +104,8 @@ def vet(module: bytes | str) -> None:
     """Parses untrusted input in a child process first, because `stablehlo_to_ttir` parses in this process.
 
     Raises ParserCrashed, a CompilerInputError, if the native parser crashes or hangs on it. Input that the parser
-    refuses with a message passes here, and `stablehlo_to_ttir` refuses it. Commands call this; runs have their lanes.
+    refuses with a message passes here, and `stablehlo_to_ttir` refuses it. Commands call this, and so does
+    `stablehlo_to_ttir` for the path of a file; runs have their lanes.
     """
     from opscope.compiler.ir import guard
 
@@ -117,9 +118,11 @@ def _bytes_or_text(module: Source) -> bytes | str:
         return module
     if isinstance(module, Path):
         try:
-            return module.read_bytes()
+            data = module.read_bytes()
         except OSError as error:
             raise CompilerInputError(f"{module}: expected a readable StableHLO file, got {error.strerror}") from error
+        vet(data)
+        return data
     held: Any = module
     if hasattr(held, "compiler_ir"):  # jax.stages.Lowered
         held = held.compiler_ir(dialect="stablehlo")

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from opscope.base.children.ending import Cause, signal_name
 from opscope.base.children.fork import run_in_fork
+from opscope.base.machine import memory_limit
 from opscope.compiler.errors import CompilerInputError
 
 SECONDS = 60.0
@@ -29,9 +30,13 @@ def vet(module: bytes | str, seconds: float = SECONDS, read: Callable[[bytes | s
 
     `read` replaces `opscope.compiler.ir.door.read`.
     """
-    ending = run_in_fork(lambda: _read(module, read), seconds=seconds, address_space=MEMORY)
+    ending = run_in_fork(lambda: _read(module, read), seconds=seconds, address_space=MEMORY, memory=memory_limit(None))
     if not ending.ok:
-        words = {Cause.TIMEOUT: f"not back after {seconds:g} s", Cause.SIGNAL: signal_name(ending.code)}
+        words = {
+            Cause.TIMEOUT: f"not back after {seconds:g} s",
+            Cause.SIGNAL: signal_name(ending.code),
+            Cause.MEMORY: ending.text,
+        }
         ended = words.get(ending.cause, f"exit code {ending.code}")
         raise ParserCrashed(f"module: expected StableHLO that the parser comes back from, got {ended}: parser-crashed")
 

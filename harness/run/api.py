@@ -47,14 +47,16 @@ __all__ = ["OpTest", "run_op_by_op", "split"]
 def split(module: object) -> list[SingleOp]:
     """Returns a single-op module for each unique op of a StableHLO module, with all its uses, in order of first use.
 
-    Raises InputError if `module` is not StableHLO.
+    What comes as text, bytes or a path is parsed in a fork, because a parser that crashes would end this process.
+    Raises InputError if `module` is not StableHLO, or if the parser crashes on it or finds no end.
     """
+    if isinstance(module, str | bytes | Path):
+        from opscope.harness.prepare.split_guard import split_bytes
+
+        return split_bytes(Path(module) if isinstance(module, str) and not _is_text(module) else module)
     from opscope.harness.prepare.split import split_module
 
-    source = _source(module)
-    if isinstance(source, str) and not _is_text(source):
-        source = Path(source)
-    return list(split_module(source).ops.values())
+    return list(split_module(_source(module)).ops.values())
 
 
 OPTIONS = tuple(name for name in ResultOptions.model_fields if name != "workflow")
@@ -84,6 +86,8 @@ def run_op_by_op(
     op_timeout: float = 120.0,
     op_memory: int | None = None,
     golden_memory: int = 2 << 30,
+    prepare_timeout: float = 900.0,
+    prepare_memory: int | None = None,
     cache_dir: str | Path | None = None,
     no_cache: bool = False,
     limitations: str | Path | None = None,
@@ -101,7 +105,8 @@ def run_op_by_op(
     with each record as it is made. If an earlier run kept a verdict for the same op, it is reused unless `no_cache` is
     set. A failed op is run again `reruns` times, for the label `stability`. `limitations` is a file of expected
     failures (docs/triage.md). Failures leave repro folders, with values of at most `repro_size` bytes.
-    `op_memory` and `golden_memory` are bytes. With several `backends`, each op is run on each of them, in their order.
+    Export, split and goldens take at most `prepare_timeout` seconds. `op_memory`, `golden_memory` and `prepare_memory`
+    are bytes. With several `backends`, each op is run on each of them, in their order.
     `options` are those that affect results (harness/record/result_options.py), named as on the command line: `arch`,
     `data_format`, `dtype`, `inputs`, ... Ops that fail give records, not exceptions. Raises InputError if an argument
     is wrong.
@@ -110,7 +115,8 @@ def run_op_by_op(
     result_options = _options(options)
     stored = {
         **result_options.model_dump(), "backend": ",".join(names), "keep_ir": keep_ir, "op_timeout": op_timeout,
-        "op_memory": op_memory, "golden_memory": golden_memory, "cache_dir": _text(cache_dir), "no_cache": no_cache,
+        "op_memory": op_memory, "golden_memory": golden_memory, "prepare_timeout": prepare_timeout,
+        "prepare_memory": prepare_memory, "cache_dir": _text(cache_dir), "no_cache": no_cache,
         "limitations": _text(limitations), "reruns": reruns, "repro_size": repro_size,
     }  # fmt: skip
     for backend_name in names:
@@ -128,6 +134,7 @@ def run_op_by_op(
     models = (str(_kept(source, folder, name)) if in_memory else str(source),)
     request = prepare_models.Request(
         models, **result_options.values(Decides.PROGRAM), cache_dir=_text(cache_dir), max_tensor_bytes=golden_memory,
+        seconds=prepare_timeout, memory=prepare_memory,
     )  # fmt: skip
     folders = {task.name: task.folder for task in prepare_models.tasks(request)}
     caches = export_folder.cache_dir(_text(cache_dir))

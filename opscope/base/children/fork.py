@@ -12,18 +12,22 @@ import time
 import warnings
 from collections.abc import Callable
 
-from opscope.base.children.ending import Cause, Ending, of_return_code
+from opscope.base.children.ending import Cause, ChildEnded, Ending, of_return_code
 from opscope.base.children.parent_death import die_with_parent
+from opscope.base.children.process_tree import usage
 
+_LONGEST_PAUSE = 0.01
 _FAILED = 70
 """The exit code if neither the function nor a Python exception ended the child."""
 
 
-def run_in_fork(function: Callable[[], object], *, seconds: float, address_space: int) -> Ending:
+def run_in_fork(
+    function: Callable[[], object], *, seconds: float, address_space: int | None = None, memory: int | None = None
+) -> Ending:
     """Runs a function in a fork of this process, which prints nothing, and returns how the fork ended.
 
     A Python exception counts as a normal return, because the fork survived it. `address_space` is the largest number
-    of bytes that the fork may map.
+    of bytes that the fork may map, `memory` the largest number that it may hold.
     """
     sys.stdout.flush()
     sys.stderr.flush()
@@ -35,7 +39,9 @@ def run_in_fork(function: Callable[[], object], *, seconds: float, address_space
         _run_and_leave(function, parent, address_space)
     status = None
     try:
-        status = _status(child, seconds)
+        status = _status(child, seconds, memory)
+    except ChildEnded as ended:
+        return ended.ending
     finally:  # an interrupt leaves no child behind either
         if status is None:
             os.kill(child, signal.SIGKILL)
@@ -46,8 +52,8 @@ def run_in_fork(function: Callable[[], object], *, seconds: float, address_space
     return of_return_code(code) if code else Ending(Cause.RETURNED, "returned")
 
 
-def _status(child: int, seconds: float) -> int | None:
-    """Returns the status of a fork, or None if it still runs after `seconds`."""
+def _status(child: int, seconds: float, memory: int | None) -> int | None:
+    """Returns the status of a fork, or None if it still runs after `seconds`. Raises ChildEnded at `memory` bytes."""
     until, pause = time.monotonic() + seconds, 0.0005
     while True:
         pid, status = os.waitpid(child, os.WNOHANG)
@@ -56,16 +62,19 @@ def _status(child: int, seconds: float) -> int | None:
         if time.monotonic() > until:
             return None
         time.sleep(pause)
-        pause = min(2 * pause, 0.01)
+        pause = min(2 * pause, _LONGEST_PAUSE)
+        if memory is not None and pause == _LONGEST_PAUSE and (resident := usage(child)[0]) > memory:
+            raise ChildEnded(Ending(Cause.MEMORY, f"{resident >> 20} MiB resident, {memory >> 20} MiB allowed"))
 
 
-def _run_and_leave(function: Callable[[], object], parent: int, address_space: int) -> None:
+def _run_and_leave(function: Callable[[], object], parent: int, address_space: int | None) -> None:
     """Runs the function in the fork; never returns."""
     code = _FAILED
     try:
         die_with_parent(parent)
         with contextlib.suppress(OSError, ValueError):
-            resource.setrlimit(resource.RLIMIT_AS, (address_space, address_space))
+            if address_space is not None:
+                resource.setrlimit(resource.RLIMIT_AS, (address_space, address_space))
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         faulthandler.disable()
         quiet = os.open(os.devnull, os.O_RDWR)
