@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from xdsl.utils.exceptions import VerifyException
 
+from opscope.base import regular_file
 from opscope.base.digest import files_digest, source_files
 from opscope.base.places import HOME
 from opscope.compiler.buda.configuration import Configuration
@@ -118,7 +119,7 @@ def _bytes_or_text(module: Source) -> bytes | str:
         return module
     if isinstance(module, Path):
         try:
-            data = module.read_bytes()
+            data = regular_file.read_bytes(module)
         except OSError as error:
             raise CompilerInputError(f"{module}: expected a readable StableHLO file, got {error.strerror}") from error
         vet(data)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import click
 
+from opscope.base import regular_file
 from opscope.compiler import passes
 from opscope.compiler.errors import CompilerInputError, StageFailure
 
@@ -207,7 +208,7 @@ def _is_ours(data: bytes) -> bool:
 
 def _read(path: Path) -> bytes:
     try:
-        return sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
+        return sys.stdin.buffer.read() if str(path) == "-" else regular_file.read_bytes(path)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise InputProblem(f"{path}: expected a readable StableHLO file, got: {reason}") from error

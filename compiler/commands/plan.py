@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from opscope.base import regular_file
 from opscope.compiler.commands.compile import InputProblem
 from opscope.compiler.errors import CompilerInputError, StageFailure
 
@@ -150,7 +151,7 @@ def _stablehlo(source: str) -> bytes:
     path = Path(source)
     if path.exists() or path.suffix or path.parent != Path():
         try:
-            data = path.read_bytes()
+            data = regular_file.read_bytes(path)
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
             raise CompilerInputError(f"{path}: expected a readable graph or StableHLO file, got: {reason}") from error

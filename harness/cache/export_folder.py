@@ -74,7 +74,10 @@ def cpu_fingerprint() -> str:
     flags = platform.machine()
     info = Path("/proc/cpuinfo")
     if info.is_file():
-        flags += next((line for line in info.read_text().splitlines() if line.startswith(("flags", "Features"))), "")
+        flags += next(
+            (line for line in info.read_text(encoding="utf-8").splitlines() if line.startswith(("flags", "Features"))),
+            "",
+        )
     return words_digest(flags, digits=12)
 
 
@@ -118,14 +121,14 @@ def mark_used(folder: Path) -> None:
 def write_manifest(folder: Path, header: ManifestHeader, rows: Iterable[OpRow]) -> None:
     """Writes the manifest. It is the last file, because its presence marks the folder as complete."""
     lines = [header.model_dump_json(), *(row.model_dump_json() for row in rows)]
-    (folder / MANIFEST).write_text("\n".join(lines) + "\n")
+    (folder / MANIFEST).write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def read_manifest(folder: Path) -> tuple[ManifestHeader, list[OpRow]]:
     """Header and rows of a complete export folder."""
 
     def lines() -> Iterator[str]:
-        with (folder / MANIFEST).open() as file:
+        with (folder / MANIFEST).open(encoding="utf-8") as file:
             yield from file
 
     first, *rest = lines()

@@ -20,6 +20,7 @@ from typing import Any
 from opscope.base.children.call import Outcome, call
 from opscope.base.children.ending import Cause, ChildEnded, Ending
 from opscope.base.digest import file_digest
+from opscope.base.file_names import as_text, label
 from opscope.harness.cache import export_folder, upkeep
 from opscope.harness.cache.claims import Claims
 from opscope.harness.cache.export_folder import JOURNAL
@@ -162,7 +163,7 @@ def _failure(task: Task, status: ModelStatus, error: str, trace: str, artifacts:
         store.write_whole(path, trace)
         artifact = path.relative_to(artifacts.parent).as_posix()
     framework = task.export.framework if task.export else ""
-    return ModelFailure(model=task.name, framework=framework, status=status, error=error, artifact=artifact)
+    return ModelFailure(model=task.name, framework=framework, status=status, error=as_text(error), artifact=artifact)
 
 
 def _claimed(folder: Path, claims: Claims | None) -> bool:
@@ -284,7 +285,7 @@ def _resolve(word: str, request: Request) -> list[Named]:
             raise InputError("--model", "the path of a StableHLO file", f"{word!r}, which is not a file")
         if request.training:
             raise InputError("--training", "a model that can be trained", f"{word!r}, a StableHLO file")
-        return [Named(file.stem, file.absolute()) for file in paths]
+        return [Named(label(file.stem), file.absolute()) for file in paths]
     try:
         models = registry.match(word, request.folders)
     except ValueError as error:

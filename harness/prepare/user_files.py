@@ -14,6 +14,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from opscope.base.file_names import label
 from opscope.harness.record.errors import InputError
 from opscope.models import frontends, registry
 
@@ -66,7 +67,7 @@ def named(word: str) -> UserFile | None:
 
 def _file(path: Path, framework: str, entry: str, files: tuple[Path, ...]) -> UserFile:
     path = path.absolute()
-    name = f"{path.stem}.{entry}" if entry else path.stem
+    name = label(f"{path.stem}.{entry}" if entry else path.stem)
     return UserFile(name, path, framework, (*files, *frontends.sources(framework)), entry)
 
 
@@ -74,6 +75,9 @@ def _tensor_files(path: Path) -> list[Path]:
     """The files that hold tensors of an ONNX file."""
     if path.suffix != ".onnx":
         return []
-    data = path.read_bytes()
+    try:
+        data = path.read_bytes()
+    except OSError:  # its exporter says so
+        return []
     names = {data[m.end() : m.end() + m[1][0]].decode("utf-8", "replace") for m in _LOCATION.finditer(data)}
     return [file for name in sorted(names) if (file := path.parent / name).is_file()]

@@ -51,7 +51,7 @@ def write(
         frontend=frontend,
         argument_types=argument_types,
     )
-    (folder / WHOLE).write_text(row.model_dump_json() + "\n")
+    (folder / WHOLE).write_text(row.model_dump_json() + "\n", encoding="utf-8")
 
 
 def products_in_a_row(program: Program) -> int:

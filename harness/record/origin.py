@@ -15,6 +15,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from opscope.base.file_names import as_text
 from opscope.base.places import HOME
 from opscope.harness.record.records import Origin
 
@@ -49,7 +50,7 @@ def masked(value: Any) -> Any:
         return {str(key): masked(part) for key, part in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
         return [masked(part) for part in value]
-    return mask_url(str(value))
+    return as_text(mask_url(str(value)))
 
 
 def origin(command_line: Iterable[str], options: Mapping[str, Any], backend_root: Path | None = None) -> Origin:
@@ -69,7 +70,7 @@ def origin(command_line: Iterable[str], options: Mapping[str, Any], backend_root
         cpu=cpu_name(),
         python=platform.python_version(),
         versions=versions(),
-        command_line=tuple(mask_url(word) for word in command_line),
+        command_line=tuple(as_text(mask_url(word)) for word in command_line),
         options=masked(options),
     )
 
@@ -107,7 +108,7 @@ def ci_job(environment: Mapping[str, str]) -> tuple[str, str, str]:
 def cpu_name() -> str:
     """The processor's model name."""
     try:
-        for text in Path("/proc/cpuinfo").read_text().splitlines():
+        for text in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
             if text.startswith(("model name", "Hardware")):
                 return text.partition(":")[2].strip()
     except OSError:

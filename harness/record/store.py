@@ -17,6 +17,7 @@ import errno
 import json
 import os
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -71,7 +72,8 @@ def default_run_dir(models: Iterable[str], started: datetime, root: Path | None 
 
 def file_name(text: str) -> str:
     """`text` as the name of a file or folder."""
-    return re.sub(r"[^\w.+-]+", "_", text)
+    utf_8 = sys.getfilesystemencoding() == "utf-8"
+    return re.sub(r"[^\w.+-]+", "_", text, flags=0 if utf_8 else re.ASCII)
 
 
 def runs_root(root: Path | None = None) -> Path:

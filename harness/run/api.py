@@ -44,16 +44,18 @@ if TYPE_CHECKING:
 __all__ = ["OpTest", "run_op_by_op", "split"]
 
 
-def split(module: object) -> list[SingleOp]:
+def split(module: object, *, timeout: float = 900.0) -> list[SingleOp]:
     """Returns a single-op module for each unique op of a StableHLO module, with all its uses, in order of first use.
 
-    What comes as text, bytes or a path is parsed in a fork, because a parser that crashes would end this process.
-    Raises InputError if `module` is not StableHLO, or if the parser crashes on it or finds no end.
+    What comes as text, bytes or a path is split in a fork, because a parser that crashes would end this process.
+    Raises InputError if `module` is not StableHLO, or if the parser crashes on it or has no result after `timeout`
+    seconds.
     """
     if isinstance(module, str | bytes | Path):
         from opscope.harness.prepare.split_guard import split_bytes
 
-        return split_bytes(Path(module) if isinstance(module, str) and not _is_text(module) else module)
+        source = Path(module) if isinstance(module, str) and not _is_text(module) else module
+        return split_bytes(source, timeout)
     from opscope.harness.prepare.split import split_module
 
     return list(split_module(_source(module)).ops.values())

@@ -10,6 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from opscope.base.file_names import as_text
 from opscope.base.results_folder import make_folder
 from opscope.harness.cache import export_folder
 from opscope.harness.cache.claims import Claims
@@ -77,6 +78,10 @@ def _from_models(
     if (run_dir / store.RUN_FILE).exists():
         raise InputError("--run-dir", "a new folder with --model", f"{run_dir}, which contains a run",
                          "another folder, or --op to run its ops again")  # fmt: skip
+    for where, folder in (("--run-dir", run_dir), ("cache folder", export_folder.cache_dir(preparation.cache_dir))):
+        if as_text(place := str(folder)) != place:
+            hint = "a UTF-8 locale (PYTHONUTF8=1), or another folder"
+            raise InputError(where, "a folder whose name is text in this locale", repr(as_text(place)), hint)
     orders = orders_of(request, f"{started:%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:8]}", run_dir, request.settings.values)
     if not dry:
         _claim(run_dir)

@@ -60,7 +60,7 @@ def write_result(result: ExportResult, folder: Path) -> None:
         "arguments": [asdict(spec) for spec in result.arguments],
         "files": _write_values(result, folder),
     }
-    (folder / ARGUMENTS).write_text(json.dumps(document) + "\n")
+    (folder / ARGUMENTS).write_text(json.dumps(document) + "\n", encoding="utf-8")
 
 
 def _write_values(result: ExportResult, folder: Path) -> dict[str, str]:
@@ -85,7 +85,7 @@ def _write_values(result: ExportResult, folder: Path) -> dict[str, str]:
 
 def read(folder: Path) -> ExportResult:
     """Reads what an exporter wrote into `folder`. Raises OSError or ValueError if that is incomplete."""
-    document = json.loads((folder / ARGUMENTS).read_text())
+    document = json.loads((folder / ARGUMENTS).read_text(encoding="utf-8"))
     specs = tuple(ArgSpec(**{**spec, "shape": tuple(spec["shape"])}) for spec in document["arguments"])
     files = {name: str(folder / file) for name, file in document["files"].items()}
     return ExportResult((folder / MODULE).read_bytes(), specs, document["frontend"], files=files)

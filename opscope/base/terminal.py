@@ -46,7 +46,14 @@ def console(*, stderr: bool = False, file: Any = None, **options: Any) -> Consol
 
     target = file if file is not None else (sys.stderr if stderr else sys.stdout)
     target = target.stream if isinstance(target, VisibleStream) else target
+    _escape_what_has_no_code(target)
     return VisibleConsole(file=target, **{"highlight": False, "emoji": False, "markup": False, **options})
+
+
+def _escape_what_has_no_code(stream: Any) -> None:
+    """Escapes the characters that the stream's encoding lacks (in an ASCII locale), which raise otherwise."""
+    if getattr(stream, "errors", None) in ("strict", "surrogateescape") and hasattr(stream, "reconfigure"):
+        stream.reconfigure(errors="backslashreplace")
 
 
 def guard_pytest(writer: Any) -> None:
@@ -54,6 +61,7 @@ def guard_pytest(writer: Any) -> None:
     if hasattr(writer, "opscope_guarded"):
         return
     write = writer.write
+    _escape_what_has_no_code(writer._file)
 
     def visible_write(text: str, **options: Any) -> None:
         # A line that pytest draws again begins with a carriage return.

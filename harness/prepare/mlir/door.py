@@ -12,6 +12,7 @@ from jaxlib.mlir import ir
 from jaxlib.mlir._mlir_libs import _jax_mlir_ext
 from jaxlib.mlir.dialects import chlo, mhlo, sdy, stablehlo
 
+from opscope.base import regular_file
 from opscope.harness.record.errors import InputError
 
 Module = ir.Module
@@ -53,7 +54,7 @@ def load(source: Module | str | bytes | Path, where: str = "") -> Module:
     if isinstance(source, Path):
         where = where or str(source)
         try:
-            return parse(source.read_bytes(), where, source)
+            return parse(regular_file.read_bytes(source), where, source)
         except OSError as error:
             raise InputError(where, "a readable file", error.strerror or str(error)) from error
     return parse(source, where or "module")
