@@ -77,7 +77,7 @@ def run_models(
         return
     page = json.loads(shown.stdout)
     spoiled = _spoiled(page)
-    failed = {failure["model"]: failure["error"] for failure in page["failed"]}
+    failed = {failure["model"]: failure["error"] for failure in page["models"]["failed"]}
     ran = set(page["run"]["models"])
     for kind, path in made:
         if spoiled:

@@ -137,8 +137,7 @@ def _mains(draw: random.Random) -> bytes:
         f"{one}\n{one}", one.replace("@main", "@f") + one.replace("@main", "@g"), "module {}",
         "func.func private @main(tensor<4xf32>) -> tensor<4xf32>", f"module {{ module {{ {one} }} }}",
         "func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> { cf.br ^b\n^b:\n return %a : tensor<4xf32> }",
-        "func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {\n%0 = call @main(%a) : (tensor<4xf32>) -> tensor<4xf32>\n"
-        "return %0 : tensor<4xf32> }",
+        _function("%0 = call @main(%a) : (tensor<4xf32>) -> tensor<4xf32>\nreturn %0 : tensor<4xf32>"),
     )).encode()  # fmt: skip
 
 

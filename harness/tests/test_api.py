@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -66,6 +68,24 @@ def test_a_text_kept_in_a_run_folder_is_not_placed_there(cache, tmp_path, monkey
     monkeypatch.chdir(tmp_path)
     tests = run_op_by_op(MODULE, cache_dir=cache, run_dir=tmp_path / "first", name="toy")
     assert tests[0].locations == ("toy.mlir:4",)
+
+
+def test_split_outlives_a_parser_that_does_not(tmp_path: Path) -> None:
+    depth = 20_000
+    head = "".join(f'%r{n} = "stablehlo.if"(%p) ({{' for n in range(depth))
+    tail = "}, { stablehlo.return %a : tensor<f32> }) : (tensor<i1>) -> tensor<f32>\n"
+    tails = "".join(f"{tail}stablehlo.return %r{n} : tensor<f32>\n" for n in range(depth - 1, 0, -1))
+    text = f"""func.func @main(%p: tensor<i1>, %a: tensor<f32>) -> tensor<f32> {{
+      {head} stablehlo.return %a : tensor<f32> {tails} {tail} return %r0 : tensor<f32> }}"""
+    line = r"^module: expected StableHLO that can be split, got the end of the parser \(signal SIGSEGV\)"
+    with pytest.raises(InputError, match=line):
+        split(text)
+    (tmp_path / "net.mlir").write_text("func.func @main(%a: tensor<f32>) -> tensor<f32> { return %a : tensor<f32> }")
+    with pytest.raises(InputError, match=r"net\.mlir: expected StableHLO that can be split, got no end within 1e-06 s"):
+        split(tmp_path / "net.mlir", timeout=1e-6)
+    os.mkfifo(tmp_path / "pipe.mlir")
+    with pytest.raises(InputError, match=r"pipe\.mlir: expected a readable file, got no regular file"):
+        split(tmp_path / "pipe.mlir")
 
 
 def test_split_reads_a_path_too(tmp_path):
