@@ -91,7 +91,7 @@ def _runs(lines: Iterable[str]) -> Iterator[RecordedRun]:
 def _run(head: Line, ops: Sequence[tuple[OpRow, Line]]) -> RecordedRun:
     origin = {"versions": head["versions"], "options": head["options"]}
     record = RunRecord.model_validate({
-        "run_id": "", "models": head["models"], "backend": head["backend"], "arch": head["arch"],
+        "run_id": "recorded", "models": head["models"], "backend": head["backend"], "arch": head["arch"],
         "started": "2026-01-01T00:00:00Z", "origin": origin,
     })  # fmt: skip
     return RecordedRun(record, head["module_ops"], head["structural"], tuple(ops))
