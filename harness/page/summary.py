@@ -203,6 +203,12 @@ def show(run: Run, console: Console) -> None:
     if wrote:
         line(f"\nOps whose inputs the backend overwrote ({len(wrote)})", TERMINAL["known"])
         hanging(_overwritten(wrote))
+    left = [test for test in run.tests if test.left_behind]
+    if left:
+        line(
+            f"\nOps that left their process changed, so that the next got a fresh one ({len(left)})", TERMINAL["known"]
+        )
+        hanging(_left_behind(left))
     if lost:
         line(f"\nOps that could not be split from the model ({len(lost)})", TERMINAL["known"])
         hanging([(f"{len(row.uses)} x", f"{row.op_name} [{row.op_id}]: {row.unsplittable}") for row in lost])
@@ -307,6 +313,16 @@ def _overwritten(tests: Sequence[OpTest]) -> Iterator[tuple[str, str]]:
     for (backend, name, positions), count in kinds.items():
         inputs = f"input{'s' if len(positions) > 1 else ''} {', '.join(map(str, positions))}"
         yield f"{count} x", f"{name} on {backend}: {inputs}"
+
+
+def _left_behind(tests: Sequence[OpTest]) -> Iterator[tuple[str, str]]:
+    """What ops left changed, most frequent first, each with the number of such ops and one of them."""
+    kinds: dict[tuple[str, str], list[OpTest]] = {}
+    for test in tests:
+        for text in test.left_behind:
+            kinds.setdefault((test.backend, text), []).append(test)
+    for (backend, text), by in sorted(kinds.items(), key=lambda kind: -len(kind[1]))[:SLOWEST]:
+        yield f"{len(by)} x", f"{text}; by {by[0].op_name} [{by[0].op_id}] on {backend}"
 
 
 def _ladder_table(tests: Sequence[OpTest]) -> Table:

@@ -89,6 +89,8 @@ def build_test(
     With `started` None, the op took no time.
     """
     ended = ended or now()
+    if started is not None:
+        ended = max(started, ended)  # the clock may have been set back meanwhile
     models = tuple(dict.fromkeys(use.model for use in row.uses))
     first = row.uses[0] if row.uses else None
     model = models[0] if models else ""
