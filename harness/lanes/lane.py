@@ -75,10 +75,14 @@ class Lane:
         if self._child is None:
             self.starts += 1
             self._served = 0
-            self._child = Child(
-                "opscope.harness.lanes.worker:serve", memory=self.memory_limit, threads=self.config.thread_limit,
-                environment=self.config.environment, log=self._log,
-            )  # fmt: skip
+            try:
+                self._child = Child(
+                    "opscope.harness.lanes.worker:serve", memory=self.memory_limit, threads=self.config.thread_limit,
+                    environment=self.config.environment, log=self._log,
+                )  # fmt: skip
+            except OSError as error:
+                raise InputError("lane", "a process that can be started", str(error),
+                                 "`ulimit -a` and ending other programs") from None  # fmt: skip
             self._child.send({"context": self.config.context.as_json()})
 
     def ready(self) -> Ready:

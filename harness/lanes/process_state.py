@@ -16,7 +16,9 @@ import os
 import re
 import resource
 import signal
+import socket
 import sys
+import tempfile
 import threading
 import warnings
 from collections.abc import Callable, Iterator
@@ -34,7 +36,9 @@ SHOWN = 200
 """Longest description of a change, in characters."""
 FILES = 64
 """So many more files may be open than before the first op."""
-_PR_SET_PDEATHSIG, _PR_GET_PDEATHSIG = 1, 2
+_PR_SET_PDEATHSIG, _PR_GET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER, _PR_GET_CHILD_SUBREAPER = 1, 2, 36, 37
+"""From linux/prctl.h."""
+_LIBC = ctypes.CDLL(None)
 _STATUS = re.compile(rb"^(Uid|Gid|Groups|SigBlk|SigIgn|SigCgt|CapEff|NoNewPrivs|Seccomp):\t(.*)$", re.MULTILINE)
 _SIGNALS = tuple(
     number
@@ -108,6 +112,9 @@ def _python() -> Iterator[Row]:
     yield Row("warnings filters", lambda: tuple(warnings.filters), _set_filters, _elements, early=True)
     yield Row("locale", partial(locale.setlocale, locale.LC_ALL), partial(locale.setlocale, locale.LC_ALL))
     yield Row("fault handler", faulthandler.is_enabled)
+    tempfile.gettempdir()  # decided now, because it is decided once
+    yield Row("temporary folder", lambda: tempfile.tempdir, partial(setattr, tempfile, "tempdir"))
+    yield Row("time limit of sockets", socket.getdefaulttimeout, socket.setdefaulttimeout)
 
 
 def _numbers(floats: FloatEnvironment) -> Iterator[Row]:
@@ -131,6 +138,7 @@ def _process() -> Iterator[Row]:
         yield Row("processors", lambda: os.sched_getaffinity(0), lambda before: os.sched_setaffinity(0, before))
         yield Row("scheduler", lambda: os.sched_getscheduler(0))
         yield Row("death with the lane", _death_signal, _set_death_signal)
+        yield Row("adopted daemons", _adopts, partial(_LIBC.prctl, _PR_SET_CHILD_SUBREAPER))
         yield Row("rights and signals", _status, None, entries)
 
 
@@ -259,11 +267,15 @@ def _death_signal() -> int:
     return number.value
 
 
+def _adopts() -> int:
+    """Whether daemons become children of this process (`become_reaper`)."""
+    adopts = ctypes.c_int()
+    _LIBC.prctl(_PR_GET_CHILD_SUBREAPER, ctypes.byref(adopts), 0, 0, 0)
+    return adopts.value
+
+
 def _set_death_signal(before: int) -> None:
     _LIBC.prctl(_PR_SET_PDEATHSIG, before, 0, 0, 0)
-
-
-_LIBC = ctypes.CDLL(None)
 
 
 def _status() -> dict[bytes, bytes]:

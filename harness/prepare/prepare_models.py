@@ -419,6 +419,7 @@ def _run_child(
     error: Event = {}
     journal, seconds = temporary / JOURNAL, task.request.op_seconds
     journal.unlink(missing_ok=True)
+    written, since = 0, time.monotonic()
 
     def take(event: Event) -> None:
         allowance.note(event)
@@ -428,8 +429,12 @@ def _run_child(
             report(event)
 
     def check_op() -> None:
+        nonlocal written, since
         with contextlib.suppress(FileNotFoundError):
-            if time.time() - journal.stat().st_mtime > seconds:
+            last = journal.stat().st_mtime_ns
+            if last != written:  # the file's time says whether it was written, not how long ago: clocks are set
+                written, since = last, time.monotonic()
+            elif time.monotonic() - since > seconds:
                 raise ChildEnded(Ending(Cause.TIMEOUT, f"more than {seconds:g} s"))
 
     if not module:  # the child's own first word comes after seconds of imports

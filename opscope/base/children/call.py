@@ -39,10 +39,17 @@ def call(
     The function takes an `inside.Parent`: it receives `task` from it and may send messages, which are passed to
     `on_message`. Its return value must be JSON. The child is ended after `seconds`, or once it and its descendants hold
     more than `memory` bytes. `watch` is called about twenty times a second and may raise ChildEnded. Raises any other
-    exception of `on_message` and `watch`; the child never outlives this call.
+    exception of `on_message` and `watch`; the child never outlives this call. If no process can be started, for want of
+    files or processes, the outcome says so.
     """
     deadline = Deadline(seconds)
-    with Child(function, memory=memory, environment=environment, log=log) as child:
+    try:
+        started = Child(function, memory=memory, environment=environment, log=log)
+    except OSError as error:
+        printed = log or CappedLog(None)
+        printed.write(f"no process could be started: {error}\n".encode())
+        return Outcome(Ending(Cause.EXIT, f"could not be started: {error}", 1), printed)
+    with started as child:
         child.send(task)
         try:
             while True:

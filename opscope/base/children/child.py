@@ -68,7 +68,12 @@ class Child:
         self.memory, self.threads = memory, threads
         ours, theirs = socket.socketpair()
         name_senders(ours)
-        read, write = os.pipe()
+        try:
+            read, write = os.pipe()
+        except OSError:
+            ours.close()
+            theirs.close()
+            raise
         command = [sys.executable, "-P", "-m", "opscope.base.children.inside"]
         token = frames.new_token()
         mark = f"OPSCOPE_CHILD_{token.hex()}"

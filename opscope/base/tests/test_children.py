@@ -153,6 +153,16 @@ def test_a_cgroup_is_made_where_this_process_may_write_and_leaves_nothing(
     assert cgroup.make() is None
 
 
+def test_a_child_that_cannot_be_started_is_an_outcome(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_files() -> None:
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr(os, "pipe", no_files)
+    outcome = call(f"{HERE}:add", {"numbers": []})
+    assert not outcome.ending.ok
+    assert outcome.log.last_line() == "no process could be started: [Errno 24] Too many open files"
+
+
 def test_a_child_answers_again_and_again_and_messages_may_be_large() -> None:
     with Child(f"{HERE}:echo") as child:
         for text in ("a", "x" * 3_000_000, "b"):
