@@ -1,0 +1,163 @@
+"""Run folders from elsewhere: through every command their texts act on nothing, and no id of theirs leaves a folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import unicodedata
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from opscope.harness.cli.main import root
+from opscope.harness.record.errors import InputError
+from opscope.reports.publish.publish import publish
+from opscope.reports.tests.sample_run import make_run, op_id
+
+HOSTILE = ("\x1b]0;t\x07\x1b[2J\x9b31m\x00\x7f\u202eevil\u2066\ud800\r\b\n\tx\U000e0041 %s %n {} {0} [red]x[/red] [/] "
+           "<b>&amp; |`")  # fmt: skip
+OWN_STAGES = {"stablehlo-to-ttir": "lower", "ttir-to-ttnn": "assemble", "ttnn-to-flatbuffer": "link.it"}
+"""Stage of the sample -> the word of somebody else's backend, as in docs/backends.md."""
+KEPT = frozenset({
+    "schema_version", "run_id", "op_id", "test_start_ts", "test_end_ts", "status", "stage_reached",
+    "failed_stage", "backend", "artifact", "module", "golden", "started", "ended", "outcome", "stages", "arch",
+    "kind", "export_dirs", "models", "model", "model_name", "path", "workflow", "options",
+})  # fmt: skip
+"""Fields that are checked, or by which commands find the run; every other text is made hostile."""
+TENSOR = op_id(2)
+
+COMMANDS = (
+    "show one", "show one --json", "publish one", "publish two", f"show {TENSOR}", f"show {TENSOR} --json",
+    "show demo", "diff one two", "diff --json one two", "unblock", "unblock --json", "readiness demo", "report one",
+    "sql top_errors", "sql top_errors --csv", "sql top_errors --json", "status", "costs one", "db stats",
+    "export one --format csv -o -", "export one --format junit -o -", "export one --format optest-json --job-id 5 -o -",
+    "export one --format builder-xml --job-id 5 -o out", "limitations update one", f"repro {TENSOR} --run one",
+    f"reduce {TENSOR} --run one", "merge one two --into joined", "clean --dry-run",
+)  # fmt: skip
+
+
+def invoke(command: str) -> Result:
+    return CliRunner().invoke(root, command.split())
+
+
+def hostile(value: Any) -> Any:
+    match value:
+        case dict():
+            return {name: item if name in KEPT else hostile(item) for name, item in value.items()}
+        case list():
+            return [hostile(item) for item in value]
+        case str():
+            return HOSTILE + value
+        case _:
+            return value
+
+
+def changed(path: Path, change: Callable[[Any], Any], line: int | None = None) -> None:
+    """Rewrites the values of a file of a run, or of one of its lines, as somebody else's program would."""
+    if path.suffix == ".json":
+        path.write_text(json.dumps(change(json.loads(path.read_text()))))
+        return
+    lines = path.read_text().splitlines()
+    for number in range(len(lines)) if line is None else [line]:
+        lines[number] = json.dumps(change(json.loads(lines[number])))
+    path.write_text("\n".join(lines) + "\n")
+
+
+def own_stages(run_dir: Path) -> None:
+    for path in (run_dir / "journal" / "main.jsonl", run_dir / "manifest.jsonl"):
+        text = path.read_text()
+        for stage, word in OWN_STAGES.items():
+            text = text.replace(f'"{stage}"', f'"{word}"')
+        path.write_text(text)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def acts(text: str) -> set[str]:
+    return {c for c in text if c not in "\n\t" and unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp")}
+
+
+def check(result: Result, command: str) -> None:
+    """It has an answer, or says in one line what is wrong; and what it writes acts on nothing."""
+    error = result.exception
+    if error is not None and not isinstance(error, SystemExit):
+        assert isinstance(error, InputError), (command, repr(error))
+        assert not acts(str(error)), command
+    assert not acts(result.output), command
+
+
+def test_texts_and_stages_of_others_pass_through_every_command(folder: Path) -> None:
+    for name in ("one", "two"):
+        run_dir = make_run(folder / name, run_id=name)
+        for file in ("run.json", "manifest.jsonl", "journal/main.jsonl"):
+            changed(run_dir / file, hostile)
+        own_stages(run_dir)
+    for command in COMMANDS:
+        check(invoke(command), command)
+    answer = CliRunner().invoke(root, ["sql", "SELECT DISTINCT stage_reached AS s FROM op_tests", "--json"])
+    assert {"lower", "assemble", "link.it"} <= {row["s"] for row in json.loads(answer.output)}
+
+
+BAD_IDS = {
+    "run_id": ("../../x", "..", "a/b", "x\x1b", ""),
+    "op_id": ("../..", "a/b", "\n"),
+    "backend": ("../../b", ""),
+    "artifact": ("../../../etc/passwd", "/etc/passwd", "a/../../b"),
+    "attempt": (2**70, -(2**70)),
+    "cycles": (2**64, 10**400),
+    "stage_reached": ("../x", "UP"),
+}
+
+
+@pytest.mark.parametrize(("field", "value"), [(name, value) for name, values in BAD_IDS.items() for value in values])
+def test_a_record_that_leaves_its_folder_or_64_bits_is_refused_by_name(folder: Path, field: str, value: object) -> None:
+    run_dir = make_run(folder / "inner" / "run", run_id="run")
+    changed(run_dir / "journal" / "main.jsonl", lambda test: {**test, field: value}, line=2)
+    before = {path for path in folder.rglob("*") if "opscope" not in path.name}
+    for command in ("publish inner/run", "export inner/run --format csv -o out", "show inner/run"):
+        result = invoke(command)
+        if isinstance(result.exception, InputError):
+            assert "main.jsonl:3" in str(result.exception)
+        else:
+            assert result.exit_code in (0, 1, 2)
+            assert result.exception is None or isinstance(result.exception, SystemExit)
+    allowed = {folder / "out", folder / "out" / "run.csv"}
+    assert {path for path in folder.rglob("*") if "opscope" not in str(path.relative_to(folder))} <= before | allowed
+
+
+@pytest.mark.parametrize("value", ["../../x", "..", "x\x1b"])
+def test_a_run_whose_id_is_a_path_writes_nothing(folder: Path, value: str) -> None:
+    run_dir = make_run(folder / "inner" / "run", run_id="run")
+    changed(run_dir / "run.json", lambda run: {**run, "run_id": value})
+    for command in ("export inner/run --format csv", "export inner/run --format junit", "publish inner/run"):
+        error = invoke(command).exception
+        assert error is not None
+        assert not list(folder.rglob("x.*"))
+    with pytest.raises(InputError, match=r"run\.json: expected a RunRecord, got run_id"):
+        publish(run_dir, f"sqlite:///{folder}/db.sqlite")
+
+
+@pytest.mark.parametrize("name", ["run.json", "manifest.jsonl", "journal/main.jsonl"])
+def test_a_pipe_or_a_device_in_place_of_a_file_is_one_line(folder: Path, name: str) -> None:
+    for kind in ("pipe", "device"):
+        path = make_run(folder / kind, run_id=kind) / name
+        path.unlink()
+        os.mkfifo(path) if kind == "pipe" else path.symlink_to("/dev/zero")
+        with pytest.raises(InputError, match="no regular file"):
+            publish(folder / kind, f"sqlite:///{folder}/db.sqlite")
+
+
+def test_half_a_surrogate_pair_is_kept_as_an_escape(folder: Path) -> None:
+    run_dir = make_run(folder / "run", run_id="run")
+    changed(run_dir / "journal" / "main.jsonl", lambda test: {**test, "error_message": "a\ud800b"}, line=2)
+    publish(run_dir, f"sqlite:///{folder}/db.sqlite")
+    query = "SELECT error_message AS e FROM op_tests WHERE error_message LIKE 'a%'"
+    answer = CliRunner().invoke(root, ["sql", query, "--json", "--db", "sqlite:///db.sqlite"])
+    assert json.loads(answer.output) == [{"e": "a\\ud800b"}]
