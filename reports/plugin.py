@@ -94,7 +94,8 @@ def deliver(config: pytest.Config, run_dir: Path) -> list[str]:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # a project that makes warnings errors means those of its own tests
-                places[target] = step(run_dir, request.settings["publish"], request.folder, records)
+                seconds = request.settings["publish_timeout"]
+                places[target] = step(run_dir, request.settings["publish"], request.folder, records, seconds)
         except Exception as error:  # noqa: BLE001 - a report is never worth a run
             reason = " ".join(str(error).split()) or type(error).__name__
             hint = f"opscope publish {run_dir}" if target == "database" else f"whether {run_dir} can be written"
@@ -104,20 +105,22 @@ def deliver(config: pytest.Config, run_dir: Path) -> list[str]:
     return problems
 
 
-def _report(run_dir: Path, url: str | None, folder: Path, records: Records | None) -> str:
+def _report(run_dir: Path, url: str | None, folder: Path, records: Records | None, seconds: float) -> str:
+    from opscope.base.time_limit import time_limit
     from opscope.reports.compare.owned import Owned
     from opscope.reports.database.database import default_url
     from opscope.reports.database.owners import rules_here
     from opscope.reports.pages.html import write_report
 
     owned = Owned(rules_here(None, root=folder))
-    return str(write_report(run_dir, url or default_url(folder), records and records[0], owned))
+    with time_limit(seconds):
+        return str(write_report(run_dir, url or default_url(folder), records and records[0], owned))
 
 
-def _publish(run_dir: Path, url: str | None, folder: Path, records: Records | None) -> str:
+def _publish(run_dir: Path, url: str | None, folder: Path, records: Records | None, seconds: float) -> str:
     from opscope.reports.database.database import default_url, parse_url, shown
     from opscope.reports.publish.spool import deliver as publish_or_keep
 
     target = url or default_url(folder)
-    publish_or_keep(run_dir, target, folder, "--publish", records)
+    publish_or_keep(run_dir, target, folder, "--publish", records, seconds)
     return shown(parse_url(target))

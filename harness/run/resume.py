@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 SELECTION_FILE = "selection.json"
 """File with the ids of the selected ops, if these are not all."""
 
-ANEW = frozenset({"cluster", "publish", "no_report", "budget", "budget_history", "no_cache", "max_cache"})
+ANEW = frozenset(
+    {"cluster", "publish", "publish_timeout", "no_report", "budget", "budget_history", "no_cache", "max_cache"}
+)
 """Settings that belong not to the run but to each command line that starts or resumes it."""
 
 FREE = ANEW | {

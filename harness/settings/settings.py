@@ -116,6 +116,8 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("keep_ir", "Keep the IR after each stage in the run folder.", False, Flag),
     Setting("publish", "Database to publish the run to; default: .opscope/opscope.sqlite.", metavar="URL",
             optional=True),
+    Setting("publish_timeout", "Time limit of writing the report, and of publishing the run, in seconds.", 900.0,
+            Seconds, "SECONDS"),
     Setting("no_report", "Write neither report.html nor the database.", False, Flag),
     Setting("cache_dir", "Folder of exports and golden executables; default: the user's cache folder.", metavar="DIR",
             option=False),

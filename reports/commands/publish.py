@@ -16,8 +16,13 @@ import click
 @click.option("--night", "night_file", type=click.Path(path_type=Path), metavar="FILE",
               help="Add the runs to the night that FILE describes (docs/nights.md).")  # fmt: skip
 @click.option("--shard", type=click.IntRange(0), default=0, help="Number of the shard that the runs belong to.")
+@click.option("--publish-timeout", "seconds", type=click.FloatRange(min=0, min_open=True), default=900.0,
+              show_default=True, metavar="SECONDS",
+              help="Time limit of one run; beyond it, the run is kept in the spool.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print the counts as JSON.")
-def publish(run_dirs: tuple[Path, ...], url: str | None, night_file: Path | None, shard: int, as_json: bool) -> None:
+def publish(
+    run_dirs: tuple[Path, ...], url: str | None, night_file: Path | None, shard: int, seconds: float, as_json: bool
+) -> None:
     """Write the runs in RUN_DIR to a database. Publishing a run again changes nothing.
 
     If the database cannot be reached, the run is kept in .opscope/spool and the exit code is 1; the next publish to
@@ -37,12 +42,12 @@ def publish(run_dirs: tuple[Path, ...], url: str | None, night_file: Path | None
     away: DatabaseAwayError | None = None
     try:
         if not run_dirs:
-            from_spool = spool.drain(target, Path.cwd())
+            from_spool = spool.drain(target, Path.cwd(), seconds=seconds)
         for run_dir in run_dirs:
             if night_file is not None:
                 join(run_dir, read_night(night_file), shard)
             try:
-                counts[str(run_dir)], delivered_late = spool.deliver(run_dir, target, Path.cwd())
+                counts[str(run_dir)], delivered_late = spool.deliver(run_dir, target, Path.cwd(), seconds=seconds)
                 from_spool += delivered_late
             except DatabaseAwayError as error:
                 away = error

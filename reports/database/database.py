@@ -19,6 +19,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, Operati
 
 from opscope.base.digest import words_digest
 from opscope.base.results_folder import make_folder, results_folder
+from opscope.base.time_limit import expired
 from opscope.harness.record.errors import InputError
 from opscope.reports.database.renamed import with_old_names
 
@@ -149,6 +150,7 @@ def _engine(url: sa.URL) -> sa.Engine:
     def connected(connection: Any, _: object) -> None:
         connection.isolation_level = None
         connection.execute("PRAGMA foreign_keys = ON")
+        connection.set_progress_handler(expired, 1_000_000)  # a few times a second: one statement may take hours
 
     @event.listens_for(engine, "begin")
     def begun(connection: sa.Connection) -> None:

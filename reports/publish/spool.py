@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from opscope.base.digest import words_digest
 from opscope.base.results_folder import NAME, make_folder
+from opscope.base.time_limit import TimeIsUpError, time_limit
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import OpTest
 from opscope.harness.record.store import JOURNAL_DIR, MANIFEST_FILE, RUN_FILE, StoredRun, read_run
@@ -22,7 +24,11 @@ from opscope.reports.database.database import DatabaseAwayError, DatabaseRefused
 from opscope.reports.publish.publish import publish
 from opscope.reports.records.night_record import NIGHT_FILE
 
+Result = TypeVar("Result")
+
 SPOOL = Path(NAME) / "spool"
+SECONDS = 900.0
+"""How long the publish of one run may take (--publish-timeout)."""
 
 
 def folder_of(url: str, root: Path) -> Path:
@@ -61,11 +67,11 @@ def keep(run_dir: Path, url: str, root: Path) -> Path:
     return target
 
 
-def drain(url: str, root: Path, where: str = "--to") -> list[str]:
+def drain(url: str, root: Path, where: str = "--to", seconds: float = SECONDS) -> list[str]:
     """Publishes what waits for that database; ids of the runs that arrived. Raises DatabaseAwayError as before."""
     published = []
     for run_dir in waiting(url, root):
-        publish(run_dir, url, where)
+        _in_time(seconds, where, lambda run_dir=run_dir: publish(run_dir, url, where))
         published.append(run_dir.name)
         shutil.rmtree(run_dir, ignore_errors=True)  # what stays is published again, which changes nothing
     return published
@@ -73,21 +79,30 @@ def drain(url: str, root: Path, where: str = "--to") -> list[str]:
 
 def deliver(
     run_dir: Path, url: str, root: Path, where: str = "--to",
-    records: tuple[StoredRun, Sequence[OpTest]] | None = None,
+    records: tuple[StoredRun, Sequence[OpTest]] | None = None, seconds: float = SECONDS,
 ) -> tuple[dict[str, int], list[str]]:  # fmt: skip
     """Publishes a run, and what waited before it: the run's rows per table, and the ids that arrived from the spool.
 
-    A run whose database is away, or refuses the login, is kept in the spool. Raises DatabaseAwayError then, of the kind
-    that it was, and InputError as `publish` does.
+    A run whose database is away, refuses the login, or takes more than `seconds` is kept in the spool. Raises
+    DatabaseAwayError then, of the kind that it was, and InputError as `publish` does.
     """
     try:
-        from_spool = drain(url, root, where)
-        return publish(run_dir, url, where, records), from_spool
+        from_spool = drain(url, root, where, seconds)
+        return _in_time(seconds, where, lambda: publish(run_dir, url, where, records)), from_spool
     except DatabaseAwayError as error:
         folder = keep(run_dir, url, root)
         next_command = f"opscope publish, which delivers {folder}"
         hint = f"{error.hint}: {next_command}" if isinstance(error, DatabaseRefusedError) else next_command
         raise type(error)(error.where, error.expected, error.got, hint) from error
+
+
+def _in_time(seconds: float, where: str, step: Callable[[], Result]) -> Result:
+    """The result of a step. Raises DatabaseAwayError if it takes too long; then its transaction is rolled back."""
+    try:
+        with time_limit(seconds):
+            return step()
+    except TimeIsUpError as error:
+        raise DatabaseAwayError(where, f"a publish of at most {seconds:g} s", str(error), "opscope publish") from error
 
 
 def published_or_kept(run_dir: Path, url: str, root: Path, where: str = "--to") -> str:

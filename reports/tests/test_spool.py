@@ -52,6 +52,16 @@ def test_what_waited_arrives_with_the_next_run(tmp_path: Path, away: tuple[Path,
     assert waiting(url, tmp_path) == []
 
 
+def test_a_publish_that_takes_too_long_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    run, url = night(tmp_path, 1, OPS), f"sqlite:///{tmp_path}/db.sqlite"
+    done = publish(str(run), "--to", url, "--publish-timeout", "0.001")
+    assert done.exit_code == 1
+    assert "--to: expected a publish of at most 0.001 s, got no end within 0.001 s; try opscope publish," in done.output
+    assert [path.name for path in waiting(url, tmp_path)] == ["night01"]
+    assert json.loads(publish("--to", url, "--json").output)["from_spool"] == ["night01"]
+
+
 def test_draining_alone_and_twice(tmp_path: Path, away: tuple[Path, str]) -> None:
     place, url = away
     for number in (1, 2):

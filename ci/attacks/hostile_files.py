@@ -1,0 +1,208 @@
+"""Files of values and models that are damaged, truncated or huge by their header: npz and safetensors as arguments of a
+good model, ONNX, TFLite and SavedModel as models, netlists and graphs as YAML, names that are no text, pipes and
+devices. Each must end in one line or one row within the limit.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import random
+import struct
+import subprocess
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from ci.attacks._many_models import BIN, GOOD, environment, run_models
+from ci.attacks.attempt import Attempt
+
+SAMPLE, FULL = 12, 400
+COMMAND_SECONDS = 90
+"""What one command may take."""
+
+NETLIST = """devices: {arch: grayskull}
+queues:
+  in: {input: HOST, type: queue, entries: 1, grid_size: [1, 1], t: 1, mblock: [1, 1], ublock: [1, 1], df: Float16_b,
+    target_device: 0, loc: dram, dram: [[0, 0x10000000]]}
+  out: {input: relu, type: queue, entries: 1, grid_size: [1, 1], t: 1, mblock: [1, 1], ublock: [1, 1], df: Float16_b,
+    target_device: 0, loc: dram, dram: [[0, 0x20000000]]}
+graphs:
+  g: {target_device: 0, input_count: 1, relu: {type: nop, grid_loc: [0, 0], grid_size: [1, 1], inputs: [in],
+    in_df: [Float16_b], out_df: Float16_b, intermed_df: Float16_b, acc_df: Float16_b, math_fidelity: HiFi3, t: 1,
+    mblock: [1, 1], ublock: [1, 1], buf_size_mb: 2, ublock_order: r}}
+programs: []
+"""
+GRAPH = "nodes:\n  x: {type: input, shape: [64, 64]}\n  y: {type: tanh, inputs: [x]}\n"
+
+
+def _spoiled(data: bytes, draw: random.Random) -> bytes:
+    """`data` cut short, or with a few bytes replaced."""
+    if draw.random() < 0.3:
+        return data[: draw.randrange(len(data))]
+    mutant = bytearray(data)
+    for _ in range(draw.choice((1, 2, 8))):
+        mutant[draw.randrange(len(mutant))] = draw.randrange(256)
+    return bytes(mutant)
+
+
+def _npy(shape: str = "(8, 16)", kind: str = "<f4", data: bytes = bytes(512)) -> bytes:
+    head = f"{{'descr': '{kind}', 'fortran_order': False, 'shape': {shape}, }}"
+    head += " " * (63 - (len(head) + 10) % 64) + "\n"
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head.encode() + data
+
+
+def _npz(draw: random.Random) -> bytes:
+    array = draw.choice((
+        _npy(), _npy("(9223372036854775807,)"), _npy("(1099511627776, 1099511627776)"), _npy("(-1, 4)"),
+        _npy(kind="|O"), _npy("(8, 16)", "<f8"), b"", b"\x93NUMPY", _npy("(" * 200 + ")" * 200), _npy(data=b""),
+        _npy("(8,"), _npy("'text'"), _npy(kind="<U1000000000"),
+    ))  # fmt: skip
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", draw.choice((zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED))) as archive:
+        archive.writestr(draw.choice(("arg0.npy", "../arg0.npy", "arg9.npy", "arg0")), array)
+    return file.getvalue() if draw.random() < 0.5 else _spoiled(file.getvalue(), draw)
+
+
+def _safetensors(draw: random.Random) -> bytes:
+    offsets = draw.choice(((0, 512), (0, 2**62), (512, 0), (0, 4), (-1, 511)))
+    shape = draw.choice(([8, 16], [2**62, 4]))
+    head = json.dumps({"arg0": {"dtype": "F32", "shape": shape, "data_offsets": offsets}})
+    size = draw.choice((len(head), 2**63, 2**40, 0))
+    data = struct.pack("<Q", size) + head.encode() + bytes(512)
+    return data if draw.random() < 0.6 else _spoiled(data, draw)
+
+
+def _onnx(draw: random.Random) -> bytes:
+    name = b"\x0a\x04tanh\x12\x01x"
+    node = b"\x0a\x01x\x12\x01y\x22\x04Tanh"
+    graph = b"\x0a" + bytes([len(node)]) + node + name
+    model = b"\x08\x08\x3a" + bytes([len(graph)]) + graph + b"\x42\x02\x10\x11"
+    return draw.choice((_spoiled(model, draw), model, draw.randbytes(200), b"\x3a\xff\xff\xff\xff\x0f", b""))
+
+
+def _tflite(draw: random.Random) -> bytes:
+    head = struct.pack("<I", draw.choice((28, 2**31, 0))) + b"TFL3"
+    return draw.choice((head + draw.randbytes(200), head, b"TFL3", b"", draw.randbytes(64)))
+
+
+def _saved_model(draw: random.Random) -> bytes:
+    return draw.choice((b"", draw.randbytes(100), b"\x08\x01\x12\xff\xff\xff\xff\x0f", b"\x08\x01\x12\x02\x0a\x00"))
+
+
+def _yaml(text: str, draw: random.Random) -> bytes:
+    bomb = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
+        f"{chr(98 + n)}: &{chr(98 + n)} [{', '.join([f'*{chr(97 + n)}'] * 9)}]\n" for n in range(12)
+    )
+    return draw.choice((
+        _spoiled(text.encode(), draw), _spoiled(text.encode(), draw), bomb.encode(), b"[" * 5000, b"{" * 5000,
+        text.replace("1", "9" * 40).encode(), text.replace("[1, 1]", "2001-99-99").encode(), b"\xff\xfe", b"",
+    ))  # fmt: skip
+
+
+def _one_line(kind: str, detail: str, command: Sequence[str | Path], folder: Path) -> Attempt:
+    """Runs a command that should work, or end in a line."""
+    try:
+        done = subprocess.run(command, cwd=folder, env=environment(folder), text=True, capture_output=True,
+                              timeout=COMMAND_SECONDS, errors="replace", stdin=subprocess.DEVNULL)  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return Attempt(kind, detail, "stuck", f"no end within {COMMAND_SECONDS} s: {command}")
+    output = done.stdout + done.stderr
+    if done.returncode not in (0, 1, 2) or "Traceback (most" in output or "INTERNALERROR" in output:
+        return Attempt(kind, detail, "traceback", f"exit code {done.returncode}: {output[-2000:]}")
+    return Attempt(kind, detail, "no effect" if done.returncode == 0 else "noticed", output[-300:])
+
+
+def _pytest(folder: Path, *options: str | Path) -> list[str | Path]:
+    """A run of the good model with further options."""
+    (folder / "good.mlir").write_text(GOOD)
+    return [BIN / "pytest", "-p", "no:cacheprovider", "--op-by-op", "-q", "--model", folder / "good.mlir", "--backend",
+            "null", "--no-report", "--prepare-timeout", "20", *options]  # fmt: skip
+
+
+def _arguments(option: str, suffix: str, made: bytes, number: int, folder: Path) -> Attempt:
+    path = folder / f"values{number}{suffix}"
+    path.write_bytes(made)
+    run = folder / f"run{number}"
+    return _one_line(suffix[1:], path.name, [*_pytest(folder, option, path), "--run-dir", run], folder)
+
+
+def _special(number: int, draw: random.Random, folder: Path) -> Attempt:
+    """A pipe, a device or a folder in place of a file."""
+    kind = draw.choice(("pipe", "device", "folder"))
+    suffix = draw.choice((".mlir", ".npz", ".yaml", ".onnx"))
+    path = folder / f"{kind}{number}{suffix}"
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "device":
+        path.symlink_to("/dev/zero")
+    else:
+        path.mkdir()
+    commands: dict[str, tuple[list[str | Path], ...]] = {
+        ".mlir": ([BIN / "opscope", "compile", path], [BIN / "opscope", "opt", path, "-p", "stablehlo-to-ttir"],
+                  [*_pytest(folder), "--model", path]),
+        ".npz": ([*_pytest(folder, "--inputs", path)],),
+        ".yaml": ([BIN / "opscope", "netlist", path], [BIN / "opscope", "plan", path],
+                  _pytest(folder, "--limitations", path), _pytest(folder, "--backend", path)),
+        ".onnx": ([*_pytest(folder), "--model", path],),
+    }  # fmt: skip
+    return _one_line(f"special {kind}", path.name, draw.choice(commands[suffix]), folder)
+
+
+def _name(number: int, draw: random.Random, folder: Path) -> Attempt:
+    """A model's file name that is no text, a locale without its characters, or both."""
+    name = draw.choice((b"caf\xc3\xa9", b"bad\xff\xfe", b"new\nline", b"esc\x1b[31m", b"-dash", b"a b;c", b"[x]*?"))
+    path = folder / f"names{number}" / os.fsdecode(name + b".mlir")
+    path.parent.mkdir()
+    path.write_text(GOOD)
+    ascii_only = ["env", "LC_ALL=C", "PYTHONUTF8=0", "PYTHONCOERCECLOCALE=0"] if draw.random() < 0.5 else ["env"]
+    command = [*ascii_only, BIN / "pytest", "-p", "no:cacheprovider", "--op-by-op", "-q", "--model",
+               path, "--backend", "null", "--run-dir", folder / f"names{number}-run"]  # fmt: skip
+    return _one_line("name", repr(name), command, folder)
+
+
+def _models(
+    kind: str, suffix: str, count: int, make: Callable[[random.Random], bytes], draw: random.Random, folder: Path
+) -> Iterator[Attempt]:
+    """Model files of one format in one run."""
+    place = folder / kind
+    place.mkdir()
+    made = []
+    for number in range(count):
+        path = place / f"{kind}{number}{suffix}"
+        if suffix:
+            path.write_bytes(make(draw))
+        else:
+            path.mkdir()
+            (path / "saved_model.pb").write_bytes(make(draw))
+        made.append((kind, path))
+    yield from run_models(made, folder / f"{kind}-run", models=[str(path) for _, path in made])
+
+
+def attack(count: int, seed: int, folder: Path) -> Iterator[Attempt]:
+    """A third are models of other formats, in three runs; the rest a command each."""
+    draw = random.Random(seed)
+    of_models = {"onnx": (".onnx", _onnx), "tflite": (".tflite", _tflite), "savedmodel": ("", _saved_model)}
+    each = count // 3 // len(of_models)
+    for kind, (suffix, make) in of_models.items():
+        if each:
+            yield from _models(kind, suffix, each, make, draw, folder)
+    for number in range(count - each * len(of_models)):
+        kind = number % 6
+        if kind == 0:
+            yield _arguments("--inputs", ".npz", _npz(draw), number, folder)
+        elif kind == 1:
+            yield _arguments("--weights", ".safetensors", _safetensors(draw), number, folder)
+        elif kind == 2:
+            path = folder / f"netlist{number}.yaml"
+            path.write_bytes(_yaml(NETLIST, draw))
+            yield _one_line("netlist", path.name, [BIN / "opscope", "netlist", path], folder)
+        elif kind == 3:
+            path = folder / f"graph{number}.yaml"
+            path.write_bytes(_yaml(GRAPH, draw))
+            yield _one_line("graph", path.name, [BIN / "opscope", "plan", path], folder)
+        elif kind == 4:
+            yield _special(number, draw, folder)
+        else:
+            yield _name(number, draw, folder)

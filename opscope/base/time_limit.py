@@ -1,0 +1,57 @@
+"""A time limit for work in this process that cannot be given to a child, such as writing to a database."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+_ends: list[float] = []
+"""When the limits end that are open (time.monotonic)."""
+
+
+class TimeIsUpError(Exception):
+    """The limit has passed; the text says which."""
+
+
+class _Alarm(BaseException):
+    """Raised by the timer. No `except Exception` on its way keeps it."""
+
+
+def expired() -> bool:
+    """Whether an open limit has passed: for code in C that asks now and then, since a signal waits for its end."""
+    return bool(_ends) and time.monotonic() >= min(_ends)
+
+
+@contextmanager
+def time_limit(seconds: float) -> Iterator[None]:
+    """Raises TimeIsUpError in what runs within the context, once `seconds` are over.
+
+    Only the main thread can be interrupted; in another one, only code that asks `expired` ends. A timer that was set
+    before goes on afterwards.
+    """
+    end = time.monotonic() + seconds
+    in_main = threading.current_thread() is threading.main_thread()
+    _ends.append(end)
+    if in_main:
+        handler = signal.signal(signal.SIGALRM, _raise)
+        before = signal.setitimer(signal.ITIMER_REAL, seconds)[0]
+    try:
+        yield
+    except BaseException as error:
+        if isinstance(error, _Alarm) or (isinstance(error, Exception) and time.monotonic() >= end):
+            raise TimeIsUpError(f"no end within {seconds:g} s") from error
+        raise
+    finally:
+        _ends.remove(end)
+        if in_main:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, handler)
+            if before:
+                signal.setitimer(signal.ITIMER_REAL, max(before - seconds + end - time.monotonic(), 0.001))
+
+
+def _raise(*_: object) -> None:
+    raise _Alarm
