@@ -87,7 +87,8 @@ def _attempt(lack: Lack, place: Path) -> Attempt:
     text = done.stdout + done.stderr
     records = _records(done.stdout)
     shown = f"exit {done.returncode}\n{text[-3000:]}"
-    counted = done.returncode == 1 and sum(records.values()) == OPS
+    model_failed = any(f" + 1 {how}" in done.stdout for how in ("prepare_failed", "export_failed"))
+    counted = done.returncode == 1 and (sum(records.values()) == OPS or model_failed)
     refused = done.returncode in (2, 4) and "expected" in text
     ending: Ending = "silent"
     if "Traceback (most recent call last)" in text or "INTERNALERROR" in text:
