@@ -159,19 +159,19 @@ def _engine(url: sa.URL) -> sa.Engine:
     return engine
 
 
-LIBRARIES = ("sqlalchemy", "alembic")
+LIBRARIES = ("sqlalchemy", "alembic", "pydantic")
 
 
 def raise_if_damaged(error: Exception, where: str, url: sa.URL) -> None:
     """Raises InputError if `error` comes from a value in the database that is not what its column says.
 
-    SQLAlchemy and Alembic raise errors of many kinds for a time that is none, JSON that is none or a schema of nobody.
-    What they raise below the last call of ours is the database's fault; everything else is one of ours.
+    These libraries raise errors of many kinds for a time that is none, JSON that is none or a schema of nobody. What
+    they raise below the last call of ours is the database's fault; everything else is one of ours.
     """
     frames = [str(frame.f_globals.get("__name__", "")) for frame, _ in traceback.walk_tb(error.__traceback__)]
     ours = max((place for place, name in enumerate(frames) if name.startswith("opscope.")), default=-1)
     if any(name.partition(".")[0] in LIBRARIES for name in frames[ours + 1 :]) and not isinstance(error, InputError):
-        got = f"a damaged database ({type(error).__name__}: {driver_reason(error, url)})"
+        got = f"a damaged database ({type(error).__name__}: {driver_reason(error, url)[:200]})"
         raise InputError(
             where, f"to read {shown(url)}", got, "a backup, or a new database and publishing again"
         ) from error

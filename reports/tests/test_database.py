@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 import threading
 from collections.abc import Iterator
@@ -10,9 +11,11 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
+from click.testing import CliRunner
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.schema import CreateTable
 
+from opscope.harness.cli.main import root
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import OpTest, Origin
 from opscope.reports.commands import new_migration
@@ -155,3 +158,26 @@ def test_passwords_are_masked_wherever_a_url_holds_them() -> None:
     masked = shown(parse_url("postgresql://ann:hunter2@host/db?sslmode=require&sslpassword=swordfish"))
     assert masked == "postgresql://ann:***@host/db?sslmode=require&sslpassword=***"
     assert default_url(Path("/a/b")) == "sqlite:////a/b/.opscope/opscope.sqlite"
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ("UPDATE alembic_version SET version_num = '0000x'", "got schema 0000x"),
+        ("UPDATE alembic_version SET version_num = x'00ff'", "expected a database of schema"),
+        ("UPDATE op_tests SET cycles = 'many', pcc = x'00'", "got a damaged database"),
+        ("UPDATE runs SET started = 'yesterday'", "got a damaged database (ValueError: Invalid isoformat string"),
+        ("UPDATE runs SET options = '{'", "got a damaged database (JSONDecodeError"),
+        ("UPDATE runs SET options = '[1]'", "expected the options of run"),
+    ],
+)
+def test_values_that_no_opscope_wrote_are_one_line(tmp_path: Path, change: str, reason: str) -> None:
+    path = tmp_path / "db.sqlite"
+    publish(make_run(tmp_path / "run", run_id="run"), f"sqlite:///{path}")
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(change)
+    words = ["export", "run", "--format", "csv", "-o", "-", "--db", f"sqlite:///{path}"]
+    error = CliRunner().invoke(root, words).exception
+    assert isinstance(error, InputError)
+    assert reason in str(error)
+    assert "\n" not in str(error)
