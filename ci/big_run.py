@@ -18,6 +18,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import xxhash
+
 BIN = Path(sys.executable).parent
 NIGHT = "2026-11-20"
 LANE = "reference-n150"
@@ -38,9 +40,9 @@ def enlarge(source: Path, into: Path, op_tests: int, models: int, night: str = N
 
     `turn`: which tenth of the ops that would fail does not.
     """
-    header, *rows = map(json.loads, (source / "manifest.jsonl").read_text().splitlines())
+    header, *rows = map(_record, (source / "manifest.jsonl").read_text().splitlines())
     lines = (source / "journal" / "demo.jsonl").read_text().splitlines()
-    tests = {test["op_id"]: test for test in map(json.loads, lines)}
+    tests = {test["op_id"]: test for test in map(_record, lines)}
     pairs = [(row, tests[row["op_id"]]) for row in rows if row["op_id"] in tests]
     order = {model: position for position, model in enumerate(header["models"])}
     names = [f"model_{number:02}" for number in range(models)]
@@ -64,12 +66,12 @@ def enlarge(source: Path, into: Path, op_tests: int, models: int, night: str = N
 
 def _write_origin(source: Path, into: Path, models: list[str], night: str) -> None:
     """Writes where the run came from, and the night that it belongs to."""
-    run = json.loads((source / "run.json").read_text())
+    run = _record((source / "run.json").read_text())
     started = {"started": f"{night}T02:00:00Z", "ended": f"{night}T05:00:00Z"}
-    (into / "run.json").write_text(json.dumps({**run, **started, "run_id": into.name, "models": models}))
-    member = json.loads((source / "night.json").read_text())
+    (into / "run.json").write_text(_line({**run, **started, "run_id": into.name, "models": models}))
+    member = _record((source / "night.json").read_text())
     member["night"] |= {"name": NAME, "started": started["started"], "models": models}
-    (into / "night.json").write_text(json.dumps(member))
+    (into / "night.json").write_text(_line(member))
 
 
 def _copied(row: Line, test: Line, copy: int, renamed: dict[str, str], turn: int | None) -> tuple[Line, Line]:
@@ -89,8 +91,15 @@ def _copied(row: Line, test: Line, copy: int, renamed: dict[str, str], turn: int
     return {**row, "op_id": new, "uses": uses}, new_test
 
 
+def _record(line: str) -> Line:
+    """A stored record without what says whether it is damaged."""
+    return {name: value for name, value in json.loads(line).items() if name not in ("digest", "lines")}
+
+
 def _line(record: Line) -> str:
-    return json.dumps(record, separators=(",", ":")) + "\n"
+    """The line of a record, with its digest as opscope writes it (docs/architecture.md)."""
+    body = json.dumps(record, separators=(",", ":"))[1:]
+    return f'{{"digest":"{xxhash.xxh3_128_hexdigest(body.encode())}",{body}\n'
 
 
 def make(into: Path, op_tests: int, models: int, night: str = NIGHT, turn: int | None = None) -> None:

@@ -1,7 +1,8 @@
 """Marks folders as in use: the process that uses or creates one holds a shared lock on it, which ends with the process.
 
-Clean-up takes the lock exclusively before it removes a folder, so it never removes one that a live run uses. On a file
-system without locks, no folder counts as free.
+Clean-up takes the lock exclusively before it removes a folder, so it never removes one that a live run uses. A run
+holds its own folder exclusively, so that no second run writes into it. On a file system without locks, no folder counts
+as free, and none as taken.
 """
 
 from __future__ import annotations
@@ -9,8 +10,13 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
+
+_ATTEMPTS, _PAUSE = 5, 0.02
+"""How often, and after which pause in seconds, a folder is tried to be claimed alone."""
 
 
 class Claims:
@@ -18,6 +24,7 @@ class Claims:
 
     def __init__(self) -> None:
         self._held: dict[Path, int] = {}
+        self._temporary: tempfile.TemporaryDirectory[str] | None = None
 
     def hold(self, folder: Path) -> None:
         """Claims a folder until `close`. Does nothing if it is gone or cannot be locked."""
@@ -26,6 +33,37 @@ class Claims:
             descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
             self._held[folder] = descriptor
             fcntl.flock(descriptor, fcntl.LOCK_SH)
+
+    def hold_alone(self, folder: Path) -> bool:
+        """Claims a folder until `close` so that no other process can claim it. Returns False if another process does.
+
+        On a file system without locks, nobody can tell, and the answer is True.
+        """
+        self._drop(folder)
+        try:
+            descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return True
+        for attempt in range(_ATTEMPTS):
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if attempt + 1 < _ATTEMPTS:  # `in_use` and `alone` hold the lock for a moment
+                    time.sleep(_PAUSE)
+                    continue
+                os.close(descriptor)
+                return False
+            except OSError:
+                pass
+            break
+        self._held[folder] = descriptor
+        return True
+
+    def temporary(self) -> Path:
+        """A folder that exists until `close`, for what a read-only cache does not take."""
+        if self._temporary is None:
+            self._temporary = tempfile.TemporaryDirectory(prefix="opscope-cache-", ignore_cleanup_errors=True)
+        return Path(self._temporary.name)
 
     def _drop(self, folder: Path) -> None:
         """Releases one folder, even if its path now holds something else."""
@@ -37,6 +75,9 @@ class Claims:
         """Releases all folders."""
         for folder in list(self._held):
             self._drop(folder)
+        if self._temporary is not None:
+            self._temporary.cleanup()
+            self._temporary = None
 
     def __enter__(self) -> Claims:
         return self
@@ -60,6 +101,20 @@ def in_use(folder: Path) -> bool:
     finally:
         os.close(descriptor)
     return False
+
+
+@contextlib.contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """Waits until no other process is in this context for the same folder. Does not wait where it cannot be locked."""
+    descriptor = None
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    try:
+        yield
+    finally:
+        if descriptor is not None:
+            os.close(descriptor)
 
 
 @contextlib.contextmanager

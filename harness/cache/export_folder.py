@@ -6,8 +6,10 @@ An export folder holds all that a lane needs to climb the ops of one model, and 
     manifest.jsonl    a ManifestHeader line, then one OpRow line per unique op
     ops/<id>.mlirbc   one single-op module per unique op
     values/*.npy      captured inputs and goldens, each value once
+    digests.json      size and digest of each of these files (opscope/base/stored.py)
 
-It is written under a temporary name and renamed when complete, so a folder that exists is complete.
+It is written under a temporary name and renamed when complete, so a folder that exists is complete. Whoever reads one
+of its files takes it from `stored.checked`, which notices damage. No path in it leads out of it: a cache can be moved.
 """
 
 from __future__ import annotations
@@ -17,10 +19,12 @@ import errno
 import os
 import platform
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from importlib import metadata
 from pathlib import Path
 
+from opscope.base import damage, stored
+from opscope.base.damage import Damaged
 from opscope.base.digest import file_digest, files_digest, json_digest, source_files, words_digest
 from opscope.base.places import HOME, room
 from opscope.harness.record.errors import InputError
@@ -38,6 +42,9 @@ SOURCES = ("harness/prepare", "harness/record", "base")
 
 WITHOUT_EFFECT = ("harness/cache", "harness/settings")
 """Source folders from which the child loads files that do not affect what it writes."""
+
+GONE = ".gone-"
+"""Beginning of the name of what is being removed."""
 
 PACKAGES = ("jax", "jaxlib", "numpy", "ml_dtypes")
 """Packages whose version affects what it writes."""
@@ -99,15 +106,59 @@ def unwritable(where: str, path: Path, error: OSError) -> InputError:
 
 def complete(folder: Path) -> bool:
     """Whether `folder` is complete."""
-    return (folder / MANIFEST).is_file()
+    return stored.is_sealed_folder(folder)
+
+
+def intact(folder: Path) -> bool:
+    """Whether `folder` is complete and, as far as sizes tell, undamaged. What is damaged is said and removed.
+
+    Contents are checked where they are read. Raises InputError if a damaged folder cannot be removed.
+    """
+    if not complete(folder):
+        return False
+    try:
+        stored.check_sizes(folder)
+    except Damaged as error:
+        discard(folder, error)
+        return False
+    return True
+
+
+def discard(folder: Path, error: Damaged) -> None:
+    """Says that a folder is damaged and takes it away, so that it is made again. Raises InputError if it cannot."""
+    damage.say(f"{error.where}: damaged ({error.got}); {folder.parent.name}/{folder.name} is made again")
+    try:
+        _remove(folder)
+    except FileNotFoundError:
+        return  # another process was faster
+    except OSError as refused:
+        raise unwritable("cache folder", folder, refused) from None
+
+
+def _remove(folder: Path) -> None:
+    """Removes a folder, which no process sees half empty. Raises OSError."""
+    gone = folder.with_name(f"{GONE}{os.getpid()}-{folder.name}")
+    shutil.rmtree(gone, ignore_errors=True)
+    folder.rename(gone)
+    shutil.rmtree(gone, ignore_errors=True)
+
+
+def read_only(cache: Path) -> bool:
+    """Whether a cache exists and cannot be written."""
+    return cache.is_dir() and not os.access(cache, os.W_OK)
 
 
 def publish(temporary: Path, folder: Path) -> None:
-    """Renames a finished folder into place. If another process was faster, its folder stays and this one is removed."""
+    """Seals a finished folder and renames it into place. If another process was faster, its folder stays and this one
+    is removed."""
+    stored.seal(temporary, folder.name)
     try:
         temporary.rename(folder)
     except OSError:
-        if not complete(folder):
+        if not complete(folder) and folder.is_dir():  # of an opscope without digests, or what is left of one
+            _remove(folder)
+            temporary.rename(folder)
+        elif not complete(folder):
             raise
         shutil.rmtree(temporary, ignore_errors=True)
 
@@ -119,20 +170,45 @@ def mark_used(folder: Path) -> None:
 
 
 def write_manifest(folder: Path, header: ManifestHeader, rows: Iterable[OpRow]) -> None:
-    """Writes the manifest. It is the last file, because its presence marks the folder as complete."""
+    """Writes the manifest."""
     lines = [header.model_dump_json(), *(row.model_dump_json() for row in rows)]
     (folder / MANIFEST).write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def read_manifest(folder: Path) -> tuple[ManifestHeader, list[OpRow]]:
-    """Header and rows of a complete export folder."""
+    """Header and rows of a complete export folder, with its place as of now. Raises Damaged."""
+    first, *rest = stored.checked(folder, MANIFEST).read_bytes().splitlines()
+    header = ManifestHeader.model_validate_json(first).model_copy(update={"export_dirs": (str(folder),)})
+    return header, [OpRow.model_validate_json(line) for line in rest]
 
-    def lines() -> Iterator[str]:
-        with (folder / MANIFEST).open(encoding="utf-8") as file:
-            yield from file
 
-    first, *rest = lines()
-    return ManifestHeader.model_validate_json(first), [OpRow.model_validate_json(line) for line in rest]
+def below(cache: Path, header: ManifestHeader) -> ManifestHeader:
+    """A run's manifest in the form that its folder holds it: export folders relative to the cache."""
+    places = (Path(folder) for folder in header.export_dirs)
+    relative = tuple(str(p.relative_to(cache) if p.is_relative_to(cache) else p) for p in places)
+    return header.model_copy(update={"export_dirs": relative})
+
+
+def located(header: ManifestHeader, *caches: Path) -> ManifestHeader:
+    """A run's manifest with the places of its export folders: in the first of some caches that has them all.
+
+    If none has, they are those in the first cache. Absolute ones, of older runs, stay.
+    """
+    placed = [
+        header.model_copy(update={"export_dirs": tuple(str(cache / folder) for folder in header.export_dirs)})
+        for cache in caches
+    ]
+    return next(filter(all_complete, placed), placed[0])
+
+
+def value_files(row: OpRow) -> list[str]:
+    """The files with the values that the verdict on an op rests on, relative to its export folder."""
+    return [*(source.path for source in row.sources if source.path is not None), *row.golden]
+
+
+def files_of(row: OpRow) -> list[str]:
+    """All files that an op needs, relative to its export folder, each once."""
+    return list(dict.fromkeys([*([row.module] if row.module else []), *value_files(row)]))
 
 
 def all_complete(header: ManifestHeader) -> bool:

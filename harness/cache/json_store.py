@@ -1,18 +1,17 @@
 """JSON values stored by key in a folder that any number of processes share, one file per value.
 
-A file is written under a temporary name and renamed, so no reader sees half of it. A damaged file counts as a miss. If
-the disk is full, values are not stored and their work is done again. Reading a value marks it as used.
+A file is written under a temporary name and renamed, so no reader sees half of it. A damaged file counts as a miss and
+is named. If the disk is full, values are not stored and their work is done again. Reading a value marks it as used.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 from pathlib import Path
 from typing import Any
 
-from opscope.base.atomic_write import write_whole
+from opscope.base import damage, stored
 
 
 class JsonStore:
@@ -33,14 +32,17 @@ class JsonStore:
         """Returns the value, or None if there is none that can be read."""
         path = self.place(key)
         try:
-            value = json.loads(path.read_bytes())
-        except (OSError, ValueError):
+            value = stored.read_json(path)
+        except damage.Damaged as error:
+            damage.say(f"{path}: damaged ({error.got}); it is made again")
+            return None
+        except OSError:
             return None
         with contextlib.suppress(OSError):
             os.utime(path)
-        return value if isinstance(value, dict) else None
+        return value
 
     def put(self, key: str, value: dict[str, Any]) -> None:
         """Stores a value and replaces an older one. Of two simultaneous writers, one wins."""
         with contextlib.suppress(OSError):
-            write_whole(self.place(key), json.dumps(value))
+            stored.write_json(self.place(key), value)

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from opscope.harness.cache.claims import alone
+from opscope.harness.cache.export_folder import GONE
 from opscope.harness.record.store import MANIFEST_FILE
 from opscope.harness.settings.settings import BY_NAME
 
@@ -32,7 +33,7 @@ FRESH_SECONDS = 60.0
 EVERY_SECONDS = 3600.0
 """How often a run that adds little checks the whole cache."""
 
-REMOVED, UNFINISHED = ".gone-", ".making-"
+REMOVED, UNFINISHED = GONE, ".making-"
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from opscope.base import damage
 from opscope.base.terminal import visible_output
 
 GROUP = "opscope.commands"
@@ -23,6 +24,8 @@ SECTIONS: dict[str, tuple[str, ...]] = {
 }
 """Commands of `opscope --help` by heading, in order. Commands of other packages follow under OTHERS."""
 OTHERS = "Other commands"
+DAMAGED = 1
+"""Exit code of a command that did its work on a damaged run folder."""
 
 
 class Verbs(click.Group):
@@ -97,8 +100,13 @@ def root() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> Any:
     """Runs the command line. Bad input ends in one line on stderr and exit code 2."""
+    damage.forget()
     try:
         return root.main(args=None if arguments is None else list(arguments), prog_name="opscope")
+    except SystemExit as ended:
+        if damage.losses() and not ended.code:
+            return sys.exit(DAMAGED)
+        raise
     except BrokenPipeError:
         sys.stderr.close()
         return sys.exit(1)

@@ -3,11 +3,13 @@
 The key holds the op's id, where its inputs come from, what the backend computes with (its fingerprint), the options
 that affect compilation and climb, and everything that judges the result (harness/cache/verdict_fingerprint.py, with the
 version of the tolerance table).
-Only verdicts that the op will get again are kept, not those that time, memory or a signal decided.
+Only verdicts that the op will get again are kept, not those that time, memory or a signal decided. With a verdict go
+the digests of the values that it rests on: where they are known, a verdict that rests on others is not used.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
@@ -15,8 +17,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from opscope.base import damage, stored
 from opscope.base.digest import json_digest, words_digest
-from opscope.harness.cache import verdict_fingerprint
+from opscope.harness.cache import export_folder, verdict_fingerprint
 from opscope.harness.cache.json_store import JsonStore
 from opscope.harness.climb.reruns import OF_THE_MACHINE
 from opscope.harness.lanes.flight import Ready
@@ -26,7 +29,7 @@ from opscope.harness.record.result_options import Decides
 from opscope.harness.record.stages import Stage, Status
 from opscope.harness.record.store import artifact_dir
 
-VERSION = 1
+VERSION = 2
 """Increased when entries of older versions must no longer be read."""
 
 FOLDER = "results"
@@ -48,9 +51,12 @@ ARTIFACT_BYTES = 1 << 20
 class ResultCache:
     """The kept verdicts of one cache folder, as one run may use them."""
 
-    def __init__(self, cache_dir: Path, context: RunContext, ready: Ready | None) -> None:
-        """`ready` is the backend's report. With None, verdicts are kept but none is read."""
-        self._store, self._context = JsonStore(cache_dir / FOLDER), context
+    def __init__(
+        self, cache_dir: Path, context: RunContext, ready: Ready | None, folders: Mapping[str, str] | None = None
+    ) -> None:
+        """`ready` is the backend's report. With None, verdicts are kept but none is read. `folders` has each model's
+        export folder."""
+        self._store, self._context, self._folders = JsonStore(cache_dir / FOLDER), context, folders or {}
         # With --keep-ir, the op has to run to produce the IR.
         self._ready = None if context.keep_ir else ready
 
@@ -67,6 +73,10 @@ class ResultCache:
             kept = OpTest.model_validate(entry["test"])
             diagnostic = str(entry["diagnostic"])
         except (KeyError, ValidationError):
+            return None
+        values, now = entry.get("values"), self._values(row)
+        if values is not None and now is not None and values != now:
+            damage.say(f"{row.op_name} [{row.op_id}]: its kept verdict rests on other values; it runs again")
             return None
         fresh = build_test(row, self._context, status=kept.status, started=None, attempt=attempt)
         values = {name: getattr(fresh, name) for name in OF_THE_RUN}
@@ -98,8 +108,13 @@ class ResultCache:
                 diagnostic = path.read_text(encoding="utf-8")
             except (OSError, UnicodeDecodeError):
                 return
-        entry = {"test": test.model_dump(mode="json"), "diagnostic": diagnostic}
+        entry = {"test": test.model_dump(mode="json"), "diagnostic": diagnostic, "values": self._values(row)}
         self._store.put(key(row, self._context, ready), entry)
+
+    def _values(self, row: OpRow) -> list[str] | None:
+        """The digests of the captured inputs and goldens of an op; None if they are not known here."""
+        folder = self._folders.get(row.uses[0].model) if row.uses else None
+        return None if folder is None else stored.digests_of(Path(folder), export_folder.value_files(row))
 
 
 def key(row: OpRow, context: RunContext, ready: Ready) -> str:

@@ -13,6 +13,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from opscope.base.damage import Damaged
+from opscope.base.stored import checked
 from opscope.harness.backends.base import Backend, Declined, Job, StageCrashError, StageError, Target
 from opscope.harness.lanes import whole_model
 from opscope.harness.prepare.inputs import row_golden, row_inputs
@@ -109,8 +111,8 @@ def climb(
     """Takes `row` as far as it gets and returns its record.
 
     `export_dir` holds the row's files. `on_stage` is called before each stage, `before_compare` when the backend's
-    part is over. Option `until` ends the climb
-    after that stage with `stopped`. Raises only exceptions that the op did not cause (KeyboardInterrupt, SystemExit).
+    part is over. Option `until` ends the climb after that stage with `stopped`. Raises only exceptions that the op did
+    not cause: Damaged for a file of its export folder, KeyboardInterrupt, SystemExit.
     """
     options = context.options
     state = _ClimbState(row, context, backend, backend.target(options), attempt, on_stage, before_compare)
@@ -123,7 +125,7 @@ def climb(
         ir_dir = artifact_dir(Path(context.run_dir), row.op_id) if context.keep_ir else None
         if ir_dir:
             ir_dir.mkdir(parents=True, exist_ok=True)
-        module = (export_dir / row.module).read_bytes()
+        module = checked(export_dir, row.module).read_bytes()
         if row.op_name == WHOLE_MODEL:
             module = whole_model.tagged(module)
         state.job = job = Job(row.op_id, module, [], options, row.outputs, row.argument_types, ir_dir)
@@ -136,6 +138,8 @@ def climb(
                 _run(state, job, backend, export_dir)
             if options.until == stage:
                 return state.ended(Status.STOPPED, f"stopped after {stage}")
+    except Damaged:
+        raise
     except Declined as reason:
         return state.ended(Status.SKIPPED, f"{backend.name}: {reason}")
     except Exception as error:  # noqa: BLE001  every refusal of a stage is the op's verdict
@@ -179,6 +183,8 @@ def _compared(state: _ClimbState, job: Job, export_dir: Path) -> OpTest:
     state.before_compare()
     try:
         checks: list[ResultCheck] = state.timed(Stage.COMPARE, verdict)
+    except Damaged:
+        raise
     except Exception as error:  # noqa: BLE001  a result that cannot be compared is a wrong result
         return state.failed(Stage.COMPARE, error)
     measured = [check.pcc for check in checks if check.pcc is not None]
@@ -195,10 +201,10 @@ def _term_sizes(row: OpRow, job: Job, export_dir: Path) -> Callable[[], list[Any
     """Returns a function that computes the sizes of a sum's terms; None if no StableHLO module shows them."""
     module = job.module
     if row.level != "stablehlo":
-        stablehlo = (export_dir / str(row.module)).with_suffix(MEANING)
-        if not stablehlo.is_file():
+        stablehlo = Path(str(row.module)).with_suffix(MEANING).as_posix()
+        if not (export_dir / stablehlo).is_file():
             return None
-        module = stablehlo.read_bytes()
+        module = checked(export_dir, stablehlo).read_bytes()
     return lambda: term_sizes(module, row_inputs(row, export_dir))
 
 

@@ -12,15 +12,17 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from opscope.base import damage
 from opscope.base.children.capped_log import CappedLog
 from opscope.base.children.child import Child, Deadline
 from opscope.base.children.ending import Cause, ChildEnded, Ending
+from opscope.base.damage import Damaged
 from opscope.base.machine import memory_limit
 from opscope.harness.lanes import memory
 from opscope.harness.lanes.flight import Flight, Ready
 from opscope.harness.lanes.leftovers import Leftovers, leftovers
 from opscope.harness.record.errors import InputError
-from opscope.harness.record.optest import RunContext
+from opscope.harness.record.optest import RunContext, unrun_test
 from opscope.harness.record.records import OpRow, OpTest
 from opscope.harness.record.stages import Stage, Status
 
@@ -46,6 +48,9 @@ class LaneConfig:
     """The file for the child's output, limited in size. With None, only its last lines are kept, in memory."""
     environment: Mapping[str, str] = field(default_factory=dict)
     """Added to the child's environment."""
+    mend: Callable[[OpRow, Damaged], OpRow] | None = None
+    """Makes the damaged files of an op again and returns its row, or raises what it is given. With None, or where that
+    does not help, the op is `not_run`."""
 
 
 class Lane:
@@ -126,6 +131,22 @@ class Lane:
 
         Raises InputError only where the lane cannot start at all.
         """
+        mend = self.config.mend
+        while True:
+            try:
+                return self._in_turn(row, attempt)
+            except Damaged as error:
+                try:
+                    if mend is None:
+                        raise
+                    row, mend = mend(row, error), None
+                except Damaged as final:
+                    damage.found(final.where, final.got, f"{row.op_name} [{row.op_id}] has not run")
+                    test = unrun_test(row, self.config.context, Status.NOT_RUN, str(final))
+                    return test.model_copy(update={"attempt": attempt})
+
+    def _in_turn(self, row: OpRow, attempt: int) -> OpTest:
+        """Climbs an op once there is memory for it. Raises Damaged."""
         ready = self.ready()
         with memory.turn(Path(self.config.context.run_dir), row, self.memory_limit):
             served = self._served
@@ -159,8 +180,12 @@ class Lane:
                     raise ChildEnded(Ending(Cause.PROTOCOL, f"unexpected frame {str(message)[:80]}"))
                 if "stage" in message:
                     flight.enter(Stage(message["stage"]))
+                elif "damaged" in message:
+                    raise Damaged(*message["damaged"])
                 else:
                     return self._answered(flight, message, late)
+        except Damaged:
+            raise
         except (ChildEnded, ValueError, KeyError) as error:
             ending = error.ending if isinstance(error, ChildEnded) else Ending(Cause.PROTOCOL, str(error))
             self._stop()

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from opscope.base.stored import checked
 from opscope.harness.backends.base import Job, Target
 from opscope.harness.cache import export_folder
 from opscope.harness.record.optest import RunContext
@@ -30,7 +31,7 @@ def watch(row: OpRow, export_dir: Path, job: Job, target: Target) -> Watch:
     from opscope.harness.verdict.intermediates import Watch
 
     # Without the paths, so that the values are named by the exporter's locations.
-    split = split_module((export_dir / str(row.module)).read_bytes(), row.uses[0].model)
+    split = split_module(checked(export_dir, str(row.module)).read_bytes(), row.uses[0].model)
     return Watch(split, job.inputs, target, export_folder.cache_dir(None))
 
 

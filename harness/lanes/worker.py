@@ -16,6 +16,7 @@ from typing import Any
 
 from opscope.base.children import frames
 from opscope.base.children.inside import Parent
+from opscope.base.damage import Damaged
 from opscope.harness.backends import registry
 from opscope.harness.backends.base import Backend
 from opscope.harness.cache import verdict_fingerprint
@@ -97,15 +98,18 @@ def _climbed(
 ) -> dict[str, Any]:
     """Climbs the op of a message. Returns its record as JSON, or why it has none."""
     number = message["number"]
-    test = climb(
-        OpRow.model_validate_json(message["row"]),
-        backend,
-        context=context,
-        export_dir=Path(message["export_dir"]),
-        attempt=message["attempt"],
-        on_stage=lambda stage: parent.send({"op": number, "stage": stage}),
-        before_compare=state.before_compare,
-    )
+    try:
+        test = climb(
+            OpRow.model_validate_json(message["row"]),
+            backend,
+            context=context,
+            export_dir=Path(message["export_dir"]),
+            attempt=message["attempt"],
+            on_stage=lambda stage: parent.send({"op": number, "stage": stage}),
+            before_compare=state.before_compare,
+        )
+    except Damaged as error:
+        return {"damaged": [error.where, error.got]}
     try:
         return {"test": test.model_dump_json()}
     except ValueError as error:  # the backend has put something into it that is no text

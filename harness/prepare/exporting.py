@@ -12,14 +12,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from opscope.base import stored
 from opscope.base.children.call import call
+from opscope.base.damage import Damaged
 from opscope.base.digest import file_digest, files_digest, json_digest, words_digest
 from opscope.harness.cache import export_folder, upkeep
 from opscope.harness.cache.claims import Claims
 from opscope.harness.prepare.allowance import Allowance, BudgetSpent, ModelRefused
 from opscope.models import frontends
 from opscope.models.frontends.base import Source
-from opscope.models.frontends.child import ARGUMENTS
 
 
 @dataclass(frozen=True)
@@ -69,11 +70,16 @@ def exported(export: Export, cache: Path, max_cache: int, claims: Claims, allowa
 
 
 def _claimed(folder: Path, claims: Claims) -> bool:
-    """Whether an export is complete, and now claimed."""
-    if not (folder / ARGUMENTS).is_file():
+    """Whether an export is complete and undamaged, and now claimed. Reads all of it."""
+    if not stored.is_sealed_folder(folder):
         return False
     claims.hold(folder)
-    return (folder / ARGUMENTS).is_file()
+    try:
+        stored.check_all(folder)
+    except Damaged as error:
+        export_folder.discard(folder, error)
+        return False
+    return True
 
 
 def _make(export: Export, folder: Path, max_cache: int, allowance: Allowance) -> None:
@@ -88,11 +94,7 @@ def _make(export: Export, folder: Path, max_cache: int, allowance: Allowance) ->
     claims.hold(temporary)
     try:
         _run(export, temporary, allowance)
-        try:
-            temporary.rename(folder)
-        except OSError:
-            if not (folder / ARGUMENTS).is_file():  # else another process was faster, and its folder stays
-                raise
+        export_folder.publish(temporary, folder)
     finally:
         claims.close()
         shutil.rmtree(temporary, ignore_errors=True)

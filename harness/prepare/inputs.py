@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from opscope.base.stored import checked
 from opscope.harness.record.element_types import load, numpy_dtype
 from opscope.harness.record.records import OpRow, Source, TensorDesc
 from opscope.models.seeding import draw
@@ -17,12 +18,12 @@ def materialise(source: Source, desc: TensorDesc, export_dir: Path | str, seed: 
     """The value of one input: a fresh array of `desc`'s shape and type, which the caller may write to.
 
     `seed` is used if the source has none. Raises ValueError if the source is incomplete or the file
-    is not what `desc` says, OSError where the file is gone.
+    is not what `desc` says, OSError where the file is gone, Damaged where the folder has digests and these differ.
     """
     if source.kind == "captured":
         if source.path is None:
             raise ValueError("source captured: expected a path, got none")
-        return load(Path(export_dir) / source.path, desc.shape, desc.data_type)
+        return load(checked(Path(export_dir), source.path), desc.shape, desc.data_type)
     if source.kind not in ("seeded", "random"):
         raise ValueError(f"source: expected captured, seeded or random, got {source.kind!r}")
     chosen = source.seed if source.seed is not None else seed
@@ -40,4 +41,5 @@ def row_golden(row: OpRow, export_dir: Path | str) -> list[np.ndarray]:
     """The golden of each result of an op, in order; none if the row has no golden."""
     if not row.golden:
         return []
-    return [load(Path(export_dir) / p, d.shape, d.data_type) for p, d in zip(row.golden, row.outputs, strict=True)]
+    folder = Path(export_dir)
+    return [load(checked(folder, p), d.shape, d.data_type) for p, d in zip(row.golden, row.outputs, strict=True)]

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from opscope.base import damage
 from opscope.base.children.inside import Parent
 from opscope.harness.cache import export_folder
 from opscope.harness.record.errors import InputError
@@ -30,6 +31,7 @@ def prepare(parent: Parent) -> None:
         parent.send({"event": event, **fields})
 
     task = parent.task()
+    damage.show_by(lambda line: emit("damage", line=line))
     try:
         make(task, emit)
     except InputError as error:

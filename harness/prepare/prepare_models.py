@@ -17,16 +17,19 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from opscope.base import damage, stored
 from opscope.base.children.call import Outcome, call
 from opscope.base.children.ending import Cause, ChildEnded, Ending
+from opscope.base.damage import Damaged
 from opscope.base.digest import file_digest
 from opscope.base.file_names import as_text, label
 from opscope.harness.cache import export_folder, upkeep
-from opscope.harness.cache.claims import Claims
+from opscope.harness.cache.claims import Claims, alone_in
 from opscope.harness.cache.export_folder import JOURNAL
 from opscope.harness.prepare import argument_files, exporting, user_files
 from opscope.harness.prepare.allowance import EXPORT, SECONDS, Allowance, BudgetSpent, ModelRefused
 from opscope.harness.prepare.exporting import Export, ExportFailed
+from opscope.harness.prepare.whole_manifest import whole_rows
 from opscope.harness.record import store
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import ManifestHeader, ModelFailure, OpRow
@@ -114,10 +117,10 @@ def prepare(
     a file below `artifacts`. Raises InputError for an unknown model, a single file that is no StableHLO, a request of
     which no model has its framework here, a cache that cannot be written.
     """
-    if not isinstance(request, Request):
-        request = Request(**{**request, **{k: tuple(request[k]) for k in ("models", "folders") if k in request}})
+    request = request if isinstance(request, Request) else request_of(request)
     report = on_event or (lambda event: None)
-    requested = tasks(request)
+    claims = claims or Claims()
+    requested = [_writable(task, claims) for task in tasks(request)]
     if all(task.missing for task in requested):
         missing, _, hint = requested[0].missing.partition("; try ")
         raise InputError(f"--model {requested[0].name}", "its framework to be installed", missing, hint)
@@ -130,8 +133,7 @@ def prepare(
         try:
             if task.missing:
                 raise ExportFailed("", task.missing, "")
-            while not _claimed(folder, claims):  # again where somebody clears up just now
-                _make(task, allowance, report)
+            manifest = _manifest(task, claims, allowance, report)
         except ExportFailed as error:
             status = ModelStatus(f"{error.stage}_failed") if error.stage else ModelStatus.FRAMEWORK_MISSING
             failed.append(_failure(task, status, error.error, error.trace, artifacts))
@@ -147,12 +149,17 @@ def prepare(
             failed.append(_failure(task, status, str(error), "", artifacts))
         else:
             export_folder.mark_used(folder)
-            manifests.append(export_folder.read_manifest(folder))
+            manifests.append(manifest)
             report({"event": "done", "model": task.name, "export_dir": task.folder, "cached": cached})
             continue
         report({"event": "failed", "model": task.name, "status": failed[-1].status.value, "error": failed[-1].error})
     header, rows = merge(manifests)
     return header.model_copy(update={"failed": tuple(failed)}), rows
+
+
+def request_of(values: Mapping[str, Any]) -> Request:
+    """A request from its JSON."""
+    return Request(**{**values, **{name: tuple(values[name]) for name in ("models", "folders") if name in values}})
 
 
 def _failure(task: Task, status: ModelStatus, error: str, trace: str, artifacts: Path | None) -> ModelFailure:
@@ -167,12 +174,74 @@ def _failure(task: Task, status: ModelStatus, error: str, trace: str, artifacts:
 
 
 def _claimed(folder: Path, claims: Claims | None) -> bool:
-    """Whether an export folder is complete, and now claimed."""
+    """Whether an export folder is complete, and now claimed. A damaged one is removed."""
     if not export_folder.complete(folder):
         return False
     if claims is not None:
         claims.hold(folder)
-    return export_folder.complete(folder)
+    return export_folder.intact(folder)
+
+
+def _writable(task: Task, claims: Claims) -> Task:
+    """The task, with a folder that its claims hold if a read-only cache lacks the model or has it damaged."""
+    cache = Path(str(task.request.cache_dir))
+    if not export_folder.read_only(cache):
+        return task
+    damage.say(f"{cache} is read-only: nothing is kept in it")
+    folder = Path(task.folder)
+    try:
+        stored.check_sizes(folder)
+        export_folder.read_manifest(folder)
+        return task
+    except Damaged as error:
+        if export_folder.complete(folder):
+            damage.say(f"{error.where}: damaged ({error.got}); {task.name} is prepared for this run alone")
+    return replace(task, folder=str(claims.temporary() / "exports" / folder.name))
+
+
+def _manifest(
+    task: Task, claims: Claims | None, allowance: Allowance, report: Callable[[Event], None]
+) -> tuple[ManifestHeader, list[OpRow]]:
+    """The manifest of one model, whose export folder is made if it does not exist or is damaged."""
+    folder = Path(task.folder)
+    while True:
+        while not _claimed(folder, claims):  # again where somebody clears up just now
+            _make(task, allowance, report)
+        try:
+            manifest = export_folder.read_manifest(folder)
+            whole_rows([folder])  # workflow `full` reads them later
+            return manifest
+        except Damaged as error:
+            export_folder.discard(folder, error)
+
+
+def mend(request: Request, row: OpRow, error: Damaged, claims: Claims | None = None) -> OpRow:
+    """The row of an op of which a lane found a file damaged, once its model has been prepared again.
+
+    Of several processes that find damage in a cache, one after the other mends it. Raises Damaged if that cannot be
+    done.
+    """
+    task = next((task for task in tasks(request) if task.name == row.uses[0].model), None)
+    if task is None or not Path(error.where).is_relative_to(task.folder):
+        raise error  # its sources have changed since, so another folder would be made
+    folder = Path(task.folder)
+    with alone_in(folder.parent):
+        try:
+            try:
+                if export_folder.intact(folder):
+                    for path in export_folder.files_of(row):
+                        stored.checked(folder, path)
+            except Damaged as still:
+                export_folder.discard(folder, still)
+            allowance = Allowance(request.seconds, request.memory, request.until)
+            _, rows = _manifest(task, claims, allowance, lambda event: None)
+        except (ExportFailed, Unpreparable, BudgetSpent, InputError) as failed:
+            raise Damaged(error.where, f"{error.got}, and {task.name} cannot be prepared again: {failed}") from None
+    mended = next((other for other in rows if other.op_id == row.op_id), None)
+    if mended is None:
+        raise error
+    # A model's own row lists its own uses; those in other models stay.
+    return mended.model_copy(update={"uses": row.uses})
 
 
 def tasks(request: Request) -> list[Task]:
@@ -425,6 +494,8 @@ def _run_child(
         allowance.note(event)
         if event["event"] == "error":
             error.update(event)
+        elif event["event"] == "damage":
+            damage.say(event["line"])
         else:
             report(event)
 

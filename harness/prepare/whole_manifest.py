@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from opscope.base.stored import checked
 from opscope.harness.cache import export_folder
 from opscope.harness.record.records import ManifestHeader, OpRow
 
 
 def whole_rows(export_dirs: Sequence[str | Path]) -> list[OpRow]:
-    """The models as rows, one per export folder that has one."""
-    paths = [Path(folder) / export_folder.WHOLE for folder in export_dirs]
-    return [OpRow.model_validate_json(path.read_text(encoding="utf-8")) for path in paths if path.is_file()]
+    """The models as rows, one per export folder that has one. Raises Damaged."""
+    folders = [folder for folder in map(Path, export_dirs) if (folder / export_folder.WHOLE).is_file()]
+    return [OpRow.model_validate_json(checked(folder, export_folder.WHOLE).read_bytes()) for folder in folders]
 
 
 def of_models(header: ManifestHeader) -> tuple[ManifestHeader, list[OpRow]]:

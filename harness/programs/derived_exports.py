@@ -14,6 +14,7 @@ from typing import Any
 
 from opscope.base.children.call import call
 from opscope.base.children.ending import Cause
+from opscope.base.damage import Damaged
 from opscope.harness.backends import registry
 from opscope.harness.cache import export_folder
 from opscope.harness.cache.claims import Claims
@@ -58,17 +59,18 @@ def derive(
         }
         folder = cache / "exports" / export_folder.key([Path(__file__).with_name("pieces.py")], arguments, sources)
         try:
-            if not export_folder.complete(folder):
+            if not export_folder.intact(folder):
                 report({"event": "stage", "model": model, "stage": workflow, "done": 0, "total": 1})
                 _make(workflow, model, Path(base), folder, context)
                 report({"event": "stage", "model": model, "stage": workflow, "done": 1, "total": 1})
-        except RuntimeError as error:
+            manifest = export_folder.read_manifest(folder)
+        except (RuntimeError, Damaged) as error:
             failed.append(ModelFailure(model=model, framework="", status=ModelStatus.PREPARE_FAILED, error=str(error)))
             continue
         if claims is not None:
             claims.hold(folder)
         export_folder.mark_used(folder)
-        manifests.append(export_folder.read_manifest(folder))
+        manifests.append(manifest)
     merged_header, rows = merge(manifests)
     return merged_header.model_copy(update={"failed": (*header.failed, *failed)}), rows
 

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from opscope.base.children.inside import Parent
+from opscope.base.damage import Damaged
+from opscope.base.stored import checked
 from opscope.harness.backends import registry
 from opscope.harness.backends.base import StageError
 from opscope.harness.cache import export_folder
@@ -40,10 +42,12 @@ def derive(parent: Parent) -> None:
         try:
             if row.module is None or (row.inputs and not row.sources):
                 raise StageError(row.unsplittable or "no inputs")
-            module = (base / row.module).read_bytes()
+            module = checked(base, row.module).read_bytes()
             inputs = row_inputs(row, base)
             types = row.argument_types
             collect(into, module, inputs, lambda m, types=types: backend.take_apart(m, options, types), uses, model)
+        except Damaged:
+            raise
         except Exception:  # noqa: BLE001  the op's own climb will show which stage refuses it, and how
             kept.append(_as_it_is(row, base, temporary))
     all_rows = [*kept, *into.finished()]
@@ -64,7 +68,7 @@ def _as_it_is(row: OpRow, base: Path, folder: Path) -> OpRow:
     def copied(name: str | None) -> str | None:
         if name is not None and not (folder / name).exists():
             (folder / name).parent.mkdir(exist_ok=True)
-            (folder / name).write_bytes((base / name).read_bytes())
+            (folder / name).write_bytes(checked(base, name).read_bytes())
         return name
 
     copied(row.module)

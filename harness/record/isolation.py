@@ -12,7 +12,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from opscope.base import damage
 from opscope.harness.record import store
+from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import OpTest
 from opscope.harness.record.stages import FAILED, Status
 
@@ -95,14 +97,18 @@ def by_op(tests: Iterable[OpTest]) -> dict[tuple[str, str], OpTest]:
 
 def write(run_dir: Path, artefacts: Iterable[Artefact]) -> None:
     """Writes the artefacts of a run of workflow `full`. Raises InputError if the disk refuses the file."""
-    store.write_whole(run_dir / FILE, json.dumps([asdict(artefact) for artefact in artefacts], indent=1) + "\n")
+    store.write_json(run_dir / FILE, {"artefacts": [asdict(artefact) for artefact in artefacts]})
 
 
 def of_run(run_dir: Path, whole: Iterable[OpTest], tests: Iterable[OpTest]) -> list[Artefact]:
     """The artefacts of a run: read from its file if one was written when it ended, else computed from its records."""
-    path = run_dir / FILE
-    if path.is_file():
-        return [Artefact(**values) for values in json.loads(path.read_text(encoding="utf-8"))]
+    try:
+        values = store.read_json(run_dir / FILE, "isolation artefacts")
+        if values is not None:
+            # Older runs hold the list itself.
+            return [Artefact(**each) for each in (values["artefacts"] if isinstance(values, dict) else values)]
+    except (InputError, TypeError, KeyError) as error:
+        damage.found(run_dir / FILE, error.got if isinstance(error, InputError) else "no isolation artefacts")
     return artefacts(whole, run_dir, by_op(tests))
 
 

@@ -117,7 +117,8 @@ class ManifestHeader(Record):
     schema_version: Int = SCHEMA_VERSION
     models: tuple[str, ...]
     export_dirs: tuple[str, ...]
-    """The absolute export folder of each model; a row's files are in the folder of the model of its first use."""
+    """The export folder of each model, in a run's folder relative to the cache; a row's files are in the folder of the
+    model of its first use."""
     module_ops: dict[str, Int]
     """Per model: all ops of the module (nested ones and called functions' ops counted once per use)."""
     structural: dict[str, Int]

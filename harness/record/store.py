@@ -8,6 +8,10 @@
 
 A journal survives SIGKILL at any moment: each line is one `write` to an O_APPEND file, and a torn last line is ignored.
 The highest attempt at an op counts. A full or read-only disk is an InputError of one line.
+
+Every line and every JSON file begins with its digest (opscope/base/stored.py); a file written as a whole, and run.json
+at a run's end, also say how many lines there are. What is damaged is reported (opscope/base/damage.py) and left out.
+Runs from before have no digests: they are read, and said to be unverified.
 """
 
 from __future__ import annotations
@@ -18,14 +22,14 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from pydantic import ValidationError
 
-from opscope.base import atomic_write, regular_file
+from opscope.base import atomic_write, damage, regular_file, stored
 from opscope.base.results_folder import results_folder
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import SCHEMA_VERSION, WHOLE_MODEL, ManifestHeader, OpRow, OpTest, Record, RunRecord
@@ -37,12 +41,17 @@ WHOLE_FILE = "whole.jsonl"
 MODELS_DIR = "models"
 """Folder below the artifacts for what concerns a whole model."""
 
+LINES = "lines"
+"""Field beside the digest: in run.json, of a run that has ended, segment -> its number of lines; in the first line of a
+manifest, the number of the lines that follow."""
+
 Upgrader = Callable[[dict[str, Any]], dict[str, Any]]
 
 UPGRADERS: dict[type[Record], dict[int, Upgrader]] = {RunRecord: {}, ManifestHeader: {}, OpTest: {}}
 """Per record and schema version: the function that makes the next version of it. Version 1 is the first."""
 
 R = TypeVar("R", bound=Record)
+T = TypeVar("T")
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -97,14 +106,62 @@ def artifact_dir(run_dir: Path, op_id: str) -> Path:
 
 
 def write_run(run_dir: Path, record: RunRecord) -> None:
-    """Writes RUN/run.json, whole or not at all. Raises InputError if the disk refuses it."""
-    write_whole(run_dir / RUN_FILE, record.model_dump_json(indent=1) + "\n")
+    """Writes RUN/run.json, whole or not at all; once the run has ended, with the lines that it left. Raises InputError
+    if the disk refuses it."""
+    text = record.model_dump_json(indent=1) + "\n"
+    if record.ended is not None:
+        text = f'{{"{LINES}": {json.dumps(_line_counts(run_dir))},{text[1:]}'
+    write_whole(run_dir / RUN_FILE, stored.sealed(text))
+
+
+def _line_counts(run_dir: Path) -> dict[str, int]:
+    """The number of lines of each segment of a run."""
+    paths = [*_segments(run_dir), *filter(Path.is_file, [run_dir / WHOLE_FILE])]
+    return {path.relative_to(run_dir).as_posix(): path.read_bytes().count(b"\n") for path in paths}
+
+
+def _segments(run_dir: Path) -> list[Path]:
+    return sorted((run_dir / JOURNAL_DIR).glob("*.jsonl"))
 
 
 def write_manifest(run_dir: Path, header: ManifestHeader, rows: Iterable[OpRow]) -> None:
     """Writes RUN/manifest.jsonl, whole or not at all. Raises InputError if the disk refuses it."""
-    lines = [header.model_dump_json(), *(row.model_dump_json() for row in rows)]
-    write_whole(run_dir / MANIFEST_FILE, "\n".join(lines) + "\n")
+    texts = [row.model_dump_json() for row in rows]
+    first = f'{{"{LINES}":{len(texts)},{header.model_dump_json()[1:]}'
+    write_whole(run_dir / MANIFEST_FILE, b"".join(stored.sealed(text) + b"\n" for text in (first, *texts)))
+
+
+def line_of(test: OpTest) -> bytes:
+    """The line of a record, with its digest."""
+    return stored.sealed(test.model_dump_json()) + b"\n"
+
+
+def write_json(path: Path, values: Mapping[str, Any], hint: str = "another --run-dir") -> Path:
+    """Writes a small file of a run with its digest. Raises InputError where the disk refuses it."""
+    return write_whole(path, stored.sealed(json.dumps(values, indent=1)) + b"\n", hint)
+
+
+def read_json(path: Path, what: str) -> Any:
+    """What `write_json` wrote, or what an opscope without digests did; None if there is no such file.
+
+    Raises InputError if it is damaged; `what` says what the file is.
+    """
+    try:
+        data = regular_file.read_bytes(path).removesuffix(b"\n")
+        text = stored.unsealed(data, where=path)
+        if text is data:
+            unverified(path.parent)
+        return json.loads(text)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        got = error.got if isinstance(error, damage.Damaged) else f"something else ({error})"
+        raise InputError(str(path), what, got, "a copy of the run folder, or a new run") from error
+
+
+def unverified(run_dir: Path) -> None:
+    """Says that a run has no digests, as an older opscope wrote it."""
+    damage.say(f"{run_dir}: unverified (written without digests, by an older opscope)")
 
 
 def write_whole(path: Path, content: str | bytes, hint: str = "another --run-dir") -> Path:
@@ -130,7 +187,7 @@ class Journal:
 
     def append(self, test: OpTest) -> None:
         """Adds one line by one `write`. Raises InputError if the disk refuses it; earlier lines stay whole."""
-        line = test.model_dump_json().encode() + b"\n"
+        line = line_of(test)
         try:
             descriptor = self._open()
             end = os.lseek(descriptor, 0, os.SEEK_END)
@@ -205,48 +262,122 @@ def in_order(rows: Sequence[OpRow], tests: Iterable[OpTest]) -> list[OpTest]:
 
 
 def read_run(run_dir: Path) -> RunRecord:
-    """RUN/run.json."""
+    """RUN/run.json. Raises InputError if it is damaged, since nothing can be said of a run without it."""
+    return parse(RunRecord, _run_file(run_dir)[0], str(run_dir / RUN_FILE))
+
+
+def _run_file(run_dir: Path) -> tuple[bytes, dict[str, int]]:
+    """The record in RUN/run.json as JSON, and how many lines each segment has; empty if the run has not ended."""
     path = run_dir / RUN_FILE
-    return parse(RunRecord, _text(path, "a run folder"), str(path))
+    data = _bytes(path, "a run folder")
+    try:
+        body = stored.unsealed(data, where=path)
+    except damage.Damaged as error:
+        raise InputError(str(path), "the record of a run", error.got, "a copy of the run folder") from None
+    if body is data:
+        return data, {}
+    values = json.loads(body)
+    lines = values.pop(LINES, {})
+    return json.dumps(values).encode(), lines
 
 
 def read_manifest(run_dir: Path) -> tuple[ManifestHeader, list[OpRow]]:
-    """RUN/manifest.jsonl."""
+    """RUN/manifest.jsonl. Damaged rows are reported and left out."""
     lines = lines_of_manifest(run_dir)
     header = header_of(run_dir, next(lines))
-    return header, [parse(OpRow, line, where) for where, line in lines]
+    return header, list(records_in(lines, lambda where, line: parse(OpRow, line, where)))
 
 
-def lines_of_manifest(run_dir: Path) -> Iterator[tuple[str, str]]:
-    """The place and the text of each line of RUN/manifest.jsonl. The first is the header's line, or empty."""
+def lines_of_manifest(run_dir: Path) -> Iterator[Line]:
+    """The lines of RUN/manifest.jsonl that are not damaged. The first is the header's line, or empty."""
     path = run_dir / MANIFEST_FILE
-    lines = _text(path, "a run folder").split("\n")
-    yield f"{path}:1", lines[0]
-    for number, line in enumerate(lines[1:], 2):
-        if line:
-            yield f"{path}:{number}", line
+    data = _bytes(path, "a run folder")
+    first, *rest = data.split(b"\n")
+    try:
+        header = stored.unsealed(first, where=path)
+    except damage.Damaged as error:
+        raise InputError(f"{path}:1", "a ManifestHeader", error.got, "a copy of the run folder") from None
+    lines = _whole_lines(path, rest, 2)
+    if header is not first:
+        values = json.loads(header)
+        _count(path, values.pop(LINES, 0), len(rest) - 1)
+        header = json.dumps(values).encode()
+    yield Line(f"{path}:1", header, first is not header)
+    yield from lines
 
 
-def header_of(run_dir: Path, first: tuple[str, str]) -> ManifestHeader:
+def header_of(run_dir: Path, first: Line) -> ManifestHeader:
     """The header in the first line of a manifest. Raises InputError if it is none."""
-    where, line = first
-    if not line:
+    if not first.text:
         raise InputError(str(run_dir / MANIFEST_FILE), "a manifest", "an empty file", "running the models again")
-    return parse(ManifestHeader, line, where)
+    return parse(ManifestHeader, first.text, first.where)
 
 
 def read_journal(run_dir: Path) -> Iterator[OpTest]:
-    """Every OpTest of every segment, all attempts; a torn last line is left out."""
-    for where, line in lines_of_journal(run_dir):
-        yield parse(OpTest, line, where)
+    """Every OpTest of every segment, all attempts. Leaves out a torn last line, and damage, which it reports."""
+    return records_in(lines_of_journal(run_dir), lambda where, line: parse(OpTest, line, where))
 
 
-def lines_of_journal(run_dir: Path) -> Iterator[tuple[str, str]]:
-    """The place and the text of each line of every segment; a torn last line is left out."""
-    for path in sorted((run_dir / JOURNAL_DIR).glob("*.jsonl")):
-        lines = _text(path, "a journal").split("\n")[:-1]  # what follows the last newline is empty or torn
-        for number, line in enumerate(lines, 1):
-            yield f"{path}:{number}", line
+class Line(NamedTuple):
+    """One line of a manifest or a journal."""
+
+    where: str
+    text: bytes
+    """The record as JSON, without its digest."""
+    verified: bool
+
+
+def records_in(lines: Iterable[Line], read: Callable[[str, bytes], T]) -> Iterator[T]:
+    """The records in some lines; a line without a digest that holds none is damaged. Raises InputError for a schema."""
+    for where, text, verified in lines:
+        try:
+            record = read(where, text)
+        except NotARecordError as error:
+            if verified:
+                raise
+            damage.found(where, error.got)
+            continue
+        if not verified:
+            segment = Path(where.rpartition(":")[0])
+            unverified(segment.parent.parent if segment.parent.name == JOURNAL_DIR else segment.parent)
+        yield record
+
+
+def lines_of_journal(run_dir: Path) -> Iterator[Line]:
+    """The lines of every segment that are not damaged; a torn last line is left out, unless the run has ended since."""
+    counts = _run_file(run_dir)[1] if (run_dir / RUN_FILE).is_file() else {}
+    paths = _segments(run_dir)
+    for name in counts:
+        if name != WHOLE_FILE and run_dir / name not in paths:
+            damage.found(run_dir / name, "no such file")
+    for path in paths:
+        yield from _lines_of(path, counts.get(path.relative_to(run_dir).as_posix(), 0))
+
+
+def _lines_of(path: Path, count: int) -> Iterator[Line]:
+    """The lines of one segment, which should have `count` at least."""
+    lines = _bytes(path, "a journal").split(b"\n")[:-1]  # what follows the last newline is empty or torn
+    _count(path, count, len(lines))
+    return _whole_lines(path, lines, 1)
+
+
+def _count(path: Path, expected: int, got: int) -> None:
+    if got < expected:
+        damage.found(path, f"{got} lines instead of {expected}")
+
+
+def _whole_lines(path: Path, lines: Iterable[bytes], first: int) -> Iterator[Line]:
+    """The lines that are not empty and hold what was written, with their numbers from `first` on."""
+    for number, line in enumerate(lines, first):
+        if not line:
+            continue
+        where = f"{path}:{number}"
+        try:
+            text = stored.unsealed(line, where=where)
+        except damage.Damaged as error:
+            damage.found(where, error.got)
+            continue
+        yield Line(where, text, text is not line)
 
 
 def latest(tests: Iterable[OpTest]) -> list[OpTest]:
@@ -263,10 +394,11 @@ def whole_tests(run_dir: Path) -> list[OpTest]:
     """The records of models that ran as one program before any op (`--op-by-op-on-fail`), in the order in which they
     were made; a torn last line is left out."""
     path = run_dir / WHOLE_FILE
+    counts = _run_file(run_dir)[1] if (run_dir / RUN_FILE).is_file() else {}
     if not path.is_file():
+        _count(path, counts.get(WHOLE_FILE, 0), 0)
         return []
-    lines = path.read_text(encoding="utf-8").split("\n")[:-1]
-    return [OpTest.model_validate(upgrade(OpTest, json.loads(line), str(path))) for line in lines]
+    return list(records_in(_lines_of(path, counts.get(WHOLE_FILE, 0)), lambda where, line: parse(OpTest, line, where)))
 
 
 def whole_models(run_dir: Path, tests: Iterable[OpTest]) -> list[OpTest]:
@@ -280,18 +412,23 @@ def next_attempt(run_dir: Path, op_id: str) -> int:
     return 1 + max((test.attempt for test in read_journal(run_dir) if test.op_id == op_id), default=0)
 
 
-def _text(path: Path, what: str) -> str:
+def _bytes(path: Path, what: str) -> bytes:
     try:
-        return regular_file.read_text(path)
+        return regular_file.read_bytes(path)
     except FileNotFoundError as error:
         raise InputError(str(path.parent), what, f"no {path.name}", "a folder below .opscope/runs") from error
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "no text"
-        raise InputError(str(path), what, reason or "unreadable") from error
+    except OSError as error:
+        raise InputError(str(path), what, error.strerror or "unreadable") from error
 
 
-def parse(kind: type[R], text: str, where: str) -> R:
-    """One line as a record of today's schema. Raises InputError for anything else.
+class NotARecordError(InputError):
+    """A text that holds no record of a known schema."""
+
+
+def parse(kind: type[R], text: bytes, where: str) -> R:
+    """One line, without its digest, as a record of today's schema.
+
+    Raises InputError for another schema, and NotARecordError for anything else.
 
     `where` is the place that the error names.
     """
@@ -303,11 +440,11 @@ def parse(kind: type[R], text: str, where: str) -> R:
     try:
         values = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise InputError(where, f"a {kind.__name__}", f"invalid JSON ({error})") from error
-    if "\\ud" in text or "\\uD" in text:
+        raise NotARecordError(where, f"a {kind.__name__}", f"invalid JSON ({error})") from error
+    if b"\\ud" in text or b"\\uD" in text:
         values = encodable(values)
     if not isinstance(values, dict):
-        raise InputError(where, f"a {kind.__name__}", type(values).__name__)
+        raise NotARecordError(where, f"a {kind.__name__}", type(values).__name__)
     values = upgrade(kind, values, where)
     try:
         return kind.model_validate(values)
@@ -315,7 +452,7 @@ def parse(kind: type[R], text: str, where: str) -> R:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
         got = f", got {str(first['input'])[:80]!r}" if first["type"] == "value_error" else ""
-        raise InputError(where, f"a {kind.__name__}", f"{place}: {first['msg']}{got}") from error
+        raise NotARecordError(where, f"a {kind.__name__}", f"{place}: {first['msg']}{got}") from error
 
 
 def encodable(value: Any) -> Any:

@@ -36,6 +36,7 @@ from opscope.harness.record.option_types import input_error
 from opscope.harness.record.origin import origin
 from opscope.harness.record.records import OpRow, OpTest, RunRecord
 from opscope.harness.record.result_options import Decides, ResultOptions
+from opscope.harness.run.plan import mender
 from opscope.harness.triage import after_run
 
 if TYPE_CHECKING:
@@ -139,13 +140,18 @@ def run_op_by_op(
         seconds=prepare_timeout, memory=prepare_memory,
     )  # fmt: skip
     folders = {task.name: task.folder for task in prepare_models.tasks(request)}
+    mend = mender(request)
     caches = export_folder.cache_dir(_text(cache_dir))
     with ExitStack() as stack:
         claims = stack.enter_context(Claims())
         writers = [f"main-{backend_label(backend_name)}" if len(names) > 1 else "main" for backend_name in names]
         lanes = [
             stack.enter_context(
-                Lane(LaneConfig(context, folders, op_timeout, op_memory, log=folder / "logs" / f"{writer}.txt"))
+                Lane(
+                    LaneConfig(
+                        context, folders, op_timeout, op_memory, log=folder / "logs" / f"{writer}.txt", mend=mend
+                    )
+                )
             )
             for context, writer in zip(contexts, writers, strict=True)
         ]
@@ -160,13 +166,13 @@ def run_op_by_op(
             arch=result_options.arch, started=started,
             origin=origin(("opscope.harness.run.api.run_op_by_op", label), {**stored, "models": list(models)}),
         )  # fmt: skip
-        store.write_manifest(folder, header, rows)
+        store.write_manifest(folder, export_folder.below(caches, header), rows)
         store.write_run(folder, record)
         outcome = "interrupted"
         try:
             climbers = []
             for context, lane, writer in zip(contexts, lanes, writers, strict=True):
-                kept = ResultCache(caches, context, None if no_cache else lane.ready())
+                kept = ResultCache(caches, context, None if no_cache else lane.ready(), folders)
                 terms = Terms(kept, limitations=expected, reruns=reruns)
                 climbers.append(stack.enter_context(Climber(context, lane, writer, terms)))
             tests = _climb_all(climbers, rows, on_test)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from opscope.base.damage import Damaged
 from opscope.harness.cache import export_folder
 from opscope.harness.climb import budget, result_cache
 from opscope.harness.limitations import limitation_file, limitation_notes
@@ -95,14 +96,22 @@ def _kept_alone(plan: RunPlan) -> dict[tuple[str, str], OpTest]:
         for types in dict.fromkeys((WORKFLOWS[SPLIT].unsupported_types, options.unsupported_types)):
             alone = options.changed(workflow=SPLIT, unsupported_types=types)
             context = replace(orders.context, options=alone)
-            cache = result_cache.ResultCache(orders.caches, context, ready)
+            cache = result_cache.ResultCache(orders.caches, context, ready, plan.folders)
             for folder in plan.header.export_dirs:
-                for row in export_folder.read_manifest(Path(folder))[1]:
+                for row in _rows_of(Path(folder)):
                     key = (row.op_id, backend_label(context.backend))
                     test = cache.find(row) if key not in tests and row.module is not None else None
                     if test is not None:
                         tests[key] = test
     return tests
+
+
+def _rows_of(folder: Path) -> list[OpRow]:
+    """The rows of an export folder; none if it has become damaged meanwhile, and the next run makes it again."""
+    try:
+        return export_folder.read_manifest(folder)[1]
+    except Damaged:
+        return []
 
 
 def _rows(plan: RunPlan) -> tuple[Limitation, ...]:

@@ -173,16 +173,15 @@ def _write(parts: Sequence[Part], record: RunRecord, tests: Sequence[OpTest], in
     """Writes the folder, with run.json last, so that an interrupted merge can be repeated."""
     # Each job had its own export folders. A folder on this machine is preferred to one on another.
     headers = [part.run.header for part in parts]
-    header = next((h for h in headers if all(export_folder.complete(Path(d)) for d in h.export_dirs)), headers[0])
+    caches = dict.fromkeys(map(export_folder.cache_dir, (None, record.origin.options.get("cache_dir"))))
+    located = [(header, export_folder.located(header, *caches)) for header in headers]
+    header = next((header for header, there in located if export_folder.all_complete(there)), headers[0])
     store.write_manifest(into, header, parts[0].run.rows)
-    lines = "".join(test.model_dump_json() + "\n" for test in tests)
-    store.write_whole(into / store.JOURNAL_DIR / "merged.jsonl", lines)
+    store.write_whole(into / store.JOURNAL_DIR / "merged.jsonl", b"".join(map(store.line_of, tests)))
     models = {(test.model_name, test.backend): test for part in parts for test in store.whole_tests(part.folder)}
     if models:
-        lines_of_models = [
-            test.model_copy(update={"run_id": record.run_id}).model_dump_json() for test in models.values()
-        ]
-        store.write_whole(into / store.WHOLE_FILE, "".join(f"{line}\n" for line in lines_of_models))
+        renamed = [test.model_copy(update={"run_id": record.run_id}) for test in models.values()]
+        store.write_whole(into / store.WHOLE_FILE, b"".join(map(store.line_of, renamed)))
     for part in parts:
         for op_id in (*part.share.ops, *(test.op_id for test in store.whole_tests(part.folder))):
             source = store.artifact_dir(part.folder, op_id)

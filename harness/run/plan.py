@@ -5,7 +5,7 @@ The controller makes it once (harness/run/start_run.py) and sends it to xdist wo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -13,12 +13,16 @@ from typing import Any
 
 from pydantic_core import to_jsonable_python
 
+from opscope.base.damage import Damaged
 from opscope.base.visible_text import one_line
+from opscope.harness.cache import export_folder
+from opscope.harness.cache.claims import Claims
 from opscope.harness.climb import result_cache
 from opscope.harness.climb.climber import Climber, Terms
 from opscope.harness.lanes.lane import Lane, LaneConfig
 from opscope.harness.lanes.protocol import AnyLane
 from opscope.harness.limitations import limitation_file
+from opscope.harness.prepare import prepare_models
 from opscope.harness.record import store
 from opscope.harness.record.optest import backend_label
 from opscope.harness.record.records import ManifestHeader, OpRow
@@ -99,10 +103,14 @@ class RunPlan:
     def _share(self) -> frozenset[str] | None:
         return None if self.orders.share is None else frozenset(self.orders.share)
 
+    @property
+    def folders(self) -> dict[str, str]:
+        """The export folder of each model."""
+        return dict(zip(self.header.models, self.header.export_dirs, strict=True))
+
     def lane(self, writer: str) -> AnyLane:
         """A lane for this run; not started."""
-        folders = dict(zip(self.header.models, self.header.export_dirs, strict=True))
-        return lane_of(self.orders, folders, writer)
+        return lane_of(self.orders, self.folders, writer)
 
     def climber(self, lane: AnyLane, writer: str) -> Climber:
         """The climber that gets the records of this run's ops in one process."""
@@ -110,7 +118,7 @@ class RunPlan:
         tests = store.latest(store.read_journal(self.run_dir)) if orders.resumed else ()
         label = backend_label(orders.context.backend)
         terms = Terms(
-            cache=result_cache.ResultCache(orders.caches, orders.context, orders.ready),
+            cache=result_cache.ResultCache(orders.caches, orders.context, orders.ready, self.folders),
             recorded=resume.recorded(test for test in tests if test.backend == label),
             attempts=orders.attempts,
             deadline=orders.deadline,
@@ -128,7 +136,7 @@ class RunPlan:
         """The plan in an xdist worker."""
         orders = orders_from_json(values)
         header, rows = store.read_manifest(Path(orders.context.run_dir))
-        return cls(orders, header, rows)
+        return cls(orders, export_folder.located(header, orders.caches), rows)
 
 
 def lane_of(orders: Orders, export_dirs: dict[str, str], writer: str, dry: bool = False) -> AnyLane:
@@ -140,8 +148,15 @@ def lane_of(orders: Orders, export_dirs: dict[str, str], writer: str, dry: bool 
         memory_limit=orders.op_memory,
         log=None if dry else Path(orders.context.run_dir) / "logs" / f"{writer}.txt",
         environment={"OPSCOPE_CACHE_DIR": cache_dir} if (cache_dir := orders.cache_dir) else {},
+        mend=mender(prepare_models.request_of(orders.preparation)) if orders.preparation else None,
     )
     return Lane(config) if orders.cluster is None else ClusterLane(orders.cluster, config)
+
+
+def mender(preparation: prepare_models.Request) -> Callable[[OpRow, Damaged], OpRow]:
+    """What a lane calls for an op whose files are damaged."""
+    claims = Claims()
+    return lambda row, error: prepare_models.mend(preparation, row, error, claims)
 
 
 def name(row: OpRow, tag: str = "") -> str:

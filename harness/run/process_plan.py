@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from opscope.harness.backends import registry
 from opscope.harness.cache import export_folder
@@ -20,6 +20,9 @@ from opscope.harness.record.stages import Stage
 from opscope.harness.record.workflows import WORKFLOWS
 from opscope.harness.run.request import Request
 from opscope.harness.scale import shard
+
+if TYPE_CHECKING:
+    from opscope.harness.prepare import prepare_models
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,8 @@ class Orders:
     """Ids of the ops in this job's share. None means all ops."""
     whole: tuple[str, ...] = ()
     """Models that ran as one program: their ops are left out (`--op-by-op-on-fail`)."""
+    preparation: dict[str, Any] | None = None
+    """The `prepare_models.Request` of the run, to make damaged exports again. With None, their ops do not run."""
     others: tuple[Orders, ...] = ()
     """The orders for each further backend of the run, with its own context and report."""
 
@@ -103,6 +108,15 @@ def _for_backend(backend: str, request: Request, run_id: str, run_dir: Path, set
         globs=request.ops,
         nodeids=request.nodeids,
     )
+
+
+def mending(orders: Orders, preparation: prepare_models.Request) -> Orders:
+    """The orders of a run whose models are prepared again if an export is damaged."""
+    if WORKFLOWS[orders.context.options.workflow].of_ttnn:
+        return orders  # its exports are derived from others (harness/programs/derived_exports.py)
+    values = asdict(preparation)
+    others = tuple(replace(other, preparation=values) for other in orders.others)
+    return replace(orders, preparation=values, others=others)
 
 
 def shared(orders: Orders, own_share: shard.Share | None) -> Orders:

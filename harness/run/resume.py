@@ -7,7 +7,6 @@ selection of the first start is stored beside the manifest, so that deselected o
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -83,17 +82,17 @@ def select(run_dir: Path, rows: Iterable[OpRow], selected: Iterable[str]) -> Non
     if path.exists() or chosen == {row.op_id for row in rows if row.module is not None}:
         return
     with contextlib.suppress(InputError):  # a full disk is reported by the journal
-        store.write_whole(path, json.dumps(sorted(chosen)) + "\n")
+        store.write_json(path, {"ops": sorted(chosen)})
 
 
 def selection(run_dir: Path) -> tuple[str, ...] | None:
     """Ids of the selected ops; None means all. Raises InputError if the file is unreadable."""
     path = run_dir / SELECTION_FILE
+    value = store.read_json(path, "a list of op ids")
     try:
-        return tuple(str(op_id) for op_id in json.loads(path.read_text(encoding="utf-8")))
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError, TypeError) as error:
+        # Older runs hold the list itself.
+        return None if value is None else tuple(map(str, value["ops"] if isinstance(value, dict) else value))
+    except (KeyError, TypeError) as error:
         raise InputError(str(path), "a list of op ids", f"something else ({error})", "a new run") from error
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from opscope.base import gc_pause, terminal
+from opscope.base import damage, gc_pause, terminal
 from opscope.harness.cache import upkeep
 from opscope.harness.cache.claims import Claims
 from opscope.harness.limitations.limitations import Verdict
@@ -60,8 +60,10 @@ class OpByOp:
             self.plan = plan.RunPlan.from_json(json.loads(plan_text))
         self.display: progress.Progress = progress.Quiet()
         reporter: Any = config.pluginmanager.getplugin("terminalreporter")
+        damage.forget()
         if self.worker is None and reporter is not None:
             terminal.guard_pytest(reporter._tw)
+            damage.show_by(lambda line: reporter.write_line(f"opscope: {line}"))
             self.display = progress.display(
                 terminal=reporter.isatty(), verbosity=config.get_verbosity(), file=sys.stdout,
                 write_line=reporter.write_line,
@@ -317,7 +319,7 @@ class OpByOp:
         if self.closed.stored is not None:
             self.config.opscope_records = (self.closed.stored, self.closed.attempts)  # type: ignore[attr-defined]
         upkeep.trim(self.plan.orders.caches, self._max_cache(), every=upkeep.EVERY_SECONDS)
-        if session.exitstatus == pytest.ExitCode.OK and self.closed.problem:
+        if session.exitstatus == pytest.ExitCode.OK and (self.closed.problem or damage.losses()):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def _max_cache(self) -> int:

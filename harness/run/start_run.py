@@ -27,7 +27,7 @@ from opscope.harness.record.selection import find_op_ids
 from opscope.harness.record.workflows import FULL, WORKFLOWS
 from opscope.harness.run import resume, whole_models
 from opscope.harness.run.plan import MAIN, AnyLane, RunPlan, lane_of
-from opscope.harness.run.process_plan import Orders, orders_of, settled, shared
+from opscope.harness.run.process_plan import Orders, mending, orders_of, settled, shared
 from opscope.harness.run.progress import Event
 from opscope.harness.run.request import Request, to_prepare
 from opscope.harness.scale import costs, shard
@@ -48,7 +48,9 @@ def make(
         return _resumed(request, request.resume, report, dry, claims)
     if request.again:
         plan = from_run(request)
-        for folder in (plan.run_dir, *map(Path, plan.header.export_dirs)):
+        if not dry:
+            lock(plan.run_dir, claims, "--op")
+        for folder in map(Path, plan.header.export_dirs):
             claims.hold(folder)
         if not export_folder.all_complete(plan.header):
             raise InputError("--op", f"the exports of {plan.run_dir}", "removed exports",
@@ -76,16 +78,15 @@ def _from_models(
     measured = costs.from_option(request.settings["shard_costs"], request.folder)
     run_dir = request.run_dir or store.default_run_dir([t.name for t in tasks], started, request.folder)
     if (run_dir / store.RUN_FILE).exists():
-        raise InputError("--run-dir", "a new folder with --model", f"{run_dir}, which contains a run",
-                         "another folder, or --op to run its ops again")  # fmt: skip
+        raise _taken(run_dir)
     for where, folder in (("--run-dir", run_dir), ("cache folder", export_folder.cache_dir(preparation.cache_dir))):
         if as_text(place := str(folder)) != place:
             hint = "a UTF-8 locale (PYTHONUTF8=1), or another folder"
             raise InputError(where, "a folder whose name is text in this locale", repr(as_text(place)), hint)
     orders = orders_of(request, f"{started:%Y%m%d-%H%M%S}-{uuid.uuid4().hex[:8]}", run_dir, request.settings.values)
+    orders = mending(orders, preparation)
     if not dry:
-        _claim(run_dir)
-        claims.hold(run_dir)
+        _claim(run_dir, claims)
     sides = RunPlan(orders, ManifestHeader(models=(), export_dirs=(), module_ops={}, structural={}), ()).sides()
     folders = {task.name: task.folder for task in tasks}
     lanes = [lane_of(side.orders, folders, side.writer(MAIN), dry) for side in sides]
@@ -140,15 +141,30 @@ def _whole(
     return replace(orders, whole=models, others=tuple(replace(other, whole=models) for other in orders.others))
 
 
-def _claim(run_dir: Path) -> None:
-    """Creates the run folder before a model is exported. Raises InputError if it cannot be written."""
+def _claim(run_dir: Path, claims: Claims) -> None:
+    """Creates the run folder and locks it before a model is exported. Raises InputError if it cannot be written, or if
+    another run writes to it or has done so."""
     probe = run_dir / ".writable"
     try:
         make_folder(run_dir)
+        lock(run_dir, claims, "--run-dir", "another folder")
+        if (run_dir / store.RUN_FILE).exists():  # of a run that ended meanwhile
+            raise _taken(run_dir)
         probe.write_bytes(b"opscope")
         probe.unlink()
     except OSError as error:
         raise store.refused(run_dir, error) from error
+
+
+def lock(run_dir: Path, claims: Claims, where: str, hint: str = "again when it has ended") -> None:
+    """Locks a run folder until `claims` are closed. Raises InputError if another process has it."""
+    if not claims.hold_alone(run_dir):
+        raise InputError(where, "a run folder that no other run writes to", f"{run_dir}, which is in use", hint)
+
+
+def _taken(run_dir: Path) -> InputError:
+    return InputError("--run-dir", "a new folder with --model", f"{run_dir}, which contains a run",
+                      "another folder, or --op to run its ops again")  # fmt: skip
 
 
 def _abandon(run_dir: Path) -> None:
@@ -176,7 +192,15 @@ def from_run(request: Request) -> RunPlan:
     orders = orders_of(request, run.record.run_id, run_dir, settings)
     rest: dict[str, Any] = {"attempts": attempts, "op_ids": tuple(ids)}
     orders = replace(orders, **rest, others=tuple(replace(other, **rest) for other in orders.others))
-    return RunPlan(orders, run.header, run.rows, again=True)
+    if models := run.record.origin.options.get("models"):
+        orders = mending(orders, to_prepare(request, settings, models))
+    return RunPlan(orders, _located(run, orders), run.rows, again=True)
+
+
+def _located(run: store.StoredRun, orders: Orders) -> ManifestHeader:
+    """The manifest of a stored run, with its export folders in this cache, or else in the run's own."""
+    own = export_folder.cache_dir(run.record.origin.options.get("cache_dir"))
+    return export_folder.located(run.header, orders.caches, own)
 
 
 def _recalled_ready(sides: Sequence[RunPlan], lanes: Sequence[AnyLane], cached: bool) -> list[Ready | None]:
@@ -234,16 +258,22 @@ def _resumed(
     from opscope.harness.prepare import prepare_models
 
     started = now()
-    run = resume.unfinished(run_dir)
+    if dry:
+        run = resume.unfinished(run_dir)
+    else:
+        lock(run_dir, claims, "--resume")
+        run = store.load_run(run_dir)
     settings = resume.options(run, request.settings.values, request.settings.sources)
-    orders = orders_of(request, run.record.run_id, run_dir, settings)
+    preparation = to_prepare(request, settings, run.record.origin.options["models"])
+    orders = mending(orders_of(request, run.record.run_id, run_dir, settings), preparation)
+    run = run._replace(header=_located(run, orders))
     rest: dict[str, Any] = {
         "resumed": True, "attempts": resume.attempts(store.read_journal(run_dir)),
         "op_ids": resume.selection(run_dir) or (),
     }  # fmt: skip
     orders = replace(orders, **rest, others=tuple(replace(other, **rest) for other in orders.others))
     plan = RunPlan(shared(orders, shard.read(run_dir)), run.header, run.rows)
-    for folder in (run_dir, *map(Path, run.header.export_dirs)):
+    for folder in map(Path, run.header.export_dirs):
         claims.hold(folder)
     sides = plan.sides()
     lanes = [side.lane(side.writer(MAIN)) for side in sides]
@@ -255,7 +285,7 @@ def _resumed(
             header, rows = prepare_models.prepare(preparation, _loading_lanes(lanes, recalled, report), claims)
             _by_workflow(orders, ready, header, rows, report, claims)
 
-        resume.prepared(run, to_prepare(request, settings, run.record.origin.options["models"]), again)
+        resume.prepared(run, preparation, again)
         resume.check_backend(run, _fingerprint(ready))
         if settings.get("op_by_op_on_fail"):
             cached = not settings["no_cache"]
@@ -285,5 +315,5 @@ def _write(plan: RunPlan, request: Request, started: datetime, command_line: Seq
         started=started,
         origin=origin.origin(command_line, options),
     )
-    store.write_manifest(plan.run_dir, plan.header, plan.rows)
+    store.write_manifest(plan.run_dir, export_folder.below(plan.orders.caches, plan.header), plan.rows)
     store.write_run(plan.run_dir, record)

@@ -51,7 +51,9 @@ def run(
         rows = [row for row in rows if (row.uses[0].model, _label(side)) not in recorded]
         if not rows:
             continue
-        cache = result_cache.ResultCache(orders.caches, orders.context, backend_ready if cached else None)
+        cache = result_cache.ResultCache(
+            orders.caches, orders.context, backend_ready if cached else None, patient.folders
+        )
         lane = patient.lane(side.writer("whole"))
         try:
             for row in rows:
@@ -62,8 +64,8 @@ def run(
                     test = lane.run(row)
                     cache.keep(row, test, lane.last_ready or backend_ready)
                 test = test.model_copy(update={"repro": _repro(model, orders.context)})
-                with (run_dir / store.WHOLE_FILE).open("a", encoding="utf-8") as file:
-                    file.write(test.model_dump_json() + "\n")
+                with (run_dir / store.WHOLE_FILE).open("ab") as file:
+                    file.write(store.line_of(test))
                 report({"event": "stage", "model": model, "stage": "whole", "done": 1, "total": 1})
         finally:
             lane.close()

@@ -17,6 +17,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from opscope.base.digest import file_digest
+from opscope.harness.cache import export_folder
 from opscope.harness.lanes.flight import Flight, Ready
 from opscope.harness.lanes.lane import LaneConfig
 from opscope.harness.record.errors import InputError
@@ -201,7 +202,7 @@ class ClusterLane:
         the content of small files is added to `small_files`.
         """
         connection, folder = self._connected(), Path(self.config.export_dirs[row.uses[0].model])
-        paths = _paths(row)
+        paths = export_folder.files_of(row)
         if paths and connection.sees(cluster_worker.sees, worker, folder, paths[0]):
             return {"folder": str(folder)}
         files = {path: self._digest(folder / path) for path in paths}
@@ -337,12 +338,6 @@ class ClusterLane:
         if path not in self._digests:
             self._digests[path] = file_digest(path)
         return self._digests[path]
-
-
-def _paths(row: OpRow) -> list[str]:
-    """The files that an op needs, relative to its export folder."""
-    captured = [source.path for source in row.sources if source.path is not None]
-    return list(dict.fromkeys([*([row.module] if row.module else []), *captured, *row.golden]))
 
 
 def _ready_of(values: dict[str, Any]) -> Ready:

@@ -8,7 +8,6 @@ shares that belong together.
 from __future__ import annotations
 
 import heapq
-import json
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -78,18 +77,16 @@ def share(rows: Collection[OpRow], text: str, measured: Mapping[str, float] | No
 
 def write(run_dir: Path, own_share: Share) -> None:
     """Writes RUN/shard.json. Raises InputError if the disk refuses it."""
-    store.write_whole(run_dir / SHARD_FILE, json.dumps(asdict(own_share)) + "\n")
+    store.write_json(run_dir / SHARD_FILE, asdict(own_share))
 
 
 def read(run_dir: Path) -> Share | None:
     """The share that a run is, or None for a whole run. Raises InputError for a file that is not a share."""
     path = run_dir / SHARD_FILE
+    value = store.read_json(path, "a share of a sweep")
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-        return Share(**{**value, "ops": tuple(map(str, value["ops"]))})
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError, TypeError, KeyError) as error:
+        return None if value is None else Share(**{**value, "ops": tuple(map(str, value["ops"]))})
+    except (TypeError, KeyError) as error:
         raise InputError(
             str(path), "a share of a sweep", f"no such file ({error})", "running that share again"
         ) from error

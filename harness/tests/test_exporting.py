@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from opscope.base.stored import DIGESTS
 from opscope.harness.cache.claims import Claims
 from opscope.harness.prepare import prepare_models
 from opscope.harness.prepare.allowance import Allowance
@@ -49,7 +50,7 @@ def test_what_is_handed_over_is_kept_until_a_source_changes(tmp_path: Path) -> N
     handed = handed_over(folder)
     assert [(s.name, s.shape, s.role) for s in handed.arguments] == [("x", (2, 3), "input")]
     assert handed.frontend.startswith("jax 0.")
-    assert {p.name for p in folder.iterdir()} == {"module.mlirbc", "arguments.json"}
+    assert {p.name for p in folder.iterdir()} == {"module.mlirbc", "arguments.json", DIGESTS}
     stamp = (folder / "module.mlirbc").stat().st_ino
     assert made(tmp_path) == folder
     assert (folder / "module.mlirbc").stat().st_ino == stamp

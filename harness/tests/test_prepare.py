@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from opscope.base.stored import DIGESTS
 from opscope.harness.cache import export_folder
 from opscope.harness.prepare.inputs import row_golden, row_inputs
 from opscope.harness.prepare.prepare_models import Request, merge, prepare, tasks
@@ -56,7 +57,14 @@ def test_export_folder_is_whole_and_used_again(cache: Path) -> None:
         "export", "split", "golden"]  # fmt: skip
     assert events[-1] == {"event": "done", "model": "mnist_mlp", "export_dir": header.export_dirs[0], "cached": False}
     folder = Path(header.export_dirs[0])
-    assert {p.name for p in folder.iterdir()} == {"module.mlirbc", "manifest.jsonl", "whole.json", "ops", "values"}
+    assert {p.name for p in folder.iterdir()} == {
+        "module.mlirbc",
+        "manifest.jsonl",
+        "whole.json",
+        "ops",
+        "values",
+        DIGESTS,
+    }
     assert header.module_ops["mnist_mlp"] == sum(len(r.uses) for r in rows) + header.structural["mnist_mlp"]
     for row in rows:
         assert len(row_inputs(row, folder)) == len(row.inputs)

@@ -23,6 +23,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from opscope.base.stored import checked
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.optest import RunContext
 from opscope.harness.record.records import OpRow, OpTest, Record, Source, Use
@@ -127,7 +128,7 @@ def write(
             "uses": tuple(Use(model=MODEL, path=use.path, location=use.location, framework_op=use.framework_op)
                           for use in row.uses[:1]) or (Use(model=MODEL, path="main/0"),),
         })  # fmt: skip
-        module = (origin.export_dir / (row.module or "")).read_bytes()
+        module = checked(origin.export_dir, row.module or "").read_bytes()
         (part / MODULE).write_bytes(module)
         (part / TEXT).write_text(bundle_texts.module_text(module), encoding="utf-8")
         repro = Repro(

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from opscope.base.children.inside import Parent
+from opscope.base.stored import checked
 from opscope.harness.prepare import golden
 from opscope.harness.prepare.inputs import row_inputs
 from opscope.harness.record.element_types import numpy_dtype, save
@@ -17,7 +18,7 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
     row, folder = OpRow.model_validate(request["row"]), Path(request["folder"])
     export_dir = Path(request["export_dir"])
     try:
-        module = (export_dir / (row.module or "")).read_bytes()
+        module = checked(export_dir, row.module or "").read_bytes()
         results = golden.compile_module(module, widen=True)(row_inputs(row, export_dir))
         paths = [folder / f"{row.op_id}-{index}.npy" for index in range(len(row.outputs))]
         for path, result, desc in zip(paths, results, row.outputs, strict=True):

@@ -22,6 +22,8 @@ def find(word: str, run_dir: Path | None, where: str) -> tuple[Path, StoredRun, 
     if run_dir is None:
         raise InputError(where, "a run that contains the op", "no run in .opscope/runs", "--run DIR")
     run = store.load_run(run_dir)
+    caches = dict.fromkeys(map(export_folder.cache_dir, (None, run.record.origin.options.get("cache_dir"))))
+    run = run._replace(header=export_folder.located(run.header, *caches))
     try:
         (op_id,) = find_op_ids(run.rows, [word], where)
     except InputError as error:

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from opscope.base.stored import checked
 from opscope.harness.lanes.lane import Lane, LaneConfig
 from opscope.harness.prepare.inputs import row_inputs
 from opscope.harness.prepare.mlir.variant import Form, read
@@ -91,7 +92,7 @@ class Lab:
     def original(self) -> Variant:
         """The failure as it was recorded."""
         row = self.repro.row
-        return Variant((self._folder / (row.module or "")).read_bytes(), tuple(row_inputs(row, self._folder)))
+        return Variant(checked(self._folder, row.module or "").read_bytes(), tuple(row_inputs(row, self._folder)))
 
     def try_all(self, variants: Sequence[Variant]) -> list[Tried | None]:
         """The outcome of each, as many at once as there are lanes. None for those that the time did not suffice for."""

@@ -88,12 +88,12 @@ def _write_run(folder: Path, night: Night, recorded: RecordedRun, models: Sequen
         run_id=run_id, models=tuple(models), backend=backend, arch=arch, started=night.started, outcome="complete",
         ended=night.started + timedelta(minutes=20 + 3 * len(models)), origin=_origin(night, recorded),
     )  # fmt: skip
-    write_run(run_dir, record)
     write_manifest(run_dir, header, rows)
     (run_dir / "journal" / "demo.jsonl").unlink(missing_ok=True)
     with Journal(run_dir, "demo") as journal:
         for test in tests:
             journal.append(test)
+    write_run(run_dir, record)  # last: it counts the lines of the journal
     join(run_dir, night.record(recorded))
     return run_dir
 

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from opscope.harness.record import history
 from opscope.harness.record.errors import InputError, closest
 from opscope.harness.record.stages import Status
-from opscope.harness.record.store import write_whole
+from opscope.harness.record.store import lines_of_journal, write_whole
 from opscope.reports.compare.night_views import is_night
 from opscope.reports.compare.outcomes import RunView
 from opscope.reports.database.schema import NIGHTS, RUNS
@@ -83,12 +83,11 @@ def kept_and_run(run_dir: Path) -> Mapping[str, int]:
     """Counts the ops of a run: `kept` verdicts that still hold, `ran`, and `not reached`."""
     counts = {"kept": 0, "ran": 0, "not reached": 0}
     newest: dict[tuple[str, str], dict[str, Any]] = {}
-    for path in sorted((run_dir / "journal").glob("*.jsonl")):
-        for line in path.read_text(encoding="utf-8").split("\n")[:-1]:
-            test = json.loads(line)
-            key = test["op_id"], test["backend"]
-            if key not in newest or test["attempt"] >= newest[key]["attempt"]:
-                newest[key] = test
+    for line in lines_of_journal(run_dir):
+        test = json.loads(line.text)
+        key = test["op_id"], test["backend"]
+        if key not in newest or test["attempt"] >= newest[key]["attempt"]:
+            newest[key] = test
     for test in newest.values():
         if test["status"] in (Status.NOT_RUN, Status.SKIPPED):
             counts["not reached"] += 1

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import platformdirs
 
-from opscope.base.atomic_write import write_whole
+from opscope.base import damage, stored
+from opscope.base.damage import Damaged
 
 VEGA_LITE = "6.4"
 """The version of Vega-Lite that Altair's specifications use (a test compares it with Altair's own constant)."""
@@ -29,14 +30,17 @@ def javascript() -> str:
     """Returns the JavaScript, safe inside a `<script>` element; it defines `window.vegaEmbed`."""
     path = cache_file()
     try:
-        text = path.read_text(encoding="utf-8")
+        text = stored.read_bytes(path).decode()
         with contextlib.suppress(OSError):
             os.utime(path)  # the files used most recently are removed last
         return text
+    except Damaged as error:
+        damage.say(f"{error.where}: damaged ({error.got}); it is assembled again")
     except OSError:
-        text = assemble()
+        pass
+    text = assemble()
     with contextlib.suppress(OSError):  # without the cache, only the next report is two seconds slower
-        write_whole(path, text)
+        stored.write_bytes(path, text.encode())
     return text
 
 

@@ -1,6 +1,6 @@
 """Keeps runs whose database could not be reached below .opscope/spool until a later publish delivers them.
 
-    .opscope/spool/<database>/<run id>/    run.json, manifest.jsonl, night.json and the journal, as in the run's folder
+    .opscope/spool/<database>/<run id>/    run.json, manifest.jsonl, whole.jsonl, night.json and the journal
 
 A copy of the records stands there, not a pointer: the run's folder may be gone when the database is back. Publishing is
 idempotent, so a run that arrived after all is only published again.
@@ -19,7 +19,7 @@ from opscope.base.results_folder import NAME, make_folder
 from opscope.base.time_limit import TimeIsUpError, time_limit
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import OpTest
-from opscope.harness.record.store import JOURNAL_DIR, MANIFEST_FILE, RUN_FILE, StoredRun, read_run
+from opscope.harness.record.store import JOURNAL_DIR, MANIFEST_FILE, RUN_FILE, WHOLE_FILE, StoredRun, read_run
 from opscope.reports.database.database import DatabaseAwayError, DatabaseRefusedError, parse_url, shown
 from opscope.reports.publish.publish import publish
 from opscope.reports.records.night_record import NIGHT_FILE
@@ -53,7 +53,7 @@ def keep(run_dir: Path, url: str, root: Path) -> Path:
     try:
         make_folder(temporary)
         (target.parent / "database").write_text(shown(parse_url(url)) + "\n", encoding="utf-8")
-        for name in (RUN_FILE, MANIFEST_FILE, NIGHT_FILE):
+        for name in (RUN_FILE, MANIFEST_FILE, WHOLE_FILE, NIGHT_FILE):
             if (run_dir / name).exists():
                 shutil.copyfile(run_dir / name, temporary / name)
         if (run_dir / JOURNAL_DIR).is_dir():

@@ -18,8 +18,10 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import Field, ValidationError, field_validator
 
+from opscope.base import stored
+from opscope.base.damage import Damaged
 from opscope.base.digest import json_digest
-from opscope.base.regular_file import read_text
+from opscope.base.regular_file import read_bytes
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import Record
 from opscope.harness.record.store import write_whole
@@ -108,7 +110,7 @@ def join(run_dir: Path, night: NightRecord, shard: int = 0) -> Path:
     if not 0 <= shard <= max(night.shards, 0):
         raise InputError("--shard", f"a number up to {night.shards}", str(shard), "the number of the shard, from 1")
     text = Membership(night=night, shard=shard).model_dump_json(indent=1) + "\n"
-    return write_whole(run_dir / NIGHT_FILE, text, "another --run-dir")
+    return write_whole(run_dir / NIGHT_FILE, stored.sealed(text))
 
 
 def membership(run_dir: Path) -> Membership | None:
@@ -130,9 +132,9 @@ def read_night(path: Path) -> NightRecord:
 
 def _read(path: Path, kind: Any) -> Any:
     try:
-        return kind.model_validate_json(read_text(path))
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "no text"
+        return kind.model_validate_json(stored.unsealed(read_bytes(path), where=path))
+    except (OSError, Damaged) as error:
+        reason = error.strerror if isinstance(error, OSError) else error.got
         raise InputError(str(path), "the file of a night", reason or "unreadable", "opscope publish RUN_DIR") from error
     except ValidationError as error:
         first = error.errors()[0]

@@ -23,7 +23,7 @@ from pydantic_core import PydanticUndefined
 from opscope.harness.record.field_types import LEAST, MOST, Matching
 from opscope.harness.record.records import SCHEMA_VERSION, ManifestHeader, OpRow, OpTest, Record
 from opscope.harness.record.stages import WORD, Stage
-from opscope.harness.record.store import header_of, lines_of_journal, lines_of_manifest, parse
+from opscope.harness.record.store import header_of, lines_of_journal, lines_of_manifest, parse, records_in
 from opscope.reports.records.columns import plain
 
 UNREAD = frozenset({"locations", "sources", "golden"})
@@ -36,17 +36,16 @@ def manifest(run_dir: Path) -> tuple[ManifestHeader, list[OpRow]]:
     """Reads the manifest of a run. Raises InputError if there is none or its schema is unknown."""
     lines = lines_of_manifest(run_dir)
     header = header_of(run_dir, next(lines))
-    return header, [_read(OpRow, line, where) for where, line in lines]
+    return header, list(records_in(lines, lambda where, line: _read(OpRow, line, where)))
 
 
 def journal(run_dir: Path) -> Iterator[OpTest]:
-    """Reads every attempt of a run at every op. Raises InputError for a line that is not a record."""
-    for where, line in lines_of_journal(run_dir):
-        yield _read(OpTest, line, where)
+    """Reads every attempt of a run at every op. Damage is reported and left out; raises InputError for a schema."""
+    return records_in(lines_of_journal(run_dir), lambda where, line: _read(OpTest, line, where))
 
 
-def _read(kind: type[R], line: str, where: str) -> R:
-    if "\\u0000" not in line:
+def _read(kind: type[R], line: bytes, where: str) -> R:
+    if b"\\u0000" not in line:
         try:
             record = decoder(kind).decode(line)
         except (msgspec.MsgspecError, RecursionError):

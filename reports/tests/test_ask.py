@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from opscope.base.tests.resealed import reseal
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.stages import Stage
 from opscope.reports.commands.ask import sql as command
@@ -126,7 +127,7 @@ def test_shapes_that_fail_beside_shapes_that_pass(tmp_path: Path) -> None:
     good, bad = Op(uses={"a": 1}), Op("compile_failed", uses={"a": 1}, error="not a multiple of 32")
     run_dir = night(tmp_path, 1, {"add": good, "add2": bad, "log": good})
     manifest = run_dir / "manifest.jsonl"
-    manifest.write_text(manifest.read_text().replace("stablehlo.add2", "stablehlo.add"))
+    reseal(manifest, lambda line: line.replace("stablehlo.add2", "stablehlo.add"))
     url = f"sqlite:///{tmp_path}/db.sqlite"
     publish(run_dir, url)
     assert ask(url, "shape_dependent").rows == (

@@ -13,6 +13,7 @@ from pathlib import Path
 import altair
 import pytest
 
+from opscope.base import stored
 from opscope.base.statuses import OTHER_STAGE
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import StageTime
@@ -160,8 +161,10 @@ def test_the_javascript_is_that_of_altairs_vega_lite(tmp_path: Path, monkeypatch
     assert not re.search(r"</script|<!--", text, re.IGNORECASE)
     monkeypatch.setenv("OPSCOPE_CACHE_DIR", str(tmp_path))
     vega.cache_file().parent.mkdir()
-    vega.cache_file().write_text("kept")
+    stored.write_bytes(vega.cache_file(), b"kept")
     assert vega.javascript() == "kept"
+    vega.cache_file().write_bytes(vega.cache_file().read_bytes()[:-1] + b"T")
+    assert vega.javascript() == text
 
 
 def test_a_run_without_a_single_result_still_has_a_page(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from opscope.base.tests.resealed import reseal
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import ModelFailure
 from opscope.harness.record.stages import ModelStatus
@@ -206,8 +207,10 @@ def test_backends_of_one_run_are_series_of_their_own(url: str, tmp_path: Path) -
     night_record = record(1, backends=("reference", "xla"))
     run = shard_run(tmp_path, night_record, 1, OPS, backend="reference,xla")
     journal = run / "journal" / "main.jsonl"
-    other = journal.read_text().replace('"backend":"reference"', '"backend":"xla"').replace("golden_failed", "success")
-    (run / "journal" / "xla.jsonl").write_text(other)
+    on_xla = ('"backend":"reference"', '"backend":"xla"')
+    reseal(
+        journal, lambda line: line.replace(*on_xla).replace("golden_failed", "success"), journal.parent / "xla.jsonl"
+    )
     publish(run, url)
     assert rows(url, "SELECT series, status FROM night_series ORDER BY series") == [
         (SERIES, "complete"), (SERIES.replace("reference", "xla"), "complete"),

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
+from opscope.base import stored
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import OpRow, OpTest
 from opscope.harness.record.store import load_attempts
@@ -44,6 +45,11 @@ def test_every_field_is_what_the_store_reads(tmp_path: Path) -> None:
     assert any("\\0" in str(test["error_message"]) for test in tests)  # a NUL, told by its escape
 
 
+def _sealed(body: str) -> bytes:
+    """A line with its digest, also if it is no JSON object any more."""
+    return stored.sealed(body if body.startswith("{") else f"{{{body}")
+
+
 @pytest.mark.parametrize(
     ("old", "new", "told"),
     [
@@ -52,13 +58,15 @@ def test_every_field_is_what_the_store_reads(tmp_path: Path) -> None:
         ('"status":"success"', '"status":"splendid"', "status: Input should be"),
         ('"shape":[1,64]', '"shape":"wide"', "inputs.0.shape: Input should be a valid tuple"),
         ('"schema_version":1', '"schema_version":2', "expected schema 1, got schema 2; try a newer opscope"),
-        ("{", "", "invalid JSON"),
+        ("{", "{{", "invalid JSON"),
     ],
 )
 def test_a_line_that_is_no_record_is_told_as_ever(tmp_path: Path, old: str, new: str, told: str) -> None:
     run_dir = make_run(tmp_path / "run")
     journal = next((run_dir / "journal").iterdir())
-    journal.write_text(journal.read_text().replace(old, new, 1))
+    lines = journal.read_text().splitlines()
+    body = stored.unsealed(lines[0].encode()).decode().replace(old, new, 1)
+    journal.write_bytes(b"\n".join([_sealed(body), *(line.encode() for line in lines[1:]), b""]))
     with pytest.raises(InputError, match=f"{journal.name}:1: .*{told}"):
         rows.read(run_dir)
 
