@@ -57,14 +57,8 @@ def test_export_folder_is_whole_and_used_again(cache: Path) -> None:
         "export", "split", "golden"]  # fmt: skip
     assert events[-1] == {"event": "done", "model": "mnist_mlp", "export_dir": header.export_dirs[0], "cached": False}
     folder = Path(header.export_dirs[0])
-    assert {p.name for p in folder.iterdir()} == {
-        "module.mlirbc",
-        "manifest.jsonl",
-        "whole.json",
-        "ops",
-        "values",
-        DIGESTS,
-    }
+    files = {"module.mlirbc", "manifest.jsonl", "whole.json", "ops", "values", DIGESTS}
+    assert {p.name for p in folder.iterdir()} == files
     assert header.module_ops["mnist_mlp"] == sum(len(r.uses) for r in rows) + header.structural["mnist_mlp"]
     for row in rows:
         assert len(row_inputs(row, folder)) == len(row.inputs)
