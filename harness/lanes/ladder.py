@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from opscope.base.damage import Damaged
-from opscope.base.stored import checked
+from opscope.base.stored import checked, gone
 from opscope.harness.backends.base import Backend, Declined, Job, StageCrashError, StageError, Target
 from opscope.harness.lanes import whole_model
 from opscope.harness.prepare.inputs import row_golden, row_inputs
@@ -143,6 +143,8 @@ def climb(
     except Declined as reason:
         return state.ended(Status.SKIPPED, f"{backend.name}: {reason}")
     except Exception as error:  # noqa: BLE001  every refusal of a stage is the op's verdict
+        if isinstance(error, OSError) and (damaged := gone(error, export_dir)) is not None:
+            raise damaged from None
         return state.failed(stage, error)
     if job.ran_on == "none":
         return state.ended(Status.STOPPED, f"{backend.name} computes nothing: there are no numbers to compare")
@@ -186,6 +188,8 @@ def _compared(state: _ClimbState, job: Job, export_dir: Path) -> OpTest:
     except Damaged:
         raise
     except Exception as error:  # noqa: BLE001  a result that cannot be compared is a wrong result
+        if isinstance(error, OSError) and (damaged := gone(error, export_dir)) is not None:
+            raise damaged from None
         return state.failed(Stage.COMPARE, error)
     measured = [check.pcc for check in checks if check.pcc is not None]
     numbers = {"results": tuple(checks), "pcc": min(measured, default=None)}

@@ -203,6 +203,8 @@ def checked(folder: Path, path: str) -> Path:
     """
     place, known = folder / path, marks(folder)
     if known is None:
+        if not place.exists():  # a folder that another process has just taken away, since it is damaged
+            raise Damaged(place, "no such file")
         return place
     mark = known.get(path)
     if mark is None:
@@ -221,6 +223,13 @@ def checked(folder: Path, path: str) -> Path:
         raise Damaged(place, "another content")
     _right[place] = version
     return place
+
+
+def gone(error: OSError, folder: Path) -> Damaged | None:
+    """Damage instead of an error about a file below a folder, which was taken away after it had been checked."""
+    name = str(error.filename or "")
+    below = isinstance(error, FileNotFoundError) and name.startswith(f"{folder}{os.sep}")
+    return Damaged(name, "no such file") if below else None
 
 
 def digests_of(folder: Path, paths: Iterable[str]) -> list[str] | None:

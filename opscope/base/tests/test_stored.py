@@ -144,3 +144,14 @@ def test_damage_is_said_once_and_counted_where_something_is_lost() -> None:
     assert damage.losses() == 101
     assert len(lines) < 30
     damage.forget()
+
+
+def test_a_folder_that_was_taken_away_is_damage_and_never_a_verdict(folder: Path) -> None:
+    folder.rename(folder.with_name(".gone"))
+    with pytest.raises(Damaged, match="no such file"):
+        stored.checked(folder, "module")
+    try:
+        (folder / "module").read_bytes()
+    except OSError as error:
+        assert "no such file" in str(stored.gone(error, folder))
+        assert stored.gone(error, folder.with_name("other")) is None
