@@ -8,6 +8,7 @@ from typing import Any
 
 from opscope.base.children.child import Child, Deadline
 from opscope.base.children.ending import ChildEnded
+from opscope.base.machine import memory_limit
 from opscope.harness.record.records import OpRow
 
 SECONDS = 120.0
@@ -37,13 +38,13 @@ class Evaluator:
     def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
         if self._child is not None and not self._child.wait(0):
             self.close()  # it ended since its last answer
-        self._child = self._child or Child("opscope.harness.triage.evaluator_child:serve")
+        self._child = self._child or Child("opscope.harness.triage.evaluator_child:serve", memory=memory_limit(None))
         self._child.send(request)
         try:
             return self._child.receive(Deadline(self._seconds))
         except ChildEnded:
             self.close()
-            return {"error": "XLA crashed on it, or took too long"}
+            return {"error": "XLA crashed on it, took too long or needed too much memory"}
 
     def close(self) -> None:
         """Ends the child."""

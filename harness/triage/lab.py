@@ -24,6 +24,7 @@ from opscope.harness.prepare.inputs import row_inputs
 from opscope.harness.prepare.mlir.variant import Form, read
 from opscope.harness.prepare.program import SingleOp
 from opscope.harness.prepare.split import split_module
+from opscope.harness.prepare.split_guard import split_bytes
 from opscope.harness.record.element_types import numpy_dtype, save
 from opscope.harness.record.errors import InputError
 from opscope.harness.record.records import OpRow, OpTest, Source, Use
@@ -90,9 +91,14 @@ class Lab:
         return time.monotonic() >= self._until
 
     def original(self) -> Variant:
-        """The failure as it was recorded."""
+        """The failure as it was recorded. Raises InputError if its module is none that the parser survives.
+
+        All other modules are made of this one here, so that only this one is read in a fork first.
+        """
         row = self.repro.row
-        return Variant(checked(self._folder, row.module or "").read_bytes(), tuple(row_inputs(row, self._folder)))
+        path = checked(self._folder, row.module or "")
+        split_bytes(path, max(self._until - time.monotonic(), 1.0))
+        return Variant(path.read_bytes(), tuple(row_inputs(row, self._folder)))
 
     def try_all(self, variants: Sequence[Variant]) -> list[Tried | None]:
         """The outcome of each, as many at once as there are lanes. None for those that the time did not suffice for."""
