@@ -78,6 +78,12 @@ def test_an_op_that_is_larger_than_the_chip() -> None:
 def test_harvested_rows() -> None:
     """2050 is rows 1 and 11: an e300, 8 rows left."""
     assert harvested_grid(CHIP, 2050) == Grid(8, 12)
+    for row in range(13):
+        if row in (1, 2, 3, 4, 5, 7, 8, 9, 10, 11):
+            assert harvested_grid(CHIP, 1 << row) == Grid(9, 12)
+        else:
+            with pytest.raises(CompilerInputError, match=f"expected rows 1-5 and 7-11, got {row} "):
+                harvested_grid(CHIP, 1 << row)
     for mask, row in ((1, 0), (64, 6), (1 << 12, 12)):
         with pytest.raises(CompilerInputError, match=rf"expected rows 1-5 and 7-11, got {row} \(mask {mask}\)"):
             harvested_grid(CHIP, mask)
