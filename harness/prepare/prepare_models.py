@@ -502,7 +502,10 @@ def _run_child(
     def check_op() -> None:
         nonlocal written, since
         with contextlib.suppress(FileNotFoundError):
-            last = journal.stat().st_mtime_ns
+            state = journal.stat()
+            last = state.st_mtime_ns
+            if not state.st_size:  # no op yet: XLA starts, which takes longer where the machine is busy
+                return
             if last != written:  # the file's time says whether it was written, not how long ago: clocks are set
                 written, since = last, time.monotonic()
             elif time.monotonic() - since > seconds:
