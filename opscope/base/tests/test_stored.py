@@ -150,8 +150,7 @@ def test_a_folder_that_was_taken_away_is_damage_and_never_a_verdict(folder: Path
     folder.rename(folder.with_name(".gone"))
     with pytest.raises(Damaged, match="no such file"):
         stored.checked(folder, "module")
-    try:
+    with pytest.raises(FileNotFoundError) as caught:
         (folder / "module").read_bytes()
-    except OSError as error:
-        assert "no such file" in str(stored.gone(error, folder))
-        assert stored.gone(error, folder.with_name("other")) is None
+    assert "no such file" in str(stored.gone(caught.value, folder))
+    assert stored.gone(caught.value, folder.with_name("other")) is None
