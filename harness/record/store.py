@@ -108,10 +108,10 @@ def artifact_dir(run_dir: Path, op_id: str) -> Path:
 def write_run(run_dir: Path, record: RunRecord) -> None:
     """Writes RUN/run.json, whole or not at all; once the run has ended, with the lines that it left. Raises InputError
     if the disk refuses it."""
-    text = record.model_dump_json(indent=1) + "\n"
+    text = record.model_dump_json(indent=1)
     if record.ended is not None:
         text = f'{{"{LINES}": {json.dumps(_line_counts(run_dir))},{text[1:]}'
-    write_whole(run_dir / RUN_FILE, stored.sealed(text))
+    write_whole(run_dir / RUN_FILE, stored.sealed(text) + b"\n")
 
 
 def _line_counts(run_dir: Path) -> dict[str, int]:
@@ -269,7 +269,7 @@ def read_run(run_dir: Path) -> RunRecord:
 def _run_file(run_dir: Path) -> tuple[bytes, dict[str, int]]:
     """The record in RUN/run.json as JSON, and how many lines each segment has; empty if the run has not ended."""
     path = run_dir / RUN_FILE
-    data = _bytes(path, "a run folder")
+    data = _bytes(path, "a run folder").removesuffix(b"\n")
     try:
         body = stored.unsealed(data, where=path)
     except damage.Damaged as error:
@@ -329,6 +329,7 @@ class Line(NamedTuple):
 
 def records_in(lines: Iterable[Line], read: Callable[[str, bytes], T]) -> Iterator[T]:
     """The records in some lines; a line without a digest that holds none is damaged. Raises InputError for a schema."""
+    told = False
     for where, text, verified in lines:
         try:
             record = read(where, text)
@@ -337,7 +338,8 @@ def records_in(lines: Iterable[Line], read: Callable[[str, bytes], T]) -> Iterat
                 raise
             damage.found(where, error.got)
             continue
-        if not verified:
+        if not (verified or told):
+            told = True
             segment = Path(where.rpartition(":")[0])
             unverified(segment.parent.parent if segment.parent.name == JOURNAL_DIR else segment.parent)
         yield record

@@ -109,8 +109,8 @@ def join(run_dir: Path, night: NightRecord, shard: int = 0) -> Path:
     """Adds the run in `run_dir` to `night` and returns the file written. Raises InputError for a wrong shard."""
     if not 0 <= shard <= max(night.shards, 0):
         raise InputError("--shard", f"a number up to {night.shards}", str(shard), "the number of the shard, from 1")
-    text = Membership(night=night, shard=shard).model_dump_json(indent=1) + "\n"
-    return write_whole(run_dir / NIGHT_FILE, stored.sealed(text))
+    text = Membership(night=night, shard=shard).model_dump_json(indent=1)
+    return write_whole(run_dir / NIGHT_FILE, stored.sealed(text) + b"\n")
 
 
 def membership(run_dir: Path) -> Membership | None:
@@ -132,7 +132,7 @@ def read_night(path: Path) -> NightRecord:
 
 def _read(path: Path, kind: Any) -> Any:
     try:
-        return kind.model_validate_json(stored.unsealed(read_bytes(path), where=path))
+        return kind.model_validate_json(stored.unsealed(read_bytes(path).removesuffix(b"\n"), where=path))
     except (OSError, Damaged) as error:
         reason = error.strerror if isinstance(error, OSError) else error.got
         raise InputError(str(path), "the file of a night", reason or "unreadable", "opscope publish RUN_DIR") from error
