@@ -217,3 +217,11 @@ def test_writing_is_whole_or_not_at_all(run):
     store.write_run(folder, record(outcome="complete"))
     assert [path.name for path in Path(folder).glob(".*")] == []
     assert store.read_run(folder).outcome == "complete"
+
+
+def test_of_two_records_of_one_attempt_the_later_counts(tmp_path: Path) -> None:
+    row = add_row(tmp_path, "op")
+    first, again = result(row), result(row, Status.RUN_FAILED)
+    higher = first.model_copy(update={"attempt": first.attempt + 1})
+    assert store.latest([first, again]) == [again]
+    assert store.latest([higher, again]) == store.latest([again, higher]) == [higher]
