@@ -64,9 +64,9 @@ def changed(path: Path, change: Callable[[Any], Any], line: int | None = None) -
         sealed = stored.is_sealed(lines[number].encode())
         if sealed:
             values.pop(next(iter(values)))
-        text = json.dumps(change(values)) + ("\n" if path.suffix == ".json" else "")
+        text = json.dumps(change(values))
         lines[number] = stored.sealed(text).decode() if sealed else text
-    path.write_text("\n".join(lines) + ("" if path.suffix == ".json" else "\n"))
+    path.write_text("\n".join(lines) + "\n")
 
 
 def own_stages(run_dir: Path) -> None:
