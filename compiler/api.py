@@ -169,6 +169,7 @@ def _repro_note(board: SystemDesc, options: CompileOptions) -> str:
     words += [f"--data-format {options.data_format}"] if options.data_format else []
     words += ["--unsupported-types fallback"] if options.unsupported_types == "fallback" else []
     words += [f"--optimization-level {options.optimization_level}"] if options.optimization_level else []
+    words += ["--math-approx"] if options.math_approx else []
     return f"stage {STAGES[2]} failed; to reproduce: opscope compile {' '.join(words)} FILE"
 
 

@@ -33,5 +33,7 @@ class CompileOptions:
     """One of `ARGUMENT_TYPES` per argument; empty: all are inputs."""
     amp_level: int = 0
     """Automatic mixed precision: 1 has products in block floats, 2 all other floats in 16 bits besides."""
+    math_approx: bool = False
+    """Whether functions may be the vector unit's approximations (tanh, sigmoid, gelu, exp)."""
     dump_dir: str | None = None
     """Folder for the IR after each stage."""

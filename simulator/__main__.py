@@ -18,7 +18,7 @@ import numpy as np
 from opscope.compiler.target.binary import BinaryError, read
 from opscope.compiler.target.formats import host_dtype
 from opscope.simulator.device import Device, Executable
-from opscope.simulator.errors import DeviceError
+from opscope.simulator.errors import DeviceError, OutOfMemory
 
 
 def _arguments(argv: list[str] | None) -> argparse.Namespace:
@@ -30,6 +30,14 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--outputs", type=Path, help=".npz to write")
     parser.add_argument("--board", help="board to simulate; default: the one that the program was compiled for")
     parser.add_argument("--per-core", action="store_true", help="make each result core by core, by the plan if any")
+    parser.add_argument("--exact-order", action="store_true", help="add products in the matrix unit's own order (slow)")
+    parser.add_argument("--stochastic-rounding", type=int, metavar="SEED", help="round results by random bits")
+    parser.add_argument(
+        "--memory-map",
+        type=Path,
+        metavar="STEM",
+        help="if it does not fit: write STEM.txt and STEM.svg, what lies where",
+    )
     parser.add_argument("--json", action="store_true", help="print the profile as JSON")
     return parser.parse_args(argv)
 
@@ -52,16 +60,32 @@ def _save(path: Path, outputs: list[np.ndarray]) -> None:
     np.savez(path, **named)
 
 
+def _write_map(stem: Path, error: OutOfMemory) -> None:
+    """Writes what lies where, as text and as a drawing; a disk that refuses is one more line on standard error."""
+    try:
+        stem.with_suffix(".txt").write_text(error.map.text(), encoding="utf-8")
+        stem.with_suffix(".svg").write_text(error.map.svg(), encoding="utf-8")
+    except OSError as refused:
+        print(f"simulator: {stem}: expected a place for files, got {refused.strerror}", file=sys.stderr)
+
+
 def main(argv: list[str] | None = None) -> int:
     """Runs the command. Returns 0, or 2 with one line on standard error if the device or a file gives an error."""
     args = _arguments(argv)
     try:
         data = args.binary.read_bytes()
-        device = Device(args.board or read(data).board)
+        device = Device(
+            args.board or read(data).board, exact_order=args.exact_order, stochastic_seed=args.stochastic_rounding
+        )
         executable = device.load(data)
         result = executable.run(load_arrays(args.inputs, executable), per_core=args.per_core)
         if args.outputs:
             _save(args.outputs, result.outputs)
+    except OutOfMemory as error:
+        if args.memory_map is not None:
+            _write_map(args.memory_map, error)
+        print(f"simulator: {error}", file=sys.stderr)
+        return 2
     except (DeviceError, BinaryError, ValueError, OSError, zipfile.BadZipFile) as error:
         print(f"simulator: {error}", file=sys.stderr)
         return 2

@@ -16,6 +16,7 @@ from opscope.compiler.target.plan import PlacedOp, Plan
 from opscope.compiler.target.program import ControlParams, Operation, Program, TensorDesc, programs_of
 from opscope.compiler.target.system_desc import Profile as CoreProfile
 from opscope.compiler.target.system_desc import SystemDesc, load_board
+from opscope.simulator.arithmetic import PLAIN, Arithmetic
 from opscope.simulator.errors import (
     BadBinary,
     BadInput,
@@ -54,9 +55,21 @@ class RunResult:
 class Device:
     """One card. Raises ValueError for an unknown board."""
 
-    def __init__(self, board: str = "n150", *, profile: str = "ttnn") -> None:
+    def __init__(
+        self,
+        board: str = "n150",
+        *,
+        profile: str = "ttnn",
+        exact_order: bool = False,
+        stochastic_seed: int | None = None,
+    ) -> None:
+        """`exact_order` adds products in the matrix unit's own order; `stochastic_seed` makes the packer round by
+        random bits (slower and other numbers; NumPy's bits, not the hardware's).
+        """
         self.system: SystemDesc = load_board(board)
         self.profile = self.system.profile(profile)
+        random = None if stochastic_seed is None else np.random.default_rng(stochastic_seed)
+        self.arithmetic = Arithmetic(self.system.arch, exact_order, random)
 
     @property
     def card_type(self) -> str:
@@ -140,7 +153,7 @@ class Executable:
     def scalar(self, name: str) -> Scalar:
         """Returns a body that a kernel applies to whole arrays."""
         if name not in self._scalars:
-            self._scalars[name] = Scalar(self.programs[name])
+            self._scalars[name] = Scalar(self.programs[name], self.device.arithmetic)
         return self._scalars[name]
 
     def run(
@@ -197,7 +210,7 @@ class Executable:
         run = _Run(self, cores, chip, observe)
         with np.errstate(all="ignore"):
             results = run.call(program, images)
-        outputs = [to_host(r, program.tensors[t]) for r, t in zip(results, program.outputs, strict=True)]
+            outputs = [to_host(r, program.tensors[t]) for r, t in zip(results, program.outputs, strict=True)]
         if len(self.programs) > 1:
             profile = self.summary(run.costs, run.predicates, run.once)
         return RunResult(outputs, profile)
@@ -221,7 +234,8 @@ class _Run:
         for number, (op, cost) in enumerate(zip(program.operations, self.executable.costs(program), strict=True)):
             if not isinstance(op.params, ControlParams):
                 self.costs.append(cost)
-            results = execute(op, program, values, self.cores, self.bodies(op, cost), placed.get(number), self.chip)
+            bodies, arithmetic = self.bodies(op, cost), self.executable.device.arithmetic
+            results = execute(op, program, values, self.cores, bodies, placed.get(number), self.chip, arithmetic)
             for tensor, image in zip(op.outputs, results, strict=True):
                 values[tensor] = image
             if self.observe is not None:
@@ -286,6 +300,7 @@ def execute(
     bodies: tuple[Body, ...] = (),
     placed: PlacedOp | None = None,
     chip: Chip | None = None,
+    arithmetic: Arithmetic = PLAIN,
 ) -> Images:
     """Executes one operation and returns the images of its results.
 
@@ -300,6 +315,7 @@ def execute(
         tuple(program.tensors[t] for t in op.outputs),
         bodies,
         replace(chip or Chip(), at=where),
+        arithmetic,
     )
     kernel = KERNELS[op.kernel]
     images = [_value(values, t, where) for t in op.inputs]
@@ -323,7 +339,8 @@ def execute(
         moved = kernel.unit in MOVING and all(d.data_format == desc.data_format for d in source)
         moved |= kernel.unit in ("control", "host")
         dst = "Float32" if kernel.unit in MOVING else op.numerics.dst_format
-        packed.append(pack(value, desc, moved=moved, dst_format=dst))
+        rounds = kernel.rounds and not (op.numerics.math_approx and kernel.unit == "sfpu")
+        packed.append(pack(value, desc, moved=moved, dst_format=dst, rounds=rounds, arithmetic=arithmetic))
     return packed
 
 

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from opscope.compiler.target.memory_map import MemoryMap
+
 
 class DeviceError(Exception):
     """A device could not load or run a program."""
@@ -44,9 +46,12 @@ class MeshError(DeviceError):
 class OutOfMemory(DeviceError):
     """A buffer does not fit. Sizes in bytes per bank: a DRAM channel, or one core's L1."""
 
-    def __init__(self, where: str, buffer_type: str, needed: int, free: int) -> None:
-        self.buffer_type, self.needed, self.free = buffer_type, needed, free
+    def __init__(self, where: str, memory: MemoryMap, free: int | None = None) -> None:
+        """`free`: the most that would fit; by default the largest gap."""
+        self.map = memory
+        self.buffer_type, self.needed = memory.buffer_type, memory.wanted.size
+        self.free = memory.largest_gap if free is None else free
         super().__init__(
-            f"{where}: expected at most {free:,} bytes of {buffer_type} per bank, got {needed:,}; "
+            f"{where}: expected at most {self.free:,} bytes of {self.buffer_type} per bank, got {self.needed:,}; "
             "try a smaller tensor, a narrower data format or another buffer type"
         )

@@ -10,7 +10,8 @@ import numpy as np
 
 from opscope.compiler.target.formats import FORMATS, host_dtype
 from opscope.compiler.target.program import TensorDesc
-from opscope.compiler.target.rounding import quantise
+from opscope.compiler.target.rounding import host_rounded, quantise, sfpu_stored
+from opscope.simulator.arithmetic import PLAIN, Arithmetic
 
 
 def from_host(array: np.ndarray, desc: TensorDesc) -> np.ndarray:
@@ -29,7 +30,7 @@ def from_host(array: np.ndarray, desc: TensorDesc) -> np.ndarray:
         else:
             image = array.astype(np.float32)
         if _lossy(desc):
-            image = quantise(image, fmt)
+            image = host_rounded(image, fmt)
         return image.reshape(desc.shape)
     return array.astype(fmt.image, copy=False).reshape(desc.shape)
 
@@ -43,11 +44,20 @@ def to_host(image: np.ndarray, desc: TensorDesc) -> np.ndarray:
     return np.ascontiguousarray(image).astype(dtype).reshape(desc.shape)
 
 
-def pack(value: np.ndarray, desc: TensorDesc, *, moved: bool = False, dst_format: str = "Float32") -> np.ndarray:
+def pack(
+    value: np.ndarray,
+    desc: TensorDesc,
+    *,
+    moved: bool = False,
+    dst_format: str = "Float32",
+    rounds: bool = True,
+    arithmetic: Arithmetic = PLAIN,
+) -> np.ndarray:
     """Returns the image of a kernel's result in its tensor's data format.
 
     `moved`: the bits come from a tensor of the same format and stay as they are. `dst_format`: the format of the
-    register that a computed float passes first. Integers wrap to the element type's own width; booleans are 0 or 1.
+    register that a computed float passes first; `rounds`: whether it is rounded on its way there, or cut by SFPSTORE.
+    What the host makes, it rounds its own way. Integers wrap to the element type's own width; booleans are 0 or 1.
     """
     fmt = FORMATS[desc.data_format]
     if fmt.kind == "host":
@@ -56,12 +66,19 @@ def pack(value: np.ndarray, desc: TensorDesc, *, moved: bool = False, dst_format
         image = np.asarray(value, dtype=np.float32)
         if moved:
             return image
-        if dst_format in ("Float16", "Float16_b") and fmt.name != dst_format:
-            image = quantise(image, dst_format)
-        return quantise(image, fmt)
+        if desc.buffer_type == "system_memory":
+            return host_rounded(image, fmt)
+        if dst_format in ("Float16", "Float16_b") and (not rounds or fmt.name != dst_format):
+            image = quantise(image, dst_format) if rounds else sfpu_stored(image, dst_format)
+        return arithmetic.result(image) if fmt.name == "Float32" else quantise(image, fmt, *_mode(arithmetic))
     if desc.element_type == "i1":
         return (np.asarray(value) != 0).astype(fmt.image)
     return np.asarray(value).astype(host_dtype(desc.element_type), copy=False).astype(fmt.image, copy=False)
+
+
+def _mode(arithmetic: Arithmetic) -> tuple[str, np.random.Generator | None]:
+    """How the packer rounds, and by which random bits."""
+    return ("away", None) if arithmetic.random is None else ("stochastic", arithmetic.random)
 
 
 def _lossy(desc: TensorDesc) -> bool:

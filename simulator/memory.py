@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from opscope.compiler.target.allocation import Bank, bank_bytes
+import numpy as np
+
+from opscope.compiler.target.allocation import Banks, Buffer, l1_of, map_of, shares
 from opscope.compiler.target.formats import FORMATS
-from opscope.compiler.target.program import ControlParams, Operation, Program
+from opscope.compiler.target.program import ControlParams, Operation, Program, TensorDesc
 from opscope.compiler.target.system_desc import Profile
 from opscope.simulator.errors import OutOfMemory
 from opscope.simulator.kernels.registry import KERNELS, Call
@@ -27,7 +29,7 @@ class MemoryPlan:
     """Peaks of a program, per bank and in all. Bytes."""
 
     l1_peak: int
-    """Per core: L1 tensors and the running kernel's circular buffers."""
+    """Per core, of the fullest: L1 tensors and the running kernel's circular buffers."""
     dram_peak: int
     """Over all channels."""
     addresses: dict[int, tuple[str, int]]
@@ -51,20 +53,21 @@ class _Allocator:
 
     def __init__(self, profile: Profile, programs: Mapping[str, Program]) -> None:
         self.profile, self.programs = profile, programs
-        self.banks = {"dram": Bank("dram", profile.dram_usable), "l1": Bank("l1", profile.l1_usable)}
+        self.banks = {"dram": Banks("dram", profile.dram_usable), "l1": l1_of(profile)}
         self.l1_peak = 0
 
     def run(self, program: Program, called: bool = False) -> dict[int, tuple[str, int]]:
         """Allocates a program's tensors and returns their addresses. Inputs of a called program are its caller's."""
         addresses: dict[int, tuple[str, int]] = {}
-        live: dict[int, tuple[str, int]] = {}
+        live: dict[int, tuple[str, Buffer]] = {}
         for tensor in program.inputs if not called else ():
-            _place(tensor, program, self.profile, self.banks, live, f"input {tensor}")
+            self.place(live, tensor, program.tensors[tensor], f"input {tensor}")
         for op in program.operations:
             where = f"{op.kernel} ({op.location})" if op.location else op.kernel
             for tensor in op.outputs:
-                _place(tensor, program, self.profile, self.banks, live, where)
-            addresses |= live
+                self.place(live, tensor, program.tensors[tensor], where)
+                if tensor in live:
+                    addresses[tensor] = (live[tensor][0], live[tensor][1].address)
             self.kernel(op, program, where)
             if isinstance(op.params, ControlParams):
                 for name in op.params.programs:
@@ -75,6 +78,17 @@ class _Allocator:
         for tensor in list(live) if called else ():
             self.free(live, tensor)
         return addresses
+
+    def place(self, live: dict[int, tuple[str, Buffer]], tensor: int, desc: TensorDesc, where: str) -> None:
+        """Allocates a tensor on the device, if it is not there yet. Raises OutOfMemory."""
+        if desc.buffer_type == "system_memory" or tensor in live:
+            return
+        banks, sizes = self.banks[desc.buffer_type], shares(desc, self.profile)
+        what = f"tensor {tensor}, {desc.data_format} {'x'.join(map(str, desc.shape)) or 'scalar'}"
+        buffer = banks.fit(sizes, what, where)
+        if buffer is None:
+            raise OutOfMemory(where, map_of(banks, self.profile, sizes, what, where))
+        live[tensor] = (desc.buffer_type, buffer)
 
     def kernel(self, op: Operation, program: Program, where: str) -> None:
         """Checks that a kernel's circular buffers fit beside the tensors in L1."""
@@ -89,33 +103,17 @@ class _Allocator:
             buffers = circular_buffer_bytes(call, op.kernel, self.profile)
         tensors = self.banks["l1"].in_use
         if tensors + buffers > self.profile.l1_usable:
-            raise OutOfMemory(f"{where}: circular buffers", "l1", buffers, self.profile.l1_usable - tensors)
+            sizes = np.full(self.profile.cores, buffers)
+            what = map_of(self.banks["l1"], self.profile, sizes, "circular buffers", where)
+            raise OutOfMemory(f"{where}: circular buffers", what, self.profile.l1_usable - tensors)
         self.l1_peak = max(self.l1_peak, tensors + buffers)
 
-    def free(self, live: dict[int, tuple[str, int]], tensor: int) -> None:
+    def free(self, live: dict[int, tuple[str, Buffer]], tensor: int) -> None:
         """Frees a tensor's buffer."""
         if tensor in live:
-            kind, address = live.pop(tensor)
-            self.banks[kind].free(address)
+            kind, buffer = live.pop(tensor)
+            self.banks[kind].free(buffer)
 
 
 _NO_CORES = frozenset({"to_device", "from_device", "deallocate", "if", "case", "while", "host_op", "load_cached"})
 """Kernels that no core runs: the host's DMA does their work, or there is none."""
-
-
-def _place(
-    tensor: int,
-    program: Program,
-    profile: Profile,
-    banks: dict[str, Bank],
-    live: dict[int, tuple[str, int]],
-    where: str,
-) -> None:
-    desc = program.tensors[tensor]
-    if desc.buffer_type == "system_memory" or tensor in live:
-        return
-    bank, size = banks[desc.buffer_type], bank_bytes(desc, profile)
-    address = bank.fit(size)
-    if address is None:
-        raise OutOfMemory(where, desc.buffer_type, size, bank.largest_gap())
-    live[tensor] = (desc.buffer_type, address)

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from opscope.compiler.target.allocation import Banks, Buffer, map_of
 from opscope.compiler.target.plan import PIPE_RESERVE, PlacedOp, Plan
 from opscope.compiler.target.program import Program, SliceParams, SparseMatmulParams
 from opscope.compiler.target.system_desc import SystemDesc
@@ -64,7 +65,15 @@ def allocate(op: PlacedOp, system: SystemDesc, pipe_reserve: int = PIPE_RESERVE)
         allocations.append(address)
         address += -(-buffer.bytes // profile.l1_alignment) * profile.l1_alignment
     if address > profile.l1_bytes:
-        raise OutOfMemory(f"plan: {op.name}", "l1", address - base, profile.l1_bytes - base)
+        where, regions = f"plan: {op.name}", (("firmware and pipes", base),)
+        profile = dataclasses.replace(profile, l1_unreserved_base=base, l1_regions=regions)
+        banks = Banks("l1", profile.l1_usable)
+        banks.buffers += [
+            Buffer(at - base, np.array([b.bytes]), f"{b.role} {b.operand}, {b.data_format}, {b.tiles} tiles", where)
+            for at, b in zip(allocations, op.buffers, strict=True)
+        ]
+        wanted = np.array([address - base])
+        raise OutOfMemory(where, map_of(banks, profile, wanted, "all its buffers", where), profile.l1_usable)
     return tuple(allocations)
 
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from opscope.compiler.target.program import ConstantParams, EltwiseParams, FullParams, Operation, Program
+from opscope.simulator.arithmetic import PLAIN, Arithmetic
 from opscope.simulator.images import pack
 from opscope.simulator.kernels.registry import KERNELS, Call, Images, Kernel
 
@@ -24,9 +25,9 @@ def applies_to_scalars(op: Operation) -> bool:
 class Scalar:
     """A scalar program, ready to be applied. Raises KeyError for a kernel that the device has not."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, arithmetic: Arithmetic = PLAIN) -> None:
         self.program = program
-        self.steps = [_step(op, program) for op in program.operations]
+        self.steps = [_step(op, program, arithmetic) for op in program.operations]
 
     def __call__(self, *images: np.ndarray) -> Images:
         """Returns the images of the results; every argument is a scalar or has the shape of the whole array."""
@@ -36,13 +37,14 @@ class Scalar:
         return [values[t] for t in self.program.outputs]
 
 
-def _step(op: Operation, program: Program) -> Callable[[Images], np.ndarray]:
+def _step(op: Operation, program: Program, arithmetic: Arithmetic) -> Callable[[Images], np.ndarray]:
     kernel: Kernel = KERNELS[op.kernel]
     call = Call(
         op.params,
         op.numerics,
         tuple(program.tensors[t] for t in op.inputs),
         tuple(program.tensors[t] for t in op.outputs),
+        arithmetic=arithmetic,
     )
     desc = call.outputs[0]
     moved = kernel.unit == "move" and all(d.data_format == desc.data_format for d in call.inputs[:1])
@@ -52,8 +54,10 @@ def _step(op: Operation, program: Program) -> Callable[[Images], np.ndarray]:
         if op.kernel == "bitcast_convert":
             # Its result's shape is declared; here it is its operand's.
             shaped = _shaped(call, images[0].shape)
-            return pack(np.asarray(kernel.function(images, shaped)), shaped.outputs[0], moved=moved, dst_format=dst)
-        return pack(np.asarray(kernel.function(images, call)), desc, moved=moved, dst_format=dst)
+            value = np.asarray(kernel.function(images, shaped))
+            return pack(value, shaped.outputs[0], moved=moved, dst_format=dst, arithmetic=arithmetic)
+        value = np.asarray(kernel.function(images, call))
+        return pack(value, desc, moved=moved, dst_format=dst, rounds=kernel.rounds, arithmetic=arithmetic)
 
     return run
 

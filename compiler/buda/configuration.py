@@ -24,10 +24,11 @@ from opscope.compiler.buda.fuse_ops import fuse_ops
 from opscope.compiler.buda.graph import FIDELITIES, BudaGraph
 from opscope.compiler.buda.mixed_precision import LEVELS, mixed_precision
 from opscope.compiler.buda.placer.dram import PICKERS
-from opscope.compiler.buda.placer.epochs import HARVESTABLE_ROWS, PlacerOptions
+from opscope.compiler.buda.placer.epochs import PlacerOptions
 from opscope.compiler.buda.planner import BudaPlan, budget_of, plan
 from opscope.compiler.errors import CompilerInputError
 from opscope.compiler.target.formats import number_format
+from opscope.compiler.target.system_desc import HARVESTABLE_ROWS
 
 CHIP_ORDERS = ("MMIO_LAST", "SNAKE")
 DEVICE_CONFIGS: dict[str, tuple[str, int]] = {

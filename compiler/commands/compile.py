@@ -59,6 +59,11 @@ class InputProblem(click.ClickException):
     help="Mixed precision: 0: none; 1: products in Bfp8_b; 2: products in Bfp8, everything else in Float16.",
 )
 @click.option(
+    "--math-approx",
+    is_flag=True,
+    help="Compute tanh, sigmoid, gelu and exp by the vector unit's approximations (tt-mlir: math-approx-mode).",
+)
+@click.option(
     "--argument-types",
     help="input, parameter or constant for each argument; values that depend on no input are computed once.",
 )
@@ -80,6 +85,7 @@ def compile_command(
     unsupported_types: str,
     optimization_level: str,
     amp_level: str,
+    math_approx: bool,
     argument_types: str | None,
     output: Path | None,
     dump_ir: Path | None,
@@ -100,11 +106,12 @@ def compile_command(
         optimization_level=int(optimization_level),
         amp_level=int(amp_level),
         argument_types=tuple(argument_types.split(",")) if argument_types else (),
+        math_approx=math_approx,
         dump_dir=str(dump_ir) if dump_ir else None,
     )
     try:
         api.vet(module)
-        ir = api.stablehlo_to_ttir(module, options)
+        ir = api.stablehlo_to_ttir(module, options, system_desc)
         if target != "ttir":
             ir = api.ttir_to_ttnn(ir, system_desc, options)
         if target == "flatbuffer":

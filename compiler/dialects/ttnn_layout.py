@@ -108,29 +108,38 @@ class MemoryConfigAttr(ParametrizedAttribute):
 
 @irdl_attr_definition
 class ComputeConfigAttr(ParametrizedAttribute):
-    """How a kernel computes: `#ttnn.device_compute_kernel_config<math_fidelity = hifi4, fp32_dest_acc_en = true>`."""
+    """How a kernel computes: `#ttnn.device_compute_kernel_config<math_fidelity = hifi4, fp32_dest_acc_en = true>`.
+
+    `math_approx_mode = true` stands between the two where functions are approximate.
+    """
 
     name = "ttnn.device_compute_kernel_config"
     math_fidelity: StringAttr
     fp32_dest_acc_en: StringAttr
+    math_approx_mode: StringAttr
 
     def print_parameters(self, printer: Printer) -> None:
         """Prints both fields."""
         fidelity, dest = self.math_fidelity.data, self.fp32_dest_acc_en.data
-        printer.print_string(f"<math_fidelity = {fidelity}, fp32_dest_acc_en = {dest}>")
+        approx = "math_approx_mode = true, " if self.math_approx_mode.data == "true" else ""
+        printer.print_string(f"<math_fidelity = {fidelity}, {approx}fp32_dest_acc_en = {dest}>")
 
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
         """Parses what `print_parameters` prints."""
         with parser.in_angle_brackets():
-            values = []
-            for i, key in enumerate(("math_fidelity", "fp32_dest_acc_en")):
-                if i:
-                    parser.parse_punctuation(",")
-                parser.parse_keyword(key)
+            parser.parse_keyword("math_fidelity")
+            parser.parse_punctuation("=")
+            fidelity = StringAttr(parser.parse_identifier())
+            parser.parse_punctuation(",")
+            approx = StringAttr("false")
+            if parser.parse_optional_keyword("math_approx_mode") is not None:
                 parser.parse_punctuation("=")
-                values.append(StringAttr(parser.parse_identifier()))
-            return values
+                approx = StringAttr(parser.parse_identifier())
+                parser.parse_punctuation(",")
+            parser.parse_keyword("fp32_dest_acc_en")
+            parser.parse_punctuation("=")
+            return [fidelity, StringAttr(parser.parse_identifier()), approx]
 
 
 @irdl_attr_definition

@@ -28,6 +28,8 @@ class TtnnComputeConfig(ModulePass):
     name = "ttnn-compute-config"
     board: str = "n150"
     math_fidelity: str = "HiFi4"
+    math_approx_mode: bool = False
+    """Whether functions are computed by the vector unit's approximations, where it has one (tt-mlir's option)."""
     fewest_phases: bool = False
     """Whether products whose operands have few bits use only the phases that they need: the same result, faster."""
 
@@ -40,7 +42,11 @@ class TtnnComputeConfig(ModulePass):
             )
         wide_dst = board(self.board).has_fp32_dst
         configs = {
-            (wide, name): layout.ComputeConfigAttr(StringAttr(name), StringAttr("true" if wide else "false"))
+            (wide, name): layout.ComputeConfigAttr(
+                StringAttr(name),
+                StringAttr("true" if wide else "false"),
+                StringAttr("true" if self.math_approx_mode else "false"),
+            )
             for wide in (True, False)
             for name in FIDELITIES
         }

@@ -24,7 +24,7 @@ from opscope.compiler.dialects.from_row import RowOp
 from opscope.compiler.ir.functions import functions, kind_of
 from opscope.compiler.ops.shapes import shape_of
 from opscope.compiler.passes.ttir_to_ttnn import board
-from opscope.compiler.target.allocation import Bank, bank_bytes, tile_matrix
+from opscope.compiler.target.allocation import Buffer, l1_of, shares, tile_matrix
 from opscope.compiler.target.formats import FORMATS
 from opscope.compiler.target.system_desc import Profile
 from opscope.compiler.translations.ttnn_to_flatbuffer import describe
@@ -74,8 +74,8 @@ class _Chooser:
 
     def __init__(self, block: Block, profile: Profile, room: int) -> None:
         self.block, self.profile = block, profile
-        self.bank = Bank("l1", max(room, 0))
-        self.addresses: dict[SSAValue, int] = {}
+        self.banks = l1_of(profile, max(room, 0))
+        self.buffers: dict[SSAValue, Buffer] = {}
         self.last = {value: op for op in block.ops for value in (*op.results, *op.operands)}
         """Value -> the op that reads it last, or the op that makes it if it is never read."""
 
@@ -87,8 +87,8 @@ class _Chooser:
                     if self.may_move(value):
                         self.place(op, value)
             for value in {*op.operands, *op.results}:
-                if value in self.addresses and self.last[value] is op:
-                    self.bank.free(self.addresses.pop(value))
+                if value in self.buffers and self.last[value] is op:
+                    self.banks.free(self.buffers.pop(value))
 
     def may_move(self, value: SSAValue) -> bool:
         """Whether a value is in DRAM and only kernels of this function read it."""
@@ -107,8 +107,8 @@ class _Chooser:
         assert isinstance(kind, TensorType)
         for spread, grid in self.spread_choices(op, shape):
             held = replace(in_dram, buffer_type="l1", memory_layout=spread, grid=grid)
-            address = self.bank.fit(bank_bytes(held, self.profile))
-            if address is None:
+            buffer = self.banks.fit(shares(held, self.profile))
+            if buffer is None:
                 continue
             if spread == "interleaved":
                 new = layout.tile_layout(shape, old.data_type, "l1")
@@ -116,7 +116,7 @@ class _Chooser:
                 new = layout.sharded_layout(shape, old.data_type, spread, grid)
             moved = Rewriter.replace_value_with_new_type(value, TensorType(kind.element_type, shape, new))
             self.last[moved] = self.last.pop(value)
-            self.addresses[moved] = address
+            self.buffers[moved] = buffer
             op.properties["memory_config"] = layout.MemoryConfigAttr(
                 layout.BufferTypeAttr.of("l1"), layout.TensorMemoryLayoutAttr.of(spread)
             )

@@ -76,7 +76,10 @@ def ttnn_passes(board: str, options: CompileOptions, runs: dict[str, bool] | Non
         *((TtnnMixedPrecision(level=options.amp_level),) if options.amp_level else ()),
         TtnnWorkaround(),
         TtnnComputeConfig(
-            board=board, math_fidelity=options.math_fidelity, fewest_phases=options.optimization_level > 0
+            board=board,
+            math_fidelity=options.math_fidelity,
+            math_approx_mode=options.math_approx,
+            fewest_phases=options.optimization_level > 0,
         ),
         *((TtnnOptimizer(board=board),) if options.optimization_level > 1 else ()),
         TtnnDeallocate(),

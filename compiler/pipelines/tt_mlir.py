@@ -25,6 +25,7 @@ FIXED: dict[str, tuple[str, ...]] = {
 }
 """Options of the backend pipeline that have no choice here -> what may be given."""
 BOARD, FIDELITY, FORMAT = "mock-system-desc-arch", "compute-cfg-math-fidelity", "data-format"
+APPROX = "compute-cfg-math-approx-mode"
 LEVEL, TYPES = "optimization-level", "argument-types"
 OPTIMIZER, MEMORY = "enable-optimizer", "memory-layout-analysis-enabled"
 LEVEL_OF = {OPTIMIZER: 1, MEMORY: 2}
@@ -37,7 +38,7 @@ SWITCHES: dict[str, tuple[str, ...]] = {
     "enable-remove-dead-values": ("dce",),
 }
 """Options that add passes, or leave them out, whatever the level says."""
-CHOICES = (BOARD, FIDELITY, FORMAT, LEVEL, TYPES, OPTIMIZER, MEMORY, *SWITCHES)
+CHOICES = (BOARD, FIDELITY, APPROX, FORMAT, LEVEL, TYPES, OPTIMIZER, MEMORY, *SWITCHES)
 """Options that choose something; `data-format` is ours."""
 
 
@@ -55,7 +56,9 @@ def backend_options(spec: ArgSpec) -> tuple[str, CompileOptions, dict[str, bool]
             expected = " or ".join(word or "nothing" for word in FIXED[name])
             hint = f"; try {BOARD}" if name == "system-desc-path" else ""
             raise CompilerInputError(f"{spec.name}: {name}: expected {expected}, got {value!r}{hint}")
-    flags = {name: _flag(spec.name, name, values[name]) for name in (OPTIMIZER, MEMORY, *SWITCHES) if name in values}
+    flags = {
+        name: _flag(spec.name, name, values[name]) for name in (OPTIMIZER, MEMORY, APPROX, *SWITCHES) if name in values
+    }
     older = flags.get(OPTIMIZER, False) + (flags.get(OPTIMIZER, False) and flags.get(MEMORY, False))
     level = values.get(LEVEL, str(older))
     if level not in map(str, OPTIMIZATION_LEVELS):
@@ -70,6 +73,7 @@ def backend_options(spec: ArgSpec) -> tuple[str, CompileOptions, dict[str, bool]
         values.get(FIDELITY, "HiFi4"),
         optimization_level=int(level),
         argument_types=tuple(types.split(",")) if types else (),
+        math_approx=flags.get(APPROX, False),
     )
     runs = {pass_name: flags[name] for name, passes in SWITCHES.items() if name in flags for pass_name in passes}
     return values.get(BOARD, "n150"), options, runs

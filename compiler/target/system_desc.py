@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,15 @@ class Profile:
     l1_alignment: int
     dram_alignment: int
     tile_header_bytes: int
+    l1_banks: int = 16
+    """Banks of SRAM of which one L1 is made (tt-isa-documentation, L1.md)."""
+    l1_regions: tuple[tuple[str, int], ...] = ()
+    """What the addresses below `l1_unreserved_base` are for: name and bytes, in order."""
+
+    @property
+    def l1_bank_bytes(self) -> int:
+        """Bytes of one of its banks."""
+        return self.l1_bytes // self.l1_banks
 
     @property
     def l1_usable(self) -> int:
@@ -95,13 +104,66 @@ def boards() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in BOARDS.glob("*.yaml")))
 
 
+HARVESTABLE_ROWS = (1, 2, 3, 4, 5, 7, 8, 9, 10, 11)
+"""Physical NoC rows that hold cores; bit 1 << row of a harvest mask switches one off (tt-umd, tt-buda)."""
+_MASK = "-harvested-"
+
+
+def rows_of_mask(mask: int) -> tuple[int, ...]:
+    """The rows of cores, counted from 0, that a harvest mask names. Raises ValueError for a row without cores."""
+    rows = [bit for bit in range(mask.bit_length()) if mask >> bit & 1]
+    for row in rows:
+        if row not in HARVESTABLE_ROWS:
+            raise ValueError(f"harvested rows: expected rows 1-5 and 7-11, got {row} (mask {mask})")
+    return tuple(HARVESTABLE_ROWS.index(row) for row in rows)
+
+
+def harvested(board: SystemDesc, mask: int) -> SystemDesc:
+    """`board` with just the rows of a mask switched off, in both profiles; its name says so.
+
+    Grayskull loses these rows; on Wormhole and Blackhole, whose NoC translates coordinates, the last rows go
+    (tt-buda). Both profiles keep the rows that they set aside for themselves, such as TTNN's dispatch.
+    Raises ValueError for a row without cores, or if none would be left.
+    """
+    named = rows_of_mask(mask)
+    count = len(named)
+    rows = named if board.arch == "grayskull" else tuple(range(board.physical_grid[0]))[-count:] if count else ()
+    ttnn = board.ttnn.grid[0] + len(board.harvested_rows) - count
+    left = min(ttnn, board.buda.grid[0] - count)
+    if left < 1:
+        raise ValueError(f"harvested rows: expected fewer than {count + left}, got {count} (mask {mask})")
+    return replace(
+        board,
+        board=f"{board.board}{_MASK}{mask}",
+        harvested_rows=rows,
+        ttnn=replace(board.ttnn, grid=(ttnn, board.ttnn.grid[1])),
+        buda=replace(board.buda, grid=(board.buda.grid[0] - count, board.buda.grid[1])),
+    )
+
+
+def _split_mask(name: str) -> tuple[str, int | None]:
+    """The board's own name and the harvest mask after it, if there is one. Raises ValueError if that is no number."""
+    own, found, mask = name.lower().partition(_MASK)
+    if not found:
+        return own, None
+    try:
+        return own, int(mask, 0)
+    except ValueError:
+        raise ValueError(f"arch: expected a harvest mask after {_MASK}, got {mask!r}; try {own}{_MASK}2050") from None
+
+
 def resolve_arch(name: str) -> str:
-    """The board meant by `name`, a board or an arch. Raises ValueError with the closest names."""
-    key = _ARCH_ALIASES.get(name.lower(), name.lower())
+    """The board meant by `name`, a board or an arch, perhaps with a harvest mask (`n150-harvested-2052`).
+
+    Raises ValueError with the closest names.
+    """
+    own, mask = _split_mask(name)
+    key = _ARCH_ALIASES.get(own, own)
+    suffix = "" if mask is None else f"{_MASK}{mask}"
     if key in boards():
-        return key
+        return key + suffix
     if key in DEFAULT_BOARD:
-        return DEFAULT_BOARD[key]
+        return DEFAULT_BOARD[key] + suffix
     known = [*boards(), *DEFAULT_BOARD]
     near = difflib.get_close_matches(key, known, n=3, cutoff=0.4)
     raise ValueError(f"arch: expected a board or an arch, got {name!r}; try {', '.join(near or known)}")
@@ -110,7 +172,10 @@ def resolve_arch(name: str) -> str:
 @functools.cache
 def load_board(name: str) -> SystemDesc:
     """The system description of board or arch `name`. Raises ValueError for an unknown one."""
-    path = BOARDS / f"{resolve_arch(name)}.yaml"
+    own, mask = _split_mask(resolve_arch(name))
+    if mask is not None:
+        return harvested(load_board(own), mask)
+    path = BOARDS / f"{own}.yaml"
     raw: dict[str, Any] = read_yaml(path)
     ttnn, buda = (_profile(world, raw.pop(world)) for world in ("ttnn", "buda"))
     for key in ("physical_grid", "harvested_rows", "formats", "dst_formats"):
@@ -121,6 +186,16 @@ def load_board(name: str) -> SystemDesc:
 def _profile(name: str, raw: dict[str, Any]) -> Profile:
     alignment = raw.pop("alignment")
     grid = (raw["grid"][0], raw["grid"][1])
+    regions = tuple(raw.pop("l1_regions").items())
+    if sum(size for _, size in regions) != raw["l1_unreserved_base"]:
+        raise ValueError(f"{name}.l1_regions: expected sizes that sum to {raw['l1_unreserved_base']}, got {regions}")
     return Profile(
-        **{**raw, "name": name, "grid": grid, "l1_alignment": alignment["l1"], "dram_alignment": alignment["dram"]}
+        **{
+            **raw,
+            "name": name,
+            "grid": grid,
+            "l1_alignment": alignment["l1"],
+            "dram_alignment": alignment["dram"],
+            "l1_regions": regions,
+        }
     )

@@ -36,6 +36,7 @@ from opscope.simulator.api import Device, DeviceError
 
 NAN_IN_16_BITS = "a NaN that is rounded to 16 bits becomes infinity in the packer"
 DENORMAL = "denormals are zero, in operands and in results"
+NAN_IS_A_NUMBER = "float16 has no NaN on the device, and the matrix unit no Inf or NaN: their patterns are numbers"
 
 
 @dataclass(frozen=True)
@@ -153,13 +154,17 @@ def _fact(got: np.ndarray, want: np.ndarray, row: Tolerance, inputs: Sequence[np
         return None
     g, w, facts = got.astype(np.float64), want.astype(np.float64), []
     lost = np.isnan(w) & np.isinf(g) & (want.dtype.itemsize == 2)
-    small = _denormal(want)
+    small, special = _denormal(want), np.zeros(want.shape, bool)
     for array in inputs:
         if array.shape == want.shape and array.dtype == want.dtype:
             small |= _denormal(array)
+            special |= ~np.isfinite(array.astype(np.float64))
+    read = np.isnan(w) & np.isfinite(g) & special & (want.dtype.itemsize == 2)
     flushed = small & (g == 0)
     facts = [NAN_IN_16_BITS] * bool(lost.any()) + [DENORMAL] * bool((flushed & (w != 0)).any())
-    return "; ".join(facts) if check(np.where(lost | flushed, got, want).astype(want.dtype), got, row).passed else None
+    facts += [NAN_IS_A_NUMBER] * bool(read.any())
+    explained = np.where(lost | flushed | read, got, want).astype(want.dtype)
+    return "; ".join(facts) if check(explained, got, row).passed else None
 
 
 def _denormal(array: np.ndarray) -> np.ndarray:

@@ -120,4 +120,8 @@ def _numerics(op: Operation) -> Numerics:
         formats = [number_format(x.data_type) for x in encodings if x is not None]
         exponents = {data_format.register_exponent_bits for data_format in formats if data_format.is_float}
         dst = "Float16" if 5 in exponents and 8 not in exponents else "Float16_b"
-    return Numerics(fidelity=layout.FIDELITIES[config.math_fidelity.data], dst_format=dst)
+    return Numerics(
+        fidelity=layout.FIDELITIES[config.math_fidelity.data],
+        dst_format=dst,
+        math_approx=config.math_approx_mode.data == "true",
+    )

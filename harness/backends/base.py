@@ -21,9 +21,12 @@ from opscope.harness.verdict.target import Target
 class StageError(Exception):
     """A stage refused the op: short message for the record, full diagnostic for the artifact."""
 
-    def __init__(self, message: str, diagnostic: str = "", suffix: str = ".txt") -> None:
+    def __init__(
+        self, message: str, diagnostic: str = "", suffix: str = ".txt", files: Mapping[str, str] | None = None
+    ) -> None:
+        """`files`: further artifacts, by what follows the stage in their names (`.svg`)."""
         super().__init__(message)
-        self.message, self.diagnostic, self.suffix = message, diagnostic, suffix
+        self.message, self.diagnostic, self.suffix, self.files = message, diagnostic, suffix, files or {}
 
 
 class StageCrashError(StageError):

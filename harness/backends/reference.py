@@ -67,13 +67,16 @@ class Reference(Backend):
     def climb(self, stage: Stage, job: Job) -> None:
         """Takes the job through one stage. Raises StageError with the compiler's or the device's own message."""
         from opscope.compiler.api import CompilerInputError, StageFailure
-        from opscope.simulator.api import DeviceError
+        from opscope.simulator.api import DeviceError, OutOfMemory
 
         try:
             _STEPS[stage](job, board_of(job.options.arch))
         except StageFailure as failure:
             message = failure.message if failure.op == "module" else f"{failure.op}: {failure.message}"
             raise StageError(message, failure.diagnostic or str(failure)) from failure
+        except OutOfMemory as failure:
+            drawing = {".memory.svg": failure.map.svg()}
+            raise StageError(f"OutOfMemory: {failure}", failure.map.text(), files=drawing) from failure
         except (CompilerInputError, DeviceError) as failure:
             kind = "" if isinstance(failure, CompilerInputError) else f"{type(failure).__name__}: "
             raise StageError(f"{kind}{failure}") from failure

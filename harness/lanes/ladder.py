@@ -93,6 +93,8 @@ class _ClimbState:
         """Returns the record of an op that `stage` refused, and stores its full diagnostic as the artifact."""
         message, text, suffix = _diagnose(error)
         artifact = _store(self.context, self.row.op_id, f"{stage}{suffix}", f"{message}\n\n{text}".rstrip() + "\n")
+        for ending, content in error.files.items() if isinstance(error, StageError) else ():
+            _store(self.context, self.row.op_id, f"{stage}{ending}", content)
         if isinstance(error, StageCrashError):
             return self.ended(Status.CRASHED, message, stage, artifact=artifact, crash_kind=error.kind)
         return self.ended(failed_status(stage), message, stage, artifact=artifact)

@@ -101,8 +101,10 @@ def test_an_op_that_does_not_fit_is_refused_by_the_device():
     side = 70_000
     kind = f"tensor<{side}x{side}xf32>"
     module = f"func.func @main(%a: {kind}) -> {kind} {{ %0 = stablehlo.abs %a : {kind} return %0 : {kind} }}"
-    with pytest.raises(StageError, match="OutOfMemory"):
+    with pytest.raises(StageError, match="OutOfMemory") as caught:
         climb_all(registry.load("reference"), module.encode(), [])
+    assert "bytes for tensor 2, Float32 70000x70000 (to_device" in caught.value.diagnostic
+    assert caught.value.files[".memory.svg"].startswith("<svg")
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,7 @@ def test_the_real_diagnostic_is_kept_whole_and_fingerprinted(tmp_path):
     text = (tmp_path / "run" / test.artifact).read_text()
     assert "line 1\nline 2" in text
     assert test.artifact == "artifacts/op1/compile.mlir"
+    assert (tmp_path / "run/artifacts/op1/compile.map.svg").read_text() == "<svg/>"
     assert test.error_signature == take(tmp_path, b"compile:refuse").error_signature
     bug = take(tmp_path, b"run:bug")
     assert bug.error_message == "KeyError: 'a bug in the backend'"

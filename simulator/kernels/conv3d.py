@@ -6,7 +6,7 @@ import numpy as np
 
 from opscope.compiler.target.program import Conv3dParams
 from opscope.simulator.kernels.data_movement import padded
-from opscope.simulator.kernels.matmul import matrix_product
+from opscope.simulator.kernels.matmul import product_of
 from opscope.simulator.kernels.registry import Call, Images, kernel, params_of
 from opscope.simulator.kernels.windows import out_size
 
@@ -35,11 +35,11 @@ def conv3d(images: Images, call: Call) -> np.ndarray:
             block = view[image, d]
             if groups == 1 or params.batch_groups > 1:
                 flat = block.reshape(height * width, -1)
-                product = matrix_product(flat, matrix[group], call.numerics)
+                product = product_of(flat, matrix[group], call)
                 place = slice(group * per_out, (group + 1) * per_out)
             else:
                 split = block.reshape(height * width, -1, groups, per_group).transpose(2, 0, 1, 3)
-                product = matrix_product(split.reshape(groups, height * width, -1), matrix, call.numerics)
+                product = product_of(split.reshape(groups, height * width, -1), matrix, call)
                 product, place = product.transpose(1, 0, 2), slice(None)
             result[target, d, :, :, place] = product.reshape(height, width, -1)
     return result + images[2].reshape(-1) if len(images) > 2 else result

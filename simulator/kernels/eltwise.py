@@ -15,8 +15,9 @@ import numpy as np
 
 from opscope.compiler.target.formats import FORMATS, host_dtype
 from opscope.compiler.target.program import EltwiseParams, TensorDesc
-from opscope.compiler.target.rounding import flush, keep_bits
+from opscope.compiler.target.rounding import as_number, flush, keep_bits
 from opscope.simulator.kernels import integer, special
+from opscope.simulator.kernels.approximate import approximation
 from opscope.simulator.kernels.registry import Call, Images, kernel, params_of
 
 Function = Callable[..., Any]
@@ -27,14 +28,28 @@ SRC_B_HIGH, SRC_B_FULL = 0xFFFE0000, 0xFFFFE000
 """The same for SrcB (tt-isa-documentation, WormholeB0, ELWMUL.md)."""
 
 
+ROUNDS_BEFORE_STORE = frozenset(
+    (
+        "exp", "expm1", "tanh", "sigmoid", "silu", "asin", "acos", "atan", "sinh", "cosh", "pow_tensor", "divide",
+        "reciprocal", "sqrt", "rsqrt",
+    )
+)  # fmt: skip
+"""Functions that tt-metal's kernels round to bfloat16 themselves where Dst has 16 bits (`float_to_fp16b`: nearest,
+ties away), because SFPSTORE would cut them (SFPSTORE.md). Results of all others are cut."""
+
+
 def operands(images: Images, call: Call) -> Images:
     """The inputs as the unit sees them: floats with denormals flushed, integers in the element type's own width."""
-    return [_operand(image, desc) for image, desc in zip(images, call.inputs, strict=True)]
+    return [_operand(image, desc, call) for image, desc in zip(images, call.inputs, strict=True)]
 
 
-def _operand(image: np.ndarray, desc: TensorDesc) -> np.ndarray:
-    if FORMATS[desc.data_format].is_float:
-        return flush(image)
+def _operand(image: np.ndarray, desc: TensorDesc, call: Call) -> np.ndarray:
+    data_format = FORMATS[desc.data_format]
+    if data_format.is_float:
+        if data_format.exponent_bits < 8 and np.isnan(image).any():
+            # A host's NaN in a format that has none is a number of the highest binade.
+            image = np.where(np.isnan(image), as_number(image, data_format).astype(np.float32), image)
+        return call.arithmetic.operand(image)
     if desc.element_type == "i1":
         return image
     return image.astype(host_dtype(desc.element_type), copy=False)
@@ -51,10 +66,26 @@ def _register(
         if function is None:
             kind = "floats" if args[-1].dtype.kind == "f" else "integers"
             raise TypeError(f"{name}: expected operands of a type it has, got {kind}")
-        return function(*args)
+        if call.numerics.math_approx and args[-1].dtype.kind == "f":
+            function = approximation(name, call.arithmetic.arch) or function
+        result = function(*args)
+        return _without_nan(result, function, images, call) if unit == "fpu" else result
 
     run.__name__ = name
-    kernel(name, EltwiseParams, arity=arity, max_ulp=max_ulp, unit=unit)(run)
+    rounds = unit != "sfpu" or name in ROUNDS_BEFORE_STORE
+    kernel(name, EltwiseParams, arity=arity, max_ulp=max_ulp, unit=unit, rounds=rounds)(run)
+
+
+def _without_nan(result: np.ndarray, function: Function, images: Images, call: Call) -> np.ndarray:
+    """`result`, computed again where it is no number and its operands are narrower than 32 bits: these the matrix unit
+    computes, for which exponent 255 is a number and a sum too large is Inf (FloatBitPatterns.md).
+    """
+    formats = [FORMATS[desc.data_format] for desc in call.inputs]
+    if result.dtype.kind != "f" or any(f.name == "Float32" for f in formats) or not np.isnan(result).any():
+        return result
+    total = function(*(as_number(flush(image), f) for image, f in zip(images, formats, strict=True)))
+    exact = np.where(np.abs(total) >= 2.0**128, np.copysign(np.inf, total), total).astype(np.float32)
+    return np.where(np.isnan(result), exact, result)
 
 
 def _sigmoid(x: np.ndarray) -> np.ndarray:
@@ -152,10 +183,13 @@ for _name, _on_float, _on_int, _ulp, _unit in BINARY:
     _register(_name, _on_float, _on_int, 2, _ulp, _unit)
 
 
-@kernel("gelu", EltwiseParams, max_ulp=4)
+@kernel("gelu", EltwiseParams, max_ulp=4, rounds=False)
 def gelu(images: Images, call: Call) -> np.ndarray:
-    """x Phi(x); with a scalar that is not 0 the approximation by tanh."""
+    """x Phi(x); with a scalar that is not 0 the approximation by tanh, with `math_approx` that by lines."""
     (x,) = operands(images, call)
+    lines = approximation("gelu", call.arithmetic.arch) if call.numerics.math_approx else None
+    if lines is not None:
+        return lines(x)
     scalars = params_of(call, EltwiseParams).scalars
     return special.gelu_tanh(x) if any(scalars) else special.gelu(x)
 
@@ -186,7 +220,7 @@ def multiply(images: Images, call: Call) -> np.ndarray:
     fidelity = call.numerics.fidelity
     narrow = all(desc.data_format != "Float32" for desc in call.inputs)
     if a.dtype.kind != "f" or not narrow or fidelity == "HiFi4":
-        return np.multiply(a, b)
+        return _without_nan(np.multiply(a, b), np.multiply, images, call) if a.dtype.kind == "f" else np.multiply(a, b)
     high_b = keep_bits(b, SRC_B_HIGH)
     if fidelity == "LoFi":
         return keep_bits(a, SRC_A_HIGH) * high_b

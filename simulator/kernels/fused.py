@@ -10,7 +10,7 @@ import numpy as np
 
 from opscope.compiler.target.fused_params import AttentionParams, NormParams, SoftmaxParams
 from opscope.simulator.kernels.eltwise import operands
-from opscope.simulator.kernels.matmul import matrix_product
+from opscope.simulator.kernels.matmul import product_of
 from opscope.simulator.kernels.reduce import gapool_operand
 from opscope.simulator.kernels.registry import Call, Images, kernel, params_of
 
@@ -58,7 +58,7 @@ def scaled_dot_product_attention(images: Images, call: Call) -> np.ndarray:
     """softmax(query key^T scale + mask) value, per head; the scores never leave the cores."""
     params = params_of(call, AttentionParams)
     query, key, value = images[:3]
-    scores = matrix_product(query, np.swapaxes(key, -1, -2), call.numerics) * np.float32(params.scale)
+    scores = product_of(query, np.swapaxes(key, -1, -2), call) * np.float32(params.scale)
     if len(images) > 3:
         scores = scores + images[3]
     if params.is_causal:
@@ -67,4 +67,4 @@ def scaled_dot_product_attention(images: Images, call: Call) -> np.ndarray:
     raised = np.exp(scores - np.max(scores, axis=-1, keepdims=True, initial=-np.inf))
     # Divided last, so that numerator and denominator lose the same bits of an exponential.
     total = np.sum(gapool_operand(raised, call.numerics.fidelity), axis=-1, keepdims=True, dtype=np.float32)
-    return matrix_product(raised, value, call.numerics) / total
+    return product_of(raised, value, call) / total

@@ -4,6 +4,15 @@ Operand 0 sits in SrcB (1 + 6 bits of mantissa per phase), operand 1 in SrcA (1 
 truncation. With L = Lh + Ll and R = Rh + Rl the fidelities are LoFi Lh.Rh, HiFi2 Lh.R, HiFi3 Lh.R + Ll.Rh, HiFi4 L.R
 (tt-isa-documentation, WormholeB0: SrcASrcB.md, MVMUL.md, ELWMUL.md). Products are summed in float32; a 16-bit Dst
 rounds after every 16 of them.
+
+By default the phases are one or two products of whole matrices. The unit itself goes through the inner dim in tiles of
+32, in each phase by phase, 16 products at a time (MatrixUnit.md: the fidelity loop is the outer one); `exact_order`
+does so too. Both sum the same products, so they differ by rounding alone: by at most (K + 4 K / 16) 2^-24 times the sum
+of the products' sizes, where Dst has 32 bits. How the 16 products are added is not public; NumPy's order stands in.
+
+The unit knows neither Inf nor NaN: exponent 255 is a number like others (FloatBitPatterns.md), and a sum of 2^128 or
+more becomes Inf. A product that is not finite in IEEE arithmetic is computed again that way, in float64 and rounded
+once: where several partial sums overflow in turn, the unit's own result may differ.
 """
 
 from __future__ import annotations
@@ -12,7 +21,7 @@ import numpy as np
 
 from opscope.compiler.target.formats import TILE
 from opscope.compiler.target.program import MatmulParams, Numerics
-from opscope.compiler.target.rounding import flush, keep_bits, quantise
+from opscope.compiler.target.rounding import as_number, flush, keep_bits, quantise
 from opscope.simulator.kernels.eltwise import ACTIVATIONS, SRC_A_FULL, SRC_A_HIGH, SRC_B_FULL, SRC_B_HIGH
 from opscope.simulator.kernels.registry import Call, Images, kernel, params_of
 
@@ -20,6 +29,11 @@ FIDELITIES = {"LoFi": 1, "HiFi2": 2, "HiFi3": 3, "HiFi4": 4}
 """Phases of each fidelity."""
 MVMUL_DEPTH = 16
 """Products summed before Dst is rounded."""
+NARROW_INTEGERS = frozenset({"i8", "ui8", "i1"})
+"""Element types whose products the unit computes as "integer 8", adding them into an Int32 Dst that saturates at
++-(2^31 - 1) (MVMUL.md). Only the whole sum saturates here: partial sums that overflow and come back do not. Wider
+integers are no operands of the unit: their products wrap, as StableHLO's do."""
+INT32_MAX = 2**31 - 1
 
 
 def _checked(fidelity: str) -> int:
@@ -59,20 +73,69 @@ def single_phases(left: np.ndarray, right: np.ndarray, fidelity: str) -> list[tu
     return pairs[: _checked(fidelity)]
 
 
-def matrix_product(left: np.ndarray, right: np.ndarray, numerics: Numerics) -> np.ndarray:
-    """left (..., M, K) times right (..., K, N) as the unit computes it; leading dims broadcast."""
+def product_of(left: np.ndarray, right: np.ndarray, call: Call) -> np.ndarray:
+    """`matrix_product` as a call asks for it."""
+    product = matrix_product(
+        left, right, call.numerics, source=call.inputs[0].data_format, exact_order=call.arithmetic.exact_order
+    )
+    if product.dtype.kind != "f" and all(desc.element_type in NARROW_INTEGERS for desc in call.inputs[:2]):
+        return np.clip(product, -INT32_MAX, INT32_MAX)
+    return product
+
+
+def matrix_product(
+    left: np.ndarray, right: np.ndarray, numerics: Numerics, *, source: str = "Float32", exact_order: bool = False
+) -> np.ndarray:
+    """left (..., M, K) times right (..., K, N) as the unit computes it; leading dims broadcast.
+
+    `source`: the number format of the operands, which says what their Inf and NaN stand for.
+    """
     if left.dtype.kind != "f":
         return integer_product(left, right)
     wide = numerics.dst_format == "Float32"
-    pairs = (phase_operands if wide else single_phases)(left, right, numerics.fidelity)
+    pairs = (phase_operands if wide and not exact_order else single_phases)(left, right, numerics.fidelity)
     depth = left.shape[-1]
     block = numerics.k_block * TILE or max(depth, 1)
-    total = _block_product(pairs, 0, min(block, depth), numerics.dst_format)
+    blocked = _ordered_product if exact_order else _block_product
+    total = blocked(pairs, 0, min(block, depth), numerics.dst_format)
     for start in range(block, depth, block):
-        partial = _block_product(pairs, start, min(start + block, depth), numerics.dst_format)
+        partial = blocked(pairs, start, min(start + block, depth), numerics.dst_format)
         # Partial results go to L1 in the intermediate format and come back to be added to.
         total = quantise(total, numerics.intermediate) + partial
-    return total
+    return total if np.isfinite(total).all() else _unbounded_product(left, right, numerics, source)
+
+
+def _unbounded_product(left: np.ndarray, right: np.ndarray, numerics: Numerics, source: str) -> np.ndarray:
+    """The product where exponent 255 is a number and no sum is NaN; Inf from 2^128 on."""
+
+    def parts(x: np.ndarray, full: int, high: int) -> tuple[np.ndarray, np.ndarray]:
+        whole, first = as_number(keep_bits(flush(x), full), source), as_number(keep_bits(flush(x), high), source)
+        return first, whole - first
+
+    left_high, left_low = parts(left, SRC_B_FULL, SRC_B_HIGH)
+    right_high, right_low = parts(right, SRC_A_FULL, SRC_A_HIGH)
+    phases = [(left_high, right_high), (left_high, right_low), (left_low, right_high), (left_low, right_low)]
+    total = sum(np.matmul(a, b) for a, b in phases[: _checked(numerics.fidelity)])
+    return quantise(overflowed(np.asarray(total)), numerics.dst_format)
+
+
+def overflowed(total: np.ndarray) -> np.ndarray:
+    """float64 sums as float32, Inf of their sign where they are too large: the unit makes no NaN."""
+    return np.where(np.abs(total) >= 2.0**128, np.copysign(np.inf, total), total).astype(np.float32)
+
+
+def _ordered_product(pairs: list[tuple[np.ndarray, np.ndarray]], start: int, stop: int, dst_format: str) -> np.ndarray:
+    """Sum of the phases' products over depth start to stop in the unit's order: tile, phase, 16 at a time."""
+    dst: np.ndarray | None = None
+    for tile in range(start, max(stop, start + 1), TILE):
+        for a, b in pairs:
+            for k in range(tile, max(min(tile + TILE, stop), tile + 1), MVMUL_DEPTH):
+                end = min(k + MVMUL_DEPTH, stop)
+                part = np.matmul(a[..., k:end], b[..., k:end, :])
+                dst = part if dst is None else dst + part
+                dst = dst if dst_format == "Float32" else quantise(dst, dst_format)
+    assert dst is not None
+    return dst
 
 
 def _block_product(pairs: list[tuple[np.ndarray, np.ndarray]], start: int, stop: int, dst_format: str) -> np.ndarray:
@@ -132,4 +195,4 @@ def _product(images: Images, call: Call) -> np.ndarray:
         left = np.swapaxes(left, -1, -2)
     if params.transpose_b:
         right = np.swapaxes(right, -1, -2)
-    return matrix_product(left, right, call.numerics)
+    return product_of(left, right, call)

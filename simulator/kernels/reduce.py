@@ -12,9 +12,9 @@ import math
 import numpy as np
 
 from opscope.compiler.target.program import ReduceParams
-from opscope.compiler.target.rounding import flush, keep_bits, quantise
+from opscope.compiler.target.rounding import as_number, flush, keep_bits, quantise
 from opscope.simulator.kernels.eltwise import SRC_A_FULL, SRC_A_HIGH, operands
-from opscope.simulator.kernels.matmul import MVMUL_DEPTH
+from opscope.simulator.kernels.matmul import MVMUL_DEPTH, overflowed
 from opscope.simulator.kernels.registry import Call, Images, kernel, params_of
 
 
@@ -36,6 +36,16 @@ def _sum(images: Images, call: Call) -> np.ndarray:
             return (x != 0).any(axis=params.dims)
         return np.add.reduce(x, axis=params.dims, dtype=x.dtype)
     x = gapool_operand(x, call.numerics.fidelity)
+    total = _float_sum(x, params, call)
+    if np.isfinite(total).all():
+        return total
+    # The unit knows neither Inf nor NaN: exponent 255 is a number, and a sum too large is Inf (FloatBitPatterns.md).
+    numbers = as_number(x, call.inputs[0].data_format)
+    return quantise(overflowed(np.add.reduce(numbers, axis=params.dims)), call.numerics.dst_format)
+
+
+def _float_sum(x: np.ndarray, params: ReduceParams, call: Call) -> np.ndarray:
+    """Sum of what SrcA holds, as Dst accumulates it."""
     if call.numerics.dst_format == "Float32":
         return np.add.reduce(x, axis=params.dims, dtype=np.float32)
     dims = [d % x.ndim for d in params.dims]

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from opscope.compiler.target.program import Numerics, Params, TensorDesc
+from opscope.simulator.arithmetic import PLAIN, Arithmetic
 from opscope.simulator.mesh import Chip
 
 Images = list[np.ndarray]
@@ -33,6 +34,7 @@ class Call:
     """The programs that the parameters name, in their order."""
     mesh: Chip = field(default_factory=Chip)
     """The chip that runs it, with its mesh; by default a mesh of one chip."""
+    arithmetic: Arithmetic = PLAIN
 
 
 KernelFunction = Callable[[Images, Call], "np.ndarray | Images"]
@@ -55,6 +57,8 @@ class Kernel:
     For the matrix unit it has no meaning: there the operands' formats and the fidelity decide."""
     l1_bytes: Callable[[Call], int] | None = None
     """Bytes of circular buffers per core, if they are not two tiles per operand."""
+    rounds: bool = True
+    """Whether it rounds its result to the 16 bits of a narrow Dst itself; otherwise SFPSTORE cuts them."""
 
 
 KERNELS: dict[str, Kernel] = {}
@@ -69,6 +73,7 @@ def kernel(
     arity: int | tuple[int, int] = 1,
     max_ulp: float = 0.0,
     l1_bytes: Callable[[Call], int] | None = None,
+    rounds: bool = True,
 ) -> Callable[[KernelFunction], KernelFunction]:
     """Registers the decorated function as kernel `name`. Raises ValueError if the name is taken."""
     if name in KERNELS:
@@ -76,7 +81,7 @@ def kernel(
     bounds = (arity, arity) if isinstance(arity, int) else arity
 
     def register(function: KernelFunction) -> KernelFunction:
-        KERNELS[name] = Kernel(name, function, params, unit, bounds, max_ulp, l1_bytes)
+        KERNELS[name] = Kernel(name, function, params, unit, bounds, max_ulp, l1_bytes, rounds)
         return function
 
     return register

@@ -65,8 +65,10 @@ def run_kernel(
     numerics: Numerics = DEFAULT,
     *,
     data_format: str | None = None,
+    device: Device | None = None,
 ) -> np.ndarray:
-    return run_result(kernel, params, arrays, shape, element_type, numerics, data_format=data_format).outputs[0]
+    result = run_result(kernel, params, arrays, shape, element_type, numerics, data_format=data_format, device=device)
+    return result.outputs[0]
 
 
 def run_result(
@@ -78,8 +80,12 @@ def run_result(
     numerics: Numerics = DEFAULT,
     *,
     data_format: str | None = None,
+    device: Device | None = None,
 ) -> RunResult:
-    """Compiles `one_kernel` and runs it through the file's bytes, as a device would."""
+    """Compiles `one_kernel` and runs it through the file's bytes, as a device would (by default an n150)."""
+    device = device or Device("n150")
     inputs = [(array.shape, NAMES[array.dtype.name]) for array in arrays]
-    binary = one_kernel(kernel, params, inputs, (shape, element_type), numerics, data_format=data_format)
-    return Device("n150").load(write(binary)).run(arrays)
+    binary = one_kernel(
+        kernel, params, inputs, (shape, element_type), numerics, board=device.system.board, data_format=data_format
+    )
+    return device.load(write(binary)).run(arrays)

@@ -28,6 +28,7 @@ from opscope.compiler.target.program import (
     ReduceParams,
     TensorDesc,
 )
+from opscope.simulator.__main__ import main
 from opscope.simulator.api import (
     BadBinary,
     BadInput,
@@ -102,6 +103,26 @@ def chain(free: bool) -> Binary:
         if free:
             ops.append(Operation("deallocate", (step,), (), LayoutParams()))
     return Binary("n150", "wormhole_b0", (Program("main", (host, *[dram] * 250), (0,), (), tuple(ops)),))
+
+
+def test_the_command_writes_what_lies_where(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, array = tmp_path / "full.ttnn", tmp_path / "x.npz"
+    path.write_bytes(binary.write(chain(free=False)))
+    np.savez(array, np.ones((4096, 4096), np.float32))
+    assert main([str(path), "--inputs", str(array), "--memory-map", str(tmp_path / "map")]) == 2
+    assert capsys.readouterr().err.startswith("simulator: abs: expected at most")
+    assert "tensor 1, Float32 4096x4096, since to_device" in (tmp_path / "map.txt").read_text()
+    assert (tmp_path / "map.svg").read_text().startswith("<svg")
+    assert main([str(path), "--inputs", str(array), "--memory-map", str(tmp_path / "no" / "map")]) == 2
+    assert "expected a place for files" in capsys.readouterr().err
+
+
+def test_a_harvested_card_has_fewer_cores() -> None:
+    made = one_kernel("abs", EltwiseParams(), [((2048, 64), "f32")], ((2048, 64), "f32"), board="n150-harvested-2052")
+    result = Device("n150-harvested-2052").load(binary.write(made)).run([np.ones((2048, 64), np.float32)])
+    assert result.profile.ops[1].cores <= 56
+    with pytest.raises(WrongBoard, match="n150-harvested-2052"):
+        Device("n150").load(binary.write(made))
 
 
 def test_deallocate_frees() -> None:

@@ -11,9 +11,7 @@ from dataclasses import dataclass, field
 
 from opscope.compiler.buda.balancer.shapes import Grid
 from opscope.compiler.errors import CompilerInputError
-
-HARVESTABLE_ROWS = frozenset({1, 2, 3, 4, 5, 7, 8, 9, 10, 11})
-"""Physical rows of a die that have cores and may be switched off."""
+from opscope.compiler.target.system_desc import rows_of_mask
 
 
 @dataclass(frozen=True)
@@ -160,10 +158,10 @@ def try_place(op: OpToPlace, cores: CoreGrid, chip: int, epoch: int, transpose: 
 
 def harvested_grid(grid: Grid, mask: int) -> Grid:
     """Returns a chip's grid without the rows of `mask`. Raises CompilerInputError for a row without cores."""
-    rows = [bit for bit in range(mask.bit_length()) if mask >> bit & 1]
-    for row in rows:
-        if row not in HARVESTABLE_ROWS:
-            raise CompilerInputError(f"harvested rows: expected rows 1-5 and 7-11, got {row} (mask {mask})")
+    try:
+        rows = rows_of_mask(mask)
+    except ValueError as error:
+        raise CompilerInputError(str(error)) from error
     if len(rows) >= grid.r:
         raise CompilerInputError(f"harvested rows: expected fewer than {grid.r}, got {len(rows)} (mask {mask})")
     return Grid(grid.r - len(rows), grid.c)

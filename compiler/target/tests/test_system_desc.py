@@ -36,3 +36,31 @@ def test_every_board_is_sound() -> None:
             assert profile.grid[1] <= board.physical_grid[1]
             assert 0 < profile.l1_usable < profile.l1_bytes
         assert len(set(board.harvested_rows)) == len(board.harvested_rows)
+
+
+def test_a_harvest_mask_shrinks_both_grids() -> None:
+    """Masks of tt-buda's presets: 2050 is e300, 2052 and 2176 are n300's chips."""
+    assert load_board("n150-harvested-2048").ttnn.grid == load_board("n150").ttnn.grid
+    two = load_board("n150-harvested-2052")
+    assert (two.board, two.ttnn.grid, two.buda.grid, two.harvested_rows) == (
+        "n150-harvested-2052", (7, 8), (8, 8), (8, 9),
+    )  # fmt: skip
+    grayskull = load_board("grayskull-harvested-0x802")
+    assert grayskull.board == "e150-harvested-2050"
+    assert grayskull.harvested_rows == (0, 9), "rows 1 and 11 of the NoC"
+    assert (grayskull.ttnn.grid, grayskull.buda.grid) == ((7, 12), (8, 12))
+    assert load_board("p150-harvested-0").ttnn.grid == (10, 13)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("n150-harvested-64", "expected rows 1-5 and 7-11, got 6"),
+        ("n150-harvested-x", "expected a harvest mask after -harvested-, got 'x'; try n150-harvested-2050"),
+        ("n150-harvested-4030", r"expected fewer than 9, got 10 \(mask 4030\)"),
+        ("n151-harvested-2", "expected a board or an arch"),
+    ],
+)
+def test_bad_masks_are_refused(name: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        load_board(name)

@@ -67,7 +67,8 @@ class Faulty:
         job.outputs = [job.inputs[0] - job.inputs[1]]
 
     def refuse(self, job: Job) -> None:
-        raise StageError(f"no kernel for {job.op_id} of tensor<4x{os.getpid()}xf32>", "line 1\nline 2", ".mlir")
+        message = f"no kernel for {job.op_id} of tensor<4x{os.getpid()}xf32>"
+        raise StageError(message, "line 1\nline 2", ".mlir", files={".map.svg": "<svg/>"})
 
     def bug(self, job: Job) -> None:
         raise KeyError("a bug in the backend")
