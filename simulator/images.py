@@ -68,6 +68,8 @@ def pack(
             return image
         if desc.buffer_type == "system_memory":
             return host_rounded(image, fmt)
+        if fmt.name == dst_format and not rounds and arithmetic.random is None and fmt.name != "Float32":
+            return quantise(image, fmt, "truncate")  # the store and the packer in one step
         if dst_format in ("Float16", "Float16_b") and (not rounds or fmt.name != dst_format):
             image = quantise(image, dst_format) if rounds else sfpu_stored(image, dst_format)
         return arithmetic.result(image) if fmt.name == "Float32" else quantise(image, fmt, *_mode(arithmetic))
