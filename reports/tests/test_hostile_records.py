@@ -167,16 +167,3 @@ def test_half_a_surrogate_pair_is_kept_as_an_escape(folder: Path) -> None:
     query = "SELECT error_message AS e FROM op_tests WHERE error_message LIKE 'a%'"
     answer = CliRunner().invoke(root, ["sql", query, "--json", "--db", "sqlite:///db.sqlite"])
     assert json.loads(answer.output) == [{"e": "a\\ud800b"}]
-
-
-@pytest.mark.slow
-def test_a_hundred_thousand_records_and_a_message_of_50_mb(folder: Path) -> None:
-    for name in ("one", "two"):
-        own_stages(make_run(folder / name, run_id=name, repeat=7_700))
-    changed(
-        folder / "one" / "journal" / "main.jsonl", lambda test: {**test, "error_message": HOSTILE * 500_000}, line=2
-    )
-    for command in COMMANDS:
-        check(invoke(command), command)
-    answer = CliRunner().invoke(root, ["sql", "SELECT COUNT(*) AS n FROM op_tests GROUP BY run_id", "--json"])
-    assert [row["n"] for row in json.loads(answer.output)] == [100_100, 100_100]
