@@ -35,9 +35,8 @@ def time_limit(seconds: float) -> Iterator[None]:
     end = time.monotonic() + seconds
     in_main = threading.current_thread() is threading.main_thread()
     _ends.append(end)
-    if in_main:
-        handler = signal.signal(signal.SIGALRM, _raise)
-        before = signal.setitimer(signal.ITIMER_REAL, seconds)[0]
+    handler = signal.signal(signal.SIGALRM, _raise) if in_main else None
+    before = signal.setitimer(signal.ITIMER_REAL, seconds)[0] if in_main else 0.0
     try:
         yield
     except BaseException as error:
