@@ -49,8 +49,10 @@ contracts: $(DEV) ## who may import whom
 measure: $(DEV) ## take every figure of docs/measurements.md again
 	$(BIN)/python ci/measure.py $(ARGS)
 
-conformance: $(TEST) ## write docs/conformance.md again: every stored case of the specification
-	$(BIN)/python -m opscope.compiler.tests.conformance > docs/conformance.md.new && mv docs/conformance.md.new docs/conformance.md
+conformance: $(TEST) ## write docs/conformance.md again: every stored case of the specification, ONNX's node tests
+	$(BIN)/python -m opscope.compiler.tests.conformance > docs/conformance.md.new
+	echo >> docs/conformance.md.new; $(BIN)/opscope score suite:onnx --markdown >> docs/conformance.md.new
+	mv docs/conformance.md.new docs/conformance.md
 
 commands: $(BASE) ## write docs/commands.md again, after a change of a help text
 	$(BIN)/python -m opscope.harness.cli.command_reference docs/commands.md

@@ -97,6 +97,8 @@ def values(
     }
     for option, path in brought.items():
         for name, array in READERS[option](path):
+            if name in exported.bound:
+                continue
             if name not in expected:
                 listed = ", ".join(names[:MOST_LISTED]) + (
                     f" and {len(names) - MOST_LISTED} more" if len(names) > MOST_LISTED else ""

@@ -35,7 +35,7 @@ class Export:
     def key(self) -> str:
         """Name of the folder of the export: the model's source, the request, the exporter and its framework."""
         # The place of a model's file is not part of what it is.
-        source = {**asdict(self.source), "path": Path(self.source.path).name}
+        source = {**asdict(self.source), "path": Path(self.source.path).name, "inputs": bool(self.source.inputs)}
         request = {"framework": self.framework, "asked": source, "versions": frontends.versions(self.framework)}
         return words_digest(*(_digest(Path(file)) for file in self.files), json_digest(request), digits=20)
 

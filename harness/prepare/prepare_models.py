@@ -300,8 +300,9 @@ def _task(named: Named, request: Request, cache: Path, sources: str) -> Task:
             return _unreadable(named, error, cache, request)
         return Task(named.name, str(named.path), None, "", str(cache / "exports" / key), request)
     shapes = argument_files.shapes(request.inputs) if named.users and "--inputs" in brought else ()
-    source = Source(named.name, str(named.path), request.dtype, request.training, named.entry, shapes)
-    export = Export(named.framework, source, tuple(map(str, named.files)))
+    bound = request.inputs if shapes and named.framework == "onnx" else ""
+    source = Source(named.name, str(named.path), request.dtype, request.training, named.entry, shapes, bound)
+    export = Export(named.framework, source, (*map(str, named.files), *filter(None, [bound])))
     try:
         key = export_folder.key([], {**settings, "export": export.key()}, sources)
     except OSError as error:

@@ -25,6 +25,8 @@ class Source:
     """The model within the file: its registered name, or the name of a callable."""
     shapes: tuple[tuple[str, tuple[int, ...]], ...] = ()
     """Shapes of inputs for which the user gives values. They fix dimensions that the model's own file leaves open."""
+    inputs: str = ""
+    """The user's .npz file of inputs, for a frontend that makes constants of those that decide the program."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,8 @@ class ExportResult:
     """The exporting packages with their versions: `jax 0.10.2`, `torch 2.13.0, torchax 0.0.13`."""
     values: Mapping[str, Any] = field(default_factory=dict)
     """Argument -> array, if the model's own file holds the value (the weights of a user's model)."""
+    bound: tuple[str, ...] = ()
+    """Inputs of the user's file that are constants of the module and not arguments."""
     files: Mapping[str, str] = field(default_factory=dict)
     """Argument -> .npy file with such a value, once `values` have been written to files."""
 

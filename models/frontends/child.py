@@ -47,9 +47,17 @@ def export(parent: Parent) -> None:
     except Refused as error:
         emit("refused", where=error.where, expected=error.expected, got=error.got, hint=error.hint)
     except Exception as error:  # noqa: BLE001 - whatever a model or a framework raises is the model's row
-        text = str(error).strip()
-        first = text.splitlines()[0] if text else ""
-        emit("failed", stage=stage, error=f"{type(error).__name__}: {first}"[:300], traceback=traceback.format_exc())
+        emit("failed", stage=stage, error=in_one_line(error, source.path), traceback=traceback.format_exc())
+
+
+def in_one_line(error: BaseException, path: str) -> str:
+    """The error's type and first line, and the last line of the model's own file that it passed: `(net.py:12)`."""
+    text = str(error).strip()
+    first = text.splitlines()[0] if text else ""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if Path(frame.filename).resolve() == Path(path).resolve()]
+    line = f"{type(error).__name__}: {first}"[:300]
+    return f"{line} ({Path(path).name}:{own[-1].lineno})" if own else line
 
 
 def write_result(result: ExportResult, folder: Path) -> None:
@@ -59,6 +67,7 @@ def write_result(result: ExportResult, folder: Path) -> None:
         "frontend": result.frontend,
         "arguments": [asdict(spec) for spec in result.arguments],
         "files": _write_values(result, folder),
+        "bound": result.bound,
     }
     (folder / ARGUMENTS).write_text(json.dumps(document) + "\n", encoding="utf-8")
 
@@ -88,4 +97,5 @@ def read(folder: Path) -> ExportResult:
     document = json.loads((folder / ARGUMENTS).read_text(encoding="utf-8"))
     specs = tuple(ArgSpec(**{**spec, "shape": tuple(spec["shape"])}) for spec in document["arguments"])
     files = {name: str(folder / file) for name, file in document["files"].items()}
-    return ExportResult((folder / MODULE).read_bytes(), specs, document["frontend"], files=files)
+    bound = tuple(document.get("bound", ()))
+    return ExportResult((folder / MODULE).read_bytes(), specs, document["frontend"], bound=bound, files=files)

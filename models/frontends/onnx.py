@@ -27,7 +27,7 @@ class Onnx:
     def build(self, source: Source) -> OnnxBuilt:
         """Returns the graph with its weights as arguments."""
         if Path(source.path).suffix == ".onnx":
-            return from_file(Path(source.path), dict(source.shapes))
+            return from_file(Path(source.path), dict(source.shapes), inputs=source.inputs)
         from opscope.models import registry
 
         return registry.add_file_model(source.path, source.entry or source.name).build(source.dtype)
@@ -36,24 +36,40 @@ class Onnx:
         """Exports the graph as StableHLO. Raises Refused for a training step, which only JAX functions have."""
         if source.training:
             raise Refused("--training", "a model whose frontend makes a JAX function of it", source.name)
+        from opscope.models.frontends.through_onnx.bind import deciding
         from opscope.models.frontends.through_onnx.expand import expand
-        from opscope.models.frontends.through_onnx.lower import lower
+        from opscope.models.frontends.through_onnx.lower import NotLowered, lower
 
-        bytecode = lower(expand(built.proto))
-        return ExportResult(bytecode, built.arguments, package_versions(self.packages), built.values)
+        try:
+            bytecode = lower(expand(built.proto))
+        except (NotLowered, ValueError) as error:
+            if not (names := deciding(built.proto)):
+                raise
+            hint = ", ".join(map(repr, names))
+            raise NotLowered(f"{error}; try --inputs FILE.npz with {hint}, whose values decide the program") from error
+        versions = package_versions(self.packages)
+        return ExportResult(bytecode, built.arguments, versions, built.values, built.bound)
 
 
-def from_file(path: Path, shapes: Mapping[str, Any], where: str = "") -> OnnxBuilt:
+def from_file(path: Path, shapes: Mapping[str, Any], where: str = "", inputs: str = "") -> OnnxBuilt:
     """Reads a user's `.onnx` file, named `where` in errors.
 
-    Raises Refused if it is not ONNX, or if an input's shape is open.
+    Inputs that decide the program become constants where the .npz file `inputs` has their values. Raises Refused if the
+    file is not ONNX, or if an input's shape is open.
     """
-    from opscope.models.frontends.through_onnx import lift
+    from opscope.models.frontends.through_onnx import bind, lift
     from opscope.models.frontends.through_onnx.built import OnnxBuilt
 
     model = lift.read(path)
+    bound: tuple[str, ...] = ()
+    if inputs and (names := bind.deciding(model)):
+        import numpy as np
+
+        with np.load(inputs, allow_pickle=False) as archive:
+            given = {name: archive[name] for name in names if name in archive.files}
+        model, bound = bind.bind(model, given), tuple(given)
     proto, specs, values = lift.lift(model, lift.fix_inputs(model, where or str(path), shapes))
-    return OnnxBuilt(proto, tuple(specs), values)
+    return OnnxBuilt(proto, tuple(specs), values, bound)
 
 
 FRONTEND = Onnx()

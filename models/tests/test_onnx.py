@@ -15,10 +15,11 @@ onnx = pytest.importorskip("onnx", reason="pip install -e '.[onnx]'")
 pytest.importorskip("torch_mlir", reason="pip install -e '.[onnx]'")
 
 from opscope.harness.prepare.golden import compile_module  # noqa: E402
-from opscope.models.frontends.base import Refused  # noqa: E402
+from opscope.models.frontends.base import Refused, Source  # noqa: E402
+from opscope.models.frontends.onnx import FRONTEND  # noqa: E402
 from opscope.models.frontends.through_onnx import lift  # noqa: E402
 from opscope.models.frontends.through_onnx.expand import expand  # noqa: E402
-from opscope.models.frontends.through_onnx.lower import lower  # noqa: E402
+from opscope.models.frontends.through_onnx.lower import NotLowered, lower  # noqa: E402
 
 PARAMETERS = {"resnet50_onnx": 25_557_032, "bert_base_onnx": 109_482_240, "espcn_onnx": 22_729}
 """As published (torchvision, the checkpoint, table 1 of the paper's sizes)."""
@@ -130,3 +131,24 @@ def test_what_follows_from_shapes_alone_is_computed_before_lowering() -> None:
     assert [node.op_type for node in expand(model).graph.node] == ["Mul", "Size"], "a result stays a node"
     inputs = [draw("normal:1", (2, 5), "float32", 0, 0)]
     agree(by_xla(model, inputs), by_the_standard(model, inputs))
+
+
+def test_an_input_that_decides_the_shape_is_bound_from_the_users_values(tmp_path: Path) -> None:
+    helper, path = onnx.helper, tmp_path / "net.onnx"
+    infos = [
+        helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, (2, 6)),
+        helper.make_tensor_value_info("shape", onnx.TensorProto.INT64, (2,)),
+    ]
+    nodes = [helper.make_node("Reshape", ["x", "shape"], ["z"]), helper.make_node("Neg", ["z"], ["y"])]
+    y = helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, ("a", "b"))
+    graph = helper.make_graph(nodes, "net", infos, [y])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), path)
+    x = np.arange(12, dtype=np.float32).reshape(2, 6)
+    np.savez(tmp_path / "in.npz", x=x, shape=np.array([3, 4]))
+    source = Source("net", str(path), "float32", inputs=str(tmp_path / "in.npz"))
+    result = FRONTEND.export(FRONTEND.build(source), source)
+    assert ([spec.name for spec in result.arguments], result.bound) == (["x"], ("shape",))
+    agree(compile_module(result.bytecode)([x]), [-x.reshape(3, 4)])
+    unbound = Source("net", str(path), "float32")
+    with pytest.raises(NotLowered, match=r"; try --inputs FILE.npz with 'shape', whose values decide the program"):
+        FRONTEND.export(FRONTEND.build(unbound), unbound)

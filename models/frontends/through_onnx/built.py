@@ -22,6 +22,9 @@ class OnnxBuilt:
     values: Mapping[str, np.ndarray] = field(default_factory=dict)
     """Values of arguments that come from a file; the others are drawn from their distributions."""
 
+    bound: tuple[str, ...] = ()
+    """Inputs of the file that the user's values made constants."""
+
     @property
     def parameters(self) -> int:
         """Number of weights as publications count them."""

@@ -17,7 +17,8 @@ BLOB_HEADER = 8
 def lower(model: ModelProto) -> bytes:
     """Returns the graph's bytecode. Its function is `main`; each op's location is the node's name and kind.
 
-    Shapes must be inferred already. Raises what torch-mlir raises where it lacks an op.
+    Shapes must be inferred already. Raises NotLowered for a graph that torch-mlir cannot lower, and what its importer
+    raises for a graph that it cannot read.
     """
     from torch_mlir import ir, passmanager
     from torch_mlir.dialects import torch as torch_dialect
@@ -39,12 +40,33 @@ def lower(model: ModelProto) -> bytes:
     onnx_importer.NodeImporter.define_function(info.main_graph, module).import_all()
     with context:
         for pipeline in PIPELINES:
-            passes.PassManager.parse(f"builtin.module({pipeline})").run(module)
+            try:
+                passes.PassManager.parse(f"builtin.module({pipeline})").run(module)
+            except mlir.MLIRError as error:
+                raise NotLowered(first_diagnostic(str(error))) from error
         text = module.get_asm(enable_debug_info=True)
         module = mlir.Module.parse(undense(text)).operation if "dense_resource" in text else module
     file = io.BytesIO()
     module.write_bytecode(file)
     return file.getvalue()
+
+
+class NotLowered(Exception):  # noqa: N818 - a limit of torch-mlir, shown in one line
+    """torch-mlir has no lowering for a graph; the text names the node and the op."""
+
+
+def first_diagnostic(text: str) -> str:
+    """The first error in the text of an MLIRError: `node_1/Foo: failed to legalize onnx.Foo`.
+
+    An ONNX op that torch-mlir does not know is a `torch.operator` with the op's name as an attribute.
+    """
+    errors = [line.strip() for line in text.splitlines() if line.strip().startswith("error:")]
+    line = errors[0].removeprefix("error:").strip() if errors else text.strip().split("\n")[-1]
+    where, message = re.fullmatch(r'(?:(?:"([^"]*)"|unknown): )?(.*)', line, re.DOTALL).groups()  # type: ignore[union-attr]
+    if refused := re.match(r"failed to legalize (?:unresolved )?(?:operation|materialization) ?'?([\w.]*)'?", message):
+        name = re.search(r'name = "([\w.]+)"', message) if refused[1] == "torch.operator" else None
+        message = f"failed to legalize {name[1] if name else refused[1]}"
+    return f"{where}: {message}"[:300] if where else message[:300]
 
 
 def undense(text: str) -> str:

@@ -1,0 +1,251 @@
+"""The child that scores node tests of ONNX: from graph to device, each step judged by the stored answers.
+
+A case that ends the process (the importer has asserts) is its own row; the parent starts a new child for the rest.
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from opscope.base.children.inside import Parent
+from opscope.base.op_families import op_family
+from opscope.harness.backends import registry
+from opscope.harness.backends.base import Backend, Job, StageError
+from opscope.harness.prepare.golden import GoldenError, compile_module
+from opscope.harness.prepare.split import split_module
+from opscope.harness.record.result_options import ResultOptions
+from opscope.harness.record.stages import Stage
+from opscope.harness.suites.faults import Fault, Score
+from opscope.harness.suites.onnx_cases import INDEX, tensors
+from opscope.harness.verdict.compare import check
+from opscope.harness.verdict.target import Target
+from opscope.harness.verdict.tolerance import TABLE, Tolerance, tolerance
+
+CHANCE = ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike")
+HOST = Target(card_type="host", float_format=None, math_fidelity="exact")
+NAN_IN_16_BITS = "a NaN that is rounded to 16 bits becomes infinity in the packer"
+
+
+class _AtFault(Exception):  # noqa: N818 - the score of a case
+    """Ends a case."""
+
+    def __init__(self, fault: Fault, why: object) -> None:
+        super().__init__(str(why))
+        self.fault = fault
+
+
+def score(parent: Parent) -> None:
+    """Scores the task's `names` one by one.
+
+    Sends `{"begins": name}`, `{"step": the part at work}` for each part, then `{"score": fields of Score}`.
+    """
+    warnings.simplefilter("ignore")
+    task = parent.task()
+    folder = Path(task["folder"])
+    index = json.loads((folder / INDEX).read_text())
+
+    def begin(part: Fault) -> None:
+        parent.send({"step": part})
+
+    judge = _Judge(registry.load(task["backend"]), ResultOptions(**task["options"]), begin)
+    for name in task["names"]:
+        parent.send({"begins": name})
+        row = Score(name, index[name]["op"], Fault.NONE)
+        try:
+            row = judge.judged(row, folder / name, index[name])
+        except _AtFault as at_fault:
+            row = replace(row, fault=at_fault.fault, why=str(at_fault).strip()[:1000])
+        parent.send({"score": asdict(row)})
+
+
+class _Judge:
+    """Scores cases on one backend."""
+
+    def __init__(self, backend: Backend, options: ResultOptions, begin: Callable[[Fault], None]) -> None:
+        self._backend, self._options, self._begin = backend, options, begin
+        self._target = backend.target(options)
+
+    def judged(self, row: Score, folder: Path, entry: dict[str, Any]) -> Score:
+        """Returns the score of a case without a fault. Raises _AtFault."""
+        if entry["other"]:
+            raise _AtFault(Fault.NEVER, f"{entry['other']}: StableHLO has tensors of numbers only")
+        if any(name in CHANCE for name in row.op.split("+")):
+            raise _AtFault(Fault.NEVER, "the stored answer is one draw of many")
+        inputs, wanted = tensors(folder, "input"), tensors(folder, "output")
+        module, feed, by_xla = self._imported(folder, inputs, wanted, entry)
+        names = _op_names(module)
+        imported_right = _agree(by_xla, wanted, entry, _loosest(names, wanted, HOST))
+        try:
+            job = self._run(module, feed)
+        except StageError as error:
+            if not imported_right:
+                raise _AtFault(Fault.IMPORTER, f"XLA: {_difference(by_xla, wanted)}") from None
+            raise _AtFault(*_refusal(error)) from None
+        within = _agree(job.outputs, wanted, entry, _loosest(names, wanted, self._target))
+        if not within and not imported_right:
+            raise _AtFault(Fault.IMPORTER, f"XLA: {_difference(by_xla, wanted)}")
+        if not within:
+            raise _AtFault(*_other_numbers(job.outputs, wanted, feed))
+        if within == "suite" and not self._accepted(names, job.outputs, wanted):
+            raise _AtFault(Fault.COMPARISON, "within the suite's tolerance, outside ours")
+        return replace(row, ran_on=job.ran_on, within=within)
+
+    def _run(self, module: bytes, feed: Sequence[np.ndarray]) -> Job:
+        """The job after all stages, with host ops if the board lacks a type. Raises StageError."""
+        try:
+            return self._climbed(module, feed, self._options)
+        except StageError as error:
+            if getattr(error.__cause__, "kind", "") != "never":
+                raise
+        return self._climbed(module, feed, self._options.model_copy(update={"unsupported_types": "fallback"}))
+
+    def _climbed(self, module: bytes, feed: Sequence[np.ndarray], options: ResultOptions) -> Job:
+        job = Job("suite", module, [], options)
+        for stage in self._backend.stages:
+            self._begin(Fault.DEVICE if stage is Stage.RUN else Fault.COMPILER)
+            if stage is Stage.RUN:
+                job.inputs = [np.array(array, copy=True, order="C") for array in feed]
+            try:
+                self._backend.climb(stage, job)
+            except StageError as error:
+                error.stage = stage  # type: ignore[attr-defined]
+                raise
+        return job
+
+    def _imported(
+        self, folder: Path, inputs: list[np.ndarray], wanted: list[np.ndarray], entry: dict[str, Any]
+    ) -> tuple[bytes, list[np.ndarray], list[np.ndarray]]:
+        """The StableHLO of a case, the inputs that are left to it, and XLA's results. Raises _AtFault."""
+        import onnx
+
+        from opscope.models.frontends.through_onnx.bind import bind
+        from opscope.models.frontends.through_onnx.expand import expand
+        from opscope.models.frontends.through_onnx.lower import lower
+
+        self._begin(Fault.FRONTEND)
+        model = onnx.load(folder / "model.onnx")
+        values = dict(zip([info.name for info in model.graph.input], inputs, strict=True))
+        bound = bind(model, values)
+        feed = [values[info.name] for info in bound.graph.input]
+        try:
+            expanded = expand(bound)
+        except Exception as error:
+            raise _AtFault(Fault.FRONTEND, f"{type(error).__name__}: {error}") from error
+        self._begin(Fault.IMPORTER)
+        try:
+            module = lower(expanded)
+        except Exception as error:
+            raise _AtFault(Fault.IMPORTER, f"{type(error).__name__}: {error}") from error
+        by_xla = _by_xla(module, feed)
+        row = _loosest(_op_names(module), wanted, HOST)
+        if not _agree(by_xla, wanted, entry, row) and not _rewritten_right(expanded, feed, wanted, entry, row):
+            raise _AtFault(Fault.FRONTEND, f"the graph after rewriting: {_difference(by_xla, wanted)}")
+        return module, feed, by_xla
+
+    def _accepted(self, names: Sequence[str], got: Sequence[np.ndarray], wanted: Sequence[np.ndarray]) -> bool:
+        """Whether the harness's verdict takes the results."""
+        row = _loosest(names, wanted, self._target)
+        return all(check(want, have, row).passed for have, want in zip(got, wanted, strict=True))
+
+
+def _rewritten_right(
+    expanded: Any, feed: list[np.ndarray], wanted: list[np.ndarray], entry: dict[str, Any], row: Tolerance
+) -> bool:
+    """Whether the standard's reference gets the stored answers from the rewritten graph, or cannot run it."""
+    from onnx.reference import ReferenceEvaluator
+
+    names = [info.name for info in expanded.graph.input]
+    try:
+        answers = ReferenceEvaluator(expanded).run(None, dict(zip(names, feed, strict=True)))
+        arrays = [np.asarray(answer) for answer in answers]  # type: ignore[union-attr]
+    except Exception:  # noqa: BLE001 - the reference lacks some ops; the importer then stays suspect
+        return True
+    return bool(_agree(arrays, wanted, entry, row))
+
+
+def _by_xla(module: bytes, feed: Sequence[np.ndarray]) -> list[np.ndarray]:
+    try:
+        return compile_module(module)(feed)
+    except GoldenError as error:
+        raise _AtFault(Fault.IMPORTER, f"XLA refuses the module: {error}") from error
+
+
+def _op_names(module: bytes) -> list[str]:
+    """Names of the ops of a module."""
+    return sorted({op.op_name for op in split_module(module, "case").ops.values()})
+
+
+def _loosest(names: Sequence[str], results: Sequence[np.ndarray], target: Target) -> Tolerance:
+    """The row of the tolerance table that allows most, of the rows for a case's ops and results."""
+    elements = {"float32": "f32", "float16": "f16", "bfloat16": "bf16", "float64": "f64"}
+    rows = [TABLE["exact"]]
+    for array in results:
+        element = elements.get(array.dtype.name, "i32")
+        for name in names:
+            ulp = target.error_bound(name) if target.error_bound else None
+            rows.append(tolerance(target, op_family(name), element, op_name=name, ulp=ulp))
+    return max(rows, key=lambda row: row.relative_l2)
+
+
+def _agree(got: Sequence[np.ndarray], wanted: Sequence[np.ndarray], entry: dict[str, Any], row: Tolerance) -> str:
+    """`suite` if the results are within the suite's tolerance, the row's name if within that, else empty."""
+    if len(got) != len(wanted):
+        return ""
+    pairs = list(zip(got, wanted, strict=True))
+    if all(_close(have, want, entry["rtol"], entry["atol"]) for have, want in pairs):
+        return "suite"
+    return row.name if all(check(want, have, row).passed for have, want in pairs) else ""
+
+
+def _close(got: np.ndarray, want: np.ndarray, rtol: float, atol: float) -> bool:
+    """The suite's own comparison: NumPy's `assert_allclose`, equal types, NaN equal to NaN."""
+    if got.dtype != want.dtype or got.shape != want.shape:
+        return False
+    if got.dtype.kind in "biu":
+        return bool(np.array_equal(got, want))
+    wide = np.complex128 if got.dtype.kind == "c" else np.float64
+    return bool(np.allclose(got.astype(wide), want.astype(wide), rtol=rtol, atol=atol, equal_nan=True))
+
+
+def _difference(got: Sequence[np.ndarray], wanted: Sequence[np.ndarray]) -> str:
+    """The first result that differs, in words."""
+    if len(got) != len(wanted):
+        return f"expected {len(wanted)} results, got {len(got)}"
+    for number, (have, want) in enumerate(zip(got, wanted, strict=True)):
+        if (have.dtype, have.shape) != (want.dtype, want.shape):
+            return f"result {number}: expected {want.dtype}{list(want.shape)}, got {have.dtype}{list(have.shape)}"
+        unequal = (have != want) & ~((have != have) & (want != want))
+        if unequal.any():
+            at = tuple(int(i) for i in np.argwhere(unequal)[0])
+            place = f"result {number} at {list(at)}"
+            return f"{place}: expected {want[at]}, got {have[at]}; {int(unequal.sum())} of {want.size} differ"
+    return "equal"
+
+
+def _refusal(error: StageError) -> tuple[Fault, str]:
+    stage = error.stage  # type: ignore[attr-defined]
+    return (Fault.DEVICE if stage is Stage.RUN else Fault.COMPILER), f"{stage}: {error}"
+
+
+def _other_numbers(
+    got: Sequence[np.ndarray], wanted: Sequence[np.ndarray], feed: Sequence[np.ndarray]
+) -> tuple[Fault, str]:
+    """`never` if only those elements differ that a NaN in 16 bits reaches, in operand or result, else the device."""
+    text = _difference(got, wanted)
+    for have, want in zip(got, wanted, strict=True):
+        if have.dtype != want.dtype or have.shape != want.shape:
+            return Fault.DEVICE, text
+        reached = np.zeros(want.shape, np.bool_)
+        for array in (want, *feed):
+            if array.shape == want.shape and array.dtype.name in ("float16", "bfloat16"):
+                reached |= np.isnan(array)
+        if not _close(np.where(reached, want, have).astype(want.dtype), want, 1e-2, 1e-6):
+            return Fault.DEVICE, text
+    return Fault.NEVER, NAN_IN_16_BITS

@@ -1,0 +1,94 @@
+"""Runs the node tests of ONNX in children and collects the scores."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from opscope.base.children.call import call
+from opscope.base.children.ending import Cause
+from opscope.harness.record.errors import InputError
+from opscope.harness.suites.faults import Fault, Score
+from opscope.harness.suites.onnx_cases import INDEX, Choice
+
+CASE_SECONDS = 120.0
+"""Time limit of one case. Beyond it, the part that was at work is at fault."""
+BATCH = 24
+"""Cases per child: enough to pay for its imports, few enough that children end together."""
+WRITE_SECONDS = 300.0
+MEMORY = 8 << 30
+
+
+def scores(
+    choice: Choice, backend: str = "reference", options: dict[str, Any] | None = None, jobs: int = 1,
+    on_score: Callable[[Score], None] = lambda score: None,
+) -> list[Score]:  # fmt: skip
+    """The scores of the chosen cases, in the suite's order. Raises InputError if there is none, or no `onnx`."""
+    import json
+    from importlib import util
+
+    missing = [name for name in ("onnx", "torch_mlir") if util.find_spec(name) is None]
+    if missing:
+        raise InputError("suite:onnx", "the ONNX frontend", f"no {', '.join(missing)}", "pip install -e '.[onnx]'")
+    with tempfile.TemporaryDirectory(prefix="opscope-suite-") as folder:
+        outcome = call("opscope.harness.suites.onnx_cases:write", {"folder": folder, "choice": asdict(choice)},
+                       seconds=WRITE_SECONDS)  # fmt: skip
+        if not outcome.ending.ok:
+            raise InputError("suite:onnx", "the node tests of the package onnx", outcome.ending.kind)
+        index = json.loads((Path(folder) / INDEX).read_text())
+        if not index:
+            raise InputError("suite:onnx", "a name or glob of its cases", repr(choice.pattern), "--only 'test_resize*'")
+        waiting = deque(list(index)[start : start + BATCH] for start in range(0, len(index), BATCH))
+        rows: dict[str, Score] = {}
+
+        def work() -> None:
+            while waiting:
+                try:
+                    batch = waiting.popleft()
+                except IndexError:
+                    return
+                for row in _batch(batch, Path(folder), index, backend, options or {}):
+                    rows[row.name] = row
+                    on_score(row)
+
+        with ThreadPoolExecutor(jobs) as pool:
+            for future in [pool.submit(work) for _ in range(jobs)]:
+                future.result()
+    return [rows[name] for name in index]
+
+
+def _batch(names: list[str], folder: Path, index: dict[str, Any], backend: str, options: dict[str, Any]) -> list[Score]:
+    """The scores of some cases. If a case ends its child, the part that was at work is at fault.
+
+    Raises RuntimeError for an error of the child itself.
+    """
+    rows: list[Score] = []
+    left = list(names)
+    while left:
+        now = {"begins": "", "step": Fault.IMPORTER}
+
+        def take(message: dict[str, Any], now: dict[str, str] = now) -> None:
+            if "score" in message:
+                fields = message["score"]
+                rows.append(Score(**{**fields, "fault": Fault(fields["fault"])}))
+            else:
+                now |= message
+
+        task = {"folder": str(folder), "names": left, "backend": backend, "options": options}
+        outcome = call("opscope.harness.suites.onnx_score:score", task, on_message=take,
+                       seconds=CASE_SECONDS + 20.0 * len(left), memory=MEMORY)  # fmt: skip
+        if outcome.ending.ok:
+            return rows
+        scored = {row.name for row in rows}
+        name = now["begins"]
+        if outcome.ending.cause is Cause.RAISED or not name or name in scored:
+            raise RuntimeError(f"suite:onnx: {name or 'start'}: {outcome.ending.kind}\n{outcome.log.tail(30)}")
+        why = f"the process ended ({outcome.ending.kind}): {outcome.log.last_line()}"
+        rows.append(Score(name, index[name]["op"], Fault(now["step"]), why[:300]))
+        left = left[left.index(name) + 1 :]
+    return rows
